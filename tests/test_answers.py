@@ -54,6 +54,7 @@ def answers(tmp_path_factory) -> dict[str, object]:
         "open_store": ts.open_store(folder / "store"),
         "read_log": ts.read_log(log),
         "check": ts.check(log),
+        "cloud": ts.cloud(np.random.default_rng(0).normal(size=(12, 2)), draws=19, quiet=True),
         "analyze": analysis,
         "report": ts.report(analysis, folder / "report"),
         "forecast": forecast,

@@ -2,6 +2,7 @@ from . import topology as topology
 from .api import analyze as analyze
 from .api import audit as audit
 from .api import check as check
+from .api import cloud as cloud
 from .api import compare as compare
 from .api import fit_scaling_law as fit_scaling_law
 from .api import forecast as forecast

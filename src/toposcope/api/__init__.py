@@ -1,10 +1,12 @@
-"""What a command does, as one function each: check, audit, compare, measure, analyse, forecast, report."""
+"""What a command does, as one function each: check, cloud, audit, compare, measure, analyse and so on."""
 
 from __future__ import annotations
 
 from toposcope.api.checked import Check, RunCheck
 from toposcope.api.checking import check
 from toposcope.api.checkpoints import audit, compare
+from toposcope.api.cloud_answer import RingAnswer
+from toposcope.api.clouds import cloud
 from toposcope.api.forecasting import forecast
 from toposcope.api.forecasts import Forecasts
 from toposcope.api.judgements import analyze, report
@@ -20,12 +22,14 @@ __all__ = [
     "Forecasts",
     "Reply",
     "Report",
+    "RingAnswer",
     "RunCheck",
     "ScalingLaw",
     "TextsAsked",
     "analyze",
     "audit",
     "check",
+    "cloud",
     "compare",
     "fit_scaling_law",
     "forecast",

@@ -32,6 +32,7 @@ COMMANDS: dict[str, str] = {
     "merge": "Join stores that were measured separately.",
     "embeddings": "Measure how every checkpoint represents a set of texts.",
     "landscape": "Measure the loss surface around every checkpoint.",
+    "cloud": "Say whether a cloud of points has a ring, with an error rate.",
     "analyze": "Test whether the measurements tell more than the loss does.",
     "report": "Write the results of a store as one page.",
     "reproduce": "Compute a paper's tables again and print both versions.",

@@ -41,7 +41,10 @@ _CALLS = {
     "embeddings": ("measure", "features='representations'"),
     "landscape": ("measure", "features='landscape'"),
     "merge": ("store.merge.merge", ""),
-    **{name: (name, "") for name in ("analyze", "audit", "check", "compare", "forecast", "report", "train")},
+    **{
+        name: (name, "")
+        for name in ("analyze", "audit", "check", "cloud", "compare", "forecast", "report", "train")
+    },
 }
 """Commands, and the call that does the same: the function, and an argument that it needs besides."""
 _NAMES = {"range": "reach", "save-states": "keep"}

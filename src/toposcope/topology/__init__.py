@@ -3,8 +3,9 @@
 `toposcope.topology` is public: diagrams (`rips`, `weight_diagram`), distances between two of them
 (`bottleneck`, `wasserstein`), curves and images of one (`betti_curve`, `euler_curve`, `entropy_curve`,
 `landscape`, `silhouette`, `persistence_image`, `crocker`), numbers (`summaries`, `persistent_entropy`,
-`neural_persistence`), dimensions (`twonn`, `mle_dimension`, `ph_dimension`, `magnitude`). A diagram is a
-`Diagram` or any array of shape (n, 2).
+`neural_persistence`), dimensions (`twonn`, `mle_dimension`, `ph_dimension`, `magnitude`); a test of two
+groups of diagrams (`two_sample`), and their exchange with other packages (`from_gudhi`, `to_ripser` and so
+on). A diagram is a `Diagram` or any array of shape (n, 2).
 
 >>> diagram = [[0.0, 1.0], [0.2, 0.9]]
 >>> bottleneck(diagram, [[0.0, 1.0]]), persistence_image(diagram).shape, landscape(diagram).shape
@@ -27,6 +28,12 @@ from toposcope.topology.distances import matched_bars as matched_bars
 from toposcope.topology.distances import wasserstein as wasserstein
 from toposcope.topology.distances import wasserstein_tolerance as wasserstein_tolerance
 from toposcope.topology.early_stopping import stopping_index as stopping_index
+from toposcope.topology.exchange import from_akriti as from_akriti
+from toposcope.topology.exchange import from_gudhi as from_gudhi
+from toposcope.topology.exchange import from_ripser as from_ripser
+from toposcope.topology.exchange import to_akriti as to_akriti
+from toposcope.topology.exchange import to_gudhi as to_gudhi
+from toposcope.topology.exchange import to_ripser as to_ripser
 from toposcope.topology.graph_persistence import deep_graph_persistence as deep_graph_persistence
 from toposcope.topology.neural_persistence import (
     batched_spanning_tree_weights as batched_spanning_tree_weights,
@@ -42,6 +49,8 @@ from toposcope.topology.rips import rips_batch as rips_batch
 from toposcope.topology.rips import rips_memory as rips_memory
 from toposcope.topology.summaries import persistent_entropy as persistent_entropy
 from toposcope.topology.summaries import summaries as summaries
+from toposcope.topology.two_sample import TwoSample as TwoSample
+from toposcope.topology.two_sample import two_sample as two_sample
 from toposcope.topology.validation import check_diagram as check_diagram
 from toposcope.topology.validation import check_distance_matrix as check_distance_matrix
 from toposcope.topology.validation import check_matrix as check_matrix
@@ -62,6 +71,7 @@ from toposcope.topology.weight_null import shuffled_spanning_tree_weights as shu
 
 __all__ = [
     "DimensionEstimate",
+    "TwoSample",
     "baselines",
     "batched_spanning_tree_weights",
     "betti_curve",
@@ -77,6 +87,9 @@ __all__ = [
     "deep_graph_persistence",
     "entropy_curve",
     "euler_curve",
+    "from_akriti",
+    "from_gudhi",
+    "from_ripser",
     "landscape",
     "magnitude",
     "magnitude_quantile",
@@ -99,6 +112,10 @@ __all__ = [
     "stopping_index",
     "subsample",
     "summaries",
+    "to_akriti",
+    "to_gudhi",
+    "to_ripser",
+    "two_sample",
     "twonn",
     "wasserstein",
     "wasserstein_tolerance",

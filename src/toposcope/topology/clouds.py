@@ -99,3 +99,42 @@ def subsample(n: int, size: int, *, draw: int, **axes: str | int | None) -> np.n
     if n <= size:
         return np.arange(n)
     return np.sort(rng(draw=draw, **axes).choice(n, size, replace=False))
+
+
+def gaussian_twin(n: int, mean: np.ndarray, axes: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    r"""Return a random Gaussian cloud (n, d) with exactly the mean and covariance of the one it is a twin of.
+
+    With the singular value decomposition :math:`X - \bar x = U S V^\top` of that cloud, n points of which
+    `principal` gives the `mean` and the `axes`, it is :math:`\bar x + Q S V^\top`, where Q has the shape of U
+    and is uniform among the matrices with orthonormal columns that sum to zero: a Gaussian sample given its
+    sample mean and covariance.
+
+    >>> cloud = np.random.default_rng(0).exponential(size=(40, 3))
+    >>> twin = gaussian_twin(40, *principal(cloud), np.random.default_rng(1))
+    >>> np.allclose(np.cov(twin.T), np.cov(cloud.T)), np.allclose(twin.mean(0), cloud.mean(0))
+    (True, True)
+    """
+    return mean + _frame(n, len(axes), generator) @ axes
+
+
+def principal(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean (d,) of a cloud, and its principal axes (rank, d), each as long as its singular value.
+
+    >>> mean, axes = principal(np.array([[0.0, 0.0], [2.0, 0.0]]))
+    >>> mean.tolist(), abs(axes).round(3).tolist()
+    ([1.0, 0.0], [[1.414, 0.0]])
+    """
+    mean = points.mean(axis=0)
+    _, scale, axes = np.linalg.svd(points - mean, full_matrices=False)
+    rank = int((scale > max(points.shape) * np.finfo(np.float64).eps * scale[0]).sum())
+    return mean, scale[:rank, None] * axes[:rank]
+
+
+def _frame(n: int, rank: int, generator: np.random.Generator) -> np.ndarray:
+    """Return a uniform matrix (n, rank) with orthonormal columns that sum to zero."""
+    if rank == 0:
+        return np.zeros((n, 0))
+    # Row by row, so that a cloud of another rank draws the same leading columns.
+    normal = generator.standard_normal((rank, n)).T
+    basis, triangle = np.linalg.qr(normal - normal.mean(axis=0))
+    return basis * np.sign(np.diag(triangle))  # the sign that makes it uniform

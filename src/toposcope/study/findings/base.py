@@ -18,6 +18,7 @@ QUESTIONS = {
     "scale": "Does it scale?",
     "layers": "What happens from layer to layer?",
     "surfaces": "What is on the surfaces?",
+    "ring": "Is there a ring?",
     "settings": "How far do the settings move it?",
 }
 """Every question in reading order, with its words."""

@@ -1,0 +1,272 @@
+"""What `cloud` answers: whether there is a ring, what that rests on, and what else the cloud is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from toposcope.clouds.nulls import NULLS
+from toposcope.clouds.ring import LEVEL, STATISTICS
+from toposcope.core.errors import spoken
+from toposcope.core.tabular import Tables, answered
+from toposcope.topology.summaries import summaries
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from toposcope.clouds.cycle import RingPlane
+    from toposcope.clouds.power import RingPower
+    from toposcope.clouds.ring import RingTest
+    from toposcope.core.types import Diagram
+    from toposcope.study.findings import Finding
+    from toposcope.topology.dimension import DimensionEstimate
+
+ENOUGH = 0.8
+"""Power below which a test that found nothing cannot tell."""
+RING, NONE, UNKNOWN = "ring", "no ring shown", "cannot tell"
+_ASKED = {"ratio": "death/birth", "contrast": "how far it stands above the cloud's other bars"}
+
+
+@dataclass(frozen=True)
+class RingAnswer:
+    """Whether a cloud has a ring: printed, it begins with the answer.
+
+    `name` is what the cloud is called, `shape` how many rows and columns it has, `rows` which of them were
+    taken, and `seed` names their draw and those of the nulls. `diagrams` are H0 and H1, `test` the ring test,
+    `power` that of a circle among as many points, `plane` where the longest bar lies, `dimensions` the
+    estimates of the intrinsic dimension, and `refused` those that this cloud does not allow, with the reason.
+    """
+
+    name: str
+    shape: tuple[int, int]
+    rows: np.ndarray
+    seed: int
+    diagrams: tuple[Diagram, ...]
+    test: RingTest
+    power: RingPower | None
+    plane: RingPlane
+    dimensions: Mapping[str, DimensionEstimate]
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def verdict(self) -> str:
+        """Return "ring", "no ring shown" or "cannot tell"."""
+        if self.test.found:
+            return RING
+        return NONE if self.power is not None and self.power.share >= ENOUGH else UNKNOWN
+
+    @property
+    def line(self) -> str:
+        """The answer in one line."""
+        test, sure = self.test, f"p = {_p(self.test.largest_p)}, {self.test.draws} draws"
+        if self.verdict == RING:
+            times = f"{test.ratio / test.most_allowed:.2g} x what its nulls allow"
+            return f"Ring: yes; longest H1 bar {times} ({sure}, false rings <= {LEVEL:.0%})."
+        said = f"the longest H1 bar is one that clouds without a ring have ({sure})"
+        if not test.bars:
+            said = "there is no H1 bar at all"
+        if self.verdict == NONE:
+            return f"Ring: none shown; {said}."
+        return f"Ring: cannot tell (too few points: {self._found()}); {said}."
+
+    def _found(self) -> str:
+        power = self.power
+        if power is None:
+            return "one dimension has no circle"
+        return f"power {power.share:.0%} for a circle with noise {power.noise:.2g}"
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The answer, its ground, where the bar lies, what the cloud is, and what the test cannot say."""
+        return tuple(map(spoken, [self.line, *self._ground(), *self._place(), self._cloud(), *_LIMITS]))
+
+    def _ground(self) -> list[str]:
+        test, found = self.test, []
+        if test.bars:
+            null, statistic = test.hardest
+            found.append(
+                f"Ground: the bar dies at {test.ratio:.3g} times its birth; one in twenty clouds without a "
+                f"ring exceeds {test.most_allowed:.3g}. The null that comes nearest: {NULLS[null]}, by "
+                f"{_ASKED[statistic]}."
+            )
+        if (power := self.power) is not None:
+            found.append(
+                f"Power: {power.share:.0%} of {power.circles} circles with noise {power.noise:.2g} (radii) "
+                f"are found among {power.points} points in {power.dimensions} dimensions (95%: "
+                f"{power.low:.0%} to {power.high:.0%})."
+            )
+        return found
+
+    def _place(self) -> list[str]:
+        plane = self.plane
+        if not len(plane.cycle):
+            return []
+        return [
+            f"Place: a cycle of {len(plane.cycle)} points; its plane carries {plane.share:.0%} of the "
+            f"variance, its radius is {plane.radius:.3g}, and the points lie {plane.noise:.2g} radii from "
+            "the circle."
+        ]
+
+    def _cloud(self) -> str:
+        n, d = self.shape
+        drawn = "" if len(self.rows) == n else f", of which {len(self.rows):,} were drawn (seed {self.seed})"
+        known = ", ".join(
+            f"{name} {one.value:.2g} ({one.low:.2g} to {one.high:.2g})"
+            for name, one in self.dimensions.items()
+        )
+        said = f"; intrinsic dimension: {known}" if known else ""
+        return f"Cloud: {self.name}, {n:,} points in {d:,} dimensions{drawn}; {self.test.bars} H1 bars{said}."
+
+    @property
+    def tables(self) -> Tables:
+        """Each null and statistic ("nulls"), the places in the plane ("points"), "summaries", "diagrams"."""
+        return Tables(
+            nulls=self._nulls, points=self._points, summaries=self._summaries, diagrams=self.diagram_table
+        )
+
+    def _nulls(self) -> pd.DataFrame:
+        import pandas as pd
+
+        own = {"ratio": self.test.ratio, "contrast": self.test.contrast}
+        rows = [
+            {
+                "null": null, "what": label, "statistic": statistic, "cloud": own[statistic],
+                "allowed": self.test.allowed[null, statistic], "p": self.test.p[null, statistic],
+                "draws": self.test.draws,
+            }
+            for null, label in NULLS.items()
+            for statistic in STATISTICS
+        ]  # fmt: skip
+        return pd.DataFrame(rows)
+
+    def _points(self) -> pd.DataFrame:
+        import pandas as pd
+
+        place = np.full(len(self.rows), -1)
+        place[self.plane.cycle] = np.arange(len(self.plane.cycle))
+        return pd.DataFrame(
+            {
+                "row": self.rows, "x": self.plane.places[:, 0], "y": self.plane.places[:, 1],
+                "angle": self.plane.angles, "on_cycle": place,
+            }
+        )  # fmt: skip
+
+    def _summaries(self) -> pd.DataFrame:
+        import pandas as pd
+
+        return pd.DataFrame([{"dim": one.dim, **summaries(one)} for one in self.diagrams])
+
+    def diagram_table(self) -> pd.DataFrame:
+        """Return every bar: dim, birth, death."""
+        import pandas as pd
+
+        bars = np.concatenate([one.triples() for one in self.diagrams])
+        return pd.DataFrame({"dim": bars[:, 2].astype(np.int64), "birth": bars[:, 0], "death": bars[:, 1]})
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Whether there is a ring, in numbers."""
+        from toposcope.study.findings import Finding
+
+        return (Finding("ring", self.verdict, self.to_dict(), test="the largest p-value over four nulls"),)
+
+    @property
+    def title(self) -> str:
+        """What the figure says: the finding in a few words."""
+        sure = f"p = {_p(self.test.largest_p)}"
+        if self.verdict == RING:
+            return f"A ring ({self.test.ratio / self.test.most_allowed:.2g} x its nulls, {sure})"
+        return f"No ring shown ({sure})" if self.verdict == NONE else "Ring: cannot tell"
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the points in the plane of the longest bar, with its cycle, and return the axes."""
+        from toposcope.clouds.figure import draw_plane
+
+        return draw_plane(self.plane, self.title, ax)
+
+    def figure(self) -> Figure:
+        """Draw the plane of the longest bar beside what the nulls reach."""
+        from toposcope.clouds.figure import ring_figure
+
+        return ring_figure(self.plane, self.test, self.title)
+
+    def write(self, folder: str | Path) -> tuple[Path, ...]:
+        """Write ring.png, ring.svg, diagrams.parquet and answer.json into a folder; return the paths.
+
+        Everything is made before the first file is written.
+        """
+        from toposcope.core.drawing.style import to_png, to_svg
+
+        folder = Path(folder).expanduser()
+        figure = self.figure()
+        made = {"ring.svg": to_svg(figure), "ring.png": to_png(figure)}
+        made["diagrams.parquet"] = self.diagram_table().to_parquet(index=False)
+        made["answer.json"] = json.dumps(finite(self.to_dict()), indent=2, allow_nan=False).encode()
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in made.items():
+            aside = folder / f".{name}.part"
+            aside.write_bytes(content)
+            aside.replace(folder / name)
+        return tuple(folder / name for name in made)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but the points and diagrams as plain data."""
+        test, plane, power = self.test, self.plane, self.power
+        return {
+            "answer": spoken(self.line), "verdict": self.verdict, "p": test.largest_p, "level": LEVEL,
+            "cloud": self.name, "points": self.shape[0], "dimensions": self.shape[1],
+            "taken": len(self.rows), "draws": test.draws, "seed": self.seed,
+            "bar": {"birth": test.birth, "death": test.death, "ratio": test.ratio, "contrast": test.contrast},
+            "bars": test.bars, "allowed": test.most_allowed,
+            "nulls": self._nulls().to_dict("records"),
+            "power": None if power is None else {
+                "share": power.share, "low": power.low, "high": power.high, "noise": power.noise,
+                "circles": power.circles,
+            },
+            "plane": {
+                "cycle": self.rows[plane.cycle].tolist(), "radius": plane.radius, "share": plane.share,
+                "noise": plane.noise, "origin": plane.origin.tolist(), "axes": plane.axes.tolist(),
+            },
+            "intrinsic_dimension": {
+                name: {"value": one.value, "low": one.low, "high": one.high, "points": one.n}
+                for name, one in self.dimensions.items()
+            },
+            "refused": dict(self.refused),
+            "summaries": {f"H{one.dim}": summaries(one) for one in self.diagrams},
+            "limits": list(_LIMITS),
+        }  # fmt: skip
+
+    def __repr__(self) -> str:
+        """Return the answer, its ground, and its limits."""
+        return "\n".join(self.lines)
+
+    def _repr_html_(self) -> str:
+        return answered(repr(self), self._nulls())
+
+
+_LIMITS = (
+    "Limits: clusters that stand in a ring are a ring. A ring with a small share of the variance is not "
+    "seen: project the points first. On curved surfaces false rings are more frequent than 5%.",
+)
+
+
+def finite(value: Any) -> Any:
+    """Return plain data for strict JSON: NaN and infinity become None."""
+    if isinstance(value, Mapping):
+        return {str(key): finite(one) for key, one in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [finite(one) for one in value]
+    if isinstance(value, float | np.floating):
+        return float(value) if np.isfinite(value) else None
+    return int(value) if isinstance(value, np.integer) else value
+
+
+def _p(value: float) -> str:
+    return f"{value:.2g}".removeprefix("0") if value < 1 else "1"

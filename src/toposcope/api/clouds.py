@@ -1,0 +1,191 @@
+"""`cloud`: whether a cloud of points has a ring, and what else is known of its shape."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from toposcope.core.errors import InputError
+
+if TYPE_CHECKING:
+    from toposcope.api.cloud_answer import RingAnswer
+    from toposcope.topology.dimension import DimensionEstimate
+
+LEAST_DRAWS = 19
+"""Fewer draws of a null cannot give a p-value of .05."""
+MOST_POINTS = 512
+"""Points that are taken unless more are asked for: the most that the error rates were measured with."""
+NOISE = 0.3
+"""Noise of the circles whose power is told where no ring was found, in radii."""
+CIRCLES = 99
+_WORTH_SAYING = 5.0
+"""Seconds from which on the cost is said before the work."""
+_TIMED, _CLOUDS_TIMED, _GROWTH = 256, 8, 2.3
+"""Points of the clouds that are timed, how many, and the power of n that their cost grows with from there."""
+
+
+def cloud(
+    X: Any,
+    *,
+    tensor: str | None = None,
+    columns: Sequence[str] = (),
+    draws: int = 99,
+    seed: int = 0,
+    max_points: int = MOST_POINTS,
+    noise: float | None = None,
+    out: str | Path | None = None,
+    quiet: bool = False,
+) -> RingAnswer:
+    r"""Say whether a cloud of points has a ring, with an error rate; also its diagrams and its dimension.
+
+    The longest H1 bar of the Vietoris-Rips filtration, by :math:`\pi` = death/birth, is compared with those
+    of four kinds of clouds without a ring: Gaussian with the same covariance, every column shuffled, clusters
+    at random places, and heavy tails. Two statistics have to stand out: :math:`\pi`, and
+    :math:`\ln\ln\pi` above the mean of the cloud's other bars. The p-value of one is (1 + how many reach it)
+    / (1 + draws), and that of the answer the largest of all eight; a ring is called at .05.
+
+    Parameters
+    ----------
+    X : array of shape (n, d), or path
+        Points of any float type, or a file of them: .npy, .npz, .safetensors or .parquet.
+    tensor : str, optional
+        Which array of a .npz or .safetensors file; needed where it holds several with two dimensions.
+    columns : sequence of str
+        Which columns of a .parquet file are coordinates; by default all. A column of vectors counts.
+    draws : int
+        Clouds of each null, at least 19.
+    seed : int
+        Names all random draws; the same seed gives the same answer.
+    max_points : int
+        From a larger cloud so many rows are drawn. Twice as many cost about five times as much.
+    noise : float, optional
+        Noise of the circles whose power is told, in radii: the root mean squared distance of the points from
+        the circle. By default that of the ring that was found, or else .3.
+    out : path, optional
+        A folder that ring.png, ring.svg, diagrams.parquet and answer.json are written to.
+    quiet : bool
+        Say nothing of cost and progress.
+
+    Returns
+    -------
+    RingAnswer
+        `verdict` is "ring", "no ring shown" or "cannot tell" (the power is below 80%); births and deaths are
+        in the unit of the points, float64.
+
+    Raises
+    ------
+    InputError
+        A file or an array that is no cloud of finite numbers, or an option out of its range.
+
+    References
+    ----------
+    Bobrowski and Skraba, "A universal null-distribution for topological data analysis", Scientific Reports 13
+    (2023), for death/birth and its scale.
+
+    Examples
+    --------
+    >>> generator = np.random.default_rng(0)
+    >>> angles = generator.uniform(0, 2 * np.pi, 80)
+    >>> circle = np.column_stack([np.cos(angles), np.sin(angles)]) + generator.normal(0, 0.05, (80, 2))
+    >>> cloud(circle, draws=19, quiet=True).verdict
+    'ring'
+    """
+    from toposcope.api.cloud_answer import RingAnswer
+    from toposcope.clouds.cycle import cycle_of, plane_of
+    from toposcope.clouds.power import ring_power
+    from toposcope.clouds.reading import LEAST_POINTS, read_cloud
+    from toposcope.clouds.ring import longest_bar, ring_test
+    from toposcope.core.progress import Progress
+    from toposcope.topology.clouds import subsample
+    from toposcope.topology.rips import rips
+    from toposcope.topology.units import binary_exponent, scaled
+
+    _check(draws, max_points, noise, LEAST_POINTS)
+    points, name = read_cloud(X, tensor=tensor, columns=columns)
+    rows = subsample(len(points), max_points, draw=seed, purpose="cloud")
+    taken = points[rows].astype(np.float64)
+    exponent = binary_exponent(taken)
+    taken = scaled(taken, -exponent)  # squares neither overflow nor vanish
+
+    nulls, width = 4 * draws, min(len(taken) - 1, taken.shape[1])
+    work = nulls + (nulls + CIRCLES) * (width > 1)
+    if not quiet:
+        _say_cost(taken, work)
+    diagrams = rips(taken, name=name)
+    with Progress("diagrams", work, quiet=quiet) as progress:
+        test = ring_test(taken, draws=draws, seed=seed, h1=diagrams[1], progress=progress)
+        birth, _ = longest_bar(diagrams[1])
+        plane = plane_of(taken, cycle_of(taken, birth) if np.isfinite(birth) else np.empty(0, int))
+        if noise is None:
+            noise = plane.noise if test.found else NOISE
+        power = None
+        if width > 1:
+            power = ring_power(
+                len(taken), width, noise, draws=draws, circles=CIRCLES, seed=seed, progress=progress
+            )
+    dimensions, refused = _dimensions(taken)
+    answer = RingAnswer(
+        name, (len(points), points.shape[1]), rows, seed,
+        tuple(_in_units(one, exponent, "birth", "death") for one in diagrams),
+        _in_units(test, exponent, "birth", "death"), power,
+        _in_units(plane, exponent, "places", "origin", "radius"), dimensions, refused,
+    )  # fmt: skip
+    if out is not None:
+        answer.write(out)
+    return answer
+
+
+def _check(draws: int, max_points: int, noise: float | None, least: int) -> None:
+    if draws < LEAST_DRAWS:
+        raise InputError(f"--draws {draws}: a p-value of .05 needs at least {LEAST_DRAWS} draws")
+    if max_points < least:
+        raise InputError(f"--max-points {max_points}: a ring needs at least {least} points")
+    if noise is not None and not 0 <= noise < np.inf:
+        raise InputError(f"--noise {noise}: give the noise in radii, 0 or more")
+
+
+def _say_cost(points: np.ndarray, work: int) -> None:
+    """Say what so many clouds and diagrams will cost, by the time of one of a part of the points."""
+    from toposcope.clouds.nulls import null_draws
+    from toposcope.clouds.ring import null_statistics
+    from toposcope.core.progress import duration
+
+    part = points[:_TIMED]
+    draw = null_draws(part, "gaussian", 0)
+    null_statistics(draw, range(1))  # loads what was compiled
+    begun = time.monotonic()
+    null_statistics(draw, range(_CLOUDS_TIMED))
+    each = (time.monotonic() - begun) / _CLOUDS_TIMED
+    seconds = each * work * (len(points) / len(part)) ** _GROWTH
+    if seconds > _WORTH_SAYING:
+        said = f"{work} diagrams of {len(points)} points: about {duration(seconds)}"
+        print(said, file=sys.stderr, flush=True)
+
+
+def _dimensions(points: np.ndarray) -> tuple[dict[str, DimensionEstimate], dict[str, str]]:
+    """Return the estimates of the intrinsic dimension, and why there is none where the cloud allows none."""
+    from toposcope.topology.dimension import mle_dimension, ph_dimension, twonn
+
+    found: dict[str, DimensionEstimate] = {}
+    refused: dict[str, str] = {}
+    for name, estimate in (("TwoNN", twonn), ("MLE", mle_dimension), ("PH", ph_dimension)):
+        try:
+            found[name] = estimate(points)
+        except InputError as error:
+            refused[name] = str(error)
+    return found, refused
+
+
+def _in_units(found: Any, exponent: int, *names: str) -> Any:
+    """Return a record whose named lengths are in the unit of the points again."""
+    from toposcope.topology.units import scaled
+
+    if not exponent:
+        return found
+    return replace(found, **{name: scaled(np.asarray(getattr(found, name)), exponent)[()] for name in names})

@@ -1,0 +1,193 @@
+r"""The ring test: whether the longest H1 bar of a cloud stands out from what clouds without a ring have.
+
+Length is death/birth, :math:`\pi`: free of scale and of the density of the points (Bobrowski, Skraba 2023).
+Two statistics are asked. The ratio is :math:`\pi` of the longest bar. The contrast is how far its
+:math:`\ln\ln\pi` lies above the mean of the cloud's other bars, `PRIOR_BARS` bars of a cloud in the plane
+added: what is locally a surface has longer chance bars than its covariance says, and the other bars tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from toposcope.clouds.nulls import NULLS, Draw, null_draws
+from toposcope.core.progress import Progress
+from toposcope.core.types import Diagram
+from toposcope.kernels.blas import one_blas_thread
+from toposcope.kernels.threads import thread_count
+from toposcope.topology.rips import rips, rips_batch
+
+LEVEL = 0.05
+"""The ring is called where the largest p-value is at most this."""
+PLANE = -2.2
+"""Mean ln ln(death/birth) of the H1 bars of 59 to 512 uniform points in a square: -2.25 to -2.15."""
+PRIOR_BARS = 10.0
+"""Bars of the plane that are added to a cloud's own: a clean ring has one bar and no other."""
+BLOCK = 20
+"""Clouds of a null that are drawn at once."""
+STATISTICS = ("ratio", "contrast")
+_TIE = 1e-9
+"""Statistics this close are equal: a lattice's diagrams repeat to rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class RingTest:
+    """What the test found: the longest bar, and for each null how it stands among `draws` clouds of it.
+
+    `birth` and `death` are NaN where the cloud has no H1 bar. `ratio` and `contrast` are the statistics; `p`
+    has the p-value of each by (null, statistic), `allowed` what of each statistic one in twenty clouds of a
+    null exceeds, `reached` the ratios of all of them. `complete` is False where the verdict was clear before
+    all were drawn.
+    """
+
+    birth: float
+    death: float
+    ratio: float
+    contrast: float
+    bars: int
+    draws: int
+    p: Mapping[tuple[str, str], float]
+    allowed: Mapping[tuple[str, str], float]
+    reached: Mapping[str, np.ndarray]
+    complete: bool = True
+
+    @property
+    def largest_p(self) -> float:
+        """The largest p-value: that of the null and the statistic that come nearest to the cloud."""
+        return max(self.p.values())
+
+    @property
+    def hardest(self) -> tuple[str, str]:
+        """The null and the statistic with the largest p-value, of several the one that allows most."""
+        return max(self.p, key=lambda key: (self.p[key], self.allowed[key] - self._of(key[1])))
+
+    @property
+    def most_allowed(self) -> float:
+        """The largest death/birth that a null exceeds in one of twenty clouds."""
+        return max(self.allowed[null, "ratio"] for null in NULLS)
+
+    @property
+    def found(self) -> bool:
+        """Whether the bar is longer than every null allows."""
+        return self.largest_p <= LEVEL
+
+    def _of(self, statistic: str) -> float:
+        return self.ratio if statistic == "ratio" else self.contrast
+
+
+def statistics_of(h1: Diagram) -> tuple[float, float]:
+    r"""Return the ratio and the contrast of an H1 diagram; (1, -inf) for one without bars.
+
+    >>> bars = Diagram(1, np.array([1.0, 1.0]), np.array([np.e, np.exp(0.1)]))
+    >>> ratio, contrast = statistics_of(bars)
+    >>> round(ratio, 3), round(contrast, 3)
+    (2.718, 2.209)
+    """
+    logs = log_log(h1)
+    if not len(logs):
+        return 1.0, -np.inf
+    longest = int(logs.argmax())
+    others = float(logs.sum() - logs[longest])
+    usual = (others + PRIOR_BARS * PLANE) / (len(logs) - 1 + PRIOR_BARS)
+    return float(np.exp(np.exp(logs[longest]))), float(logs[longest] - usual)
+
+
+def log_log(h1: Diagram) -> np.ndarray:
+    """Return ln ln(death/birth) of the finite bars of positive length."""
+    kept = np.isfinite(h1.death) & (h1.death > h1.birth) & (h1.birth > 0)
+    birth, death = h1.birth[kept], h1.death[kept]
+    return np.log(np.log1p((death - birth) / birth))
+
+
+def longest_bar(h1: Diagram) -> tuple[float, float]:
+    """Return birth and death of the bar of the largest death/birth; NaN twice without a bar."""
+    kept = np.isfinite(h1.death) & (h1.death > h1.birth) & (h1.birth > 0)
+    if not kept.any():
+        return float("nan"), float("nan")
+    birth, death = h1.birth[kept], h1.death[kept]
+    at = int((death / birth).argmax())
+    return float(birth[at]), float(death[at])
+
+
+def ring_test(
+    points: np.ndarray,
+    *,
+    draws: int = 99,
+    seed: int = 0,
+    h1: Diagram | None = None,
+    stop: bool = False,
+    progress: Progress | None = None,
+) -> RingTest:
+    """Test a cloud (n, d) for a ring: its longest H1 bar against `draws` clouds of each of `NULLS`.
+
+    The p-value among the clouds of one null is (1 + how many reach the cloud's statistic) / (1 + draws), and
+    the answer the largest of all. For Gaussian clouds, and for independent columns, its level is at most
+    `LEVEL` by construction: there a null is drawn given all that is unknown. With `stop` no more is drawn
+    once the verdict is clear.
+
+    Examples
+    --------
+    >>> angles = np.arange(40) * 2 * np.pi / 40
+    >>> ring_test(np.column_stack([np.cos(angles), np.sin(angles)]), draws=19).largest_p
+    0.05
+    """
+    if h1 is None:
+        h1 = rips(points)[1]
+    own = np.array(statistics_of(h1))
+    reached: dict[str, list[tuple[float, float]]] = {null: [] for null in NULLS}
+    complete = True
+    for null in NULLS:
+        for block in _blocks(points, null, draws, seed):
+            reached[null] += block
+            if progress is not None:
+                progress.advance(len(block))
+            if stop and _hopeless(np.array(reached[null]), own, draws):
+                complete = False
+                break
+        if not complete:
+            break
+    p: dict[tuple[str, str], float] = {}
+    allowed: dict[tuple[str, str], float] = {}
+    for null, values in reached.items():
+        for column, statistic in enumerate(STATISTICS):
+            found = np.array([pair[column] for pair in values])
+            p[null, statistic] = float((1 + (found >= own[column] - _TIE).sum()) / (1 + len(found)))
+            allowed[null, statistic] = allowed_by(found)
+    kept = {null: np.array([pair[0] for pair in values]) for null, values in reached.items()}
+    birth, death = longest_bar(h1)
+    return RingTest(
+        birth, death, float(own[0]), float(own[1]), len(log_log(h1)), draws, p, allowed, kept, complete
+    )
+
+
+def allowed_by(values: np.ndarray) -> float:
+    """Return the value that a statistic must exceed for p <= `LEVEL` among these; infinite for too few.
+
+    >>> allowed_by(np.arange(99.0)), allowed_by(np.arange(5.0))
+    (94.0, inf)
+    """
+    may_reach = int(LEVEL * (1 + len(values)) + _TIE) - 1
+    return float(np.sort(values)[::-1][may_reach]) if 0 <= may_reach < len(values) else float("inf")
+
+
+def null_statistics(draw: Draw, numbers: Sequence[int]) -> list[tuple[float, float]]:
+    """Return the statistics of clouds of one null, by their numbers."""
+    # One thread for each core and one cloud at a time in each, as in `rips_batch`.
+    with one_blas_thread(), ThreadPoolExecutor(thread_count()) as threads:
+        clouds = list(threads.map(draw, numbers))
+    return [statistics_of(h1) for _, h1 in rips_batch(clouds)]
+
+
+def _blocks(points: np.ndarray, null: str, draws: int, seed: int) -> Iterator[list[tuple[float, float]]]:
+    draw = null_draws(points, null, seed)
+    for start in range(0, draws, BLOCK):
+        yield null_statistics(draw, range(start, min(start + BLOCK, draws)))
+
+
+def _hopeless(values: np.ndarray, own: np.ndarray, draws: int) -> bool:
+    """Say whether so many clouds reach a statistic that p is above `LEVEL` whatever the others do."""
+    return bool(((values >= own - _TIE).sum(axis=0) + 1 > LEVEL * (1 + draws)).any())

@@ -1,0 +1,136 @@
+"""Diagrams from and to the forms of other packages: gudhi, ripser, persim and akriti.
+
+Every `from_` returns a list of `Diagram`, one for each dimension from 0 to the highest that occurs; every
+`to_` takes such a list. Bars keep their order within a dimension, and essential classes die at infinity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from toposcope.core.errors import InputError
+from toposcope.core.types import Diagram
+from toposcope.topology.validation import check_diagram
+
+
+def from_gudhi(persistence: Iterable[tuple[int, tuple[float, float]]]) -> list[Diagram]:
+    """Return the diagrams of what gudhi's `SimplexTree.persistence()` returns: (dimension, (birth, death)).
+
+    Raises InputError for rows of another form, NaN, or an infinite birth.
+
+    >>> h0, h1 = from_gudhi([(1, (1.0, 2.0)), (0, (0.0, float("inf")))])
+    >>> h0.pairs.tolist(), h1.pairs.tolist()
+    ([[0.0, inf]], [[1.0, 2.0]])
+    """
+    dims: list[int] = []
+    pairs: list[tuple[float, float]] = []
+    for at, row in enumerate(persistence):
+        try:
+            dim, (birth, death) = row
+            dims.append(int(dim))
+            pairs.append((float(birth), float(death)))
+        except (TypeError, ValueError):
+            raise InputError(
+                f"persistence[{at}] is {row!r:.60}; give gudhi's rows: (dimension, (birth, death))"
+            ) from None
+    return _by_dimension(np.array(dims, int), np.array(pairs, float).reshape(-1, 2))
+
+
+def to_gudhi(diagrams: Iterable[Any]) -> list[tuple[int, tuple[float, float]]]:
+    """Return diagrams as gudhi's list of (dimension, (birth, death)), for its functions that draw.
+
+    >>> to_gudhi([Diagram(1, np.array([1.0]), np.array([2.0]))])
+    [(1, (1.0, 2.0))]
+    """
+    return [
+        (diagram.dim, (float(birth), float(death)))
+        for diagram in _checked(diagrams)
+        for birth, death in diagram.pairs
+    ]
+
+
+def from_ripser(found: Mapping[str, Any] | Sequence[Any]) -> list[Diagram]:
+    """Return the diagrams of ripser's result, or of its or persim's list of (n, 2) arrays.
+
+    The place in the list is the dimension. Raises InputError for arrays of another shape, NaN, or an infinite
+    birth.
+
+    >>> [len(diagram) for diagram in from_ripser({"dgms": [np.array([[0.0, np.inf]]), np.empty((0, 2))]})]
+    [1, 0]
+    """
+    if isinstance(found, Mapping):
+        if "dgms" not in found:
+            raise InputError(f"found has the keys {sorted(map(str, found))}; ripser's result has 'dgms'")
+        found = found["dgms"]
+    return [_of_pairs(pairs, dim) for dim, pairs in enumerate(found)]
+
+
+def to_ripser(diagrams: Iterable[Any]) -> list[np.ndarray]:
+    """Return diagrams as a list of (n, 2) arrays by dimension: what ripser returns and persim takes.
+
+    Dimensions that are missing below the highest are empty arrays.
+
+    >>> [pairs.tolist() for pairs in to_ripser([Diagram(1, np.array([1.0]), np.array([2.0]))])]
+    [[], [[1.0, 2.0]]]
+    """
+    given = _checked(diagrams)
+    return [
+        np.concatenate([np.empty((0, 2)), *(one.pairs for one in given if one.dim == dim)])
+        for dim in range(max((one.dim for one in given), default=-1) + 1)
+    ]
+
+
+def from_akriti(diagram: Any) -> list[Diagram]:
+    """Return the diagrams of an akriti `PersistenceDiagram`: its arrays `dims`, `births` and `deaths`.
+
+    Its metadata are left behind. Raises InputError for an object without these arrays.
+
+    >>> from types import SimpleNamespace
+    >>> found = SimpleNamespace(dims=np.array([0]), births=np.array([0.0]), deaths=np.array([np.inf]))
+    >>> from_akriti(found)[0].pairs.tolist()
+    [[0.0, inf]]
+    """
+    try:
+        dims, births, deaths = (np.asarray(getattr(diagram, name)) for name in ("dims", "births", "deaths"))
+    except AttributeError:
+        raise InputError(
+            f"diagram is a {type(diagram).__name__}; an akriti diagram has dims, births and deaths"
+        ) from None
+    if not dims.shape == births.shape == deaths.shape or dims.ndim != 1:
+        raise InputError(f"diagram has dims {dims.shape}, births {births.shape} and deaths {deaths.shape}")
+    return _by_dimension(dims.astype(int), np.column_stack([births, deaths]).astype(float))
+
+
+def to_akriti(diagrams: Iterable[Any]) -> Any:
+    """Return diagrams as one akriti `PersistenceDiagram` (tried with version 0.2.0).
+
+    Raises InputError where akriti is not installed.
+    """
+    given = _checked(diagrams)
+    try:
+        from akriti.diagrams import PersistenceDiagram
+    except ImportError as error:
+        raise InputError(
+            f"akriti cannot be imported ({error}); install it with: pip install akriti"
+        ) from error
+    bars = np.concatenate([np.empty((0, 3)), *(one.triples() for one in given)])
+    return PersistenceDiagram(
+        dims=bars[:, 2].astype(np.int32), births=bars[:, 0].copy(), deaths=bars[:, 1].copy()
+    )
+
+
+def _checked(diagrams: Iterable[Any]) -> list[Diagram]:
+    return [check_diagram(one, name=f"diagrams[{at}]", dim=at) for at, one in enumerate(diagrams)]
+
+
+def _of_pairs(pairs: Any, dim: int) -> Diagram:
+    return check_diagram(np.asarray(pairs, float).reshape(-1, 2) if len(pairs) == 0 else pairs, dim=dim)
+
+
+def _by_dimension(dims: np.ndarray, pairs: np.ndarray) -> list[Diagram]:
+    if (dims < 0).any():
+        raise InputError(f"a bar has the dimension {int(dims.min())}; dimensions are 0 or more")
+    return [_of_pairs(pairs[dims == dim], dim) for dim in range(int(dims.max(initial=-1)) + 1)]
