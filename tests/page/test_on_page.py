@@ -56,7 +56,7 @@ def test_a_name_that_is_no_file_of_the_page_is_refused(name):
 
 
 def test_a_question_that_no_page_asks_is_refused_with_those_that_are():
-    with pytest.raises(InputError, match="questions has 'why', which no page asks; use sound, odd, changed, when"):
+    with pytest.raises(InputError, match="questions has 'why', which no page asks; use sound, odd, changed"):
         replace(MINE, questions={"why": 1})
 
 
