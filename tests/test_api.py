@@ -226,7 +226,7 @@ def test_a_forecast_prints_a_line_for_each_run(frame):
     advised = made.advise(1e12, tokens_per_step=64)
     assert [line.split(":")[0] for line in repr(advised).splitlines()] == ["r0", "r1", "r2"]
     assert set(advised.table["action"]) == {"continue", "stop", "scale"}
-    with pytest.raises(InputError, match="budget 0: give a finite number above 0"):
+    with pytest.raises(InputError, match="budget 0: not a finite number above 0"):
         made.advise(0)
     with pytest.raises(InputError, match=r"tokens per step .* is unknown"):
         made.advise(1e12)
@@ -254,7 +254,7 @@ def test_finished_runs_are_scored_from_python_as_by_the_command(frame, tmp_path,
         ({"level": 2.0}, "level 2.0 is not a confidence"),
         ({"cuts": [0.2, 1.0]}, "cuts 0.2,1: give shares of the training between 0 and 1"),
         ({"methods": "some"}, "methods 'some': give"),
-        ({"parameters": -3}, "parameters -3: give a finite number above 0"),
+        ({"parameters": -3}, "parameters -3: not a finite number above 0"),
         ({"rename": {"nothing": "loss"}}, "no such column in any of the tables"),
     ],
 )
@@ -337,6 +337,6 @@ def test_measure_reads_states_that_were_kept_without_a_model_and_finds_the_same(
     fewer = few.features().set_index(keys)["value"].sort_index()
     total = [one.xs("h1_total", level="feature").sum() for one in (first, fewer)]
     assert total[1] != total[0]
-    with pytest.raises(InputError, match="13 texts are needed, but 12 are saved in"):
+    with pytest.raises(InputError, match=r"limit 13: .* contains only 12 texts"):
         ts.measure(KeptSeries(folder), tmp_path / "many", features="representations", limit=13)
     assert not (tmp_path / "many").exists()

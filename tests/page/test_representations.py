@@ -275,7 +275,7 @@ def test_the_headline_follows_the_verdicts(study):
     nothing = _with_verdicts(nothing, "trend only", columns=both_kinds)
     headline, said = answers(nothing)
     assert headline.startswith(
-        "Nothing shows that the topology of these representations tells more than the log perplexity: none "
+        "Nothing shows that the topology of these representations says more than the log perplexity: none "
     )
     assert "nothing beyond the trend in" in said["beyond"]
     found = _with_verdicts(nothing, "adds", columns=[TOTAL])
@@ -354,7 +354,7 @@ def test_another_target_is_taken_when_asked_for(full):
     assert study.target == "probe_accuracy"
     assert set(study.trends["target"]) == {"probe_accuracy"}
     assert "linear probe accuracy" in answers(study)[0]
-    with pytest.raises(InputError, match="target nonsense: no such target; this store has"):
+    with pytest.raises(InputError, match="target 'nonsense': no such target; this store has"):
         studies_of(full, targets="nonsense")
 
 

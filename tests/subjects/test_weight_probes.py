@@ -414,7 +414,7 @@ def test_batches() -> None:
         (lambda: preset("seed005"), "preset is 'seed005'; use one of default, seed004"),
         (
             lambda: weight_probes(["holes"], WeightOptions()),
-            "features holes: no such probe; use cheap, all, .*, or MODULE:CLASS",
+            "features 'holes': no such probe; use cheap, all, .*, or MODULE:CLASS",
         ),
     ],
 )

@@ -12,6 +12,7 @@ from toposcope.api.checkpoints import opened
 from toposcope.api.measurement import Measurement, StorePlace
 from toposcope.core.errors import InputError
 from toposcope.core.types import About
+from toposcope.core.wording import option
 from toposcope.subjects.roster import measurable, subject_of
 
 if TYPE_CHECKING:
@@ -49,7 +50,9 @@ def of_weights(
     )
 
     if texts is None and not any(has_own_batch(checkpoint) for checkpoint in series):
-        raise InputError("--gradients: only run folders contain a batch; give --texts FILE")
+        raise InputError(
+            "only run folders contain a batch", argument="gradients", remedy=f"give {option('texts')} FILE"
+        )
     batch = GradientBatch(texts=None if texts is None else load_texts(texts))
     return Measurement(gradient_series(series, batch), gradient_probes(list(probes)), options.recipe())
 
@@ -71,7 +74,10 @@ def _brought(names: Sequence[str]) -> Subject | None:
     brought = measurable()
     found = [brought[name] for name in names if name in brought]
     if found and len(names) > 1:
-        raise InputError(f"features {','.join(names)!r}: {found[0].name} is measured alone; name only it")
+        raise InputError(
+            f"features {','.join(names)!r}: {found[0].name} cannot be combined with other "
+            "features; name only it"
+        )
     return found[0] if found else None
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from toposcope.api.measurement import Measurement
 from toposcope.core.errors import InputError, MissingExtraError
+from toposcope.core.wording import option
 from toposcope.subjects.representations.features import REPRESENTATIONS, SENSITIVITY
 
 if TYPE_CHECKING:
@@ -66,7 +67,9 @@ def of_representations(
     from toposcope.subjects.representations.study import study_of_texts
 
     if asked.texts is None:
-        raise InputError("representations need texts; give --texts FILE with one text on each line")
+        raise InputError(
+            f"representations need texts; give {option('texts')} FILE with one text on each line"
+        )
     _check_layers(options.layers)
     further = _further(asked.features)
     check_device(asked.device)
@@ -116,11 +119,16 @@ def check_device(device: str) -> None:
     if device == "cpu":
         return
     if not re.fullmatch(r"cuda(:\d+)?", device):
-        raise InputError(f"--device {device!r} is unknown; use cpu or cuda")
+        raise InputError("unknown device", argument="device", value=device, remedy="use cpu or cuda")
     import torch
 
     if not torch.cuda.is_available():
-        raise InputError(f"--device {device} is not available on this machine; use --device cpu")
+        raise InputError(
+            "not available on this machine",
+            argument="device",
+            value=device,
+            remedy=f"use {option('device')} cpu",
+        )
 
 
 def _grid(asked: TextsAsked) -> SensitivityOptions | None:
@@ -146,7 +154,12 @@ def _further(features: Sequence[str]) -> list[Probe]:
 def _check_layers(choice: str) -> None:
     """Refuse a choice of layers that no model could have."""
     if choice not in ("last", "all") and not all(part.strip().isdecimal() for part in choice.split(",")):
-        raise InputError(f"--layers {choice!r}: give last, all, or numbers such as 0,6,12")
+        raise InputError(
+            "not a choice of layers",
+            argument="layers",
+            value=choice,
+            remedy="give last, all, or numbers such as 0,6,12",
+        )
 
 
 def _check_kept(kept: KeptSeries, limit: int | None) -> None:
@@ -159,7 +172,10 @@ def _check_kept(kept: KeptSeries, limit: int | None) -> None:
     few = min(len(values) for values in states.values())
     if limit > few:
         raise InputError(
-            f"--limit: {limit} texts are needed, but {few} are saved in {kept.folder}; give a smaller number"
+            f"{kept.folder} contains only {few} texts",
+            argument="limit",
+            value=limit,
+            remedy="give a smaller number",
         )
 
 

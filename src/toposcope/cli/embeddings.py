@@ -24,6 +24,7 @@ from toposcope.cli.sweeping import (
     tokenizer_option,
 )
 from toposcope.core.errors import InputError
+from toposcope.core.wording import option
 from toposcope.subjects.representations.features import REPRESENTATIONS, SENSITIVITY
 from toposcope.subjects.representations.options import RepresentationOptions
 
@@ -160,7 +161,9 @@ def command(
         found, agree = of_kept(KeptSeries(from_kept), options, asked), None
     else:
         if not series or texts is None:
-            raise InputError("embeddings needs SERIES and --texts, or --from-states FOLDER")
+            raise InputError(
+                f"embeddings needs SERIES and {option('texts')}, or {option('from_states')} FOLDER"
+            )
         find = functools.cache(lambda: sweeping.open(series))
         found = of_representations(find, options, asked, look=StorePlace.of(out).fresh)
         agree = sweeping.agree(find())
@@ -192,7 +195,9 @@ def _refuse_with_kept(
     }  # fmt: skip
     for name, value in asked.items():
         if value:
-            raise InputError(f"{name} does not work with --from-states, which opens no model; leave it out")
+            raise InputError(
+                f"{name} does not work with {option('from_states')}, which opens no model; leave it out"
+            )
 
 
 def show_sensitivity(table: pd.DataFrame) -> None:

@@ -86,7 +86,9 @@ class GPTModel:
         from toposcope.training.shapes import HEAD, GPTShape, parameter_shapes
 
         if recipe.tokenizer != "characters":
-            raise SourceError(f"{label}: the recipe {recipe.name} reads subwords but has no tokenizer")
+            raise SourceError(
+                f"{label}: the recipe {recipe.name} reads subwords but has no tokenizer; correct the recipe"
+            )
         found = {name: value.shape for name, value in tensors.items() if name != HEAD}
         for model in recipe.models:
             shape = GPTShape.in_recipe(model, recipe)

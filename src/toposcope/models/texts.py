@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toposcope.core.errors import InputError, MissingExtraError
+from toposcope.core.wording import option
 
 HUB_CORPORA = {
     "wikitext2": ("Salesforce/wikitext", "wikitext-2-raw-v1"),
@@ -78,7 +79,9 @@ def load_texts(
             )
         kept = kept[:limit]
     if not kept:
-        raise InputError(f"texts {source!r} has no text of at least {min_chars} characters")
+        raise InputError(
+            f"texts {source!r} has no text of at least {min_chars} characters; give longer texts"
+        )
     return Texts(source, tuple(kept))
 
 
@@ -122,7 +125,7 @@ def _column(path: Path, text: str, delimiter: str) -> list[str]:
     for name in _TEXT_COLUMNS:
         if rows and name in rows[0]:
             return [row[name] or "" for row in rows]
-    raise InputError(f"{path} has no column named 'text' or 'sentence'")
+    raise InputError(f"{path} has no column named 'text' or 'sentence'; rename the column of the texts")
 
 
 def _from_hub(source: str, split: str, limit: int | None, min_chars: int) -> list[str]:
@@ -153,7 +156,7 @@ def _from_hub(source: str, split: str, limit: int | None, min_chars: int) -> lis
     except Exception as error:  # the hub client raises a dozen unrelated types when it is offline
         raise InputError(
             f"data set {name} cannot be read from the hub ({type(error).__name__}); download it elsewhere "
-            "and give the file: --texts FILE_OR_FOLDER"
+            f"and give the file: {option('texts')} FILE_OR_FOLDER"
         ) from error
     return lines if limit is None else lines[:limit]
 

@@ -14,8 +14,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from toposcope.core.commands import free_place, recommended
+from toposcope.core.commands import free_place
 from toposcope.core.errors import InputError
+from toposcope.core.wording import command
 from toposcope.papers.fourier import (
     COLUMNS,
     CONTROL,
@@ -142,7 +143,7 @@ def _losses(series: Series, run: str) -> pd.DataFrame:
     if np.isfinite(heldout).sum() < LEAST_POINTS + 2:
         raise InputError(
             f"run {run!r} has a held-out loss at {int(np.isfinite(heldout).sum())} of its checkpoints; "
-            "train one that has: " + recommended("train", recipe="grokking", out=free_place("grokking-runs"))
+            "train one that has: " + command("train", recipe="grokking", out=free_place("grokking-runs"))
         )
     return table
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from toposcope.core.errors import MissingExtraError, SourceError
 from toposcope.core.types import Checkpoint, Run
+from toposcope.core.wording import option
 from toposcope.sources.blobs import LocalFolder
 from toposcope.sources.discover import Entry, Source, open_folder
 from toposcope.sources.formats import is_weights_file
@@ -188,7 +189,9 @@ def _ask(label: str, call: Callable[..., Any], *arguments: Any, **options: Any) 
     except errors.GatedRepoError as error:
         raise SourceError(f"{label}: access is gated; accept its terms on the hub and log in") from error
     except errors.RevisionNotFoundError as error:
-        raise SourceError(f"{label}: there is no such revision; list them with --revisions '*'") from error
+        raise SourceError(
+            f"{label}: there is no such revision; list them with {option('revisions')} '*'"
+        ) from error
     except errors.RepositoryNotFoundError as error:
         raise SourceError(
             f"{label}: there is no such repository, or it is private; check the name"

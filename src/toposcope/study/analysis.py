@@ -275,7 +275,8 @@ def analysis_of(
         listed = ", ".join(str(one.path if isinstance(one, Store) else one) for one in given)
         how = f" ({differ})" if (differ := apart(given)) else ""
         raise InputError(
-            f"{listed}: two hold the same kind of measurement, made otherwise{how}; report them apart"
+            f"{listed}: two of them contain the same kind of measurement with different "
+            f"settings{how}; report them separately"
         )
     studies, wholes = (
         tuple(

@@ -169,7 +169,8 @@ def _study(
     absent = [column for column in columns if column not in series.values]
     if absent and absent[0] in series.left_out:
         raise InputError(
-            f"column {absent[0]!r} is {series.left_out[absent[0]]}: it says nothing of its own; name another "
+            f"column {absent[0]!r} is {series.left_out[absent[0]]}: it has no information of its "
+            "own; name another "
             f"column ({', '.join(series.columns()[:6]) or 'there is none'}), or test it as a target"
         )
     if absent:

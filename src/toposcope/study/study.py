@@ -12,10 +12,11 @@ import numpy as np
 import pandas as pd
 
 from toposcope import study as tables
-from toposcope.core.commands import free_place, recommended
+from toposcope.core.commands import free_place
 from toposcope.core.groups import ModelSize, sizes
 from toposcope.core.processes import begun
 from toposcope.core.types import Feature, Kind, Normalization, Scope, Use
+from toposcope.core.wording import command, option
 from toposcope.forecasting.frame import Log
 from toposcope.sources.belonging import Group
 from toposcope.statistics.trends.innovations import LEAST_LENGTH
@@ -354,9 +355,9 @@ def problems_of(studies: Sequence[Study]) -> tuple[str, ...]:
 
 
 def page_of(places: Sequence[str]) -> str:
-    """Return the command that writes the page of stores or tables."""
+    """Return the mark of the command that writes the page of stores or tables."""
     out = free_place(f"{Path(places[0]).with_suffix('')}-report") if places else "DIR"
-    return recommended("report", *(places or ("STORE",)), out=out)
+    return command("report", *(places or ("STORE",)), out=out)
 
 
 def why_nothing(study: Study) -> str:
@@ -372,7 +373,7 @@ def why_nothing(study: Study) -> str:
             f"the longest run has {longest} checkpoints, a test needs {LEAST_LENGTH}; add some, or read what "
             "changed: " + page_of(study.places)
         )
-    return "none of these tables fits these runs; --table all tries every one"
+    return f"none of these tables fits these runs; {option('table')} all tries every one"
 
 
 def chosen_targets(

@@ -210,7 +210,7 @@ def _with_run(targets: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
     if not (targets["run"] == "").any():
         return targets
     if len(runs) > 1:
-        raise InputError(f"the targets name no run, and the table has {len(runs)}: add a column 'run'")
+        raise InputError(f"the targets state no run, but the table has {len(runs)} runs; add a column 'run'")
     return targets.assign(run=runs[0])
 
 

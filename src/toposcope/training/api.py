@@ -13,6 +13,7 @@ import toposcope
 from toposcope.core.errors import InputError, MissingExtraError
 from toposcope.core.processes import is_hopeless
 from toposcope.core.progress import Progress
+from toposcope.core.wording import option
 from toposcope.recipes import TrainingRecipe, load_training_recipe
 from toposcope.sources.layout import RunFolder, read_run
 from toposcope.training import files
@@ -138,7 +139,7 @@ def _check_device(device: str) -> None:
     if kind not in ("cpu", "cuda"):
         raise InputError(f"device {device!r} cannot train reproducibly here; use cpu or cuda")
     if kind == "cuda" and not torch.cuda.is_available():
-        raise InputError(f"device {device!r} is not available on this machine; use --device cpu")
+        raise InputError(f"device {device!r} is not available on this machine; use {option('device')} cpu")
 
 
 def _plan(recipe: TrainingRecipe, out: Path, device: str) -> list[TrainingJob]:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toposcope.core.errors import InputError, MissingExtraError
+from toposcope.core.wording import option
 
 WIKITEXT_REPOSITORY = "Salesforce/wikitext"
 WIKITEXT_REVISION = "refs/convert/parquet"
 _WIKITEXT_CONFIG = "wikitext-2-raw-v1"  # without <unk>, as the weight-space paper's models saw it
 _SUFFIXES = (".txt", ".tokens", ".md")
-_FILE_ROUTE = "give a file or a folder of text instead: --corpus PATH"
+_FILE_ROUTE = f"give a file or a folder of text instead: {option('corpus')} PATH"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from toposcope.core.errors import InputError
+from toposcope.core.wording import option
 from toposcope.watch.journal import FOLDER
 
 
@@ -29,7 +30,7 @@ def alone(store: Path) -> Iterator[None]:
     except BlockingIOError:
         os.close(handle)
         raise InputError(
-            f"{store}: another process watches into it; end that one, or choose another --out"
+            f"{store}: another process watches into it; end that one, or choose another {option('out')}"
         ) from None
     try:
         yield

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toposcope.core.errors import InputError
+from toposcope.core.wording import option
 from toposcope.store import Store
 from toposcope.store.manifest import MANIFEST
 from toposcope.watch.alone import alone
@@ -170,7 +171,7 @@ def _places(target: Path, out: Path | None, *, wait: bool) -> tuple[Path | None,
         folder = started[-1].data.get("folder") if started else None  # a Monitor follows none
         return (Path(folder) if folder else None), target
     if not target.exists() and not wait:
-        raise InputError(f"{target} does not exist; with --wait the watch waits until it does")
+        raise InputError(f"{target} does not exist; with {option('wait')} the watch waits until it does")
     if target.exists() and not target.is_dir():
         raise InputError(f"{target} is a file; give the folder that the trainer writes into, or a store")
     folder = target.resolve()
@@ -181,7 +182,12 @@ def _store(place: Path, folder: Path | None) -> Store:
     from toposcope.subjects.weights.options import WeightOptions
 
     if folder is not None and (place.resolve() == folder or folder in place.resolve().parents):
-        raise InputError(f"--out {place} lies in the folder that is watched; choose one outside it")
+        raise InputError(
+            "this lies in the folder that is watched",
+            argument="out",
+            value=place,
+            remedy="choose a folder outside it",
+        )
     if folder is None:
         return Store.open(place)
     return Store.create(place, recipe=WeightOptions().recipe())

@@ -17,6 +17,7 @@ import numpy as np
 
 from toposcope.core.errors import SourceError
 from toposcope.core.types import Checkpoint, Run
+from toposcope.core.wording import option
 from toposcope.sources.blobs import LocalFolder
 from toposcope.sources.discover import Entry, Source
 from toposcope.sources.formats import open_file
@@ -78,7 +79,9 @@ def read_facts(folder: Path, checkpoint: Checkpoint) -> KeptFacts:
             fields = json.loads((file.metadata() or {})["facts"])
         return KeptFacts(**{**fields, "notes": tuple(fields["notes"])})
     except FileNotFoundError as error:
-        raise SourceError(f"{path} does not exist: measure the series with --save-states {folder}") from error
+        raise SourceError(
+            f"{path} does not exist: measure the series with {option('keep')} {folder}"
+        ) from error
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise SourceError(f"{path} is damaged: delete it and measure the series again") from error
 
@@ -113,7 +116,7 @@ def check_reading(folder: Path, texts: str, reading: Mapping[str, Any]) -> None:
         if differs:
             raise SourceError(
                 f"{folder} contains states that were read with other settings "
-                f"({', '.join(differs)}); choose another folder for --save-states, or give its settings"
+                f"({', '.join(differs)}); choose another folder for {option('keep')}, or give its settings"
             )
 
 
@@ -126,7 +129,9 @@ def read_states(folder: Path, checkpoint: Checkpoint) -> dict[int, np.ndarray]:
     try:
         tensors = load_file(path)
     except FileNotFoundError as error:
-        raise SourceError(f"{path} does not exist: measure the series with --save-states {folder}") from error
+        raise SourceError(
+            f"{path} does not exist: measure the series with {option('keep')} {folder}"
+        ) from error
     except SafetensorError as error:
         raise SourceError(f"{path} is damaged: delete it and measure the series again") from error
     return {int(name.removeprefix("layer.")): values for name, values in tensors.items()}
@@ -163,7 +168,7 @@ class KeptSeries(Series):
         self.folder = folder
         found = [_checkpoint(folder, path) for path in sorted(folder.glob("*/step_*.safetensors"))]
         if not found:
-            raise SourceError(f"{folder} contains no saved states: write some with --save-states {folder}")
+            raise SourceError(f"{folder} contains no saved states: write some with {option('keep')} {folder}")
         self.facts = found[0][1]
         for at, facts in found:
             if not facts.read_alike(self.facts):

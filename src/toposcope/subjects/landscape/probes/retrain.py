@@ -10,6 +10,7 @@ import numpy as np
 
 from toposcope.core.errors import InputError
 from toposcope.core.types import Feature, Row
+from toposcope.core.wording import command
 from toposcope.models.gpt import recipe_shape
 from toposcope.models.loading import run_folder_of
 from toposcope.recipes import TrainingRecipe, load_training_recipe
@@ -67,7 +68,7 @@ class Retrain(Probe):
         at = snapshot.checkpoint
         folder = run_folder_of(at)
         if folder is None:
-            raise InputError(f"{at.uri}: retrain needs a run of `toposcope train`; leave retrain out")
+            raise InputError(f"{at.uri}: retrain needs a run of {command('train')}; leave retrain out")
         recipe, data = _trained_on(folder)
         rows: list[Row] = []
         with self.source.objectives(snapshot, self.options) as objectives:
