@@ -25,7 +25,7 @@ from toposcope.study.catalogue import column_of
 from toposcope.study.findings import words
 from toposcope.study.findings.rivals import strengths
 from toposcope.study.findings.when import fixed_phases
-from toposcope.study.hidden import QUALITY
+from toposcope.study.representations import QUALITY
 from toposcope.study.target import chosen_target
 from toposcope.study.targets import read_targets
 from toposcope.subjects.catalogue import DECLARED, own_catalogue

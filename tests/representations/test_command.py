@@ -49,7 +49,7 @@ def test_a_series_is_measured_and_found_again(inputs, tmp_path, capsys):
 def test_kept_states_read_back(inputs, tmp_path, capsys):
     from toposcope.core.errors import SourceError
     from toposcope.core.types import Checkpoint
-    from toposcope.subjects.representations.kept import read_states, states_path
+    from toposcope.subjects.representations.saved_states import read_states, states_path
 
     _run(
         capsys, inputs / "neox", "--texts", inputs / "texts.txt", "--limit", 10, "--min-chars", 5,

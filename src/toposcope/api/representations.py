@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from toposcope.models.loading import ModelLoader
     from toposcope.sources.series import Series
     from toposcope.subjects.base import Probe
-    from toposcope.subjects.representations.kept import KeptSeries
     from toposcope.subjects.representations.options import RepresentationOptions
     from toposcope.subjects.representations.probes.sensitivity import SensitivityOptions
+    from toposcope.subjects.representations.saved_states import SavedStates
     from toposcope.subjects.representations.study import RepresentationStudy
 
 OURS = (REPRESENTATIONS, SENSITIVITY)
@@ -62,8 +62,8 @@ def of_representations(
         When no texts are given, a layer, a device or a feature is unknown, or no checkpoint is a model.
     """
     from toposcope.models.loading import ModelLoader
-    from toposcope.subjects.representations.kept import keep_runs
     from toposcope.subjects.representations.probes.linear_probe import load_labelled
+    from toposcope.subjects.representations.saved_states import save_runs
     from toposcope.subjects.representations.study import study_of_texts
 
     if asked.texts is None:
@@ -83,11 +83,11 @@ def of_representations(
     if look and (asked.keep is None or not asked.keep.exists()):
         _check_models(series, loader, options.layers)
     if asked.keep is not None:
-        keep_runs(asked.keep, series.runs)
+        save_runs(asked.keep, series.runs)
     return Measurement(series, [*_wanted(study, asked), *further], study.recipe())
 
 
-def of_kept(series: KeptSeries, options: RepresentationOptions, asked: TextsAsked) -> Measurement:
+def of_kept(series: SavedStates, options: RepresentationOptions, asked: TextsAsked) -> Measurement:
     """Return the measurement of states that were kept: no model is needed.
 
     Raises
@@ -162,9 +162,9 @@ def _check_layers(choice: str) -> None:
         )
 
 
-def _check_kept(kept: KeptSeries, limit: int | None) -> None:
+def _check_kept(kept: SavedStates, limit: int | None) -> None:
     """Refuse to take more texts than were kept at every checkpoint."""
-    from toposcope.subjects.representations.kept import read_states
+    from toposcope.subjects.representations.saved_states import read_states
 
     if limit is None:
         return

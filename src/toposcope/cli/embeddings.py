@@ -144,7 +144,7 @@ def command(
     from toposcope.papers.representation_presets import preset as preset_options
     from toposcope.store import Store
     from toposcope.study.sensitivity import measured_sensitivity
-    from toposcope.subjects.representations.kept import KeptSeries
+    from toposcope.subjects.representations.saved_states import SavedStates
     from toposcope.subjects.representations.study import parse_grid
 
     options = preset_options(preset, settings)
@@ -158,7 +158,7 @@ def command(
     execution = sweeping.execution(keep_diagrams=not no_diagrams)
     if from_kept is not None:
         _refuse_with_kept(series, texts, settings, labelled, keep, sweeping)
-        found, agree = of_kept(KeptSeries(from_kept), options, asked), None
+        found, agree = of_kept(SavedStates(from_kept), options, asked), None
     else:
         if not series or texts is None:
             raise InputError(

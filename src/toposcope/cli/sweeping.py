@@ -15,7 +15,7 @@ import click
 from toposcope.cli.output import print_json, print_table
 from toposcope.core.commands import recommended
 from toposcope.core.errors import InputError
-from toposcope.core.repeats import Told, together
+from toposcope.core.repeats import Observation, together
 from toposcope.core.wording import option
 
 if TYPE_CHECKING:
@@ -305,7 +305,9 @@ def show_sweep(
     look = f"; look at this first: the audit found {faults} fault{'s' * (faults != 1)}" if faults else ""
     click.echo(f"{out}: {count}, in {report.seconds:.1f} s{look}")
     if failed:
-        told = together((Told(f.run, f.step, f.probe, f.note) for f in report.failures), lambda f: f.tensor)
+        told = together(
+            (Observation(f.run, f.step, f.probe, f.note) for f in report.failures), lambda f: f.tensor
+        )
         named = [(one.run, one.step, one.tensor, one.message) for one in told]
         print_table(
             "Failed twice; repeat the command to try them again", ("run", "step", "probe", "why"), named

@@ -19,17 +19,17 @@ from toposcope.core.types import Feature, Kind, Normalization, Scope, Use
 from toposcope.core.wording import command, option
 from toposcope.forecasting.frame import Log
 from toposcope.sources.belonging import Group
+from toposcope.statistics.trends.descriptive import DEFAULT_DRAWS, Draws
 from toposcope.statistics.trends.innovations import LEAST_LENGTH
-from toposcope.statistics.trends.usual import DEFAULT_DRAWS, Draws
 from toposcope.study.catalogue import column_of
 from toposcope.study.clouds import leading_cloud
 from toposcope.study.finals import finals_table, fits_table
 from toposcope.study.findings import Findings, find
 from toposcope.study.forecasts.compare import COLUMNS as FORECASTS
 from toposcope.study.forecasts.compare import WORTH, forecast_table, worth_of_features
-from toposcope.study.hidden import PROBE
 from toposcope.study.labels import Labels
 from toposcope.study.published import NOTHING, PublishedRules
+from toposcope.study.representations import PROBE
 from toposcope.study.sensitivity import measured_sensitivity
 from toposcope.study.table import SeriesTable
 from toposcope.study.trends.confounds import confound_table, walk_bound

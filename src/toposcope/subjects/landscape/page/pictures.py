@@ -13,8 +13,8 @@ from toposcope.page.figures import correlations
 from toposcope.study.study import Study
 from toposcope.study.verdicts import judged
 from toposcope.subjects.landscape.figures import loss_surface, merge_trees, surface_training
-from toposcope.subjects.landscape.kept import KeptSurface, kept_densities, kept_surfaces
 from toposcope.subjects.landscape.options import GRAPHS
+from toposcope.subjects.landscape.saved_surfaces import SavedSurface, saved_densities, saved_surfaces
 from toposcope.subjects.landscape.summaries import topology_of
 from toposcope.topology.merge_tree import MergeTree
 from toposcope.topology.sampled_surface import SurfaceTopology
@@ -31,7 +31,7 @@ class ShownSurfaces:
     them was computed for the page, on the graph that the store's settings name.
     """
 
-    surfaces: tuple[KeptSurface, ...] = ()
+    surfaces: tuple[SavedSurface, ...] = ()
     graph: str = ""
     made_here: bool = False
 
@@ -39,7 +39,7 @@ class ShownSurfaces:
         """Return how many there are."""
         return len(self.surfaces)
 
-    def __iter__(self) -> Iterator[tuple[KeptSurface, SurfaceTopology]]:
+    def __iter__(self) -> Iterator[tuple[SavedSurface, SurfaceTopology]]:
         """Iterate over the surfaces and what was found on each."""
         for one in self.surfaces:
             assert one.topology is not None
@@ -95,7 +95,7 @@ def shown_surfaces(study: Study) -> ShownSurfaces:
     """Return the surfaces of the largest run that kept any: the first draw, at most six checkpoints."""
     if study.kept is None:
         return ShownSurfaces()
-    found = [one for one in kept_surfaces(study.kept) if one.topology or one.surface.finite.sum() > 1]
+    found = [one for one in saved_surfaces(study.kept) if one.topology or one.surface.finite.sum() > 1]
     run = next((run for run in reversed(study.ordered) if any(one.run == run for one in found)), None)
     mine = _spread([one for one in sorted(found, key=lambda one: one.step) if one.run == run])
     if not mine:
@@ -122,7 +122,7 @@ def _spread(items: list) -> list:
 def _densities(study: Study) -> list[tuple[str, np.ndarray, np.ndarray]]:
     if study.kept is None:
         return []
-    found = list(kept_densities(study.kept))
+    found = list(saved_densities(study.kept))
     run = next((run for run in reversed(study.ordered) if any(one[0] == run for one in found)), None)
     mine = _spread(
         sorted(((step, density) for r, step, density in found if r == run), key=lambda one: one[0])

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from toposcope.page.parts import Caption
-from toposcope.subjects.landscape.kept import KeptSurface
 from toposcope.subjects.landscape.page.captions import view_caption
 from toposcope.subjects.landscape.page.pictures import ShownSurfaces
+from toposcope.subjects.landscape.saved_surfaces import SavedSurface
 from toposcope.topology.merge_tree import MergeTree
 from toposcope.topology.sampled_surface import SurfaceTopology
 
@@ -34,7 +34,7 @@ def surface_view(shown: ShownSurfaces) -> SurfaceView | None:
     return SurfaceView(view_caption(shown), [_frame(one, found) for one, found in shown])
 
 
-def _frame(one: KeptSurface, found: SurfaceTopology) -> dict[str, object]:
+def _frame(one: SavedSurface, found: SurfaceTopology) -> dict[str, object]:
     values = np.round(one.surface.mean, 5)
     rows = [[float(v) if np.isfinite(v) else None for v in row] for row in values]
     half = found.branches

@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 
 from toposcope.core.drawing.series import sizes
 from toposcope.core.drawing.style import INK, MUTED, house, new_figure, say_empty, sequential
-from toposcope.study.hidden import pairs
+from toposcope.study.representations import pairs
 from toposcope.subjects.representations.features import REPRESENTATIONS
 
 

@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 from toposcope.core.drawing.series import DrawnSize, sizes
 from toposcope.core.drawing.style import INK, house, log_axis, new_figure, say_empty
 from toposcope.core.lines import curve, select
-from toposcope.study.hidden import of_layer
+from toposcope.study.representations import of_layer
 from toposcope.subjects.representations import features as of
 from toposcope.subjects.representations.figures.trajectories import TrajectoryPanel
 

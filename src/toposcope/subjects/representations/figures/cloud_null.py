@@ -12,7 +12,7 @@ from toposcope.core.drawing.lines import draw_group
 from toposcope.core.drawing.series import DrawnSize, sizes
 from toposcope.core.drawing.style import NULL, house, new_figure, say_empty, size_title, step_axis
 from toposcope.core.lines import null_band, select
-from toposcope.study.hidden import of_layer
+from toposcope.study.representations import of_layer
 from toposcope.subjects.representations import features as of
 from toposcope.subjects.representations.figures.trajectories import TrajectoryPanel
 

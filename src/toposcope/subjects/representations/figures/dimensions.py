@@ -13,7 +13,7 @@ from toposcope.core.drawing.lines import runs_are_named
 from toposcope.core.drawing.series import DrawnSize, sizes
 from toposcope.core.drawing.style import end_labels, house, new_figure, say_empty, step_axis
 from toposcope.core.lines import select
-from toposcope.study.hidden import noted_interval, of_layer
+from toposcope.study.representations import noted_interval, of_layer
 from toposcope.subjects.representations.features import REPRESENTATIONS
 from toposcope.subjects.representations.figures.trajectories import DIMENSION, TrajectoryPanel
 

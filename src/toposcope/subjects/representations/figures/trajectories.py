@@ -13,7 +13,7 @@ from toposcope.core.drawing.lines import draw_sizes
 from toposcope.core.drawing.series import DrawnSize, sizes
 from toposcope.core.drawing.style import house, new_panels, say_empty
 from toposcope.core.lines import select
-from toposcope.study.hidden import of_layer
+from toposcope.study.representations import of_layer
 from toposcope.subjects.representations import features as of
 
 

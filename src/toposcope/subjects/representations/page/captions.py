@@ -17,7 +17,7 @@ from toposcope.page.notes import (
 )
 from toposcope.page.parts import Caption
 from toposcope.study.findings import words
-from toposcope.study.hidden import PROBE
+from toposcope.study.representations import PROBE
 from toposcope.study.study import Study
 from toposcope.subjects.representations import features as of
 from toposcope.subjects.representations.figures import trajectories

@@ -14,7 +14,7 @@ from toposcope.page.figures import correlations, scaling, strength
 from toposcope.page.notes import changepoints, drawn_run
 from toposcope.study.catalogue import nulls_by_feature
 from toposcope.study.findings.rivals import strengths
-from toposcope.study.hidden import PROBE, QUALITY, pairs, perplexities
+from toposcope.study.representations import PROBE, QUALITY, pairs, perplexities
 from toposcope.study.study import Study
 from toposcope.study.verdicts import judged
 from toposcope.subjects.representations import features as of

@@ -10,7 +10,7 @@ import pandas as pd
 
 import toposcope
 from toposcope.core.forms import plain
-from toposcope.core.repeats import Told, together
+from toposcope.core.repeats import Observation, together
 from toposcope.core.types import Normalization, Status
 
 MOST_LINES = 60
@@ -46,7 +46,7 @@ def failures(features: pd.DataFrame) -> tuple[tuple[str, ...], ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Unmeasured(Told):
+class _Unmeasured(Observation):
     """What a probe could not measure of a tensor, or of the model, at some steps."""
 
     probe: str = ""
