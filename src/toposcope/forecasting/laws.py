@@ -67,7 +67,8 @@ class Tissue(Forecaster):
         if not same and _anneals_unseen(seen):
             raise InputError(
                 f"{self.name}: no finished run of this size is given, and {seen.run} does not show "
-                "the gain from annealing"
+                "the gain from annealing",
+                remedy="give a finished sibling of its size",
             )
         return _follow(seen, fit_tissue([*same, _enough(seen, same)]))
 

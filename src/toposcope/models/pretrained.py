@@ -167,7 +167,9 @@ def _does_not_load(folder: Path, error: BaseException) -> SourceError:
             f"save it as a class of transformers, or measure its weights alone: "
             f"{command('weights', 'SERIES', out='STORE')}"
         )
-    return SourceError(f"{folder} does not load as a transformers model: {_first_line(error)}")
+    return SourceError(
+        f"{folder} does not load as a transformers model: {_first_line(error)}", remedy="check the folder"
+    )
 
 
 def _wants_code(error: BaseException) -> bool:
@@ -208,7 +210,10 @@ def _tokenizer(transformers: Any, folder: Path) -> Any:
     except (OSError, ValueError, KeyError) as error:
         if _wants_code(error):
             raise _tokenizer_code(folder) from error
-        raise SourceError(f"{folder}: its tokenizer does not load: {_first_line(error)}") from error
+        raise SourceError(
+            f"{folder}: its tokenizer does not load: {_first_line(error)}",
+            remedy=f"give another with {option('tokenizer')} FOLDER",
+        ) from error
 
 
 def _needs_own_class(transformers: Any, folder: Path) -> bool:

@@ -68,7 +68,8 @@ def load_texts(
     else:
         known = ", ".join(HUB_CORPORA)
         raise InputError(
-            f"texts {source!r} is neither a file, a folder, hf://datasets/... nor one of {known}"
+            f"texts {source!r} is neither a file, a folder, hf://datasets/... nor one of {known}",
+            remedy="check the name",
         )
     kept = [text for text in (line.strip() for line in lines) if len(text) >= min_chars]
     if limit is not None:
@@ -181,5 +182,8 @@ def _parquet_texts(file: Path, name: str) -> list[str]:
 
     columns = [column for column in _TEXT_COLUMNS if column in pq.read_schema(file).names]
     if not columns:
-        raise InputError(f"data set {name} has no column named {' or '.join(map(repr, _TEXT_COLUMNS))}")
+        raise InputError(
+            f"data set {name} has no column named {' or '.join(map(repr, _TEXT_COLUMNS))}",
+            remedy="give a data set that has one",
+        )
     return [str(text or "") for text in pq.read_table(file, columns=columns[:1]).column(0).to_pylist()]

@@ -38,7 +38,7 @@ def build(kind: type, content: Mapping[str, object], *, where: str) -> Any:
     values = {key: _checked(value, hints[key], f"{where}: {key}") for key, value in content.items()}
     missing = [name for name, field in wanted.items() if _required(field) and name not in values]
     if missing:
-        raise RecipeError(f"{where} lacks a value for {', '.join(missing)}")
+        raise RecipeError(f"{where} lacks a value for {', '.join(missing)}", remedy="add it")
     return kind(**values)
 
 

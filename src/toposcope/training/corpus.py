@@ -55,7 +55,10 @@ def load_corpus(name: str, *, heldout_fraction: float = 0.1) -> Corpus:
         return _folder(path, heldout_fraction)
     if path.is_file():
         return _split(path.name, _read(path), heldout_fraction)
-    raise InputError(f"corpus {name!r} is neither python-docs, wikitext2, nor an existing file or folder")
+    raise InputError(
+        f"corpus {name!r} is neither python-docs, wikitext2, nor an existing file or folder",
+        remedy="give one of these",
+    )
 
 
 def _split(name: str, text: str, heldout_fraction: float) -> Corpus:

@@ -78,7 +78,10 @@ def resolve_layers(choice: str, n_layers: int) -> tuple[int, ...]:
     except ValueError:
         raise InputError(f"layers {choice!r}: give last, all, or numbers such as 0,6,12") from None
     if layers[0] < 0 or layers[-1] > n_layers:
-        raise InputError(f"layers {choice!r}: this model's hidden states are numbered 0 to {n_layers}")
+        raise InputError(
+            f"layers {choice!r}: this model's hidden states are numbered 0 to {n_layers}",
+            remedy="choose some of these",
+        )
     return layers
 
 

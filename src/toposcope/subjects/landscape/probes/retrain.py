@@ -113,7 +113,8 @@ def _trained_on(folder: RunFolder) -> tuple[TrainingRecipe, TokenData]:
     recipe = load_training_recipe(str(folder.recipe_file))
     if recipe.task != "language":
         raise InputError(
-            f"{folder.path}: retrain works only for language models, but the task here is {recipe.task}"
+            f"{folder.path}: retrain works only for language models, but the task here is {recipe.task}",
+            remedy="leave retrain out",
         )
     corpus = load_corpus(recipe.corpus, heldout_fraction=recipe.heldout_fraction)
     return recipe, tokenize(corpus, recipe, tokenizer=read_tokenizer(folder.tokenizer_file))
