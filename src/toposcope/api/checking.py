@@ -215,8 +215,8 @@ def _run(place: Looked, run: str, name: str, rows: pd.DataFrame, asked: _CheckAs
     """Return the answer for one run from the rows of its log."""
     from toposcope.forecasting.health.judgement import judge
     from toposcope.forecasting.health.rises import FEWEST
+    from toposcope.watch.loss_health import column_of, symptoms_of
     from toposcope.watch.replay import replay
-    from toposcope.watch.spoken import column_of, symptoms_of
 
     column = asked.column or column_of(rows)
     steps = list(place.steps.get(run, ()))

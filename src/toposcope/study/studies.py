@@ -18,7 +18,7 @@ from toposcope.store import Store
 from toposcope.store.reader import REMEASURE
 from toposcope.study.convergence import without_unconverged
 from toposcope.study.derived import with_derived
-from toposcope.study.joined import Source
+from toposcope.study.merged_stores import Source
 from toposcope.study.plain import plain_table
 from toposcope.study.study import Study, chosen_targets
 from toposcope.study.table import SeriesTable, series_table

@@ -19,9 +19,9 @@ from toposcope.store import Result, Store, Unit
 from toposcope.store.units import digest
 from toposcope.subjects.base import Measured, Probe, Reads, check_declared
 from toposcope.subjects.snapshot import RunReader, SeriesLike, Snapshot
-from toposcope.sweep.looks import keep_look
+from toposcope.sweep.inline_audit import keep_look
+from toposcope.sweep.not_finite import mark_spoilt, with_status
 from toposcope.sweep.plan import Task
-from toposcope.sweep.spoilt import mark_spoilt, with_status
 
 _SECONDS_UNWRITTEN = 2.0
 """After this long, finished units wait no more for others to share their file."""

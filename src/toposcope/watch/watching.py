@@ -14,14 +14,14 @@ from toposcope.core.errors import InputError
 from toposcope.core.wording import option
 from toposcope.store import Store
 from toposcope.store.manifest import MANIFEST
-from toposcope.watch.alone import alone
 from toposcope.watch.budget import Budget
 from toposcope.watch.coverage import not_judged
 from toposcope.watch.journal import Event, Journal
+from toposcope.watch.lock import locked
+from toposcope.watch.loss_health import HealthWatch, health_of, with_passed
 from toposcope.watch.sidecar import Sidecar
 from toposcope.watch.sight import Sight
 from toposcope.watch.sinks.summaries import Forwarder
-from toposcope.watch.spoken import HealthWatch, health_of, with_passed
 from toposcope.watch.watch_answer import WatchAnswer
 from toposcope.watch.watchman import Watchman
 
@@ -77,7 +77,7 @@ class Watching:
         self.store = _store(place, self.folder)
         self._stack = ExitStack()
         try:
-            self._stack.enter_context(alone(self.store.path))
+            self._stack.enter_context(locked(self.store.path))
         except InputError as error:
             raise AnotherWatchError(str(error), self.store.path) from None
         try:

@@ -14,7 +14,7 @@ from toposcope.watch.journal import FOLDER
 
 
 @contextlib.contextmanager
-def alone(store: Path) -> Iterator[None]:
+def locked(store: Path) -> Iterator[None]:
     """Be the only sidecar of a store; the system gives the place back however the process ends.
 
     Raises
