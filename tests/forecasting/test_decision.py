@@ -254,7 +254,7 @@ def test_command_names_the_remedy(folders, capsys, extra, message):
     [
         (("--budget", "nan"), "--budget nan: not a finite number above 0; give one"),
         (("--budget", "inf"), "--budget inf: not a finite number above 0; give one"),
-        (("--budget", "1e9", "--tokens-per-step", "-1"), "--tokens-per-step -1.0: not a finite"),
+        (("--budget", "1e9", "--tokens-per-step", "-1"), "--tokens-per-step -1: not a finite"),
         (("--budget", "1e9", "--tokens-per-step", "nan"), "--tokens-per-step nan: not a finite"),
         (("--budget", "1e9", "--larger", "-5"), "--larger -5: not a finite"),
         (("--budget", "1e9", "--larger", "2"), "--larger 2: run "),

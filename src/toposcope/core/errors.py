@@ -71,7 +71,7 @@ class InputError(ValueError):
         """Return the message in the spelling of its reader."""
         named = "" if self.argument is None else option(self.argument)
         if named and self.value is not None:
-            named += f" '{self.value}'" if isinstance(self.value, str) else f" {self.value}"
+            named += f" {_shown(self.value)}"
         head = f"{named}: {self.problem}" if named else self.problem
         return rendered(head if self.remedy is None else f"{head}; {self.remedy}")
 
@@ -82,6 +82,12 @@ class InputError(ValueError):
     def __reduce__(self) -> tuple[object, ...]:
         """Let the error travel between processes whatever its class takes to be made."""
         return _restored, (type(self), self.args, self.__dict__)
+
+
+def _shown(value: object) -> str:
+    return (
+        f"'{value}'" if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else str(value)
+    )
 
 
 def _restored(kind: type[InputError], args: tuple[object, ...], parts: dict[str, object]) -> InputError:
