@@ -27,11 +27,11 @@ import pandas as pd
 import toposcope.statistics.trends
 from toposcope.core.seeding import rng
 from toposcope.statistics.trends import simulators as sim
-from toposcope.statistics.trends.blind import BLIND_NULLS
 from toposcope.statistics.trends.calibration import COLUMNS, TESTS, VERDICT, case_rates, simulated_cases
-from toposcope.statistics.trends.fresh import FRESH_NULLS
+from toposcope.statistics.trends.held_out_nulls import HELD_OUT_NULLS
 from toposcope.statistics.trends.innovations import innovation_test
 from toposcope.statistics.trends.nulls import NULLS
+from toposcope.statistics.trends.preregistered_nulls import PREREGISTERED_NULLS
 from toposcope.statistics.trends.whitening import whiten
 
 
@@ -148,7 +148,7 @@ def main() -> None:
 
         return printed(SETTING_NULLS | REPEATING_SETTING, "setting", options.draws, grids)
     if options.verdict:
-        return printed(NULLS | BLIND_NULLS | FRESH_NULLS, "verdict alone", options.draws, grids)
+        return printed(NULLS | HELD_OUT_NULLS | PREREGISTERED_NULLS, "verdict alone", options.draws, grids)
     if options.repeating:
         from benchmarks.repeating_nulls import REPEATING_BLIND, REPEATING_JUDGES
 

@@ -31,17 +31,24 @@ from benchmarks.analysis_unkind import JUDGES, KNOWN, POWER, SET, Pairs, apart, 
 from toposcope.core.seeding import rng
 from toposcope.statistics.trends import coincidences, innovations, joint, refusals, whitening
 from toposcope.statistics.trends import simulators as sim
-from toposcope.statistics.trends.blind import BLIND_NULLS
-from toposcope.statistics.trends.fresh import FRESH_NULLS
+from toposcope.statistics.trends.held_out_nulls import HELD_OUT_NULLS
 from toposcope.statistics.trends.innovations import Innovations, innovation_test
 from toposcope.statistics.trends.nulls import NULLS
+from toposcope.statistics.trends.preregistered_nulls import PREREGISTERED_NULLS
 from toposcope.statistics.trends.repeating import REPEATING_JUDGES, REPEATING_SETTING
 from toposcope.statistics.trends.setting import SETTING_NULLS
 from toposcope.statistics.trends.whitening import Whitened, whiten
 
 GRIDS = {**RATE_GRIDS, "154 even": np.arange(154) * 100}
 PLAIN = ("26 even", "51 even", "154 even", "48 log", "51, 12 missing")
-SERIES = {**NULLS, **BLIND_NULLS, **FRESH_NULLS, **REPEATING_JUDGES, **REPEATING_SETTING, **SETTING_NULLS}
+SERIES = {
+    **NULLS,
+    **HELD_OUT_NULLS,
+    **PREREGISTERED_NULLS,
+    **REPEATING_JUDGES,
+    **REPEATING_SETTING,
+    **SETTING_NULLS,
+}
 UNKIND: dict[str, Pairs] = {
     **SET, **JUDGES, **{name: make for name, (make, _) in (POWER | KNOWN).items()},
     "common spikes of 8 sigma at 10%": both_spike(0.1, 8.0),

@@ -15,7 +15,7 @@ import numpy as np
 
 from toposcope.core.seeding import rng
 from toposcope.statistics.trends import simulators as sim
-from toposcope.statistics.trends.blind import BLIND_NULLS
+from toposcope.statistics.trends.held_out_nulls import HELD_OUT_NULLS
 from toposcope.statistics.trends.innovations import innovation_test
 from toposcope.statistics.trends.nulls import NULLS
 from toposcope.statistics.trends.whitening import whiten
@@ -69,7 +69,7 @@ def of_nulls(draws: int, steps: np.ndarray) -> None:
     known = rates(share) | {"warmup and cosine": rates(share)["cosine"] * np.minimum(share / 0.1, 1.0)}
     for name, rate in known.items():
         found = {}
-        for case, simulate in (NULLS | BLIND_NULLS).items():
+        for case, simulate in (NULLS | HELD_OUT_NULLS).items():
             g = rng(name=f"{name} beside nulls", null=case, n=len(steps), draw=draws)
             x, y = (whiten(sim.at_steps(simulate, g, steps, draws), steps, rate) for _ in range(2))
             found[case] = 100 * float(np.mean(innovation_test(x, y, intervals=False, rate_known=True).found))

@@ -19,8 +19,8 @@ from toposcope.core.errors import InputError
 from toposcope.core.types import Diagram
 from toposcope.forecasting.families import LastValue
 from toposcope.scaling.table import FORMULAS, law_points, law_table
-from toposcope.subjects.representations.kept import KeptSeries, read_states
 from toposcope.subjects.representations.options import RepresentationOptions
+from toposcope.subjects.representations.saved_states import SavedStates, read_states
 
 README = Path(__file__).parents[1] / "README.md"
 FROM_PYTHON = README.parent / "docs" / "python.md"
@@ -226,7 +226,7 @@ def test_a_forecast_prints_a_line_for_each_run(frame):
     advised = made.advise(1e12, tokens_per_step=64)
     assert [line.split(":")[0] for line in repr(advised).splitlines()] == ["r0", "r1", "r2"]
     assert set(advised.table["action"]) == {"continue", "stop", "scale"}
-    with pytest.raises(InputError, match="budget 0: give a finite number above 0"):
+    with pytest.raises(InputError, match="budget 0: not a finite number above 0"):
         made.advise(0)
     with pytest.raises(InputError, match=r"tokens per step .* is unknown"):
         made.advise(1e12)
@@ -254,7 +254,7 @@ def test_finished_runs_are_scored_from_python_as_by_the_command(frame, tmp_path,
         ({"level": 2.0}, "level 2.0 is not a confidence"),
         ({"cuts": [0.2, 1.0]}, "cuts 0.2,1: give shares of the training between 0 and 1"),
         ({"methods": "some"}, "methods 'some': give"),
-        ({"parameters": -3}, "parameters -3: give a finite number above 0"),
+        ({"parameters": -3}, "parameters -3: not a finite number above 0"),
         ({"rename": {"nothing": "loss"}}, "no such column in any of the tables"),
     ],
 )
@@ -320,7 +320,7 @@ def kept(tmp_path_factory) -> tuple[Path, ts.Store]:
 
 def test_measure_takes_the_texts_that_were_asked_for_and_keeps_their_states(kept):
     folder, store = kept
-    series = KeptSeries(folder)
+    series = SavedStates(folder)
     assert [at.step for at in series] == [0, 1, 2]
     # two lines of three have forty characters: twelve of sixteen are read
     assert {len(states) for at in series for states in read_states(folder, at).values()} == {12}
@@ -329,14 +329,14 @@ def test_measure_takes_the_texts_that_were_asked_for_and_keeps_their_states(kept
 
 def test_measure_reads_states_that_were_kept_without_a_model_and_finds_the_same(kept, tmp_path):
     folder, store = kept
-    again = ts.measure(KeptSeries(folder), tmp_path / "again", features="representations", options=FEW)
+    again = ts.measure(SavedStates(folder), tmp_path / "again", features="representations", options=FEW)
     keys = ["run", "step", "feature", "layer", "draw", "name"]
     first, second = (one.features().set_index(keys)["value"].sort_index() for one in (store, again))
     pd.testing.assert_series_equal(first, second, rtol=1e-12)
-    few = ts.measure(KeptSeries(folder), tmp_path / "few", features="representations", options=FEW, limit=8)
+    few = ts.measure(SavedStates(folder), tmp_path / "few", features="representations", options=FEW, limit=8)
     fewer = few.features().set_index(keys)["value"].sort_index()
     total = [one.xs("h1_total", level="feature").sum() for one in (first, fewer)]
     assert total[1] != total[0]
-    with pytest.raises(InputError, match="13 texts are needed, but 12 are saved in"):
-        ts.measure(KeptSeries(folder), tmp_path / "many", features="representations", limit=13)
+    with pytest.raises(InputError, match=r"limit 13: .* contains only 12 texts"):
+        ts.measure(SavedStates(folder), tmp_path / "many", features="representations", limit=13)
     assert not (tmp_path / "many").exists()

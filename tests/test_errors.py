@@ -1,10 +1,19 @@
+import ast
 import json
+import pickle
+import re
 import sys
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 
-from toposcope.core.errors import MissingExtraError, install_command
+import toposcope
+from toposcope.cli.main import COMMANDS
+from toposcope.core.errors import BrokenOffError, InputError, MissingExtraError, StoreError, install_command
+from toposcope.core.processes import spread
+from toposcope.core.wording import option, typed_options
+from toposcope.watch.watching import AnotherWatchError
 
 
 class _Distribution:
@@ -42,3 +51,101 @@ def test_what_is_missing_is_one_line(installed):
         ValueError, match=r"^torch is not installed; install it with: .*'toposcope\[train\]'$"
     ):
         raise MissingExtraError("torch", "train")
+
+
+def _refuse(_shared):
+    def act(task, _tell):
+        raise StoreError("it is full", argument="keep", value=task, remedy=f"give another {option('out')}")
+
+    return act
+
+
+def test_an_error_crosses_processes_with_its_parts_and_is_spelt_by_who_prints_it():
+    (event,) = spread(_refuse, None, ["a b"], workers=1)
+    error = event.outcome
+    assert type(error) is StoreError
+    assert (error.argument, error.value) == ("keep", "a b")
+    assert str(error) == "keep 'a b': it is full; give another out"
+    with typed_options():
+        assert str(error) == "--save-states 'a b': it is full; give another --out"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        InputError("it is full", argument="out", value=3, remedy="free some"),
+        BrokenOffError("it is full"),
+        MissingExtraError("torch", "train"),
+        AnotherWatchError("it is watched", Path("store")),
+    ],
+)
+def test_every_kind_of_error_is_pickled_whole(error):
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert str(again) == str(error)
+    assert again.args == error.args
+    assert vars(again) == vars(error)
+
+
+SOURCE = Path(toposcope.__file__).parent
+SPELT = re.compile(rf"--[a-z]|(?<!a )toposcope (?:{'|'.join(COMMANDS)})")
+"""An option as it is typed, or a command."""
+ELSEWHERE = {"start one with: ray start --head"}
+"""Texts with an option of another program."""
+
+
+HELPERS = {
+    "api/advice.py", "cli/sweeping.py", "core/errors.py", "forecasting/frame.py", "sources/discover.py",
+    "store/store.py", "study/forecasts/reading.py", "study/merged_stores.py", "study/study.py",
+    "training/corpus.py", "watch/alarms/forecast_target.py", "watch/alarms/matrix_or_head.py",
+}  # fmt: skip
+"""Modules that put a mark into a part of an error, or into what `next_step` renders."""
+
+
+def _kinds(trees: list[ast.Module]) -> set[str]:
+    """Return the names of InputError and its subclasses, wherever the source defines them."""
+    bases = {
+        node.name: {base.id for base in node.bases if isinstance(base, ast.Name)}
+        for tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    }
+    kinds = {"InputError"}
+    while more := {name for name, of in bases.items() if of & kinds} - kinds:
+        kinds |= more
+    return kinds
+
+
+def _texts(call: ast.Call) -> list[str]:
+    given = [*call.args, *(one.value for one in call.keywords)]
+    parts = [part for one in given for part in ast.walk(one) if isinstance(part, ast.Constant)]
+    return [part.value for part in parts if isinstance(part.value, str)]
+
+
+def _calls(tree: ast.AST, names: set[str]) -> list[ast.Call]:
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return [node for node in calls if isinstance(node.func, ast.Name) and node.func.id in names]
+
+
+def test_a_mark_stands_only_in_an_error_or_in_a_text_that_is_rendered():
+    trees = {
+        path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text()) for path in SOURCE.rglob("*.py")
+    }
+    resolving = _kinds(list(trees.values())) | {"rendered"}
+    outside = set()
+    for name, tree in trees.items():
+        if "toposcope.core.wording" not in {getattr(node, "module", None) for node in ast.walk(tree)}:
+            continue
+        resolved = {id(node) for call in _calls(tree, resolving) for node in ast.walk(call)}
+        if any(id(call) not in resolved for call in _calls(tree, {"option", "command"})):
+            outside.add(name)
+    assert outside == HELPERS
+
+
+def test_no_error_spells_an_option_or_a_command_for_one_reader_alone():
+    trees = [ast.parse(path.read_text()) for path in SOURCE.rglob("*.py")]
+    kinds = _kinds(trees)
+    raised = [_texts(call) for tree in trees for call in _calls(tree, kinds)]
+    assert len(raised) > 400
+    wrong = [text for texts in raised for text in texts if SPELT.search(text) and text not in ELSEWHERE]
+    assert not wrong

@@ -174,7 +174,7 @@ def test_a_finding_is_the_headline_of_the_answer_and_of_the_page(
         next(fault for fault in CATALOGUE if fault.name == planted).plant(folder)
     call("weights", folder, "--out", store, "--features", "baselines")
     first = "".join("".join(call("analyze", store)[:2]).split())
-    wanted = f"Look at the checkpoints first: the audit found 1 fault in 1 run ({said})"
+    wanted = f"Check the checkpoints first: the audit found 1 fault in 1 run ({said})"
     assert first.startswith("".join(wanted.split()))
     call("report", store, "--out", tmp_path / "page")
     page = (tmp_path / "page" / "index.html").read_text()

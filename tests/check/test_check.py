@@ -105,9 +105,7 @@ def test_the_level_of_the_interval_is_said(tmp_path):
 
 def test_a_run_without_a_stated_end_says_how_to_get_a_forecast(tmp_path):
     found = ts.check(write(tmp_path / "a.csv", table(falling())))
-    assert found.line.endswith(
-        "goes well so far; nothing says where it ends: give horizon STEP for a forecast"
-    )
+    assert found.line.endswith("goes well so far; its last step is unknown: give horizon STEP for a forecast")
     assert only(found).horizon is None
     assert only(ts.check(tmp_path / "a.csv", horizon=1000)).horizon == 1000
 
@@ -412,7 +410,7 @@ def test_what_is_no_log_is_one_line_and_a_named_problem_beside_others(name, cont
     ("options", "says"),
     [
         ({"level": 1.5}, "level 1.5"),
-        ({"horizon": 0}, "horizon 0: give the step"),
+        ({"horizon": 0}, "horizon 0: no run can end there; give the step"),
         ({"siblings": "/nowhere.log"}, "nowhere"),
         ({"column": "nosuch"}, "nosuch"),
     ],
@@ -503,8 +501,8 @@ def test_check_and_forecast_have_one_rule_for_where_a_run_ends(name, tmp_path):
     made = ts.forecast(file)
     assert [curve.horizon for curve in made.begun] == ([run.horizon] if run.horizon else [])
     if run.horizon is None:
-        assert "nothing says where it ends" in run.line
-        assert "nothing says where it ends" in made.too_few
+        assert "last step is unknown" in run.line
+        assert "last step of this run is unknown" in made.too_few
         assert "horizon STEP" in run.line
         assert "horizon STEP" in made.too_few
 

@@ -85,7 +85,7 @@ def test_options_reach_the_answer(tmp_path, capsys):
     assert "horizon 100 is before its last logged step 400" in capsys.readouterr().out
     assert typed(file, "--rename", "nll") == 2
     assert typed(file, "--every", 0) == 2
-    assert "--every 0: give seconds above 0" in capsys.readouterr().err
+    assert "--every 0: too short; give seconds above 0" in capsys.readouterr().err
 
 
 def _line(process: subprocess.Popen) -> str:

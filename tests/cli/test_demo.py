@@ -72,6 +72,6 @@ def test_the_command_answers_and_prints_the_page_to_open(monkeypatch, demo, tmp_
 def test_a_folder_in_the_way_is_refused_before_anything_is_trained(tmp_path):
     (tmp_path / "report").mkdir()
     (tmp_path / "report" / "mine.txt").write_text("keep")
-    with pytest.raises(InputError, match="holds files that are not a report"):
+    with pytest.raises(InputError, match="contains files that are not a report"):
         run_demo(tmp_path, jobs=1, overrides=SMALL, quiet=True)
     assert not (tmp_path / "runs").exists()

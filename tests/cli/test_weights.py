@@ -113,7 +113,7 @@ def test_the_paper_preset(runs: Path, tmp_path: Path, call: Call) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--features", "holes"], "--features holes: no such probe"),
+        (["--features", "holes"], "--features 'holes': no such probe"),
         (["--preset", "seed9"], "preset is 'seed9'; use one of default, seed004"),
         (["--shard", "3/2"], "shard is 3/2; use i/n"),
         (["--jobs", "0"], "jobs is 0; it must be at least 1"),
@@ -432,4 +432,4 @@ def test_near_names_are_suggested(runs: Path, tmp_path: Path, call: Call) -> Non
 def test_a_rename_that_is_none(runs: Path, tmp_path: Path, call: Call) -> None:
     code, _, err = call("weights", runs, "--out", tmp_path / "s", "--rename", "loss")
     assert code == 2
-    assert "--rename 'loss' is not OLD=NEW" in err
+    assert "--rename 'loss': not OLD=NEW" in err

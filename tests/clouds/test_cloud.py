@@ -123,7 +123,8 @@ def test_json_is_strict_and_whole(tmp_path, capsys):
     [
         (("--draws", 5), "--draws 5"), (("--max-points", 2), "--max-points 2"),
         (("--noise", -1), "--noise -1"),
-        (("--noise", "nan"), "--noise nan"), (("--tensor", "a"), "--tensor"), (("--column", "a"), "--tensor"),
+        (("--noise", "nan"), "--noise nan"), (("--tensor", "a"), "--tensor"),
+        (("--columns", "a"), "--tensor"),
     ],
 )  # fmt: skip
 def test_a_bad_option_is_one_line_and_writes_nothing(options, word, tmp_path, capsys):

@@ -11,7 +11,8 @@ import pytest
 from safetensors.numpy import save_file
 
 from toposcope.clouds.reading import read_cloud
-from toposcope.core.errors import InputError, typed_options
+from toposcope.core.errors import InputError
+from toposcope.core.wording import typed_options
 
 POINTS = np.random.default_rng(0).standard_normal((12, 3))
 
@@ -131,12 +132,12 @@ def test_a_header_that_claims_more_than_there_is_takes_no_memory(tmp_path):
 @pytest.mark.parametrize(
     ("table", "options", "word"),
     [
-        ({"text": ["a"] * 5, "x": range(5)}, {}, "column 'text' is string, no number.*--column"),
+        ({"text": ["a"] * 5, "x": range(5)}, {}, "column 'text' is string, no number.*--columns"),
         ({"x": range(5)}, {"columns": ("y",)}, "has no column 'y'; it has x"),
         ({"x": [1.0, None, 2.0, 3.0, 4.0]}, {}, "column 'x' has 1 empty cells"),
         ({"v": [[1.0], [1.0, 2.0], [3.0], [4.0]]}, {}, "2 different lengths"),
         ({"v": [[["a"]]] * 4}, {}, "no number"),
-        ({"x": range(5)}, {"tensor": "x"}, "--column"),
+        ({"x": range(5)}, {"tensor": "x"}, "--columns"),
     ],
 )
 def test_a_table_that_is_no_cloud_is_refused(table, options, word, tmp_path):

@@ -120,7 +120,7 @@ def test_hurt_in_the_middle(
         assert "interrupted; finished work is saved" in ending.err.splitlines()[-1]
     elif name == "train" and "killed" in fault:
         assert ending.code == 1
-        assert "was killed (SIGKILL, most likely out of memory); repeat the command to go on" in ending.out
+        assert "was killed (SIGKILL, most likely out of memory); repeat the command to continue" in ending.out
     else:
         assert ending.code == 0, ending.err
     assert "Traceback" not in ending.err

@@ -236,7 +236,7 @@ def test_command_advises(folders, capsys):
 @pytest.mark.parametrize(
     ("extra", "message"),
     [
-        (["--advise"], "--advise needs --budget"),
+        (["--advise"], "--advise: it needs --budget"),
         (["--level", "2"], "is not a confidence"),
         (["--cuts", "a"], "not a list of numbers"),
         (["--schedule", "absent.csv"], "no such file"),
@@ -252,11 +252,11 @@ def test_command_names_the_remedy(folders, capsys, extra, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--budget", "nan"), "--budget nan: give a finite number above 0"),
-        (("--budget", "inf"), "--budget inf: give a finite number above 0"),
-        (("--budget", "1e9", "--tokens-per-step", "-1"), "--tokens-per-step -1: give a finite"),
-        (("--budget", "1e9", "--tokens-per-step", "nan"), "--tokens-per-step nan: give a finite"),
-        (("--budget", "1e9", "--larger", "-5"), "--larger -5: give a finite"),
+        (("--budget", "nan"), "--budget nan: not a finite number above 0; give one"),
+        (("--budget", "inf"), "--budget inf: not a finite number above 0; give one"),
+        (("--budget", "1e9", "--tokens-per-step", "-1"), "--tokens-per-step -1: not a finite"),
+        (("--budget", "1e9", "--tokens-per-step", "nan"), "--tokens-per-step nan: not a finite"),
+        (("--budget", "1e9", "--larger", "-5"), "--larger -5: not a finite"),
         (("--budget", "1e9", "--larger", "2"), "--larger 2: run "),
     ],
 )

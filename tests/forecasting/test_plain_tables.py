@@ -147,7 +147,7 @@ def test_columns_are_renamed_and_unused_names_refused(call, family, tmp_path):
     code, _, err = call(tmp_path / "runs.csv", "--rename", "c_loss=loss")
     assert (code, "no such column among run, step, a_loss" in err) == (2, True)
     code, _, err = call(tmp_path / "runs.csv", "--rename", "loss")
-    assert (code, "is not OLD=NEW" in err) == (2, True)
+    assert (code, "not OLD=NEW" in err) == (2, True)
 
 
 def test_bad_rows_leave_the_rest_and_end_with_one(call, family, tmp_path):
@@ -211,7 +211,7 @@ def test_siblings_of_one_rate_that_end_apart_lend_no_end():
             for i, end in enumerate((600, 1000, 2000))]  # fmt: skip
     curves = [curve_from_metrics(f"r{i}", rows) for i, rows in enumerate(runs)]
     _, begun = split_runs(curves[:1], curves[1:])
-    assert "siblings that end at steps 1000 and 2000; give --horizon" in begun[0].endless
+    assert "siblings that end at steps 1000 and 2000; give horizon" in begun[0].endless
     assert not begun[0].finished
     _, begun = split_runs(curves[:1], curves[2:])
     assert (begun[0].endless, begun[0].horizon) == ("", 2000)
@@ -352,7 +352,7 @@ def test_the_default_fades_and_the_published_law_stays_at_hand(annealed_runs):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda runs: runs[:1], "1 finished siblings with a learning rate; it needs at least 2"),
+        (lambda runs: runs[:1], "1 finished siblings with a learning rate; at least 2 are needed"),
         (lambda runs: [curve_from_metrics("a", table()), *runs[:1]], "1 finished siblings with a learning"),
     ],
 )

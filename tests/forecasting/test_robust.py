@@ -181,7 +181,7 @@ def test_a_plan_without_siblings_borrows_what_annealing_pays_and_says_so(anneale
     made = forecast(MultiPower(), run.seen(0.2 * 24000))
     assert made.final == pytest.approx(run.final_loss(), rel=0.03)
     assert "lent by published runs" in made.reason
-    assert "does not say what annealing pays" in forecast(Tissue(), run.seen(0.2 * 24000)).reason
+    assert "does not show the gain from annealing" in forecast(Tissue(), run.seen(0.2 * 24000)).reason
 
 
 def test_a_real_run_alone_is_no_longer_off_by_half(seed_curves):
@@ -322,13 +322,17 @@ def test_a_log_without_a_plan_says_how_to_state_one_and_that_its_rate_is_still_h
     rows.to_csv(plain, index=False)
     code, _, err = call(plain)
     assert code == 2
-    assert "plain: nothing says where it ends; give --horizon STEP for a forecast, or --schedule FILE" in err
+    assert (
+        "plain: the last step of this run is unknown; give --horizon STEP for a forecast, or --schedule FILE"
+        in err
+    )
     rated = tmp_path / "rated.csv"
     rows.assign(learning_rate=np.linspace(1e-3, 5e-4, len(rows))).to_csv(rated, index=False)
     code, _, err = call(rated)
     assert code == 2
     assert (
-        "rated: nothing says where it ends (the learning rate is still high: rated at 50% of its peak)" in err
+        "rated: the last step of this run is unknown (the learning rate is still high: rated at "
+        "50% of its peak)" in err
     )
     code, out, _ = call(rated, "--horizon", "2000")
     assert (code, out.split()[0]) == (0, "rated")

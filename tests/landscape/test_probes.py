@@ -21,10 +21,15 @@ from toposcope.store import Store
 from toposcope.subjects.landscape.around import Quadratic
 from toposcope.subjects.landscape.geometry.directions import random_directions
 from toposcope.subjects.landscape.geometry.surface import sample_surface, symmetric_axis
-from toposcope.subjects.landscape.kept import keep_surface, kept_densities, kept_surfaces, read_surface
 from toposcope.subjects.landscape.options import LandscapeOptions
 from toposcope.subjects.landscape.probes import surface as surface_module
 from toposcope.subjects.landscape.reach import check_reach, reach_by_rule
+from toposcope.subjects.landscape.saved_surfaces import (
+    read_surface,
+    save_surface,
+    saved_densities,
+    saved_surfaces,
+)
 from toposcope.subjects.landscape.source import ObjectiveSource
 from toposcope.subjects.landscape.study import LandscapeStudy, study_of_texts
 from toposcope.subjects.landscape.summaries import summarise
@@ -138,10 +143,10 @@ def test_the_rule_reaches_the_first_loss_and_no_further() -> None:
 
 def test_surfaces_are_kept_and_not_sampled_again(store: Store, run, monkeypatch, tmp_path) -> None:
     folder = store.path / "landscapes"
-    kept = list(kept_surfaces(folder))
+    kept = list(saved_surfaces(folder))
     assert [one.step for one in kept] == [0, 2, 4, 6]
     assert kept[0].surface.losses.shape == (5, 5, 4)
-    assert [step for _, step, _ in kept_densities(folder)] == [0, 2, 4, 6]
+    assert [step for _, step, _ in saved_densities(folder)] == [0, 2, 4, 6]
     study = study_of_texts(SMALL, None, store.path, features=["surface"])
     (probe,) = study.probes()
     monkeypatch.setattr(surface_module, "sample_surface", lambda *_, **__: pytest.fail("sampled again"))
@@ -189,7 +194,7 @@ def test_the_page_draws_what_the_probe_found(run, tmp_path, monkeypatch, noisy, 
     assert report.failures == []
     rows = store.features()
     rows = rows[rows["name"] == "model"].set_index(["step", "feature"])["value"]
-    kept = list(kept_surfaces(store.path / "landscapes"))
+    kept = list(saved_surfaces(store.path / "landscapes"))
     assert len(kept) == 4
     on_lattice = [summarise(one.surface.mean, "lattice")["minima"] for one in kept]
     assert on_lattice != [rows[one.step, "minima"] for one in kept]
@@ -226,7 +231,7 @@ def test_a_store_of_losses_alone_is_drawn_on_its_own_graph_and_says_so(run, tmp_
     for path in folder.glob("**/full-0.npz"):
         surface, found = read_surface(path)
         assert found is not None
-        keep_surface(path, surface)
+        save_surface(path, surface)
         assert read_surface(path)[1] is None
     ts.report(store.path, tmp_path / "page")
     page = (tmp_path / "page" / "index.html").read_text()
@@ -240,7 +245,7 @@ def test_a_store_of_losses_alone_is_drawn_on_its_own_graph_and_says_so(run, tmp_
     other = Store.create(tmp_path / "other", recipe={})
     study = LandscapeStudy(replace(NOISY, graph="kuhn"), ObjectiveSource(None), again.path, ("surface",))
     sweep(open_series(str(run)), study.probes(), other)
-    assert all(one.topology is not None for one in kept_surfaces(folder))
+    assert all(one.topology is not None for one in saved_surfaces(folder))
 
 
 @pytest.mark.parametrize(("kind", "n"), [("hessian", 1), ("trajectory", 2), ("random", 3)])
@@ -379,7 +384,7 @@ def test_what_is_masked_is_counted_reported_and_never_filled(run, tmp_path, monk
         full.loc[full["feature"] == "minima", "note"].str.contains("5 of 25 places have no finite loss").all()
     )
     assert (full.loc[full["feature"] == "minima", "value"] >= 1).all()
-    for one in kept_surfaces(store.path / "landscapes"):
+    for one in saved_surfaces(store.path / "landscapes"):
         assert np.isnan(one.surface.mean[0]).all()
         assert np.isfinite(one.surface.mean[1:]).all()
         tree = summarise(one.surface.mean, "lattice")
@@ -500,7 +505,7 @@ def test_the_analysis_and_the_page_read_the_store(store: Store, tmp_path) -> Non
     assert (tmp_path / "page" / "tables" / "surfaces.csv").is_file()
     frames = json.loads(re.search(r'id="surface-view-data">(.*?)</script>', page, re.S)[1])["frames"]
     assert [frame["step"] for frame in frames] == [0, 2, 4, 6]
-    first = next(one for one in kept_surfaces(store.path / "landscapes") if one.step == 0)
+    first = next(one for one in saved_surfaces(store.path / "landscapes") if one.step == 0)
     np.testing.assert_allclose(frames[0]["values"], first.surface.mean, atol=1e-5)
     assert len(frames[0]["branches"]) == summarise(first.surface.mean, "lattice")["minima"]
 

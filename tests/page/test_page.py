@@ -215,9 +215,11 @@ def test_a_failure_while_writing_leaves_the_old_report(study, replaceable, monke
 
 def test_a_folder_that_is_no_report_is_left_alone(study, tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(InputError, match="holds files that are not a report; choose a new or empty folder"):
+    with pytest.raises(
+        InputError, match="contains files that are not a report; choose a new or empty folder"
+    ):
         write_studies([study], tmp_path, title="T")
-    with pytest.raises(InputError, match="is a file; choose a new or empty folder"):
+    with pytest.raises(InputError, match="this is a file; choose a new or empty folder"):
         write_studies([study], tmp_path / "thesis.tex", title="T")
     assert (tmp_path / "thesis.tex").read_text() == "years of work"
 

@@ -26,7 +26,7 @@ from toposcope.study.catalogue import column_of
 from toposcope.study.findings import words
 from toposcope.study.findings.rivals import strengths
 from toposcope.study.findings.when import fixed_phases
-from toposcope.study.hidden import QUALITY
+from toposcope.study.representations import QUALITY
 from toposcope.study.target import chosen_target
 from toposcope.study.targets import read_targets
 from toposcope.subjects.catalogue import DECLARED, own_catalogue
@@ -282,7 +282,7 @@ def test_the_headline_follows_the_verdicts(study):
     nothing = _with_verdicts(nothing, "trend only", columns=both_kinds)
     headline, said = answers(nothing)
     assert headline.startswith(
-        "Nothing shows that the topology of these representations tells more than the log perplexity: none "
+        "Nothing shows that the topology of these representations says more than the log perplexity: none "
     )
     assert "nothing beyond the trend in" in said["beyond"]
     found = _with_verdicts(nothing, "adds", columns=[TOTAL])
@@ -361,7 +361,7 @@ def test_another_target_is_taken_when_asked_for(full):
     assert study.target == "probe_accuracy"
     assert set(study.trends["target"]) == {"probe_accuracy"}
     assert "linear probe accuracy" in answers(study)[0]
-    with pytest.raises(InputError, match="target nonsense: no such target; this store has"):
+    with pytest.raises(InputError, match="target 'nonsense': no such target; this store has"):
         studies_of(full, targets="nonsense")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from toposcope.core.tabular import of_cells
 from toposcope.page import parts
-from toposcope.page.closing import MOST_LINES, failures, findings, provenance
+from toposcope.page.appendix import MOST_LINES, failures, findings, provenance
 from toposcope.page.tables import forecasts_table
 from toposcope.study.finals import finals_table, fits_table
 from toposcope.study.target import chosen_target

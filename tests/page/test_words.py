@@ -28,7 +28,7 @@ def said(study, question="beyond"):
 def test_nothing_found_is_said_with_what_would_have_been_missed(study):
     found = said(study)
     assert found.act == (
-        "Nothing shows that the topology of the weights tells more than the minibatch loss: none of 2 "
+        "Nothing shows that the topology of the weights says more than the minibatch loss: none of 2 "
         "primary features was found to move with it more than two unrelated drifting curves do."
     )
     assert (
@@ -85,7 +85,7 @@ def test_faults_of_the_checkpoints_lead(make_study):
     )
     found = make_study(audit=audit).findings
     assert found.lead.question == "sound"
-    assert words.headline(found).startswith("Look at the checkpoints first: the audit found 1 fault in 1 run")
+    assert words.headline(found).startswith("Check the checkpoints first: the audit found 1 fault in 1 run")
     assert make_study().findings.lead.question == "beyond"
 
 
@@ -171,7 +171,7 @@ def test_the_null_decides_whether_arrangement_counts(make_study, above, where):
 
 
 @pytest.mark.parametrize(
-    ("draws", "said_of_it"), [(2, "had 2 draws, and a band takes 3 or more"), (0, "No null")]
+    ("draws", "said_of_it"), [(2, "had 2 draws, and a band needs 3 or more"), (0, "No null")]
 )
 def test_a_null_of_two_draws_is_measured_and_makes_no_band(make_study, draws, said_of_it):
     study = make_study()
@@ -221,9 +221,10 @@ def test_a_forecast_that_loses_to_its_control_needs_no_topology(study):
     assert "is off by 0.030 / 0.030 on average, against 0.400 / 0.400" in text
     assert "6 of 6 intervals of 90% held" in text
     assert (
-        "change the error by +0.010 [+0.010, +0.010] / +0.010 [+0.010, +0.010]: topology adds nothing" in text
+        "change the error by +0.010 [+0.010, +0.010] / +0.010 [+0.010, +0.010]: no gain from "
+        "topology is significant" in text
     )
-    assert "off by 0.100 / 0.100, with the last loss in its place by 0.050 / 0.050" in text
+    assert "is 0.100 / 0.100; with the last loss in its place it is 0.050 / 0.050" in text
     assert "A rank test over 3 runs cannot reach p < .05 (its smallest p is 0.25)" in text
 
 
@@ -231,7 +232,7 @@ def test_a_forecast_that_topology_makes_better_is_said_to(make_study):
     better = make_study(errors={"sibling transfer + topology": 0.01}, verdicts={H0: "adds"})
     text = said(better, "end").text
     assert "−0.040 [−0.040, −0.040]" in text
-    clear = "clear of zero after Holm's correction for all 4 comparisons"
+    clear = "this differs from zero, after Holm's correction for all 4 comparisons"
     assert f"{clear}, at 20% (sibling transfer + topology), 50%" in text
     assert words.headline(better.findings).endswith("; forecasts with topology beat their control.")
 
@@ -265,10 +266,8 @@ def test_a_gain_that_may_be_chance_is_not_called_a_win(make_study):
     rows = study.forecasts["method"] == "sibling transfer + topology"
     study.forecasts.loc[rows & (study.forecasts["run"] == "large"), "error"] = 0.055
     found = said(study, "end").text
-    assert (
-        "topology adds nothing to the forecast that these runs could show, by Holm's method over all" in found
-    )
-    assert words.headline(study.findings).endswith("; forecasts do not profit from it.")
+    assert "no gain from topology is significant after Holm's correction for all" in found
+    assert words.headline(study.findings).endswith("; forecasts do not improve with it.")
 
 
 def test_a_run_that_diverges_is_said_first(make_study):
@@ -293,7 +292,8 @@ def test_models_of_several_families_are_said_to_share_no_law(make_study):
     found = mixed.findings["scale"]
     assert found.strength == "apart"
     assert words.said(mixed.findings, found).text == (
-        "Models of 2 families (gpt2 and llama) share no law of their size: measure or analyse each apart."
+        "Models of 2 families (gpt2 and llama) have no common law of their size: measure or "
+        "analyse each family separately."
     )
     assert scaling.caption(mixed).cannot.startswith("How one family scales: ")
 

@@ -16,7 +16,7 @@ from toposcope.core.errors import InputError
 from toposcope.core.seeding import rng
 from toposcope.papers import fourier, grokking, grokking_tables
 from toposcope.papers.fourier import fourier_bars, key_frequencies
-from toposcope.papers.rises import Rise, height, rank
+from toposcope.papers.rises import LevelMove, height, rank
 from toposcope.papers.sections import Section
 from toposcope.sources import open_series
 from toposcope.statistics.phases.bends import LEAST_POINTS
@@ -190,7 +190,7 @@ def test_the_steps_between_are_those_of_the_two_rises(studied: grokking.StudiedR
 
 def with_p(studied: grokking.StudiedRun, p: float | None) -> grokking.StudiedRun:
     """Return the run with another rank of its bars."""
-    rise = Rise(1.0, 0.0, 2.0, 3.0, 2.0, 4.0) if p is not None and p <= 0.05 else None
+    rise = LevelMove(1.0, 0.0, 2.0, 3.0, 2.0, 4.0) if p is not None and p <= 0.05 else None
     bars = replace(studied.findings["own", "scaled"], p_control=p, rise=rise)
     return replace(studied, findings=studied.findings | {("own", "scaled"): bars})
 

@@ -26,7 +26,7 @@ def test_every_address_is_one_of_the_hub(name: str):
 
 
 def test_what_is_not_listed_is_refused():
-    with pytest.raises(RecipeError, match="'gpt5' is no published series"):
+    with pytest.raises(RecipeError, match="'gpt5' is not a published series"):
         published("gpt5")
     with pytest.raises(RecipeError, match="has no model 'pythia-3b'"):
         published("pythia").address_of("pythia-3b")

@@ -147,7 +147,7 @@ def test_seeds_are_trained_apart_and_have_intervals(tmp_path, capsys, monkeypatc
         (("--series", "a", "--train", "b"), "cannot be combined"),
         (("--rows", "rows", "--series", "a"), "--rows, --series, --recipe and --train cannot be combined"),
         (("--series", "a", "--limit", 0), "Invalid value for '--limit'"),
-        (("--series", "a", "--device", "tpu"), "--device 'tpu' is unknown"),
+        (("--series", "a", "--device", "tpu"), "--device 'tpu': unknown device"),
         (("--train", "python-docs"), "name a folder for them with --out"),
     ],
 )

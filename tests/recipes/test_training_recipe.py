@@ -59,23 +59,23 @@ def test_a_file_may_still_say_how_it_was_computed(tmp_path: Path) -> None:
     [
         ({"stepz": 1}, "unknown key 'stepz': did you mean 'steps'"),
         ({"models.tiny-3k.widht": 1}, "unknown key 'widht': did you mean 'width'"),
-        ({"models.tiny-4k.width": 1}, "names no model of the recipe: did you mean 'tiny-3k'"),
+        ({"models.tiny-4k.width": 1}, "is not the name of a model of the recipe: did you mean 'tiny-3k'"),
         ({"models": "tiny"}, "model 'tiny' is not in recipe seed004: did you mean 'tiny-3k'"),
-        ({"models": 3}, "models is 3; names are wanted"),
-        ({"steps": "many"}, "steps is 'many'; a whole number is wanted"),
-        ({"steps": True}, "steps is True; a whole number is wanted"),
-        ({"steps": 0}, "steps is 0; at least 1 is wanted"),
-        ({"learning_rate": float("nan")}, "learning_rate is nan; at least 0"),
+        ({"models": 3}, "models is 3; give names"),
+        ({"steps": "many"}, "steps is 'many'; give a whole number"),
+        ({"steps": True}, "steps is True; give a whole number"),
+        ({"steps": 0}, "steps is 0; give at least 1"),
+        ({"learning_rate": float("nan")}, "learning_rate is nan; give at least 0"),
         ({"beta2": 1.0}, "beta2 is 1.0; it must lie in"),
         ({"heldout_fraction": 1.0}, "heldout_fraction is 1.0"),
         ({"gradient_clip": 0.0}, "gradient_clip is 0.0"),
         ({"seeds": []}, "seeds are"),
         ({"seeds": [1, 1]}, "seeds are"),
-        ({"seeds": 1}, "seeds is 1; a list is wanted"),
+        ({"seeds": 1}, "seeds is 1; give a list"),
         ({"tokenizer": "words"}, "choose from characters, bpe"),
         ({"compute": "fused"}, "has an unknown key 'compute': "),
         ({"models.tiny-3k.heads": 3}, "the width a multiple of the heads"),
-        ({"models.tiny-3k.name": "../up"}, "is no folder name"),
+        ({"models.tiny-3k.name": "../up"}, "cannot be a folder name"),
     ],
 )
 def test_a_wrong_override_is_named_with_its_remedy(overrides: dict[str, object], message: str) -> None:
@@ -86,7 +86,7 @@ def test_a_wrong_override_is_named_with_its_remedy(overrides: dict[str, object],
 def test_an_unknown_recipe_names_the_nearest() -> None:
     with pytest.raises(RecipeError, match="recipe 'seed04' is unknown: did you mean 'seed004'"):
         load_training_recipe("seed04")
-    with pytest.raises(RecipeError, match="is no file; name one of"):
+    with pytest.raises(RecipeError, match="is not a file; name one of"):
         load_training_recipe("nowhere.toml")
 
 

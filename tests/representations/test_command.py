@@ -49,7 +49,7 @@ def test_a_series_is_measured_and_found_again(inputs, tmp_path, capsys):
 def test_kept_states_read_back(inputs, tmp_path, capsys):
     from toposcope.core.errors import SourceError
     from toposcope.core.types import Checkpoint
-    from toposcope.subjects.representations.kept import read_states, states_path
+    from toposcope.subjects.representations.saved_states import read_states, states_path
 
     _run(
         capsys, inputs / "neox", "--texts", inputs / "texts.txt", "--limit", 10, "--min-chars", 5,
@@ -73,9 +73,12 @@ def test_kept_states_read_back(inputs, tmp_path, capsys):
         (["--texts", "TEXTS", "--maxdim", "7"], "maxdim is 7"),
         (["--texts", "TEXTS", "--limit", "0"], "Invalid value for '--limit'"),
         (["--texts", "TEXTS", "--min-chars", "-1"], "Invalid value for '--min-chars'"),
-        (["--texts", "TEXTS", "--limit", "9", "--layers", "0,abc"], "--layers '0,abc': give last, all"),
+        (
+            ["--texts", "TEXTS", "--limit", "9", "--layers", "0,abc"],
+            "--layers '0,abc': not a choice of layers; give last, all",
+        ),
         (["--texts", "TEXTS", "--limit", "9", "--layers", "99"], "hidden states are numbered 0 to 3"),
-        (["--texts", "TEXTS", "--limit", "9", "--device", "tpu"], "--device 'tpu' is unknown"),
+        (["--texts", "TEXTS", "--limit", "9", "--device", "tpu"], "--device 'tpu': unknown device"),
         (["--texts", "EMPTY"], "is empty; give a file with a text on each line"),
     ],
 )
@@ -95,7 +98,7 @@ def test_a_graphics_card_that_is_not_there_is_refused(inputs, tmp_path, capsys, 
     call = (inputs / "neox", "--texts", inputs / "texts.txt", "--out", tmp_path / "store", "--device", "cuda")
     code, _, err = _run(capsys, *call)
     assert (code, err.count("\n")) == (2, 1)
-    assert "--device cuda is not available on this machine; use --device cpu" in err
+    assert "--device 'cuda': not available on this machine; use --device cpu" in err
     assert not (tmp_path / "store").exists()
 
 
@@ -283,8 +286,8 @@ def test_the_table_is_readable_without_json(inputs, tmp_path, capsys):
         (("--texts", "x"), "--texts does not work with --from-states"),
         (("--attention",), "saved states contain no attention"),
         (("--layers", "9"), "numbered 0 to 3"),
-        (("--limit", 99), "99 texts are needed, but 12 are saved"),
-        (("--sensitivity", "--sensitivity-texts", "5,99"), "asks for 99 texts"),
+        (("--limit", 99), "limit 99: "),
+        (("--sensitivity", "--sensitivity-texts", "5,99"), "texts 99: only 12"),
         (("--sensitivity", "--sensitivity-texts", "a"), "give numbers separated by commas"),
     ],
 )
@@ -314,7 +317,7 @@ def test_an_unknown_probe_is_refused(tmp_path, capsys):
         capsys, "series", "--texts", "texts.txt", "--features", "holes", "--out", tmp_path / "store"
     )
     assert code == 2
-    assert "--features holes: no such probe; use representations, sensitivity, or MODULE:CLASS" in err
+    assert "--features 'holes': no such probe; use representations, sensitivity, or MODULE:CLASS" in err
     assert not (tmp_path / "store").exists()
 
 

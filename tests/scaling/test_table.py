@@ -108,7 +108,7 @@ def test_the_command_fits_a_named_law(tmp_path: Path, capsys) -> None:  # type: 
     assert json.loads(out)["fit"][1]["value"] == pytest.approx(-0.29, abs=0.01)
     code, _, err = run(["analyze", str(file), "--law", "power", "--quantity", "N"], capsys)
     assert code == 2
-    assert "--quantity 'N' is not QUANTITY=COLUMN" in err
+    assert "--quantity 'N': not QUANTITY=COLUMN" in err
     code, printed, _ = run(["analyze", str(file), "--law", "offset", "--column", "size=N"], capsys)
     assert code == 1
     assert "3 distinct sizes carry no law with a floor E: it needs 4" in printed

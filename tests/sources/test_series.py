@@ -218,9 +218,9 @@ def test_an_empty_folder_says_what_is_expected(tmp_path: Path):
 def test_files_without_steps_are_refused(tmp_path: Path, tensors):
     save_file(tensors, tmp_path / "a.safetensors")
     save_file(tensors, tmp_path / "b.safetensors")
-    with pytest.raises(SourceError, match="do not say their step"):
+    with pytest.raises(SourceError, match="do not state a step"):
         open_series(tmp_path)
-    looked = r"do not say a step where step_pattern 'x\(\\d\+\)' looks for one"
+    looked = r"do not state a step where step_pattern 'x\(\\d\+\)' looks for one"
     with pytest.raises(SourceError, match=looked), step_pattern(r"x(\d+)"):
         open_series(tmp_path)
 
@@ -277,7 +277,7 @@ def test_step_selections(series_of_files):
     assert [c.step for c in open_series(series_of_files(), steps="0,200")] == [0, 200]
     with pytest.raises(SourceError, match="no step 150; the nearest is"):
         select(have, "150")
-    with pytest.raises(SourceError, match="is not understood"):
+    with pytest.raises(SourceError, match="not a choice of steps"):
         select(have, "some")
 
 

@@ -18,9 +18,9 @@ from toposcope.sources import open_series
 from toposcope.store import Store
 from toposcope.subjects.gradients.probe import gradient_probes
 from toposcope.subjects.registry import weight_probes
-from toposcope.subjects.representations.kept import KeptFacts, KeptSeries, keep_states
 from toposcope.subjects.representations.options import RepresentationOptions
 from toposcope.subjects.representations.probes.sensitivity import SensitivityOptions
+from toposcope.subjects.representations.saved_states import SavedFacts, SavedStates, save_states
 from toposcope.subjects.representations.study import study_of_kept
 from toposcope.subjects.weights.options import WeightOptions
 from toposcope.sweep import Execution, sweep
@@ -52,8 +52,8 @@ def measure(folder: Path) -> pd.DataFrame:
     return pd.concat([store.features() for store in stores], ignore_index=True)
 
 
-def _kept(folder: Path) -> KeptSeries:
-    facts = KeptFacts("c", "t", {"layers": [0, 1]}, 100, 3.0, 50, ())
+def _kept(folder: Path) -> SavedStates:
+    facts = SavedFacts("c", "t", {"layers": [0, 1]}, 100, 3.0, 50, ())
     for step in (0, 16, 64):
         states = {
             layer: (1 + step / 20) * rng(name="states", layer=layer).standard_normal((24, 6))
@@ -61,8 +61,8 @@ def _kept(folder: Path) -> KeptSeries:
             for layer in (0, 1)
         }
         found = {layer: values.astype(np.float32) for layer, values in states.items()}
-        keep_states(folder, Checkpoint("kept", step), found, facts)
-    return KeptSeries(folder)
+        save_states(folder, Checkpoint("kept", step), found, facts)
+    return SavedStates(folder)
 
 
 def shown(features: pd.DataFrame) -> pd.DataFrame:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from benchmarks.analysis_rates import packed
-from toposcope.statistics.trends.blind import BLIND_NULLS
 from toposcope.statistics.trends.calibration import (
     TESTS,
     VERDICT,
@@ -19,8 +18,9 @@ from toposcope.statistics.trends.calibration import (
     simulated_cases,
     true_rates,
 )
-from toposcope.statistics.trends.fresh import FRESH_NULLS
+from toposcope.statistics.trends.held_out_nulls import HELD_OUT_NULLS
 from toposcope.statistics.trends.nulls import NULLS
+from toposcope.statistics.trends.preregistered_nulls import PREREGISTERED_NULLS
 
 KNOWN_LIBERAL = {
     ("154 Pythia", "saws of nine checkpoints"),
@@ -34,7 +34,7 @@ def test_the_packaged_verdict_is_liberal_only_where_the_documentation_says_so() 
     for name in packaged_grids():
         table = known_rates(name)
         mine = table[(table["kind"] != "planted") & (table["test"] == VERDICT)]
-        assert set(mine["case"]) == {*NULLS, *BLIND_NULLS, *FRESH_NULLS}
+        assert set(mine["case"]) == {*NULLS, *HELD_OUT_NULLS, *PREREGISTERED_NULLS}
         high = mine["rate"] > 0.07 + 2 * mine["error"]
         liberal |= {(name, case) for case in mine.loc[high, "case"]}
     assert liberal == KNOWN_LIBERAL

@@ -149,7 +149,7 @@ def test_targets_that_fit_nothing_or_clash_are_refused(features):
     table = series_table(features)
     with pytest.raises(InputError, match="no target fits a checkpoint"):
         with_targets(table, score("z"))
-    with pytest.raises(InputError, match="the targets name no run, and the table has 2"):
+    with pytest.raises(InputError, match="the targets state no run, but the table has 2"):
         with_targets(table, score(""))
     with pytest.raises(InputError, match="'log_perplexity' has the name of another column"):
         with_targets(table, score("a", "log_perplexity"))

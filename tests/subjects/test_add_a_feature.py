@@ -140,14 +140,14 @@ def test_a_probe_is_found_by_its_module_and_by_its_entry_point(package: Path) ->
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("holes", "features holes: no such probe; use cheap, .*, spread, or MODULE:CLASS"),
-        ("no_such_module:Probe", "features no_such_module:Probe: No module named .*; give MODULE:CLASS"),
-        ("spread:Nothing", "features spread:Nothing: .* has no attribute 'Nothing'"),
-        ("spread:SPREAD", "features spread:SPREAD is not a probe; derive it from toposcope.Probe"),
-        ("bad:Mute", "features bad:Mute declares no feature"),
-        ("bad:Twin", "features: 'rips' is already the name of a toposcope probe"),
-        ("bad:Dotted", "features bad:Dotted: the name 'a.b' may contain only letters, digits, - and _"),
-        ("bad:Needy", "features bad:Needy: .*; give every field of the probe a default"),
+        ("holes", "features 'holes': no such probe; use cheap, .*, spread, or MODULE:CLASS"),
+        ("no_such_module:Probe", "features 'no_such_module:Probe': No module named .*; give MODULE:CLASS"),
+        ("spread:Nothing", "features 'spread:Nothing': .* has no attribute 'Nothing'"),
+        ("spread:SPREAD", "features 'spread:SPREAD': not a probe; derive it from toposcope.Probe"),
+        ("bad:Mute", "features 'bad:Mute': the probe declares no feature"),
+        ("bad:Twin", "features 'rips': toposcope has a probe of this name"),
+        ("bad:Dotted", "features 'bad:Dotted': the name 'a.b' may contain only letters, digits, - and _"),
+        ("bad:Needy", "features 'bad:Needy': .*; give every field of the probe a default"),
     ],
 )
 def test_what_is_no_probe_is_refused(package: Path, name: str, message: str) -> None:

@@ -367,7 +367,7 @@ def test_a_trajectory_of_models_of_different_sizes() -> None:
 
     with pytest.raises(
         InputError,
-        match=r"step 1 has 6 weights, but the first step of the run has 4; they have no space in common",
+        match=r"step 1 has 6 weights, but the first step of the run has 4; the two cannot be compared",
     ):
         measure(Trajectory(WeightOptions()), Growing([0, 1]), 1)
 
@@ -414,7 +414,7 @@ def test_batches() -> None:
         (lambda: preset("seed005"), "preset is 'seed005'; use one of default, seed004"),
         (
             lambda: weight_probes(["holes"], WeightOptions()),
-            "features holes: no such probe; use cheap, all, .*, or MODULE:CLASS",
+            "features 'holes': no such probe; use cheap, all, .*, or MODULE:CLASS",
         ),
     ],
 )

@@ -113,7 +113,7 @@ def test_a_cluster_that_is_lost_is_one_line_and_the_store_goes_on(
 
 def test_no_cluster_at_the_address(runs: Path, tmp_path: Path) -> None:
     pytest.importorskip("ray")
-    with pytest.raises(InputError, match=r"ray 127\.0\.0\.1:9: no cluster answers at this address"):
+    with pytest.raises(InputError, match=r"ray '127\.0\.0\.1:9': no cluster answers at this address"):
         measure(runs, tmp_path / "s", 0.0, "127.0.0.1:9")
 
 

@@ -300,8 +300,8 @@ def test_a_file_that_cannot_be_written_in_a_worker_is_listed(small_recipe: str, 
         (["--models", "ones"], "model 'ones' is not in recipe small: did you mean 'one'"),
         (["--set", "stepz=3"], "unknown key 'stepz': did you mean 'steps'"),
         (["--set", "context=4000"], "is too small"),
-        (["--seeds", "a"], "--seeds 'a' is not a list of whole numbers"),
-        (["--device", "tpux"], "device 'tpux' is unknown"),
+        (["--seeds", "a"], "--seeds 'a': not a list of whole numbers"),
+        (["--device", "tpux"], "--device 'tpux': unknown device"),
         (["--device", "meta"], "cannot train reproducibly"),
         (["--jobs", "0"], "jobs is 0"),
     ],
@@ -396,5 +396,5 @@ def test_a_missing_cuda_device_is_named(small_recipe: str, tmp_path: Path) -> No
 
     if torch.cuda.is_available():
         pytest.skip("there is a CUDA device")
-    with pytest.raises(InputError, match=r"device 'cuda' is not available on this machine; use device cpu"):
+    with pytest.raises(InputError, match=r"device 'cuda': not available on this machine; use device cpu"):
         train(small_recipe, tmp_path, device="cuda")

@@ -29,7 +29,7 @@ def test_two_alarms_of_one_name_are_refused():
     class Twin(Alarm):
         test = "loss spike"
 
-    with pytest.raises(InputError, match="'loss spike' is there already"):
+    with pytest.raises(InputError, match="'loss spike' exists already"):
         add_alarm(Twin)
 
 

@@ -10,11 +10,11 @@ from safetensors.numpy import save_file
 from tests.check.written import diverging, falling, jsonl, spiked
 from toposcope.api import check
 from toposcope.store import Store
+from toposcope.watch.loss_health import HealthWatch, health_of
 from toposcope.watch.losses import LossFile
 from toposcope.watch.page.answers import losses
 from toposcope.watch.page.live import Live
 from toposcope.watch.page.show import fragment
-from toposcope.watch.spoken import HealthWatch, health_of
 from toposcope.watch.watching import Watching, WatchOptions
 from toposcope.watch.watchman import Watchman
 

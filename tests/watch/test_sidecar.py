@@ -11,11 +11,11 @@ from toposcope.store import Store
 from toposcope.subjects.registry import weight_probes
 from toposcope.subjects.weights.options import WeightOptions
 from toposcope.sweep import Execution, sweep
-from toposcope.watch.alone import alone
 from toposcope.watch.budget import Budget
 from toposcope.watch.follow import Follower
 from toposcope.watch.growing import take_turn
 from toposcope.watch.journal import Journal
+from toposcope.watch.lock import locked
 from toposcope.watch.session import LiveStore
 from toposcope.watch.sidecar import Sidecar
 
@@ -181,7 +181,7 @@ def test_the_links_of_measured_checkpoints_go(tmp_path):
 
 
 def test_two_sidecars_do_not_share_a_store(tmp_path):
-    with alone(tmp_path), pytest.raises(InputError, match="another process watches"), alone(tmp_path):
+    with locked(tmp_path), pytest.raises(InputError, match="another process watches"), locked(tmp_path):
         pass
 
 

@@ -25,7 +25,7 @@ def _send(where):
 
 
 def test_a_sink_that_is_none_is_refused():
-    with pytest.raises(InputError, match="sink 'holes:x' is no KIND:WHERE"):
+    with pytest.raises(InputError, match="sink 'holes:x': not KIND:WHERE"):
         open_sink("holes:x")
     with pytest.raises(InputError, match="tensorboard:logs"):
         open_sink("wandb")

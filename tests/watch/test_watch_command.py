@@ -216,7 +216,7 @@ def test_a_loss_file_is_read_again_only_when_it_is_whole(tmp_path):
 @pytest.mark.parametrize(
     ("words", "match"),
     [
-        (["--rename", "val=loss"], "--rename says what a column of --losses is; give --losses FILE as well"),
+        (["--rename", "val=loss"], "--losses, which is not given; give --losses FILE as well"),
         (["--losses", "LOG", "--rename", "other=loss"], "--rename other=...: no such column"),
         (["--step-pattern", "step"], "has 0 groups; put one around the step"),
     ],

@@ -10,6 +10,7 @@ import numpy as np
 
 from toposcope.core.errors import InputError
 from toposcope.core.tabular import Tables, answered
+from toposcope.core.wording import option
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,7 +82,9 @@ def advices_on(
     ill = [curve for curve in ended if curve.broke] if made.begun else ended
     if not made.begun and not ill:
         raise InputError(
-            "--advise: every run is finished; give one that is not, or a --horizon beyond its last step"
+            "every run is finished",
+            argument="advise",
+            remedy=f"give one that is not, or a {option('horizon')} beyond its last step",
         )
     asked = _Asked(budget, larger, tokens_per_step, made.level)
     judged = [*ill, *made.begun]
@@ -104,7 +107,7 @@ def _advice(curve: Curve, finished: Sequence[Curve], asked: _Asked, *, forecast:
 
     try:
         if not forecast:
-            raise InputError(f"run {curve.run} ends where its log does")
+            raise InputError(f"run {curve.run} is finished: its log reaches its last step")
         budget, larger = _budget(curve, asked)
         others = [other for other in finished if other.run != curve.run and other.akin(curve)]
         return advise(curve, others, budget=budget, larger=larger, level=asked.level)
@@ -120,11 +123,18 @@ def _budget(curve: Curve, asked: _Asked) -> tuple[float, int]:
         raise InputError(f"run {curve.run}: {curve.endless}")
     tokens = asked.tokens_per_step or curve.covariates.get("tokens_per_step")
     if not tokens or curve.parameters <= 0:
-        missing = "tokens per step (--tokens-per-step)" if curve.parameters > 0 else "number of parameters"
+        missing = (
+            f"tokens per step ({option('tokens_per_step')})"
+            if curve.parameters > 0
+            else "number of parameters"
+        )
         raise InputError(f"run {curve.run}: its {missing} is unknown, so FLOP cannot be counted")
     larger = asked.larger or 2 * curve.parameters
     if larger <= curve.parameters:
         raise InputError(
-            f"--larger {larger}: run {curve.run} has {curve.parameters} parameters; give more than that"
+            f"run {curve.run} has {curve.parameters} parameters",
+            argument="larger",
+            value=larger,
+            remedy="give more than that",
         )
     return asked.budget / (6.0 * tokens), larger

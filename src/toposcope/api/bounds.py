@@ -14,7 +14,7 @@ WIDE = 4.0
 def check_positive(name: str, value: float | None) -> None:
     """Raise InputError unless a number is finite and above 0, or not given."""
     if value is not None and not (math.isfinite(value) and value > 0):
-        raise InputError(f"{name} {value:g}: give a finite number above 0")
+        raise InputError("not a finite number above 0", argument=name, value=value, remedy="give one")
 
 
 def check_shares(level: float, cuts: Sequence[float] = ()) -> None:

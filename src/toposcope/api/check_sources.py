@@ -123,7 +123,9 @@ def _of_folder(path: str, name: str, reading: Reading, *, loss: bool) -> list[Lo
             return [replace(_logged(path, name, reading, loss=loss), unseen=_NO_CHECKPOINT)]
         found = _logs_inside(place, name, reading, loss=loss)
         if not found:
-            raise SourceError(f"{path}: contains no log, no checkpoint and no store ({error})") from error
+            raise SourceError(
+                f"{path}: contains no log, no checkpoint and no store ({error}); name one"
+            ) from error
         return found
     return _of_series(series, path, name, reading, loss=loss)
 

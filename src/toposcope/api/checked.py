@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from toposcope.api.bounds import WIDE
-from toposcope.core.errors import spoken
 from toposcope.core.tabular import Tables, answered
+from toposcope.core.wording import option, rendered
 from toposcope.forecasting.health.judgement import ALL_RIGHT, LEVELS, LOOK, STOP, Judgement, written
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ class RunCheck:
     def line(self) -> str:
         """The answer in one line: what to do, about what, and why or where it will end."""
         if self.level != ALL_RIGHT:
-            return spoken(f"{self.level}: {self.subject}: {self.judgement.grounds[0]}")
-        return spoken(f"{self.level}: {self.subject} {self.end}")
+            return f"{self.level}: {self.subject}: {self.judgement.grounds[0]}"
+        return f"{self.level}: {self.subject} {self.end}"
 
     @property
     def end(self) -> str:
@@ -82,7 +82,9 @@ class RunCheck:
         if self.ended:
             return "has come to its end"
         if self.horizon is None:
-            return "goes well so far; nothing says where it ends: give --horizon STEP for a forecast"
+            return rendered(
+                f"goes well so far; its last step is unknown: give {option('horizon')} STEP for a forecast"
+            )
         if self.forecast is None:
             return "cannot be forecast, as its steps are no whole numbers"
         return _end(self.forecast)
@@ -97,7 +99,7 @@ class RunCheck:
             found.append(f"Limits: {'; '.join(self.limits)}.")
         if self.unseen:
             found.append(f"Not checked: {', '.join(self.unseen)}.")
-        return tuple(map(spoken, (*found, f"Log: {self.read}.")))
+        return (*found, f"Log: {self.read}.")
 
     @property
     def grounds(self) -> tuple[str, ...]:
@@ -142,7 +144,7 @@ class RunCheck:
                 "method": made.method, "status": made.status, "reason": made.reason,
                 "interval_from": made.interval_from, "used": dict(made.used),
             },
-            "limits": list(map(spoken, self.limits)), "not_looked_at": list(map(spoken, self.unseen)),
+            "limits": list(self.limits), "not_looked_at": list(self.unseen),
             "read": self.read,
         }  # fmt: skip
 
@@ -207,7 +209,7 @@ class Check:
     def lines(self) -> tuple[str, ...]:
         """The answer, then the grounds of the worst few runs, then what holds for several."""
         if len(self.runs) == 1:
-            return tuple(map(spoken, (self.line, *self.runs[0].lines[1:], *self._told())))
+            return (self.line, *self.runs[0].lines[1:], *self._told())
         worst = [one for one in self.runs if one.level != ALL_RIGHT]
         found = [self.line]
         for one in worst[:MOST_TOLD]:
@@ -219,7 +221,7 @@ class Check:
         found += _shared("Limits", [one.limits for one in self.runs], least=2)
         found += _shared("Not checked", [one.unseen for one in self.runs])
         found += _shared("Log", [(one.read,) for one in self.runs])
-        return tuple(map(spoken, (*found, *self._told())))
+        return (*found, *self._told())
 
     def _told(self) -> list[str]:
         return [*(f"problem: {one}" for one in self.problems), *(f"note: {one}" for one in self.notes)]
@@ -265,10 +267,7 @@ class Check:
         """Whether each run is all right, with its forecast and its grounds in numbers."""
         from toposcope.study.findings import Finding
 
-        return tuple(
-            Finding("on", one.level, one.to_dict(), left_out=tuple(map(spoken, one.unseen)))
-            for one in self.runs
-        )
+        return tuple(Finding("on", one.level, one.to_dict(), left_out=tuple(one.unseen)) for one in self.runs)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw each run's loss with what was found on it, and its forecast to the end; return the axes."""
@@ -282,7 +281,7 @@ class Check:
         return {
             "answer": self.line, "level": self.level, "ok": self.ok,
             "runs": [one.to_dict() for one in self.runs],
-            "problems": list(map(spoken, self.problems)), "notes": list(map(spoken, self.notes)),
+            "problems": list(self.problems), "notes": list(self.notes),
         }  # fmt: skip
 
     def __repr__(self) -> str:
@@ -393,6 +392,6 @@ def _shared(title: str, of_runs: Sequence[Sequence[str]], least: int = 1) -> lis
     ]
     left = len(counts) - min(len(parts), _MOST_SHARED)
     if not parts:
-        return [f"{title}: {left}, which --json has run by run."]
-    more = f"; and {left} more, which --json has run by run" if left > 0 else ""
+        return [f"{title}: {left}; the JSON answer lists them by run."]
+    more = f"; and {left} more, which the JSON answer lists by run" if left > 0 else ""
     return [f"{title}: {'; '.join(parts[:_MOST_SHARED])}{more}."]

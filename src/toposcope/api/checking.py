@@ -103,10 +103,15 @@ go back to a checkpoint before step 301
 
     check_shares(level)
     if horizon is not None and horizon < 1:
-        raise InputError(f"--horizon {horizon}: give the step at which the runs will end, 1 or more")
+        raise InputError(
+            "no run can end there",
+            argument="horizon",
+            value=horizon,
+            remedy="give the step at which the runs will end, 1 or more",
+        )
     given, beside = listed(sources), listed(siblings)
     if not given:
-        raise InputError("name a log, a folder or a store to check")
+        raise InputError("no input is given; name a log, a folder or a store to check")
     plan = read_schedule(Path(schedule)) if isinstance(schedule, str | Path) else schedule
     reading = Reading(column or "loss", dict(rename or {}), horizon, plan, 0, step_pattern)
     others, problems = _siblings(beside, reading)
@@ -211,8 +216,8 @@ def _run(place: Looked, run: str, name: str, rows: pd.DataFrame, asked: _CheckAs
     """Return the answer for one run from the rows of its log."""
     from toposcope.forecasting.health.judgement import judge
     from toposcope.forecasting.health.rises import FEWEST
+    from toposcope.watch.loss_health import column_of, symptoms_of
     from toposcope.watch.replay import replay
-    from toposcope.watch.spoken import column_of, symptoms_of
 
     column = asked.column or column_of(rows)
     steps = list(place.steps.get(run, ()))

@@ -160,6 +160,9 @@ def _checkpoint(series: Series, step: int | None) -> tuple[Series, Checkpoint]:
     found = [checkpoint for checkpoint in checkpoints if checkpoint.step == step]
     if not found:
         raise InputError(
-            f"--step {step}: {uri} has the steps {checkpoints[0].step} to {checkpoints[-1].step}"
+            f"{uri} has the steps {checkpoints[0].step} to {checkpoints[-1].step}",
+            argument="step",
+            value=step,
+            remedy="give one of them",
         )
     return series, found[0]

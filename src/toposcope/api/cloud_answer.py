@@ -12,7 +12,6 @@ import numpy as np
 
 from toposcope.clouds.nulls import NULLS
 from toposcope.clouds.ring import LEVEL, STATISTICS
-from toposcope.core.errors import spoken
 from toposcope.core.tabular import Tables, answered
 from toposcope.topology.summaries import summaries
 
@@ -85,7 +84,7 @@ class RingAnswer:
     @property
     def lines(self) -> tuple[str, ...]:
         """The answer, its ground, where the bar lies, what the cloud is, and what the test cannot say."""
-        return tuple(map(spoken, [self.line, *self._ground(), *self._place(), self._cloud(), *_LIMITS]))
+        return (self.line, *self._ground(), *self._place(), self._cloud(), *_LIMITS)
 
     def _ground(self) -> list[str]:
         test, found = self.test, []
@@ -220,7 +219,7 @@ class RingAnswer:
         """Return everything but the points and diagrams as plain data."""
         test, plane, power = self.test, self.plane, self.power
         return {
-            "answer": spoken(self.line), "verdict": self.verdict, "p": test.largest_p, "level": LEVEL,
+            "answer": self.line, "verdict": self.verdict, "p": test.largest_p, "level": LEVEL,
             "cloud": self.name, "points": self.shape[0], "dimensions": self.shape[1],
             "taken": len(self.rows), "draws": test.draws, "seed": self.seed,
             "bar": {"birth": test.birth, "death": test.death, "ratio": test.ratio, "contrast": test.contrast},

@@ -143,11 +143,13 @@ def cloud(
 
 def _check(draws: int, max_points: int, noise: float | None, least: int) -> None:
     if draws < LEAST_DRAWS:
-        raise InputError(f"--draws {draws}: a p-value of .05 needs at least {LEAST_DRAWS} draws")
+        raise InputError(
+            f"a p-value of .05 needs at least {LEAST_DRAWS} draws", argument="draws", value=draws
+        )
     if max_points < least:
-        raise InputError(f"--max-points {max_points}: a ring needs at least {least} points")
+        raise InputError(f"a ring needs at least {least} points", argument="max_points", value=max_points)
     if noise is not None and not 0 <= noise < np.inf:
-        raise InputError(f"--noise {noise}: give the noise in radii, 0 or more")
+        raise InputError("it is no noise in radii", argument="noise", value=noise, remedy="give 0 or more")
 
 
 def _say_cost(points: np.ndarray, work: int) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from toposcope.api.bounds import check_positive, check_shares
 from toposcope.api.forecasts import Forecasts
 from toposcope.core.errors import InputError
+from toposcope.core.wording import option
 
 if TYPE_CHECKING:
     from toposcope.forecasting import Curve, Forecast, Forecaster, Schedule
@@ -104,12 +105,17 @@ def forecast(
     check_positive("parameters", parameters or None)
     check_positive("annealed", annealed)
     if annealed is not None and (horizon is not None or schedule is not None):
-        raise InputError("--annealed plans rate and end of the run: leave --horizon and --schedule out")
+        raise InputError(
+            "it plans the rate and the end of the run",
+            argument="annealed",
+            remedy=f"leave {option('horizon')} and {option('schedule')} out",
+        )
     given, beside = listed(sources), listed(siblings)
     plan = read_schedule(Path(schedule)) if isinstance(schedule, str | Path) else schedule
     if not given and (plan is None or not beside):
         raise InputError(
-            "name a store, a run or a table; or give --siblings and --schedule for a planned run"
+            "nothing to forecast is given; name a store, a run or a table",
+            remedy=f"for a planned run, give {option('siblings')} and {option('schedule')}",
         )
     reading = Reading(column, dict(rename or {}), horizon, plan, parameters, step_pattern)
     own, problems, notes = read_curves(given, reading)
@@ -133,7 +139,7 @@ def forecast(
         ended = [c for c in others if parameters in (0, c.parameters)]
         if len({c.group for c in ended}) > 1:
             raise InputError(
-                f"{said(groups)} The run to come is of one of them: give the siblings of that one"
+                f"{said(groups)} The planned run belongs to one of them; give only the siblings of that one"
             )
         planned = forecast_planned(plan, ended, level=level)
     elif not own:

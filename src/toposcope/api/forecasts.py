@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from toposcope.core.errors import InputError, spoken
+from toposcope.core.errors import InputError
 from toposcope.core.tabular import Tables, answered
+from toposcope.core.wording import option, rendered
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -135,7 +136,7 @@ class Forecasts:
     @property
     def problems(self) -> tuple[str, ...]:
         """What of the logs was left out or repaired, and how they were read."""
-        return tuple(map(spoken, (*(f"{fault.run}: {fault.reason}" for fault in self.faults), *self.notes)))
+        return (*(f"{fault.run}: {fault.reason}" for fault in self.faults), *self.notes)
 
     @property
     def symptoms(self) -> dict[str, list[Symptom]]:
@@ -153,9 +154,7 @@ class Forecasts:
         n = len(self.ended)
         if n >= LEAST_SCORED:
             return ""
-        return spoken(
-            f"{nothing_ends(self.ended)}; to score forecasts, give at least {LEAST_SCORED} runs that ended"
-        )
+        return f"{nothing_ends(self.ended)}; to score forecasts, give at least {LEAST_SCORED} runs that ended"
 
     @cached_property
     def scores(self) -> pd.DataFrame:
@@ -245,7 +244,7 @@ class Forecasts:
         from toposcope.api.advice import advices_on
         from toposcope.api.bounds import check_positive
 
-        for name, value in (("budget", budget), ("larger", larger), ("tokens per step", tokens_per_step)):
+        for name, value in (("budget", budget), ("larger", larger), ("tokens_per_step", tokens_per_step)):
             check_positive(name, value)
         return advices_on(self, budget=budget, larger=larger, tokens_per_step=tokens_per_step)
 
@@ -275,14 +274,14 @@ class Forecasts:
         scored = "" if self.too_few else "; .summary says how well each is forecast from the others"
         if len(lines) == wrong:
             lines.append(f"no run to forecast: every run is finished{scored}")
-        return spoken("\n".join(lines))
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         return answered(repr(self), self.table)
 
 
 def nothing_ends(curves: Sequence[Curve]) -> str:
-    """Return that nothing says where these runs end, what their rate says of it, and how to state a plan."""
+    """Return that the last step of these runs is unknown, how high their rate is, and how to state a plan."""
     from toposcope.forecasting.unplanned import share_of_peak
 
     if not curves:
@@ -290,7 +289,7 @@ def nothing_ends(curves: Sequence[Curve]) -> str:
     named = ", ".join(curve.run for curve in curves)
     going = [f"{c.run} at {share:.0%} of its peak" for c in curves if (share := share_of_peak(c)) is not None]
     still = f" (the learning rate is still high: {', '.join(going)})" if going else ""
-    return (
-        f"{named}: nothing says where {'it ends' if len(curves) == 1 else 'they end'}{still}; give --horizon "
-        "STEP for a forecast, or --schedule FILE with the planned rate"
+    return rendered(
+        f"{named}: the last step of {'this run' if len(curves) == 1 else 'these runs'} is unknown{still}; "
+        f"give {option('horizon')} STEP for a forecast, or {option('schedule')} FILE with the planned rate"
     )

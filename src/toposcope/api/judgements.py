@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from toposcope.study.analysis import Analysis
-    from toposcope.study.joined import Source
+    from toposcope.study.merged_stores import Source
 
 
 def analyze(

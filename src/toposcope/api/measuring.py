@@ -12,6 +12,7 @@ from toposcope.api.checkpoints import opened
 from toposcope.api.measurement import Measurement, StorePlace
 from toposcope.core.errors import InputError
 from toposcope.core.types import About
+from toposcope.core.wording import option
 from toposcope.subjects.roster import measurable, subject_of
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from toposcope.store import Store
     from toposcope.subjects.base import Probe
     from toposcope.subjects.landscape.options import LandscapeOptions
-    from toposcope.subjects.representations.kept import KeptSeries
     from toposcope.subjects.representations.options import RepresentationOptions
+    from toposcope.subjects.representations.saved_states import SavedStates
     from toposcope.subjects.subject import Subject
     from toposcope.subjects.weights.options import WeightOptions
     from toposcope.sweep import Execution
@@ -49,7 +50,9 @@ def of_weights(
     )
 
     if texts is None and not any(has_own_batch(checkpoint) for checkpoint in series):
-        raise InputError("--gradients: only run folders contain a batch; give --texts FILE")
+        raise InputError(
+            "only run folders contain a batch", argument="gradients", remedy=f"give {option('texts')} FILE"
+        )
     batch = GradientBatch(texts=None if texts is None else load_texts(texts))
     return Measurement(gradient_series(series, batch), gradient_probes(list(probes)), options.recipe())
 
@@ -71,12 +74,15 @@ def _brought(names: Sequence[str]) -> Subject | None:
     brought = measurable()
     found = [brought[name] for name in names if name in brought]
     if found and len(names) > 1:
-        raise InputError(f"features {','.join(names)!r}: {found[0].name} is measured alone; name only it")
+        raise InputError(
+            f"features {','.join(names)!r}: {found[0].name} cannot be combined with other "
+            "features; name only it"
+        )
     return found[0] if found else None
 
 
 def measure(
-    series: Where | KeptSeries,
+    series: Where | SavedStates,
     store: str | Path,
     *,
     features: str | Sequence[str | Probe] = "cheap",
@@ -100,7 +106,7 @@ def measure(
     Parameters
     ----------
     series
-        A `Series`, anything that `open_series` opens, or a `KeptSeries` of saved states.
+        A `Series`, anything that `open_series` opens, or `SavedStates`.
     store
         The store's folder. It is created if it does not exist.
     features
@@ -169,21 +175,21 @@ def measure(
     from toposcope.api.refusals import kind_of, refuse_meaningless
     from toposcope.api.representations import OURS, TextsAsked, of_kept, of_representations
     from toposcope.store import Store
-    from toposcope.subjects.representations.kept import KeptSeries
+    from toposcope.subjects.representations.saved_states import SavedStates
     from toposcope.sweep import Execution
 
     asked = features.split(",") if isinstance(features, str) else list(features)
     names = [one.strip() for one in asked if isinstance(one, str)]
     own = [one for one in asked if not isinstance(one, str)]
-    brought = None if isinstance(series, KeptSeries) else _brought(names)
-    kind = brought.name if brought else kind_of(names, kept=isinstance(series, KeptSeries))
+    brought = None if isinstance(series, SavedStates) else _brought(names)
+    kind = brought.name if brought else kind_of(names, kept=isinstance(series, SavedStates))
     refuse_meaningless(kind, ",".join(names) or "your own", {
         "texts": texts, "limit": limit, "tokenizer": tokenizer, "recipe": recipe, "steps": steps,
         "device": None if device == "cpu" else device, "preset": None if preset == "default" else preset,
     })  # fmt: skip
     _refuse_doubled(options, preset, execution, jobs, diagrams, quiet=quiet)
     wanted = _asked(texts, tuple(names), limit, recipe, device, tokenizer)
-    if isinstance(series, KeptSeries):
+    if isinstance(series, SavedStates):
         found = of_kept(series, _settings(options, About.REPRESENTATIONS, preset), wanted)
     elif brought is not None:
         assert brought.request is not None

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from toposcope.core.types import Run
+from toposcope.core.wording import option, rendered
 
 if TYPE_CHECKING:
     from toposcope.recipes import TrainingRecipe
@@ -121,7 +122,7 @@ def _when(count: int, *, dated: bool, least: int) -> str:
 def _beyond(known: int, least: int) -> str:
     need = f"({least} are needed)"
     if not known:
-        return f"nothing, no checkpoint has a loss {need}: give a log with --losses"
+        return rendered(f"nothing, no checkpoint has a loss {need}: give a log with {option('losses')}")
     return f"{'yes' if known >= least else 'nothing'}, {_of(known, 'checkpoint')} with a loss {need}"
 
 

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING
 
 from toposcope.api.measurement import Measurement
 from toposcope.core.errors import InputError, MissingExtraError
+from toposcope.core.wording import option
 from toposcope.subjects.representations.features import REPRESENTATIONS, SENSITIVITY
 
 if TYPE_CHECKING:
     from toposcope.models.loading import ModelLoader
     from toposcope.sources.series import Series
     from toposcope.subjects.base import Probe
-    from toposcope.subjects.representations.kept import KeptSeries
     from toposcope.subjects.representations.options import RepresentationOptions
     from toposcope.subjects.representations.probes.sensitivity import SensitivityOptions
+    from toposcope.subjects.representations.saved_states import SavedStates
     from toposcope.subjects.representations.study import RepresentationStudy
 
 OURS = (REPRESENTATIONS, SENSITIVITY)
@@ -61,12 +62,14 @@ def of_representations(
         When no texts are given, a layer, a device or a feature is unknown, or no checkpoint is a model.
     """
     from toposcope.models.loading import ModelLoader
-    from toposcope.subjects.representations.kept import keep_runs
     from toposcope.subjects.representations.probes.linear_probe import load_labelled
+    from toposcope.subjects.representations.saved_states import save_runs
     from toposcope.subjects.representations.study import study_of_texts
 
     if asked.texts is None:
-        raise InputError("representations need texts; give --texts FILE with one text on each line")
+        raise InputError(
+            f"representations need texts; give {option('texts')} FILE with one text on each line"
+        )
     _check_layers(options.layers)
     further = _further(asked.features)
     check_device(asked.device)
@@ -80,11 +83,11 @@ def of_representations(
     if look and (asked.keep is None or not asked.keep.exists()):
         _check_models(series, loader, options.layers)
     if asked.keep is not None:
-        keep_runs(asked.keep, series.runs)
+        save_runs(asked.keep, series.runs)
     return Measurement(series, [*_wanted(study, asked), *further], study.recipe())
 
 
-def of_kept(series: KeptSeries, options: RepresentationOptions, asked: TextsAsked) -> Measurement:
+def of_kept(series: SavedStates, options: RepresentationOptions, asked: TextsAsked) -> Measurement:
     """Return the measurement of states that were kept: no model is needed.
 
     Raises
@@ -116,11 +119,16 @@ def check_device(device: str) -> None:
     if device == "cpu":
         return
     if not re.fullmatch(r"cuda(:\d+)?", device):
-        raise InputError(f"--device {device!r} is unknown; use cpu or cuda")
+        raise InputError("unknown device", argument="device", value=device, remedy="use cpu or cuda")
     import torch
 
     if not torch.cuda.is_available():
-        raise InputError(f"--device {device} is not available on this machine; use --device cpu")
+        raise InputError(
+            "not available on this machine",
+            argument="device",
+            value=device,
+            remedy=f"use {option('device')} cpu",
+        )
 
 
 def _grid(asked: TextsAsked) -> SensitivityOptions | None:
@@ -146,12 +154,17 @@ def _further(features: Sequence[str]) -> list[Probe]:
 def _check_layers(choice: str) -> None:
     """Refuse a choice of layers that no model could have."""
     if choice not in ("last", "all") and not all(part.strip().isdecimal() for part in choice.split(",")):
-        raise InputError(f"--layers {choice!r}: give last, all, or numbers such as 0,6,12")
+        raise InputError(
+            "not a choice of layers",
+            argument="layers",
+            value=choice,
+            remedy="give last, all, or numbers such as 0,6,12",
+        )
 
 
-def _check_kept(kept: KeptSeries, limit: int | None) -> None:
+def _check_kept(kept: SavedStates, limit: int | None) -> None:
     """Refuse to take more texts than were kept at every checkpoint."""
-    from toposcope.subjects.representations.kept import read_states
+    from toposcope.subjects.representations.saved_states import read_states
 
     if limit is None:
         return
@@ -159,7 +172,10 @@ def _check_kept(kept: KeptSeries, limit: int | None) -> None:
     few = min(len(values) for values in states.values())
     if limit > few:
         raise InputError(
-            f"--limit: {limit} texts are needed, but {few} are saved in {kept.folder}; give a smaller number"
+            f"{kept.folder} contains only {few} texts",
+            argument="limit",
+            value=limit,
+            remedy="give a smaller number",
         )
 
 

@@ -13,6 +13,7 @@ from toposcope.cli.output import RenamedOption, json_option, print_json, print_t
 from toposcope.cli.sweeping import renamed
 from toposcope.core.commands import recommended
 from toposcope.core.errors import InputError
+from toposcope.core.wording import option
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -144,7 +145,7 @@ def command(
     if source is None:
         raise InputError(
             f"SOURCE is missing; name a store or a table: {recommended('analyze', 'STORE')} "
-            "(only --calibrate works without one)"
+            f"(only {option('calibrate')} works without one)"
         )
     named = renamed(rename)
     if law is not None:

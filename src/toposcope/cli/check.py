@@ -71,7 +71,7 @@ def command(
     when an input cannot be read. It is 2 when nothing could be read. Ctrl-C ends --follow.
     """
     if not every > 0:
-        raise InputError(f"--every {every:g}: give seconds above 0")
+        raise InputError("too short", argument="every", value=every, remedy="give seconds above 0")
 
     def look() -> Check:
         from toposcope.api import check

@@ -15,7 +15,7 @@ from toposcope.cli.output import json_option, print_json, print_table, say
     "--tensor", help="Array of FILE to take. Needed where a file holds several with two dimensions."
 )
 @click.option(
-    "--column", "columns", multiple=True,
+    "--columns", multiple=True,
     help="Column of a .parquet file that is a coordinate, or that holds vectors. Can be repeated.  "
     "[default: all columns]",
 )  # fmt: skip

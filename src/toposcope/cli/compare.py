@@ -73,7 +73,9 @@ def command(
     subsampled, both sides use the same rows, and each mean difference has its standard error.
     """
     if out is not None and out.suffix not in (".png", ".svg"):
-        raise InputError(f"--out {out}: the figure can only be .png or .svg; name such a file")
+        raise InputError(
+            "the figure can only be .png or .svg", argument="out", value=out, remedy="name such a file"
+        )
     from toposcope import api
 
     compared = api.compare(

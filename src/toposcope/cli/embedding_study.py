@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from toposcope.core.errors import InputError
+from toposcope.core.wording import option
 from toposcope.papers.sections import Section
 
 
@@ -39,11 +40,16 @@ class Seed003Call:
         """
         asked = [self.rows is not None, bool(self.series), self.recipe is not None, self.corpus is not None]
         if sum(asked) > 1:
-            raise InputError("--rows, --series, --recipe and --train cannot be combined; give one of them")
+            raise InputError(
+                f"{option('rows')}, {option('series')}, {option('recipe')} and {option('train')} cannot be "
+                "combined",
+                remedy="give one of them",
+            )
         if not any(asked):
             raise InputError(
-                "seed003 needs an input; give --rows FOLDER, --series SERIES, --recipe pythia or "
-                "--train CORPUS"
+                "seed003 needs an input",
+                remedy=f"give {option('rows')} FOLDER, {option('series')} SERIES, "
+                f"{option('recipe')} pythia or {option('train')} CORPUS",
             )
         if self.rows is None:
             return self._measured(folder, kept=kept, quiet=quiet)
@@ -70,7 +76,11 @@ class Seed003Call:
             series = seed003_study.recipe_series(self.recipe)
         elif self.corpus is not None:
             if not kept:
-                raise InputError("--train trains three models first; name a folder for them with --out")
+                raise InputError(
+                    "it trains three models first",
+                    argument="train",
+                    remedy=f"name a folder for them with {option('out')}",
+                )
             series = seed003_study.open_all(self._trained(folder / "models", quiet))
         else:
             series = seed003_study.open_all(self.series)

@@ -24,6 +24,7 @@ from toposcope.cli.sweeping import (
     tokenizer_option,
 )
 from toposcope.core.errors import InputError
+from toposcope.core.wording import option
 from toposcope.subjects.representations.features import REPRESENTATIONS, SENSITIVITY
 from toposcope.subjects.representations.options import RepresentationOptions
 
@@ -143,7 +144,7 @@ def command(
     from toposcope.papers.representation_presets import preset as preset_options
     from toposcope.store import Store
     from toposcope.study.sensitivity import measured_sensitivity
-    from toposcope.subjects.representations.kept import KeptSeries
+    from toposcope.subjects.representations.saved_states import SavedStates
     from toposcope.subjects.representations.study import parse_grid
 
     options = preset_options(preset, settings)
@@ -157,10 +158,12 @@ def command(
     execution = sweeping.execution(keep_diagrams=not no_diagrams)
     if from_kept is not None:
         _refuse_with_kept(series, texts, settings, labelled, keep, sweeping)
-        found, agree = of_kept(KeptSeries(from_kept), options, asked), None
+        found, agree = of_kept(SavedStates(from_kept), options, asked), None
     else:
         if not series or texts is None:
-            raise InputError("embeddings needs SERIES and --texts, or --from-states FOLDER")
+            raise InputError(
+                f"embeddings needs SERIES and {option('texts')}, or {option('from_states')} FOLDER"
+            )
         find = functools.cache(lambda: sweeping.open(series))
         found = of_representations(find, options, asked, look=StorePlace.of(out).fresh)
         agree = sweeping.agree(find())
@@ -192,7 +195,9 @@ def _refuse_with_kept(
     }  # fmt: skip
     for name, value in asked.items():
         if value:
-            raise InputError(f"{name} does not work with --from-states, which opens no model; leave it out")
+            raise InputError(
+                f"{name} does not work with {option('from_states')}, which opens no model; leave it out"
+            )
 
 
 def show_sensitivity(table: pd.DataFrame) -> None:

@@ -21,6 +21,7 @@ from toposcope.cli.forecast_lines import (
 from toposcope.cli.output import json_option, print_json, print_table, say
 from toposcope.cli.sweeping import renamed, step_pattern_option
 from toposcope.core.errors import InputError
+from toposcope.core.wording import option
 
 if TYPE_CHECKING:
     from toposcope.api import Forecasts
@@ -120,14 +121,16 @@ def command(
     no longer falls, spikes, or its learning rate has reached its end.
     """
     if advise and budget is None:
-        raise InputError("--advise needs --budget: give the FLOP that are left, a number above 0")
+        raise InputError(
+            f"it needs {option('budget')}",
+            argument="advise",
+            remedy="give the FLOP that are left, a number above 0",
+        )
     from toposcope.api import forecast
     from toposcope.api.bounds import check_positive
 
-    for option, value in (
-        ("--budget", budget), ("--tokens-per-step", tokens_per_step), ("--larger", larger),
-    ):  # fmt: skip
-        check_positive(option, value)
+    for name, value in (("budget", budget), ("tokens_per_step", tokens_per_step), ("larger", larger)):
+        check_positive(name, value)
     made = forecast(
         targets, siblings=siblings, schedule=schedule, horizon=horizon, annealed=annealed,
         cuts=_shares(cuts), column=column,
@@ -171,7 +174,9 @@ def _shares(cuts: str) -> list[float]:
     try:
         return [float(cut) for cut in cuts.split(",")]
     except ValueError:
-        raise InputError(f"--cuts {cuts!r} is not a list of numbers; write for example 0.2,0.3,0.5") from None
+        raise InputError(
+            "not a list of numbers", argument="cuts", value=cuts, remedy="write for example 0.2,0.3,0.5"
+        ) from None
 
 
 def _reasons(made: Forecasts) -> list[dict[str, object]]:

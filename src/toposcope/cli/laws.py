@@ -49,7 +49,10 @@ def _named(columns: Sequence[str]) -> dict[str, str]:
         quantity, equals, column = text.partition("=")
         if not equals or quantity not in COLUMNS:
             raise InputError(
-                f"--quantity {text!r} is not QUANTITY=COLUMN; QUANTITY is one of {', '.join(COLUMNS)}"
+                "not QUANTITY=COLUMN",
+                argument="quantity",
+                value=text,
+                remedy=f"QUANTITY is one of {', '.join(COLUMNS)}",
             )
         names[quantity] = column
     return names

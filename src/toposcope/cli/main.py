@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 import click
 
 from toposcope import __version__
-from toposcope.core.errors import BrokenOffError, InputError, did_you_mean, typed_options
+from toposcope.core.errors import BrokenOffError, InputError, did_you_mean
+from toposcope.core.wording import typed_options
 
 if TYPE_CHECKING:
     from toposcope.subjects.subject import Subject

@@ -15,7 +15,8 @@ import click
 from toposcope.cli.output import print_json, print_table
 from toposcope.core.commands import recommended
 from toposcope.core.errors import InputError
-from toposcope.core.repeats import Told, together
+from toposcope.core.repeats import Observation, together
+from toposcope.core.wording import option
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -144,7 +145,9 @@ class Sweeping:
                 return
             if sys.stdin.isatty() and click.confirm("Start it?", err=True):
                 return
-            raise InputError(f"this sweep takes {long}: repeat it with --yes, or measure less: {cheaper}")
+            raise InputError(
+                f"this sweep takes {long}: repeat it with {option('yes')}, or measure less: {cheaper}"
+            )
 
         return asked
 
@@ -218,8 +221,8 @@ def sweep_options(command: Callable[..., int]) -> Callable[..., int]:
         )
         return command(sweeping=sweeping, **own)
 
-    for option in reversed(_OPTIONS):
-        gathered = option(gathered)
+    for add_option in reversed(_OPTIONS):
+        gathered = add_option(gathered)
     return gathered
 
 
@@ -242,7 +245,9 @@ def renamed(pairs: Sequence[str]) -> dict[str, str]:
     """
     for pair in pairs:
         if not re.fullmatch(r"[^=]+=[^=]+", pair):
-            raise InputError(f"--rename {pair!r} is not OLD=NEW; write for example val=heldout_loss")
+            raise InputError(
+                "not OLD=NEW", argument="rename", value=pair, remedy="write for example val=heldout_loss"
+            )
     return dict(pair.split("=") for pair in pairs)  # type: ignore[misc]
 
 
@@ -300,7 +305,9 @@ def show_sweep(
     look = f"; look at this first: the audit found {faults} fault{'s' * (faults != 1)}" if faults else ""
     click.echo(f"{out}: {count}, in {report.seconds:.1f} s{look}")
     if failed:
-        told = together((Told(f.run, f.step, f.probe, f.note) for f in report.failures), lambda f: f.tensor)
+        told = together(
+            (Observation(f.run, f.step, f.probe, f.note) for f in report.failures), lambda f: f.tensor
+        )
         named = [(one.run, one.step, one.tensor, one.message) for one in told]
         print_table(
             "Failed twice; repeat the command to try them again", ("run", "step", "probe", "why"), named

@@ -10,6 +10,7 @@ import click
 
 from toposcope.cli.output import RenamedOption, json_option, print_json, print_table
 from toposcope.core.errors import InputError
+from toposcope.core.wording import option
 
 if TYPE_CHECKING:
     from toposcope.synthetic import SyntheticRecipe, SyntheticRun
@@ -93,10 +94,20 @@ def command(
     from toposcope.synthetic import Spectrum, SyntheticRecipe, exponent_table, fitted_exponents
 
     if not decay > 1:
-        raise InputError(f"--b {decay:g}: the trace of the spectrum k^-b diverges; give a value above 1")
+        raise InputError(
+            "the trace of the spectrum k^-b diverges",
+            argument="b",
+            value=decay,
+            remedy="give a value above 1",
+        )
     amounts = _numbers("--data", data)
     if len(set(amounts)) < len(amounts) or min(amounts) < 0:
-        raise InputError(f"--data {data}: give each number of examples once; each must be 0 or at least 2")
+        raise InputError(
+            "a number is given twice or is 1",
+            argument="data",
+            value=data,
+            remedy="give each number of examples once: 0, or at least 2",
+        )
     recipe = SyntheticRecipe(
         spectrum=Spectrum(power, decay, modes),
         widths=_numbers("--widths", widths), seeds=_numbers("--seeds", seeds),
@@ -105,7 +116,12 @@ def command(
     )  # fmt: skip
     if families:
         if len(amounts) > 1:
-            raise InputError(f"--data {data}: --families takes one number of examples; give only one")
+            raise InputError(
+                f"{option('families')} takes one number of examples",
+                argument="data",
+                value=data,
+                remedy="give only one",
+            )
         return _families(out, recipe, families, as_json)
     folders, runs, seen = _written(out, recipe, amounts, quiet=as_json)
     late = f"held-out losses at step {steps}, not of fully trained models: what is not learned yet bends it"

@@ -12,6 +12,7 @@ import click
 from toposcope.cli.output import RenamedOption, json_option, print_json, print_table
 from toposcope.core.commands import recommended
 from toposcope.core.errors import RecipeError
+from toposcope.core.wording import option
 from toposcope.recipes import training_recipes
 from toposcope.recipes.training import parse_override
 
@@ -136,7 +137,10 @@ def parse_seeds(text: str) -> list[int]:
         return [int(item) for item in text.split(",")]
     except ValueError:
         raise RecipeError(
-            f"--seeds {text!r} is not a list of whole numbers; write for example --seeds 1,2,3"
+            "not a list of whole numbers",
+            argument="seeds",
+            value=text,
+            remedy=f"write for example {option('seeds')} 1,2,3",
         ) from None
 
 

@@ -12,6 +12,7 @@ import click
 from toposcope.cli.output import json_option, print_json, say
 from toposcope.cli.sweeping import renamed, step_pattern_option
 from toposcope.core.errors import InputError
+from toposcope.core.wording import option
 
 if TYPE_CHECKING:
     from toposcope.watch.journal import Event
@@ -146,15 +147,28 @@ def _refuse(
     if not every > 0:
         raise InputError(f"every is {every:g}; give seconds above 0")
     if once and port is not None:
-        raise InputError(f"--once looks once and --port {port} serves on: leave one of them out")
+        raise InputError(
+            f"it ends after one look, but {option('port')} {port} keeps a page open",
+            argument="once",
+            remedy="leave one of them out",
+        )
     if host is not None and port is None:
-        raise InputError(f"--host {host} needs --port, the port of the page there")
+        raise InputError(
+            "it needs a port",
+            argument="host",
+            value=host,
+            remedy=f"give {option('port')}, the port of the page there",
+        )
     if port is not None:
         from toposcope.watch.page.serve import check_installed
 
         check_installed()
     if rename and losses is None:
-        raise InputError("--rename says what a column of --losses is; give --losses FILE as well")
+        raise InputError(
+            f"it renames a column of {option('losses')}, which is not given",
+            argument="rename",
+            remedy=f"give {option('losses')} FILE as well",
+        )
 
 
 def _as_json(event: Event) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from toposcope.core.errors import InputError, did_you_mean
+from toposcope.core.wording import option
 from toposcope.sources.blobs import LocalBlob
 from toposcope.sources.formats import open_file
 from toposcope.topology.validation import check_points
@@ -35,7 +36,10 @@ def read_cloud(X: Any, *, tensor: str | None = None, columns: Sequence[str] = ()
         values, name = _of_file(Path(X).expanduser(), tensor, columns)
     else:
         if tensor is not None or columns:
-            raise InputError("--tensor and --column name parts of a file; an array has none: leave them out")
+            raise InputError(
+                f"{option('tensor')} and {option('columns')} name parts of a file, and an array has none",
+                remedy="leave them out",
+            )
         values, name = X, "X"
     points = check_points(values, name=name)
     distinct = len(np.unique(np.asarray(points[: 100 * LEAST_POINTS], np.float64), axis=0))
@@ -55,13 +59,13 @@ def _of_file(path: Path, tensor: str | None, columns: Sequence[str]) -> tuple[An
     suffix = path.suffix.lower()
     if suffix == ".parquet":
         if tensor is not None:
-            raise InputError(f"{path}: a table has no tensors; name its columns with --column")
+            raise InputError(f"{path}: a table has no tensors; name its columns with {option('columns')}")
         return _of_table(path, columns), str(path)
     if columns:
-        raise InputError(f"{path}: has no columns by name; choose an array with --tensor")
+        raise InputError(f"{path}: has no columns by name; choose an array with {option('tensor')}")
     if suffix == ".npy":
         if tensor is not None:
-            raise InputError(f"{path}: holds one array; leave --tensor out")
+            raise InputError(f"{path}: holds one array; leave {option('tensor')} out")
         return _of_npy(path), str(path)
     if suffix not in (".npz", ".safetensors"):
         raise InputError(f"{path}: is not in a known format; give .npy, .npz, .safetensors or .parquet")
@@ -97,7 +101,7 @@ def _of_archive(path: Path, tensor: str | None) -> tuple[np.ndarray, str]:
             more = f" and {len(clouds) - _NAMED} more" if len(clouds) > _NAMED else ""
             raise InputError(
                 f"{path}: has {len(clouds)} arrays with rows: {', '.join(clouds[:_NAMED])}{more}; choose one "
-                "with --tensor NAME"
+                f"with {option('tensor')} NAME"
             )
         tensor = clouds[0]
     elif tensor not in infos:
@@ -119,7 +123,7 @@ def _of_table(path: Path, columns: Sequence[str]) -> np.ndarray:
             names = _chosen(path, schema, columns)
             if 8 * rows * len(names) > LARGEST:
                 raise InputError(
-                    f"{path}: claims {rows:,} rows of {len(names)} columns; choose with --column"
+                    f"{path}: claims {rows:,} rows of {len(names)} columns; choose with {option('columns')}"
                 )
             table = file.read(columns=names)
         parts = [_column(path, name, table.column(name)) for name in names]
@@ -147,7 +151,7 @@ def _chosen(path: Path, schema: Any, columns: Sequence[str]) -> list[str]:
         if not _is_numeric(schema.field(name).type):
             raise InputError(
                 f"{path}: column {name!r} is {schema.field(name).type}, no number; name the columns that are "
-                "coordinates with --column"
+                f"coordinates with {option('columns')}"
             )
     return names
 

@@ -1,16 +1,15 @@
 """What can go wrong with a call or an input, each with a one-line message that names the remedy.
 
 Every class here is a `ValueError`, so library users catch one thing; the command line prints the
-message on one line and exits with 2, or with 1 for what was begun and broke off.
+message on one line and exits with 2, or with 1 when work had started and was interrupted.
 """
 
 from __future__ import annotations
 
 import difflib
-import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable
+
+from toposcope.core.wording import option, rendered
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -33,101 +32,68 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
-_SHELL = r"\b(?:ray start|pip install)[^;`]*"
-_COMMAND = r"(?:`|\b)toposcope [a-z]+(?: (?!(?:or|and)\b)(?:--?[a-z][\w-]*|[^\s;`,()]+))*`?"
-_FLAG = re.compile(rf"(?P<shell>{_SHELL})|(?P<command>{_COMMAND})|--(?P<flag>[a-z][a-z-]*)")
-_CALLS = {
-    "weights": ("measure", ""),
-    "embeddings": ("measure", "features='representations'"),
-    "landscape": ("measure", "features='landscape'"),
-    "merge": ("store.merge.merge", ""),
-    **{
-        name: (name, "")
-        for name in ("analyze", "audit", "check", "cloud", "compare", "forecast", "report", "train")
-    },
-}
-"""Commands, and the call that does the same: the function, and an argument that it needs besides."""
-_NAMES = {"range": "reach", "save-states": "keep"}
-"""Options whose argument has another name in Python."""
-_typed: ContextVar[bool] = ContextVar("typed", default=False)
-
-
-@contextmanager
-def typed_options() -> Iterator[None]:
-    """Let messages name options as they are typed at the command line while this lasts."""
-    token = _typed.set(True)
-    try:
-        yield
-    finally:
-        _typed.reset(token)
-
-
 class InputError(ValueError):
     """The input or the call is wrong; nothing was done.
 
-    A message is written as the command line speaks: options as they are typed, `--step-pattern`, and whole
-    commands. To who calls from Python it names the argument, and the call that does what the command does.
+    The error keeps its parts. Its text is `ARGUMENT VALUE: PROBLEM; REMEDY` in the spelling of who reads it:
+    options and commands as they are typed, or arguments and calls of Python. The parts may name further
+    options and commands by `toposcope.core.wording.option` and `command`.
 
-    >>> str(InputError("--step-pattern 'x': has no group; see: toposcope weights --help"))
-    "step_pattern 'x': has no group; see: help(toposcope.measure)"
-    >>> str(InputError("runs is no store; make one with: toposcope weights SERIES --out runs"))
-    "runs is no store; make one with: toposcope.measure(SERIES, 'runs')"
+    Parameters
+    ----------
+    problem
+        What is wrong.
+    argument
+        The argument that is wrong, where it is also an option of a command: its name in Python.
+    value
+        What was given for it.
+    remedy
+        What the reader can do.
+
+    Examples
+    --------
+    >>> error = InputError("it has no group", argument="step_pattern", value="x", remedy="add one")
+    >>> str(error)
+    "step_pattern 'x': it has no group; add one"
+    >>> from toposcope.core.wording import typed_options
     >>> with typed_options():
-    ...     str(InputError("--step-pattern 'x': has no group"))
-    "--step-pattern 'x': has no group"
+    ...     str(error)
+    "--step-pattern 'x': it has no group; add one"
     """
+
+    def __init__(
+        self, problem: str, *, argument: str | None = None, value: object = None, remedy: str | None = None
+    ) -> None:
+        super().__init__(problem)
+        self.problem, self.argument, self.value, self.remedy = problem, argument, value, remedy
 
     def __str__(self) -> str:
-        """Return the message, its options named as the caller gives them."""
-        text = super().__str__()
-        return spoken(text)
+        """Return the message in the spelling of its reader."""
+        named = "" if self.argument is None else option(self.argument)
+        if named and self.value is not None:
+            named += f" {_shown(self.value)}"
+        head = f"{named}: {self.problem}" if named else self.problem
+        return rendered(head if self.remedy is None else f"{head}; {self.remedy}")
+
+    def __repr__(self) -> str:
+        """Return the class and the message."""
+        return f"{type(self).__name__}({str(self)!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Let the error travel between processes whatever its class takes to be made."""
+        return _restored, (type(self), self.args, self.__dict__)
 
 
-def spoken(text: str) -> str:
-    """Return a text that is written as the command line speaks as its reader speaks: typed, or in Python.
-
-    >>> spoken("the end is unknown: give --horizon STEP or --schedule")
-    'the end is unknown: give horizon STEP or schedule'
-    """
-    return text if _typed.get() else _FLAG.sub(_in_python, text)
+def _shown(value: object) -> str:
+    return (
+        f"'{value}'" if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else str(value)
+    )
 
 
-def _in_python(found: re.Match[str]) -> str:
-    if found["shell"]:
-        return found["shell"]
-    if found["command"]:
-        return _call(found["command"].strip("`").split()[1:]) or found["command"]
-    return _argument(found["flag"])
-
-
-def _argument(flag: str) -> str:
-    return _NAMES.get(flag, flag.replace("-", "_"))
-
-
-def _call(words: list[str]) -> str:
-    """Return the call that does what a command does; empty where there is none."""
-    function, more = _CALLS.get(words[0], ("", ""))
-    if not function:
-        return "" if not any(word.startswith("--") for word in words) else f"the command toposcope {words[0]}"
-    if "--help" in words:
-        return f"help(toposcope.{function})"
-    given: list[str] = []
-    options: list[str] = [more] * bool(more)
-    name = ""
-    for word in words[1:]:
-        if word.startswith("--"):
-            options += [f"{_argument(name)}=True"] * bool(name)
-            name = word[2:]
-        elif name == "out" or not name:
-            given.append(word if word.isupper() or word == "..." else repr(word))
-            name = ""
-        else:
-            options.append(f"{_argument(name)}={word if word.isupper() else repr(word)}")
-            name = ""
-    given += ["STORE"] * (name == "out")
-    if function == "store.merge.merge" and len(given) > 1:
-        given = [f"[{', '.join(given[:-1])}]", given[-1]]
-    return f"toposcope.{function}({', '.join([*given, *options])})"
+def _restored(kind: type[InputError], args: tuple[object, ...], parts: dict[str, object]) -> InputError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(parts)
+    return error
 
 
 class SourceError(InputError):
@@ -143,14 +109,14 @@ class RecipeError(InputError):
 
 
 class BrokenOffError(InputError):
-    """The work was begun and could not be finished; what was done is kept, and repeating goes on."""
+    """The work started and could not be finished; finished work is saved, and repeating continues it."""
 
 
 class MissingExtraError(InputError):
     """A feature needs an optional dependency that is not installed."""
 
     def __init__(self, module: str, extra: str) -> None:
-        super().__init__(f"{module} is not installed; install it with: {install_command(extra)}")
+        super().__init__(f"{module} is not installed", remedy=f"install it with: {install_command(extra)}")
 
 
 def install_command(extra: str) -> str:

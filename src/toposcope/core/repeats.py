@@ -1,4 +1,4 @@
-"""Many equal things that went wrong, told once: how often, at which steps, in which tensors and runs."""
+"""Many equal problems as one line: how often they occur, at which steps, in which tensors and runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
 
 MANY = 8
-"""More equal things than this are told as one, with their number."""
+"""More equal observations than this become one line, with their number."""
 
 NOT_LOOKED_AT = "not-looked-at"
 """The fault of a file or folder among the checkpoints that cannot be read at all."""
@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"\d+")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Told:
+class Observation:
     """Something said of a tensor at a step of a run, or of many at once.
 
     `step` is None and `tensor` empty where it concerns no single one. Where a line stands for `count` equal
@@ -42,7 +42,7 @@ class Told:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class AuditFinding(Told):
+class AuditFinding(Observation):
     """Something wrong with a series, or many equal things; `fault` is its kind.
 
     >>> print(AuditFinding("a", 100, "", "the file ends too early", fault="unreadable"))
@@ -57,7 +57,7 @@ class AuditFinding(Told):
         return f"{self.run}{at}: {self.fault}: {self.message}"
 
 
-T = TypeVar("T", bound=Told)
+T = TypeVar("T", bound=Observation)
 
 
 def together(
@@ -72,7 +72,7 @@ def together(
     return _joined(in_runs, lambda one: (kind(one), _shape(one)), most)
 
 
-def _shape(one: Told) -> str:
+def _shape(one: Observation) -> str:
     """Return a message without its numbers, the names of its own tensor and run, and how often it holds."""
     plain = one.message.partition(_SO)[0]
     for name in (one.tensor, one.run):

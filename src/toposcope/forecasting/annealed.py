@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from toposcope.core.errors import InputError
+from toposcope.core.wording import option
 from toposcope.forecasting.curve import FINAL_SHARE, Curve
 from toposcope.forecasting.schedule import Schedule
 from toposcope.forecasting.unplanned import share_of_peak
@@ -32,16 +33,20 @@ def decayed(curve: Curve, steps: int) -> Curve:
     plan, last = curve.plan(), curve.last
     if plan is None:
         raise InputError(
-            f"run {curve.run}: --annealed needs its learning rate so far, which is not logged; "
-            "give --schedule with the whole plan, the decay too"
+            f"run {curve.run}: {option('annealed')} needs its learning rate so far, which is not logged; "
+            f"give {option('schedule')} with the whole plan, the decay too"
         )
     if np.isfinite(curve.rate).any() and share_of_peak(curve) is None:
-        raise InputError(f"run {curve.run}: its learning rate is annealed already; leave --annealed out")
+        raise InputError(
+            f"run {curve.run}: its learning rate is annealed already; leave {option('annealed')} out"
+        )
     least = int(np.ceil(FINAL_SHARE / (1 - FINAL_SHARE) * last)) + 1
     if steps < least:
         raise InputError(
-            f"--annealed {steps}: the final loss is a mean over the last {FINAL_SHARE:.0%} of all steps; "
-            f"give {least} steps or more for run {curve.run}"
+            f"the final loss is a mean over the last {FINAL_SHARE:.0%} of all steps",
+            argument="annealed",
+            value=steps,
+            remedy=f"give {least} steps or more for run {curve.run}",
         )
     before = plan.step < last
     knots = np.append(plan.step[before], [last, last + steps])

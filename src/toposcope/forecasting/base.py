@@ -13,6 +13,7 @@ import numpy as np
 from toposcope.core.distributions import normal_quantile, student_quantile
 from toposcope.core.errors import InputError
 from toposcope.core.types import Estimate
+from toposcope.core.wording import option, rendered
 from toposcope.forecasting import beyond
 from toposcope.forecasting.band import curve_interval, path_errors
 from toposcope.forecasting.curve import FINAL_SHARE, Curve, level_and_slope, level_error
@@ -211,7 +212,9 @@ def _with_interval(
     low, high = point.final * math.exp(-half), point.final * math.exp(half)
     band, status = (none, none), "ok"
     if math.isnan(half) or (len(errors) < 3 and not own):
-        planless = ["no plan of the learning rate is known (--schedule)"] if unplanned else []
+        planless = (
+            [rendered(f"no plan of the learning rate is known ({option('schedule')})")] if unplanned else []
+        )
         early = f"a run alone has an interval from {EARLIEST:.0%} of its steps on: ask again at step "
         early += f"{math.ceil(EARLIEST * seen.horizon)} or give three finished siblings"
         begun = own and seen.last < EARLIEST * seen.horizon
@@ -356,7 +359,9 @@ def _check(method: Forecaster, seen: Curve, siblings: Sequence[Curve]) -> None:
     if "schedule" in method.needs and seen.plan() is None:
         raise InputError(f"{method.name}: the learning rate of {seen.run} is unknown; give a schedule")
     if "features" in method.needs and not len(seen.features):
-        raise InputError(f"{method.name}: no features of {seen.run} were measured")
+        raise InputError(
+            f"{method.name}: no features of {seen.run} were measured; measure some or use another method"
+        )
 
 
 def with_borrowed_plan(seen: Curve, siblings: Sequence[Curve]) -> tuple[Curve, str]:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.errors import InputError, did_you_mean
+from toposcope.core.wording import option
 from toposcope.forecasting.glitches import glitches
 from toposcope.forecasting.health.assess import BROKEN, Symptom
 from toposcope.forecasting.schedule import Schedule, schedule_from_log
@@ -156,7 +157,7 @@ def curve_from_metrics(
         ]
         raise InputError(
             f"run {run}: the metrics have no {column!r} by step (they have {', '.join(has[:12])}); "
-            f"choose one with --column NAME{did_you_mean(column, has)}"
+            f"choose one with {option('column')} NAME{did_you_mean(column, has)}"
         )
     table = pd.DataFrame({"step": metrics["step"].astype(float), "loss": metrics[column].astype(float)})
     table["rate"] = metrics["learning_rate"].astype(float) if "learning_rate" in metrics else np.nan
@@ -186,7 +187,9 @@ def curve_from_metrics(
     if schedule is not None and (why := schedule.mismatch(step, rate)):
         raise InputError(f"run {run}: {why}; give the schedule that the run follows")
     if end < step[-1]:
-        raise InputError(f"run {run}: horizon {end} is before its last logged step {int(step[-1])}")
+        raise InputError(
+            f"run {run}: horizon {end} is before its last logged step {int(step[-1])}; give a later step"
+        )
     return Curve(
         run, step, loss, rate, int(end), schedule, parameters,
         features if features is not None else pd.DataFrame(), {}, tuple(notes),
@@ -200,7 +203,7 @@ def _left_out(run: str, loss: np.ndarray) -> list[str]:
     if below > MOST_BELOW * finite.sum():
         raise InputError(
             f"run {run}: {below} of {int(finite.sum())} losses are below 0; a forecast takes their "
-            "logarithm: choose a loss above 0 with --column"
+            f"logarithm: choose a loss above 0 with {option('column')}"
         )
     return [
         f"{count} row{'s' * (count != 1)} {what} left out"

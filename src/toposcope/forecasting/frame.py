@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.errors import InputError, did_you_mean
+from toposcope.core.wording import option
 from toposcope.sources.belonging import DESCRIBES
 from toposcope.sources.logs.collect import PLANNED
 from toposcope.sources.losses import ALIASES, SCALES, meaning, meanings, plain
@@ -68,8 +69,8 @@ def log_from_frame(frame: pd.DataFrame, *, name: str, column: str = "loss", name
     table, notes = _named(frame, name, column, asked, named=named)
     if "run" in table and table["run"].isna().any():
         raise InputError(
-            f"{name}: {int(table['run'].isna().sum())} rows have no run (empty, or a word such as nan that "
-            "stands for nothing); name it"
+            f"{name}: {int(table['run'].isna().sum())} rows have no run (empty, or a word such as "
+            "nan); name the run"
         )
     table["run"] = table["run"].astype(str) if "run" in table else name
     numeric = [c for c in METRICS if c in table] + ([column] if column not in METRICS else [])
@@ -141,8 +142,8 @@ def _named(
     for needed in ("step", column):
         if needed not in table:
             listed = ", ".join(str(c) for c in frame.columns[:12])
-            other = f"--rename COLUMN={needed}"
-            remedy = other if needed == "step" else f"--column COLUMN, or {other}"
+            other = f"{option('rename')} COLUMN={needed}"
+            remedy = other if needed == "step" else f"{option('column')} COLUMN, or {other}"
             words = [needed if needed == "step" else asked, *ALIASES.get(needed, ())]
             among = [str(c) for c in (free if needed in ALIASES else frame.columns)]
             near = next(filter(None, (did_you_mean(word, among) for word in words)), "")

@@ -66,7 +66,9 @@ class Tissue(Forecaster):
         same = _same_size(seen, self.siblings)
         if not same and _anneals_unseen(seen):
             raise InputError(
-                f"{self.name}: no finished run of its size, and {seen.run} does not say what annealing pays"
+                f"{self.name}: no finished run of this size is given, and {seen.run} does not show "
+                "the gain from annealing",
+                remedy="give a finished sibling of its size",
             )
         return _follow(seen, fit_tissue([*same, _enough(seen, same)]))
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from toposcope.core.errors import InputError
+from toposcope.core.wording import option
 from toposcope.forecasting.annealing import DEFAULT, PUBLISHED, Shape
 from toposcope.forecasting.band import curve_interval, path_errors
 from toposcope.forecasting.base import LEVEL, Forecast, interval
@@ -43,11 +44,13 @@ def forecast_planned(
     finished = [curve for curve in siblings if curve.finished and curve.plan() is not None]
     if len(finished) < 2:
         raise InputError(
-            f"{run}: {len(finished)} finished siblings with a learning rate; it needs at least 2 (--siblings)"
+            f"{run}: {len(finished)} finished siblings with a learning rate; at least 2 are needed",
+            remedy=f"give them with {option('siblings')}",
         )
     if plan.end <= max(c.step[0] for c in finished):
         raise InputError(
-            f"{run}: its schedule ends at step {plan.end}, before the siblings' losses begin; plan further"
+            f"{run}: its schedule ends at step {plan.end}, before the siblings' losses begin; give "
+            "a longer schedule"
         )
     start = max(1.0, float(np.median([max(warmup_end(c), float(c.step[0])) for c in finished])))
     steps = _steps(plan, start)

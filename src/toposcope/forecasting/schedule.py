@@ -147,7 +147,10 @@ def read_schedule(path: Path) -> Schedule:
     try:
         table = pd.DataFrame(json.loads(path.read_text())) if path.suffix == ".json" else pd.read_csv(path)
     except (ValueError, UnicodeDecodeError) as error:
-        raise InputError(f"schedule {path}: not readable as {path.suffix or 'CSV'} ({error})") from None
+        raise InputError(
+            f"schedule {path}: not readable as {path.suffix or 'CSV'} ({error})",
+            remedy="give a CSV with columns step,lr",
+        ) from None
     names = {column: known for known, column in chosen(list(table.columns)).items()}
     table = table.rename(
         columns={c: "lr" if known == "learning_rate" else known for c, known in names.items()}
@@ -156,9 +159,12 @@ def read_schedule(path: Path) -> Schedule:
         raise InputError(f"schedule {path}: columns are {list(table.columns)}; it needs step and lr")
     step, rate = (pd.to_numeric(table[c], errors="coerce").to_numpy(float) for c in ("step", "lr"))
     if len(step) < 2 or not np.all(np.diff(step) > 0):
-        raise InputError(f"schedule {path}: steps must ascend without repeats, at least two of them")
+        raise InputError(
+            f"schedule {path}: steps must ascend without repeats, at least two of them",
+            remedy="correct the file",
+        )
     if not np.all(np.isfinite(rate)) or np.any(rate < 0):
-        raise InputError(f"schedule {path}: every lr must be a finite number >= 0")
+        raise InputError(f"schedule {path}: every lr must be a finite number >= 0", remedy="correct the file")
     if step[0] < 0 or rate.max() <= 0:
         raise InputError(
             f"schedule {path}: steps start at {step[0]:g}, highest lr {rate.max():g}; "

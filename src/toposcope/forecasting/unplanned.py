@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from toposcope.core.wording import option, rendered
 from toposcope.forecasting.curve import Curve
 
 UNSURE = ("no plan", "ill")
@@ -68,6 +69,7 @@ def ranges(final: float, low: float, high: float, lower: float, level: float, ow
     held = "how often that holds was not measured"
     if own and level == HELD_LEVEL:
         held = f"{HELD:.0%} of such intervals held on {HELD_RUNS} real runs, read without their plan"
-    return quoted, (
-        f"no plan of the learning rate is known (--schedule), so the lower end is lowered by {share}: {held}"
+    return quoted, rendered(
+        f"no plan of the learning rate is known ({option('schedule')}), so the lower end is "
+        f"lowered by {share}: {held}"
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from toposcope.core.errors import InputError
+from toposcope.core.wording import command
 from toposcope.models.protocol import widened
 
 if TYPE_CHECKING:
@@ -120,7 +121,9 @@ class Product(ABC):
 
         result = self._by_differences(vector) if self.method == DIFFERENCES else self._twice(vector)
         if not torch.isfinite(result).all():
-            raise InputError("a curvature product is not finite: look for errors with `toposcope audit`")
+            raise InputError(
+                f"a curvature product is not finite; look for errors with {command('audit', 'SERIES')}"
+            )
         return result
 
     def _twice(self, vector: torch.Tensor) -> torch.Tensor:

@@ -65,7 +65,8 @@ class GPTModel:
             module.load_state_dict(load_file(weights))
         except (OSError, RuntimeError, SafetensorError) as error:
             raise SourceError(
-                f"{weights} does not fit the run's recipe: {str(error).splitlines()[0]}"
+                f"{weights} does not fit the run's recipe: {str(error).splitlines()[0]}",
+                remedy="train the run again",
             ) from error
         return cls(module, _encoder(folder, recipe.tokenizer, recipe.vocabulary), device=device)
 
@@ -86,7 +87,9 @@ class GPTModel:
         from toposcope.training.shapes import HEAD, GPTShape, parameter_shapes
 
         if recipe.tokenizer != "characters":
-            raise SourceError(f"{label}: the recipe {recipe.name} reads subwords but has no tokenizer")
+            raise SourceError(
+                f"{label}: the recipe {recipe.name} reads subwords but has no tokenizer; correct the recipe"
+            )
         found = {name: value.shape for name, value in tensors.items() if name != HEAD}
         for model in recipe.models:
             shape = GPTShape.in_recipe(model, recipe)
@@ -193,5 +196,7 @@ def _encoder(folder: RunFolder, tokenizer: str, vocabulary: int) -> Callable[[st
     try:
         trained = Tokenizer.from_file(str(folder.tokenizer_file))
     except Exception as error:  # the library raises bare exceptions
-        raise SourceError(f"{folder.tokenizer_file} is not a tokenizer: {error}") from error
+        raise SourceError(
+            f"{folder.tokenizer_file} is not a tokenizer: {error}", remedy="train the run again"
+        ) from error
     return lambda text: trained.encode(text).ids

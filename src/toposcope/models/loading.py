@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from toposcope.core.errors import InputError, SourceError
 from toposcope.core.types import Checkpoint
+from toposcope.core.wording import command, option
 from toposcope.models.gpt import GPTModel, recipe_shape
 from toposcope.models.pretrained import TransformersModel, config_and_tokenizer
 from toposcope.recipes import TrainingRecipe, load_training_recipe
@@ -113,7 +114,7 @@ def run_folder_of(checkpoint: Checkpoint) -> RunFolder | None:
 def _no_model(checkpoint: Checkpoint) -> SourceError:
     return SourceError(
         f"{checkpoint.uri} contains weights but no model; representations need a run folder or a folder with "
-        "config.json; `toposcope landscape` also takes --recipe"
+        f"config.json; {command('landscape')} also takes {option('recipe')}"
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toposcope.core.errors import InputError, MissingExtraError, SourceError
+from toposcope.core.wording import command, option
 from toposcope.models.protocol import mapped_token_losses, module_digest, next_token_losses
 
 if TYPE_CHECKING:
@@ -163,9 +164,12 @@ def _does_not_load(folder: Path, error: BaseException) -> SourceError:
     if _wants_code(error):
         return SourceError(
             f"{folder}: its model needs its own code (auto_map in config.json), which is never run: "
-            "save it as a class of transformers, or measure its weights alone with `toposcope weights`"
+            f"save it as a class of transformers, or measure its weights alone: "
+            f"{command('weights', 'SERIES', out='STORE')}"
         )
-    return SourceError(f"{folder} does not load as a transformers model: {_first_line(error)}")
+    return SourceError(
+        f"{folder} does not load as a transformers model: {_first_line(error)}", remedy="check the folder"
+    )
 
 
 def _wants_code(error: BaseException) -> bool:
@@ -198,7 +202,7 @@ def _transformers() -> Any:
 
 def _tokenizer(transformers: Any, folder: Path) -> Any:
     if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
-        raise SourceError(f"{folder} has no tokenizer: give one with --tokenizer FOLDER")
+        raise SourceError(f"{folder} has no tokenizer: give one with {option('tokenizer')} FOLDER")
     if _needs_own_class(transformers, folder):
         raise _tokenizer_code(folder)
     try:
@@ -206,7 +210,10 @@ def _tokenizer(transformers: Any, folder: Path) -> Any:
     except (OSError, ValueError, KeyError) as error:
         if _wants_code(error):
             raise _tokenizer_code(folder) from error
-        raise SourceError(f"{folder}: its tokenizer does not load: {_first_line(error)}") from error
+        raise SourceError(
+            f"{folder}: its tokenizer does not load: {_first_line(error)}",
+            remedy=f"give another with {option('tokenizer')} FOLDER",
+        ) from error
 
 
 def _needs_own_class(transformers: Any, folder: Path) -> bool:
@@ -221,7 +228,7 @@ def _needs_own_class(transformers: Any, folder: Path) -> bool:
 def _tokenizer_code(folder: Path) -> SourceError:
     return SourceError(
         f"{folder}: its tokenizer needs its own code (auto_map in tokenizer_config.json), which is "
-        "never run: give another with --tokenizer FOLDER"
+        f"never run: give another with {option('tokenizer')} FOLDER"
     )
 
 

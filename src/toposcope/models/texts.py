@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toposcope.core.errors import InputError, MissingExtraError
+from toposcope.core.wording import option
 
 HUB_CORPORA = {
     "wikitext2": ("Salesforce/wikitext", "wikitext-2-raw-v1"),
@@ -67,7 +68,8 @@ def load_texts(
     else:
         known = ", ".join(HUB_CORPORA)
         raise InputError(
-            f"texts {source!r} is neither a file, a folder, hf://datasets/... nor one of {known}"
+            f"texts {source!r} is neither a file, a folder, hf://datasets/... nor one of {known}",
+            remedy="check the name",
         )
     kept = [text for text in (line.strip() for line in lines) if len(text) >= min_chars]
     if limit is not None:
@@ -78,7 +80,9 @@ def load_texts(
             )
         kept = kept[:limit]
     if not kept:
-        raise InputError(f"texts {source!r} has no text of at least {min_chars} characters")
+        raise InputError(
+            f"texts {source!r} has no text of at least {min_chars} characters; give longer texts"
+        )
     return Texts(source, tuple(kept))
 
 
@@ -122,7 +126,7 @@ def _column(path: Path, text: str, delimiter: str) -> list[str]:
     for name in _TEXT_COLUMNS:
         if rows and name in rows[0]:
             return [row[name] or "" for row in rows]
-    raise InputError(f"{path} has no column named 'text' or 'sentence'")
+    raise InputError(f"{path} has no column named 'text' or 'sentence'; rename the column of the texts")
 
 
 def _from_hub(source: str, split: str, limit: int | None, min_chars: int) -> list[str]:
@@ -153,7 +157,7 @@ def _from_hub(source: str, split: str, limit: int | None, min_chars: int) -> lis
     except Exception as error:  # the hub client raises a dozen unrelated types when it is offline
         raise InputError(
             f"data set {name} cannot be read from the hub ({type(error).__name__}); download it elsewhere "
-            "and give the file: --texts FILE_OR_FOLDER"
+            f"and give the file: {option('texts')} FILE_OR_FOLDER"
         ) from error
     return lines if limit is None else lines[:limit]
 
@@ -178,5 +182,8 @@ def _parquet_texts(file: Path, name: str) -> list[str]:
 
     columns = [column for column in _TEXT_COLUMNS if column in pq.read_schema(file).names]
     if not columns:
-        raise InputError(f"data set {name} has no column named {' or '.join(map(repr, _TEXT_COLUMNS))}")
+        raise InputError(
+            f"data set {name} has no column named {' or '.join(map(repr, _TEXT_COLUMNS))}",
+            remedy="give a data set that has one",
+        )
     return [str(text or "") for text in pq.read_table(file, columns=columns[:1]).column(0).to_pylist()]

@@ -49,9 +49,14 @@ def check_target(out: Path) -> None:
             page.is_file() and _MARK in page.read_text(encoding="utf-8", errors="replace")
         ):
             return
-        raise InputError(f"--out {out} holds files that are not a report; choose a new or empty folder")
+        raise InputError(
+            "the folder contains files that are not a report",
+            argument="out",
+            value=out,
+            remedy="choose a new or empty folder",
+        )
     if out.exists():
-        raise InputError(f"--out {out} is a file; choose a new or empty folder")
+        raise InputError("this is a file", argument="out", value=out, remedy="choose a new or empty folder")
 
 
 def _write_files(folder: Path, page: Page) -> None:

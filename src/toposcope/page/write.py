@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from toposcope.page.closing import failures, findings, provenance, unmeasured, versions
+from toposcope.page.appendix import failures, findings, provenance, unmeasured, versions
 from toposcope.page.page import check_target, write_page
 from toposcope.page.parts import Page, PagePart, of_group
 from toposcope.page.plain import part_maker

@@ -115,7 +115,7 @@ def _loss_only(steps: bytes, losses: bytes, horizon: int) -> float:
 
 def _tda(seen: Curve) -> float:
     if PERSISTENCE.name not in seen.features:
-        raise InputError(f"run {seen.run}: no neural persistence was measured")
+        raise InputError(f"run {seen.run}: no neural persistence was measured", remedy="measure it")
     steps, losses = _checkpoints(seen)
     value = seen.features[PERSISTENCE.name].to_numpy(float)
     known = np.isfinite(value)

@@ -14,8 +14,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from toposcope.core.commands import free_place, recommended
+from toposcope.core.commands import free_place
 from toposcope.core.errors import InputError
+from toposcope.core.wording import command
 from toposcope.papers.fourier import (
     COLUMNS,
     CONTROL,
@@ -29,7 +30,7 @@ from toposcope.papers.fourier import (
     share_of,
 )
 from toposcope.papers.measuring import measured
-from toposcope.papers.rises import LEAST_DRAWS, Rise, height, place, rank
+from toposcope.papers.rises import LEAST_DRAWS, LevelMove, height, place, rank
 from toposcope.sources.series import Series
 from toposcope.statistics.phases.bends import LEAST_POINTS
 from toposcope.statistics.phases.online import OnlineDetector
@@ -89,7 +90,7 @@ class Detection:
     p_control: float | None = None
     height: float | None = None
     shuffled: float | None = None
-    rise: Rise | None = None
+    rise: LevelMove | None = None
 
     @property
     def found(self) -> bool:
@@ -147,7 +148,7 @@ def _losses(series: Series, run: str) -> pd.DataFrame:
     if np.isfinite(heldout).sum() < LEAST_POINTS + 2:
         raise InputError(
             f"run {run!r} has a held-out loss at {int(np.isfinite(heldout).sum())} of its checkpoints; "
-            "train one that has: " + recommended("train", recipe="grokking", out=free_place("grokking-runs"))
+            "train one that has: " + command("train", recipe="grokking", out=free_place("grokking-runs"))
         )
     return table
 
@@ -217,7 +218,7 @@ def beyond_shuffled(run: GrokkingRun, measure: str, values: np.ndarray, sign: in
     return replace(passed, rise=place(run.steps, values, sign)) if passed.found else passed
 
 
-def fall_of(steps: np.ndarray, loss: np.ndarray) -> Rise | None:
+def fall_of(steps: np.ndarray, loss: np.ndarray) -> LevelMove | None:
     """Return where a loss falls from its top to its end; a loss has no shuffles to tell whether it does."""
     top = int(np.nanargmax(loss))
     return place(steps[top:], loss[top:], -1)

@@ -20,7 +20,7 @@ from toposcope.papers.grokking import (
     control,
     power_of,
 )
-from toposcope.papers.rises import LEAST_DRAWS, Rise
+from toposcope.papers.rises import LEAST_DRAWS, LevelMove
 from toposcope.papers.sections import Section
 from toposcope.statistics.phases.reference import FALSE_ALARMS
 
@@ -120,7 +120,7 @@ def _cells(finding: Detection) -> tuple[float | None, ...]:
     return (finding.p_control, *place, finding.p, finding.dated, finding.raised)
 
 
-def _rise_cells(rise: Rise | None) -> tuple[float | None, ...]:
+def _rise_cells(rise: LevelMove | None) -> tuple[float | None, ...]:
     return (None,) * 6 if rise is None else astuple(rise)
 
 
@@ -180,7 +180,7 @@ def _compare(bar: Detection, loss: Detection) -> list[Comparison]:
     return rows
 
 
-def _place(rise: Rise | None, part: str) -> tuple[float, float, float] | None:
+def _place(rise: LevelMove | None, part: str) -> tuple[float, float, float] | None:
     """Return when a part of a move is done, with its 95% set."""
     if rise is None:
         return None

@@ -56,7 +56,7 @@ def published(name: str) -> Published:
         When there is none of that name, or it has a key that is not known.
     """
     if name not in SERIES:
-        raise RecipeError(f"{name!r} is no published series; choose one of {', '.join(SERIES)}")
+        raise RecipeError(f"{name!r} is not a published series; choose one of {', '.join(SERIES)}")
     text = resources.files("toposcope.recipes").joinpath(f"{name}.toml").read_text(encoding="utf-8")
     content: dict[str, Any] = tomllib.loads(text)
     unknown = sorted(set(content) - _KEYS)

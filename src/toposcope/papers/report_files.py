@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from toposcope.core.commands import free_place, recommended
+from toposcope.core.commands import free_place
 from toposcope.core.errors import StoreError
 from toposcope.core.types import Scope
+from toposcope.core.wording import command
 from toposcope.store.export import records
 from toposcope.store.parts import slug
 from toposcope.store.store import Store
@@ -63,7 +64,7 @@ def write_report_files(store: Store, out: Path) -> list[Path]:
     if table.empty:
         raise StoreError(
             f"{store.path} holds no representations; measure some with: "
-            + recommended("embeddings", "SERIES", texts="FILE", out=free_place(f"{store.path}-embeddings"))
+            + command("embeddings", "SERIES", texts="FILE", out=free_place(f"{store.path}-embeddings"))
         )
     out.mkdir(parents=True, exist_ok=True)
     contents: dict[str, object] = {

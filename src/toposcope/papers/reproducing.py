@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toposcope.core.errors import InputError
+from toposcope.core.wording import option
 from toposcope.papers.sections import Section, markdown
 
 STUDIES = {
@@ -85,7 +86,9 @@ def _seed004(folder: Path, call: StudyCall) -> Sequence[Section]:
     from toposcope.papers import seed004
 
     if call.runs is None and call.out is None:
-        raise InputError("without --runs the five models are trained first: name a folder with --out")
+        raise InputError(
+            f"without {option('runs')} the five models are trained first: name a folder with {option('out')}"
+        )
     jobs = call.jobs or len(os.sched_getaffinity(0))
     runs = _trained("seed004", folder, jobs, call)
     return seed004.reproduce(runs, folder / "stores", jobs=jobs, quiet=call.quiet)

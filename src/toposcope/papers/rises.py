@@ -25,7 +25,7 @@ _NINE = np.log(9.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Rise:
+class LevelMove:
     """A logistic move between two levels: when a tenth and a half of it are done, each with its 95% set."""
 
     start: float
@@ -61,7 +61,7 @@ def rank(own: float, draws: Iterable[float]) -> float:
     return (1.0 + float(np.sum(among >= own))) / (1.0 + len(among))
 
 
-def place(steps: np.ndarray, values: np.ndarray, sign: int) -> Rise | None:
+def place(steps: np.ndarray, values: np.ndarray, sign: int) -> LevelMove | None:
     """Return where a series rises (`sign` 1) or falls (-1) from one level to another; None where it does not.
 
     Two levels, a logistic move between them that is a tenth and nine tenths done at two of the checkpoints,
@@ -86,7 +86,7 @@ def place(steps: np.ndarray, values: np.ndarray, sign: int) -> Rise | None:
     inside = profile >= profile.max() - BOUNDARY_DROP
     best = int(np.argmax(profile))
     start, middle = steps[starts], (steps[starts] + steps[ends]) / 2.0
-    return Rise(*(
+    return LevelMove(*(
         float(of) for when in (start, middle) for of in (when[best], when[inside].min(), when[inside].max())
     ))  # fmt: skip
 

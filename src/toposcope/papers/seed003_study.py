@@ -84,9 +84,9 @@ def measure(series: Series, folder: Path, settings: StudySettings) -> Store:
     from toposcope.papers.measuring import refuse_failures
     from toposcope.papers.representation_presets import preset
     from toposcope.store import Store
-    from toposcope.subjects.representations.kept import keep_runs
     from toposcope.subjects.representations.probes.linear_probe import load_labelled
     from toposcope.subjects.representations.probes.sensitivity import SensitivityOptions
+    from toposcope.subjects.representations.saved_states import save_runs
     from toposcope.subjects.representations.study import study_of_texts
     from toposcope.sweep import Execution, sweep
 
@@ -100,7 +100,7 @@ def measure(series: Series, folder: Path, settings: StudySettings) -> Store:
         keep=folder / "states",
         grid=SensitivityOptions(texts=settings.sensitivity) if settings.sensitivity else None,
     )
-    keep_runs(folder / "states", series.runs)
+    save_runs(folder / "states", series.runs)
     store = Store.create(folder / "store", recipe=study.recipe())
     execution = Execution(jobs=settings.jobs, keep_diagrams=True, quiet=settings.quiet)
     refuse_failures(sweep(series, study.probes(), store, execution=execution))

@@ -38,7 +38,7 @@ def build(kind: type, content: Mapping[str, object], *, where: str) -> Any:
     values = {key: _checked(value, hints[key], f"{where}: {key}") for key, value in content.items()}
     missing = [name for name, field in wanted.items() if _required(field) and name not in values]
     if missing:
-        raise RecipeError(f"{where} lacks a value for {', '.join(missing)}")
+        raise RecipeError(f"{where} lacks a value for {', '.join(missing)}", remedy="add it")
     return kind(**values)
 
 
@@ -49,7 +49,7 @@ def _required(field: Field[Any]) -> bool:
 def _checked(value: object, hint: Any, where: str) -> object:
     if get_origin(hint) is tuple:
         if not isinstance(value, list | tuple):
-            raise RecipeError(f"{where} is {value!r}; a list is wanted")
+            raise RecipeError(f"{where} is {value!r}; give a list")
         inner = get_args(hint)[0]
         return tuple(_checked(item, inner, where) for item in value)
     if isinstance(hint, types.UnionType):
@@ -62,9 +62,9 @@ def _checked(value: object, hint: Any, where: str) -> object:
         if isinstance(value, hint):
             return value
         if not isinstance(value, Mapping):
-            raise RecipeError(f"{where} is {value!r}; a table is wanted")
+            raise RecipeError(f"{where} is {value!r}; give a table")
         return build(hint, value, where=f"{where} {value.get('name', '')}".rstrip())
     if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
         names = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
-        raise RecipeError(f"{where} is {value!r}; {names.get(hint, hint)} is wanted")
+        raise RecipeError(f"{where} is {value!r}; give {names.get(hint, hint)}")
     return value

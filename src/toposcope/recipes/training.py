@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from toposcope.core.errors import RecipeError
+from toposcope.core.wording import option
 from toposcope.recipes import toml_text
 from toposcope.recipes.strict import build, nearest
 
@@ -138,7 +139,12 @@ def parse_override(text: str) -> tuple[str, object]:
     """
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise RecipeError(f"--set {text!r} is not of the form key=value; for example --set steps=200")
+        raise RecipeError(
+            "not of the form key=value",
+            argument="set",
+            value=text,
+            remedy=f"write for example {option('set')} steps=200",
+        )
     try:
         parsed: object = tomllib.loads(f"value = {value.strip()}")["value"]
     except tomllib.TOMLDecodeError:
@@ -151,7 +157,7 @@ def _read(name: str) -> dict[str, Any]:
     is_file = path.suffix == ".toml" or path.is_file()
     if is_file and not path.is_file():
         raise RecipeError(
-            f"recipe {name!r} is no file; name one of {', '.join(training_recipes())} or a TOML file"
+            f"recipe {name!r} is not a file; name one of {', '.join(training_recipes())} or a TOML file"
         )
     if not is_file and name not in training_recipes():
         raise RecipeError(f"recipe {name!r} is unknown: {nearest(name, training_recipes())}")
@@ -165,7 +171,7 @@ def _read(name: str) -> dict[str, Any]:
 def _names(value: object) -> Sequence[str]:
     names = value.split(",") if isinstance(value, str) else value
     if not isinstance(names, Sequence) or not all(isinstance(item, str) for item in names):
-        raise RecipeError(f"models is {value!r}; names are wanted, for example tiny-3k,small-7k")
+        raise RecipeError(f"models is {value!r}; give names, for example tiny-3k,small-7k")
     return [item.strip() for item in names]
 
 
@@ -182,7 +188,9 @@ def _override_model(content: dict[str, Any], key: str, value: object) -> None:
     name, _, field = rest.rpartition(".")
     tables = {str(table.get("name")): table for table in content.get("models", ())}
     if name not in tables:
-        raise RecipeError(f"{key!r} names no model of the recipe: {nearest(name or rest, tables)}")
+        raise RecipeError(
+            f"{key!r} is not the name of a model of the recipe: {nearest(name or rest, tables)}"
+        )
     tables[name][field] = value
 
 
@@ -206,7 +214,7 @@ def _check(recipe: TrainingRecipe) -> None:
     for key, low in _AT_LEAST.items():
         value = getattr(recipe, key)
         if not low <= value < float("inf"):
-            raise RecipeError(f"{where}: {key} is {value}; at least {low} is wanted")
+            raise RecipeError(f"{where}: {key} is {value}; give at least {low}")
     for key, choices in {"task": TASKS, "tokenizer": TOKENIZERS}.items():
         if getattr(recipe, key) not in choices:
             raise RecipeError(f"{where}: {key} is {getattr(recipe, key)!r}; choose from {', '.join(choices)}")
@@ -220,18 +228,18 @@ def _check(recipe: TrainingRecipe) -> None:
             f"{where}: gradient_clip is {recipe.gradient_clip}; it must be above 0 (inf: no clipping)"
         )
     if not recipe.seeds or len(set(recipe.seeds)) != len(recipe.seeds):
-        raise RecipeError(f"{where}: seeds are {list(recipe.seeds)}; one or more, each once, are wanted")
+        raise RecipeError(f"{where}: seeds are {list(recipe.seeds)}; give one or more, each once")
     _check_models(recipe, where)
 
 
 def _check_models(recipe: TrainingRecipe, where: str) -> None:
     names = [shape.name for shape in recipe.models]
     if not names or len(set(names)) != len(names):
-        raise RecipeError(f"{where}: models are {names}; one or more, each once, are wanted")
+        raise RecipeError(f"{where}: models are {names}; give one or more, each once")
     for shape in recipe.models:
         if not shape.name or not set(shape.name) <= _NAME_LETTERS or shape.name.startswith("."):
             raise RecipeError(
-                f"{where}: model name {shape.name!r} is no folder name; use letters, digits, - and _"
+                f"{where}: model name {shape.name!r} cannot be a folder name; use letters, digits, - and _"
             )
         if min(shape.width, shape.layers, shape.heads) < 1 or shape.width % shape.heads:
             raise RecipeError(

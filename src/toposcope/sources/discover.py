@@ -12,6 +12,7 @@ import pandas as pd
 
 from toposcope.core.errors import SourceError
 from toposcope.core.types import Checkpoint, Run
+from toposcope.core.wording import option
 from toposcope.sources import history
 from toposcope.sources.blobs import Blob, Folder, LocalFolder, readable
 from toposcope.sources.entries import (
@@ -109,12 +110,12 @@ def _stepless(label: str, names: Sequence[str]) -> str:
     more = f" and {len(names) - 1} more do" if len(names) > 1 else " does"
     if given := stated_pattern():
         return (
-            f"{label}: {names[0]}{more} not say a step where --step-pattern '{given}' looks for one: its "
-            "group must find digits in each name"
+            f"{label}: the name {names[0]}{more} not state a step where {option('step_pattern')} '{given}' "
+            "looks for one; the group must find digits in each name"
         )
     return (
-        f"{label}: {names[0]}{more} not say their step; rename them to step_N, give --step-pattern 'REGEX' "
-        "with one group around the step, or open one of them"
+        f"{label}: the name {names[0]}{more} not state a step; rename them to step_N, give "
+        f"{option('step_pattern')} 'REGEX' with one group around the step, or open one of them"
     )
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from toposcope.core.errors import MissingExtraError, SourceError
 from toposcope.core.types import Checkpoint, Run
+from toposcope.core.wording import option
 from toposcope.sources.blobs import LocalFolder
 from toposcope.sources.discover import Entry, Source, open_folder
 from toposcope.sources.formats import is_weights_file
@@ -84,7 +85,10 @@ class Revision:
         self.hold()
         weights = self.weights()
         if not weights:
-            raise SourceError(f"{self.label}: this revision contains no weights (.safetensors or .bin)")
+            raise SourceError(
+                f"{self.label}: this revision contains no weights (.safetensors or .bin)",
+                remedy="choose another revision",
+            )
         side = [file for file in self.files if file.name in _SIDE_FILES]
         return open_folder(LocalFolder(self.fetch([*side, *weights])))
 
@@ -132,7 +136,10 @@ class Revision:
 def _file(label: str, sibling: Any) -> HubFile:
     name = str(sibling.rfilename)
     if name.startswith("/") or ".." in name.split("/"):
-        raise SourceError(f"{label}: {name!r} points outside the repository and is not read")
+        raise SourceError(
+            f"{label}: {name!r} points outside the repository and is not read",
+            remedy="use another repository",
+        )
     large = sibling.lfs is not None
     tag = sibling.lfs.sha256 if large else sibling.blob_id
     return HubFile(name, int(sibling.size or 0), str(tag or ""), large)
@@ -188,13 +195,17 @@ def _ask(label: str, call: Callable[..., Any], *arguments: Any, **options: Any) 
     except errors.GatedRepoError as error:
         raise SourceError(f"{label}: access is gated; accept its terms on the hub and log in") from error
     except errors.RevisionNotFoundError as error:
-        raise SourceError(f"{label}: there is no such revision; list them with --revisions '*'") from error
+        raise SourceError(
+            f"{label}: there is no such revision; list them with {option('revisions')} '*'"
+        ) from error
     except errors.RepositoryNotFoundError as error:
         raise SourceError(
             f"{label}: there is no such repository, or it is private; check the name"
         ) from error
     except errors.RemoteEntryNotFoundError as error:
-        raise SourceError(f"{label}: the revision does not have this file") from error
+        raise SourceError(
+            f"{label}: the revision does not have this file", remedy="choose another revision"
+        ) from error
     except errors.HfHubHTTPError as error:
         status = getattr(error.response, "status_code", "?")
         raise SourceError(f"{label}: the hub answered with status {status}; try again later") from error
@@ -296,7 +307,9 @@ def describe(source: Source) -> Mapping[str, Any]:
         path = revision.fetch(configs) / "config.json"
         content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError) as error:
-        raise SourceError(f"{revision.label}/config.json: is not valid JSON ({error})") from error
+        raise SourceError(
+            f"{revision.label}/config.json: is not valid JSON ({error})", remedy="choose another revision"
+        ) from error
     finally:
         revision.release()
     return content if isinstance(content, dict) else {}

@@ -51,11 +51,15 @@ def _checked(pattern: str) -> re.Pattern[str]:
     try:
         found = re.compile(pattern)
     except re.error as error:
-        raise SourceError(f"--step-pattern '{pattern}': is not a regular expression ({error})") from error
+        raise SourceError(
+            f"not a regular expression ({error})", argument="step_pattern", value=pattern, remedy="correct it"
+        ) from error
     if found.groups != 1:
         raise SourceError(
-            f"--step-pattern '{pattern}': has {found.groups} groups; put one around the step, as in "
-            r"'run_(\d+)'"
+            f"the pattern has {found.groups} groups",
+            argument="step_pattern",
+            value=pattern,
+            remedy=r"put one around the step, as in 'run_(\d+)'",
         )
     return found
 
@@ -173,7 +177,10 @@ def select(available: Iterable[int], steps: str | Sequence[int] | None) -> set[i
         if isinstance(error, SourceError):
             raise
         raise SourceError(
-            f"--steps {steps} is not understood; use log, first, last, A:B, A:B:EVERY or 0,1000"
+            "not a choice of steps",
+            argument="steps",
+            value=steps,
+            remedy="use log, first, last, A:B, A:B:EVERY or 0,1000",
         ) from error
 
 
@@ -183,7 +190,9 @@ def _named(have: list[int], steps: Iterable[int]) -> set[int]:
     if missing:
         near = min(have, key=lambda step: abs(step - missing[0]))
         raise SourceError(
-            f"--steps: there is no step {missing[0]}; the nearest is {near} (of {have[0]} to {have[-1]})"
+            f"there is no step {missing[0]}",
+            argument="steps",
+            remedy=f"the nearest is {near} (of {have[0]} to {have[-1]})",
         )
     return wanted
 

@@ -113,7 +113,9 @@ def read_run_file(folder: RunFolder) -> dict[str, object]:
     try:
         content = json.loads(folder.run_file.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise SourceError(f"{folder.path} is not a run folder: it has no run.json") from None
+        raise SourceError(
+            f"{folder.path} is not a run folder: it has no run.json", remedy="give the folder of a run"
+        ) from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise SourceError(
             f"{folder.run_file} is not readable as JSON ({error}); train the run again"

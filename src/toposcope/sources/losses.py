@@ -159,7 +159,9 @@ def read_table(path: str | Path) -> pd.DataFrame:
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
-        raise InputError(f"{path}: neither a store nor a {' or '.join(SUFFIXES)} table")
+        raise InputError(
+            f"{path}: neither a store nor a {' or '.join(SUFFIXES)} table", remedy="give one of these"
+        )
     try:
         if suffix == ".parquet":
             return pd.read_parquet(path)
@@ -167,4 +169,6 @@ def read_table(path: str | Path) -> pd.DataFrame:
             return pd.read_json(path, lines=True)
         return separated(path.read_text(encoding="utf-8"))
     except (ValueError, OSError) as error:
-        raise InputError(f"{path} cannot be read as a table: {str(error).splitlines()[0]}") from error
+        raise InputError(
+            f"{path} cannot be read as a table: {str(error).splitlines()[0]}", remedy="check the file"
+        ) from error

@@ -115,7 +115,10 @@ def _arrays(state: Any, label: str) -> dict[str, np.ndarray]:
             found[name] = _array(value, f"{label}: tensor {name!r}")
         seen.add(id(value))
     if not found:
-        raise SourceError(f"{label}: the {type(state).__name__} contains no tensors")
+        raise SourceError(
+            f"{label}: the {type(state).__name__} contains no tensors",
+            remedy="give a module or a dictionary of arrays",
+        )
     return found
 
 
@@ -130,7 +133,9 @@ def _array(value: Any, what: str) -> np.ndarray:
             return plain.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
         return plain.numpy()
     except (AttributeError, RuntimeError, TypeError) as error:
-        raise SourceError(f"{what} is {_named(value)}, which is not a dense tensor of numbers") from error
+        raise SourceError(
+            f"{what} is {_named(value)}, which is not a dense tensor of numbers", remedy="give a dense tensor"
+        ) from error
 
 
 def _info(name: str, array: np.ndarray) -> TensorInfo:

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from toposcope.core.errors import SourceError
+from toposcope.core.wording import option, rendered
 from toposcope.sources import history
 from toposcope.sources.blobs import open_location
 from toposcope.sources.discover import Source, Unread, base_name, discover
@@ -111,9 +112,9 @@ def hint(series: Series) -> str:
     if not pattern or len(names) != len(series.names):
         return ""
     named = ", ".join(names[:3]) + " ..." * (len(names) > 3)
-    return (
+    return rendered(
         f"{named} are read as {len(names)} runs of one checkpoint, each at step 0; "
-        f"if they are steps of one run, add --step-pattern {shlex.quote(pattern)}"
+        f"if they are steps of one run, add {option('step_pattern')} {shlex.quote(pattern)}"
     )
 
 
@@ -140,8 +141,10 @@ def _check_some(sources: Sequence[Source], kept: Sequence[Source], steps: str | 
     named = ", ".join(map(str, have if len(have) <= _MOST_NAMED else have[: _MOST_NAMED - 2]))
     named += f" ... {have[-1]}" if len(have) > _MOST_NAMED else ""
     raise SourceError(
-        f"--steps {steps}: no checkpoint has such a step; "
-        f"the {len(have)} of run {first.run.run} are at {named}"
+        "no checkpoint has such a step",
+        argument="steps",
+        value=steps,
+        remedy=f"the {len(have)} of run {first.run.run} are at {named}",
     )
 
 

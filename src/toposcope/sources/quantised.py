@@ -79,7 +79,8 @@ def _blocks(parts: Mapping[str, np.ndarray], shape: tuple[int, ...], config: Map
     if rows[-1] >= scale.shape[0] or columns[-1] >= scale.shape[1]:
         raise SourceError(
             f"scales of shape {scale.shape} do not cover a weight of shape {shape} in blocks of "
-            f"{height} x {width}"
+            f"{height} x {width}",
+            remedy="fetch the file again",
         )
     return parts["weight"].astype(np.float32) * scale[rows][:, columns]
 
@@ -119,7 +120,9 @@ def _gptq(parts: Mapping[str, np.ndarray], shape: tuple[int, ...], config: Mappi
     zeros = (_unpack(parts["qzeros"], bits, 1) + offset).astype(np.float32)
     group = parts["g_idx"].astype(np.int64)
     if group.min() < 0 or group.max() >= scales.shape[0]:
-        raise SourceError(f"g_idx names group {group.max()} of {scales.shape[0]}")
+        raise SourceError(
+            f"g_idx names group {group.max()} of {scales.shape[0]}", remedy="fetch the file again"
+        )
     weight = (_unpack(parts["qweight"], bits, 0).astype(np.float32) - zeros[group]) * scales[group]
     return np.ascontiguousarray(weight.T)
 

@@ -158,7 +158,8 @@ def check_rows(info: TensorInfo, label: str, start: int, stop: int) -> None:
     """Refuse a row range that the tensor does not have."""
     if not info.shape or not 0 <= start <= stop <= info.shape[0]:
         raise SourceError(
-            f"{label}: tensor {info.name!r} of shape {info.shape} has no rows {start} to {stop}"
+            f"{label}: tensor {info.name!r} of shape {info.shape} has no rows {start} to {stop}",
+            remedy="choose rows within its shape",
         )
 
 

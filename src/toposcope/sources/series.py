@@ -190,7 +190,10 @@ class Series:
         """Open a checkpoint's tensors; what was fetched for it is removed at the end."""
         entry = self._entries.get(checkpoint)
         if entry is None:
-            raise SourceError(f"{self.uri}: run {checkpoint.run!r} has no step {checkpoint.step}")
+            raise SourceError(
+                f"{self.uri}: run {checkpoint.run!r} has no step {checkpoint.step}",
+                remedy="choose one of its steps",
+            )
         try:
             yield self._reader(checkpoint, entry)
         except SourceError:

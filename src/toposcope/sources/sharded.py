@@ -77,7 +77,10 @@ def from_index(folder: Folder, index: str, open_file: Callable[[Blob], Reader]) 
     for shard in set(table.values()):
         check_name(label, shard)
         if "/" in shard:
-            raise SourceError(f"{label}: {shard!r} points into another folder and is not read")
+            raise SourceError(
+                f"{label}: {shard!r} points into another folder and is not read",
+                remedy="use file names without folders",
+            )
         if shard not in have:
             raise SourceError(
                 f"{folder.label}/{shard}: the index names this shard, but the file is missing; fetch it again"

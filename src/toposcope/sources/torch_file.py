@@ -321,7 +321,8 @@ def tensors_of(tree: Any, label: str) -> dict[str, StoredTensor]:
         name, value, depth = pending.pop()
         if len(name) > MAX_NAME:
             raise SourceError(
-                f"{label}: a tensor whose name has more than {MAX_NAME} letters ({name[:40]!r}...)"
+                f"{label}: the name of a tensor has more than {MAX_NAME} letters "
+                f"({name[:40]!r}...); fetch the file again"
             )
         if isinstance(value, StoredTensor):
             if name in found:
@@ -333,7 +334,8 @@ def tensors_of(tree: Any, label: str) -> dict[str, StoredTensor]:
         seen += len(parts) + len(pairs) // _PASSED_OVER
         if depth > MAX_DEPTH or seen > MAX_ENTRIES:
             raise SourceError(
-                f"{label}: is nested deeper than {MAX_DEPTH} or has more than {MAX_ENTRIES} entries; refused"
+                f"{label}: is nested deeper than {MAX_DEPTH} or has more than {MAX_ENTRIES} "
+                "entries; fetch the file again"
             )
         pending += [(_joined(name, key, label), part, depth + 1) for key, part in reversed(parts)]
     return found

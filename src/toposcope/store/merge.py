@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from toposcope.core.commands import free_place, recommended
+from toposcope.core.commands import free_place
 from toposcope.core.errors import StoreError
 from toposcope.core.repeats import AuditFinding
+from toposcope.core.wording import command
 from toposcope.store import parts
 from toposcope.store.manifest import MANIFEST, difference, kind_of
 from toposcope.store.newest import Slot, newest, slots
@@ -138,7 +139,7 @@ def _check(stores: Sequence[Store]) -> None:
     if len(stores) < 2:
         raise StoreError(
             "merge takes two stores or more: "
-            + recommended("merge", stores[0].path, "OTHER", out=free_place(f"{stores[0].path}-merged"))
+            + command("merge", stores[0].path, "OTHER", out=free_place(f"{stores[0].path}-merged"))
         )
     first = stores[0]
     for store in stores[1:]:
@@ -146,7 +147,8 @@ def _check(stores: Sequence[Store]) -> None:
             continue
         if (kind := kind_of(store.recipe)) != kind_of(first.recipe):
             raise StoreError(
-                f"{store.path} holds {kind}, {first.path} {kind_of(first.recipe)}: not comparable"
+                f"{store.path} holds {kind}, {first.path} holds {kind_of(first.recipe)}; merge "
+                "stores of one kind"
             )
         raise StoreError(
             f"{store.path} was measured with another recipe than {first.path} "

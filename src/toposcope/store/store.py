@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
-from toposcope.core.commands import free_place, recommended
+from toposcope.core.commands import free_place
 from toposcope.core.errors import StoreError
 from toposcope.core.repeats import AuditFinding
 from toposcope.core.types import WEIGHT_FILES, Checkpoint, Feature, Row, Run, Status
+from toposcope.core.wording import command
 from toposcope.store import columns, log, newest, parts
 from toposcope.store.manifest import MANIFEST, difference, kind_of, provenance, write_manifest
 from toposcope.store.reader import StoreReader
@@ -362,7 +363,7 @@ def _no_store(path: Path) -> str:
     if path.is_file():
         return f"{path} is not a store (it is a file)"
     if not path.exists():
-        made = recommended("weights", "SERIES", out=path)
+        made = command("weights", "SERIES", out=path)
         return f"{path} is not a store (it does not exist); one is made with: {made}"
     below = sorted(one.parent for one in path.glob(f"*/{MANIFEST}"))
     if below:
@@ -370,11 +371,11 @@ def _no_store(path: Path) -> str:
             map(str, below)
         )
     if not any(path.iterdir()):
-        made = recommended("weights", "SERIES", out=path)
+        made = command("weights", "SERIES", out=path)
         return f"{path} is not a store (it is empty); one is made with: {made}"
     weights = (one.suffix in WEIGHT_FILES for one in islice(path.rglob("*"), _LOOKED_AT))
     series = path if any(weights) else "SERIES"
-    made = recommended("weights", series, out=free_place(f"{path.resolve().name}-store"))
+    made = command("weights", series, out=free_place(f"{path.resolve().name}-store"))
     return f"{path} is not a store; one is made with: {made}"
 
 

@@ -18,7 +18,7 @@ from toposcope.core.tabular import Tables
 from toposcope.sources.belonging import Group, said
 from toposcope.store import Store
 from toposcope.study.findings import words
-from toposcope.study.joined import Source, apart, joined
+from toposcope.study.merged_stores import Source, apart, joined
 from toposcope.study.published import NOTHING, PublishedRules
 from toposcope.study.studies import Asked, studies_of, study_of_rows
 from toposcope.study.study import Study, groups_among, problems_of, why_nothing
@@ -275,7 +275,8 @@ def analysis_of(
         listed = ", ".join(str(one.path if isinstance(one, Store) else one) for one in given)
         how = f" ({differ})" if (differ := apart(given)) else ""
         raise InputError(
-            f"{listed}: two hold the same kind of measurement, made otherwise{how}; report them apart"
+            f"{listed}: two of them contain the same kind of measurement with different "
+            f"settings{how}; report them separately"
         )
     studies, wholes = (
         tuple(

@@ -18,7 +18,7 @@ from toposcope.store import Store
 from toposcope.store.reader import REMEASURE
 from toposcope.study.convergence import without_unconverged
 from toposcope.study.derived import with_derived
-from toposcope.study.joined import Source
+from toposcope.study.merged_stores import Source
 from toposcope.study.plain import plain_table
 from toposcope.study.study import Study, chosen_targets
 from toposcope.study.table import SeriesTable, series_table
@@ -175,7 +175,8 @@ def _study(
     absent = [column for column in columns if column not in series.values]
     if absent and absent[0] in series.left_out:
         raise InputError(
-            f"column {absent[0]!r} is {series.left_out[absent[0]]}: it says nothing of its own; name another "
+            f"column {absent[0]!r} is {series.left_out[absent[0]]}: it has no information of its "
+            "own; name another "
             f"column ({', '.join(series.columns()[:6]) or 'there is none'}), or test it as a target"
         )
     if absent:

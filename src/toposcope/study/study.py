@@ -13,24 +13,25 @@ import numpy as np
 import pandas as pd
 
 from toposcope import study as tables
-from toposcope.core.commands import free_place, recommended
+from toposcope.core.commands import free_place
 from toposcope.core.groups import ModelSize, sizes
 from toposcope.core.processes import begun
 from toposcope.core.types import Feature, Kind, Normalization, Scope, Use
+from toposcope.core.wording import command, option
 from toposcope.forecasting.frame import Log
 from toposcope.sources.belonging import Group
+from toposcope.statistics.trends.descriptive import DEFAULT_DRAWS, Draws
 from toposcope.statistics.trends.innovations import LEAST_LENGTH
-from toposcope.statistics.trends.usual import DEFAULT_DRAWS, Draws
 from toposcope.study.catalogue import column_of
 from toposcope.study.clouds import leading_cloud
 from toposcope.study.finals import finals_table, fits_table
 from toposcope.study.findings import Findings, find
 from toposcope.study.forecasts.compare import COLUMNS as FORECASTS
 from toposcope.study.forecasts.compare import WORTH, forecast_table, worth_of_features
-from toposcope.study.hidden import PROBE
 from toposcope.study.labels import Labels
 from toposcope.study.odd import OddRuns, odd_of_study
 from toposcope.study.published import NOTHING, PublishedRules
+from toposcope.study.representations import PROBE
 from toposcope.study.sensitivity import measured_sensitivity
 from toposcope.study.table import SeriesTable
 from toposcope.study.trends.confounds import confound_table, walk_bound
@@ -378,9 +379,9 @@ def problems_of(studies: Sequence[Study]) -> tuple[str, ...]:
 
 
 def page_of(places: Sequence[str]) -> str:
-    """Return the command that writes the page of stores or tables."""
+    """Return the mark of the command that writes the page of stores or tables."""
     out = free_place(f"{Path(places[0]).with_suffix('')}-report") if places else "DIR"
-    return recommended("report", *(places or ("STORE",)), out=out)
+    return command("report", *(places or ("STORE",)), out=out)
 
 
 def why_nothing(study: Study) -> str:
@@ -396,7 +397,7 @@ def why_nothing(study: Study) -> str:
             f"the longest run has {longest} checkpoints, a test needs {LEAST_LENGTH}; add some, or read what "
             "changed: " + page_of(study.places)
         )
-    return "none of these tables fits these runs; --table all tries every one"
+    return f"none of these tables fits these runs; {option('table')} all tries every one"
 
 
 def chosen_targets(

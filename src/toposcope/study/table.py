@@ -11,6 +11,7 @@ import pandas as pd
 
 from toposcope.core.errors import InputError, did_you_mean
 from toposcope.core.types import Kind, Scope, Use
+from toposcope.core.wording import option
 from toposcope.study.catalogue import CATALOGUE, column_key, describe, label_of, leads_in, named_leads
 from toposcope.study.derived import with_derived
 from toposcope.study.efficiency import add_targets, averaged
@@ -158,7 +159,7 @@ def series_table(
     columns = describe(rows, catalogue)
     good = rows.loc[rows["status"].isin(_GOOD) & np.isfinite(rows["value"]), [*KEYS, "column", "value"]]
     if good.empty:
-        raise InputError("features: no finite value is left; look at the rows' status and note")
+        raise InputError("features: no finite value is left; check the status and note of the rows")
     keys = good["column"].cat
     grouped = good.assign(column=keys.codes).groupby([*KEYS, "column"], sort=False)["value"]
     means = grouped.agg(["mean", "std"]).rename(index=dict(enumerate(keys.categories)), level="column")
@@ -334,7 +335,7 @@ def _need(frame: pd.DataFrame, columns: Sequence[str], what: str) -> None:
         near = did_you_mean(missing[0], frame.columns)
         raise InputError(
             f"{what}: column {missing[0]!r} is missing (it has {have}); add it, or say which one it is: "
-            f"--rename COLUMN={missing[0]}{near}"
+            f"{option('rename')} COLUMN={missing[0]}{near}"
         )
 
 

@@ -29,7 +29,10 @@ def chosen_target(series: SeriesTable, wanted: str | None, *, preferred: Sequenc
             have = ", ".join(usable) or "none"
             near = did_you_mean(wanted, [*usable, *columns])
             raise InputError(
-                f"--target {wanted}: no such target; this store has {have}, and its features{near}"
+                "no such target",
+                argument="target",
+                value=wanted,
+                remedy=f"this store has {have}, and its features{near}",
             )
         return found[0]
     there = [name for name in preferred if name in series.targets]

@@ -72,7 +72,9 @@ def read_targets(path: str | Path) -> pd.DataFrame:
         if name not in _KEYS and frame[name].notna().any()
     ]
     if not names:
-        raise InputError(f"{path} has no numeric column beside run and step: there is nothing to explain")
+        raise InputError(
+            f"{path} has no numeric column beside run and step: there is nothing to explain", remedy="add one"
+        )
     long = pd.concat([keys.assign(target=name, value=frame[name].astype(float)) for name in names])
     finite = np.isfinite(long["value"])
     long["status"] = np.where(finite, "ok", "missing")
@@ -83,14 +85,18 @@ def read_targets(path: str | Path) -> pd.DataFrame:
 def _table(path: Path) -> pd.DataFrame:
     suffix = path.suffix.lower()
     if suffix not in _READ:
-        raise InputError(f"{path}: targets are read from {', '.join(_READ)} files")
+        raise InputError(
+            f"{path}: targets are read from {', '.join(_READ)} files", remedy="give one of these"
+        )
     try:
         frame = read_table(path) if suffix != ".json" else pd.DataFrame(json.loads(path.read_text("utf-8")))
     except (OSError, ValueError, TypeError) as error:
         text = " ".join(str(error).split())[:120]
-        raise InputError(f"{path} cannot be read as a table of targets: {text}") from error
+        raise InputError(
+            f"{path} cannot be read as a table of targets: {text}", remedy="correct the file"
+        ) from error
     if frame.empty:
-        raise InputError(f"{path} has no row")
+        raise InputError(f"{path} has no row", remedy="give one row for each checkpoint")
     names = [str(c) for c in frame]
     scores = [name for name in names if meaning(name) not in _KEYS]
     return canonical(frame, keep=scores if "revision" not in frame else names)
@@ -210,7 +216,7 @@ def _with_run(targets: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
     if not (targets["run"] == "").any():
         return targets
     if len(runs) > 1:
-        raise InputError(f"the targets name no run, and the table has {len(runs)}: add a column 'run'")
+        raise InputError(f"the targets state no run, but the table has {len(runs)} runs; add a column 'run'")
     return targets.assign(run=runs[0])
 
 

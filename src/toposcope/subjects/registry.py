@@ -68,7 +68,10 @@ def weight_probes(features: Sequence[str], options: WeightOptions) -> list[Probe
     taken = [probe.name for probe in further if probe.name in probes]
     if taken:
         raise InputError(
-            f"--features: {taken[0]!r} is already the name of a toposcope probe; give yours another name"
+            "toposcope has a probe of this name",
+            argument="features",
+            value=taken[0],
+            remedy="give yours another name",
         )
     return [*ours, *further]
 
@@ -94,7 +97,9 @@ def _installed(name: str, known: Sequence[str]) -> Probe:
             return _imported(point.value)
     offered = ", ".join([*known, *sorted(point.name for point in found)])
     near = did_you_mean(name, [*known, *(point.name for point in found)])
-    raise InputError(f"--features {name}: no such probe; use {offered}, or MODULE:CLASS{near}")
+    raise InputError(
+        "no such probe", argument="features", value=name, remedy=f"use {offered}, or MODULE:CLASS{near}"
+    )
 
 
 def _imported(spec: str) -> Probe:
@@ -104,20 +109,32 @@ def _imported(spec: str) -> Probe:
     try:
         made = getattr(importlib.import_module(module_name), attribute)
     except (ImportError, AttributeError, ValueError, TypeError) as error:
-        raise InputError(f"--features {spec}: {error}; give MODULE:CLASS of a module on the path") from error
+        raise InputError(
+            str(error), argument="features", value=spec, remedy="give MODULE:CLASS of a module on the path"
+        ) from error
     if isinstance(made, type) and issubclass(made, Probe):
         try:
             made = made()
         except TypeError as error:
             raise InputError(
-                f"--features {spec}: {error}; give every field of the probe a default"
+                str(error), argument="features", value=spec, remedy="give every field of the probe a default"
             ) from error
     if not isinstance(made, Probe):
-        raise InputError(f"--features {spec} is not a probe; derive it from toposcope.Probe")
+        raise InputError(
+            "not a probe", argument="features", value=spec, remedy="derive it from toposcope.Probe"
+        )
     if not re.fullmatch(r"[A-Za-z0-9_-]+", made.name):
         raise InputError(
-            f"--features {spec}: the name {made.name!r} may contain only letters, digits, - and _; change it"
+            f"the name {made.name!r} may contain only letters, digits, - and _",
+            argument="features",
+            value=spec,
+            remedy="change it",
         )
     if not made.features:
-        raise InputError(f"--features {spec} declares no feature; list them in its `features`")
+        raise InputError(
+            "the probe declares no feature",
+            argument="features",
+            value=spec,
+            remedy="list them in its `features`",
+        )
     return made

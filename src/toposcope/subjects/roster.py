@@ -35,7 +35,7 @@ def subjects() -> Mapping[str, Subject]:
         brought = point.load()
         if not isinstance(brought, Subject):
             raise InputError(
-                f"the entry point {GROUP}: {point.name} = {point.value} is no Subject; correct it"
+                f"the entry point {GROUP}: {point.name} = {point.value} is not a Subject; correct it"
             )
         if brought.name in found:
             raise InputError(f"the entry point {GROUP}: {point.name}: {brought.name!r} is taken; rename it")

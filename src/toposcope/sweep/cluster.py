@@ -110,8 +110,10 @@ def _watch(head: str) -> None:
 
 def _gone(address: str, why: str) -> BrokenOffError:
     return BrokenOffError(
-        f"--ray {address}: the connection to the cluster was lost ({why}); finished work is in the "
-        "store: start the cluster and repeat the command to continue"
+        f"the connection to the cluster was lost ({why}); finished work is in the store",
+        argument="ray",
+        value=address,
+        remedy="start the cluster and repeat the command to continue",
     )
 
 
@@ -128,7 +130,10 @@ def _knock(address: str) -> None:
 
 def _unreachable(address: str, error: Exception) -> InputError:
     return InputError(
-        f"--ray {address}: no cluster answers at this address ({error}); start one with: ray start --head"
+        f"no cluster answers at this address ({error})",
+        argument="ray",
+        value=address,
+        remedy="start one with: ray start --head",
     )
 
 

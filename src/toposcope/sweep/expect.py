@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from toposcope.core.progress import duration
 from toposcope.core.types import Checkpoint
+from toposcope.core.wording import option, rendered
 from toposcope.kernels.threads import thread_count
 from toposcope.subjects.base import Probe
 from toposcope.subjects.snapshot import CACHE_BYTES, Filed, SeriesLike
@@ -67,7 +68,7 @@ class Expectation:
         more = f" (and {', '.join(self.unknown)}, whose cost is not known)" if self.unknown else ""
         slowest, most = max(self.by_probe.items(), key=lambda item: item[1], default=("", 0.0))
         if self.seconds > _LONG and most > self.seconds / 2 and len(self.by_probe) > 1:
-            more += f", {duration(most)} of it for {slowest} (--features leaves it out)"
+            more += rendered(f", {duration(most)} of it for {slowest} ({option('features')} leaves it out)")
         return (
             f"{self.checkpoints} checkpoints of {self.runs} run{'s' * (self.runs != 1)}, "
             f"{size(self.bytes)} of weights, {self.units} units of work; expecting "

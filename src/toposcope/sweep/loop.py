@@ -17,10 +17,10 @@ from toposcope.store import Store, Unit
 from toposcope.subjects.base import Probe, Reads
 from toposcope.subjects.snapshot import SeriesLike
 from toposcope.sweep.expect import Expectation, expect
+from toposcope.sweep.inline_audit import judged
 from toposcope.sweep.local import in_processes, serially
-from toposcope.sweep.looks import judged
+from toposcope.sweep.not_finite import known_spoilt
 from toposcope.sweep.plan import Shard, Task, by_run, plan
-from toposcope.sweep.spoilt import known_spoilt
 from toposcope.sweep.worker import Failure, Job, Outcome
 
 if TYPE_CHECKING:

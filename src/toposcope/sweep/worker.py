@@ -13,15 +13,15 @@ import numpy as np
 
 from toposcope.core.errors import InputError
 from toposcope.core.progress import parts_heard_by
-from toposcope.core.repeats import Told, together
+from toposcope.core.repeats import Observation, together
 from toposcope.core.types import Checkpoint
 from toposcope.store import Result, Store, Unit
 from toposcope.store.units import digest
 from toposcope.subjects.base import Measured, Probe, Reads, check_declared
 from toposcope.subjects.snapshot import RunReader, SeriesLike, Snapshot
-from toposcope.sweep.looks import keep_look
+from toposcope.sweep.inline_audit import keep_look
+from toposcope.sweep.not_finite import mark_spoilt, with_status
 from toposcope.sweep.plan import Task
-from toposcope.sweep.spoilt import mark_spoilt, with_status
 
 _SECONDS_UNWRITTEN = 2.0
 """After this long, finished units wait no more for others to share their file."""
@@ -65,7 +65,7 @@ class Outcome:
     done: int = 0
     skipped: int = 0
     failures: list[Failure] = field(default_factory=list)
-    problems: list[Told] = field(default_factory=list)
+    problems: list[Observation] = field(default_factory=list)
     """What is wrong with checkpoints that were measured all the same."""
     units: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     """By run and probe: units measured or failed, and units that were there already."""
@@ -206,7 +206,9 @@ class Worker:
             return
         measured, seconds = result
         at = reader[index].checkpoint
-        outcome.problems += [Told(at.run, at.step, one.name, one.note) for one in reader[index].left_out]
+        outcome.problems += [
+            Observation(at.run, at.step, one.name, one.note) for one in reader[index].left_out
+        ]
         if measured.alone:
             unit = _unit(reader, index, probe, alone=True)
         diagrams = tuple(measured.diagrams) if self._job.keep_diagrams else ()

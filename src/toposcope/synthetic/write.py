@@ -12,6 +12,7 @@ from safetensors.numpy import save
 from toposcope import __version__
 from toposcope.core.errors import InputError
 from toposcope.core.types import Run
+from toposcope.core.wording import option
 from toposcope.sources.layout import RunFolder, write_bytes, write_run, write_text
 from toposcope.store.schema import METRICS
 from toposcope.synthetic.runs import SyntheticRecipe, SyntheticRun
@@ -27,7 +28,9 @@ def write_family(folder: Path, recipe: SyntheticRecipe, run: SyntheticRun) -> Pa
     """
     target = RunFolder(folder / run.run)
     if target.path.exists() and any(target.path.iterdir()):
-        raise InputError(f"{target.path} exists and is not empty; choose another --out or delete it")
+        raise InputError(
+            f"{target.path} exists and is not empty; choose another {option('out')} or delete it"
+        )
     spectrum = recipe.spectrum
     config: dict[str, object] = {
         "model": "random features", "a": spectrum.a, "b": spectrum.b, "modes": spectrum.modes,

@@ -108,6 +108,9 @@ def to_akriti(diagrams: Iterable[Any]) -> Any:
     """Return diagrams as one akriti `PersistenceDiagram` (tried with version 0.2.0).
 
     Raises InputError where akriti is not installed.
+
+    >>> to_akriti(rips(points))  # doctest: +SKIP
+    PersistenceDiagram(...)
     """
     given = _checked(diagrams)
     try:

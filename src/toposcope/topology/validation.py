@@ -203,7 +203,9 @@ def _real_array(values: Any, name: str) -> np.ndarray:
     try:
         array = np.asarray(values)
     except ValueError as error:
-        raise InputError(f"{name} is ragged and cannot be an array: {error}") from error
+        raise InputError(
+            f"{name} is ragged and cannot be an array: {error}", remedy="give rows of one length"
+        ) from error
     if array.dtype.name in _FLOAT_TYPES:
         return array
     if array.dtype.kind in "iu":

@@ -13,6 +13,7 @@ import toposcope
 from toposcope.core.errors import InputError, MissingExtraError
 from toposcope.core.processes import is_hopeless
 from toposcope.core.progress import Progress
+from toposcope.core.wording import option
 from toposcope.recipes import TrainingRecipe, load_training_recipe
 from toposcope.sources.layout import RunFolder, read_run
 from toposcope.training import files
@@ -134,11 +135,20 @@ def _check_device(device: str) -> None:
     try:
         kind = torch.device(device).type
     except RuntimeError:
-        raise InputError(f"device {device!r} is unknown; use cpu, cuda or cuda:1") from None
+        raise InputError(
+            "unknown device", argument="device", value=device, remedy="use cpu, cuda or cuda:1"
+        ) from None
     if kind not in ("cpu", "cuda"):
-        raise InputError(f"device {device!r} cannot train reproducibly here; use cpu or cuda")
+        raise InputError(
+            "it cannot train reproducibly here", argument="device", value=device, remedy="use cpu or cuda"
+        )
     if kind == "cuda" and not torch.cuda.is_available():
-        raise InputError(f"device {device!r} is not available on this machine; use --device cpu")
+        raise InputError(
+            "not available on this machine",
+            argument="device",
+            value=device,
+            remedy=f"use {option('device')} cpu",
+        )
 
 
 def _plan(recipe: TrainingRecipe, out: Path, device: str) -> list[TrainingJob]:

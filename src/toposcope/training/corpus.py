@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toposcope.core.errors import InputError, MissingExtraError
+from toposcope.core.wording import option
 
 WIKITEXT_REPOSITORY = "Salesforce/wikitext"
 WIKITEXT_REVISION = "refs/convert/parquet"
 _WIKITEXT_CONFIG = "wikitext-2-raw-v1"  # without <unk>, as the weight-space paper's models saw it
 _SUFFIXES = (".txt", ".tokens", ".md")
-_FILE_ROUTE = "give a file or a folder of text instead: --corpus PATH"
+_FILE_ROUTE = f"give a file or a folder of text instead: {option('corpus')} PATH"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,10 @@ def load_corpus(name: str, *, heldout_fraction: float = 0.1) -> Corpus:
         return _folder(path, heldout_fraction)
     if path.is_file():
         return _split(path.name, _read(path), heldout_fraction)
-    raise InputError(f"corpus {name!r} is neither python-docs, wikitext2, nor an existing file or folder")
+    raise InputError(
+        f"corpus {name!r} is neither python-docs, wikitext2, nor an existing file or folder",
+        remedy="give one of these",
+    )
 
 
 def _split(name: str, text: str, heldout_fraction: float) -> Corpus:

@@ -22,6 +22,7 @@ from safetensors import SafetensorError, safe_open
 
 from toposcope.core.errors import InputError, SourceError
 from toposcope.core.types import Run
+from toposcope.core.wording import option
 from toposcope.recipes import TrainingRecipe
 from toposcope.sources.layout import (
     RunFolder,
@@ -62,7 +63,7 @@ def claimed(folder: RunFolder, run: str) -> Iterator[None]:
         if not _lock(handle):
             raise BusyError(
                 f"{run}: another process is training it in {folder.path}; wait for its end, "
-                "or choose another --out"
+                f"or choose another {option('out')}"
             )
         yield
     finally:
@@ -111,7 +112,7 @@ def check_same(folder: RunFolder, wanted: dict[str, object]) -> None:
     """
     if not is_run_folder(folder.path):
         if folder.path.exists() and any(not entry.name.startswith(".") for entry in folder.path.iterdir()):
-            raise InputError(f"{folder.path} exists and is not a run folder; choose another --out")
+            raise InputError(f"{folder.path} exists and is not a run folder; choose another {option('out')}")
         return
     found = read_run_file(folder).get("identity")
     found = cast(dict[str, object], found) if isinstance(found, dict) else {}
@@ -121,7 +122,8 @@ def check_same(folder: RunFolder, wanted: dict[str, object]) -> None:
             f"{key} {_brief(found.get(key))} there, {_brief(wanted[key])} here" for key in differing[:3]
         )
         raise InputError(
-            f"{folder.path} was trained with another recipe ({shown}); choose another --out or delete it"
+            f"{folder.path} was trained with another recipe ({shown})",
+            remedy=f"choose another {option('out')} or delete it",
         )
 
 

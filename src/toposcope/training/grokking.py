@@ -14,6 +14,7 @@ import numpy as np
 
 from toposcope.core.errors import InputError
 from toposcope.core.seeding import rng
+from toposcope.core.wording import option
 from toposcope.recipes import TrainingRecipe
 from toposcope.training.tokens import TokenData
 
@@ -30,7 +31,9 @@ def modular_addition(recipe: TrainingRecipe) -> TokenData:
     """
     modulus = recipe.vocabulary
     if recipe.context != 2:
-        raise InputError(f"context is {recipe.context}; modular addition reads two numbers: --set context=2")
+        raise InputError(
+            f"context is {recipe.context}; modular addition reads two numbers: {option('set')} context=2"
+        )
     a, b = np.divmod(np.arange(modulus * modulus), modulus)
     table = np.stack([a, b, (a + b) % modulus], axis=1)
     table = table[rng(name="modular-addition", modulus=modulus).permutation(len(table))]

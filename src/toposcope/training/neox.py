@@ -18,6 +18,7 @@ import numpy as np
 from toposcope.core.errors import InputError, MissingExtraError
 from toposcope.core.progress import Progress
 from toposcope.core.seeding import seed_of
+from toposcope.core.wording import option
 from toposcope.sources.layout import write_aside
 from toposcope.training.corpus import Corpus
 from toposcope.training.tokens import batch, heldout_batches
@@ -124,7 +125,9 @@ def _check_plan(folder: Path, shape: NeoxShape, plan: NeoxPlan, corpus: Corpus) 
     path = folder / "plan.json"
     if path.is_file():
         if json.loads(path.read_text()) != wanted:
-            raise InputError(f"{folder} was trained with another plan or corpus; choose another --out")
+            raise InputError(
+                f"{folder} was trained with another plan or corpus; choose another {option('out')}"
+            )
         return
     folder.mkdir(parents=True, exist_ok=True)
     write_aside(path, lambda aside: aside.write_text(json.dumps(wanted, indent=1)))

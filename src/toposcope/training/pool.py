@@ -50,7 +50,7 @@ def run_jobs(
             outcomes[run] = event.outcome
             if isinstance(event.outcome, LostProcessError):
                 outcomes[run] = LostProcessError(
-                    f"{run}: its process {event.outcome}; repeat the command to go on"
+                    f"{run}: its process {event.outcome}; repeat the command to continue"
                 )
             if is_hopeless(event.outcome):
                 break

@@ -26,9 +26,9 @@ from toposcope.subjects.base import Probe
 from toposcope.subjects.registry import weight_probes
 from toposcope.subjects.weights.features import BASELINES, UPDATES
 from toposcope.subjects.weights.options import WeightOptions
-from toposcope.watch.alone import alone
 from toposcope.watch.growing import GrowingSeries, Measurer, Turn, take_turn
 from toposcope.watch.journal import FOLDER, Journal
+from toposcope.watch.lock import locked
 from toposcope.watch.losses import LossCopy
 from toposcope.watch.watchman import Watchman
 from toposcope.watch.weights_here import bytes_of, copied, placeholder, tensors_of, why_refused
@@ -167,7 +167,7 @@ class Monitor:
             return
         self._begun = True
         with contextlib.suppress(InputError):  # a second monitor of a store goes on without
-            self._place.enter_context(alone(self.store.path))
+            self._place.enter_context(locked(self.store.path))
         self.journal.append("started", self.run.run, process=os.getpid(), inside=True)
 
     def _elsewhere(self) -> bool:

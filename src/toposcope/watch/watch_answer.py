@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from toposcope.watch.journal import Event
+from toposcope.watch.loss_health import RunHealth
 from toposcope.watch.sight import Sight
-from toposcope.watch.spoken import RunHealth
 
 _SHOWN = (
     "alarm", "notice", "segment", "vanished", "skipped", "unseen", "waiting", "measured", "health", "passed",

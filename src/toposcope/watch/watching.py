@@ -11,16 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toposcope.core.errors import InputError
+from toposcope.core.wording import option
 from toposcope.store import Store
 from toposcope.store.manifest import MANIFEST
-from toposcope.watch.alone import alone
 from toposcope.watch.budget import Budget
 from toposcope.watch.coverage import not_judged
 from toposcope.watch.journal import Event, Journal
+from toposcope.watch.lock import locked
+from toposcope.watch.loss_health import HealthWatch, health_of, with_passed
 from toposcope.watch.sidecar import Sidecar
 from toposcope.watch.sight import Sight
 from toposcope.watch.sinks.summaries import Forwarder
-from toposcope.watch.spoken import HealthWatch, health_of, with_passed
 from toposcope.watch.watch_answer import WatchAnswer
 from toposcope.watch.watchman import Watchman
 
@@ -76,7 +77,7 @@ class Watching:
         self.store = _store(place, self.folder)
         self._stack = ExitStack()
         try:
-            self._stack.enter_context(alone(self.store.path))
+            self._stack.enter_context(locked(self.store.path))
         except InputError as error:
             raise AnotherWatchError(str(error), self.store.path) from None
         try:
@@ -170,7 +171,7 @@ def _places(target: Path, out: Path | None, *, wait: bool) -> tuple[Path | None,
         folder = started[-1].data.get("folder") if started else None  # a Monitor follows none
         return (Path(folder) if folder else None), target
     if not target.exists() and not wait:
-        raise InputError(f"{target} does not exist; with --wait the watch waits until it does")
+        raise InputError(f"{target} does not exist; with {option('wait')} the watch waits until it does")
     if target.exists() and not target.is_dir():
         raise InputError(f"{target} is a file; give the folder that the trainer writes into, or a store")
     folder = target.resolve()
@@ -181,7 +182,12 @@ def _store(place: Path, folder: Path | None) -> Store:
     from toposcope.subjects.weights.options import WeightOptions
 
     if folder is not None and (place.resolve() == folder or folder in place.resolve().parents):
-        raise InputError(f"--out {place} lies in the folder that is watched; choose one outside it")
+        raise InputError(
+            "this lies in the folder that is watched",
+            argument="out",
+            value=place,
+            remedy="choose a folder outside it",
+        )
     if folder is None:
         return Store.open(place)
     return Store.create(place, recipe=WeightOptions().recipe())

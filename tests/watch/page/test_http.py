@@ -174,14 +174,14 @@ def test_beyond_this_machine_every_request_needs_the_token(growing):
 def test_a_host_elsewhere_gets_a_token_and_never_none(growing):
     assert serving.new_token("127.0.0.1") is None
     assert len(serving.new_token("0.0.0.0")) >= 24
-    with pytest.raises(InputError, match=r"host 0\.0\.0\.0 is reached from other machines; it needs a token"):
+    with pytest.raises(InputError, match=r"other machines can reach host 0\.0\.0\.0; give a token"):
         serving.server(growing.path, host="0.0.0.0")
 
 
 def test_what_cannot_be_served_is_said(tmp_path, growing):
     with pytest.raises(StoreError, match="is not a store"):
         serving.server(tmp_path / "none")
-    with pytest.raises(InputError, match="port 70000 is none; give a number from 0 to 65535"):
+    with pytest.raises(InputError, match="port 70000 is out of range; give a number from 0 to 65535"):
         serving.bound("127.0.0.1", 70000)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -193,8 +193,8 @@ def test_what_cannot_be_served_is_said(tmp_path, growing):
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (["--once", "--port", "0"], "--once looks once and --port 0 serves on"),
-        (["--host", "0.0.0.0"], "--host 0.0.0.0 needs --port"),
+        (["--once", "--port", "0"], "--port 0 keeps a page open; leave one of them out"),
+        (["--host", "0.0.0.0"], "--host '0.0.0.0': it needs a port; give --port"),
     ],
 )
 def test_options_that_exclude_each_other_are_said(growing, capsys, options, why):
@@ -310,7 +310,7 @@ def test_the_audit_says_what_was_found_that_nothing_was_or_that_none_was_made(gr
         def shown():
             return client.get("/fragment/audit").text
 
-        _wait(lambda: "No audit of these checkpoints has been made yet" in shown())
+        _wait(lambda: "These checkpoints have not been audited yet" in shown())
         _wait(lambda: "<code>toposcope audit &#39;/data/my runs&#39;</code>" in shown())
         growing.store.write_audit("/data/my runs", [])
         _wait(lambda: "The audit of the checkpoints found nothing." in shown())

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 
+from toposcope.core.wording import option, rendered
 from toposcope.forecasting.health.excursions import outliers, spikes
 from toposcope.forecasting.health.overfitting import overfitting
 from toposcope.forecasting.health.rises import (
@@ -188,7 +189,9 @@ def _accuracy(usable: pd.DataFrame) -> Symptom | None:
     ground = (
         f"this looks like an accuracy: it rises from {parts[0]:.3g} to {parts[-1]:.3g} within 0 to {top:.0f}"
     )
-    return Symptom(ACCURACY, int(step[0]), ground, "give the column of the loss (--column)")
+    return Symptom(
+        ACCURACY, int(step[0]), ground, rendered(f"give the column of the loss ({option('column')})")
+    )
 
 
 def _overfitting(rows: pd.DataFrame, column: str, usable: pd.DataFrame) -> Symptom | None:

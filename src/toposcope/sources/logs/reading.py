@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.errors import SourceError, did_you_mean
+from toposcope.core.wording import option
 from toposcope.sources.blobs import Blob, Folder, open_location
 from toposcope.sources.logs.collect import PLANNED, RawRun, collected, parts, replaced
 from toposcope.sources.logs.dialect import TextDialect
@@ -131,7 +132,7 @@ def log_of_runs(
         notes.append(f"{lost} rows without a step left out")
     if not runs:
         raise SourceError(
-            f"{label}: no row has both a step and a number; check that {taken['step']!r} the step?"
+            f"{label}: no row has both a step and a number; check that {taken['step']!r} is the step"
         )
     return RunLog(label, dialect, tuple(_unique(runs)), taken, tuple(dict.fromkeys(notes)))
 
@@ -143,7 +144,7 @@ def _taken(
     for old in rename:
         if old not in columns:
             has = f"it has {', '.join(columns)[:120]}{did_you_mean(old, columns)}"
-            raise SourceError(f"{label}: --rename {old}=...: no such column; {has}")
+            raise SourceError(f"{label}: {option('rename')} {old}=...: no such column; {has}")
     given = {new: old for old, new in rename.items()}
     free = [
         column
@@ -159,8 +160,8 @@ def _refuse_unknown(taken: Mapping[str, str], columns: Sequence[str], label: str
     for wanted in (("step",), ("loss", "heldout_loss")):
         if not any(name in taken for name in wanted):
             raise SourceError(
-                f"{label}: has no column for {' or '.join(wanted)} among "
-                f"{', '.join(sorted(columns))[:120]}; name the column with --rename THEIRS={wanted[0]}"
+                f"{label}: has no column for {' or '.join(wanted)} among {', '.join(sorted(columns))[:120]}",
+                remedy=f"name the column with {option('rename')} THEIRS={wanted[0]}",
             )
 
 

@@ -42,7 +42,9 @@ def _runs(blob: Blob) -> Sequence[RawRun]:
         ):
             columns = {str(row[1]) for row in base.execute("pragma table_info(metrics)")}
             if not columns >= _NEEDED:
-                raise SourceError(f"{blob.label}: is a SQLite file without trackio's table of metrics")
+                raise SourceError(
+                    f"{blob.label}: is a SQLite file without trackio's table of metrics", remedy="give a log"
+                )
             names = [
                 str(row[0])
                 for row in base.execute("select run_name from metrics group by 1 order by min(id)")

@@ -14,14 +14,14 @@ from toposcope.core.errors import InputError
 from toposcope.core.progress import track
 from toposcope.statistics import correlations as stat
 from toposcope.statistics.trends import resampling as res
-from toposcope.statistics.trends.blind import BLIND_NULLS
-from toposcope.statistics.trends.fresh import FRESH_NULLS
+from toposcope.statistics.trends.held_out_nulls import HELD_OUT_NULLS
 from toposcope.statistics.trends.innovations import (
     LEAST_LENGTH,
     innovation_test,
 )
 from toposcope.statistics.trends.lags import lag_statistics
 from toposcope.statistics.trends.nulls import NULLS, null_pairs, planted_pairs
+from toposcope.statistics.trends.preregistered_nulls import PREREGISTERED_NULLS
 from toposcope.statistics.trends.whitening import whiten
 
 DRAWS = 10_000
@@ -122,7 +122,7 @@ def simulated_cases(
     """Return kind, case and simulator of pairs (steps, draws) of each null and each planted effect."""
     kinds = {
         name: kind
-        for kind, names in (("null", NULLS), ("blind", BLIND_NULLS), ("fresh", FRESH_NULLS))
+        for kind, names in (("null", NULLS), ("blind", HELD_OUT_NULLS), ("fresh", PREREGISTERED_NULLS))
         for name in names
     }
     nulls = list(kinds) if nulls is None else list(nulls)

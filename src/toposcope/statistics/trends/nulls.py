@@ -10,8 +10,8 @@ import numpy as np
 
 from toposcope.core.seeding import rng
 from toposcope.statistics.trends import simulators as sim
-from toposcope.statistics.trends.blind import BLIND_NULLS
-from toposcope.statistics.trends.fresh import FRESH_NULLS
+from toposcope.statistics.trends.held_out_nulls import HELD_OUT_NULLS
+from toposcope.statistics.trends.preregistered_nulls import PREREGISTERED_NULLS
 
 NULLS: dict[str, sim.Simulator] = {
     "random walks": sim.walk,
@@ -77,7 +77,7 @@ def null_pairs(name: str, steps: np.ndarray, draws: int) -> tuple[np.ndarray, np
     (20, 5)
     """
     g = rng(name="null", null=name, n=len(steps), draw=draws)
-    simulate = {**NULLS, **BLIND_NULLS, **FRESH_NULLS}[name]
+    simulate = {**NULLS, **HELD_OUT_NULLS, **PREREGISTERED_NULLS}[name]
     return sim.at_steps(simulate, g, steps, draws), sim.at_steps(simulate, g, steps, draws)
 
 

@@ -7,10 +7,10 @@ from functools import partial
 
 import numpy as np
 
+from toposcope.statistics.trends.descriptive import departure_correlation
 from toposcope.statistics.trends.innovations import LEAST_LENGTH, pair_innovations, whole_innovations
 from toposcope.statistics.trends.joint import RunInnovations, joint_test
 from toposcope.statistics.trends.refusals import IN_SHORT, TOO_FEW
-from toposcope.statistics.trends.usual import departure_correlation
 from toposcope.statistics.trends.whitening import Whitened, whiten
 
 TEST = ("r", "r_low", "r_high", "p")

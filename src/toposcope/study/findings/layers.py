@@ -10,7 +10,7 @@ import pandas as pd
 from toposcope.core.forms import extent
 from toposcope.study.findings.base import Finding
 from toposcope.study.findings.rivals import spearman
-from toposcope.study.hidden import PROBE, pairs
+from toposcope.study.representations import PROBE, pairs
 from toposcope.subjects.representations.features import CARRIED_H1
 
 if TYPE_CHECKING:

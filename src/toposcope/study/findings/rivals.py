@@ -10,7 +10,7 @@ import pandas as pd
 from toposcope.core.forms import extent, lag_cell
 from toposcope.statistics.correlations import correlation, ranks
 from toposcope.study.findings.base import Finding
-from toposcope.study.hidden import PROBE
+from toposcope.study.representations import PROBE
 from toposcope.subjects.representations.features import H1_COUNT, H1_ENTROPY
 
 if TYPE_CHECKING:

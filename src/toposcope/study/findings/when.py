@@ -11,7 +11,7 @@ from toposcope.core.forms import extent
 from toposcope.core.types import Use
 from toposcope.study.ends import half_steps
 from toposcope.study.findings.base import Finding
-from toposcope.study.hidden import PROBE
+from toposcope.study.representations import PROBE
 from toposcope.subjects.representations.features import H1_TOTAL
 
 if TYPE_CHECKING:

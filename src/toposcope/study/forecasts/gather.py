@@ -10,6 +10,7 @@ import pandas as pd
 
 from toposcope.core.errors import InputError
 from toposcope.core.types import Scope, Use
+from toposcope.core.wording import option, rendered
 from toposcope.forecasting.base import Forecaster
 from toposcope.forecasting.curve import Curve, curve_from_metrics
 from toposcope.forecasting.health.assess import health
@@ -150,8 +151,10 @@ def _with_end(curve: Curve, longer: Sequence[Curve]) -> Curve:
         if ends and ends[-1] > 1.02 * ends[0]:
             unknown = f"is that of siblings that end at steps {ends[0]} and {ends[-1]}"
         if not ends or ends[-1] > 1.02 * ends[0]:
-            reason = f"end unknown: its learning rate {unknown}; give --horizon or --schedule"
-            reason += ", or --finished if it ended where its log does"
+            reason = rendered(
+                f"end unknown: its learning rate {unknown}; give {option('horizon')} or "
+                f"{option('schedule')}, or {option('finished')} if it ended where its log does"
+            )
             return replace(curve, endless=reason)
     lender = max(alike, key=lambda c: c.horizon)
     note = f"end assumed at step {lender.horizon} as {lender.run} ({why})"

@@ -58,7 +58,9 @@ class FeatureTransfer(Forecaster):
         level, state = level_and_slope(seen.step, seen.loss)[0], self._state(seen)
         centre, spread = self.block.mean(axis=0), self.block.std(axis=0)
         if not (spread > 1e-12).any():
-            raise InputError(f"{self.name}: its features are the same in all siblings; they tell nothing")
+            raise InputError(
+                f"{self.name}: its features are the same in all siblings and predict nothing; use others"
+            )
         if self.kind == "vector":
             spread = np.full_like(
                 spread, max(float(np.sqrt(np.mean(spread**2))), 1e-12) * np.sqrt(len(spread))
@@ -96,7 +98,8 @@ class FeatureTransfer(Forecaster):
             fits = [_saturating(measured.tobytes(), column.tobytes()) for column in values.T]
             if still := [c for c, fit in zip(self.columns, fits, strict=True) if not np.isfinite(fit).all()]:
                 raise InputError(
-                    f"{self.name}: {still[0]} of {seen.run} is constant so far; nothing saturates"
+                    f"{self.name}: {still[0]} of {seen.run} is constant so far, so it has no "
+                    "saturating fit; use another method"
                 )
             return np.concatenate(fits)
         values = np.where((values > 0).all(axis=0), np.log(np.maximum(values, 1e-300)), values)

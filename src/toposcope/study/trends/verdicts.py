@@ -10,10 +10,7 @@ import pandas as pd
 from toposcope.core.errors import InputError, did_you_mean
 from toposcope.kernels.threads import run_blocks
 from toposcope.statistics import correlations as stat
-from toposcope.statistics.trends.pooling import TEST, RunPair, parts_of, pooled
-from toposcope.statistics.trends.refusals import FEW_DECIDE, TOO_FEW
-from toposcope.statistics.trends.signs import detectable_r
-from toposcope.statistics.trends.usual import (
+from toposcope.statistics.trends.descriptive import (
     DEFAULT,
     DEFAULT_DRAWS,
     EVERY,
@@ -21,6 +18,9 @@ from toposcope.statistics.trends.usual import (
     Draws,
     pair_statistics,
 )
+from toposcope.statistics.trends.pooling import TEST, RunPair, parts_of, pooled
+from toposcope.statistics.trends.refusals import FEW_DECIDE, TOO_FEW
+from toposcope.statistics.trends.signs import detectable_r
 from toposcope.study.table import SeriesTable
 from toposcope.study.trends.confirmatory import primary_columns
 

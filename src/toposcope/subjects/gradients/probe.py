@@ -11,6 +11,7 @@ import numpy as np
 
 from toposcope.core.errors import InputError, SourceError
 from toposcope.core.types import Checkpoint
+from toposcope.core.wording import option
 from toposcope.models import Batch, LanguageModel, ModelLoader, Objective, Texts
 from toposcope.models.loading import run_folder_of
 from toposcope.sources.layout import RunFolder
@@ -52,7 +53,9 @@ class GradientBatch:
         if folder is not None:
             return Batch.of(_held_out(folder)[0], last_only=model.last_only)
         if self.texts is None:
-            raise InputError(f"{checkpoint.uri}: the gradients of this model need texts; give --texts FILE")
+            raise InputError(
+                f"{checkpoint.uri}: the gradients of this model need texts; give {option('texts')} FILE"
+            )
         return Batch.of_texts(model, self.texts.items[: self.size], length=self.length)
 
 

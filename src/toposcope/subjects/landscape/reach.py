@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from toposcope.core.errors import InputError
+from toposcope.core.wording import option
 from toposcope.subjects.landscape.options import RISE
 
 _SMALLEST, _LARGEST = 2.0**-8, 2.0**4
@@ -73,5 +74,5 @@ def check_reach(finite: np.ndarray, reach: float) -> None:
     if finite.sum() <= 1:
         raise InputError(
             f"range {reach:g}: the loss is finite at {int(finite.sum())} of {finite.size} places; give a "
-            "smaller --range, or leave it out for the default rule"
+            f"smaller {option('reach')}, or leave it out for the default rule"
         )

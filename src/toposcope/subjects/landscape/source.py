@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from toposcope.core.errors import InputError
 from toposcope.core.types import Checkpoint
+from toposcope.core.wording import option
 from toposcope.kernels.threads import steady_threads
 from toposcope.models import Batch, LanguageModel, ModelLoader, Objective, Texts
 from toposcope.models.loading import run_folder_of
@@ -67,12 +68,14 @@ class ObjectiveSource:
             return model.encode(self.texts.items[: options.texts], options.length)
         folder = run_folder_of(at)
         if folder is None:
-            raise InputError(f"{at.uri}: the loss surface of this model needs texts; give --texts FILE")
+            raise InputError(
+                f"{at.uri}: the loss surface of this model needs texts; give {option('texts')} FILE"
+            )
         held = held_out_tokens(folder)
         if len(held) < options.texts:
             raise InputError(
                 f"{folder.heldout_file} has {len(held)} sequences, but {options.texts} are needed: give "
-                "fewer --batches or --sequences, or give --texts"
+                f"fewer {option('batches')} or {option('sequences')}, or give {option('texts')}"
             )
         length = held.shape[1] if model.last_only else options.length
         return [row[:length] for row in held[: options.texts].tolist()]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from toposcope.core.errors import InputError, did_you_mean
 from toposcope.core.types import Checkpoint
+from toposcope.core.wording import option
 from toposcope.models import ModelLoader, load_texts
 from toposcope.subjects.base import Probe
 from toposcope.subjects.landscape.features import FOLDER, SURFACE
@@ -85,8 +86,11 @@ class LandscapeStudy:
             return
         n, has = self.options.n, lengths[longest]
         raise InputError(
-            f"--directions trajectory: {n} direction{'s' * (n != 1)} need{'s' * (n == 1)} {n + 1} "
-            f"checkpoints of a run, and {longest} has {has}; measure more, or use --directions random"
+            f"{n} direction{'s' * (n != 1)} need{'s' * (n == 1)} {n + 1} checkpoints of a run, "
+            f"and {longest} has {has}",
+            argument="directions",
+            value="trajectory",
+            remedy=f"measure more, or use {option('directions')} random",
         )
 
     def without_surface(self, series: Series) -> str:
@@ -167,8 +171,10 @@ def _chosen(features: Sequence[str]) -> tuple[str, ...]:
         if name not in ("all", "landscape", "cheap", *NAMES):
             known = ("cheap", "all", *NAMES)
             raise InputError(
-                f"--features {name}: no such probe of the loss surface; use {', '.join(known)}"
-                f"{did_you_mean(name, known)}"
+                "no such probe of the loss surface",
+                argument="features",
+                value=name,
+                remedy=f"use {', '.join(known)}{did_you_mean(name, known)}",
             )
         wanted |= {"cheap": set(CHEAP)}.get(name, {name} if name in NAMES else set(NAMES) - set(BY_NAME))
     return tuple(name for name in NAMES if name in wanted)

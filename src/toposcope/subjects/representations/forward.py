@@ -12,6 +12,7 @@ import numpy as np
 from toposcope.core.errors import InputError
 from toposcope.core.progress import track
 from toposcope.core.seeding import rng
+from toposcope.core.wording import command, option
 from toposcope.models.protocol import LanguageModel
 
 if TYPE_CHECKING:
@@ -77,7 +78,10 @@ def resolve_layers(choice: str, n_layers: int) -> tuple[int, ...]:
     except ValueError:
         raise InputError(f"layers {choice!r}: give last, all, or numbers such as 0,6,12") from None
     if layers[0] < 0 or layers[-1] > n_layers:
-        raise InputError(f"layers {choice!r}: this model's hidden states are numbered 0 to {n_layers}")
+        raise InputError(
+            f"layers {choice!r}: this model's hidden states are numbered 0 to {n_layers}",
+            remedy="choose some of these",
+        )
     return layers
 
 
@@ -98,7 +102,7 @@ def read(model: LanguageModel, texts: Sequence[str], reading: StateReading) -> R
     result = _read_once(model, texts, reading)
     if not _finite(result):
         raise InputError(
-            "the hidden states are not finite in float32; look for errors with `toposcope audit`"
+            f"the hidden states are not finite in float32; look for errors with {command('audit', 'SERIES')}"
         )
     notes = (*result.notes, "half precision overflowed; read in float32")
     return Representation(result.states, result.nll, result.predicted, notes)
@@ -114,7 +118,9 @@ def _read_once(model: LanguageModel, texts: Sequence[str], reading: StateReading
     longest = max(reading.length, reading.perplexity_length) if model.causal else reading.length
     ids = model.encode(texts, longest)
     if not all(ids):
-        raise InputError(f"text {[bool(i) for i in ids].index(False)} has no token; raise --min-chars")
+        raise InputError(
+            f"text {[bool(i) for i in ids].index(False)} has no token; raise {option('min_chars')}"
+        )
     n_scored = min(reading.perplexity_texts, len(ids)) if model.causal else 0
     scored_to = [reading.perplexity_length if i < n_scored else 0 for i in range(len(ids))]
     cut = [row[: max(reading.length, to)] for row, to in zip(ids, scored_to, strict=True)]

@@ -13,13 +13,13 @@ from toposcope.models.loading import ModelLoader
 from toposcope.models.protocol import LanguageModel
 from toposcope.models.texts import Texts
 from toposcope.subjects.representations.forward import Representation, read, resolve_layers
-from toposcope.subjects.representations.kept import (
-    KeptFacts,
-    keep_states,
+from toposcope.subjects.representations.options import RepresentationOptions
+from toposcope.subjects.representations.saved_states import (
+    SavedFacts,
     read_facts,
     read_states,
+    save_states,
 )
-from toposcope.subjects.representations.options import RepresentationOptions
 from toposcope.subjects.snapshot import Snapshot
 
 
@@ -90,7 +90,7 @@ class Visit:
         seen = read(self.model, self._source.texts.items, self._options.reading(layers))
         if self._source.keep is not None:
             facts = self._facts(self._source.texts, seen)
-            keep_states(self._source.keep, self._snapshot.checkpoint, seen.states, facts)
+            save_states(self._source.keep, self._snapshot.checkpoint, seen.states, facts)
         return seen
 
     def _kept_of_these_weights(self) -> Representation | None:
@@ -105,9 +105,9 @@ class Visit:
         alike = (kept.content, kept.texts, kept.reading) == (wanted.content, wanted.texts, wanted.reading)
         return _represented(kept, read_states(folder, at)) if alike else None
 
-    def _facts(self, texts: Texts, seen: Representation) -> KeptFacts:
+    def _facts(self, texts: Texts, seen: Representation) -> SavedFacts:
         nll = seen.nll if math.isfinite(seen.nll) else None
-        return KeptFacts(
+        return SavedFacts(
             self._snapshot.content_hash, texts.digest, self._options.pass_settings(),
             self._snapshot.checkpoint.tokens, nll, seen.predicted, seen.notes,
         )  # fmt: skip
@@ -137,6 +137,6 @@ class Visit:
 _NOTHING = Representation({}, float("nan"), 0)
 
 
-def _represented(facts: KeptFacts, states: dict[int, Any]) -> Representation:
+def _represented(facts: SavedFacts, states: dict[int, Any]) -> Representation:
     nll = float("nan") if facts.nll is None else facts.nll
     return Representation(states, nll, facts.predicted, facts.notes)

@@ -11,11 +11,11 @@ from toposcope.models.loading import ModelLoader
 from toposcope.models.texts import load_texts
 from toposcope.subjects.base import Probe
 from toposcope.subjects.representations.features import SENSITIVITY
-from toposcope.subjects.representations.kept import KeptSeries, check_reading
 from toposcope.subjects.representations.options import RepresentationOptions
 from toposcope.subjects.representations.probes.linear_probe import LabelledTexts
 from toposcope.subjects.representations.probes.probe import Representations
 from toposcope.subjects.representations.probes.sensitivity import Sensitivity, SensitivityOptions
+from toposcope.subjects.representations.saved_states import SavedStates, check_reading
 from toposcope.subjects.representations.source import StateSource
 
 
@@ -76,7 +76,7 @@ def study_of_texts(
 
 def study_of_kept(
     options: RepresentationOptions,
-    series: KeptSeries,
+    series: SavedStates,
     *,
     limit: int | None = None,
     grid: SensitivityOptions | None = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from toposcope.core.wording import rendered
 from toposcope.watch.alarms.base import Alarm
 from toposcope.watch.alarms.registry import alarms
 
@@ -14,4 +15,5 @@ def next_step(test: str, good: int | None) -> str:
     """
     back = f" from step {good:,}" if good is not None else " from the last good checkpoint"
     said = next((one.next for one in alarms() if one.test == test), Alarm.next)
-    return said.replace("back{back}", "back" + back.replace(" from ", " to ", 1)).replace("{back}", back)
+    said = said.replace("back{back}", "back" + back.replace(" from ", " to ", 1)).replace("{back}", back)
+    return rendered(said)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from toposcope.core.errors import InputError
+from toposcope.core.wording import command
 from toposcope.watch.alarms.base import Alarm, AlarmSettings, Alert, StoreLook, Watched
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class ForecastTarget(Alarm):
 
     test = "forecast target"
     share = 1.0
-    next = "change the plan or the target; `toposcope forecast` weighs it"
+    next = f"change the plan or the target; {command('forecast', 'LOG')} compares plans"
 
     def __init__(self, watched: Watched) -> None:
         super().__init__(watched)

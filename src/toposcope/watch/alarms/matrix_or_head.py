@@ -6,6 +6,7 @@ import math
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
+from toposcope.core.wording import command
 from toposcope.statistics.alarms.panel import Judged, Panel
 from toposcope.subjects.weights import features as of
 from toposcope.watch.alarms.base import Alarm, Alert, CheckpointLook, Culprit, CulpritKind, Watched
@@ -35,7 +36,7 @@ class MatrixOrHead(Alarm):
 
     test = "matrix or head"
     share = 2.0
-    next = "compare this checkpoint with the one before: `toposcope compare`"
+    next = f"compare this checkpoint with the one before: {command('compare', 'BEFORE', 'AFTER')}"
 
     def __init__(self, watched: Watched) -> None:
         super().__init__(watched)

@@ -62,7 +62,7 @@ def add_alarm(alarm: type[Alarm]) -> type[Alarm]:
     """
     if alarm not in _ADDED:
         if any(one.test == alarm.test for one in alarms()):
-            raise InputError(f"alarm {alarm.test!r} is there already; give yours another name")
+            raise InputError(f"alarm {alarm.test!r} exists already; give yours another name")
         _ADDED.append(alarm)
     return alarm
 
@@ -78,7 +78,7 @@ def _installed() -> tuple[type[Alarm], ...]:
     for point in entry_points(group=GROUP):
         made = point.load()
         if not (isinstance(made, type) and issubclass(made, Alarm)):
-            raise InputError(f"{GROUP}: {point.name} = {point.value} is no Alarm; correct the package")
+            raise InputError(f"{GROUP}: {point.name} = {point.value} is not an Alarm; correct the package")
         found.append(made)
     return tuple(found)
 

@@ -23,7 +23,7 @@ import numpy as np
 from toposcope.core.errors import InputError
 from toposcope.store import Store
 from toposcope.watch.journal import Journal
-from toposcope.watch.spoken import health_of, with_passed
+from toposcope.watch.loss_health import health_of, with_passed
 
 if TYPE_CHECKING:
     from toposcope.study.published import PublishedRules

@@ -20,7 +20,7 @@ from starlette.routing import Route
 
 from toposcope.watch.page import panels
 from toposcope.watch.page.background import Background
-from toposcope.watch.page.kept import Cloud
+from toposcope.watch.page.diagrams import Cloud
 from toposcope.watch.page.live import Live
 from toposcope.watch.page.security import Guard
 from toposcope.watch.page.show import FRAGMENTS, fragment, page

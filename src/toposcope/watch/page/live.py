@@ -17,7 +17,7 @@ from toposcope.core.groups import sizes
 from toposcope.store import parts
 from toposcope.store.schema import METRICS
 from toposcope.watch.journal import Event
-from toposcope.watch.page.kept import Kept
+from toposcope.watch.page.diagrams import StoredDiagrams
 from toposcope.watch.page.traces import LiveTrace, Measure, Traces
 from toposcope.watch.session import LiveStore
 
@@ -64,7 +64,7 @@ class Live:
         self.first = self.version
         self.live = LiveStore(self.path)
         self.lock = threading.RLock()
-        self.kept = Kept(self.live.store.path)
+        self.kept = StoredDiagrams(self.live.store.path)
         self.events: list[Event] = []
         """The alarms and notices."""
         self.lost: deque[Event] = deque(maxlen=20)

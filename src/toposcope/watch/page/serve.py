@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from toposcope.core.errors import InputError, MissingExtraError
 from toposcope.core.processes import GoneError, launch, receive, send
+from toposcope.core.wording import option
 from toposcope.watch.page.security import is_loopback
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def server(
     from toposcope.watch.page.patience import ImpatientProtocol
 
     if not is_loopback(host) and not token:
-        raise InputError(f"host {host} is reached from other machines; it needs a token")
+        raise InputError(f"other machines can reach host {host}; give a token")
     app = application(
         Path(store), host=host, token=token, every=every, answer_every=answer_every, published=published
     )
@@ -88,7 +89,7 @@ def bound(host: str, port: int) -> socket.socket:
         When the port is taken or the address is not this machine's.
     """
     if not 0 <= port < 65536:
-        raise InputError(f"port {port} is none; give a number from 0 to 65535")
+        raise InputError(f"port {port} is out of range; give a number from 0 to 65535")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -99,7 +100,7 @@ def bound(host: str, port: int) -> socket.socket:
         made.close()
         why = error.strerror or str(error)
         raise InputError(
-            f"the page cannot listen at {host} port {port}: {why}; try another --port"
+            f"the page cannot listen at {host} port {port}: {why}; try another {option('port')}"
         ) from error
     return made
 

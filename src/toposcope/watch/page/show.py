@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, PrefixLoader, StrictUndefined
 from toposcope.core.commands import recommended
 from toposcope.core.forms import number
 from toposcope.forecasting.health.judgement import back_by
-from toposcope.page import closing
+from toposcope.page import appendix
 from toposcope.watch.page import panels, picture
 from toposcope.watch.page.doing import Work, outdated, so_far, unseen, why_no_forecast
 from toposcope.watch.page.live import Live, ShownAlarm
@@ -54,7 +54,7 @@ def _context(live: Live, answer: Answer, work: Work) -> dict[str, Any]:
             "health": list(answer.get("health", ())), "headline": _headline(live, standing, answer, counts),
             "doing": _doing(live, answer, work, counts),
             "no_forecast": why_no_forecast(live, answer, work), "answer": answer, "forecasts": forecasts,
-            "audit": closing.findings(live.audit), "version": live.version, "gone": _gone(live),
+            "audit": appendix.findings(live.audit), "version": live.version, "gone": _gone(live),
             "notices": _notices(live), "audited": live.audited, "audit_command": _audit_command(live),
         }  # fmt: skip
 

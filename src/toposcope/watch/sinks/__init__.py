@@ -24,7 +24,10 @@ def open_sink(text: str) -> Sink:
     kind, _, where = text.partition(":")
     if kind not in KINDS or not where:
         raise InputError(
-            f"--sink {text!r} is no KIND:WHERE with one of {', '.join(KINDS)}; try tensorboard:logs"
+            f"not KIND:WHERE with one of {', '.join(KINDS)}",
+            argument="sink",
+            value=text,
+            remedy="try tensorboard:logs",
         )
     if kind == "tensorboard":
         from toposcope.watch.sinks.tensorboard import TensorBoardSink

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from toposcope.core.drawing.style import house, new_figure, say_empty, sequential
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.study import Study
-from toposcope.subjects.landscape.kept import kept_densities
 from toposcope.subjects.landscape.page.shown_surfaces import spread
+from toposcope.subjects.landscape.saved_surfaces import saved_densities
 
 
 def draw(densities: Sequence[tuple[str, np.ndarray, np.ndarray]]) -> Figure:
@@ -50,7 +50,7 @@ def _read(study: Study) -> list[tuple[str, np.ndarray, np.ndarray]]:
     """Return title, grid and densities of some checkpoints of the largest run that kept any."""
     if study.kept is None:
         return []
-    found = list(kept_densities(study.kept))
+    found = list(saved_densities(study.kept))
     run = next((run for run in reversed(study.ordered) if any(one[0] == run for one in found)), None)
     mine = spread(sorted(((step, density) for r, step, density in found if r == run), key=lambda one: one[0]))
     if not mine:

@@ -11,6 +11,7 @@ import numpy as np
 from toposcope.core.distributions import student_quantile
 from toposcope.core.errors import InputError
 from toposcope.core.seeding import rng
+from toposcope.core.wording import command
 
 if TYPE_CHECKING:
     import torch
@@ -66,7 +67,9 @@ def barrier(path: PathLosses, *, level: float = 0.95) -> Barrier:
     if count < _LEAST:
         raise InputError(f"the path has {count} sequences; a barrier with an interval needs {_LEAST}")
     if not np.isfinite(path.losses).all():
-        raise InputError("a loss on the path is not finite: look for errors with `toposcope audit`")
+        raise InputError(
+            f"a loss on the path is not finite; look for errors with {command('audit', 'SERIES')}"
+        )
     ends = np.outer(1 - path.at, path.losses[0]) + np.outer(path.at, path.losses[-1])
     rise = path.losses - ends
     chosen = int(np.argmax(rise[:, ::2].mean(axis=1)))
@@ -157,7 +160,7 @@ def aligned(
     if not layers or shapes != {name: tuple(value.shape) for name, value in moved.items()}:
         raise InputError(
             "the parameters are not those of a GPT of toposcope, the only models that can be aligned; give "
-            "two runs of `toposcope train`"
+            f"two runs of {command('train')}"
         )
     for layer in layers:
         _order_neurons(reference, found, f"layers.{layer}.mlp")

@@ -10,6 +10,7 @@ import numpy as np
 
 from toposcope.core.errors import InputError
 from toposcope.core.seeding import rng
+from toposcope.core.wording import command
 
 if TYPE_CHECKING:
     import torch
@@ -98,7 +99,8 @@ def critical_step(
     line = _Line(losses_at, weights)
     if not np.isfinite(line.means[0]):
         raise InputError(
-            "the loss at the start of the line is not finite: look for errors with `toposcope audit`"
+            "the loss at the start of the line is not finite",
+            remedy=f"look for errors with {command('audit', 'SERIES')}",
         )
     lower, upper, guess = 0.0, np.inf, 1.0
     while len(line.steps) < passes and _SMALLEST <= guess <= _LARGEST:

@@ -127,7 +127,10 @@ def _axes(directions: Directions, axes: Sequence[np.ndarray]) -> tuple[np.ndarra
     grid = tuple(np.asarray(axis, dtype=np.float64) for axis in axes)
     for number, axis in enumerate(grid):
         if axis.ndim != 1 or not len(axis) or not np.isfinite(axis).all() or (np.diff(axis) <= 0).any():
-            raise InputError(f"axis {number} is not a row of increasing finite coordinates: {axis!r:.80}")
+            raise InputError(
+                f"axis {number} is not a row of increasing finite coordinates: {axis!r:.80}",
+                remedy="correct it",
+            )
     return grid
 
 

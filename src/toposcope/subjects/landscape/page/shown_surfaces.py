@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from toposcope.study.study import Study
-from toposcope.subjects.landscape.kept import KeptSurface, kept_surfaces
 from toposcope.subjects.landscape.options import GRAPHS
+from toposcope.subjects.landscape.saved_surfaces import SavedSurface, saved_surfaces
 from toposcope.subjects.landscape.summaries import topology_of
 from toposcope.topology.merge_tree import MergeTree
 from toposcope.topology.sampled_surface import SurfaceTopology
@@ -33,7 +33,7 @@ class ShownSurfaces:
     them was computed for the page, on the graph that the store's settings name.
     """
 
-    surfaces: tuple[KeptSurface, ...] = ()
+    surfaces: tuple[SavedSurface, ...] = ()
     graph: str = ""
     made_here: bool = False
 
@@ -41,7 +41,7 @@ class ShownSurfaces:
         """Return how many there are."""
         return len(self.surfaces)
 
-    def __iter__(self) -> Iterator[tuple[KeptSurface, SurfaceTopology]]:
+    def __iter__(self) -> Iterator[tuple[SavedSurface, SurfaceTopology]]:
         """Iterate over the surfaces and what was found on each."""
         for one in self.surfaces:
             assert one.topology is not None
@@ -97,7 +97,7 @@ def _read(study: Study) -> ShownSurfaces:
     """Return the surfaces of the largest run that kept any: the first draw, at most six checkpoints."""
     if study.kept is None:
         return ShownSurfaces()
-    found = [one for one in kept_surfaces(study.kept) if one.topology or one.surface.finite.sum() > 1]
+    found = [one for one in saved_surfaces(study.kept) if one.topology or one.surface.finite.sum() > 1]
     run = next((run for run in reversed(study.ordered) if any(one.run == run for one in found)), None)
     mine = spread([one for one in sorted(found, key=lambda one: one.step) if one.run == run])
     if not mine:

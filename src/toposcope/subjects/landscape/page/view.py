@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from toposcope.page.on_page import Caption
-from toposcope.subjects.landscape.kept import KeptSurface
 from toposcope.subjects.landscape.page.shown_surfaces import ShownSurfaces
+from toposcope.subjects.landscape.saved_surfaces import SavedSurface
 from toposcope.topology.merge_tree import MergeTree
 from toposcope.topology.sampled_surface import SurfaceTopology
 
@@ -46,7 +46,7 @@ def _caption(shown: ShownSurfaces) -> Caption:
     )
 
 
-def _frame(one: KeptSurface, found: SurfaceTopology) -> dict[str, object]:
+def _frame(one: SavedSurface, found: SurfaceTopology) -> dict[str, object]:
     values = np.round(one.surface.mean, 5)
     rows = [[float(v) if np.isfinite(v) else None for v in row] for row in values]
     half = found.branches

@@ -14,8 +14,8 @@ from toposcope.subjects.landscape.features import CURVATURE, DECLARED
 from toposcope.subjects.landscape.geometry.cost import FORWARDS, ComputeCost, refuse_above
 from toposcope.subjects.landscape.geometry.lanczos import Eigenpairs, random_start, top_eigenpairs
 from toposcope.subjects.landscape.geometry.trace import hutchinson, spectral_density
-from toposcope.subjects.landscape.kept import keep_density, place
 from toposcope.subjects.landscape.options import LandscapeOptions
+from toposcope.subjects.landscape.saved_surfaces import place, save_density
 from toposcope.subjects.landscape.source import ObjectiveSource
 from toposcope.subjects.snapshot import Snapshot
 from toposcope.subjects.weights.labels import Label
@@ -144,7 +144,7 @@ class Curvature(Probe):
             objective.hessian(), objective.parameters, vectors=self.options.vectors, steps=self.options.steps,
             run=at.run, step=at.step,
         )  # fmt: skip
-        keep_density(place(self.folder, at, "density", 0), density)
+        save_density(place(self.folder, at, "density", 0), density)
 
     def _rows(
         self, snapshot: Snapshot, label: Label, feature: str, value: float, draw: int, *, note: str = "",

@@ -10,6 +10,7 @@ import numpy as np
 
 from toposcope.core.errors import InputError
 from toposcope.core.types import Feature, Row
+from toposcope.core.wording import command
 from toposcope.models.gpt import recipe_shape
 from toposcope.models.loading import run_folder_of
 from toposcope.recipes import TrainingRecipe, load_training_recipe
@@ -67,7 +68,7 @@ class Retrain(Probe):
         at = snapshot.checkpoint
         folder = run_folder_of(at)
         if folder is None:
-            raise InputError(f"{at.uri}: retrain needs a run of `toposcope train`; leave retrain out")
+            raise InputError(f"{at.uri}: retrain needs a run of {command('train')}; leave retrain out")
         recipe, data = _trained_on(folder)
         rows: list[Row] = []
         with self.source.objectives(snapshot, self.options) as objectives:
@@ -112,7 +113,8 @@ def _trained_on(folder: RunFolder) -> tuple[TrainingRecipe, TokenData]:
     recipe = load_training_recipe(str(folder.recipe_file))
     if recipe.task != "language":
         raise InputError(
-            f"{folder.path}: retrain works only for language models, but the task here is {recipe.task}"
+            f"{folder.path}: retrain works only for language models, but the task here is {recipe.task}",
+            remedy="leave retrain out",
         )
     corpus = load_corpus(recipe.corpus, heldout_fraction=recipe.heldout_fraction)
     return recipe, tokenize(corpus, recipe, tokenizer=read_tokenizer(folder.tokenizer_file))

@@ -24,9 +24,9 @@ from toposcope.subjects.landscape.geometry.surface import (
     surface_digest,
     symmetric_axis,
 )
-from toposcope.subjects.landscape.kept import keep_surface, place, read_surface
 from toposcope.subjects.landscape.options import LandscapeOptions
 from toposcope.subjects.landscape.reach import Reach, reach_by_rule
+from toposcope.subjects.landscape.saved_surfaces import place, read_surface, save_surface
 from toposcope.subjects.landscape.source import ObjectiveSource
 from toposcope.subjects.landscape.summaries import summaries_of, summarise, topology_of
 from toposcope.subjects.snapshot import Snapshot
@@ -182,7 +182,7 @@ class Surfaces(Probe):
             sampled = sample_surface(objective, directions, axes, evaluation=Evaluation(folder=tiles))
             surface = replace(sampled, digest=digest)
         found = topology_of(surface, graph)
-        keep_surface(path, surface, found)
+        save_surface(path, surface, found)
         shutil.rmtree(tiles / digest, ignore_errors=True)
         if tiles.is_dir() and not any(tiles.iterdir()):
             tiles.rmdir()

@@ -12,7 +12,7 @@ from toposcope.core.drawing.series import sizes
 from toposcope.core.drawing.style import INK, MUTED, house, new_figure, say_empty, sequential
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.findings import words
-from toposcope.study.hidden import pairs
+from toposcope.study.representations import pairs
 from toposcope.study.study import Study
 from toposcope.subjects.representations.features import REPRESENTATIONS
 

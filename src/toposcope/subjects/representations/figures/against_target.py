@@ -18,7 +18,7 @@ from toposcope.core.lines import curve, select
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.findings import words
 from toposcope.study.findings.rivals import strengths
-from toposcope.study.hidden import QUALITY, of_layer, perplexities
+from toposcope.study.representations import QUALITY, of_layer, perplexities
 from toposcope.study.study import Study
 from toposcope.subjects.representations import features as of
 from toposcope.subjects.representations.figures.trajectories import TrajectoryPanel, present

@@ -15,7 +15,7 @@ from toposcope.core.lines import null_band, select
 from toposcope.page.notes import beside_null, of_seeds
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.catalogue import nulls_by_feature
-from toposcope.study.hidden import of_layer
+from toposcope.study.representations import of_layer
 from toposcope.study.study import Study
 from toposcope.subjects.representations import features as of
 from toposcope.subjects.representations.figures.trajectories import TrajectoryPanel

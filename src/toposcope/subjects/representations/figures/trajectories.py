@@ -18,7 +18,7 @@ from toposcope.core.drawing.style import house, new_panels, say_empty
 from toposcope.core.forms import listed
 from toposcope.core.lines import select
 from toposcope.page.notes import changepoints, marked
-from toposcope.study.hidden import of_layer
+from toposcope.study.representations import of_layer
 from toposcope.study.study import Study
 from toposcope.subjects.representations import features as of
 

@@ -9,7 +9,7 @@ from toposcope.core.forms import interval, number, whole
 from toposcope.core.lines import select
 from toposcope.core.tabular import Table
 from toposcope.study.findings.layers import leading_settings
-from toposcope.study.hidden import PROBE, noted_interval, of_layer
+from toposcope.study.representations import PROBE, noted_interval, of_layer
 from toposcope.study.study import Study
 from toposcope.subjects.representations import features as of
 from toposcope.subjects.representations.figures.dimensions import PANELS as DIMENSION

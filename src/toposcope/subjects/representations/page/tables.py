@@ -10,8 +10,8 @@ from toposcope.core.tabular import Table
 from toposcope.study.findings.rivals import strengths
 from toposcope.study.findings.scale import last_values
 from toposcope.study.findings.when import fixed_phases
-from toposcope.study.hidden import PROBE, QUALITY
 from toposcope.study.published import FixedPhases
+from toposcope.study.representations import PROBE, QUALITY
 from toposcope.study.study import Study
 from toposcope.subjects.representations import features as of
 

@@ -38,7 +38,10 @@ def attention_h0(model: LanguageModel, texts: Sequence[Sequence[int]]) -> np.nda
 
     short = [i for i, ids in enumerate(texts) if len(ids) < 2]
     if short:
-        raise InputError(f"text {short[0]} has fewer than two tokens: an attention graph needs two")
+        raise InputError(
+            f"text {short[0]} has fewer than two tokens: an attention graph needs two",
+            remedy="give longer texts",
+        )
     values = []
     for ids in texts:
         stack = np.stack([np.asarray(layer, np.float64) for layer in model.attentions(ids)])

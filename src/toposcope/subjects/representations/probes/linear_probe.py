@@ -52,7 +52,9 @@ def load_labelled(path: Path, *, limit: int | None = None) -> LabelledTexts:
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read as UTF-8 text: {error}") from error
+        raise InputError(
+            f"{path} cannot be read as UTF-8 text: {error}", remedy="save it as UTF-8"
+        ) from error
     reader = csv.DictReader(lines, delimiter=delimiter, quoting=quoting)  # type: ignore[call-overload]
     rows = [row for row in reader if None not in row.values()][:limit]
     names = set(rows[0]) if rows else set()

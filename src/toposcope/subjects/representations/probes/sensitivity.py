@@ -77,7 +77,10 @@ class Sensitivity(Probe):
     def _draws(self, total: int, texts: int) -> Iterator[tuple[int | None, np.ndarray]]:
         if texts > total:
             raise InputError(
-                f"--sensitivity-texts asks for {texts} texts, but {total} were read; give smaller numbers"
+                f"only {total} texts were read",
+                argument="sensitivity_texts",
+                value=texts,
+                remedy="give smaller numbers",
             )
         if texts == total:
             yield None, np.arange(total)

@@ -186,7 +186,7 @@ def _point(snapshot: Snapshot, options: WeightOptions) -> _Point:
     if whole and _point(first, options).size != point.size:
         raise InputError(
             f"step {snapshot.checkpoint.step} has {point.size} weights, but the first step of the run has "
-            f"{_point(first, options).size}; they have no space in common: leave the step out"
+            f"{_point(first, options).size}; the two cannot be compared: leave the step out"
         )
     return point
 

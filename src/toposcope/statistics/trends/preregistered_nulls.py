@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from toposcope.statistics.trends import simulators as sim
-from toposcope.statistics.trends.blind import multiplied
+from toposcope.statistics.trends.held_out_nulls import multiplied
 
 
 def _share(steps: np.ndarray) -> np.ndarray:
@@ -83,7 +83,7 @@ def saw(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
     return place % 9.0 / 9.0 + 0.15 * g.standard_normal((len(steps), draws))
 
 
-FRESH_NULLS: dict[str, sim.Simulator] = {
+PREREGISTERED_NULLS: dict[str, sim.Simulator] = {
     "stretched exponentials + 0.5% noise": sim.curve(stretched, 0.005),
     "power laws with a steep end + 1% noise": sim.curve(decayed, 0.01),
     "Hill curves + 0.3% noise": sim.curve(hill, 0.003),

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from toposcope.core.errors import SourceError
-from toposcope.core.repeats import Told
+from toposcope.core.repeats import Observation
 from toposcope.core.types import Checkpoint, Role, Row, Scope, Status
 from toposcope.store import Store
 from toposcope.subjects.base import Measured, Probe, Reads
@@ -52,15 +52,15 @@ def mark_spoilt(probe: Probe, snapshot: Snapshot, measured: Measured) -> Measure
 
 def known_spoilt(
     store: Store, probes: Sequence[Probe], runs: Mapping[str, Sequence[Checkpoint]]
-) -> list[Told]:
+) -> list[Observation]:
     """Return what a store says is not finite in these checkpoints: what was measured before is told again."""
     wanted = {(run, at.step) for run, checkpoints in runs.items() for at in checkpoints}
-    notes: dict[tuple[str, int, str], Told] = {}
+    notes: dict[tuple[str, int, str], Observation] = {}
     for probe in probes:
         rows = store.features(probe=probe.name, feature=_MARK)
         for line in rows[rows["name"] != ""].to_dict("records"):
             if (line["run"], line["step"]) in wanted:
-                told = Told(line["run"], int(line["step"]), line["name"], line["note"])
+                told = Observation(line["run"], int(line["step"]), line["name"], line["note"])
                 notes[told.run, told.step or 0, told.tensor] = told
     return [note for _, note in sorted(notes.items())]
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from toposcope.core.commands import free_place, recommended
+from toposcope.core.commands import free_place
 from toposcope.core.errors import StoreError
+from toposcope.core.wording import command
 from toposcope.sources.logs import is_log
 from toposcope.store import Store
 from toposcope.store.manifest import difference, kind_of
@@ -52,8 +53,8 @@ def joined(sources: Sequence[Source]) -> Iterator[list[Source]]:
                 group = several[store.recipe_hash]
                 if any((member.path / "landscapes").is_dir() for member in group):
                     places = [member.path for member in group]
-                    one = recommended("merge", *places, out=free_place(f"{places[0]}-merged"))
-                    raise StoreError(f"stores with sampled surfaces are merged before: {one}")
+                    one = command("merge", *places, out=free_place(f"{places[0]}-merged"))
+                    raise StoreError(f"stores with sampled surfaces must be merged first: {one}")
                 read.append(merge(group, Path(folder) / str(len(read)))[0])
         yield read
 

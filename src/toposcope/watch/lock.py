@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from toposcope.core.errors import InputError
+from toposcope.core.wording import option
 from toposcope.watch.journal import FOLDER
 
 
 @contextlib.contextmanager
-def alone(store: Path) -> Iterator[None]:
+def locked(store: Path) -> Iterator[None]:
     """Be the only sidecar of a store; the system gives the place back however the process ends.
 
     Raises
@@ -29,7 +30,7 @@ def alone(store: Path) -> Iterator[None]:
     except BlockingIOError:
         os.close(handle)
         raise InputError(
-            f"{store}: another process watches into it; end that one, or choose another --out"
+            f"{store}: another process watches into it; end that one, or choose another {option('out')}"
         ) from None
     try:
         yield

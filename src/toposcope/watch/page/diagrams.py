@@ -40,7 +40,7 @@ class Cloud:
         return f"{self.name or 'model'} ({said})"
 
 
-class Kept:
+class StoredDiagrams:
     """An index of the kept diagrams, brought up to date by `look`; `diagram` reads one."""
 
     def __init__(self, store: Path) -> None:

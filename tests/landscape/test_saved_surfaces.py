@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from toposcope.subjects.landscape.geometry.surface import Surface
-from toposcope.subjects.landscape.kept import keep_surface, read_surface
+from toposcope.subjects.landscape.saved_surfaces import read_surface, save_surface
 from toposcope.topology.sampled_surface import surface_topology
 
 
@@ -21,7 +21,7 @@ def test_what_was_found_is_read_back_as_it_was(tmp_path, graph: str, shape: tupl
     surface = Surface(axes, losses, np.ones(8, int), "random", "a unit", "a digest")
     found = surface_topology(surface.mean, graph=graph, losses=losses)
     path = tmp_path / "full-0.npz"
-    keep_surface(path, surface, found)
+    save_surface(path, surface, found)
     held, read = read_surface(path)
     np.testing.assert_array_equal(held.losses, losses)
     assert (read.graph, read.tree.shape) == (graph, shape)

@@ -23,7 +23,7 @@ _OF_INTERVALS = tuple(field.name for field in fields(BranchIntervals) if field.n
 
 
 @dataclass(frozen=True)
-class KeptSurface:
+class SavedSurface:
     """A surface with the checkpoint, the range ("full" or "quarter") and the draw that it belongs to.
 
     `topology` is what was found on it when it was measured; None in a store of a version that kept the
@@ -43,7 +43,7 @@ def place(folder: Path, at: Checkpoint, name: str, draw: int) -> Path:
     return folder / at.run / f"step_{at.step:06d}" / f"{name}-{draw}.npz"
 
 
-def keep_surface(path: Path, surface: Surface, topology: SurfaceTopology | None = None) -> None:
+def save_surface(path: Path, surface: Surface, topology: SurfaceTopology | None = None) -> None:
     """Write a surface and what was found on it aside and rename it into place."""
     axes = {f"axis_{number}": axis for number, axis in enumerate(surface.axes)}
     words = {"kind": surface.kind, "unit": surface.unit, "digest": surface.digest}
@@ -101,7 +101,7 @@ def _diagram(held: Mapping[str, np.ndarray], dim: int) -> Diagram:
     return Diagram(dim, birth, death, "sublevel", int(held[f"h{dim}_vertices"]))
 
 
-def keep_density(path: Path, density: Density) -> None:
+def save_density(path: Path, density: Density) -> None:
     """Write a spectral density."""
     _write(path, {"nodes": density.nodes, "weights": density.weights})
 
@@ -112,15 +112,15 @@ def read_density(path: Path) -> Density | None:
     return None if held is None or "nodes" not in held else Density(held["nodes"], held["weights"])
 
 
-def kept_surfaces(folder: Path, *, name: str = "full", draw: int = 0) -> Iterator[KeptSurface]:
+def saved_surfaces(folder: Path, *, name: str = "full", draw: int = 0) -> Iterator[SavedSurface]:
     """Yield one surface of every checkpoint that has it, by run and step."""
     for run, step, path in _places(folder, name, draw):
         held = read_surface(path)
         if held is not None:
-            yield KeptSurface(run, step, name, draw, *held)
+            yield SavedSurface(run, step, name, draw, *held)
 
 
-def kept_densities(folder: Path, *, draw: int = 0) -> Iterator[tuple[str, int, Density]]:
+def saved_densities(folder: Path, *, draw: int = 0) -> Iterator[tuple[str, int, Density]]:
     """Yield run, step and density of every checkpoint that has one."""
     for run, step, path in _places(folder, "density", draw):
         density = read_density(path)

@@ -1,4 +1,4 @@
-"""The end of every page: what went wrong, and where the numbers come from, as lines of text."""
+"""The last sections of every page: problems, audit findings and provenance, as lines of text."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ import pandas as pd
 
 import toposcope
 from toposcope.core.forms import plain
-from toposcope.core.repeats import Told, together
+from toposcope.core.repeats import Observation, together
 from toposcope.core.types import Normalization, Status
 
 MOST_LINES = 60
-"""Lines of a list (failures, findings) that are printed; the rest is counted."""
+"""Lines of a list (failures, findings) that are printed; the others are only counted."""
 
 _LIBRARIES = ("numpy", "scipy", "pandas", "matplotlib")
 _PROVENANCE = {
     "schema_version": "store: schema version",
     "toposcope": "store: written by toposcope",
-    "written": "store: begun",
+    "written": "store: created",
     "seed": "seeds of draws",
 }
 
 
 def unmeasured(features: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of what could not be measured, has no meaning, or has not converged."""
+    """Return the rows of measurements that failed, have no meaning, or have not converged."""
     return features[features["status"].isin(("failed", "degenerate", Status.UNCONVERGED))]
 
 
 def failures(features: pd.DataFrame) -> tuple[tuple[str, ...], ...]:
-    """Return what could not be measured: (run, step, what, status, why), one line for all steps alike.
+    """Return what could not be measured: (run, step, what, status, why); equal steps share a line.
 
-    Those that differ in the tensor and in numbers of their note alone are one line, too.
+    Rows share a line, too, if only the tensor and the numbers in their notes differ.
     """
     bad = unmeasured(features).fillna({"note": "", "name": ""})
     same = ["run", "probe", "name", "status", "note"]
@@ -46,14 +46,14 @@ def failures(features: pd.DataFrame) -> tuple[tuple[str, ...], ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Unmeasured(Told):
+class _Unmeasured(Observation):
     """What a probe could not measure of a tensor, or of the model, at some steps."""
 
     probe: str = ""
     status: str = ""
 
     def kind(self) -> tuple[str, ...]:
-        """Return what two lines that are told as one have alike; a note may speak of another tensor."""
+        """Return what two lines must share to be printed as one; a note may name another tensor."""
         about_itself = repr(self.tensor) in self.message
         return self.probe, self.status, "" if about_itself else self.tensor
 
@@ -75,7 +75,7 @@ def findings(audit: pd.DataFrame) -> tuple[tuple[str, ...], ...]:
 
 
 def provenance(stated: Mapping[str, object], runs: pd.DataFrame) -> tuple[tuple[str, str], ...]:
-    """Return where a store's numbers come from, as (what, value) lines."""
+    """Return the origin of a store's numbers, as (what, value) lines."""
     lines = []
     for what, value in stated.items():
         if isinstance(value, dict):
@@ -87,7 +87,7 @@ def provenance(stated: Mapping[str, object], runs: pd.DataFrame) -> tuple[tuple[
 
 
 def _spelt(value: str) -> str:
-    """Return a setting with normalizations as the page calls them.
+    """Return a setting with the names that the page has for normalizations.
 
     >>> _spelt("rieck, seed004")
     'by network, by matrix'
@@ -97,7 +97,7 @@ def _spelt(value: str) -> str:
 
 
 def versions(libraries: Iterable[str] = _LIBRARIES) -> tuple[tuple[str, str], ...]:
-    """Return what the report was written with, as (what, value) lines."""
+    """Return the versions that wrote the report, as (what, value) lines."""
     lines = [("report written by", f"toposcope {toposcope.__version__}")]
     for name in libraries:
         try:

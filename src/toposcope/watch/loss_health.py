@@ -1,4 +1,4 @@
-"""What the losses of a run say beside its alarms: its health as `toposcope check` has it, and what passed."""
+"""What a watch says of the losses besides its alarms: health as `toposcope check` has it, passed alarms."""
 
 from __future__ import annotations
 

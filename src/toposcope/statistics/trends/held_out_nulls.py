@@ -88,7 +88,7 @@ def reflected(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarr
     return np.abs((sim.walk(g, steps, draws) + 3.0) % 12.0 - 6.0)
 
 
-BLIND_NULLS: dict[str, sim.Simulator] = {
+HELD_OUT_NULLS: dict[str, sim.Simulator] = {
     "fractional noise, d = 0.3": fractional(0.3),
     "fractional noise, d = 0.7": fractional(0.7),
     "power laws + 5% GARCH noise": sim.curve(sim.power_law, 0.05, garch),

@@ -1,7 +1,7 @@
 """Pooled states kept on disk: one safetensors file for each checkpoint, a tensor for each layer.
 
 A file says what was read and how, so that it stands in for the forward pass: with the same model and reading
-on the next sweep, or without any model as a `KeptSeries`.
+on the next sweep, or without any model as a `SavedStates`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 
 from toposcope.core.errors import SourceError
 from toposcope.core.types import Checkpoint, Run
+from toposcope.core.wording import option
 from toposcope.sources.blobs import LocalFolder
 from toposcope.sources.discover import Entry, Source
 from toposcope.sources.formats import open_file
@@ -28,7 +29,7 @@ _RUNS = "runs.json"
 
 
 @dataclass(frozen=True, slots=True)
-class KeptFacts:
+class SavedFacts:
     """What the states of one file are: whose, of which texts, and how they were read."""
 
     content: str
@@ -39,7 +40,7 @@ class KeptFacts:
     predicted: int
     notes: tuple[str, ...]
 
-    def read_alike(self, other: KeptFacts) -> bool:
+    def read_alike(self, other: SavedFacts) -> bool:
         """Return whether both were read from the same texts in the same way, whatever the layers."""
         return self.texts == other.texts and _but_choice(self.reading) == _but_choice(other.reading)
 
@@ -49,8 +50,8 @@ def states_path(folder: Path, checkpoint: Checkpoint) -> Path:
     return folder / checkpoint.run / f"step_{checkpoint.step:06d}.safetensors"
 
 
-def keep_states(
-    folder: Path, checkpoint: Checkpoint, states: Mapping[int, np.ndarray], facts: KeptFacts
+def save_states(
+    folder: Path, checkpoint: Checkpoint, states: Mapping[int, np.ndarray], facts: SavedFacts
 ) -> None:
     """Write the states, float32 of shape (n_points, width) per layer, aside and renamed."""
     from safetensors.numpy import save_file
@@ -62,7 +63,7 @@ def keep_states(
     write_aside(path, lambda aside: save_file(tensors, aside, metadata=written))
 
 
-def read_facts(folder: Path, checkpoint: Checkpoint) -> KeptFacts:
+def read_facts(folder: Path, checkpoint: Checkpoint) -> SavedFacts:
     """Return what the kept states of a checkpoint are.
 
     Raises
@@ -76,9 +77,11 @@ def read_facts(folder: Path, checkpoint: Checkpoint) -> KeptFacts:
     try:
         with safe_open(path, framework="numpy") as file:
             fields = json.loads((file.metadata() or {})["facts"])
-        return KeptFacts(**{**fields, "notes": tuple(fields["notes"])})
+        return SavedFacts(**{**fields, "notes": tuple(fields["notes"])})
     except FileNotFoundError as error:
-        raise SourceError(f"{path} does not exist: measure the series with --save-states {folder}") from error
+        raise SourceError(
+            f"{path} does not exist: measure the series with {option('keep')} {folder}"
+        ) from error
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise SourceError(f"{path} is damaged: delete it and measure the series again") from error
 
@@ -113,7 +116,7 @@ def check_reading(folder: Path, texts: str, reading: Mapping[str, Any]) -> None:
         if differs:
             raise SourceError(
                 f"{folder} contains states that were read with other settings "
-                f"({', '.join(differs)}); choose another folder for --save-states, or give its settings"
+                f"({', '.join(differs)}); choose another folder for {option('keep')}, or give its settings"
             )
 
 
@@ -126,21 +129,23 @@ def read_states(folder: Path, checkpoint: Checkpoint) -> dict[int, np.ndarray]:
     try:
         tensors = load_file(path)
     except FileNotFoundError as error:
-        raise SourceError(f"{path} does not exist: measure the series with --save-states {folder}") from error
+        raise SourceError(
+            f"{path} does not exist: measure the series with {option('keep')} {folder}"
+        ) from error
     except SafetensorError as error:
         raise SourceError(f"{path} is damaged: delete it and measure the series again") from error
     return {int(name.removeprefix("layer.")): values for name, values in tensors.items()}
 
 
-def keep_runs(folder: Path, runs: tuple[Run, ...]) -> None:
+def save_runs(folder: Path, runs: tuple[Run, ...]) -> None:
     """Write who the runs are beside their states; runs that are there already stay."""
-    known = {run.run: run for run in (*_kept_runs(folder), *runs)}
+    known = {run.run: run for run in (*_saved_runs(folder), *runs)}
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps([asdict(run) | {"config": dict(run.config)} for run in known.values()], default=str)
     write_aside(folder / _RUNS, lambda aside: aside.write_text(text, encoding="utf-8"))
 
 
-def _kept_runs(folder: Path) -> tuple[Run, ...]:
+def _saved_runs(folder: Path) -> tuple[Run, ...]:
     path = folder / _RUNS
     if not path.is_file():
         return ()
@@ -150,7 +155,7 @@ def _kept_runs(folder: Path) -> tuple[Run, ...]:
         raise SourceError(f"{path} is damaged: delete it; the runs then have no known sizes") from error
 
 
-class KeptSeries(Series):
+class SavedStates(Series):
     """The checkpoints whose states lie in a folder; their tensors are the states, one for each layer.
 
     Raises
@@ -163,7 +168,7 @@ class KeptSeries(Series):
         self.folder = folder
         found = [_checkpoint(folder, path) for path in sorted(folder.glob("*/step_*.safetensors"))]
         if not found:
-            raise SourceError(f"{folder} contains no saved states: write some with --save-states {folder}")
+            raise SourceError(f"{folder} contains no saved states: write some with {option('keep')} {folder}")
         self.facts = found[0][1]
         for at, facts in found:
             if not facts.read_alike(self.facts):
@@ -171,7 +176,7 @@ class KeptSeries(Series):
                     f"{at.uri} was read from other texts or with other settings than {found[0][0].uri}; "
                     "use a separate folder for each"
                 )
-        known = {run.run: run for run in _kept_runs(folder)}
+        known = {run.run: run for run in _saved_runs(folder)}
         entries: dict[str, list[Entry]] = {}
         for at, _ in found:
             entries.setdefault(at.run, []).append(_entry(folder, at))
@@ -192,7 +197,7 @@ def _entry(folder: Path, checkpoint: Checkpoint) -> Entry:
     return Entry(checkpoint, lambda: open_file(LocalFolder(path.parent).open(path.name)), identity=identity)
 
 
-def _checkpoint(folder: Path, path: Path) -> tuple[Checkpoint, KeptFacts]:
+def _checkpoint(folder: Path, path: Path) -> tuple[Checkpoint, SavedFacts]:
     step = int(path.stem.removeprefix("step_"))
     facts = read_facts(folder, Checkpoint(path.parent.name, step))
     return Checkpoint(path.parent.name, step, facts.tokens, str(path)), facts

@@ -1,0 +1,116 @@
+"""Options and commands in a text, in the spelling of its reader: the command line's or Python's.
+
+A text names an option or a command by `option` or `command`. Both return a mark, which stands in the text
+until `rendered` replaces it. An error renders its text when it is printed; other texts are rendered where
+they are made.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from toposcope.core.commands import recommended
+
+_OPEN, _CLOSE = "\ue000", "\ue001"
+"""The ends of a mark: characters of Unicode's private use area."""
+_MARK = re.compile(f"{_OPEN}([^{_OPEN}{_CLOSE}]*){_CLOSE}")
+_FLAGS = {"reach": "range", "keep": "save-states"}
+"""Arguments whose option has another name on the command line."""
+_CALLS = {
+    "weights": ("measure", {}),
+    "embeddings": ("measure", {"features": "representations"}),
+    "landscape": ("measure", {"features": "landscape"}),
+    "merge": ("store.merge.merge", {}),
+    **{
+        name: (name, {})
+        for name in ("analyze", "audit", "check", "cloud", "compare", "forecast", "report", "train")
+    },
+}
+"""Commands, and the call that does the same: the function, and the arguments that it needs besides."""
+# One state for the process and no context variable: the threads of the live page write messages, too.
+_typed = False
+
+
+@contextmanager
+def typed_options() -> Iterator[None]:
+    """Let texts name options and commands as they are typed at the command line while this lasts."""
+    global _typed
+    before, _typed = _typed, True
+    try:
+        yield
+    finally:
+        _typed = before
+
+
+def option(name: str) -> str:
+    """Return the mark of an option, by the name of its argument in Python.
+
+    >>> rendered(f"give {option('step_pattern')} REGEX")
+    'give step_pattern REGEX'
+    >>> with typed_options():
+    ...     rendered(f"give {option('step_pattern')} REGEX")
+    'give --step-pattern REGEX'
+    """
+    return _marked("option", name)
+
+
+def command(name: str, *words: object, **options: object) -> str:
+    """Return the mark of a command, by its arguments and options; see `toposcope.core.commands.recommended`.
+
+    >>> rendered(command("weights", "SERIES", out="my runs"))
+    "toposcope.measure(SERIES, 'my runs')"
+    >>> with typed_options():
+    ...     rendered(command("weights", "SERIES", out="my runs"))
+    "toposcope weights SERIES --out 'my runs'"
+    """
+    plain = {key: value if isinstance(value, bool | int | float) else str(value)
+             for key, value in options.items() if value is not None and value is not False}  # fmt: skip
+    return _marked("command", name, list(map(str, words)), plain)
+
+
+def rendered(text: str) -> str:
+    """Return a text with its options and commands in the spelling of its reader."""
+    return _MARK.sub(_spelt, text) if _OPEN in text else text
+
+
+def _marked(*parts: object) -> str:
+    # json writes other characters than ASCII as escapes, so that no value can contain the end of the mark.
+    return f"{_OPEN}{json.dumps(parts)}{_CLOSE}"
+
+
+def _spelt(found: re.Match[str]) -> str:
+    """Return what a mark stands for; what is no mark, as it is."""
+    try:
+        kind, name, *more = json.loads(found[1])
+        return _option(name) if kind == "option" else _command(name, *more)
+    except (ValueError, TypeError):
+        return found[0]
+
+
+def _option(name: str) -> str:
+    return f"--{_FLAGS.get(name, name).replace('_', '-')}" if _typed else name
+
+
+def _command(name: str, words: list[str], options: dict[str, object]) -> str:
+    if _typed:
+        return recommended(name, *words, **{_FLAGS.get(key, key): value for key, value in options.items()})
+    if name not in _CALLS:
+        return f"the command toposcope {name}"
+    function, more = _CALLS[name]
+    if "--help" in words:
+        return f"help(toposcope.{function})"
+    given = [_literal(word) for word in words]
+    if function == "store.merge.merge":
+        given = [f"[{', '.join(given)}]"]
+    if "out" in options:
+        given.append(_literal(options["out"]))
+    named = [f"{key}={_literal(value)}" for key, value in {**more, **options}.items() if key != "out"]
+    return f"toposcope.{function}({', '.join([*given, *named])})"
+
+
+def _literal(value: object) -> str:
+    """Return a value as Python has it; a word in capitals stands for what the reader has to name."""
+    return value if isinstance(value, str) and (value.isupper() or value == "...") else repr(value)
