@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from toposcope.core.commands import recommended
 from toposcope.statistics.odd import FEWEST, LEVEL
 from toposcope.study.findings.base import Finding
 
@@ -21,6 +22,7 @@ def odd(study: Study) -> Finding | None:
         "runs": found.runs,
         "fewest": FEWEST,
         "level": LEVEL,
+        "command": recommended("train", out="DIR", seeds=",".join(map(str, range(1, FEWEST + 2)))),
         "odd": [
             {
                 "run": one.run, "sentence": one.sentence, "p": one.p, "since": one.since,
