@@ -12,6 +12,7 @@ import pytest
 
 import toposcope.page.figures
 from tests.on_page import captions
+from toposcope.core import plugins
 from toposcope.core.drawing.rendering import Rendered
 from toposcope.core.drawing.style import new_figure
 from toposcope.core.errors import InputError
@@ -45,7 +46,7 @@ def unprinted(monkeypatch):
 def _brought(monkeypatch, made):
     """Let an installed package bring a figure."""
     point = SimpleNamespace(name="mine", value="mine:ON_PAGE", load=lambda: made)
-    monkeypatch.setattr(roster, "entry_points", lambda group: [point] * (group == roster.GROUP))
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [point] * (group == roster.GROUP))
     roster._installed.cache_clear()
 
 
@@ -82,7 +83,7 @@ def test_a_figure_of_every_part_needs_the_subject_in_its_name():
 
 def test_what_an_installed_package_brings_is_a_figure_and_stands_on_its_subjects_part(monkeypatch):
     _brought(monkeypatch, "a text")
-    with pytest.raises(InputError, match=r"toposcope\.figures: mine = mine:ON_PAGE is no OnPage; correct"):
+    with pytest.raises(InputError, match=r"mine = mine:ON_PAGE is not of the kind OnPage; correct"):
         roster.figures_of(TABLE)
     _brought(monkeypatch, MINE)
     assert roster.figures_of(subjects()["weights"])[-1] is MINE

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import pkgutil
 from collections.abc import Iterable
-from importlib.metadata import entry_points
 
 from toposcope.core.errors import InputError
+from toposcope.core.plugins import brought
 from toposcope.page.figures import correlations, faults, forecast, leading, losses
 from toposcope.page.on_page import SUBJECT, OnPage
 from toposcope.study.findings.base import QUESTIONS
@@ -35,8 +35,8 @@ def figures_of(subject: Subject) -> tuple[OnPage, ...]:
     InputError
         When an installed package brings what is no figure, or a file name that is taken.
     """
-    brought = [one for one in (*_installed(), *_ADDED) if one.about in ("", subject.name)]
-    return (*_own(subject), *brought)
+    further = [one for one in (*_installed(), *_ADDED) if one.about in ("", subject.name)]
+    return (*_own(subject), *further)
 
 
 def _own(subject: Subject) -> tuple[OnPage, ...]:
@@ -62,10 +62,7 @@ def add_figure(figure: OnPage) -> OnPage:
 @functools.cache
 def _installed() -> tuple[OnPage, ...]:
     found: list[OnPage] = []
-    for point in entry_points(group=GROUP):
-        made = point.load()
-        if not isinstance(made, OnPage):
-            raise InputError(f"{GROUP}: {point.name} = {point.value} is no OnPage; correct the package")
+    for made in brought(GROUP, OnPage):
         found.append(_free(made, found))
     return tuple(found)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
 import numpy as np
 
 from toposcope.core.errors import SourceError
+from toposcope.core.plugins import brought
 from toposcope.sources.adapter import open_adapter
 from toposcope.sources.blobs import Blob, Folder
 from toposcope.sources.distributed import METADATA, DistributedReader
@@ -93,16 +93,7 @@ def add_format(form: FileFormat | FolderFormat) -> None:
 
 @functools.cache
 def _installed() -> tuple[FileFormat | FolderFormat, ...]:
-    found = []
-    for point in entry_points(group=GROUP):
-        form = point.load()
-        if not isinstance(form, FileFormat | FolderFormat):
-            raise SourceError(
-                f"{GROUP}: {point.name} = {point.value} is neither a FileFormat nor a FolderFormat; "
-                "correct the package"
-            )
-        found.append(form)
-    return tuple(found)
+    return tuple(brought(GROUP, FileFormat, FolderFormat))
 
 
 def _further(kind: type[T]) -> tuple[T, ...]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Mapping
-from importlib.metadata import entry_points
 
 import pandas as pd
 
 from toposcope.core.errors import InputError
+from toposcope.core.plugins import brought
 from toposcope.core.types import About, Scope
 from toposcope.subjects.catalogue import completed
 from toposcope.subjects.subject import Subject
@@ -31,15 +31,10 @@ def subjects() -> Mapping[str, Subject]:
     """
     own = [importlib.import_module(f"toposcope.subjects.{folder}.subject").SUBJECT for folder in FOLDERS]
     found: dict[str, Subject] = {subject.name: subject for subject in own}
-    for point in entry_points(group=GROUP):
-        brought = point.load()
-        if not isinstance(brought, Subject):
-            raise InputError(
-                f"the entry point {GROUP}: {point.name} = {point.value} is not a Subject; correct it"
-            )
-        if brought.name in found:
-            raise InputError(f"the entry point {GROUP}: {point.name}: {brought.name!r} is taken; rename it")
-        found[brought.name] = brought
+    for one in brought(GROUP, Subject):
+        if one.name in found:
+            raise InputError(f"{GROUP}: the name {one.name!r} is taken", remedy="rename the subject")
+        found[one.name] = one
     return dict(sorted(found.items(), key=lambda item: item[1].order))
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from importlib.metadata import entry_points
 
 from toposcope.core.errors import InputError
+from toposcope.core.plugins import brought_classes
 from toposcope.statistics.alarms.spending import AlarmFamily
 from toposcope.watch.alarms.base import Alarm, AlarmSettings, Watched
 from toposcope.watch.alarms.content import ContentFault
@@ -74,13 +74,7 @@ def alarms() -> tuple[type[Alarm], ...]:
 
 @functools.cache
 def _installed() -> tuple[type[Alarm], ...]:
-    found = []
-    for point in entry_points(group=GROUP):
-        made = point.load()
-        if not (isinstance(made, type) and issubclass(made, Alarm)):
-            raise InputError(f"{GROUP}: {point.name} = {point.value} is not an Alarm; correct the package")
-        found.append(made)
-    return tuple(found)
+    return tuple(brought_classes(GROUP, Alarm))
 
 
 def family(rate: float = RATE, settings: AlarmSettings | None = None) -> AlarmFamily:
