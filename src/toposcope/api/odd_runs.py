@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.forecasting.health.judgement import LOOK, Ground
-from toposcope.sources.belonging import Stated, stated
+from toposcope.sources.belonging import Stated, size_of, stated
 from toposcope.statistics.odd import FEWEST
 from toposcope.study.odd import Member, odd_among
 
@@ -51,10 +51,8 @@ def _member(one: RunCheck, place: Looked) -> Member:
     rows = metrics[metrics["run"].astype(str) == one.run] if len(metrics) else metrics
     own = runs[runs["run"].astype(str) == one.run].to_dict("records") if "run" in runs else []
     row: Mapping[object, object] = own[0] if own else {}
-    size = row.get("parameters")
-    known = float(size) if isinstance(size, int | float | np.number) and np.isfinite(size) else 0.0
     curves = {label: _curve(rows, column) for column, label in _COLUMNS.items() if column in rows}
-    return Member(Stated(one.name, stated(row), known), curves)
+    return Member(Stated(one.name, stated(row), size_of(row.get("parameters"))), curves)
 
 
 def _curve(rows: pd.DataFrame, column: str) -> pd.Series:

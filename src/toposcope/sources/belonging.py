@@ -89,7 +89,7 @@ def groups_of(runs: pd.DataFrame, losses: pd.DataFrame | None = None) -> tuple[G
     [('bpe', ('a', 'b')), ('characters', ('c',))]
     """
     rows = runs.drop_duplicates("run").to_dict("records")
-    lines = [Stated(str(row["run"]), stated(row), _size(row.get("parameters"))) for row in rows]
+    lines = [Stated(str(row["run"]), stated(row), size_of(row.get("parameters"))) for row in rows]
     return grouped(lines, losses)
 
 
@@ -183,7 +183,12 @@ def _text(value: object) -> str:
     return f"{value:.6g}" if np.isfinite(value) and value != 0 else ""
 
 
-def _size(value: object) -> float:
+def size_of(value: object) -> float:
+    """Return a number of parameters as it is stated, 0 where it is not known.
+
+    >>> size_of(7408), size_of(float("nan")), size_of(None)
+    (7408.0, 0.0, 0.0)
+    """
     known = isinstance(value, int | float | np.number) and np.isfinite(value) and value > 0
     return float(value) if known else 0.0  # type: ignore[arg-type]
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.forms import listed
-from toposcope.sources.belonging import SETTINGS, Stated, kin, stated
+from toposcope.sources.belonging import SETTINGS, Stated, kin, size_of, stated
 from toposcope.statistics.odd import FEWEST, OddRun, odd_runs
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def odd_of_study(study: Study) -> OddRuns:
     rows = series.runs.drop_duplicates("run").set_index("run", drop=False).to_dict("index")
     members = [
         Member(
-            Stated(run, stated(row := rows.get(run, {})), float(row.get("parameters") or 0)),
+            Stated(run, stated(row := rows.get(run, {})), size_of(row.get("parameters"))),
             *(
                 {series.label(column): _of_column(series.of_run(run), column) for column in columns if column}
                 for columns in (losses, primary)
