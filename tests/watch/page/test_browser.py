@@ -78,7 +78,7 @@ def test_points_arrive_while_a_run_goes_on_and_a_new_run_appears(visit, growing)
 
 def test_an_alarm_in_the_journal_appears_with_its_culprit(visit, growing):
     page = visit()
-    expect(page.locator('[data-part="alarms"]')).to_contain_text("No alarm")
+    expect(page.locator('[data-part="alarms"]')).to_contain_text("no alarm")
     growing.alarm("small-seed1", 1800)
     expect(page.locator("article.alarm table")).to_contain_text("layers.2.mlp.weight")
     expect(page.locator(".headline.alarm")).to_contain_text("small-seed1, step 1,800")
