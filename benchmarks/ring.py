@@ -22,8 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from toposcope.clouds.power import binomial_interval, planted_circle
+from toposcope.clouds.power import planted_circle
 from toposcope.clouds.ring import LEVEL, log_log, ring_test
+from toposcope.core.distributions import binomial_interval
 from toposcope.core.seeding import rng
 from toposcope.core.types import Diagram
 from toposcope.papers.fourier import KEYS, key_frequencies

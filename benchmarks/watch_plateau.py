@@ -17,8 +17,8 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from scipy.stats import beta
 
+from toposcope.core.distributions import binomial_interval
 from toposcope.core.seeding import rng
 from toposcope.core.types import Normalization, Scope
 from toposcope.sources import open_series
@@ -46,13 +46,6 @@ def noticed(kind: str, rise: float) -> list[int | None]:
     noise = np.cumsum(noise, axis=1) if kind == "walk" else noise
     values = START + rise * np.arange(max(LENGTHS)) + noise
     return [stopping_index(one.tolist(), patience=PATIENCE) for one in values]
-
-
-def interval(count: int, number: int) -> tuple[float, float]:
-    """Return the 95% interval of Clopper and Pearson for `count` of `number`."""
-    low = beta.ppf(0.025, count, number - count + 1) if count else 0.0
-    high = beta.ppf(0.975, count + 1, number - count) if count < number else 1.0
-    return float(low), float(high)
 
 
 def real(runs: Path) -> None:
@@ -89,7 +82,7 @@ def main() -> None:
             cells = []
             for length in LENGTHS:
                 count = sum(at is not None and at < length for at in found)
-                low, high = interval(count, SERIES)
+                low, high = binomial_interval(count, SERIES)
                 cells.append(f"{count / SERIES:6.1%} [{low:.1%}, {high:.1%}] by {length}")
             print(f"{kind}, rise {rise:4.2f}: {'; '.join(cells)}")
     if given.data is not None:

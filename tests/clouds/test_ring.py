@@ -8,8 +8,9 @@ import pytest
 from benchmarks.ring import CURVED, FAMILIES
 from toposcope.clouds.cycle import cycle_of, plane_of
 from toposcope.clouds.nulls import NULLS, k_means, null_draws, student_degrees
-from toposcope.clouds.power import binomial_interval, planted_circle, ring_power
+from toposcope.clouds.power import planted_circle, ring_power
 from toposcope.clouds.ring import allowed_by, longest_bar, ring_test, statistics_of
+from toposcope.core.distributions import binomial_interval
 from toposcope.core.types import Diagram
 from toposcope.topology import rips
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from toposcope.clouds.nulls import NULLS, null_draws
 from toposcope.clouds.ring import BLOCK, allowed_by, null_statistics, statistics_of
+from toposcope.core.distributions import binomial_interval
 from toposcope.core.progress import Progress
 from toposcope.core.seeding import rng
 from toposcope.topology.rips import rips_batch
@@ -110,18 +111,3 @@ def _share(
     exact = binomial_interval(round(share * len(own)), len(own))
     low, high = np.quantile(spread, [0.025, 0.975])
     return share, min(exact[0], float(low)), max(exact[1], float(high))
-
-
-def binomial_interval(count: int, number: int, level: float = 0.95) -> tuple[float, float]:
-    """Return the exact interval of Clopper and Pearson for a share of `count` in `number`.
-
-    >>> low, high = binomial_interval(0, 100)
-    >>> low, round(high, 3)
-    (0.0, 0.036)
-    """
-    from scipy.special import betaincinv
-
-    tail = (1.0 - level) / 2.0
-    low = float(betaincinv(count, number - count + 1, tail)) if count else 0.0
-    high = float(betaincinv(count + 1, number - count, 1.0 - tail)) if count < number else 1.0
-    return low, high

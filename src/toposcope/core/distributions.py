@@ -52,3 +52,16 @@ def f_quantile(p: float, above: float, below: float) -> float:
     7.709
     """
     return float(special.fdtri(above, below, p))
+
+
+def binomial_interval(count: int, number: int, level: float = 0.95) -> tuple[float, float]:
+    """Return the exact interval of Clopper and Pearson for a share of `count` in `number`.
+
+    >>> low, high = binomial_interval(0, 100)
+    >>> low, round(high, 3)
+    (0.0, 0.036)
+    """
+    tail = (1.0 - level) / 2.0
+    low = float(special.betaincinv(count, number - count + 1, tail)) if count else 0.0
+    high = float(special.betaincinv(count + 1, number - count, 1.0 - tail)) if count < number else 1.0
+    return low, high

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import astuple
 
 import numpy as np
-from scipy.stats import binom, binomtest
+from scipy.stats import binom
 from scipy.stats import t as student
 
+from toposcope.core.distributions import binomial_interval
 from toposcope.papers.fourier import KEYS, circle_bar, key_frequencies
 from toposcope.papers.grokking import (
     CHOICES,
@@ -235,8 +236,7 @@ def false_alarms(studied: Sequence[StudiedRun]) -> Section:
 
 
 def _share(count: int, total: int) -> tuple[float, float, float]:
-    interval = binomtest(count, total).proportion_ci(method="exact")
-    return count / total, float(interval.low), float(interval.high)
+    return (count / total, *binomial_interval(count, total))
 
 
 def checkpoints(studied: Sequence[StudiedRun]) -> Section:
