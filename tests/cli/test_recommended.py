@@ -34,6 +34,10 @@ def complete(line: str) -> str:
     if command is None:
         return f"{name} is no command"
     context = click.Context(command, info_name=name)
+    if isinstance(command, click.Group) and words and words[0] in command.commands:
+        name, *words = words
+        command = command.commands[name]
+        context = click.Context(command, info_name=name)
     try:
         given, rest, _ = command.make_parser(context).parse_args([word for word in words if word != "…"])
     except click.UsageError as error:

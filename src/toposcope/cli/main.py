@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 import click
 
 from toposcope import __version__
+from toposcope.cli.group import SuggestingGroup
 from toposcope.core.errors import BrokenOffError, InputError, did_you_mean
 from toposcope.core.wording import typed_options
 
@@ -36,7 +37,7 @@ COMMANDS: dict[str, str] = {
     "cloud": "Say whether a cloud of points has a ring, with an error rate.",
     "analyze": "Test whether the measurements tell more than the loss does.",
     "report": "Write the results of a store as one page.",
-    "reproduce": "Compute a paper's tables again and print both versions.",
+    "reproduce": "Run a study again, and judge each of its claims.",
     "demo": "Train five small models, measure them and write a report.",
     "forecast": "Forecast the final loss of unfinished runs.",
     "synth": "Simulate training runs whose scaling exponents are known.",
@@ -47,20 +48,12 @@ Its module is imported when it is called: the list of them all costs nothing.
 """
 
 
-class LazyGroup(click.Group):
+class LazyGroup(SuggestingGroup):
     """A command group that imports a subcommand's module when it is needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names in the order a user meets them; then those of subjects that packages bring."""
         return [*COMMANDS, *_brought()]
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the subcommand at the start of `args`; the error for an unknown one suggests the nearest."""
-        if args and args[0] not in COMMANDS and not args[0].startswith("-") and args[0] not in _brought():
-            ctx.fail(f"No such command {args[0]!r}{did_you_mean(args[0], COMMANDS)}")
-        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return the subcommand."""

@@ -1,111 +1,52 @@
-"""`toposcope reproduce`: a paper's tables beside what the same data give here."""
+"""`toposcope reproduce`: a study run again, each of its claims beside what the same data give here."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from toposcope.cli.embedding_study import Seed003Call
+from toposcope.cli.group import SuggestingGroup
 from toposcope.cli.output import json_option, print_json, print_table
-from toposcope.papers.reproducing import STUDIES, StudyCall, in_folder, reproduce, write_page
+from toposcope.papers import reproducing
+from toposcope.papers.reproducing import STUDIES, StudyCall
 
+if TYPE_CHECKING:
+    from toposcope.papers.sections import Section
 
-@click.command("reproduce")
-@click.argument("study", type=click.Choice(list(STUDIES)))
-@click.option("--runs", help="seed004, grokking, landscape: the runs; without it they are trained first.")
-@click.option("--pythia", help="seed004: a series of Pythia-14m's shape; prints Table 8, draws Figure 7.")
-@click.option("--revisions", help="Which revisions of a hub series: names, or a pattern.")
-@click.option("--rows", type=click.Path(path_type=Path), help="seed003: the report's stored rows.")
-@click.option("--series", multiple=True, help="seed003: measure this series; repeat for several.")
-@click.option(
-    "--recipe", type=click.Choice(["pythia"]), help="seed003: measure the report's own models from the hub."
-)
-@click.option(
-    "--train", "corpus", help="seed003: train three small GPT-NeoX models on this corpus and measure them."
-)
-@click.option("--steps", type=int, help="seed003 --train: updates of each model.  [default: 3000]")
-@click.option(
-    "--seeds", default="42", show_default=True, help="seed003 --train: seeds of each size: 42,43,44."
-)
-@click.option(
-    "--texts",
-    help="seed003, landscape: the texts to read.  [default: those of --train, or wikitext2; landscape: what "
-    "the runs held out]",
-)
-@click.option(
-    "--limit",
-    type=click.IntRange(min=1),
-    default=200,
-    show_default=True,
-    help="seed003: how many texts form a cloud.",
-)
-@click.option(
-    "--sensitivity-texts", default="200,800", show_default=True,
-    help="seed003: the numbers of texts of the sensitivity table; none leaves it out.",
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_RUNS = click.option("--runs", help="The runs. Without it they are trained first, into --out.")
+_SEEDS = click.option(
+    "--seeds", type=click.IntRange(min=1), default=1, show_default=True,
+    help="How many training replicates of each size; their seeds are 42, 43, ...",
 )  # fmt: skip
-@click.option(
-    "--labelled", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="seed003: a labelled text file in GLUE's format, for a linear probe.",
-)  # fmt: skip
-@click.option(
-    "--checkpoints", type=click.IntRange(min=2),
-    help="landscape: how many of each run, about evenly in log step.  [default: 26]",
-)  # fmt: skip
-@click.option("--device", default="cpu", show_default=True, help="seed003: cpu or cuda.")
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="Folder for the runs, the stores and a Markdown page."
-)
-@click.option("--jobs", type=int, help="Processes.  [default: one per core; seed003: 1]")
-@json_option
-def command(
-    study: str,
-    runs: str | None,
-    pythia: str | None,
-    revisions: str | None,
-    rows: Path | None,
-    series: tuple[str, ...],
-    recipe: str | None,
-    corpus: str | None,
-    steps: int | None,
-    seeds: str,
-    texts: str | None,
-    limit: int,
-    sensitivity_texts: str,
-    labelled: Path | None,
-    checkpoints: int | None,
-    device: str,
-    out: Path | None,
-    jobs: int | None,
-    as_json: bool,
-) -> int:
-    """Redo STUDY: seed004 (weights of small models), seed003 (embeddings of Pythia), grokking or landscape.
+_CORPUS = click.option("--corpus", help="Text to train on: python-docs, wikitext2, a file or a folder.")
 
-    Each table of the papers shows the paper's value, the value by the paper's own conventions, the value by
-    the definitions in its text where these differ, and what can be concluded. grokking is the positive
-    control: it asks whether and when H1 sees a transformer find the circles of modular addition. landscape
-    asks whether curvature and sampled surfaces follow the loss of small models beyond the step.
 
-    seed003 redoes its tables from stored rows (--rows), or runs the whole study: on a series (--series), on
-    Pythia from the hub (--recipe pythia), or on three small models that it trains first (--train). --out
-    keeps the store, the pooled states and the report. Repeat the command to resume a study that was stopped.
-    """
+def _common(function: Command) -> Command:
+    """Add the options that every study has."""
+    options = (
+        click.option(
+            "--out", type=click.Path(path_type=Path), help="Folder for all that is made, and the page."
+        ),
+        click.option("--jobs", type=click.IntRange(min=1), help="Processes.  [default: one per core]"),
+        json_option,
+    )
+    for one in reversed(options):
+        function = one(function)
+    return function
 
-    def wrote(line: str) -> None:
-        click.echo(line, err=True)
 
-    if study == "seed003":
-        plan = Seed003Call(
-            rows, series, recipe, corpus, steps, seeds, texts, limit, sensitivity_texts, labelled, device,
-            jobs or 1,
-        )  # fmt: skip
-        sections = in_folder(out, lambda folder: plan.sections(folder, kept=out is not None, quiet=as_json))
-    else:
-        call = StudyCall(
-            runs=runs, pythia=pythia, revisions=revisions, texts=texts, checkpoints=checkpoints, out=out,
-            jobs=jobs, quiet=as_json, say=wrote,
-        )  # fmt: skip
-        sections = reproduce(study, call)
+def _call(out: Path | None, jobs: int | None, as_json: bool) -> StudyCall:
+    return StudyCall(out=out, jobs=jobs, quiet=as_json, say=lambda line: click.echo(line, err=True))
+
+
+def _show(study: str, sections: Sequence[Section], out: Path | None, as_json: bool) -> int:
+    """Print a study's sections and write its page."""
     if as_json:
         print_json({"study": study, "sections": [section.as_json() for section in sections]})
     else:
@@ -113,5 +54,134 @@ def command(
             print_table(section.title, section.columns, section.rows)
             click.echo(f"{section.note}\n")
     if out is not None:
-        wrote(f"wrote {write_page(study, sections, out)}")
+        click.echo(f"wrote {reproducing.write_page(study, sections, out)}", err=True)
     return 0
+
+
+@click.group("reproduce", cls=SuggestingGroup, invoke_without_command=True)
+@click.pass_context
+def command(ctx: click.Context) -> None:
+    """Run a study again: train what is not there, measure it, judge each claim.
+
+    A study's page has every claim with the source's number, the number found here, the statistic, and one of
+    four judgements: holds, holds only as drift, does not hold, cannot be tested here. Then it shows the
+    tables behind them. Repeat a command that was stopped: it continues.
+    """
+    if ctx.invoked_subcommand is None:
+        rows = [(name, study.title, study.summary) for name, study in STUDIES.items()]
+        print_table("Studies", ("study", "of", "what it asks"), rows)
+
+
+@command.command("seed001")
+@_RUNS
+@_SEEDS
+@_CORPUS
+@click.option("--updates", type=click.IntRange(min=1), help="How long to train.  [default: 10000]")
+@_common
+def _seed001(
+    runs: str | None, seeds: int, corpus: str | None, updates: int | None, out: Path | None,
+    jobs: int | None, as_json: bool,
+) -> int:  # fmt: skip
+    """Carry out the research plan: five sizes on subwords, with gradients.
+
+    Its four hypotheses and three success criteria are judged one by one, as the plan words them and by the
+    honest statistic. With --seeds above 1 the differences between sizes are held against those between
+    seeds.
+    """
+    sections = reproducing.seed001(
+        _call(out, jobs, as_json), runs=runs, seeds=seeds, corpus=corpus, updates=updates
+    )
+    return _show("seed001", sections, out, as_json)
+
+
+@command.command("seed004")
+@_RUNS
+@_SEEDS
+@_CORPUS
+@click.option("--pythia", help="A series of Pythia-14m's shape; prints Table 8 alone, draws Figure 7.")
+@click.option("--revisions", help="--pythia: which revisions of a hub series: names, or a pattern.")
+@_common
+def _seed004(
+    runs: str | None, seeds: int, corpus: str | None, pythia: str | None, revisions: str | None,
+    out: Path | None, jobs: int | None, as_json: bool,
+) -> int:  # fmt: skip
+    """Make the weight-space paper's tables again.
+
+    Each table shows the paper's value, the value by the paper's own conventions, and the value by the
+    definitions in its text where these differ. With several seeds of a size, the claims are judged across
+    seeds.
+    """
+    call = _call(out, jobs, as_json)
+    if pythia is not None:
+        sections = reproducing.pythia(call, pythia, revisions=revisions)
+    else:
+        sections = reproducing.seed004(call, runs=runs, seeds=seeds, corpus=corpus)
+    return _show("seed004", sections, out, as_json)
+
+
+@command.command("seed003")
+@click.option("--rows", type=click.Path(path_type=Path), help="The report's stored rows.")
+@click.option("--series", multiple=True, help="Measure this series; repeat for several.")
+@click.option("--recipe", type=click.Choice(["pythia"]), help="Measure the report's own models from the hub.")
+@click.option("--train", "corpus", help="Train three small GPT-NeoX models on this corpus and measure them.")
+@click.option("--steps", type=int, help="--train: updates of each model.  [default: 3000]")
+@click.option("--seeds", default="42", show_default=True, help="--train: seeds of each size: 42,43,44.")
+@click.option("--texts", help="The texts to read.  [default: those of --train, or wikitext2]")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=200, show_default=True,
+    help="How many texts form a cloud.",
+)  # fmt: skip
+@click.option(
+    "--sensitivity-texts", default="200,800", show_default=True,
+    help="The numbers of texts of the sensitivity table; none leaves it out.",
+)  # fmt: skip
+@click.option(
+    "--labelled", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A labelled text file in GLUE's format, for a linear probe.",
+)  # fmt: skip
+@click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
+@_common
+def _seed003(
+    rows: Path | None, series: tuple[str, ...], recipe: str | None, corpus: str | None, steps: int | None,
+    seeds: str, texts: str | None, limit: int, sensitivity_texts: str, labelled: Path | None, device: str,
+    out: Path | None, jobs: int | None, as_json: bool,
+) -> int:  # fmt: skip
+    """Make the embedding report's tables again, or run its whole study.
+
+    The tables come from its stored rows (--rows). The study runs on a series (--series), on Pythia from the
+    hub (--recipe pythia), or on three small models that it trains first (--train). --out keeps the store,
+    the pooled states and the report. It works in one process unless --jobs says more.
+    """
+    plan = Seed003Call(
+        rows, series, recipe, corpus, steps, seeds, texts, limit, sensitivity_texts, labelled, device,
+        jobs or 1,
+    )  # fmt: skip
+    with _call(out, jobs, as_json).folder() as folder:
+        sections = plan.sections(folder, kept=out is not None, quiet=as_json)
+    return _show("seed003", sections, out, as_json)
+
+
+@command.command("landscape")
+@_RUNS
+@click.option("--texts", help="The texts to read.  [default: what the runs held out]")
+@click.option(
+    "--checkpoints", type=click.IntRange(min=2),
+    help="How many of each run, about evenly in log step.  [default: 26]",
+)  # fmt: skip
+@_common
+def _landscape(
+    runs: str | None, texts: str | None, checkpoints: int | None, out: Path | None, jobs: int | None,
+    as_json: bool,
+) -> int:  # fmt: skip
+    """Ask whether curvature and sampled surfaces follow the loss of small models beyond the step."""
+    call = _call(out, jobs, as_json)
+    sections = reproducing.landscape(call, runs=runs, texts=texts, checkpoints=checkpoints)
+    return _show("landscape", sections, out, as_json)
+
+
+@command.command("grokking")
+@_RUNS
+@_common
+def _grokking(runs: str | None, out: Path | None, jobs: int | None, as_json: bool) -> int:
+    """Run the positive control: whether, and when, H1 sees a transformer find the circles of addition."""
+    return _show("grokking", reproducing.grokking(_call(out, jobs, as_json), runs=runs), out, as_json)

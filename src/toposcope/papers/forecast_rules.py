@@ -18,6 +18,9 @@ from toposcope.study.catalogue import column_key
 from toposcope.study.table import SeriesTable
 
 METHODS = ("loss-only", "TDA-only", "combined", "last-loss control")
+OTHERS = "other runs' topology"
+CONTROLS = {METHODS[3]: "the last loss", OTHERS: "the topology of the other runs"}
+"""What stands in for the run's own topology in the mixture."""
 FRACTIONS = (0.2, 0.3, 0.5)
 LOSS_SHARE = 0.6
 TDA_WEIGHT = 0.1
@@ -138,6 +141,37 @@ def rule_table(
     bad = (out["status"] == "ok") & ~np.isfinite(out["predicted"].astype(float))
     out.loc[bad, ["status", "reason"]] = ["failed", "the power-law fit did not converge"]
     return out
+
+
+def others_table(
+    table: SeriesTable, *, target: str = "loss", column: str = NEURAL_PERSISTENCE
+) -> pd.DataFrame:
+    """Forecast every run by the mixture with the topology of each other run in turn; rows as `rule_table`'s.
+
+    The forecast is the mean over the other runs: a gain that survives it needs no topology of the run
+    itself. Runs that the rules cannot forecast have no row.
+    """
+    made = rule_table(table, target=target, column=column)
+    fits = made[(made["method"] == METHODS[0]) & (made["status"] == "ok")]
+    series = {run: table.of_run(run)[[target, column]].to_numpy(float) for run in set(fits["run"])}
+    rows = []
+    for line in fits.to_dict("records"):
+        seen, losses = int(line["seen"]), series[line["run"]][:, 0]
+        others = [values[:seen, 1] for run, values in series.items() if run != line["run"]]
+        drawn = [tda_only(losses[:seen], one, len(losses)) for one in others if len(one) == seen]
+        if drawn:
+            predicted = combine(float(line["predicted"]), float(np.mean(drawn)))
+            error = abs(predicted - float(line["actual"]))
+            rows.append({**line, "method": OTHERS, "predicted": predicted, "error": error})
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def error_table(
+    table: SeriesTable, *, target: str = "loss", column: str = NEURAL_PERSISTENCE
+) -> pd.DataFrame:
+    """Return the absolute errors of rules and controls: a row a share and a run, a column a method."""
+    made = [maker(table, target=target, column=column) for maker in (rule_table, others_table)]
+    return pd.concat(made).pivot_table(index=["fraction", "run"], columns="method", values="error")
 
 
 def _unusable(values: np.ndarray) -> str:

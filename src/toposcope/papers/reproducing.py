@@ -1,137 +1,189 @@
-"""A paper's study from its runs to its sections: trains what is not there, measures, and writes the page."""
+"""A study from its runs to its sections: trains what is not there, measures, and writes the page."""
 
 from __future__ import annotations
 
-import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from toposcope.core.errors import InputError
+from toposcope.core.errors import BrokenOffError, InputError
 from toposcope.core.wording import option
 from toposcope.papers.sections import Section, markdown
 
-STUDIES = {
-    "seed004": "The weight-space paper",
-    "seed003": "The embedding report",
-    "grokking": "Modular addition",
-    "landscape": "The loss surface",
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FIRST_SEED = 42
+"""The seed of both papers; the seeds of further replicates follow it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StudyTitle:
+    """What a study is called on its page, and in one line what it asks."""
+
+    title: str
+    summary: str
+
+
+STUDIES: Mapping[str, StudyTitle] = {
+    "seed001": StudyTitle(
+        "The research plan", "Five sizes on subwords, 10,000 steps: four hypotheses, three criteria."
+    ),
+    "seed003": StudyTitle("The embedding report", "Hidden states of Pythia: its tables from rows or models."),
+    "seed004": StudyTitle("The weight-space paper", "Weights of five small models: Tables 1 to 8, seeds."),
+    "landscape": StudyTitle("The loss surface", "Does the surface follow the loss beyond the step?"),
+    "grokking": StudyTitle("Modular addition", "The positive control: does H1 find the circles, and when?"),
+    "synthetic": StudyTitle("Known exponents", "Can topology read scaling exponents that are known?"),
+    "public-runs": StudyTitle("Public runs", "False alarms, forecasts and seeds on a folder of logs."),
 }
-"""The studies, with the titles of their pages."""
+"""The studies, in the order in which they are listed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StudyCall:
-    """What a study is redone from: the fields are the options of `toposcope reproduce`.
+    """Where a study keeps what it makes: `out` is None for a folder that is not kept.
 
-    `runs` are trained first where they are None; `out` is the folder that is kept, None for one that is not.
-    `say` is told each file that is written.
+    `jobs` is None where the study may choose; `say` is told each file that is written.
     """
 
-    runs: str | None = None
-    pythia: str | None = None
-    revisions: str | None = None
-    texts: str | None = None
-    checkpoints: int | None = None
     out: Path | None = None
     jobs: int | None = None
     quiet: bool = False
     say: Callable[[str], None] = print
 
+    @contextmanager
+    def folder(self) -> Iterator[Path]:
+        """Yield the folder that is kept, or one that is removed after."""
+        if self.out is not None:
+            yield self.out
+            return
+        with tempfile.TemporaryDirectory() as scratch:
+            yield Path(scratch)
 
-def reproduce(study: str, call: StudyCall) -> Sequence[Section]:
-    """Redo a study of `STUDIES` but seed003, whose own module is `papers.seed003_study`.
+    @property
+    def processes(self) -> int:
+        """How many processes work: one for each core where none was named."""
+        from toposcope.training.api import default_jobs
 
-    Raises
-    ------
-    InputError
-        When there is no such study, or it needs a folder to keep its runs in.
-    """
-    if study == "seed004" and call.pythia is not None:
-        return _pythia(call.pythia, call)
-    found = {"seed004": _seed004, "landscape": _landscape, "grokking": _grokking}.get(study)
-    if found is None:
-        raise InputError(f"study {study!r} is unknown; use seed004, landscape or grokking")
-    return in_folder(call.out, lambda folder: found(folder, call))
+        return self.jobs or default_jobs()
 
+    def draw(self, figure: Figure, name: str) -> None:
+        """Keep a figure, where anything is kept."""
+        if self.out is None:
+            return
+        from toposcope.core.drawing.style import save
 
-def in_folder(out: Path | None, work: Callable[[Path], Sequence[Section]]) -> Sequence[Section]:
-    """Do `work` in the folder that is kept, or in one that is not."""
-    if out is not None:
-        return work(out)
-    with tempfile.TemporaryDirectory() as scratch:
-        return work(Path(scratch))
+        for path in save(figure, self.out, name):
+            self.say(f"wrote {path}")
 
 
 def write_page(study: str, sections: Sequence[Section], out: Path) -> Path:
     """Write a study's sections as one Markdown page into a folder, and return where."""
     out.mkdir(parents=True, exist_ok=True)
     page = out / f"{study}.md"
-    page.write_text(markdown(f"{STUDIES[study]}, reproduced", sections), encoding="utf-8")
+    page.write_text(markdown(f"{STUDIES[study].title}, reproduced", sections), encoding="utf-8")
     return page
 
 
-def _trained(recipe: str, folder: Path, jobs: int, call: StudyCall) -> str:
-    """Return where the runs are; train them by a recipe where none were given."""
-    if call.runs is not None:
-        return call.runs
+def trained(
+    recipe: str,
+    folder: Path,
+    call: StudyCall,
+    *,
+    seeds: int = 1,
+    overrides: Mapping[str, object] | None = None,
+) -> str:
+    """Train a recipe's models with so many seeds into `folder`/runs and return where they are.
+
+    Raises
+    ------
+    InputError
+        When nothing would be kept of hours of training.
+    BrokenOffError
+        When a run could not be trained to its end.
+    """
     from toposcope.training import train
 
-    train(recipe, folder / "runs", jobs=jobs, quiet=call.quiet)
+    if call.out is None and recipe != "grokking":
+        raise InputError(
+            f"without {option('runs')} the models are trained first",
+            remedy=f"name a folder with {option('out')}",
+        )
+    replicates = {"seeds": list(range(FIRST_SEED, FIRST_SEED + seeds))} if seeds > 1 else {}
+    changes = {key: value for key, value in (overrides or {}).items() if value is not None}
+    found = train(
+        recipe, folder / "runs", overrides={**replicates, **changes}, jobs=call.processes, quiet=call.quiet
+    )
+    if failed := [one for one in found if one.status == "failed"]:
+        raise BrokenOffError(
+            f"{len(failed)} of {len(found)} runs failed, the first: {failed[0].run.run}: {failed[0].problem}"
+        )
     return str(folder / "runs")
 
 
-def _seed004(folder: Path, call: StudyCall) -> Sequence[Section]:
-    from toposcope.papers import seed004
+def seed001(
+    call: StudyCall, *, runs: str | None = None, seeds: int = 1, corpus: str | None = None,
+    updates: int | None = None,
+) -> Sequence[Section]:  # fmt: skip
+    """Carry out the research plan, on the runs that are given or on those that are trained first."""
+    from toposcope.papers import seed001 as plan
 
-    if call.runs is None and call.out is None:
-        raise InputError(
-            f"without {option('runs')} the five models are trained first: name a folder with {option('out')}"
-        )
-    jobs = call.jobs or len(os.sched_getaffinity(0))
-    runs = _trained("seed004", folder, jobs, call)
-    return seed004.reproduce(runs, folder / "stores", jobs=jobs, quiet=call.quiet)
+    with call.folder() as folder:
+        changes = {"corpus": corpus, "steps": updates, "gradients": True}
+        where = runs or trained("seed001", folder, call, seeds=seeds, overrides=changes)
+        return plan.reproduce(where, folder / "stores", jobs=call.processes, quiet=call.quiet)
 
 
-def _pythia(uri: str, call: StudyCall) -> Sequence[Section]:
+def seed004(
+    call: StudyCall, *, runs: str | None = None, seeds: int = 1, corpus: str | None = None
+) -> Sequence[Section]:
+    """Make the weight-space paper's tables, from the runs that are given or from those trained first."""
+    from toposcope.papers import seed004 as paper
+
+    with call.folder() as folder:
+        where = runs or trained("seed004", folder, call, seeds=seeds, overrides={"corpus": corpus})
+        return paper.reproduce(where, folder / "stores", jobs=call.processes, quiet=call.quiet)
+
+
+def pythia(call: StudyCall, uri: str, *, revisions: str | None = None) -> Sequence[Section]:
+    """Make the weight-space paper's Table 8, and draw its Figure 7."""
     from toposcope.papers import pythia14m
 
     store = None if call.out is None else call.out / "stores" / pythia14m.PROBE
-    features = pythia14m.measure(uri, revisions=call.revisions, store=store, quiet=call.quiet)
-    if call.out is not None:
-        from toposcope.core.drawing.style import save
-
-        for path in save(pythia14m.figure(features), call.out, "figure7"):
-            call.say(f"wrote {path}")
+    features = pythia14m.measure(uri, revisions=revisions, store=store, quiet=call.quiet)
+    call.draw(pythia14m.figure(features), "figure7")
     return [pythia14m.table(features)]
 
 
-def _landscape(folder: Path, call: StudyCall) -> Sequence[Section]:
-    from toposcope.papers import landscape
+def landscape(
+    call: StudyCall, *, runs: str | None = None, texts: str | None = None, checkpoints: int | None = None
+) -> Sequence[Section]:
+    """Ask whether curvature and sampled surfaces follow the loss of small models beyond the step."""
+    from toposcope.papers import landscape as surfaces
 
-    jobs = call.jobs or 1
-    measured = landscape.measure(
-        _trained("demo", folder, jobs, call), folder / "stores" / "landscape", texts=call.texts, jobs=jobs,
-        quiet=call.quiet, checkpoints=call.checkpoints or landscape.CHECKPOINTS,
-    )  # fmt: skip
-    return landscape.sections(measured)
+    with call.folder() as folder:
+        where = runs or trained("demo", folder, call)
+        measured = surfaces.measure(
+            where, folder / "stores" / "landscape", texts=texts, jobs=call.jobs or 1, quiet=call.quiet,
+            checkpoints=checkpoints or surfaces.CHECKPOINTS,
+        )  # fmt: skip
+        return surfaces.sections(measured)
 
 
-def _grokking(folder: Path, call: StudyCall) -> Sequence[Section]:
-    from toposcope.papers import grokking
+def grokking(call: StudyCall, *, runs: str | None = None) -> Sequence[Section]:
+    """Ask whether and when H1 sees a transformer find the circles of modular addition."""
+    from toposcope.papers import grokking as control
     from toposcope.papers.grokking_tables import tables
     from toposcope.sources import open_series
 
-    jobs = call.jobs or 1
-    series = open_series(_trained("grokking", folder, jobs, call))
-    store = None if call.out is None else call.out / "stores" / "grokking"
-    measured = grokking.measure(series, store, draws=grokking.DRAWS, jobs=jobs, quiet=call.quiet)
-    studied = [grokking.study_run(run) for run in measured]
-    if call.out is not None:
-        from toposcope.core.drawing.style import save
-
+    with call.folder() as folder:
+        series = open_series(runs or trained("grokking", folder, call))
+        store = None if call.out is None else call.out / "stores" / "grokking"
+        measured = control.measure(series, store, draws=control.DRAWS, jobs=call.jobs or 1, quiet=call.quiet)
+        studied = [control.study_run(run) for run in measured]
         for one in studied:
-            for path in save(grokking.figure(one), call.out, f"grokking-{one.run.name}"):
-                call.say(f"wrote {path}")
-    return tables(studied)
+            call.draw(control.figure(one), f"grokking-{one.run.name}")
+        return tables(studied)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import platform
-from importlib import metadata
 from pathlib import Path
 
 from toposcope.papers import seed004_tables as tables
+from toposcope.papers.claims import claims_section
 from toposcope.papers.sections import Section
+from toposcope.papers.seed004_claims import claims
 from toposcope.papers.seed004_runs import measure
-
-_PACKAGES = ("toposcope", "numpy", "scipy", "numba", "pandas", "gudhi", "torch")
+from toposcope.papers.seed004_seeds import AcrossSeeds
+from toposcope.papers.seed004_seeds import tables as over_seeds
+from toposcope.papers.versions import versions
 
 
 def reproduce(runs: str | Path, folder: str | Path, *, jobs: int = 1, quiet: bool = False) -> list[Section]:
-    """Measure `runs` (run folders or step files) and return the paper's Tables 1 to 7 beside them.
+    """Measure `runs` (run folders or step files); return the paper's claims judged, then Tables 1 to 7.
 
     Parameters
     ----------
@@ -32,7 +33,10 @@ def reproduce(runs: str | Path, folder: str | Path, *, jobs: int = 1, quiet: boo
 
     measured = measure(runs, Path(folder), jobs=jobs, quiet=quiet)
     with busy("making the tables", quiet=quiet):
+        across = AcrossSeeds(measured)
         return [
+            claims_section(claims(across)),
+            *(over_seeds(across) if across.seeds > 1 else ()),
             tables.models(measured),
             tables.persistence(measured, "h0"),
             tables.neural_persistence(measured),
@@ -43,16 +47,3 @@ def reproduce(runs: str | Path, folder: str | Path, *, jobs: int = 1, quiet: boo
             tables.verdict(measured),
             versions(),
         ]
-
-
-def versions() -> Section:
-    """Return the versions that the numbers above were made with."""
-    rows: list[tuple[object, ...]] = [("Python", platform.python_version())]
-    for package in _PACKAGES:
-        try:
-            rows.append((package, metadata.version(package)))
-        except metadata.PackageNotFoundError:
-            rows.append((package, "not installed"))
-    return Section(
-        "Versions", ("package", "version"), tuple(rows), f"{platform.machine()}, {platform.system()}."
-    )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -29,10 +29,11 @@ _FEATURES = ("neural_persistence", "rips")
 
 @dataclass(frozen=True)
 class MeasuredRuns:
-    """The five runs: by the preset `seed004`, by the text's definitions, and the pooled clouds draw by draw.
+    """One run a size: by the preset `seed004`, by the text's definitions, and the pooled clouds draw by draw.
 
     `draws` has columns run, step, draw, h0_total, h1_total, loss; `models` maps each run, smallest first,
     to what the paper prints about its model; `trends` has the honest columns of the preset's features.
+    `replicates` has the runs of all seeds, by the preset, and `sizes` the size of each.
     """
 
     preset: SeriesTable
@@ -40,6 +41,8 @@ class MeasuredRuns:
     draws: pd.DataFrame
     models: Mapping[str, Mapping[str, Any]]
     trends: pd.DataFrame
+    replicates: SeriesTable
+    sizes: Mapping[str, int]
     problems: tuple[str, ...] = ()
 
     def losses(self, run: str) -> np.ndarray:
@@ -70,12 +73,40 @@ def measure(runs: str | Path, folder: Path, *, jobs: int = 1, quiet: bool = Fals
     by_preset, problems = _swept(runs, folder / "seed004", preset_options("seed004"), jobs, quiet)
     by_text, more = _swept(runs, folder / "text", text, jobs, quiet)
     features, metrics, known = by_preset
-    preset = series_table(features, metrics, known)
-    models = _models(known)
-    _check_losses(preset, models)
+    replicates = series_table(features, metrics, known)
+    every = _models(known)
+    _check_losses(replicates, every)
+    models = _first_seeds(every, known)
+    preset = _of_runs(replicates, models)
     trends = trend_table(preset, targets=["loss"], columns=[NEURAL_PERSISTENCE, H0, H1], every=True)
-    draws = _draws(features, preset)
-    return MeasuredRuns(preset, series_table(*by_text), draws, models, trends, (*problems, *more))
+    draws = _draws(features[features["run"].isin(models)], preset)
+    text_rows = _of_runs(series_table(*by_text), models)
+    return MeasuredRuns(
+        preset, text_rows, draws, models, trends, replicates,
+        {run: int(model["parameters"]) for run, model in every.items()}, (*problems, *more),
+    )  # fmt: skip
+
+
+def _first_seeds(models: Mapping[str, Mapping[str, Any]], runs: pd.DataFrame) -> dict[str, Mapping[str, Any]]:
+    """Return one run for each size, that of the smallest seed: the paper's tables have one."""
+    seeds = runs.set_index("run")["seed"] if "seed" in runs else pd.Series(dtype=float)
+    chosen: dict[int, str] = {}
+    for run, model in models.items():
+        size = int(model["parameters"])
+        if size not in chosen or seeds.get(run, 0) < seeds.get(chosen[size], 0):
+            chosen[size] = run
+    return {run: models[run] for run in chosen.values()}
+
+
+def _of_runs(table: SeriesTable, runs: Iterable[str]) -> SeriesTable:
+    """Return the rows of some runs."""
+    kept = list(runs)
+    return replace(
+        table,
+        values=table.values[table.values["run"].isin(kept)].reset_index(drop=True),
+        spread=table.spread[table.spread["run"].isin(kept)].reset_index(drop=True),
+        runs=table.runs[table.runs["run"].isin(kept)].reset_index(drop=True),
+    )
 
 
 Tables = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]

@@ -1,0 +1,90 @@
+"""What becomes of a paper's claims: each beside its source's number, ours, and one of four judgements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from toposcope.papers.sections import Section
+
+
+class Judgement(StrEnum):
+    """What can be said of a claim."""
+
+    HOLDS = "holds"
+    DRIFT = "holds only as drift"
+    FAILS = "does not hold"
+    UNTESTED = "cannot be tested here"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """One claim: what the source says and prints, what these runs give, and the statistic that judges it."""
+
+    text: str
+    source: str
+    here: str
+    statistic: str
+    judgement: Judgement
+
+
+def of_verdict(as_written: bool, verdict: str) -> Judgement:
+    """Judge a correlation: first whether it is there as written, then what is left beyond the drift.
+
+    `verdict` is that of the test on innovations: "adds", "trend only" or "cannot tell".
+
+    >>> of_verdict(True, "trend only").value, of_verdict(False, "adds").value
+    ('holds only as drift', 'does not hold')
+    """
+    if not as_written:
+        return Judgement.FAILS
+    return {"adds": Judgement.HOLDS, "trend only": Judgement.DRIFT}.get(verdict, Judgement.UNTESTED)
+
+
+def beyond_drift(line: Mapping[Any, Any]) -> str:
+    """Return what a row of the test on innovations says, in words.
+
+    >>> beyond_drift({"r": 0.3, "p_holm": 0.01})
+    'beyond the drift: r +0.30, p 0.01 (Holm)'
+    """
+    if not math.isfinite(line["p_holm"]):
+        return f"beyond the drift no test was possible: {line['reason']}"
+    return f"beyond the drift: r {line['r']:+.2f}, p {line['p_holm']:.2g} (Holm)"
+
+
+def holds(claimed: bool) -> Judgement:
+    """Judge a claim that is true or not.
+
+    >>> holds(True).value
+    'holds'
+    """
+    return Judgement.HOLDS if claimed else Judgement.FAILS
+
+
+def claims_section(claims: Sequence[Claim]) -> Section:
+    """Return the claims as the first table of a study; its title counts the judgements.
+
+    >>> one = Claim(text="H0 grows", source="", here="falls", statistic="5 of 5", judgement=Judgement.FAILS)
+    >>> claims_section([one]).title
+    'Of 1 claim, 1 does not hold'
+    """
+    counts = {one: sum(claim.judgement is one for claim in claims) for one in Judgement}
+    plural = {Judgement.HOLDS: "hold", Judgement.DRIFT: "hold only as drift", Judgement.FAILS: "do not hold"}
+    told = [
+        f"{count} {plural.get(one, one.value) if count > 1 else one.value}"
+        for one, count in counts.items()
+        if count
+    ]
+    rows = [
+        (claim.text, claim.source, claim.here, claim.statistic, claim.judgement.value) for claim in claims
+    ]
+    return Section(
+        f"Of {len(claims)} claim{'s' * (len(claims) != 1)}, {', '.join(told)}",
+        ("claim", "source", "here", "statistic", "judgement"),
+        tuple(rows),
+        "A claim holds only as drift where the quantities go together because both change steadily with the "
+        "step: what is left beyond a smooth trend and the past of each shows nothing.",
+    )
