@@ -185,3 +185,15 @@ def _landscape(
 def _grokking(runs: str | None, out: Path | None, jobs: int | None, as_json: bool) -> int:
     """Run the positive control: whether, and when, H1 sees a transformer find the circles of addition."""
     return _show("grokking", reproducing.grokking(_call(out, jobs, as_json), runs=runs), out, as_json)
+
+
+@command.command("synthetic")
+@click.option(
+    "--families", type=click.IntRange(min=5), default=24, show_default=True,
+    help="How many families with drawn exponents are simulated.",
+)  # fmt: skip
+@_common
+def _synthetic(families: int, out: Path | None, jobs: int | None, as_json: bool) -> int:
+    """Ask whether topology reads scaling exponents that are known: on simulated families."""
+    sections = reproducing.synthetic(_call(out, jobs, as_json), families=families)
+    return _show("synthetic", sections, out, as_json)

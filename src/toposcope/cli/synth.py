@@ -169,25 +169,17 @@ def _written(
 
 
 def _families(out: Path, recipe: SyntheticRecipe, count: int, as_json: bool) -> int:
-    """Write families whose a and b are drawn from [1.2, 2.4] and [0.9, 2.0]; print them."""
-    from dataclasses import replace
+    """Write families whose exponents are drawn; print them."""
+    from dataclasses import asdict
 
     from toposcope.core.progress import Progress
-    from toposcope.core.seeding import rng
-    from toposcope.synthetic import Spectrum, simulate, write_family
+    from toposcope.synthetic import write_families
 
     made = []
     with Progress("simulating", count, quiet=as_json) as progress:
-        for draw in range(count):
-            g = rng(name="synthetic family", draw=draw)
-            a, b = round(float(g.uniform(1.2, 2.4)), 3), round(float(g.uniform(0.9, 2.0)), 3)
-            one = replace(recipe, spectrum=Spectrum(a, b, recipe.spectrum.modes))
-            folder = out / f"a{a:g}-b{b:g}"
-            for seed in one.seeds:
-                for width in one.widths:
-                    write_family(folder, one, simulate(one, width=width, seed=seed))
-            made.append({"folder": folder, "a": a, "b": b})
-            progress.advance(note=folder.name)
+        for family in write_families(out, recipe, count):
+            made.append(asdict(family))
+            progress.advance(note=family.folder.name)
     if as_json:
         print_json({"families": made})
     else:

@@ -187,3 +187,11 @@ def grokking(call: StudyCall, *, runs: str | None = None) -> Sequence[Section]:
         for one in studied:
             call.draw(control.figure(one), f"grokking-{one.run.name}")
         return tables(studied)
+
+
+def synthetic(call: StudyCall, *, families: int) -> Sequence[Section]:
+    """Ask whether topology reads scaling exponents that are known."""
+    from toposcope.papers import synthetic as known
+
+    with call.folder() as folder:
+        return known.reproduce(folder, families=families, jobs=call.jobs or 1, quiet=call.quiet)

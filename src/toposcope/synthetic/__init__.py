@@ -9,22 +9,26 @@ from toposcope.synthetic.exponents import (
     size_exponent,
     time_exponent,
 )
+from toposcope.synthetic.families import Family, drawn_family, write_families
 from toposcope.synthetic.model import Spectrum, converged_loss, draw_problem, flow_losses
 from toposcope.synthetic.runs import SyntheticRecipe, SyntheticRun, simulate
 from toposcope.synthetic.write import write_family
 
 __all__ = [
+    "Family",
     "Spectrum",
     "SyntheticRecipe",
     "SyntheticRun",
     "converged_loss",
     "data_exponent",
     "draw_problem",
+    "drawn_family",
     "exponent_table",
     "fitted_exponents",
     "flow_losses",
     "simulate",
     "size_exponent",
     "time_exponent",
+    "write_families",
     "write_family",
 ]

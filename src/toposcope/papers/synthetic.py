@@ -1,0 +1,108 @@
+"""Can topology read scaling exponents that are known? Simulated families, and their features."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from toposcope.core.forms import interval
+from toposcope.core.progress import Progress
+from toposcope.papers.claims import Claim, Judgement, claims_section, holds
+from toposcope.papers.measuring import measured
+from toposcope.papers.sections import Section
+from toposcope.papers.versions import versions
+from toposcope.study.recover import exponent_recovery
+from toposcope.study.table import series_table
+from toposcope.synthetic import Spectrum, SyntheticRecipe, write_families
+
+FAMILIES = 24
+RECIPE = SyntheticRecipe(spectrum=Spectrum(modes=256), widths=(64,), steps=1000)
+"""One width a family, large enough to show its spectrum: 24 of them are measured in under two minutes."""
+SETS = {
+    "topology": "topology",
+    "norms": "norms and spectra",
+    "loss": "the loss curve",
+    "size": "the model's size alone",
+}
+_EXPONENTS = {"a": "of the target (a)", "b": "of the spectrum (b)"}
+
+
+def reproduce(folder: Path, *, families: int = FAMILIES, jobs: int = 1, quiet: bool = False) -> list[Section]:
+    """Simulate families of known exponents into `folder`, measure them, and predict the exponents.
+
+    Raises
+    ------
+    InputError
+        When a run could not be measured.
+    """
+    found = _recovered(folder, families, jobs, quiet)
+    rows = {(line["target"], line["features"]): line for line in found.to_dict("records")}
+    claims = [claim for target in _EXPONENTS for claim in _claims(rows, target)]
+    return [claims_section(claims), _table(rows), versions()]
+
+
+def _recovered(folder: Path, families: int, jobs: int, quiet: bool):  # type: ignore[no-untyped-def]
+    from toposcope.sources import open_series
+    from toposcope.subjects.registry import weight_probes
+    from toposcope.subjects.weights.options import WeightOptions
+
+    made = []
+    with Progress("simulating", families, quiet=quiet) as progress:
+        for family in write_families(folder / "families", RECIPE, families, resume=True):
+            made.append(str(family.folder))
+            progress.advance(note=family.folder.name)
+    options = WeightOptions(nulls=0)
+    probes = weight_probes(["neural_persistence", "rips", "baselines"], options)
+    series = open_series(made)
+    with measured(series, probes, folder / "store", recipe=options.recipe(), jobs=jobs, quiet=quiet) as store:
+        return exponent_recovery(series_table(store.features(), store.metrics(), store.runs()))
+
+
+def _claims(rows: dict[tuple[str, str], dict[Any, Any]], target: str) -> list[Claim]:
+    """Return what is claimed of one exponent: topology reads it, and reads it better than what is cheaper."""
+    mine = rows[target, "topology"]
+    name = _EXPONENTS[target]
+    claims = [
+        Claim(
+            text=f"Topology reads the exponent {name} off the first half of training",
+            source="expected",
+            here=f"error {mine['mae']:.3f}, {mine['mean_mae']:.3f} by the mean of the other families",
+            statistic=f"effect {mine['effect']:+.3f} {interval(mine, 'low', 'high', '{:+.3f}')}, "
+            f"p {mine['null_p']:.2g} among shuffled exponents",
+            judgement=holds(bool(mine["high"] < 0 and mine["null_p"] < 0.05)),
+        )
+    ]
+    for other in ("norms", "loss"):
+        if (target, other) not in rows:
+            continue
+        its = rows[target, other]
+        better = mine["mae"] < its["mae"]
+        claims.append(
+            Claim(
+                text=f"It reads the exponent {name} better than {SETS[other]}",
+                source="expected",
+                here=f"error {mine['mae']:.3f} against {its['mae']:.3f}",
+                statistic="the same regression, every family left out in turn",
+                judgement=Judgement.HOLDS if better else Judgement.FAILS,
+            )
+        )
+    return claims
+
+
+def _table(rows: dict[tuple[str, str], dict[Any, Any]]) -> Section:
+    made = [
+        (
+            _EXPONENTS[target], SETS[name], line["n"], line["mae"], line["mean_mae"], line["r"],
+            line["effect"], interval(line, "low", "high", "{:+.3f}"), line["null_p"], line["reason"],
+        )
+        for (target, name), line in rows.items()
+    ]  # fmt: skip
+    return Section(
+        "Exponents predicted from features",
+        ("exponent", "features", "families", "error", "of the mean", "r", "effect", "95%", "p", "reason"),
+        tuple(made),
+        "Every family is left out in turn and predicted from the others, by ridge regression on the last "
+        "value and the late slope of each feature in the first half of training. Effect: the mean error minus "
+        "that of the other families' mean. p: how often shuffled exponents are predicted as well. The "
+        "weights of this model contain its spectrum by construction, which norms and spectra read off directly.",
+    )  # fmt: skip
