@@ -102,7 +102,7 @@ def _table(rows: dict[tuple[str, str], dict[Any, Any]]) -> Section:
         ("exponent", "features", "families", "error", "of the mean", "r", "effect", "95%", "p", "reason"),
         tuple(made),
         "Every family is left out in turn and predicted from the others, by ridge regression on the last "
-        "value and the late slope of each feature in the first half of training. Effect: the mean error minus "
+        "value and the late slope of each feature in the first half of training. Effect: mean error minus "
         "that of the other families' mean. p: how often shuffled exponents are predicted as well. The "
-        "weights of this model contain its spectrum by construction, which norms and spectra read off directly.",
+        "weights of this model contain its spectrum by construction; norms and spectra read it off directly.",
     )  # fmt: skip
