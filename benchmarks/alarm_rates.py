@@ -22,30 +22,8 @@ from scipy.stats import binomtest
 
 import toposcope as ts
 from benchmarks.watch_curves import tables
+from toposcope.papers.plain_rules import PLAIN_RULES, WINDOW, Rule
 from toposcope.watch.replay import replay
-
-WINDOW = 25
-"""Losses that a plain rule looks back on, and that a run needs."""
-
-Rule = Callable[[pd.DataFrame, float], bool]
-"""Whether a rule says something of a log of step and loss from a step on."""
-
-
-def plain(threshold: Callable[[np.ndarray], np.ndarray]) -> Rule:
-    """Return the rule that a loss is above a threshold made from each window of losses before it."""
-
-    def rule(log: pd.DataFrame, since: float) -> bool:
-        loss = log["loss"].to_numpy(float)
-        before = np.lib.stride_tricks.sliding_window_view(loss[:-1], WINDOW)
-        late = log["step"].to_numpy(float)[WINDOW:] >= since
-        return bool((late & (loss[WINDOW:] > threshold(before))).any())
-
-    return rule
-
-
-def deviations(count: float) -> Rule:
-    """Return the rule of so many standard deviations above the mean."""
-    return plain(lambda before: before.mean(axis=1) + count * before.std(axis=1, ddof=1))
 
 
 def watched(log: pd.DataFrame, since: float) -> bool:
@@ -62,10 +40,7 @@ RULES: Mapping[str, Rule] = {
     "toposcope check: stop": checked("stop"),
     "toposcope check: look or stop": checked("look", "stop"),
     "toposcope watch: loss alarms": watched,
-    "3 standard deviations": deviations(3),
-    "5 standard deviations": deviations(5),
-    "twice the median": plain(lambda before: 2 * np.median(before, axis=1)),
-    "a tenth above the median": plain(lambda before: 1.1 * np.median(before, axis=1)),
+    **PLAIN_RULES,
 }
 
 

@@ -197,3 +197,21 @@ def _synthetic(families: int, out: Path | None, jobs: int | None, as_json: bool)
     """Ask whether topology reads scaling exponents that are known: on simulated families."""
     sections = reproducing.synthetic(_call(out, jobs, as_json), families=families)
     return _show("synthetic", sections, out, as_json)
+
+
+@command.command("public-runs")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option(
+    "--most", type=click.IntRange(min=1), default=200, show_default=True,
+    help="How many runs are forecast at most, one of each folder.",
+)  # fmt: skip
+@_common
+def _public_runs(folder: Path, most: int, out: Path | None, jobs: int | None, as_json: bool) -> int:
+    """Judge alarms, forecasts and seeds on the logs in FOLDER, of which nothing bad is known.
+
+    FOLDER holds logs, in folders of their own, or two tables: curves.csv (run, step, train_loss) and runs.csv
+    (run, path). The page gives the false alarms of every rule beside plain rules, how many forecasts hold,
+    the steps at which many runs spike together, and what a difference of two seeds is worth.
+    """
+    call = _call(out, jobs, as_json)
+    return _show("public-runs", reproducing.public_runs(call, folder, most=most), out, as_json)

@@ -60,7 +60,14 @@ def binomial_interval(count: int, number: int, level: float = 0.95) -> tuple[flo
     >>> low, high = binomial_interval(0, 100)
     >>> low, round(high, 3)
     (0.0, 0.036)
+
+    Nothing is known of none.
+
+    >>> binomial_interval(0, 0)
+    (0.0, 1.0)
     """
+    if number == 0:
+        return 0.0, 1.0
     tail = (1.0 - level) / 2.0
     low = float(special.betaincinv(count, number - count + 1, tail)) if count else 0.0
     high = float(special.betaincinv(count + 1, number - count, 1.0 - tail)) if count < number else 1.0

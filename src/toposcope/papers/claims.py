@@ -64,6 +64,17 @@ def holds(claimed: bool) -> Judgement:
     return Judgement.HOLDS if claimed else Judgement.FAILS
 
 
+def within(low: float, high: float, least: float, most: float) -> Judgement:
+    """Judge a rate by its interval: it holds where that lies within the bounds, fails where outside.
+
+    >>> within(0.0, 0.006, 0.0, 1 / 700).value
+    'cannot be tested here'
+    """
+    if least <= low and high <= most:
+        return Judgement.HOLDS
+    return Judgement.FAILS if high < least or low > most else Judgement.UNTESTED
+
+
 def claims_section(claims: Sequence[Claim]) -> Section:
     """Return the claims as the first table of a study; its title counts the judgements.
 

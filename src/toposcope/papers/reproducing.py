@@ -195,3 +195,10 @@ def synthetic(call: StudyCall, *, families: int) -> Sequence[Section]:
 
     with call.folder() as folder:
         return known.reproduce(folder, families=families, jobs=call.jobs or 1, quiet=call.quiet)
+
+
+def public_runs(call: StudyCall, runs: Path, *, most: int) -> Sequence[Section]:
+    """Judge alarms, forecasts and seeds on a folder of logs of which nothing bad is known."""
+    from toposcope.papers import public_runs as study
+
+    return study.reproduce(runs, most=most, quiet=call.quiet)

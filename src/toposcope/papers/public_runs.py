@@ -1,0 +1,186 @@
+"""Many public runs of which nothing bad is known: alarms, forecasts, and how far seeds lie apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from toposcope.core.distributions import binomial_interval
+from toposcope.papers.claims import Claim, Judgement, claims_section, holds, within
+from toposcope.papers.public_logs import PublicRun, read_runs
+from toposcope.papers.public_tests import (
+    CUTS,
+    LEAST_LOSSES,
+    OURS,
+    Alarms,
+    Differences,
+    Held,
+    SharedStep,
+    alarms,
+    differences,
+    forecasts_held,
+    shared_spikes,
+)
+from toposcope.papers.sections import Section
+from toposcope.papers.versions import versions
+
+NOISE = 0.05
+"""What has been said to be the noise of a single run: an improvement below it would prove nothing."""
+MANY = 20
+"""Recipes with seeds below which nothing is said of a share of one in twenty."""
+MOST = 200
+_SHOWN = 12
+
+
+def reproduce(folder: Path, *, most: int = MOST, quiet: bool = False) -> list[Section]:
+    """Judge alarms, forecasts, spikes and seeds on the runs of a folder, of which nothing bad is known.
+
+    At most `most` runs are forecast, one of each folder in turn: each takes a second.
+
+    Raises
+    ------
+    InputError
+        When the folder holds no log of a loss.
+    """
+    runs = read_runs(folder)
+    spoken = alarms(runs, quiet=quiet)
+    held = forecasts_held(runs, most=most, quiet=quiet)
+    shared, worth = shared_spikes(runs), differences(runs)
+    return [
+        claims_section(_claims(spoken, held, shared, worth)),
+        _runs(runs),
+        _alarms(spoken),
+        _forecasts(held),
+        _spikes(shared),
+        _differences(worth),
+        versions(),
+    ]
+
+
+def _share(count: int, number: int) -> str:
+    """Return a share with its exact 95% interval."""
+    low, high = binomial_interval(count, number)
+    return f"{count} of {number} [{low:.1%}, {high:.1%}]"
+
+
+def _claims(
+    spoken: Alarms, held: Sequence[Held], shared: Sequence[SharedStep], worth: Differences
+) -> list[Claim]:
+    return [_stopped(spoken), _inside(held), _shared(shared), _noise(worth)]
+
+
+def _stopped(spoken: Alarms) -> Claim:
+    stop, five = spoken.counts[OURS[0]], spoken.counts["5 standard deviations"]
+    low, high = binomial_interval(stop, spoken.runs)
+    return Claim(
+        text="At most 1 healthy run in 700 is told to stop",
+        source="wanted",
+        here=f"{stop} of {spoken.runs}; five standard deviations speak in {five}",
+        statistic=f"95%: {low:.2%} to {high:.2%}; it takes 2,600 runs without one to show .14%",
+        judgement=within(low, high, 0.0, 1 / 700),
+    )
+
+
+def _inside(held: Sequence[Held]) -> Claim:
+    inside, number = sum(one.inside for one in held), sum(one.intervals for one in held)
+    low, high = binomial_interval(inside, number)
+    return Claim(
+        text="Intervals of 90% hold 87 to 93% of the final losses",
+        source="wanted",
+        here=f"{inside} of {number}",
+        statistic=f"95%: {low:.1%} to {high:.1%}; a run counts at each share of training",
+        judgement=within(low, high, 0.87, 0.93),
+    )
+
+
+def _shared(shared: Sequence[SharedStep]) -> Claim:
+    common = [one for one in shared if one.p_holm < 0.05]
+    return Claim(
+        text="A spike is a fault of its run",
+        source="often assumed",
+        here=f"{len(common)} steps at which runs spike together",
+        statistic=f"{sum(one.spikes for one in common)} of {sum(one.spikes for one in shared)} spikes lie "
+        "there (Holm over all steps)",
+        judgement=Judgement.UNTESTED if not shared else holds(not common),
+    )
+
+
+def _noise(worth: Differences) -> Claim:
+    share, low, high = worth.beyond(NOISE)
+    return Claim(
+        text=f"An improvement below {NOISE} is within the noise of a single run",
+        source=f"{NOISE}",
+        here=f"two seeds of one recipe differ by more in {share:.1%} of pairs",
+        statistic=f"95% over recipes: {low:.1%} to {high:.1%}, where 5% is meant; 95% of differences are below "
+        f"{worth.quantile(0.95):.4f}",
+        judgement=Judgement.UNTESTED if worth.groups < MANY else within(low, high, 0.05, 1.0),
+    )
+
+
+def _runs(runs: Sequence[PublicRun]) -> Section:
+    losses = np.array([len(one.log) for one in runs])
+    rows = (
+        ("runs with a loss", len(runs)),
+        ("folders", len({one.group for one in runs})),
+        ("losses at the median", int(np.median(losses))),
+        (f"runs with more than {LEAST_LOSSES} losses", int((losses > LEAST_LOSSES).sum())),
+    )
+    return Section("What was read", ("what", "number"), rows, "Nothing bad is known of these runs.")
+
+
+def _alarms(spoken: Alarms) -> Section:
+    rows = [(rule, _share(count, spoken.runs)) for rule, count in spoken.counts.items() if spoken.runs]
+    return Section(
+        "False alarms",
+        ("rule", "runs in which it speaks [95%]"),
+        tuple(rows),
+        f"Each log of more than {LEAST_LOSSES} losses was read to its end. Plain rules hold each "
+        f"loss against the {LEAST_LOSSES} before it.",
+    )
+
+
+def _forecasts(held: Sequence[Held]) -> Section:
+    rows = [
+        (f"{one.cut:.0%}", one.runs, f"{100 * one.error:.1f}", f"{100 * one.last_value:.1f}",
+         _share(one.inside, one.intervals) if one.intervals else "", f"{100 * one.half_width:.1f}")
+        for one in held
+    ]  # fmt: skip
+    return Section(
+        "Forecasts of a run alone, its plan withheld",
+        ("seen", "runs", "error, %", "last value, %", "90% intervals that hold [95%]", "half-width, %"),
+        tuple(rows),
+        "One run of each folder, drawn, with 20 losses or more, from "
+        f"{', '.join(f'{cut:.0%}' for cut in CUTS)} of itself. "
+        "Errors are means of the absolute error; half-widths are means, in log loss.",
+    )
+
+
+def _spikes(shared: Sequence[SharedStep]) -> Section:
+    most = sorted(shared, key=lambda one: one.p)[:_SHOWN]
+    rows = [(one.step, one.spikes, one.logged, one.expected, one.p_holm) for one in most]
+    return Section(
+        "Spikes that many runs share at one step",
+        ("step", "runs that spike", "runs that log it", "expected", "p, Holm"),
+        tuple(rows),
+        "A spike is a loss of 1.2 times the median of the ten before it, or more. Expected: the runs that "
+        "log the step times the share of all losses that are spikes. Such a step is one of the data, which "
+        "these runs read in the same order.",
+    )
+
+
+def _differences(worth: Differences) -> Section:
+    rows = (
+        [(f"{share:.0%}", worth.quantile(share)) for share in (0.5, 0.8, 0.9, 0.95, 0.99)]
+        if worth.groups
+        else []
+    )
+    return Section(
+        "What a difference of two seeds is worth",
+        ("share of pairs", "differ by less than"),
+        tuple(rows),
+        f"{worth.runs} runs of {worth.groups} recipes whose paths differ in the seed alone; the loss is the "
+        "mean of the last tenth before the last step that all seeds have. Every recipe weighs the same. "
+        f"Pooled standard deviation of one seed: {worth.sd:.4f}.",
+    )
