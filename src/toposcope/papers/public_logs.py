@@ -67,14 +67,13 @@ def _of_tables(folder: Path) -> Iterator[PublicRun]:
     assert curves is not None
     try:
         logged = pd.read_csv(curves).rename(columns={"train_loss": "loss"})
-        paths: dict[str, str] = (
-            dict(pd.read_csv(known)[["run", "path"]].itertuples(index=False)) if known else {}
-        )
+        named = pd.read_csv(known)[["run", "path"]].astype(str) if known else pd.DataFrame()
+        paths = dict(zip(named["run"], named["path"], strict=True)) if len(named) else {}
         groups = list(logged[["run", "step", "loss"]].groupby("run", sort=True))
     except (OSError, ValueError, KeyError) as error:
         raise InputError(f"{curves} is not a table of run, step and loss ({error})") from error
     for run, table in groups:
-        yield from _run(str(run), str(paths.get(run, run)), table)
+        yield from _run(str(run), paths.get(str(run), str(run)), table)
 
 
 def _of_logs(folder: Path) -> Iterator[PublicRun]:

@@ -19,6 +19,7 @@ from toposcope.papers.public_tests import (
     Held,
     SharedStep,
     alarms,
+    coverage_interval,
     differences,
     forecasts_held,
     shared_spikes,
@@ -85,12 +86,12 @@ def _stopped(spoken: Alarms) -> Claim:
 
 def _inside(held: Sequence[Held]) -> Claim:
     inside, number = sum(one.inside for one in held), sum(one.intervals for one in held)
-    low, high = binomial_interval(inside, number)
+    low, high = coverage_interval(held)
     return Claim(
         text="Intervals of 90% hold 87 to 93% of the final losses",
         source="wanted",
         here=f"{inside} of {number}",
-        statistic=f"95%: {low:.1%} to {high:.1%}; a run counts at each share of training",
+        statistic=f"95% over {max((one.runs for one in held), default=0)} runs: {low:.1%} to {high:.1%}",
         judgement=within(low, high, 0.87, 0.93),
     )
 
@@ -113,8 +114,8 @@ def _noise(worth: Differences) -> Claim:
         text=f"An improvement below {NOISE} is within the noise of a single run",
         source=f"{NOISE}",
         here=f"two seeds of one recipe differ by more in {share:.1%} of pairs",
-        statistic=f"95% over recipes: {low:.1%} to {high:.1%}, where 5% is meant; 95% of differences are below "
-        f"{worth.quantile(0.95):.4f}",
+        statistic=f"95% over recipes: {low:.1%} to {high:.1%}, where 5% is meant; 95% of differences are "
+        f"below {worth.quantile(0.95):.4f}",
         judgement=Judgement.UNTESTED if worth.groups < MANY else within(low, high, 0.05, 1.0),
     )
 

@@ -66,7 +66,10 @@ def alarms(runs: Sequence[PublicRun], *, quiet: bool = False) -> Alarms:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Forecasts from one share of training: mean relative errors, and intervals that hold the final loss."""
+    """Forecasts from one share of training: mean relative errors, and intervals that hold the final loss.
+
+    `held` says of each run that has an interval whether it holds.
+    """
 
     cut: float
     runs: int
@@ -75,6 +78,20 @@ class Held:
     intervals: int
     inside: int
     half_width: float
+    held: tuple[tuple[str, bool], ...] = ()
+
+
+def coverage_interval(held: Sequence[Held]) -> tuple[float, float]:
+    """Return Student's 95% interval of the share of intervals that hold, over runs.
+
+    The forecasts of one run from several shares of its training hold or fail together, so a run counts once.
+    """
+    rows = pd.DataFrame([row for one in held for row in one.held], columns=["run", "inside"])
+    shares = rows.groupby("run")["inside"].mean().to_numpy(float)
+    if len(shares) < 2:
+        return 0.0, 1.0
+    half = float(student_quantile(0.975, len(shares) - 1) * shares.std(ddof=1) / math.sqrt(len(shares)))
+    return max(float(shares.mean()) - half, 0.0), min(float(shares.mean()) + half, 1.0)
 
 
 def forecasts_held(runs: Sequence[PublicRun], *, most: int, quiet: bool = False) -> list[Held]:
@@ -84,13 +101,14 @@ def forecasts_held(runs: Sequence[PublicRun], *, most: int, quiet: bool = False)
     with Progress("forecasting", len(chosen), quiet=quiet) as progress:
         for run in chosen:
             curve = curve_from_metrics(run.name, run.log)
-            rows += [row for cut in CUTS if (row := _forecast(curve, cut)) is not None]
+            rows += [(run.name, *row) for cut in CUTS if (row := _forecast(curve, cut)) is not None]
             progress.advance()
-    table = pd.DataFrame(rows, columns=["cut", "error", "last", "known", "inside", "half"])
+    table = pd.DataFrame(rows, columns=["run", "cut", "error", "last", "known", "inside", "half"])
     return [
         Held(
             cut, len(mine), float(mine["error"].mean()), float(mine["last"].mean()), int(mine["known"].sum()),
             int(mine["inside"].sum()), float(mine.loc[mine["known"], "half"].mean()),
+            tuple(mine.loc[mine["known"], ["run", "inside"]].itertuples(index=False, name=None)),
         )
         for cut, mine in ((cut, table[table["cut"] == cut]) for cut in CUTS)
     ]  # fmt: skip
