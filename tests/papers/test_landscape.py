@@ -27,7 +27,8 @@ def test_steps_are_spread_over_log_step_with_both_ends() -> None:
 def test_the_study_answers_and_says_what_the_design_cannot(tmp_path) -> None:
     run = run_folder(tmp_path / "run", tmp_path)
     store = measure(str(run), tmp_path / "store", options=SMALL)
-    answer, surfaces, moved = sections(store)
+    claims, answer, surfaces, moved = sections(store)
+    assert {row[-1] for row in claims.rows} == {"cannot be tested here"}
     assert "cannot tell" in answer.title
     assert [row[0] for row in answer.rows] == [label for _, label in QUESTIONS]
     assert all("the test needs 12" in str(row[-1]) for row in answer.rows)

@@ -10,6 +10,7 @@ from scipy.stats import binom
 from scipy.stats import t as student
 
 from toposcope.core.distributions import binomial_interval
+from toposcope.papers.claims import Claim, Judgement, claims_section, holds
 from toposcope.papers.fourier import KEYS, circle_bar, key_frequencies
 from toposcope.papers.grokking import (
     CHOICES,
@@ -39,8 +40,44 @@ _WORDS = {
 def tables(studied: Sequence[StudiedRun]) -> list[Section]:
     """Return the study: the answer, every series, lead or lag, negative control, every checkpoint."""
     return [
-        answer(studied), detection(studied), lags(studied), false_alarms(studied), checkpoints(studied),
-    ]  # fmt: skip
+        claims_section(claims(studied)),
+        answer(studied),
+        detection(studied),
+        lags(studied),
+        false_alarms(studied),
+        checkpoints(studied),
+    ]
+
+
+def claims(studied: Sequence[StudiedRun]) -> list[Claim]:
+    """Return what the positive control is to show, judged over its runs."""
+    judged = [one.findings[HEADLINE] for one in studied if one.findings[HEADLINE].p_control is not None]
+    found = sum(one.found for one in judged)
+    chance = float(binom.sf(found - 1, len(judged), FALSE_ALARMS)) if judged else float("nan")
+    compared = [
+        row
+        for one in studied
+        for row in _compare(one.findings[HEADLINE], one.findings[LOSS])
+        if row[0] == "middle" and row[3] is not None
+    ]
+    before = sum(row[-1] == "before" for row in compared)
+    gaps = ", ".join(f"{row[3]:+.0f}" for row in compared)
+    return [
+        Claim(
+            text="H1 sees a transformer find the circles of modular addition",
+            source="the circles are known",
+            here=f"in {found} of {len(judged)} runs" if judged else "no run has shuffles enough",
+            statistic=f"probability {chance:.2g} without circles",
+            judgement=Judgement.UNTESTED if not judged else holds(chance < FALSE_ALARMS),
+        ),
+        Claim(
+            text="H1 sees it before the held-out loss does",
+            source="expected",
+            here=f"half way before the loss in {before} of {len(compared)} runs",
+            statistic=f"steps after the loss: {gaps}" if compared else "no run has both",
+            judgement=Judgement.UNTESTED if not compared else holds(2 * before > len(compared)),
+        ),
+    ]
 
 
 def answer(studied: Sequence[StudiedRun]) -> Section:

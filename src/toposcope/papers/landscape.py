@@ -11,9 +11,11 @@ from toposcope.core.errors import InputError
 from toposcope.core.forms import interval
 from toposcope.core.lines import curve, select
 from toposcope.core.types import Scope
+from toposcope.papers.claims import Claim, Judgement, beyond_drift, claims_section, of_verdict
 from toposcope.papers.sections import Section
 from toposcope.sources import open_series
 from toposcope.store import Store
+from toposcope.study import trend_table
 from toposcope.study.analysis import analysis_of
 from toposcope.study.findings import words
 from toposcope.study.findings.surfaces import shares
@@ -25,6 +27,7 @@ OPTIONS = LandscapeOptions(batches=2, seeds=2, eigenvalues=1, products=40, vecto
 """Two batches and two direction seeds: four surfaces of each range at every checkpoint."""
 CHECKPOINTS = 26
 """Fourteen were tried: too few for the test on innovations to choose a trend."""
+LEVEL = 0.05
 QUESTIONS = (
     ("surface/minima", "minima"),
     ("surface/average_persistence", "average persistence"),
@@ -85,7 +88,38 @@ def measure(
 def sections(store: Store) -> list[Section]:
     """Return the study's tables: the answer first, then what the surfaces hold and how numbers moved."""
     study = analysis_of(store).studies[0]
-    return [_answer(study), _surfaces(study), _moved(study)]
+    return [claims_section(_claims(study)), _answer(study), _surfaces(study), _moved(study)]
+
+
+def _claims(study: Study) -> list[Claim]:
+    """Return for every question whether it follows the loss, and whether beyond the drift."""
+    columns = [column for column, _ in QUESTIONS if column in study.series.values]
+    if not study.target or not columns:
+        return []
+    trends = trend_table(study.series, targets=[study.target], columns=columns, every=True)
+    families = study.families[study.families["target"] == study.target].set_index("column")
+    found = []
+    for column, label in QUESTIONS:
+        if column not in columns or column not in families.index:
+            continue
+        mine, line = trends[trends["column"] == column], families.loc[[column]].to_dict("records")[0]
+        rho = mine["spearman"].dropna()
+        there = int((mine["naive_p"] < LEVEL).sum())
+        found.append(
+            Claim(
+                text=f"The {label} of the loss surface follows the {study.labels.label(study.target)}",
+                source="expected",
+                here=f"rho {rho.min():+.2f} to {rho.max():+.2f}; p < .05 by rank correlation in {there} of "
+                f"{len(mine)} runs"
+                if len(rho)
+                else "no run has enough checkpoints",
+                statistic=beyond_drift(line),
+                judgement=of_verdict(2 * there > len(mine), str(line["verdict"]))
+                if len(rho)
+                else Judgement.UNTESTED,
+            )
+        )
+    return found
 
 
 def _answer(study: Study) -> Section:

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.errors import InputError
+from toposcope.papers.claims import claims_section
 from toposcope.papers.sections import Section
 from toposcope.study import from_frame, segment_table, trend_table
 
@@ -73,7 +74,10 @@ def reproduce_rows(folder: Path) -> list[Section]:
     rows = read_rows(folder)
     table = from_frame(rows, features=list(FEATURES), targets=("log_perplexity",))
     trends = trend_table(table, targets=["log_perplexity"], every=True)
+    from toposcope.papers.seed003_claims import claims
+
     return [
+        claims_section(claims(rows, trends)),
         trajectory_section(rows),
         final_section(rows),
         correlation_section(trends),

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
+from toposcope.papers.claims import claims_section
 from toposcope.papers.report_files import results
 from toposcope.papers.sections import Section
 from toposcope.papers.seed003 import (
@@ -23,6 +24,7 @@ from toposcope.papers.seed003 import (
     printed,
     worth_section,
 )
+from toposcope.papers.seed003_claims import claims
 from toposcope.statistics.correlations import partial_correlation, ranks
 from toposcope.study import from_frame, sensitivity_table, trend_table
 from toposcope.subjects.representations.features import null_name
@@ -89,6 +91,7 @@ def tables(store: Store) -> list[Section]:
     table = from_frame(rows, features=list(FEATURES), targets=("log_perplexity",))
     trends = trend_table(table, targets=["log_perplexity"], every=True)
     found = [
+        claims_section(claims(rows, trends)),
         trajectory_section(rows),
         final_section(rows),
         seeds_section(rows, trends, store.runs()),
