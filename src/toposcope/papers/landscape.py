@@ -107,7 +107,7 @@ def _claims(study: Study) -> list[Claim]:
         there = int((mine["naive_p"] < LEVEL).sum())
         found.append(
             Claim(
-                text=f"The {label} of the loss surface follows the {study.labels.label(study.target)}",
+                text=f"The {label} of the loss surface moves with the {study.labels.label(study.target)}",
                 source="expected",
                 here=f"rho {rho.min():+.2f} to {rho.max():+.2f}; p < .05 by rank correlation in {there} of "
                 f"{len(mine)} runs"
@@ -115,7 +115,7 @@ def _claims(study: Study) -> list[Claim]:
                 else "no run has enough checkpoints",
                 statistic=beyond_drift(line),
                 judgement=of_verdict(2 * there > len(mine), str(line["verdict"]))
-                if len(rho)
+                if np.isfinite(line["p_holm"])
                 else Judgement.UNTESTED,
             )
         )
