@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from toposcope.api.checked import Check, RunCheck
 from toposcope.api.checking import check
-from toposcope.api.checkpoints import audit, compare
+from toposcope.api.checkpoints import audit
 from toposcope.api.cloud_answer import RingAnswer
 from toposcope.api.clouds import cloud
+from toposcope.api.compared_seeds import RunComparison
+from toposcope.api.comparing import compare
 from toposcope.api.forecasting import forecast
 from toposcope.api.forecasts import Forecasts
 from toposcope.api.judgements import analyze, report
@@ -24,6 +26,7 @@ __all__ = [
     "Report",
     "RingAnswer",
     "RunCheck",
+    "RunComparison",
     "ScalingLaw",
     "TextsAsked",
     "analyze",
