@@ -16,8 +16,10 @@ from toposcope.api.laws import ScalingLaw, fit_scaling_law
 from toposcope.api.measuring import measure
 from toposcope.api.representations import TextsAsked
 from toposcope.api.results import Audit, Comparison, Reply, Report
+from toposcope.api.tuned import AdapterComparison
 
 __all__ = [
+    "AdapterComparison",
     "Audit",
     "Check",
     "Comparison",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -11,6 +11,7 @@ from toposcope.core.errors import InputError
 
 if TYPE_CHECKING:
     from toposcope.sources import Series
+    from toposcope.sources.adapter_state import AdapterState
     from toposcope.sources.belonging import Group
 
     Where: TypeAlias = str | Path | Series | Sequence[str | Path] | Mapping[Any, Any]
@@ -70,7 +71,22 @@ def audit(series: Where, *, cheap: bool = False, quiet: bool = True) -> Audit:
     given = opened(series)
     found = look(given, cheap=cheap, quiet=quiet)
     groups = _groups(given) if len(given.names) > 1 else ()
-    return Audit({run: tuple(steps) for run, steps in given.steps.items()}, tuple(found), groups)
+    steps = {run: tuple(steps) for run, steps in given.steps.items()}
+    return Audit(steps, tuple(found), groups, tuple(_adapters(given)))
+
+
+def _adapters(series: Series) -> Iterator[AdapterState]:
+    """Yield the last state of each run whose weights are an adapter's."""
+    from toposcope.core.errors import SourceError
+    from toposcope.sources.adapter_state import adapter_state
+
+    for run in series.names:
+        try:
+            state = adapter_state(series, series.of_run(run)[-1])
+        except SourceError:  # a finding says so
+            continue
+        if state is not None:
+            yield state
 
 
 def _groups(series: Series) -> tuple[Group, ...]:

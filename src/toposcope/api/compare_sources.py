@@ -35,7 +35,7 @@ class _Logged(NamedTuple):
 
     name: str
     rows: pd.DataFrame
-    stated: Mapping[object, object]
+    stated: Mapping[Any, Any]
 
 
 class Seeds(NamedTuple):
@@ -102,9 +102,13 @@ def series_at(side: Side, *, split: str, step_pattern: str | None) -> Series | S
     try:
         return open_series(side, split=split, step_pattern=step_pattern)  # type: ignore[arg-type]
     except SourceError as error:
-        if isinstance(side, str | Path) and Path(side).is_dir():
+        if isinstance(side, str | Path) and Path(side).is_dir() and not _has_weights(Path(side)):
             return error
         raise
+
+
+def _has_weights(folder: Path) -> bool:
+    return any(one.suffix.lower() in WEIGHT_FILES for one in folder.iterdir())
 
 
 def _is_log(place: object) -> bool:
@@ -169,7 +173,7 @@ def _runs(place: Looked, side: str) -> list[_Logged]:
 def _of_series(series: Series, name: str) -> Seeds:
     import dataclasses
 
-    facts: dict[str, dict[object, object]] = {run.run: {**dataclasses.asdict(run)} for run in series.runs}
+    facts = {run.run: dataclasses.asdict(run) for run in series.runs}
     runs = [_Logged(run, series.metrics(run), facts[run]) for run in series.names]
     return Seeds(name, tuple(run for run in runs if len(run.rows)), (), ())
 

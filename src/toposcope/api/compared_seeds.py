@@ -184,7 +184,7 @@ seeds against 4)
 
     def _seeds(self) -> list[str]:
         made = self.compared
-        if made.needed is None or made.finds is None:
+        if made.needed is None or made.finds is None or self.answer == EARLY:
             return []
         k, m = (len(values) for values in made.values)
         size, finds = (f"{value:.2g}" for value in (made.needed.difference, made.finds))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from toposcope.api.compare_sources import LOSSES, names_of, seeds_at, series_at
 from toposcope.api.compared_seeds import RunComparison
 from toposcope.api.results import Comparison
+from toposcope.api.tuned import AdapterComparison, beside_base, equal, not_finite
 from toposcope.core.errors import InputError, SourceError
 from toposcope.core.wording import option, rendered
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from toposcope.core.types import Checkpoint
     from toposcope.sources import Series
     from toposcope.study.forecasts.reading import Reading
+    from toposcope.subjects.weights.options import WeightOptions
 
 
 def compare(
@@ -31,7 +33,7 @@ def compare(
     points: int | None = None,
     draws: int | None = None,
     step_pattern: str | None = None,
-) -> RunComparison | Comparison:
+) -> RunComparison | Comparison | AdapterComparison:
     """Say which of two recipes is better by the losses of their seeds, or compare two checkpoints' weights.
 
     Two places with the checkpoints of one run each are compared by their weights; everything else is compared
@@ -61,9 +63,10 @@ def compare(
 
     Returns
     -------
-    RunComparison or Comparison
+    RunComparison, Comparison or AdapterComparison
         Of losses, which recipe is better, and since when. Of weights, a `table` with a row for each matrix
-        and feature, with the difference and its standard error over the draws.
+        and feature, with the difference and its standard error over the draws. Of a base and an adapter,
+        what the adapter changes.
 
     Raises
     ------
@@ -88,16 +91,7 @@ def compare(
     opened = [series_at(side, split=options.split, step_pattern=step_pattern) for side in (first, second)]
     series = [one for one in opened if one is not None and not isinstance(one, SourceError)]
     if not of_losses and len(series) == 2 and all(len(one.names) == 1 for one in series):
-        from toposcope.sweep.compare import compare as both
-        from toposcope.sweep.compare import weight_changes
-        from toposcope.sweep.parting import series_parting
-
-        sides = [_checkpoint(one, step) for one in series]
-        labels = [f"{checkpoint.run} step {checkpoint.step}" for _, checkpoint in sides]
-        table = both(*sides, options=options)
-        several = step is None and min(map(len, series)) > 1
-        parting = series_parting(*series) if several else None
-        return Comparison(labels[0], labels[1], table, weight_changes(*sides), parting)
+        return _of_weights(series, step, options)
     given = {"step": step, "points": points, "draws": draws}
     if unfit := next((name for name, value in given.items() if value is not None), None):
         _refuse_several(series)
@@ -111,6 +105,34 @@ def compare(
     ]
     reading.refuse_unmet()
     return _of_losses(read, column, horizon)
+
+
+def _of_weights(
+    series: Sequence[Series], step: int | None, options: WeightOptions
+) -> Comparison | AdapterComparison:
+    """Compare two checkpoints, or a base and an adapter."""
+    from toposcope.sources.adapter_state import adapter_state
+    from toposcope.sweep.compare import compare as both
+    from toposcope.sweep.compare import no_differences, weight_changes
+    from toposcope.sweep.parting import series_parting
+
+    sides = [_checkpoint(one, step) for one in series]
+    labels = [f"{checkpoint.run} step {checkpoint.step}" for _, checkpoint in sides]
+    states = [adapter_state(*side) for side in sides]
+    for at, state in enumerate(states):
+        if state is not None and states[1 - at] is None:
+            return beside_base(sides[1 - at], labels[1 - at], state, sides[at])
+    faults = [fault for side in sides for fault in not_finite(*side)]
+    if faults:
+        table, moved = no_differences()
+        return Comparison(labels[0], labels[1], table, moved, faults=tuple(faults))
+    several = step is None and min(map(len, series)) > 1
+    faults += [fault for state in states if state is not None for fault in state.faults]
+    faults += [] if several else equal(sides[0], sides[1])
+    return Comparison(
+        labels[0], labels[1], both(sides[0], sides[1], options=options), weight_changes(sides[0], sides[1]),
+        series_parting(series[0], series[1]) if several else None, tuple(faults),
+    )  # fmt: skip
 
 
 def _seeds(side: Side, name: str, reading: Reading, opened: Series | SourceError | None) -> Seeds:

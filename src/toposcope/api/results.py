@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from toposcope.core.repeats import AuditFinding
 from toposcope.core.tabular import Tables, answered, counted
 from toposcope.core.types import Normalization, Scope
+from toposcope.sources.names import kind_of
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from toposcope.sources.adapter_state import AdapterState
     from toposcope.sources.belonging import Group
     from toposcope.study.analysis import Analysis
     from toposcope.study.findings import Finding, Findings
@@ -62,7 +64,8 @@ class Audit:
     """What an audit of a series found: `findings`, and `table` with a row for each of them.
 
     `steps` are those of every run's checkpoints; `groups` the runs that do not belong together, empty where
-    all do: that is no fault, but nothing should be concluded over two of them.
+    all do: that is no fault, but nothing should be concluded over two of them. `adapters` are the last states
+    of runs whose weights are an adapter's.
 
     >>> found = AuditFinding("a", 10, "", "holds what step 0 holds", fault="identical")
     >>> print(Audit({"a": (0, 10)}, (found,)))
@@ -73,6 +76,7 @@ class Audit:
     steps: Mapping[str, tuple[int, ...]]
     findings: tuple[AuditFinding, ...]
     groups: tuple[Group, ...] = ()
+    adapters: tuple[AdapterState, ...] = ()
 
     @property
     def apart(self) -> str:
@@ -114,10 +118,11 @@ class Audit:
         """Return the answer, then the first findings."""
         seen, many = counted(self.checkpoints, self.runs), len(self.findings)
         apart = f" {self.apart}" if self.apart else ""
+        does = "".join(f"\n{one.run} step {one.step}: {one.sentence}" for one in self.adapters)
         if not many:
-            return f"{seen}: {'no other finding.' if apart else 'nothing found'}{apart}"
+            return f"{seen}: {'no other finding.' if apart else 'nothing found'}{apart}{does}"
         first = f"{seen}: {many} finding{'s' * (many > 1)}; the first:"
-        return "\n".join([self.apart + " " * bool(apart) + first, *map(str, self.findings[:5])])
+        return "\n".join([self.apart + " " * bool(apart) + first, *map(str, self.findings[:5])]) + does
 
     def _repr_html_(self) -> str:
         return answered(repr(self).partition("; the first:")[0], self.table)
@@ -129,6 +134,7 @@ class Comparison:
 
     `moved` has for each matrix how far its weights moved: name, role, change, in parts of the first's norm.
     `parting` says up to which step two series are equal; None where checkpoints alone were given.
+    `faults` say why a fine-tune cannot be used: values that are not finite, or the very weights of the base.
     """
 
     first: str
@@ -136,6 +142,7 @@ class Comparison:
     table: pd.DataFrame
     moved: pd.DataFrame
     parting: SeriesParting | None = None
+    faults: tuple[AuditFinding, ...] = ()
 
     @property
     def changed(self) -> tuple[str, ...]:
@@ -174,7 +181,7 @@ class Comparison:
     @property
     def ok(self) -> bool:
         """Whether nothing is wrong with either."""
-        return True
+        return not self.faults
 
     def farthest(self, most: int) -> list[str]:
         """Return the matrices whose weights moved farthest, in parts of their norm, the farthest first."""
@@ -188,6 +195,7 @@ class Comparison:
             "first": self.first, "second": self.second, "headline": self.headline,
             "beyond_noise": self.beyond_noise, "changed": list(self.changed),
             "parting": None if self.parting is None else dataclasses.asdict(self.parting),
+            "faults": [dataclasses.asdict(one) for one in self.faults],
             "moved": self.moved.to_dict("records"), "rows": table.to_dict("records"),
         }  # fmt: skip
 
@@ -199,11 +207,12 @@ class Comparison:
     @property
     def headline(self) -> str:
         """What changed most, in one sentence: the kinds of layers by the mean change of their matrices."""
-        means = (
-            self.moved.groupby("role", sort=False)["change"]
-            .mean()
-            .sort_values(ascending=False, kind="stable")
-        )
+        from toposcope.api.tuned import in_words
+
+        if self.faults:
+            return f"a fault: {in_words(self.faults)}"
+        by_role = self.moved.groupby("role", sort=False)["change"]
+        means = by_role.mean().sort_values(ascending=False, kind="stable")
         moved = int((self.moved["change"] > 0).sum())
         if not len(self.moved):
             return "the two have no matrix of one shape: nothing moved that can be measured"
@@ -280,16 +289,10 @@ def _percent(share: float) -> str:
 
 def _kinds(names: Sequence[str]) -> str:
     """Return what matrices are, each kind once, the first few by name."""
-    kinds = list(dict.fromkeys(_kind(name) for name in names))
+    kinds = list(dict.fromkeys(kind_of(name) for name in names))
     left = len(kinds) - _MOST_KINDS
     more = f" and {left} more kind{'s' * (left > 1)}" if left > 0 else ""
     return f"{', '.join(kinds[:_MOST_KINDS])}{more}"
-
-
-def _kind(name: str) -> str:
-    """Return what a matrix is whatever its layer: "model.layers.3.attn.q_proj.weight" is a q_proj."""
-    parts = [part for part in name.split(".") if part != "weight" and not part.isdigit()]
-    return parts[-1] if parts else name
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from toposcope.subjects.weights.features import (
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toposcope.api import Comparison, RunComparison
+    from toposcope.api import AdapterComparison, Comparison, RunComparison
 
 _SHOWN = {
     (PERSISTENCE.name, Normalization.MATRIX): "NP",
@@ -124,6 +124,8 @@ def command(
         print_json(found.to_dict())
     elif isinstance(found, api.RunComparison):
         _show_runs(found)
+    elif isinstance(found, api.AdapterComparison):
+        _show_adapter(found)
     else:
         _show_weights(found, everything=everything)
     if out is not None and not as_json:
@@ -131,7 +133,7 @@ def command(
     return 0 if found.ok else 1
 
 
-def _draw(compared: Comparison | RunComparison, out: Path) -> None:
+def _draw(compared: Comparison | RunComparison | AdapterComparison, out: Path) -> None:
     from toposcope.core.drawing.style import to_png, to_svg
 
     figure = compared.figure()
@@ -147,13 +149,28 @@ def _show_runs(found: RunComparison) -> None:
             (recipe, run, f"{last:,.0f}", f"{losses:,}", f"{end:#.5g}")
             for recipe, run, last, losses, end in found.rows[:MOST_RUNS]
         ]
-        print_table("", ("recipe", "run", "last step", "losses", "end"), cells)
+        print_table("", ("recipe", "run", "last step", "losses", "final loss"), cells)
     for line in rest:
         say(line, err=line.startswith(("problem: ", "note: ")))
 
 
+def _show_adapter(found: AdapterComparison) -> None:
+    say(found.headline)
+    cells = [
+        (row["name"], f"{row['norm']:.3g}", None if row["change"] is None else f"{row['change']:.3g}",
+         row["rank"], f"{row['effective_rank']:.2g}")
+        for row in _records(found.relative)[:MOST_CHANGES]
+        if row["norm"]
+    ]  # fmt: skip
+    if cells:
+        columns = ("matrix", "norm", "part of W", "rank", "effective")
+        print_table(f"the largest changes of {len(found.relative)}", columns, cells)
+
+
 def _show_weights(found: Comparison, *, everything: bool) -> None:
     say(found.headline)
+    if found.faults:
+        return
     if found.same_run:
         say(f"{found.same_run.strip()}.")
     say(f"{found.beyond_noise}.")

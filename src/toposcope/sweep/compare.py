@@ -112,6 +112,14 @@ def weight_changes(
     return pd.DataFrame(rows, columns=["name", "role", "change"])
 
 
+def no_differences() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the two tables without a row: of checkpoints that cannot be measured."""
+    import pandas as pd
+
+    names = [*KEY, "first", "second", "difference", "sd", "draws", "standard_error", "status"]
+    return pd.DataFrame(columns=names), pd.DataFrame(columns=["name", "role", "change"])
+
+
 def _relative(before: np.ndarray, after: np.ndarray) -> float:
     old = before.astype(np.float64)
     moved, size = float(np.linalg.norm(after.astype(np.float64) - old)), float(np.linalg.norm(old))
