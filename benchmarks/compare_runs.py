@@ -15,6 +15,8 @@ curves/parameter_golf/{runs,curves}.csv.gz.
 - Joined: most folders have three seeds. Each run's losses less its folder's mean, times root n / (n - 1), in
   units of the folder's noise over the last half, are drawn from k + m folders, one of each: the noise between
   real seeds as it goes over the steps, in groups of any size.
+- Crossing: of all pairs of folders of three whose losses begin within 2%, how often the recipe that is better
+  at the first test on the way is the better one at the end.
 - Planted: a difference of the size that Welch's test on the final values finds in 80%: from the start on,
   from the middle on, or growing up to the end.
 """
@@ -224,6 +226,32 @@ def unequal(draws: int) -> None:
         print(f"  {k} against {m} noisy: {100 * mine:.1f}%, Welch {100 * plain:.1f}%")
 
 
+def crossing(groups: Mapping[tuple[int, str], Repeats]) -> None:
+    """Print how often the recipe that is better at the first test on the way is so at the end, too.
+
+    Pairs of folders of three, whose first losses are within 2% and which share 15 steps: two real recipes.
+    """
+    found = {"the same": 0, "none shown": 0, "the other": 0}
+    folders = [group for group in groups.values() if len(group[1]) == 3]
+    for i, (steps, losses) in enumerate(folders):
+        for others, theirs in folders[:i]:
+            shared = np.intersect1d(steps, others)
+            one, two = losses[:, np.isin(steps, shared)], theirs[:, np.isin(others, shared)]
+            if len(shared) < FEWEST_LOSSES or abs(one[:, 0].mean() / two[:, 0].mean() - 1) > 0.02:
+                continue
+            way = interim_tests(shared, one, two, float(shared[-1]))
+            end = difference(*(stretch_means(shared, part, shared[-1]) for part in (one, two)))
+            if way and way[0].passed and end is not None:
+                same = (way[0].difference.value < 0) == (end.value < 0)
+                found["none shown" if end.p > LEVEL else "the same" if same else "the other"] += 1
+    total = sum(found.values())
+    print(
+        f"{total} pairs of recipes of which one is better at {INTERIM[0]:.0%} of the common steps; at the end"
+    )
+    for what, many in found.items():
+        print(f"  {what}: {rate(many, total)}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -241,6 +269,7 @@ def main() -> None:
     splits(every, 4 * options.splits, 1)
     splits(every, options.splits, 2)
     joined(scored, options.draws)
+    crossing(every)
     unequal(options.draws)
 
 

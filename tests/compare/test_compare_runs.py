@@ -244,7 +244,8 @@ def test_runs_that_go_on_have_the_answer_of_the_test_on_the_way(tmp_path: Path) 
     assert "too early to say which of base and wide is better" in made.line
     later = compared(tmp_path / "base", tmp_path / "wide", horizon=1000)
     assert (later.best, later.compared.ended) == ("wide", False)
-    assert "its loss at step 400 is" in later.line
+    assert later.line.startswith("wide is better than base so far: its loss at step 400 is ")
+    assert "the other one was better at the end in 21%" in str(later)
     assert "give horizon 600 if the runs have ended" in str(later)
 
 

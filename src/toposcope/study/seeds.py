@@ -67,16 +67,18 @@ class Recipe:
 class SeedComparison:
     """What the losses of two recipes say, second minus first.
 
-    `at` is the last common step; `first` and `second` the runs that were compared, `values` the mean loss of
-    each run of both at the end. `test` is None where nothing states the noise between runs. `interim` are the
-    tests on the way, `horizon` the step at which the runs end and `planned` the one that their logs plan.
-    `parting` is there for one run of each. `problems` say what was left out and why, `notes` how steps were
-    brought together.
+    `losses` (runs, steps) are those at the common `steps`, `at` is the last of these. `first` and `second` are
+    the runs that were compared, `values` the mean loss of each at the end. `test` is None where nothing states
+    the noise between runs. `interim` are the tests on the way, `horizon` the step at which the runs end and
+    `ended` whether they have. `needed` and `finds` say what numbers of seeds can show, `beside` how many
+    siblings count. `parting` is there for one run of each. `problems` say what was left out and why, `notes`
+    how steps were brought together.
     """
 
     first: Recipe
     second: Recipe
     steps: np.ndarray
+    losses: tuple[np.ndarray, np.ndarray]
     at: float
     values: tuple[np.ndarray, np.ndarray]
     test: Difference | None
@@ -133,7 +135,7 @@ def compare_recipes(
     planned = max((run.planned for run in runs if run.planned), default=None)
     end = float(horizon or planned or at)
     made = SeedComparison(
-        sides[0], sides[1], steps, at, values, test,
+        sides[0], sides[1], steps, (tables[0], tables[1]), at, values, test,
         interim_tests(steps, tables[0], tables[1], end, around) if test is not None else (),
         None, None, end, at >= ENDED * end, sum(len(side.runs) for side in others),
         problems=tuple(problems), notes=tuple(notes),
