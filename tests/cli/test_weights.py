@@ -238,7 +238,9 @@ def test_of_a_run_that_diverges_is_spoken_though_nothing_can_be_tested(
     assert out.startswith("Run one: diverging: the loss rose from ")
 
 
-def test_a_base_and_an_adapter_on_it_are_not_compared_by_names(tmp_path: Path, call: Call) -> None:
+def test_a_base_and_an_adapter_that_states_no_rank_are_not_compared_by_names(
+    tmp_path: Path, call: Call
+) -> None:
     weights = np.random.default_rng(0).normal(size=(8, 8)).astype(np.float32)
     save_file({"model.layers.0.self_attn.q_proj.weight": weights}, tmp_path / "base.safetensors")
     name = "base_model.model.model.layers.0.self_attn.q_proj.lora_{}.weight"
@@ -246,7 +248,7 @@ def test_a_base_and_an_adapter_on_it_are_not_compared_by_names(tmp_path: Path, c
     adapter.mkdir()
     pair = {name.format("A"): weights[:2].copy(), name.format("B"): weights[:, :2].copy()}
     save_file(pair, adapter / "adapter_model.safetensors")
-    config = {"peft_type": "LORA", "r": 2, "lora_alpha": 4, "base_model_name_or_path": "org/base"}
+    config = {"peft_type": "LORA", "lora_alpha": 4, "base_model_name_or_path": "org/base"}
     (adapter / "adapter_config.json").write_text(json.dumps(config))
     code, _, err = call("compare", tmp_path / "base.safetensors", adapter)
     assert code == 2

@@ -117,7 +117,7 @@ def _of_weights(
     from toposcope.sweep.parting import series_parting
 
     sides = [_checkpoint(one, step) for one in series]
-    labels = [f"{checkpoint.run} step {checkpoint.step}" for _, checkpoint in sides]
+    labels = [_label(*side) for side in sides]
     states = [adapter_state(*side) for side in sides]
     for at, state in enumerate(states):
         if state is not None and states[1 - at] is None:
@@ -168,6 +168,12 @@ def _of_losses(read: Sequence[Seeds], column: str | None, horizon: int | None) -
         if len(one.runs) < 2
     ]
     return RunComparison(made, chosen, tuple(problems), tuple(one for side in read for one in side.notes))
+
+
+def _label(series: Series, checkpoint: Checkpoint) -> str:
+    """Return what a checkpoint is called; a model alone states no step."""
+    alone = len(series) == 1 and checkpoint.step == 0
+    return checkpoint.run if alone else f"{checkpoint.run} step {checkpoint.step}"
 
 
 def _checkpoint(series: Series, step: int | None) -> tuple[Series, Checkpoint]:

@@ -122,7 +122,7 @@ def beside_base(
         if not matrix.fault
     }
     rows = [
-        (one.name, one.norm, one.rank, one.effective, _part(one.norm, norms.get(_in_base(one.name))))
+        (one.name, one.norm, one.rank, one.effective, _part(one.norm, norms.get(in_base(one.name))))
         for one in state.changes
     ]
     relative = pd.DataFrame(rows, columns=["name", "norm", "rank", "effective_rank", "change"])
@@ -136,7 +136,12 @@ def beside_base(
     return AdapterComparison(label, state, relative, tuple(faults))
 
 
-def _in_base(name: str) -> str:
+def in_base(name: str) -> str:
+    """Return the name that PEFT's name of a matrix has in the base.
+
+    >>> in_base("base_model.model.layers.0.fc.weight")
+    'layers.0.fc.weight'
+    """
     return name.removeprefix(PEFT).removeprefix(_MODEL)
 
 

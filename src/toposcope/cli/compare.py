@@ -38,8 +38,8 @@ _SHOWN = {
     (WEIGHTS_MOVED.name, "weights"): "W1 of weights",
     (WEIGHTS_BOTTLENECK.name, "weights"): "bottleneck",
 }
-_SHORT = ("NP", "H0 total", "norm")
-"""What the short table shows beside the change of the weights: three columns stand within 80."""
+_SHORT = ("H0 total", "norm")
+"""What the short table shows beside the change of the weights: with them a usual name stands within 80."""
 MOST_CHANGES = 8
 """Matrices of the short table: those whose weights moved farthest."""
 MOST_RUNS = 40
@@ -155,16 +155,22 @@ def _show_runs(found: RunComparison) -> None:
 
 
 def _show_adapter(found: AdapterComparison) -> None:
+    from toposcope.api.tuned import in_base
+
     say(found.headline)
     cells = [
-        (row["name"], f"{row['norm']:.3g}", None if row["change"] is None else f"{row['change']:.3g}",
-         row["rank"], f"{row['effective_rank']:.2g}")
+        (
+            in_base(row["name"]), f"{row['norm']:.3g}",
+            None if row["change"] is None else f"{row['change']:.3g}",
+            row["rank"], f"{row['effective_rank']:.2g}",
+        )
         for row in _records(found.relative)[:MOST_CHANGES]
         if row["norm"]
     ]  # fmt: skip
     if cells:
-        columns = ("matrix", "norm", "part of W", "rank", "effective")
+        columns = ("matrix", "norm", "of W", "rank", "used")
         print_table(f"the largest changes of {len(found.relative)}", columns, cells)
+        say("norm: of the change. of W: in parts of the norm of the base's matrix. used: the effective rank.")
 
 
 def _show_weights(found: Comparison, *, everything: bool) -> None:

@@ -67,12 +67,12 @@ class Recipe:
 class SeedComparison:
     """What the losses of two recipes say, second minus first.
 
-    `losses` (runs, steps) are those at the common `steps`, `at` is the last of these. `first` and `second` are
-    the runs that were compared, `values` the mean loss of each at the end. `test` is None where nothing states
-    the noise between runs. `interim` are the tests on the way, `horizon` the step at which the runs end and
-    `ended` whether they have. `needed` and `finds` say what numbers of seeds can show, `beside` how many
-    siblings count. `parting` is there for one run of each. `problems` say what was left out and why, `notes`
-    how steps were brought together.
+    `losses` (runs, steps) are those at the common `steps`, `at` is the last of these. `first` and `second`
+    are the runs that were compared, `values` the mean loss of each at the end. `test` is None where nothing
+    states the noise between runs. `interim` are the tests on the way, `horizon` the step at which the runs
+    end and `ended` whether they have. `needed` and `finds` say what numbers of seeds can show, `beside` how
+    many siblings count. `parting` is there for one run of each. `problems` say what was left out and why,
+    `notes` how steps were brought together.
     """
 
     first: Recipe
