@@ -286,6 +286,28 @@ def test_runs_of_two_recipes_in_one_folder_are_refused(tmp_path: Path) -> None:
         ts.compare(base, write_seeds(tmp_path / "wide", 1.9, range(10, 13)))
 
 
+def test_runs_of_two_sizes_in_one_folder_are_refused(tmp_path: Path) -> None:
+    base = tmp_path / "base"
+    base.mkdir()
+    for seed, size in ((0, 1000), (1, 2000)):
+        table = pd.DataFrame({"step": STEPS, "loss": losses(2.0, seed), "parameters": size})
+        table.to_csv(base / f"seed{seed}.csv", index=False)
+    with pytest.raises(InputError, match="its runs have 2 sizes, from 1,000 to 2,000 parameters"):
+        ts.compare(base, write_seeds(tmp_path / "wide", 1.9, range(10, 13)))
+
+
+def test_the_held_out_loss_is_compared_where_it_is_the_only_one(tmp_path: Path) -> None:
+    for name, level in (("a", 2.0), ("b", 1.9)):
+        for seed in range(3):
+            table = pd.DataFrame({"step": STEPS, "val_loss": losses(level, seed + (name == "b") * 9)})
+            (tmp_path / name).mkdir(exist_ok=True)
+            table.to_csv(tmp_path / name / f"{seed}.csv", index=False)
+    made = compared(tmp_path / "a", tmp_path / "b")
+    assert made.best == "b"
+    assert made.compared.test is not None
+    assert made.compared.test.value == pytest.approx(-0.1, abs=0.02)
+
+
 @pytest.mark.parametrize("width", [80, 120])
 def test_no_name_is_broken_within_a_word(
     tmp_path: Path, call: Call, width: int, monkeypatch: pytest.MonkeyPatch

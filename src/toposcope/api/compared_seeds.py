@@ -207,7 +207,7 @@ seeds against 4)
         how = "Welch's t, as the two scatter differently" if test.welch else "Student's t"
         loss = "loss" if self.column == "loss" else self.column.replace("_", "-")
         return (
-            f"Ground: the mean {loss} of each run over the last tenth of its steps, "
+            f"Ground: the mean {loss} of each run over the last tenth of its steps (3 losses at least), "
             f"{len(self.compared.steps):,} of them in common; "
             f"noise between seeds {test.sd:.2g} ({test.degrees:.3g} degrees of freedom); {how}."
         )

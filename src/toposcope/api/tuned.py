@@ -156,8 +156,13 @@ def not_finite(series: Series, checkpoint: Checkpoint) -> list[AuditFinding]:
             checkpoint.run, checkpoint.step, name, "holds NaN or infinite values", fault="non-finite"
         )
         for name, values in series.tensors(checkpoint)
-        if values.dtype.kind not in "biu" and not np.isfinite(values.astype(np.float32, copy=False)).all()
+        if values.dtype.kind not in "biu" and not np.isfinite(_plain(values)).all()
     ]
+
+
+def _plain(values: np.ndarray) -> np.ndarray:
+    """Return values in a dtype of numpy's own: bfloat16 and float8 as float32."""
+    return values if values.dtype.kind in "fc" else values.astype(np.float32)
 
 
 def equal(first: tuple[Series, Checkpoint], second: tuple[Series, Checkpoint]) -> list[AuditFinding]:

@@ -118,7 +118,8 @@ def command(
         first, second, siblings=siblings, horizon=horizon, column=column, rename=renamed(rename), step=step,
         preset=preset, points=points, draws=draws, step_pattern=step_pattern,
     )  # fmt: skip
-    if out is not None:
+    drawn = out is not None and not (isinstance(found, api.Comparison) and found.faults)
+    if out is not None and drawn:
         _draw(found, out)
     if as_json:
         print_json(found.to_dict())
@@ -128,7 +129,7 @@ def command(
         _show_adapter(found)
     else:
         _show_weights(found, everything=everything)
-    if out is not None and not as_json:
+    if drawn and not as_json:
         click.echo(str(out))
     return 0 if found.ok else 1
 

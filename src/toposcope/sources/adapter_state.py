@@ -10,11 +10,11 @@ import numpy as np
 
 from toposcope.core.repeats import AuditFinding
 from toposcope.core.seeding import rng
-from toposcope.sources.adapter import adapted
+from toposcope.sources.adapter import ADAPTER, adapted
 from toposcope.sources.names import kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from toposcope.core.types import Checkpoint
     from toposcope.sources.series import Series
@@ -105,7 +105,9 @@ has 100% of the change'
 
 
 def adapter_state(series: Series, checkpoint: Checkpoint) -> AdapterState | None:
-    """Return what an adapter changes; None for the weights of a whole model."""
+    """Return what an adapter changes; None for the weights of a whole model, of which nothing is read."""
+    if not adapted(series.config(checkpoint.run)) and not _of_adapter(series, checkpoint.run):
+        return None
     with series.reading(checkpoint) as reader:
         config = series.config(checkpoint.run) or reader.facts().config
         stated = adapted(config)
@@ -122,13 +124,8 @@ def adapter_state(series: Series, checkpoint: Checkpoint) -> AdapterState | None
     return AdapterState(checkpoint.run, checkpoint.step, stated, r, tuple(changes))
 
 
-def adapter_states(series: Series) -> Iterator[AdapterState]:
-    """Yield the state of every checkpoint of a series that is an adapter's."""
-    for checkpoint in series:
-        state = adapter_state(series, checkpoint)
-        if state is None:
-            return
-        yield state
+def _of_adapter(series: Series, run: str) -> bool:
+    return any(one.run == run and one.family.startswith(ADAPTER) for one in series.runs)
 
 
 def _rank_of(name: str, r: int, config: Mapping[str, object]) -> int:

@@ -172,6 +172,13 @@ def _usable(side: Recipe, problems: list[str]) -> Recipe:
         for run in short
     ]
     runs = tuple(run for run in finite if run not in short)
+    sizes = sorted({run.stated.parameters for run in runs if run.stated.parameters})
+    if len(sizes) > 1:
+        raise InputError(
+            f"{side.name}: its runs have {len(sizes)} sizes, "
+            f"from {sizes[0]:,.0f} to {sizes[-1]:,.0f} parameters",
+            remedy="give a folder of seeds of one recipe",
+        )
     groups = grouped([run.stated for run in runs], _metrics(runs))
     if len(groups) > 1:
         said = "; ".join(group.counted for group in groups)
