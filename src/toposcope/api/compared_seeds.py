@@ -209,7 +209,7 @@ seeds against 4)
         return (
             f"Ground: the mean {loss} of each run over the last tenth of its steps (3 losses at least), "
             f"{len(self.compared.steps):,} of them in common; "
-            f"noise between seeds {test.sd:.2g} ({test.degrees:.3g} degrees of freedom); {how}."
+            f"noise between seeds {test.sd:.2g} ({_free(test.degrees)}); {how}."
         )
 
     def _no_noise(self) -> str:
@@ -324,6 +324,10 @@ def _apart(found: Parting) -> str:
 
 def _many(seeds: int | None) -> str:
     return f"over {MOST_SEEDS:,}" if seeds is None else f"{seeds:,}"
+
+
+def _free(degrees: float) -> str:
+    return f"{degrees:.3g} degree{'s' * (degrees != 1)} of freedom"
 
 
 def _p(p: float) -> str:
