@@ -63,8 +63,8 @@ def names_of(sides: Sequence[Side]) -> list[str]:
 
     >>> names_of(["runs/base", "runs/wide"]), names_of(["a/train.log", "b/train.log"])
     (['base', 'wide'], ['a/train.log', 'b/train.log'])
-    >>> names_of([["a.log", "b.log"], {}])
-    ['first', 'second']
+    >>> names_of([["a.log", "b.log"], {}]), names_of(["a.log", "a.log"])
+    (['first', 'second'], ['first', 'second'])
     """
     from toposcope.sources import Series
     from toposcope.store import Store
@@ -74,11 +74,13 @@ def names_of(sides: Sequence[Side]) -> list[str]:
     for side in sides:
         place = side.uri if isinstance(side, Series) else side.path if isinstance(side, Store) else side
         paths.append(Path(place).resolve().parts if isinstance(place, str | Path) else ())
+    distinct = {parts for parts in paths if parts}
+    twice = len(paths) > 1 and paths[0] == paths[1]
     for depth in range(1, max(map(len, paths), default=0) + 1):
         names = ["/".join(parts[-depth:]) for parts in paths]
-        if len({name for name in names if name}) == len([name for name in names if name]):
+        if not twice and len({name for name in names if name}) == len(distinct):
             return [name or other for name, other in zip(names, plain, strict=False)]
-    return [name or other for name, other in zip(("",) * len(sides), plain, strict=False)]
+    return list(plain[: len(paths)])
 
 
 def series_at(side: Side, *, split: str, step_pattern: str | None) -> Series | SourceError | None:
