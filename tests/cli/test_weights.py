@@ -164,8 +164,10 @@ def test_compare_two_runs(runs: Path, tmp_path: Path, call: Call) -> None:
     code, out, _ = call("compare", runs / "one", runs / "two", "--out", figure, *options)
     assert code == 0
     assert out.startswith(
-        "3 of 3 matrices differ beyond twice the noise of the draws: head, fc1, token_emb\n"
+        "mlp layers changed most, by 159% of their norm, heads by 156%, embeddings by 131% "
     )
+    assert "\n3 of 3 matrices differ beyond twice the noise of the draws: head, fc1, token_emb.\n" in out
+    assert "Same run? no: the checkpoints differ from step " in out
     assert "two step 30 minus one step 30" in out
     assert "±" in out
     assert figure.read_bytes().startswith(b"\x89PNG")
@@ -181,7 +183,9 @@ def test_compare_two_runs(runs: Path, tmp_path: Path, call: Call) -> None:
 def test_a_checkpoint_compared_with_itself_differs_nowhere(runs: Path, call: Call) -> None:
     out = call("compare", runs / "one", runs / "one", "--json", "--points", 12)[1]
     stated = json.loads(out)
-    assert stated["headline"] == "0 of 3 matrices differ beyond twice the noise of the draws"
+    assert stated["headline"] == "no matrix changed"
+    assert stated["parting"]["first_apart"] is None
+    assert stated["beyond_noise"] == "0 of 3 matrices differ beyond twice the noise of the draws"
     assert stated["changed"] == []
     table = pd.DataFrame(stated["rows"])
     assert table["difference"].dropna().abs().max() < 1e-6
@@ -203,15 +207,18 @@ def test_a_comparison_names_the_matrices_that_changed_and_no_others(tmp_path: Pa
     stated = json.loads(out)
     assert stated["changed"] == tuned
     said = "6 of 24 matrices differ beyond twice the noise of the draws: q_proj, v_proj"
-    assert stated["headline"] == said
+    assert stated["beyond_noise"] == said
+    assert stated["headline"].startswith(
+        "attention layers changed most, by 50% of their norm (means; 6 of 24"
+    )
     other = {name: generator.normal(size=shape) for name in tuned}
     rounded = {name: value + generator.normal(0, 1e-3, shape) for name, value in (base | other).items()}
     save_file(
         {name: value.astype(np.float32) for name, value in rounded.items()}, tmp_path / "rounded.safetensors"
     )
     printed = call("compare", tmp_path / "base.safetensors", tmp_path / "rounded.safetensors")[1]
-    first = " ".join(" ".join(printed.splitlines()[:3]).split())
-    assert first.startswith(
+    first = " ".join(" ".join(printed.splitlines()[:4]).split())
+    assert first.partition("changed) ")[2].startswith(
         "24 of 24 matrices differ beyond twice the noise of the draws: k_proj, o_proj, q_proj, v_proj; "
         "6 of them moved over 5 times as far as the rest: q_proj, v_proj"
     )
@@ -231,7 +238,9 @@ def test_of_a_run_that_diverges_is_spoken_though_nothing_can_be_tested(
     assert out.startswith("Run one: diverging: the loss rose from ")
 
 
-def test_a_base_and_an_adapter_on_it_are_not_compared_by_names(tmp_path: Path, call: Call) -> None:
+def test_a_base_and_an_adapter_that_states_no_rank_are_not_compared_by_names(
+    tmp_path: Path, call: Call
+) -> None:
     weights = np.random.default_rng(0).normal(size=(8, 8)).astype(np.float32)
     save_file({"model.layers.0.self_attn.q_proj.weight": weights}, tmp_path / "base.safetensors")
     name = "base_model.model.model.layers.0.self_attn.q_proj.lora_{}.weight"
@@ -239,7 +248,7 @@ def test_a_base_and_an_adapter_on_it_are_not_compared_by_names(tmp_path: Path, c
     adapter.mkdir()
     pair = {name.format("A"): weights[:2].copy(), name.format("B"): weights[:, :2].copy()}
     save_file(pair, adapter / "adapter_model.safetensors")
-    config = {"peft_type": "LORA", "r": 2, "lora_alpha": 4, "base_model_name_or_path": "org/base"}
+    config = {"peft_type": "LORA", "lora_alpha": 4, "base_model_name_or_path": "org/base"}
     (adapter / "adapter_config.json").write_text(json.dumps(config))
     code, _, err = call("compare", tmp_path / "base.safetensors", adapter)
     assert code == 2

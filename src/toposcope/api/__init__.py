@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from toposcope.api.checked import Check, RunCheck
 from toposcope.api.checking import check
-from toposcope.api.checkpoints import audit, compare
+from toposcope.api.checkpoints import audit
 from toposcope.api.cloud_answer import RingAnswer
 from toposcope.api.clouds import cloud
+from toposcope.api.compared_seeds import RunComparison
+from toposcope.api.comparing import compare
 from toposcope.api.forecasting import forecast
 from toposcope.api.forecasts import Forecasts
 from toposcope.api.judgements import analyze, report
@@ -14,8 +16,10 @@ from toposcope.api.laws import ScalingLaw, fit_scaling_law
 from toposcope.api.measuring import measure
 from toposcope.api.representations import TextsAsked
 from toposcope.api.results import Audit, Comparison, Reply, Report
+from toposcope.api.tuned import AdapterComparison
 
 __all__ = [
+    "AdapterComparison",
     "Audit",
     "Check",
     "Comparison",
@@ -24,6 +28,7 @@ __all__ = [
     "Report",
     "RingAnswer",
     "RunCheck",
+    "RunComparison",
     "ScalingLaw",
     "TextsAsked",
     "analyze",

@@ -49,7 +49,9 @@ class Looked:
     no_logs: tuple[str, ...] = ()
 
 
-def look_into(source: str | pd.DataFrame, name: str, reading: Reading, *, loss: bool) -> list[Looked]:
+def look_into(
+    source: str | pd.DataFrame, name: str, reading: Reading, *, loss: bool, audited: bool = True
+) -> list[Looked]:
     """Return what lies at a place; several where a folder holds several logs.
 
     Parameters
@@ -62,6 +64,8 @@ def look_into(source: str | pd.DataFrame, name: str, reading: Reading, *, loss: 
         How runs are read.
     loss
         Whether the held-out loss is taken where no training loss is logged.
+    audited
+        Whether checkpoints are audited.
 
     Raises
     ------
@@ -74,7 +78,7 @@ def look_into(source: str | pd.DataFrame, name: str, reading: Reading, *, loss: 
     if (place / "store.json").is_file():
         return [_of_store(source, name)]
     if place.is_dir() or place.suffix.lower() in WEIGHT_FILES:
-        return _of_folder(source, name, reading, loss=loss)
+        return _of_folder(source, name, reading, loss=loss, audited=audited)
     return [_logged(source, name, reading, loss=loss)]
 
 
@@ -107,8 +111,9 @@ def _of_store(path: str, name: str) -> Looked:
     )  # fmt: skip
 
 
-def _of_folder(path: str, name: str, reading: Reading, *, loss: bool) -> list[Looked]:
+def _of_folder(path: str, name: str, reading: Reading, *, loss: bool, audited: bool) -> list[Looked]:
     from toposcope.sources import open_series
+    from toposcope.sources.audit import audit
     from toposcope.sources.lightning import METRICS
     from toposcope.sources.logs import is_log
     from toposcope.sources.trainer_state import TRAINER_STATE
@@ -127,19 +132,20 @@ def _of_folder(path: str, name: str, reading: Reading, *, loss: bool) -> list[Lo
                 f"{path}: contains no log, no checkpoint and no store ({error}); name one"
             ) from error
         return found
-    return _of_series(series, path, name, reading, loss=loss)
+    findings = tuple(audit(series, cheap=True)) if audited else ()
+    return _of_series(series, path, name, reading, loss=loss, findings=findings)
 
 
-def _of_series(series: Series, path: str, name: str, reading: Reading, *, loss: bool) -> list[Looked]:
+def _of_series(
+    series: Series, path: str, name: str, reading: Reading, *, loss: bool, findings: tuple[AuditFinding, ...]
+) -> list[Looked]:
     """Return the runs of a series with their audit; where they have no losses, the log beside them."""
     import pandas as pd
 
     from toposcope.forecasting.frame import Log
-    from toposcope.sources.audit import audit
     from toposcope.sources.logs import is_log
     from toposcope.study.forecasts.reading import log_at, read_source
 
-    findings = tuple(audit(series, cheap=True))
     said = "step and loss as they lie beside the checkpoints"
     try:
         log = read_source(path, name, reading)

@@ -1,17 +1,17 @@
-"""Checkpoints looked at as they are: opened, audited, compared."""
+"""Checkpoints as they are: opened, audited."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from toposcope.api.results import Audit, Comparison
+from toposcope.api.results import Audit
 from toposcope.core.errors import InputError
 
 if TYPE_CHECKING:
-    from toposcope.core.types import Checkpoint
     from toposcope.sources import Series
+    from toposcope.sources.adapter_state import AdapterState
     from toposcope.sources.belonging import Group
 
     Where: TypeAlias = str | Path | Series | Sequence[str | Path] | Mapping[Any, Any]
@@ -71,7 +71,22 @@ def audit(series: Where, *, cheap: bool = False, quiet: bool = True) -> Audit:
     given = opened(series)
     found = look(given, cheap=cheap, quiet=quiet)
     groups = _groups(given) if len(given.names) > 1 else ()
-    return Audit({run: tuple(steps) for run, steps in given.steps.items()}, tuple(found), groups)
+    steps = {run: tuple(steps) for run, steps in given.steps.items()}
+    return Audit(steps, tuple(found), groups, tuple(_adapters(given)))
+
+
+def _adapters(series: Series) -> Iterator[AdapterState]:
+    """Yield the last state of each run whose weights are an adapter's."""
+    from toposcope.core.errors import SourceError
+    from toposcope.sources.adapter_state import adapter_state
+
+    for run in series.names:
+        try:
+            state = adapter_state(series, series.of_run(run)[-1])
+        except SourceError:  # a finding says so
+            continue
+        if state is not None:
+            yield state
 
 
 def _groups(series: Series) -> tuple[Group, ...]:
@@ -93,76 +108,3 @@ def _groups(series: Series) -> tuple[Group, ...]:
     runs = pd.DataFrame([dataclasses.asdict(run) for run in series.runs])
     groups = groups_of(runs, pd.concat(filled, ignore_index=True) if filled else None)
     return groups if len(groups) > 1 else ()
-
-
-def compare(
-    first: Where,
-    second: Where,
-    *,
-    step: int | None = None,
-    preset: str = "default",
-    points: int | None = None,
-    draws: int | None = None,
-    step_pattern: str | None = None,
-) -> Comparison:
-    """Compare the weights of two checkpoints, layer by layer: the second minus the first.
-
-    Parameters
-    ----------
-    first, second
-        Each is a checkpoint, or a series with one run.
-    step
-        The step at which to compare; by default the last step of each.
-    preset
-        The settings of the weights' probes: "default", or "seed004".
-    points, draws
-        Rows of a subsampled cloud, and the number of random subsamples.
-    step_pattern
-        As for `open_series`: extracts the step from file names.
-
-    Returns
-    -------
-    Comparison
-        Its `table` has a row for each matrix and feature, with the difference and its standard error over
-        the draws.
-
-    Raises
-    ------
-    InputError
-        When one of them has several runs or does not have the step.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> base, tuned = ({0: {"fc.weight": np.vander(range(1, 5)) * scale}} for scale in (1.0, 2.0))
-    >>> compare(base, tuned).headline
-    '1 of 1 matrices differ beyond twice the noise of the draws: fc'
-    """
-    from toposcope.papers.weight_presets import preset as preset_options
-    from toposcope.sweep.compare import compare as both
-
-    options = preset_options(preset, points=points, draws=draws)
-    sides = [
-        _checkpoint(opened(side, split=options.split, step_pattern=step_pattern), step)
-        for side in (first, second)
-    ]
-    labels = [f"{checkpoint.run} step {checkpoint.step}" for _, checkpoint in sides]
-    return Comparison(labels[0], labels[1], both(*sides, options=options))
-
-
-def _checkpoint(series: Series, step: int | None) -> tuple[Series, Checkpoint]:
-    uri, checkpoints = series.uri, list(series)
-    runs = sorted({checkpoint.run for checkpoint in checkpoints})
-    if len(runs) > 1:
-        raise InputError(f"{uri} contains {len(runs)} runs ({', '.join(runs[:5])}); name one of them")
-    if step is None:
-        return series, checkpoints[-1]
-    found = [checkpoint for checkpoint in checkpoints if checkpoint.step == step]
-    if not found:
-        raise InputError(
-            f"{uri} has the steps {checkpoints[0].step} to {checkpoints[-1].step}",
-            argument="step",
-            value=step,
-            remedy="give one of them",
-        )
-    return series, found[0]

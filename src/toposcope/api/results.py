@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from toposcope.core.repeats import AuditFinding
 from toposcope.core.tabular import Tables, answered, counted
 from toposcope.core.types import Normalization, Scope
+from toposcope.sources.names import kind_of
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from toposcope.sources.adapter_state import AdapterState
     from toposcope.sources.belonging import Group
     from toposcope.study.analysis import Analysis
     from toposcope.study.findings import Finding, Findings
+    from toposcope.sweep.parting import SeriesParting
 
 _ROUNDING = 1e-6
 """Relative difference below which two numbers of a comparison are one number twice."""
@@ -28,6 +31,11 @@ _FAR = 5.0
 """How many times as far some matrices have to have moved as the rest to be named apart."""
 _MOST_KINDS = 6
 """Kinds of matrices that a comparison names in its line."""
+
+
+_LAYERS = {"mlp": "mlp layers", "attention": "attention layers", "head": "heads", "embedding": "embeddings",
+           "other": "other matrices", "norm": "norms"}  # fmt: skip
+"""What matrices of a role are called."""
 
 
 @runtime_checkable
@@ -56,7 +64,8 @@ class Audit:
     """What an audit of a series found: `findings`, and `table` with a row for each of them.
 
     `steps` are those of every run's checkpoints; `groups` the runs that do not belong together, empty where
-    all do: that is no fault, but nothing should be concluded over two of them.
+    all do: that is no fault, but nothing should be concluded over two of them. `adapters` are the last states
+    of runs whose weights are an adapter's.
 
     >>> found = AuditFinding("a", 10, "", "holds what step 0 holds", fault="identical")
     >>> print(Audit({"a": (0, 10)}, (found,)))
@@ -67,6 +76,7 @@ class Audit:
     steps: Mapping[str, tuple[int, ...]]
     findings: tuple[AuditFinding, ...]
     groups: tuple[Group, ...] = ()
+    adapters: tuple[AdapterState, ...] = ()
 
     @property
     def apart(self) -> str:
@@ -108,10 +118,11 @@ class Audit:
         """Return the answer, then the first findings."""
         seen, many = counted(self.checkpoints, self.runs), len(self.findings)
         apart = f" {self.apart}" if self.apart else ""
+        does = "".join(f"\n{one.run} step {one.step}: {one.sentence}" for one in self.adapters)
         if not many:
-            return f"{seen}: {'no other finding.' if apart else 'nothing found'}{apart}"
+            return f"{seen}: {'no other finding.' if apart else 'nothing found'}{apart}{does}"
         first = f"{seen}: {many} finding{'s' * (many > 1)}; the first:"
-        return "\n".join([self.apart + " " * bool(apart) + first, *map(str, self.findings[:5])])
+        return "\n".join([self.apart + " " * bool(apart) + first, *map(str, self.findings[:5])]) + does
 
     def _repr_html_(self) -> str:
         return answered(repr(self).partition("; the first:")[0], self.table)
@@ -119,11 +130,19 @@ class Audit:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two checkpoints side by side: `table` has a row for each matrix and feature, second minus first."""
+    """Two checkpoints side by side: `table` has a row for each matrix and feature, second minus first.
+
+    `moved` has for each matrix how far its weights moved: name, role, change, in parts of the first's norm.
+    `parting` says up to which step two series are equal; None where checkpoints alone were given.
+    `faults` say why a fine-tune cannot be used: values that are not finite, or the very weights of the base.
+    """
 
     first: str
     second: str
     table: pd.DataFrame
+    moved: pd.DataFrame
+    parting: SeriesParting | None = None
+    faults: tuple[AuditFinding, ...] = ()
 
     @property
     def changed(self) -> tuple[str, ...]:
@@ -155,13 +174,59 @@ class Comparison:
         return tuple(name for name in self.changed if name in far.index[:apart]) if ratio.max() > _FAR else ()
 
     @property
+    def same_run(self) -> str:
+        """Up to which step two series are equal, as a line; "" where checkpoints alone were given."""
+        return "" if self.parting is None else f"Same run? {self.parting.sentence}\n"
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong with either."""
+        return not self.faults
+
+    def farthest(self, most: int) -> list[str]:
+        """Return the matrices whose weights moved farthest, in parts of their norm, the farthest first."""
+        ordered = self.moved.sort_values("change", ascending=False, kind="stable")
+        return [str(name) for name in ordered["name"][:most]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+        table = self.table.astype(object).where(self.table.notna(), None)
+        return {
+            "first": self.first, "second": self.second, "headline": self.headline,
+            "beyond_noise": self.beyond_noise, "changed": list(self.changed),
+            "parting": None if self.parting is None else dataclasses.asdict(self.parting),
+            "faults": [dataclasses.asdict(one) for one in self.faults],
+            "moved": self.moved.to_dict("records"), "rows": table.to_dict("records"),
+        }  # fmt: skip
+
+    @property
     def matrices(self) -> int:
         """How many matrices the two have."""
         return int(self.table.loc[self.table["scope"] == Scope.MATRIX, "name"].nunique())
 
     @property
     def headline(self) -> str:
-        """What changed in one line: how many of the matrices, and what they are."""
+        """What changed most, in one sentence: the kinds of layers by the mean change of their matrices."""
+        from toposcope.api.tuned import in_words
+
+        if self.faults:
+            return f"a fault: {in_words(self.faults)}"
+        by_role = self.moved.groupby("role", sort=False)["change"]
+        means = by_role.mean().sort_values(ascending=False, kind="stable")
+        moved = int((self.moved["change"] > 0).sum())
+        if not len(self.moved):
+            return "the two have no matrix of one shape: nothing moved that can be measured"
+        if not moved:
+            return "no matrix changed"
+        kinds = [(_LAYERS.get(str(role), str(role)), _percent(float(mean))) for role, mean in means.items()]
+        rest = "".join(f", {name} by {change}" for name, change in kinds[1:])
+        of = f"all {moved}" if moved == len(self.moved) else f"{moved} of {len(self.moved)}"
+        most, change = kinds[0]
+        return f"{most} changed most, by {change} of their norm{rest} (means; {of} matrices changed)"
+
+    @property
+    def beyond_noise(self) -> str:
+        """How many matrices differ beyond the noise of the draws, and what they are."""
         found = self.changed
         said = f"{len(found)} of {self.matrices} matrices differ beyond twice the noise of the draws"
         if not found:
@@ -174,8 +239,8 @@ class Comparison:
 
     @property
     def tables(self) -> Tables:
-        """`table`, under the name "differences"."""
-        return Tables(differences=lambda: self.table)
+        """`table`, under the name "differences", and `moved`."""
+        return Tables(differences=lambda: self.table, moved=lambda: self.moved)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -203,25 +268,31 @@ class Comparison:
     def __repr__(self) -> str:
         """Return what changed, and between what."""
         return (
-            f"{self.headline}\n{self.second} minus {self.first}; .table has the numbers, .plot() draws them"
+            f"{self.headline}\n{self.beyond_noise}\n{self.same_run}"
+            f"{self.second} minus {self.first}; .table has the numbers, .plot() draws them"
         )
 
     def _repr_html_(self) -> str:
         return answered(repr(self), self.table)
 
 
+def _percent(share: float) -> str:
+    """Return a share in percent.
+
+    >>> _percent(0.1234), _percent(2e-5), _percent(5.83), _percent(float("inf"))
+    ('12%', '0.002%', '583%', 'more than all')
+    """
+    if share == float("inf"):
+        return "more than all"
+    return f"{100 * share:.0f}%" if share >= 0.1 else f"{100 * share:.2g}%"
+
+
 def _kinds(names: Sequence[str]) -> str:
     """Return what matrices are, each kind once, the first few by name."""
-    kinds = list(dict.fromkeys(_kind(name) for name in names))
+    kinds = list(dict.fromkeys(kind_of(name) for name in names))
     left = len(kinds) - _MOST_KINDS
     more = f" and {left} more kind{'s' * (left > 1)}" if left > 0 else ""
     return f"{', '.join(kinds[:_MOST_KINDS])}{more}"
-
-
-def _kind(name: str) -> str:
-    """Return what a matrix is whatever its layer: "model.layers.3.attn.q_proj.weight" is a q_proj."""
-    parts = [part for part in name.split(".") if part != "weight" and not part.isdigit()]
-    return parts[-1] if parts else name
 
 
 @dataclass(frozen=True)

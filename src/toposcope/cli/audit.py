@@ -49,6 +49,7 @@ def command(
                 "checkpoints": len(opened),
                 "groups": [{"label": one.label, "runs": list(one.runs)} for one in looked.groups],
                 "findings": [dataclasses.asdict(f) for f in findings],
+                "adapters": [{**dataclasses.asdict(one), "shares": one.shares} for one in looked.adapters],
                 "left_out": left_out,
             }
         )
@@ -63,6 +64,8 @@ def command(
         read = "sampled" if cheap else "read"
         nothing = "no fault of a checkpoint found" if looked.apart else "nothing found"
         say(f"{counted(len(opened), len(opened.runs))} {read}: {nothing}")
+    for one in looked.adapters:
+        say(f"{one.run} step {one.step}: {one.sentence}")
     if left_out:
         say(f"Not measured as weights: {left_out}")
     return 1 if findings else 0

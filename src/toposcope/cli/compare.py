@@ -1,4 +1,4 @@
-"""`toposcope compare`: two checkpoints side by side, layer by layer."""
+"""`toposcope compare`: two recipes by the losses of their seeds, or two checkpoints layer by layer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toposcope.cli.output import json_option, print_json, print_table, say
-from toposcope.cli.sweeping import step_pattern_option
+from toposcope.cli.sweeping import renamed, step_pattern_option
 from toposcope.core.errors import InputError
 from toposcope.core.types import Normalization, Scope
 from toposcope.subjects.weights.features import (
@@ -26,7 +26,7 @@ from toposcope.subjects.weights.features import (
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toposcope.api import Comparison
+    from toposcope.api import AdapterComparison, Comparison, RunComparison
 
 _SHOWN = {
     (PERSISTENCE.name, Normalization.MATRIX): "NP",
@@ -38,17 +38,44 @@ _SHOWN = {
     (WEIGHTS_MOVED.name, "weights"): "W1 of weights",
     (WEIGHTS_BOTTLENECK.name, "weights"): "bottleneck",
 }
+_SHORT = ("H0 total", "norm")
+"""What the short table shows beside the change of the weights: with them a usual name stands within 80."""
+MOST_CHANGES = 8
+"""Matrices of the short table: those whose weights moved farthest."""
+MOST_RUNS = 40
+"""Runs that the table lists; --json has all."""
 
 
 @click.command("compare")
 @click.argument("first")
 @click.argument("second")
-@click.option("--step", type=int, help="Step at which to compare.  [default: the last step of each]")
 @click.option(
-    "--preset", default="default", show_default=True, help="Settings to start from: default or seed004."
+    "--siblings",
+    multiple=True,
+    metavar="PLACE",
+    help="Seeds of another recipe: their noise counts, too. Can be repeated.",
 )
-@click.option("--points", type=int, help="Rows of the point clouds; larger clouds are subsampled.")
-@click.option("--draws", type=int, help="Number of random subsamples.")
+@click.option(
+    "--horizon",
+    type=int,
+    help="Step at which the runs end; losses are compared up to it.  [default: what the logs plan]",
+)
+@click.option(
+    "--column", help="Column of the loss to compare.  [default: the training loss, or else the held-out loss]"
+)
+@click.option(
+    "--rename", multiple=True, metavar="OLD=NEW", help="Rename a column of a table. Can be repeated."
+)
+@click.option("--step", type=int, help="Weights: step at which to compare.  [default: the last step of each]")
+@click.option(
+    "--preset",
+    default="default",
+    show_default=True,
+    help="Weights: settings to start from: default or seed004.",
+)
+@click.option("--points", type=int, help="Weights: rows of the point clouds; larger clouds are subsampled.")
+@click.option("--draws", type=int, help="Weights: number of random subsamples.")
+@click.option("--all", "everything", is_flag=True, help="Weights: print every matrix and every number.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -59,18 +86,27 @@ _SHOWN = {
 def command(
     first: str,
     second: str,
+    siblings: tuple[str, ...],
+    horizon: int | None,
+    column: str | None,
+    rename: tuple[str, ...],
     step: int | None,
     preset: str,
     points: int | None,
     draws: int | None,
+    everything: bool,
     out: Path | None,
     step_pattern: str | None,
     as_json: bool,
 ) -> int:
-    """Compare the weights of FIRST and SECOND: a base model and its fine-tuned form, or two data mixes.
+    """Say whether SECOND is better than FIRST by the losses of their seeds, or what of the weights differs.
 
-    Each is a checkpoint, or a series with one run. Differences are SECOND minus FIRST. If rows were
-    subsampled, both sides use the same rows, and each mean difference has its standard error.
+    Each is a log, a store, a folder of logs or runs (the seeds of one recipe), a checkpoint, or a series of
+    checkpoints. Two checkpoints or series of one run each are compared by their weights, everything else by
+    the losses. Differences are SECOND minus FIRST.
+
+    The exit code is 0 when everything was compared. It is 1 when something was left out or is wrong, which
+    the output names. It is 2 when nothing could be compared.
     """
     if out is not None and out.suffix not in (".png", ".svg"):
         raise InputError(
@@ -78,24 +114,27 @@ def command(
         )
     from toposcope import api
 
-    compared = api.compare(
-        first, second, step=step, preset=preset, points=points, draws=draws, step_pattern=step_pattern
-    )
-    table, labels = compared.table, [compared.first, compared.second]
-    if out is not None:
-        _draw(compared, out)
+    found = api.compare(
+        first, second, siblings=siblings, horizon=horizon, column=column, rename=renamed(rename), step=step,
+        preset=preset, points=points, draws=draws, step_pattern=step_pattern,
+    )  # fmt: skip
+    drawn = out is not None and not (isinstance(found, api.Comparison) and found.faults)
+    if out is not None and drawn:
+        _draw(found, out)
     if as_json:
-        stated = {"headline": compared.headline, "changed": list(compared.changed)}
-        print_json({"first": labels[0], "second": labels[1], **stated, "rows": _records(table)})
+        print_json(found.to_dict())
+    elif isinstance(found, api.RunComparison):
+        _show_runs(found)
+    elif isinstance(found, api.AdapterComparison):
+        _show_adapter(found)
     else:
-        say(compared.headline)
-        _show(table, labels)
-        if out is not None:
-            click.echo(str(out))
-    return 0
+        _show_weights(found, everything=everything)
+    if drawn and not as_json:
+        click.echo(str(out))
+    return 0 if found.ok else 1
 
 
-def _draw(compared: Comparison, out: Path) -> None:
+def _draw(compared: Comparison | RunComparison | AdapterComparison, out: Path) -> None:
     from toposcope.core.drawing.style import to_png, to_svg
 
     figure = compared.figure()
@@ -103,28 +142,80 @@ def _draw(compared: Comparison, out: Path) -> None:
     out.write_bytes(to_svg(figure) if out.suffix == ".svg" else to_png(figure))
 
 
+def _show_runs(found: RunComparison) -> None:
+    first, *rest = found.lines
+    say(first)
+    if len(found.rows) > 2:
+        cells = [
+            (recipe, run, f"{last:,.0f}", f"{losses:,}", f"{end:#.5g}")
+            for recipe, run, last, losses, end in found.rows[:MOST_RUNS]
+        ]
+        print_table("", ("recipe", "run", "last step", "losses", "final loss"), cells)
+    for line in rest:
+        say(line, err=line.startswith(("problem: ", "note: ")))
+
+
+def _show_adapter(found: AdapterComparison) -> None:
+    from toposcope.api.tuned import in_base
+
+    say(found.headline)
+    cells = [
+        (
+            in_base(row["name"]), f"{row['norm']:.3g}",
+            None if row["change"] is None else f"{row['change']:.3g}",
+            row["rank"], f"{row['effective_rank']:.2g}",
+        )
+        for row in _records(found.relative)[:MOST_CHANGES]
+        if row["norm"]
+    ]  # fmt: skip
+    if cells:
+        columns = ("matrix", "norm", "of W", "rank", "used")
+        print_table(f"the largest changes of {len(found.relative)}", columns, cells)
+        say("norm: of the change. of W: in parts of the norm of the base's matrix. used: the effective rank.")
+
+
+def _show_weights(found: Comparison, *, everything: bool) -> None:
+    say(found.headline)
+    if found.faults:
+        return
+    if found.same_run:
+        say(f"{found.same_run.strip()}.")
+    say(f"{found.beyond_noise}.")
+    lines = _cells(found.table)
+    title = f"{found.second} minus {found.first}"
+    far = dict(zip(found.moved["name"], found.moved["change"], strict=True))
+    columns = tuple(_SHOWN.values()) if everything else _SHORT
+    names = list(lines) if everything else found.farthest(MOST_CHANGES)
+    cells = [
+        [name, f"{far[name]:.3g}" if name in far else None,
+         *(lines.get(name, {}).get(column) for column in columns)]
+        for name in names
+    ]  # fmt: skip
+    print_table(title, ("matrix", "moved", *columns), cells)
+    for row in _records(found.table) if everything else ():
+        if row["scope"] == Scope.POOLED and row["probe"] == DISTANCES:
+            click.echo(f"pooled {row['feature']}: {_value(row).lstrip('+')}")
+    say(
+        "moved: the norm of the change over the norm of FIRST. ±: the standard error over the draws. A "
+        "difference without ± was measured without draws and may still be noisy."
+    )
+    left = len(found.moved) - len(names)
+    if left > 0 and not everything:
+        say(f"{left} more matrices moved less; --all prints every matrix and every number.")
+
+
 def _records(table: pd.DataFrame) -> list[dict[Any, Any]]:
     return table.astype(object).where(table.notna(), None).to_dict("records")
 
 
-def _show(table: pd.DataFrame, labels: list[str]) -> None:
-    records = _records(table)
+def _cells(table: pd.DataFrame) -> dict[str, dict[str, str]]:
     lines: dict[str, dict[str, str]] = {}
-    for row in records:
+    for row in _records(table):
         title = _SHOWN.get((row["feature"], row["filtration"]))
         if title is not None:
             name = f"all {row['role']}" if row["scope"] == Scope.ROLE else row["name"]
             lines.setdefault(name, {})[title] = _value(row)
-    columns = list(_SHOWN.values())
-    cells = [[name, *(line.get(column) for column in columns)] for name, line in lines.items()]
-    print_table(f"{labels[1]} minus {labels[0]}", ("matrix", *columns), cells)
-    for row in records:
-        if row["scope"] == Scope.POOLED and row["probe"] == DISTANCES:
-            click.echo(f"pooled {row['feature']}: {_value(row).lstrip('+')}")
-    say(
-        "± is the standard error over the draws. A difference without ± was measured without draws and may "
-        "still be noisy."
-    )
+    return lines
 
 
 def _value(row: dict[Any, Any]) -> str:

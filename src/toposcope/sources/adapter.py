@@ -112,6 +112,24 @@ class AdapterReader:
         return Facts(config={str(key): value for key, value in self._config.items()})
 
 
+def bare_adapter(reader: Reader) -> Reader:
+    """Return a file as an adapter where all its matrices are low-rank pairs; other files as they are.
+
+    Without `adapter_config.json` lora_alpha is not known, and the changes are B A.
+    """
+    infos = reader.infos()
+    matrices = [name for name, info in infos.items() if len(info.shape) > 1]
+    if not matrices or not all(_PAIR.fullmatch(name) for name in matrices):
+        return reader
+    ranks = [infos[name].shape[0] for name in matrices if _sides(name) == "A"]
+    return AdapterReader(reader.label, reader, {"peft_type": "LORA", "r": max(ranks, default=1)})
+
+
+def _sides(name: str) -> str:
+    found = _PAIR.fullmatch(name)
+    return found["side"] if found else ""
+
+
 def adapted(config: Mapping[str, Any]) -> str:
     """Return what an adapter's weights are changes of, with its kind and rank; empty for a whole model.
 

@@ -12,6 +12,7 @@ from toposcope.core.errors import SourceError
 from toposcope.core.progress import track
 from toposcope.core.repeats import AuditFinding, together
 from toposcope.core.types import Checkpoint
+from toposcope.sources.adapter_state import adapter_state
 from toposcope.sources.audit_checks import CHECKS
 from toposcope.sources.audit_evidence import distance, gather
 from toposcope.sources.series import Series
@@ -46,6 +47,7 @@ def audit(series: Series, *, cheap: bool = False, quiet: bool = True) -> list[Au
         )
         own = _once([finding for check in CHECKS for finding in check(steps)])
         own = without_rests(series, run, own)
+        own = _of_adapters(series, run, own)
         found += own if cheap else _explain(series, own)
         found += _metrics(series, run)
     order = {run: index for index, run in enumerate(series.names)}
@@ -54,6 +56,24 @@ def audit(series: Series, *, cheap: bool = False, quiet: bool = True) -> list[Au
         found,
         key=lambda f: (order.get(f.run, len(order)), -1 if f.step is None else f.step, f.fault, f.tensor),
     )
+
+
+def _of_adapters(series: Series, run: str, findings: list[AuditFinding]) -> list[AuditFinding]:
+    """Return the findings on a run of adapters, with those on adapters that change nothing.
+
+    A matrix that is not changed is none: targets may stay untrained. A run may begin with zero changes.
+    """
+    checkpoints = series.of_run(run)
+    more = []
+    for checkpoint in checkpoints[1:] or checkpoints:
+        try:
+            state = adapter_state(series, checkpoint)
+        except SourceError:  # a finding says so
+            continue
+        if state is None:
+            return findings
+        more += [fault for fault in state.faults if fault.fault == "zero-adapter"]
+    return [*(finding for finding in findings if finding.fault != "zero-tensor"), *more]
 
 
 PATH_FAULTS = ("off-path", "jump", "out-of-order")

@@ -11,7 +11,7 @@ import numpy as np
 
 from toposcope.core.errors import SourceError
 from toposcope.core.plugins import brought
-from toposcope.sources.adapter import open_adapter
+from toposcope.sources.adapter import bare_adapter, open_adapter
 from toposcope.sources.blobs import Blob, Folder
 from toposcope.sources.distributed import METADATA, DistributedReader
 from toposcope.sources.llama2c_file import Llama2cFile
@@ -112,7 +112,7 @@ def is_weights_file(name: str) -> bool:
 
 def open_file(blob: Blob) -> Reader:
     """Open one file as a checkpoint, its quantised weights dequantised where that can be done."""
-    return dequantised(_open_file(blob), {})
+    return dequantised(bare_adapter(_open_file(blob)), {})
 
 
 def open_checkpoint(folder: Folder) -> Reader | None:
@@ -159,11 +159,26 @@ def _open_file(blob: Blob) -> Reader:
         raise SourceError(f"{blob.label}: is not in a known format; known are {known}")
     if blob.size == 0:
         raise SourceError(f"{blob.label}: is empty (0 bytes); fetch it again")
-    head = blob.read(0, min(blob.size, 64)).tobytes() if len(fitting) > 1 else b""
+    head = blob.read(0, min(blob.size, 64)).tobytes()
+    _refuse_stand_ins(blob, head)
     for form in fitting:
         if form.looks_right(head):
             return form.open(blob)
     return fitting[-1].open(blob)
+
+
+def _refuse_stand_ins(blob: Blob, head: bytes) -> None:
+    """Raise SourceError for what a download leaves in place of a checkpoint."""
+    if head.startswith(b"version https://git-lfs"):
+        raise SourceError(
+            f"{blob.label}: is a Git LFS pointer, and not the checkpoint",
+            remedy="run git lfs pull in its folder",
+        )
+    if head.lstrip().lower().startswith((b"<!doctype html", b"<html")):
+        raise SourceError(
+            f"{blob.label}: is an HTML page, such as one that asks to sign in, and not the checkpoint",
+            remedy="sign in or accept its licence, and fetch it again",
+        )
 
 
 def _has(*wanted: str) -> Callable[[Names, Names], bool]:

@@ -315,3 +315,13 @@ def _shape_fits(family: NamingScheme, shapes: Mapping[str, tuple[int, ...]]) -> 
         if len(shape) == 2 and getattr(place(family, name).rule, "pattern", "") == family.shape_of
     )
     return all((shape[0] > shape[1]) == family.tall for shape in fused)
+
+
+def kind_of(name: str) -> str:
+    """Return what a matrix is, whatever its layer.
+
+    >>> kind_of("model.layers.3.attn.q_proj.weight")
+    'q_proj'
+    """
+    parts = [part for part in name.split(".") if part != "weight" and not part.isdigit()]
+    return parts[-1] if parts else name

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from toposcope.core.errors import InputError
 from toposcope.core.types import Checkpoint, Matrix, Row, Scope
 from toposcope.sources.adapter import PEFT
@@ -83,6 +85,45 @@ def compare(
         raise InputError(f"the two have no matrix name in common (such as {one} and {other}); {remedy}")
     table = _differences(*(_frame(side) for side in sides))
     return _with_distances(table, _frame(Distances(options).measure(reader[1]).rows))
+
+
+def weight_changes(
+    first: tuple[SeriesLike, Checkpoint], second: tuple[SeriesLike, Checkpoint]
+) -> pd.DataFrame:
+    """Return how far each matrix that both have moved: name, role, change = ||second - first|| / ||first||.
+
+    Matrices of two shapes are left out. The change of a matrix that was zero is infinite, or 0 if it still is
+    zero.
+    """
+    import pandas as pd
+
+    one, other = (iter(series.matrices(checkpoint)) for series, checkpoint in (first, second))
+    waiting: dict[str, Matrix] = {}
+    rows = []
+    for mine in one:
+        theirs = waiting.pop(mine.name, None)
+        while theirs is None and (nearest := next(other, None)) is not None:
+            if nearest.name == mine.name:
+                theirs = nearest
+            else:  # the two have another order, or not the same matrices
+                waiting[nearest.name] = nearest
+        if theirs is not None and theirs.values.shape == mine.values.shape:
+            rows.append((mine.name, str(mine.role), _relative(mine.values, theirs.values)))
+    return pd.DataFrame(rows, columns=["name", "role", "change"])
+
+
+def no_differences() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the two tables without a row: of checkpoints that cannot be measured."""
+    import pandas as pd
+
+    names = [*KEY, "first", "second", "difference", "sd", "draws", "standard_error", "status"]
+    return pd.DataFrame(columns=names), pd.DataFrame(columns=["name", "role", "change"])
+
+
+def _relative(before: np.ndarray, after: np.ndarray) -> float:
+    old = before.astype(np.float64)
+    moved, size = float(np.linalg.norm(after.astype(np.float64) - old)), float(np.linalg.norm(old))
+    return moved / size if size > 0 else float("inf") if moved > 0 else 0.0
 
 
 def _frame(rows: list[Row]) -> pd.DataFrame:

@@ -1,0 +1,192 @@
+"""Two sides compared: seeds of two recipes by their losses, or two checkpoints by their weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from toposcope.api.compare_sources import LOSSES, names_of, seeds_at, series_at
+from toposcope.api.compared_seeds import RunComparison
+from toposcope.api.results import Comparison
+from toposcope.api.tuned import AdapterComparison, beside_base, equal, not_finite
+from toposcope.core.errors import InputError, SourceError
+from toposcope.core.wording import option, rendered
+
+if TYPE_CHECKING:
+    from toposcope.api.compare_sources import Seeds, Side
+    from toposcope.core.types import Checkpoint
+    from toposcope.sources import Series
+    from toposcope.study.forecasts.reading import Reading
+    from toposcope.subjects.weights.options import WeightOptions
+
+
+def compare(
+    first: Side,
+    second: Side,
+    *,
+    siblings: Sequence[Side] = (),
+    horizon: int | None = None,
+    column: str | None = None,
+    rename: Mapping[str, str] | None = None,
+    step: int | None = None,
+    preset: str = "default",
+    points: int | None = None,
+    draws: int | None = None,
+    step_pattern: str | None = None,
+) -> RunComparison | Comparison | AdapterComparison:
+    """Say which of two recipes is better by the losses of their seeds, or compare two checkpoints' weights.
+
+    Two places with the checkpoints of one run each are compared by their weights; everything else is compared
+    by the losses, and so are checkpoints when `siblings`, `horizon` or `column` is given.
+
+    Parameters
+    ----------
+    first, second
+        Each is a log, a folder of logs, a store, a table, a list of logs or tables, a folder of runs, a
+        checkpoint, or a series.
+    siblings
+        Other places with several seeds of one recipe: the noise between these counts, too.
+    horizon
+        The step at which the runs end, and up to which they are compared; by default what their logs plan.
+    column
+        The loss to compare; by default the training loss, or else the held-out loss.
+    rename
+        New names of columns of tables: {"nll": "loss"}.
+    step
+        Of weights, the step at which to compare; by default the last step of each.
+    preset
+        Of weights, the settings of the probes: "default", or "seed004".
+    points, draws
+        Of weights, the rows of a subsampled cloud, and the number of random subsamples.
+    step_pattern
+        As for `open_series`: extracts the step from file names.
+
+    Returns
+    -------
+    RunComparison, Comparison or AdapterComparison
+        Of losses, which recipe is better, and since when. Of weights, a `table` with a row for each matrix
+        and feature, with the difference and its standard error over the draws. Of a base and an adapter,
+        what the adapter changes.
+
+    Raises
+    ------
+    InputError
+        When a place cannot be read, has neither losses nor checkpoints of one run, lacks the step, or an
+        option does not fit what is compared.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> base, tuned = ({0: {"fc.weight": np.vander(range(1, 5)) * scale}} for scale in (1.0, 2.0))
+    >>> compare(base, tuned).headline
+    'other matrices changed most, by 100% of their norm (means; all 1 matrices changed)'
+    """
+    from toposcope.papers.weight_presets import preset as preset_options
+    from toposcope.study.forecasts.reading import Reading
+
+    if horizon is not None and horizon < 1:
+        raise InputError("no run can end there", argument="horizon", value=horizon, remedy="give 1 or more")
+    options = preset_options(preset, points=points, draws=draws)
+    of_losses = bool(siblings) or horizon is not None or column is not None
+    opened = [series_at(side, split=options.split, step_pattern=step_pattern) for side in (first, second)]
+    series = [one for one in opened if one is not None and not isinstance(one, SourceError)]
+    if not of_losses and len(series) == 2 and all(len(one.names) == 1 for one in series):
+        return _of_weights(series, step, options)
+    given = {"step": step, "points": points, "draws": draws}
+    if unfit := next((name for name, value in given.items() if value is not None), None):
+        _refuse_several(series)
+        remedy = "leave it out, or name a checkpoint twice"
+        raise InputError("losses are compared here", argument=unfit, value=given[unfit], remedy=remedy)
+    reading = Reading(column or "loss", dict(rename or {}), horizon, None, 0, step_pattern)
+    names = names_of([first, second, *siblings])
+    read = [
+        _seeds(side, name, reading, opened[i] if i < 2 else None)
+        for i, (side, name) in enumerate(zip([first, second, *siblings], names, strict=True))
+    ]
+    reading.refuse_unmet()
+    return _of_losses(read, column, horizon)
+
+
+def _of_weights(
+    series: Sequence[Series], step: int | None, options: WeightOptions
+) -> Comparison | AdapterComparison:
+    """Compare two checkpoints, or a base and an adapter."""
+    from toposcope.sources.adapter_state import adapter_state
+    from toposcope.sweep.compare import compare as both
+    from toposcope.sweep.compare import no_differences, weight_changes
+    from toposcope.sweep.parting import series_parting
+
+    sides = [_checkpoint(one, step) for one in series]
+    labels = [_label(*side) for side in sides]
+    states = [adapter_state(*side) for side in sides]
+    for at, state in enumerate(states):
+        if state is not None and states[1 - at] is None:
+            return beside_base(sides[1 - at], labels[1 - at], state, sides[at])
+    faults = [fault for side in sides for fault in not_finite(*side)]
+    if faults:
+        table, moved = no_differences()
+        return Comparison(labels[0], labels[1], table, moved, faults=tuple(faults))
+    several = step is None and min(map(len, series)) > 1
+    faults += [fault for state in states if state is not None for fault in state.faults]
+    faults += [] if several else equal(sides[0], sides[1])
+    return Comparison(
+        labels[0], labels[1], both(sides[0], sides[1], options=options), weight_changes(sides[0], sides[1]),
+        series_parting(series[0], series[1]) if several else None, tuple(faults),
+    )  # fmt: skip
+
+
+def _seeds(side: Side, name: str, reading: Reading, opened: Series | SourceError | None) -> Seeds:
+    """Return the logs of a side; where it has none, say what is wrong with its checkpoints."""
+    try:
+        return seeds_at(side, name, reading)
+    except InputError as error:
+        if isinstance(opened, SourceError):
+            raise error from opened
+        if opened is not None:
+            _refuse_several([opened])
+        raise
+
+
+def _refuse_several(series: Sequence[Series]) -> None:
+    """Raise InputError where checkpoints of several runs were given and no losses can be compared."""
+    for one in series:
+        if len(one.names) > 1:
+            runs = sorted(one.names)
+            raise InputError(f"{one.uri} contains {len(runs)} runs ({', '.join(runs[:5])}); name one of them")
+
+
+def _of_losses(read: Sequence[Seeds], column: str | None, horizon: int | None) -> RunComparison:
+    from toposcope.study.seeds import compare_recipes
+
+    chosen = column or next((one for one in LOSSES if all(side.has(one) for side in read)), LOSSES[0])
+    recipes = [side.recipe(chosen) for side in read]
+    made = compare_recipes(recipes[0], recipes[1], recipes[2:], horizon=horizon)
+    problems = [*(one for side in read for one in side.problems), *made.problems]
+    problems += [
+        rendered(f"{option('siblings')} {one.name}: one run states no noise between seeds; left out")
+        for one in recipes[2:]
+        if len(one.runs) < 2
+    ]
+    return RunComparison(made, chosen, tuple(problems), tuple(one for side in read for one in side.notes))
+
+
+def _label(series: Series, checkpoint: Checkpoint) -> str:
+    """Return what a checkpoint is called; a model alone states no step."""
+    alone = len(series) == 1 and checkpoint.step == 0
+    return checkpoint.run if alone else f"{checkpoint.run} step {checkpoint.step}"
+
+
+def _checkpoint(series: Series, step: int | None) -> tuple[Series, Checkpoint]:
+    """Return the checkpoint at a step, or the last one."""
+    checkpoints = list(series)
+    if step is None:
+        return series, checkpoints[-1]
+    found = [checkpoint for checkpoint in checkpoints if checkpoint.step == step]
+    if not found:
+        raise InputError(
+            f"{series.uri} has the steps {checkpoints[0].step} to {checkpoints[-1].step}",
+            argument="step",
+            value=step,
+            remedy="give one of them",
+        )
+    return series, found[0]

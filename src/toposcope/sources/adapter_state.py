@@ -1,0 +1,157 @@
+"""What a LoRA adapter does to its base: which matrices it changes, by how much, and what rank it uses."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from toposcope.core.repeats import AuditFinding
+from toposcope.core.seeding import rng
+from toposcope.sources.adapter import ADAPTER, adapted
+from toposcope.sources.names import kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from toposcope.core.types import Checkpoint
+    from toposcope.sources.series import Series
+
+SPARE = 8
+"""Columns of the sketch beyond the stated rank: a matrix of a higher rank is no product B A."""
+NUMERICAL = 1e-5
+"""Part of the largest singular value below which one counts as zero: products in float32 are off by 1e-7."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterChange:
+    """The change scale * B A of one matrix.
+
+    `norm` is its Frobenius norm, `rank` how many singular values are above 1e-5 of the largest, `effective`
+    the exponential of the entropy of their parts of the sum, `finite` whether all values are.
+    """
+
+    name: str
+    norm: float
+    rank: int
+    effective: float
+    finite: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterState:
+    """The changes of an adapter at one step; `stated` is its kind, rank and base, `r` the rank."""
+
+    run: str
+    step: int
+    stated: str
+    r: int
+    changes: tuple[AdapterChange, ...]
+
+    @property
+    def active(self) -> tuple[AdapterChange, ...]:
+        """The changes that are finite and not zero."""
+        return tuple(one for one in self.changes if one.finite and one.norm > 0)
+
+    @property
+    def faults(self) -> tuple[AuditFinding, ...]:
+        """What is wrong with the adapter: nothing is changed, or values are not finite."""
+        broken = [one.name for one in self.changes if not one.finite]
+        found = [
+            AuditFinding(self.run, self.step, name, "holds NaN or infinite values", fault="non-finite")
+            for name in broken
+        ]
+        if self.changes and not broken and not self.active:
+            text = (
+                f"all {len(self.changes)} changes B A are zero, so it does nothing; was it saved before the "
+                "first step, or trained with a rate of zero?"
+            )
+            found.append(AuditFinding(self.run, self.step, "", text, fault="zero-adapter"))
+        return tuple(found)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Of each kind of matrix the part of the squared norm of all changes, the largest first."""
+        squares: dict[str, float] = defaultdict(float)
+        for one in self.active:
+            squares[kind_of(one.name)] += one.norm**2
+        total = sum(squares.values())
+        ordered = sorted(squares.items(), key=lambda item: -item[1])
+        return {kind: value / total for kind, value in ordered}
+
+    @property
+    def sentence(self) -> str:
+        """What the adapter does, in one sentence.
+
+        >>> change = AdapterChange("layers.0.q_proj.weight", 0.5, 8, 6.2, True)
+        >>> AdapterState("a", 0, "LoRA r=8 on base", 8, (change,)).sentence
+        'LoRA r=8 on base: 1 of 1 matrices is changed, with an effective rank of 6.2 of 8 (median); q_proj \
+has 100% of the change'
+        """
+        active = self.active
+        if not active:
+            return f"{self.stated}: no finite change of its {len(self.changes)} matrices"
+        middle = float(np.median([one.effective for one in active]))
+        parts = ", ".join(f"{kind} {share:.0%}" for kind, share in list(self.shares.items())[1:3])
+        kind, share = next(iter(self.shares.items()))
+        more = f" ({parts})" if parts else ""
+        verb = "is" if len(active) == 1 else "are"
+        return (
+            f"{self.stated}: {len(active)} of {len(self.changes)} matrices {verb} changed, with an effective "
+            f"rank of {middle:.2g} of {self.r} (median); {kind} has {share:.0%} of the change{more}"
+        )
+
+
+def adapter_state(series: Series, checkpoint: Checkpoint) -> AdapterState | None:
+    """Return what an adapter changes; None for the weights of a whole model, of which nothing is read."""
+    if not adapted(series.config(checkpoint.run)) and not _of_adapter(series, checkpoint.run):
+        return None
+    with series.reading(checkpoint) as reader:
+        config = series.config(checkpoint.run) or reader.facts().config
+        stated = adapted(config)
+        r = config.get("r")
+        if not stated or not isinstance(r, int) or r < 1:
+            return None
+        changes = []
+        for name, info in reader.infos().items():
+            if info.skip or len(info.shape) != 2:
+                continue
+            made = _change(name, reader.read(name), _rank_of(name, r, config))
+            if made is not None:
+                changes.append(made)
+    return AdapterState(checkpoint.run, checkpoint.step, stated, r, tuple(changes))
+
+
+def _of_adapter(series: Series, run: str) -> bool:
+    return any(one.run == run and one.family.startswith(ADAPTER) for one in series.runs)
+
+
+def _rank_of(name: str, r: int, config: Mapping[str, object]) -> int:
+    """Return the rank that is stated for one matrix."""
+    pattern = config.get("rank_pattern")
+    module = name.removesuffix(".weight")
+    for key, value in pattern.items() if isinstance(pattern, dict) else ():
+        if (module == key or module.endswith(f".{key}")) and isinstance(value, int):
+            return value
+    return r
+
+
+def _change(name: str, values: np.ndarray, r: int) -> AdapterChange | None:
+    """Return one matrix's change; None where its rank is higher, as of one that is stored whole."""
+    matrix = values.astype(np.float64)
+    if not np.isfinite(matrix).all():
+        return AdapterChange(name, float("nan"), 0, float("nan"), False)
+    norm = float(np.linalg.norm(matrix))
+    if norm == 0:
+        return AdapterChange(name, 0.0, 0, 0.0, True)
+    width = min(r + SPARE, *matrix.shape)
+    sketch = matrix @ rng(name="adapter sketch").standard_normal((matrix.shape[1], width))
+    basis, _ = np.linalg.qr(sketch)
+    singular = np.linalg.svd(basis.T @ matrix, compute_uv=False)
+    singular = singular[singular > NUMERICAL * singular[0]]
+    if len(singular) > r:
+        return None
+    parts = singular / singular.sum()
+    return AdapterChange(name, norm, len(singular), float(np.exp(-(parts * np.log(parts)).sum())), True)

@@ -1,0 +1,102 @@
+"""Whether two logs are of one run: up to which step they are equal, and how far apart they are afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+_MOST_DECIMALS = 17
+"""A double has no more significant digits."""
+STRETCH = 0.1
+"""Part of the common steps at the end over which the difference is averaged, as for seeds."""
+_FEWEST = 3
+"""Steps of that stretch at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parting:
+    """How two logs of losses go together at their common steps.
+
+    `last_equal` and `first_apart` are steps, None where there is no such step. `exact` says that the equal
+    losses are equal bit for bit; otherwise they agree to `decimals`, the fewer that one of the logs has.
+    `difference` is the mean of second minus first over the last tenth, `scatter` the standard deviation of
+    one log's losses from step to step there.
+    """
+
+    common: int
+    equal: int
+    last_equal: float | None
+    first_apart: float | None
+    exact: bool
+    decimals: int
+    difference: float
+    scatter: float
+
+    @property
+    def same(self) -> bool:
+        """Whether the two are equal at every common step."""
+        return self.first_apart is None
+
+
+def parting(steps: np.ndarray, first: np.ndarray, second: np.ndarray) -> Parting:
+    """Compare two logs at their common steps; NaN is equal to NaN.
+
+    Parameters
+    ----------
+    steps
+        (n,) rising, n at least 1.
+    first, second
+        (n,) losses.
+
+    Examples
+    --------
+    >>> steps = np.arange(1, 6)
+    >>> found = parting(steps, np.array([5.0, 4.0, 3.5, 3.2, 3.0]), np.array([5.0, 4.0, 3.5, 3.4, 3.1]))
+    >>> found.equal, found.last_equal, found.first_apart, found.exact
+    (3, 3.0, 4.0, True)
+    >>> rounded = parting(steps[:2], np.array([4.12345, 4.0]), np.array([4.12, 4.0]))
+    >>> rounded.same, rounded.exact, rounded.decimals
+    (True, False, 2)
+    """
+    one, other = np.asarray(first, float), np.asarray(second, float)
+    both_nan = np.isnan(one) & np.isnan(other)
+    bits = (one == other) | both_nan
+    decimals = min(_decimals(one), _decimals(other))
+    # half a unit of the last digit of the coarser log, and a little more for binary fractions
+    with np.errstate(invalid="ignore"):
+        alike = bits | (np.abs(one - other) <= 0.5000001 * 10.0**-decimals)
+    apart = np.flatnonzero(~alike)
+    equal = int(apart[0]) if len(apart) else len(steps)
+    tail = max(int(STRETCH * len(steps)), min(_FEWEST, len(steps)))
+    gap = (other - one)[-tail:]
+    gap = gap[np.isfinite(gap)]
+    return Parting(
+        len(steps), equal,
+        float(steps[equal - 1]) if equal else None,
+        float(steps[equal]) if len(apart) else None,
+        bool(bits[:equal].all()), decimals,
+        float(gap.mean()) if len(gap) else float("nan"), _scatter(one, other, tail),
+    )  # fmt: skip
+
+
+def _scatter(one: np.ndarray, other: np.ndarray, tail: int) -> float:
+    """Return the standard deviation from step to step at the end: neighbours' differences over root two."""
+    moves = np.concatenate([np.diff(values[-max(tail, 4) :]) for values in (one, other)])
+    moves = moves[np.isfinite(moves)]
+    return float(np.sqrt(np.mean(moves**2) / 2)) if len(moves) else float("nan")
+
+
+def _decimals(values: Iterable[float]) -> int:
+    """Return the most decimals that a log writes.
+
+    >>> _decimals([2.5, 3.1234]), _decimals([float("nan")])
+    (4, 0)
+    """
+    found = 0
+    for value in values:
+        if np.isfinite(value):
+            digits = np.format_float_positional(value, trim="-").partition(".")[2]
+            found = max(found, min(len(digits), _MOST_DECIMALS))
+    return found

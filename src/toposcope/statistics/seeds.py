@@ -1,0 +1,286 @@
+"""Is one of two recipes better, from some seeds of each: at the end, on the way, and with how many seeds.
+
+A run's value at a step is the mean of its losses over the stretch before it. Where both recipes are one, the
+runs of both are exchangeable and have one standard deviation. Student's t with the pooled one then keeps its
+level with two seeds as with twenty; Welch's test finds too little with two against two, and too much with
+two against ten. Where the two variances differ (Fisher's F at 5%), or one side has twice as many seeds,
+both tests are made and the larger p counts.
+
+On the way the test is made at the parts `INTERIM` of the run: a group-sequential test. The level spent up to
+the part f is 0.05 f^1.5, each test has what it adds, and these sum to 5%. So the level holds however the
+losses of a run depend on one another from test to test (Bonferroni over a spending function).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from scipy import special
+
+from toposcope.core.distributions import student_quantile, student_two_sided
+
+LEVEL = 0.05
+"""How often one of two sets of runs of one recipe may be called better: at the end, and on the way in all."""
+POWER = 0.8
+"""The power that a number of seeds is stated for: the usual one."""
+STRETCH = 0.1
+"""Part of the steps over which the final losses are averaged: several, and still those of the end."""
+STRETCH_ON_THE_WAY = 0.4
+"""Part of the steps so far over which losses are averaged on the way. This, `INTERIM` and `SPENDING` were set
+on half of parameter_golf's folders of seeds (benchmarks.compare_runs): a difference from the start on takes
+the fewest steps there, of the settings whose power is that of Welch's test on final losses or more."""
+FEWEST = 3
+"""Losses of a stretch at least: logs may have twenty in all."""
+LOPSIDED = 2.0
+"""From so many times as many seeds on one side on, a noisier other side makes Student's t wrong: with six
+against two that scatter three times as much it finds a difference in 23% where there is none."""
+LEAST_FREE = 2
+"""Degrees of freedom of a test on the way: with one, losses rounded to four decimals tie too often."""
+INTERIM = (0.4, 0.7, 1.0)
+"""Parts of the run at which it is tested."""
+SPENDING = 1.5
+"""Exponent of the part up to which the level is spent: 1 spends early, 3 late."""
+MOST_SEEDS = 1000
+"""Seeds of each recipe beyond which no number is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The difference of two means, second minus first, with its 95% interval and p.
+
+    `sd` is the pooled standard deviation of a single run with `degrees` of freedom (Welch's where `welch`).
+    """
+
+    value: float
+    low: float
+    high: float
+    p: float
+    sd: float
+    degrees: float
+    welch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InterimTest:
+    """One test on the way: up to which step, the difference there, and the p that it has to be below."""
+
+    step: float
+    difference: Difference
+    threshold: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether one recipe is called better here."""
+        return self.difference.p <= self.threshold
+
+
+@dataclass(frozen=True, slots=True)
+class SeedsNeeded:
+    """Seeds of each recipe that find a difference in 80%; None is over `MOST_SEEDS`.
+
+    `low` and `high` follow from the 95% interval of the standard deviation.
+    """
+
+    difference: float
+    seeds: int | None
+    low: int | None
+    high: int | None
+
+
+def thresholds() -> tuple[float, ...]:
+    """Return the p that the test at each part of `INTERIM` has to be below; they sum to the level.
+
+    >>> [round(p, 4) for p in thresholds()]
+    [0.0126, 0.0166, 0.0207]
+    """
+    spent = [LEVEL * part**SPENDING for part in (0.0, *INTERIM)]
+    return tuple(after - before for before, after in pairwise(spent))
+
+
+def stretch_means(steps: np.ndarray, losses: np.ndarray, at: float, part: float = STRETCH) -> np.ndarray:
+    """Return each run's mean loss over the stretch that ends at a step.
+
+    Parameters
+    ----------
+    steps
+        (steps,), rising; at least one is not above `at`.
+    losses
+        (runs, steps), finite.
+    at
+        The step.
+    part
+        Part of the steps up to `at` that the stretch is.
+
+    Examples
+    --------
+    >>> steps = np.arange(1, 101)
+    >>> stretch_means(steps, np.stack([steps, 2 * steps]).astype(float), 100)
+    array([ 95.5, 191. ])
+    """
+    end = max(int(np.searchsorted(steps, at, side="right")), 1)
+    start = int(np.searchsorted(steps, (1.0 - part) * at, side="right"))
+    start = max(min(start, end - FEWEST), 0)
+    return np.asarray(losses[:, start:end].mean(axis=1))
+
+
+def difference(first: np.ndarray, second: np.ndarray, beside: Sequence[np.ndarray] = ()) -> Difference | None:
+    """Test whether two sets of runs have one mean; None where nothing states the noise between runs.
+
+    Parameters
+    ----------
+    first, second
+        (k,) and (m,): a value of each run.
+    beside
+        Values of other runs, an array for each recipe; only their spread counts.
+
+    Examples
+    --------
+    >>> found = difference(np.array([2.0, 2.1, 2.2]), np.array([1.6, 1.7, 1.8]))
+    >>> round(found.value, 3), round(found.p, 4), found.degrees
+    (-0.4, 0.008, 4.0)
+    >>> difference(np.array([2.0]), np.array([1.6])) is None
+    True
+    """
+    groups = [np.asarray(one, float) for one in (first, second, *beside)]
+    squares = [float(((one - one.mean()) ** 2).sum()) for one in groups]
+    free = [len(one) - 1 for one in groups]
+    degrees = float(sum(free))
+    if degrees < 1:
+        return None
+    sd = math.sqrt(sum(squares) / degrees)
+    value = float(groups[1].mean() - groups[0].mean())
+    error = sd * math.sqrt(1.0 / len(groups[0]) + 1.0 / len(groups[1]))
+    student = _tested(value, error, degrees, sd, welch=False)
+    if beside or min(free) < 1 or not (_unequal(squares, free) or _lopsided(groups)):
+        return student
+    parts = [s / f / (f + 1) for s, f in zip(squares, free, strict=True)]
+    if not sum(parts) > 0:
+        return student
+    freedom = sum(parts) ** 2 / sum(v**2 / f for v, f in zip(parts, free, strict=True))
+    welch = _tested(value, math.sqrt(sum(parts)), freedom, sd, welch=True)
+    return max(student, welch, key=lambda made: made.p)
+
+
+def _tested(value: float, error: float, degrees: float, sd: float, *, welch: bool) -> Difference:
+    half = float(student_quantile(1.0 - LEVEL / 2, degrees)) * error
+    p = 1.0 if value == 0 else 0.0 if error == 0 else float(student_two_sided(value / error, degrees))
+    return Difference(value, value - half, value + half, p, sd, degrees, welch)
+
+
+def _lopsided(groups: Sequence[np.ndarray]) -> bool:
+    counts = [len(one) for one in groups]
+    return max(counts) >= LOPSIDED * min(counts)
+
+
+def _unequal(squares: Sequence[float], free: Sequence[int]) -> bool:
+    """Return whether two variances differ by Fisher's F at 5%, two-sided."""
+    if min(squares) <= 0:
+        return max(squares) > 0
+    ratio = (squares[0] / free[0]) / (squares[1] / free[1])
+    above = float(special.fdtrc(free[0], free[1], ratio))
+    return 2 * min(above, 1 - above) <= LEVEL
+
+
+def interim_tests(
+    steps: np.ndarray,
+    first: np.ndarray,
+    second: np.ndarray,
+    horizon: float,
+    beside: Sequence[tuple[np.ndarray, np.ndarray]] = (),
+) -> tuple[InterimTest, ...]:
+    """Test on the way, at each part of the run that all have reached, with the level spent over the tests.
+
+    Parameters
+    ----------
+    steps
+        (steps,) that all runs have, rising.
+    first, second
+        (k, steps) and (m, steps): losses, finite.
+    horizon
+        The step at which the runs end.
+    beside
+        Steps and losses (runs, steps) of other runs of one recipe; only their spread counts.
+
+    Examples
+    --------
+    >>> g = np.random.default_rng(0)
+    >>> steps = np.arange(1, 101)
+    >>> losses = 3.0 + 4.0 / steps + 0.01 * g.standard_normal((8, 1)) + 0.01 * g.standard_normal((8, 100))
+    >>> [one.passed for one in interim_tests(steps, losses[:4], losses[4:], 100)]
+    [False, False, False]
+    >>> [one.passed for one in interim_tests(steps, losses[:4], losses[4:] - 0.1, 100)]
+    [True, True, True]
+    """
+    found: list[InterimTest] = []
+    unspent = 0.0
+    for part, share in zip(INTERIM, thresholds(), strict=True):
+        unspent += share
+        at = part * horizon
+        reached = steps[-1] >= at or math.isclose(steps[-1], at)
+        if not reached or int((steps <= at).sum()) < FEWEST:
+            continue
+        others = [stretch_means(s, y, at, STRETCH_ON_THE_WAY) for s, y in beside if len(s) and s[-1] >= at]
+        one, other = (stretch_means(steps, values, at, STRETCH_ON_THE_WAY) for values in (first, second))
+        made = difference(one, other, others)
+        if made is not None and made.degrees >= LEAST_FREE:
+            found.append(InterimTest(float(steps[steps <= at][-1]), made, unspent))
+            unspent = 0.0
+    return tuple(found)
+
+
+def power(effect: float, k: int, m: int, degrees: float) -> float:
+    """Return how often a two-sided test at 5% finds a true difference of `effect` standard deviations.
+
+    >>> round(power(1.0, 17, 17, 32), 3)
+    0.807
+    """
+    if effect == 0:
+        return LEVEL
+    critical = float(student_quantile(1.0 - LEVEL / 2, degrees))
+    shift = abs(effect) / math.sqrt(1.0 / k + 1.0 / m)
+    found = 1.0 - float(special.nctdtr(degrees, shift, critical))
+    return found if math.isfinite(found) else 1.0
+
+
+def seeds_needed(size: float, sd: float, degrees: float) -> SeedsNeeded:
+    """Return how many seeds of each recipe find a difference of `size` in 80% of such comparisons.
+
+    >>> seeds_needed(1.0, 1.0, 10.0)
+    SeedsNeeded(difference=1.0, seeds=17, low=9, high=50)
+    """
+    ends = [math.sqrt(degrees / float(special.chdtri(degrees, p))) for p in (LEVEL / 2, 1 - LEVEL / 2)]
+    counts = [_fewest(abs(size) / (sd * factor) if sd > 0 else math.inf) for factor in (1.0, *ends)]
+    return SeedsNeeded(abs(size), *counts)
+
+
+def _fewest(effect: float) -> int | None:
+    """Return the fewest seeds of each that find an effect in 80%; None where they are over `MOST_SEEDS`."""
+    low, high = 1, MOST_SEEDS
+    if not effect > 0 or power(effect, high, high, 2.0 * high - 2.0) < POWER:
+        return None
+    if math.isinf(effect):
+        return 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        enough = power(effect, middle, middle, 2.0 * middle - 2.0) >= POWER
+        low, high = (low, middle) if enough else (middle, high)
+    return high
+
+
+def smallest_found(sd: float, degrees: float, k: int, m: int) -> float:
+    """Return the smallest difference that so many seeds find in 80% of such comparisons.
+
+    >>> round(smallest_found(1.0, 32.0, 17, 17), 2)
+    0.99
+    """
+    low, high = 0.0, 1.0
+    while power(high, k, m, degrees) < POWER:
+        high *= 2
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (low, middle) if power(middle, k, m, degrees) >= POWER else (middle, high)
+    return high * sd

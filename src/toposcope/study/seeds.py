@@ -1,0 +1,261 @@
+"""Two recipes by the losses of their seeds: brought to common steps, tested at the end and on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from toposcope.core.errors import InputError
+from toposcope.sources.belonging import Stated, grouped
+from toposcope.statistics.parting import Parting, parting
+from toposcope.statistics.seeds import (
+    Difference,
+    InterimTest,
+    SeedsNeeded,
+    difference,
+    interim_tests,
+    seeds_needed,
+    smallest_found,
+    stretch_means,
+)
+
+FEWEST_STEPS = 3
+"""Common steps below which nothing is compared: a stretch has three losses."""
+MANY_STEPS = 10
+"""From so many common steps on nothing is interpolated."""
+SHORT = 0.5
+"""A run that ends before this part of the median of its recipe's runs was cut off, and is left out."""
+ENDED = 0.99
+"""Part of the planned steps from which on a run has ended: logs stop before their last step."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeedRun:
+    """A run: what its files state, its finite losses by step, and the step at which it is planned to end.
+
+    `broken` are the steps at which its loss is not finite.
+    """
+
+    stated: Stated
+    losses: pd.Series
+    planned: int | None = None
+    broken: tuple[float, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        return self.stated.run
+
+    @property
+    def last(self) -> float:
+        """Its last step with a finite loss."""
+        return float(self.losses.index[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """The runs of one recipe, under the name of the place where they lie."""
+
+    name: str
+    runs: tuple[SeedRun, ...]
+
+
+@dataclass(frozen=True)
+class SeedComparison:
+    """What the losses of two recipes say, second minus first.
+
+    `losses` (runs, steps) are those at the common `steps`, `at` is the last of these. `first` and `second`
+    are the runs that were compared, `values` the mean loss of each at the end. `test` is None where nothing
+    states the noise between runs. `interim` are the tests on the way, `horizon` the step at which the runs
+    end and `ended` whether they have. `needed` and `finds` say what numbers of seeds can show, `beside` how
+    many siblings count. `parting` is there for one run of each. `problems` say what was left out and why,
+    `notes` how steps were brought together.
+    """
+
+    first: Recipe
+    second: Recipe
+    steps: np.ndarray
+    losses: tuple[np.ndarray, np.ndarray]
+    at: float
+    values: tuple[np.ndarray, np.ndarray]
+    test: Difference | None
+    interim: tuple[InterimTest, ...]
+    needed: SeedsNeeded | None
+    finds: float | None
+    horizon: float
+    ended: bool
+    beside: int
+    parting: Parting | None = None
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def compare_recipes(
+    first: Recipe, second: Recipe, beside: Sequence[Recipe] = (), *, horizon: float | None = None
+) -> SeedComparison:
+    """Compare two recipes by the losses of their runs, at the steps that all of these have.
+
+    Parameters
+    ----------
+    first, second
+        One run or more of each.
+    beside
+        Other recipes with two runs or more: the noise between their seeds counts, too.
+    horizon
+        The step at which the runs end; by default the one that they plan.
+
+    Raises
+    ------
+    InputError
+        When a recipe has no run with a finite loss, its runs do not belong together, or the two have fewer
+        than three steps in common.
+    """
+    problems: list[str] = []
+    sides = [_usable(side, problems) for side in (first, second)]
+    problems += _strangers(*sides)
+    others = [side for side in (_usable(one, problems) for one in beside) if len(side.runs) > 1]
+    runs = [run for side in sides for run in side.runs]
+    steps, notes = _common_steps(runs)
+    steps = steps if horizon is None else steps[steps <= horizon]
+    if len(steps) < FEWEST_STEPS:
+        raise InputError(
+            f"the logs have {len(steps)} steps in common, too few to compare",
+            remedy="give logs that overlap",
+        )
+    tables = [_losses(side.runs, steps) for side in sides]
+    spread = [(_own_steps(side.runs), side) for side in others]
+    around = [(grid, _losses(side.runs, grid)) for grid, side in spread if len(grid) >= FEWEST_STEPS]
+    at = float(steps[-1])
+    values = (stretch_means(steps, tables[0], at), stretch_means(steps, tables[1], at))
+    near = [stretch_means(grid, table, at) for grid, table in around]
+    test = difference(values[0], values[1], near)
+    planned = max((run.planned for run in runs if run.planned), default=None)
+    end = float(horizon or planned or at)
+    made = SeedComparison(
+        sides[0], sides[1], steps, (tables[0], tables[1]), at, values, test,
+        interim_tests(steps, tables[0], tables[1], end, around) if test is not None else (),
+        None, None, end, at >= ENDED * end, sum(len(side.runs) for side in others),
+        problems=tuple(problems), notes=tuple(notes),
+    )  # fmt: skip
+    if len(runs) == 2:
+        made = replace(made, parting=_parting(*runs))
+    return made if test is None else _planned(made, test)
+
+
+def _planned(made: SeedComparison, test: Difference) -> SeedComparison:
+    """Add how many seeds would find the difference, and which one these would find."""
+    k, m = (len(values) for values in made.values)
+    free = max(test.degrees, 1.0)
+    finds = smallest_found(test.sd, free, k, m)
+    return replace(made, needed=seeds_needed(test.value, test.sd, free), finds=finds)
+
+
+def _usable(side: Recipe, problems: list[str]) -> Recipe:
+    """Return the runs that can be compared; what is wrong with the others, or with a loss, is a problem."""
+    finite = [run for run in side.runs if len(run.losses)]
+    problems += [f"{run.name}: no finite loss; left out" for run in side.runs if not len(run.losses)]
+    for run in finite:
+        if run.broken:
+            first, many = run.broken[0], len(run.broken)
+            where = f"{many} losses, the first at step {first:,.0f}, are" if many > 1 else (
+                f"the loss at step {first:,.0f} is")  # fmt: skip
+            problems.append(f"{run.name}: {where} not finite; skipped")
+    if not finite:
+        raise InputError(f"{side.name}: no run has a finite loss", remedy="give logs of its losses")
+    usual = float(np.median([run.last for run in finite]))
+    short = [run for run in finite if run.last < SHORT * usual]
+    problems += [
+        f"{run.name}: it ends at step {run.last:,.0f}, the others near {usual:,.0f}; left out"
+        for run in short
+    ]
+    runs = tuple(run for run in finite if run not in short)
+    sizes = sorted({run.stated.parameters for run in runs if run.stated.parameters})
+    if len(sizes) > 1:
+        raise InputError(
+            f"{side.name}: its runs have {len(sizes)} sizes, "
+            f"from {sizes[0]:,.0f} to {sizes[-1]:,.0f} parameters",
+            remedy="give a folder of seeds of one recipe",
+        )
+    groups = grouped([run.stated for run in runs], _metrics(runs))
+    if len(groups) > 1:
+        said = "; ".join(group.counted for group in groups)
+        raise InputError(
+            f"{side.name}: its runs are of {len(groups)} recipes ({said})",
+            remedy="give a folder of seeds of one recipe",
+        )
+    return _without_copies(Recipe(side.name, runs), problems)
+
+
+def _without_copies(side: Recipe, problems: list[str]) -> Recipe:
+    """Leave out runs whose losses are those of another one: a copy is no further seed."""
+    runs: list[SeedRun] = []
+    for run in side.runs:
+        twin = next((one for one in runs if one.losses.equals(run.losses)), None)
+        if twin is None:
+            runs.append(run)
+        else:
+            problems.append(f"{run.name}: the same losses as {twin.name}; left out")
+    return Recipe(side.name, tuple(runs))
+
+
+def _strangers(first: Recipe, second: Recipe) -> list[str]:
+    """Return why the losses of the two cannot be compared, where they cannot."""
+    runs = [
+        replace(run, stated=replace(run.stated, run=f"{place}/{run.name}"))
+        for place, side in enumerate((first, second))
+        for run in side.runs
+    ]
+    groups = grouped([run.stated for run in runs], _metrics(runs), settings=False)
+    if len(groups) < 2:
+        return []
+    labels = " and ".join(group.label for group in groups)
+    return [f"{first.name} and {second.name} differ in what their losses measure ({labels})"]
+
+
+def _metrics(runs: Sequence[SeedRun]) -> pd.DataFrame:
+    rows = [
+        pd.DataFrame({"run": run.name, "step": run.losses.index, "loss": run.losses.to_numpy()})
+        for run in runs
+    ]
+    return pd.concat(rows, ignore_index=True)
+
+
+def _common_steps(runs: Sequence[SeedRun]) -> tuple[np.ndarray, list[str]]:
+    """Return the steps at which runs are compared: those that all have, or else those of the sparsest log."""
+    steps = _own_steps(runs)
+    sparse = min(runs, key=lambda run: len(run.losses))
+    if len(steps) >= min(MANY_STEPS, len(sparse.losses)):
+        return steps, []
+    first, last = max(run.losses.index[0] for run in runs), min(run.last for run in runs)
+    grid = sparse.losses.index.to_numpy(float)
+    grid = grid[(grid >= first) & (grid <= last)]
+    if len(grid) <= len(steps) >= FEWEST_STEPS:
+        return steps, []
+    return grid, [f"the logs have few steps in common: losses are interpolated at those of {sparse.name}"]
+
+
+def _own_steps(runs: Sequence[SeedRun]) -> np.ndarray:
+    shared = runs[0].losses.index
+    for run in runs[1:]:
+        shared = shared.intersection(run.losses.index)
+    return np.sort(shared.to_numpy(float))
+
+
+def _losses(runs: Sequence[SeedRun], steps: np.ndarray) -> np.ndarray:
+    """Return the losses (runs, steps); between logged steps they are interpolated."""
+    return np.stack([np.interp(steps, run.losses.index, run.losses.to_numpy()) for run in runs])
+
+
+def _parting(first: SeedRun, second: SeedRun) -> Parting | None:
+    """Return since when two runs are apart, at the steps that both logged; None where there is none."""
+    logs = [
+        pd.concat([run.losses, pd.Series(np.nan, index=list(run.broken), dtype=float)]).sort_index()
+        for run in (first, second)
+    ]
+    shared = logs[0].index.intersection(logs[1].index)
+    if not len(shared):
+        return None
+    return parting(shared.to_numpy(float), *(log.loc[shared].to_numpy(float) for log in logs))

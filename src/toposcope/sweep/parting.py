@@ -1,0 +1,86 @@
+"""Whether two series of checkpoints are of one run: up to which step they are equal, and where they part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from toposcope.sources.audit_evidence import distance
+
+if TYPE_CHECKING:
+    from toposcope.core.types import Checkpoint
+    from toposcope.sources import Series
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesParting:
+    """How the checkpoints of two runs go together at their `common` steps.
+
+    `last_equal` and `first_apart` are steps, None where there is none. At `first_apart`, `differing` of
+    `tensors` tensors are not equal bit for bit; `tensor` is the one that differs most in parts of its norm.
+    """
+
+    common: int
+    last_equal: int | None
+    first_apart: int | None
+    tensor: str = ""
+    differing: int = 0
+    tensors: int = 0
+
+    @property
+    def sentence(self) -> str:
+        """The answer in words.
+
+        >>> SeriesParting(11, 400, 500, "fc", 2, 12).sentence
+        'the checkpoints are equal bit for bit up to step 400 and differ from step 500 on, in 2 of 12 \
+tensors there, most in fc'
+        """
+        if self.first_apart is None:
+            return f"yes: the checkpoints are equal bit for bit at all {self.common} common steps"
+        where = f"in {self.differing} of {self.tensors} tensors there, most in {self.tensor}"
+        if self.last_equal is None:
+            return (
+                f"no: the checkpoints differ from step {self.first_apart:,} on, the first common one, {where}"
+            )
+        return (
+            f"the checkpoints are equal bit for bit up to step {self.last_equal:,} and differ from step "
+            f"{self.first_apart:,} on, {where}"
+        )
+
+
+def series_parting(first: Series, second: Series) -> SeriesParting | None:
+    """Return where two series of one run each part; None where they have no step in common.
+
+    Checkpoints are read in the order of their steps, up to the first one that differs.
+    """
+    sides = [{checkpoint.step: checkpoint for checkpoint in series} for series in (first, second)]
+    steps = sorted(set(sides[0]) & set(sides[1]))
+    if not steps:
+        return None
+    last: int | None = None
+    for step in steps:
+        one, other = (side[step] for side in sides)
+        if first.content_hash(one) != second.content_hash(other):
+            return _parted(first, one, second, other, len(steps), last)
+        last = step
+    return SeriesParting(len(steps), last, None)
+
+
+def _parted(
+    first: Series, one: Checkpoint, second: Series, other: Checkpoint, common: int, last: int | None
+) -> SeriesParting:
+    hashes = first.tensor_hashes(one), second.tensor_hashes(other)
+    names = list(dict.fromkeys([*hashes[0], *hashes[1]]))
+    differing = [name for name in names if hashes[0].get(name) != hashes[1].get(name)]
+    most, moved = differing[0] if differing else "", -1.0
+    with first.reading(one) as old, second.reading(other) as new:
+        for name in differing:
+            if name not in old.infos() or name not in new.infos():
+                continue
+            before, after = old.read(name), new.read(name)
+            if before.shape != after.shape:
+                continue
+            size = distance(before, 0 * before)
+            far = distance(before, after) / size if size > 0 else 0.0
+            most, moved = (name, far) if far > moved else (most, moved)
+    return SeriesParting(common, last, one.step, most, len(differing), len(names))
