@@ -302,15 +302,16 @@ def test_the_command_prints_the_tables_and_draws_the_figure(
 def test_without_runs_the_recipe_is_trained_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def train(recipe: str, out: Path, *, jobs: int, quiet: bool) -> None:
-        assert (recipe, jobs, quiet) == ("grokking", 1, True)
+    def train(recipe: str, out: Path, *, overrides: object, jobs: int, quiet: bool) -> list[object]:
+        assert (recipe, overrides, jobs, quiet) == ("grokking", {}, 1, True)
         out.mkdir()
         write(planted(circles=True), out / "planted")
+        return []
 
     monkeypatch.setattr("toposcope.training.train", train, raising=False)
     monkeypatch.setattr(grokking, "DRAWS", 1)
     with pytest.raises(SystemExit) as ended:
-        main(["reproduce", "grokking", "--json"])
+        main(["reproduce", "grokking", "--jobs", "1", "--json"])
     output = capsys.readouterr()
     assert ended.value.code == 0, output.err
     assert "Not judged: no run has the 19 shuffles" in output.out

@@ -50,9 +50,9 @@ def test_without_runs_the_models_are_trained_first(tmp_path: Path, monkeypatch, 
 
     whole = toposcope.training.train
 
-    def short(recipe, out, **options):
-        overrides = {"steps": 48, "checkpoint_every": 4, "warmup_steps": 4, "batch_size": 8}
-        return whole(recipe, out, overrides=overrides, **options)
+    def short(recipe, out, *, overrides, **options):
+        less = {"steps": 48, "checkpoint_every": 4, "warmup_steps": 4, "batch_size": 8}
+        return whole(recipe, out, overrides={**overrides, **less}, **options)
 
     monkeypatch.setattr(toposcope.training, "train", short)
     call = ["reproduce", "seed004", "--out", str(tmp_path), "--jobs", "1", "--json"]

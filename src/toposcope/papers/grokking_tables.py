@@ -38,7 +38,7 @@ _WORDS = {
 
 
 def tables(studied: Sequence[StudiedRun]) -> list[Section]:
-    """Return the study: its claims, the answer, every series, lead or lag, negative control, every checkpoint."""
+    """Return the study: claims, the answer, every series, lead or lag, negative control, checkpoints."""
     return [
         claims_section(claims(studied)),
         answer(studied),
