@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -13,6 +16,9 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 QUESTIONS = ["start", "spike", "checkpoint", "fine-tune", "seeds", "phase-change", "automation"]
 METHODS = sorted(page.stem for page in (DOCS / "methods").glob("*.md") if page.stem != "index")
+SCRIPTS = sorted((DOCS / "gallery").glob("plot_*.py"))
+QUICK = {"plot_01_check_a_log", "plot_15_store_to_pandas"}
+"""Scripts of the gallery that every run of the tests executes; the build executes all."""
 GENERATED = {"auto_gallery/index"}
 SAID = {
     "start": ("answer", "all right: train.log at step 400 of 1,000 (loss 2.259) may end near 2.16"),
@@ -119,3 +125,30 @@ def test_the_page_on_changes_finds_the_planted_one() -> None:
     found = space["changes"].query("column == 'mine'")  # type: ignore[attr-defined]
     starts = found.loc[found["kind"] == "sharp change", "start_step"]
     assert starts.min() <= 2500 <= starts.max()
+
+
+def test_a_script_of_the_gallery_makes_its_own_data() -> None:
+    assert len(SCRIPTS) == 16
+    assert {path.stem for path in SCRIPTS} > QUICK
+    for path in SCRIPTS:
+        text = path.read_text(encoding="utf-8")
+        title, line = ast.get_docstring(ast.parse(text)).splitlines()[:2]  # type: ignore[union-attr]
+        assert line == "=" * len(title), path.name
+        assert "../shared" not in text
+        assert "# %%" in text
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(path, id=path.stem, marks=[] if path.stem in QUICK else [pytest.mark.slow])
+        for path in SCRIPTS
+    ],
+)
+def test_a_script_of_the_gallery_runs(script: Path, tmp_path: Path) -> None:
+    """In a process of its own: a script may add a format or a feature."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(script)],
+        cwd=tmp_path, env=os.environ | {"MPLBACKEND": "agg"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
