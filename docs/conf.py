@@ -53,6 +53,7 @@ html_title = "toposcope"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_math_renderer = "offline"
+html_show_copyright = False
 html_show_sourcelink = False
 html_copy_source = False
 
@@ -82,5 +83,7 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "remove_config_comments": True,
     "abort_on_example_error": True,
+    "capture_repr": ("_repr_html_",),  # a table is shown as one; axes are a picture
+    "image_scrapers": ("matplotlib", "shown_plots"),
     "parallel": False,
 }
