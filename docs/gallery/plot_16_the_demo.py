@@ -3,7 +3,8 @@ The demo, short
 ===============
 
 ``toposcope demo`` trains five small models, measures them and writes a report. Here with two models and
-twelve updates, so that it takes seconds; at that length the answer is that nothing can be concluded. Needs the extra ``train``.
+twelve updates, so that it takes seconds; at that length nothing can be concluded, and the answer says so.
+Needs the extra ``train``.
 """
 
 from pathlib import Path
