@@ -91,6 +91,18 @@ def test_every_picture_of_a_method_is_shown() -> None:
     assert drawn == {name.replace("-", "_") for name in METHODS}
 
 
+def test_every_benchmark_that_a_page_names_is_there() -> None:
+    named = {
+        (page.name, name)
+        for page in DOCS.rglob("*.md")
+        for name in re.findall(r"python (?:-m )?benchmarks[./](\w+)", page.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 40
+    places = (ROOT / "benchmarks").iterdir()
+    there = {path.stem for path in places}
+    assert [one for one in named if one[1] not in there] == []
+
+
 def test_the_build_needs_no_network() -> None:
     tree = ast.parse((DOCS / "conf.py").read_text(encoding="utf-8"))
     given = {
