@@ -23,10 +23,18 @@ import numpy as np
 
 FOLDER = Path(__file__).parent
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
-MAPS = {"looked_at", "notes", "renamed", "theory", "true_rates"}
+MAPS = {"by_probe", "looked_at", "notes", "renamed", "theory", "true_rates"}
 """Objects whose keys are names of runs, columns or quantities: their values share one schema."""
 OPEN = {"config", "data", "numbers"}
 """Objects that differ from finding to finding: any fields."""
+TITLES = {
+    "advice": "forecast --advise",
+    "law": "analyze --law",
+    "plan": "weights --plan",
+    "rates": "analyze --calibrate",
+    "sweep": "weights, embeddings and landscape",
+}
+"""Of which command a schema is, where that is not its name."""
 NAMES: Mapping[type, str] = {
     bool: "boolean",
     int: "integer",
@@ -121,6 +129,12 @@ def _logs(folder: Path) -> None:
     (folder / "table.csv").write_text("step,loss,mine\n" + "\n".join(table))
     models = [f"{n},{1.6 * (n / 1e6) ** -0.34 + 2.4}" for n in (1e6, 4e6, 16e6, 64e6, 256e6)]
     (folder / "models.csv").write_text("parameters,loss\n" + "\n".join(models))
+    sizes = [
+        f"r{size},{n},{1.8 + 20 * size**-0.3 + 3 * n**-0.5 + 0.01 * generator.normal():.4f},{size},{64 * n}"
+        for size, last in ((1000, 400), (4000, 400), (16000, 400), (64000, 200))
+        for n in range(1, last + 1)
+    ]
+    (folder / "sizes.csv").write_text("run,step,loss,parameters,tokens\n" + "\n".join(sizes))
     angles = generator.uniform(0, 2 * np.pi, 60)
     np.save(folder / "ring.npy", np.column_stack([np.cos(angles), np.sin(angles)]))
     np.save(folder / "noise.npy", generator.normal(size=(30, 3)))
@@ -176,6 +190,11 @@ def outputs(folder: Path) -> dict[str, list[object]]:
         "law": lambda: [
             printed(["analyze", at("models.csv"), "--law", law]) for law in ("power", "offset")
         ],
+        "advice": lambda: [
+            printed(["forecast", at("sizes.csv"), "--advise", "--budget", "1e12", "--horizon", "400"])
+        ],
+        "rates": lambda: [printed(["analyze", at("table.csv"), "--calibrate", "--draws", "100"])],
+        "plan": lambda: [printed([*sweep, "--plan"])],
         "report": lambda: [printed(["report", at("table.csv"), "--out", at("page")])],
         "export": lambda: [printed(["export", at("store"), "--out", at("tables")])],
         "merge": lambda: [printed(["merge", at("store"), at("other"), "--out", at("both")])],
@@ -217,7 +236,7 @@ def store_schema() -> Schema:
 
 def schema_of(name: str, found: Sequence[object]) -> Schema:
     """Return a command's schema: what all of its outputs have in common, and what some have."""
-    said = {"sweep": "weights, embeddings and landscape", "law": "analyze --law"}.get(name, name)
+    said = TITLES.get(name, name)
     return {"$schema": DRAFT, "title": f"toposcope {said}, --json", **_said(_all(seen(one) for one in found))}
 
 
