@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 QUICK := not (slow or calibration or browser or faults) or sample
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile
 
-.PHONY: demo test test-all doctest check install bench clean
+.PHONY: demo test test-all doctest check docs install bench clean
 
 demo: $(STAMP)
 	$(BIN)/toposcope demo --out demo-run
@@ -22,10 +22,15 @@ doctest: $(STAMP)
 	$(PYTEST) --doctest-modules src
 
 check: $(STAMP)
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks docs
+	$(BIN)/ruff format --check src tests benchmarks docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The site: every script of the gallery runs, a warning is an error, and nothing is read from a network.
+docs: $(STAMP)
+	MPLBACKEND=agg $(BIN)/python -m sphinx --fail-on-warning --nitpicky -b html docs build/docs
+	@echo "open build/docs/index.html"
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.kernels --quick
@@ -40,4 +45,4 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo-run build dist
+	rm -rf $(VENV) demo-run build dist docs/auto_gallery docs/generated

@@ -17,7 +17,7 @@ from toposcope.core.commands import free_place, recommended
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "toposcope"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NAMED = re.compile(rf"\btoposcope ({'|'.join(COMMANDS)})\b")
 ONLY_A_NAME = re.compile(rf"`toposcope (?:{'|'.join(COMMANDS)})`")
 
@@ -137,9 +137,10 @@ def printed(text: str) -> Iterator[str]:
     """Yield the commands of a page: of its shell blocks, and in its running text those with options."""
     for block in re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S):
         for line in re.sub(r"\\\n\s*", "", block).splitlines():
-            for part in re.split(r"\s&&\s", line):
-                if part.strip().startswith("toposcope "):
-                    yield part.strip()
+            for part in re.split(r"\s(?:&&|\|\|)\s", line):
+                alone = re.sub(r"\s>\s*\S+", "", part).strip()  # without the file that the output goes to
+                if alone.startswith("toposcope "):
+                    yield alone
     prose = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
     for code in re.findall(r"`(toposcope [^`]+)`", prose):
         if len(code.split()) > 2:

@@ -37,7 +37,7 @@ _Split = tuple[np.ndarray, np.ndarray]
 def wasserstein(first: Any, second: Any, *, order: int = 1, ground: str = "l2") -> float:
     r"""Return the Wasserstein distance of an order, for an explicit ground distance of the plane.
 
-    .. math:: W_q = \Big(\inf_\gamma \sum_x \|x - \gamma(x)\|^q\Big)^{1/q}
+    .. math:: W_q = \left(\inf_\gamma \sum_x \|x - \gamma(x)\|^q\right)^{1/q}
 
     over the matchings of the two diagrams with the diagonal added. Exact, except that beyond `EXACT_POINTS`
     bars in both diagrams the relative error may reach `TOLERANCE`: see `wasserstein_tolerance`. Diagrams with

@@ -86,18 +86,18 @@ def _weights(keys: np.ndarray, matrix: np.ndarray, name: str) -> np.ndarray:
 
 
 def weight_diagram(W: Any, *, scale: float | None = None, name: str = "W") -> Diagram:
-    """Return the superlevel H0 diagram of |W|: one bar for every vertex of the bipartite graph.
+    """Return the superlevel H0 diagram of ``|W|``: one bar for every vertex of the bipartite graph.
 
     The n - 1 finite bars are (scale, w_e) for the edges e of the maximum spanning tree, heaviest first,
-    then one essential bar (scale, -inf). Values are in the units of |W|; births lie above deaths.
+    then one essential bar (scale, -inf). Values are in the units of ``|W|``; births lie above deaths.
 
     Parameters
     ----------
     W : array_like, shape (n_out, n_in)
         float16, bfloat16, float32, float64 or integers.
     scale : float, optional
-        Where vertices are born: max|W| by default, the maximum over the whole network for Rieck's
-        network-wide normalisation. At least max|W|.
+        Where vertices are born: ``max|W|`` by default, the maximum over the whole network for Rieck's
+        network-wide normalisation. At least ``max|W|``.
     name : str
         How errors call the matrix.
 
@@ -109,7 +109,7 @@ def weight_diagram(W: Any, *, scale: float | None = None, name: str = "W") -> Di
     Raises
     ------
     InputError
-        `W` is not a non-empty matrix of finite real numbers, or `scale` lies below max|W|.
+        `W` is not a non-empty matrix of finite real numbers, or `scale` lies below ``max|W|``.
 
     References
     ----------
@@ -165,7 +165,7 @@ def neural_persistence(
         Fixes p. Both use this matrix's maximum unless `scale` says otherwise: give the maximum over the
         whole network for "network". "rieck" and "seed004", as stores spell them, are accepted too.
     scale : float, optional
-        Divisor of the weights: max|W| by default. Weights above it are clipped to it.
+        Divisor of the weights: ``max|W|`` by default. Weights above it are clipped to it.
     p : float, optional
         Overrides the normalization's p.
     essential : bool

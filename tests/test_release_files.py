@@ -1,0 +1,67 @@
+"""The files of a release say the same as the package."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+import toposcope
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+CONDA_NAMES = {"matplotlib-base": "matplotlib", "lazy-loader": "lazy_loader", "ml_dtypes": "ml-dtypes"}
+"""Names that conda-forge has for packages of other names."""
+
+
+def test_every_file_states_the_version_and_the_license() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    zenodo = json.loads((ROOT / ".zenodo.json").read_text(encoding="utf-8"))
+    recipe = yaml.safe_load((ROOT / "conda" / "recipe.yaml").read_text(encoding="utf-8"))
+    versions = {PROJECT["version"], citation["version"], zenodo["version"], recipe["context"]["version"]}
+    assert versions == {toposcope.__version__}
+    assert {citation["license"], zenodo["license"], recipe["about"]["license"]} == {PROJECT["license"]}
+
+
+def test_the_recipe_asks_for_what_the_package_asks_for() -> None:
+    recipe = yaml.safe_load((ROOT / "conda" / "recipe.yaml").read_text(encoding="utf-8"))
+    asked = {}
+    for line in recipe["requirements"]["run"]:
+        name, _, least = line.partition(" ")
+        asked[CONDA_NAMES.get(name, name)] = least
+    assert asked.pop("python") == PROJECT["requires-python"]
+    assert asked.pop("aiohttp") == ""  # what the extra `http` of fsspec brings
+    wanted = {re.split(r"[\[>]", line)[0]: ">" + line.split(">", 1)[1] for line in PROJECT["dependencies"]}
+    assert asked == wanted
+
+
+@pytest.mark.parametrize("name", ["llms.txt", "SECURITY.md", "README.md", "CONTRIBUTING.md"])
+def test_every_link_of_a_file_leads_somewhere(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text)
+    assert links
+    assert [one for one in links if not one.startswith("https://") and not (ROOT / one).exists()] == []
+
+
+def test_the_guide_for_language_models_names_every_question() -> None:
+    menu = (
+        (ROOT / "docs" / "index.md")
+        .read_text(encoding="utf-8")
+        .split(":caption: Questions")[1]
+        .split("```")[0]
+    )
+    guide = (ROOT / "llms.txt").read_text(encoding="utf-8")
+    assert [page for page in re.findall(r"<(.+)>", menu) if f"(docs/{page}.md)" not in guide] == []
+
+
+def test_hooks_run_tools_of_this_project_alone() -> None:
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
+    assert [repo["repo"] for repo in hooks["repos"]] == ["local"]
+    for hook in hooks["repos"][0]["hooks"]:
+        assert hook["entry"].startswith(".venv/bin/")
+        for path in re.findall(r"\S+\.py", hook["entry"]):
+            assert (ROOT / path).is_file()
