@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -305,8 +306,7 @@ def test_without_runs_the_recipe_is_trained_first(
     def train(recipe: str, out: Path, *, overrides: object, jobs: int, quiet: bool) -> list[object]:
         assert (recipe, overrides, jobs, quiet) == ("grokking", {}, 1, True)
         out.mkdir()
-        write(planted(circles=True), out / "planted")
-        return []
+        return [SimpleNamespace(folder=write(planted(circles=True), out / "planted"), status="trained")]
 
     monkeypatch.setattr("toposcope.training.train", train, raising=False)
     monkeypatch.setattr(grokking, "DRAWS", 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -55,7 +56,7 @@ def log_steps(steps: list[int], count: int = CHECKPOINTS) -> list[int]:
 
 
 def measure(
-    runs: str, store: Path, *, texts: str | None = None, jobs: int = 1, quiet: bool = True,
+    runs: str | Sequence[str], store: Path, *, texts: str | None = None, jobs: int = 1, quiet: bool = True,
     options: LandscapeOptions = OPTIONS, checkpoints: int = CHECKPOINTS,
 ) -> Store:  # fmt: skip
     """Measure so many checkpoints, about evenly spaced in log step, of every run; resumable.

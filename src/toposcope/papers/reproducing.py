@@ -95,8 +95,8 @@ def trained(
     *,
     seeds: int = 1,
     overrides: Mapping[str, object] | None = None,
-) -> str:
-    """Train a recipe's models with so many seeds into `folder`/runs and return where they are.
+) -> list[str]:
+    """Train a recipe's models with so many seeds into `folder`/runs and return their folders.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def trained(
         raise BrokenOffError(
             f"{len(failed)} of {len(found)} runs failed, the first: {failed[0].run.run}: {failed[0].problem}"
         )
-    return str(folder / "runs")
+    return [str(one.folder) for one in found]
 
 
 def seed001(

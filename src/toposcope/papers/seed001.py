@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from toposcope.papers import seed001_tables as tables
@@ -12,7 +13,9 @@ from toposcope.papers.seed001_runs import measure
 from toposcope.papers.versions import versions
 
 
-def reproduce(runs: str | Path, folder: str | Path, *, jobs: int = 1, quiet: bool = False) -> list[Section]:
+def reproduce(
+    runs: str | Path | Sequence[str], folder: str | Path, *, jobs: int = 1, quiet: bool = False
+) -> list[Section]:
     """Measure the family's runs and return the plan's hypotheses judged, then the tables behind them.
 
     Parameters

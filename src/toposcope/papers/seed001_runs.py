@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -95,7 +96,9 @@ class MeasuredFamily:
         return self.series.parameters()[run]
 
 
-def measure(runs: str | Path, folder: Path, *, jobs: int = 1, quiet: bool = False) -> MeasuredFamily:
+def measure(
+    runs: str | Path | Sequence[str], folder: Path, *, jobs: int = 1, quiet: bool = False
+) -> MeasuredFamily:
     """Measure weights and gradients of every checkpoint into two stores; what is there is not measured again.
 
     Raises
@@ -109,7 +112,7 @@ def measure(runs: str | Path, folder: Path, *, jobs: int = 1, quiet: bool = Fals
     from toposcope.subjects.weights.options import WeightOptions
 
     options = WeightOptions(nulls=0)
-    series = open_series(str(runs), split=options.split)
+    series = open_series(runs, split=options.split)
     probes = weight_probes(["neural_persistence", "rips", "baselines"], options)
     weights = _study(series, probes, folder / "weights", options.recipe(), jobs, quiet)
     if weights.target == "":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from toposcope.papers import seed004_tables as tables
@@ -14,7 +15,9 @@ from toposcope.papers.seed004_seeds import tables as over_seeds
 from toposcope.papers.versions import versions
 
 
-def reproduce(runs: str | Path, folder: str | Path, *, jobs: int = 1, quiet: bool = False) -> list[Section]:
+def reproduce(
+    runs: str | Path | Sequence[str], folder: str | Path, *, jobs: int = 1, quiet: bool = False
+) -> list[Section]:
     """Measure `runs` (run folders or step files); return the paper's claims judged, then Tables 1 to 7.
 
     Parameters

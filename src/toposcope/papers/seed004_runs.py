@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import resources
@@ -56,7 +56,9 @@ def printed() -> Mapping[str, Any]:
     return tomllib.loads((resources.files("toposcope.papers") / "seed004.toml").read_text("utf-8"))
 
 
-def measure(runs: str | Path, folder: Path, *, jobs: int = 1, quiet: bool = False) -> MeasuredRuns:
+def measure(
+    runs: str | Path | Sequence[str], folder: Path, *, jobs: int = 1, quiet: bool = False
+) -> MeasuredRuns:
     """Sweep the runs twice, by the preset and by the text's definitions, and join the losses."""
     from toposcope.core.types import Normalization
     from toposcope.papers.weight_presets import preset as preset_options
@@ -113,7 +115,7 @@ Tables = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
 
 
 def _swept(
-    runs: str | Path, folder: Path, options: Any, jobs: int, quiet: bool
+    runs: str | Path | Sequence[str], folder: Path, options: Any, jobs: int, quiet: bool
 ) -> tuple[Tables, tuple[str, ...]]:
     """Return the features, metrics and runs of a sweep, and what went wrong in it."""
     from toposcope.sources import open_series
@@ -121,7 +123,7 @@ def _swept(
     from toposcope.subjects.registry import weight_probes
     from toposcope.sweep import Execution, sweep
 
-    series = open_series(str(runs), split=options.split)
+    series = open_series(runs, split=options.split)
     _models(pd.DataFrame({"run": run.run, "parameters": run.parameters} for run in series.runs))
     store = Store.create(folder, recipe=options.recipe())
     execution = Execution(jobs=jobs, quiet=quiet)
