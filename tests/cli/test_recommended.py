@@ -34,7 +34,11 @@ def complete(line: str) -> str:
     if command is None:
         return f"{name} is no command"
     context = click.Context(command, info_name=name)
-    if isinstance(command, click.Group) and words and words[0] in command.commands:
+    if isinstance(command, click.Group) and words:
+        if words[0].isupper():
+            return ""  # stands for any subcommand
+        if words[0] not in command.commands:
+            return f"{name} {words[0]} is no command"
         name, *words = words
         command = command.commands[name]
         context = click.Context(command, info_name=name)
