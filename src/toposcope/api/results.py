@@ -262,10 +262,8 @@ class Report:
         return show_picture(next(iter(self.figures.values()), None), ax)
 
     def __repr__(self) -> str:
-        """Return the headline of every part, and where the page is."""
-        first = [self.analysis.apart] if self.analysis.apart else []
-        headlines = (found.headline for found in self.analysis.all_findings)
-        return "\n".join([*first, *headlines, f"open {self.page}"])
+        """Return the first screen of every part, and where the page is."""
+        return f"{self.analysis!r}\nopen {self.page}"
 
     def _repr_html_(self) -> str:
         return f"{self.analysis._repr_html_()}<p><a href='{escape(str(self.page))}'>the page</a></p>"

@@ -121,7 +121,8 @@ def go_on(study: Study) -> Finding | None:
     strength = "broken" if broken else "ill" if ill else "begun" if going else "finished"
     numbers = {
         "begun": [curve.run for curve in going], "runs": len(study.runs), "ill": ill,
-        "finished": len(finished), "ahead": _ahead(curves) if strength == "begun" else [],
+        "finished": len(finished), "read": len(curves), "fell": sum(map(_fell, curves)),
+        "ahead": _ahead(curves) if strength == "begun" else [],
         "endless": [{"run": curve.run, "reason": curve.endless} for curve in going if curve.endless],
         "command": "" if strength == "finished" else _command(study, column, going, advise=not ill),
     }  # fmt: skip
@@ -142,6 +143,16 @@ def _command(study: Study, column: str, going: Sequence[Curve], *, advise: bool)
     if not advise or not flop or not np.isfinite(flop).all():
         return recommended("forecast", *study.places, **read)
     return recommended("forecast", *study.places, **read, advise=True, budget=f"{2 * max(flop):.2g}")
+
+
+_SHARE = 0.05
+"""Share of a log's losses whose median is its first and its last level: the noise of single ones is not."""
+
+
+def _fell(curve: Curve) -> bool:
+    """Return whether the loss of a run ends below where it began."""
+    some = max(int(_SHARE * len(curve.loss)), 1)
+    return bool(np.median(curve.loss[-some:]) < np.median(curve.loss[:some]))
 
 
 def _flop_left(curve: Curve) -> float:
