@@ -26,7 +26,7 @@ class Table:
     """A table ready to print.
 
     `groups` are headings over several columns: (text, number of columns). `frame` holds the unrounded
-    numbers, which go into CSV files. `folded` tables start closed on a page; in `grouped` ones the first
+    numbers, which go into CSV files. In `grouped` tables the first
     column becomes a heading over its rows. A line is drawn in a terminal before the rows of `sections`.
 
     Examples
@@ -46,7 +46,6 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     groups: tuple[tuple[str, int], ...] = ()
     frame: pd.DataFrame | None = None
-    folded: bool = False
     grouped: bool = False
     sections: tuple[int, ...] = ()
 

@@ -16,10 +16,15 @@ from toposcope.core.tabular import escape_markdown
 from toposcope.page.cited import cited
 from toposcope.page.glossary import FirstUses, anchor, defined
 from toposcope.page.parts import Page, Picture
+from toposcope.study.findings.summary import BAD, GOOD, NONE, OPEN, SOME
 
 PAGE = "index.html"
 TWIN = "report.md"
 _MARK = "<!-- toposcope report -->"
+
+
+_KINDS = {GOOD: "good", BAD: "bad", OPEN: "open", NONE: "none", SOME: "some"}
+"""The class of each mark of a check, which has its colour."""
 
 
 def write_page(page: Page, out: Path) -> Path:
@@ -64,7 +69,7 @@ def _write_files(folder: Path, page: Page) -> None:
     figures.mkdir()
     csvs.mkdir()
     for part in page.parts:
-        for picture in part.pictures:
+        for picture in (*part.pictures, *filter(None, [part.opening])):
             (figures / f"{picture.name}.svg").write_bytes(picture.svg)
             (figures / f"{picture.name}.png").write_bytes(picture.png)
         for table in part.tables.values():
@@ -101,7 +106,7 @@ def _html() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"data_url": data_url, "thumbnail_url": thumbnail_url, "anchor": anchor}
+    environment.filters |= {"data_url": data_url, "anchor": anchor, "kind": _KINDS.__getitem__}
     environment.filters |= {"defined": defined, "cited": cited}
     return environment
 
@@ -123,11 +128,6 @@ def _markdown() -> Environment:
 def data_url(picture: Picture) -> str:
     """Return the picture's SVG as a data URL."""
     return "data:image/svg+xml;base64," + base64.b64encode(picture.svg).decode()
-
-
-def thumbnail_url(picture: Picture) -> str:
-    """Return the picture's thumbnail as a data URL."""
-    return "data:image/png;base64," + base64.b64encode(picture.thumbnail).decode()
 
 
 def _escaped(value: object) -> object:

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from toposcope.core.drawing.style import WIDTH, on_axes, say_empty, thumbnail, to_png, to_svg
+from toposcope.core.drawing.style import WIDTH, on_axes, say_empty, to_png, to_svg
 from toposcope.core.processes import GoneError, launch, receive, send
 
 WORTH = 4
@@ -24,11 +24,10 @@ WORTH = 4
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """One figure as SVG, as PNG at twice the screen's resolution, and as the PNG of a card."""
+    """One figure as SVG, and as PNG at twice the screen's resolution."""
 
     svg: bytes
     png: bytes
-    thumbnail: bytes
 
 
 def render(figure: Figure) -> Rendered:
@@ -36,7 +35,7 @@ def render(figure: Figure) -> Rendered:
     svg = to_svg(figure)
     figure.set_layout_engine(None)  # found for the SVG; finding it again takes most of the time
     png = to_png(figure)
-    return Rendered(svg, png, thumbnail(png))
+    return Rendered(svg, png)
 
 
 def show_picture(path: Path | None, ax: Axes | None = None) -> Axes:

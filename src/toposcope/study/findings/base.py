@@ -103,7 +103,8 @@ class Findings:
         """The finding that stands first.
 
         It is what is wrong; else a run to be looked at, or where an unfinished run will end; else the
-        verdict where a table's own columns are tested or nothing ranks the runs; else how well they trained.
+        verdict where a table's own columns are tested; else how well they trained, or what changed where
+        no target ranks the runs.
         """
         on, beyond = self.get("on"), self["beyond"]
         if (wrong := self.wrong) is not None:
@@ -113,8 +114,11 @@ class Findings:
         columns = self.subject == "table" and (
             beyond.numbers.get("columns") or beyond.numbers.get("left_out_columns")
         )
-        if columns or beyond.strength == "no target" or "trained" not in self:
+        if columns or "trained" not in self:
             return beyond
+        moved = self.get("changed")
+        if beyond.strength == "no target" and moved is not None and moved.strength == "moved":
+            return moved
         return self["trained"]
 
     @property

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.commands import recommended
-from toposcope.forecasting import Curve
+from toposcope.forecasting import Curve, Forecast
 from toposcope.forecasting.health.assess import BROKEN, KINDS, health
 from toposcope.forecasting.unplanned import UNSURE
 from toposcope.study.findings.base import Finding
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 TOPOLOGY = (f"{BY_SIBLINGS} + topology", f"{BY_SIBLINGS} + saturating topology")
 ALPHA = 0.05
+_POINTS = 40
+"""Points of a forecast's path: a figure shows no more of so smooth a curve."""
 MOST_AHEAD = 2
 """Unfinished runs that are forecast here; `toposcope forecast` takes all."""
 
@@ -170,11 +172,21 @@ def _ahead(curves: Sequence[Curve]) -> list[dict[str, object]]:
             "run": one.run, "step": curve.last, "horizon": curve.horizon, "final": one.final,
             "interval": [one.low, one.high] if np.isfinite([one.low, one.high]).all() else [],
             "level": one.level, "sure": one.status not in UNSURE,
-            "coverage": one.coverage, "reason": one.reason,
+            "coverage": one.coverage, "reason": one.reason, "path": _path(one),
         }
         for curve, one in ahead(curves, MOST_AHEAD)
         if np.isfinite(one.final)
     ]  # fmt: skip
+
+
+def _path(one: Forecast) -> list[list[float]]:
+    """Return where a run goes, at most `_POINTS` of step, loss, low and high; empty without an interval."""
+    if not len(one.curve_low):
+        return []
+    path = np.column_stack([one.step, one.loss, one.curve_low, one.curve_high])
+    path = path[np.isfinite(path).all(axis=1)]
+    at = np.unique(np.linspace(0, len(path) - 1, min(len(path), _POINTS)).round().astype(int))
+    return path[at].tolist() if len(path) else []
 
 
 def _logged(study: Study) -> tuple[str, list[Curve]]:

@@ -67,6 +67,12 @@ class FirstScreen:
     next: str
     left_out: str = ""
 
+    @property
+    def to_do(self) -> tuple[str, str]:
+        """What to do next as a sentence that goes on after "Next:", and the command at its end or ""."""
+        sentence, command = _command(self.next)
+        return _uncapital(sentence), command
+
     def as_text(self, *, width: int = 80) -> str:
         """Return it for a terminal: sentences are wrapped, a command stays on one line."""
         lines = [*_filled(self.title, width), ""]
@@ -76,8 +82,8 @@ class FirstScreen:
             lines += _filled(one.text, width, first, " " * (_MARK + _NAME if wide else _MARK))
         if self.left_out:
             lines += _filled(self.left_out, width, "Left out: ", "    ")
-        to_do, command = _command(self.next)
-        lines += _filled(_uncapital(to_do), width, "Next: ", "    ")
+        to_do, command = self.to_do
+        lines += _filled(to_do, width, "Next: ", "    ")
         return "\n".join([*lines, *([f"    {command}"] if command else [])])
 
     def as_html(self) -> str:
@@ -87,11 +93,11 @@ class FirstScreen:
             f"<td style='text-align:left'>{html.escape(one.text)}</td></tr>"
             for one in self.checks
         )
-        to_do, command = _command(self.next)
+        to_do, command = self.to_do
         code = f" <code>{html.escape(command)}</code>" if command else ""
         return (
             f"<p><strong>{html.escape(self.title)}</strong></p><table>{rows}</table>"
-            f"<p>Next: {html.escape(_uncapital(to_do))}{code}</p>"
+            f"<p>Next: {html.escape(to_do)}{code}</p>"
         )
 
     def as_data(self) -> dict[str, object]:
