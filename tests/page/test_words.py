@@ -151,6 +151,13 @@ def test_seeds_of_a_size_are_ranked_by_their_mean_with_its_range(make_study):
     )
 
 
+def test_of_one_size_no_seed_is_called_best(make_study):
+    study = make_study({"small": 1_000}, seeds=3)
+    values = study.series.values
+    values.loc[values["run"] == "small-seed2", "loss"] -= 0.25
+    assert study.findings.headline == ("Three runs trained soundly (minibatch loss 1.75 to 2.00).")
+
+
 def test_a_loss_that_did_not_fall_is_said_where_training_is_checked(make_study):
     study = make_study()
     metrics = study.log.metrics.copy()

@@ -195,6 +195,7 @@ def _work_out(analysis: Analysis, chosen: Sequence[str]) -> None:
 def _answer(analysis: Analysis) -> None:
     """Print the first screen, what changed and when, then the table that the verdict rests on."""
     from toposcope.study.compact import untold, verdict_table
+    from toposcope.study.findings.beyond import CANNOT
 
     width = min(_width(), 120)
     for place, study in enumerate(analysis.studies):
@@ -205,11 +206,11 @@ def _answer(analysis: Analysis) -> None:
         for line in _further(study.findings):
             say(line)
         table = verdict_table(study)
-        if table.rows:
+        if any(row[-1] != CANNOT for row in table.rows):
             click.echo("")
             table.show(width=width, compact=True)
-            for line in untold(study):
-                say(line)
+        for line in untold(study):
+            say(line)
 
 
 _FURTHER = {"changed": "Changed", "when": "When", "end": "Forecasts"}

@@ -85,6 +85,10 @@ def _reasons(topology: pd.DataFrame) -> list[tuple[str, int]]:
     return [(str(why), int(n)) for why, n in counted.items()]
 
 
+_EVEN = 0.8
+"""Share of equal gaps from which on checkpoints count as evenly saved: the last one often is not."""
+
+
 def _open(study: Study, topology: pd.DataFrame) -> dict[str, object] | None:
     """Return how many features have too few values for the test, and how often they should be measured.
 
@@ -98,8 +102,8 @@ def _open(study: Study, topology: pd.DataFrame) -> dict[str, object] | None:
         return None
     factor = math.ceil(LEAST_LENGTH / min(few))
     gaps = values.sort_values("step").groupby("run")["step"].diff().dropna()
-    even = bool(len(gaps)) and gaps.min() == gaps.max() >= factor
     gap = int(gaps.median()) if len(gaps) else 0
+    even = gap >= factor and float((gaps == gap).mean()) >= _EVEN
     every = gap // factor if even else 0
     return {"features": len(few), "known": min(few), "least": LEAST_LENGTH, "factor": factor,
             "gap": gap, "every": every}  # fmt: skip

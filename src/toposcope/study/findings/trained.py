@@ -60,13 +60,13 @@ def _ranked(study: Study) -> dict[str, object]:
             spread = extent(mine) if len(mine) > 1 else []
             rows.append({"label": name, "value": float(mine.mean()), "range": spread, "seeds": len(mine)})
     best = min(rows, key=lambda row: row["value"])
-    sizes = [group.parameters for group in study.sizes]
-    largest = len(rows) > 1 and max(sizes) > sorted(sizes)[-2] and best["label"] == study.sizes[-1].label
+    alone = several and study.sizes[-1].parameters > study.sizes[-2].parameters
+    largest = alone and best["label"] == study.sizes[-1].label
     others = extent(float(row["value"]) for row in rows if row is not best)
     return {
         "label": label,
         "best": best,
         "others": others,
         "several": len(rows),
-        "largest": several and largest,
+        "largest": largest,
     }
