@@ -26,13 +26,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One figure as bytes, with its file name (without ending) and its caption."""
+    """One figure as bytes, with its file name (without ending) and its caption.
+
+    `narrow` is the same as SVG for a phone, where it has one; a `folded` one starts closed.
+    """
 
     name: str
     svg: bytes
     png: bytes
     caption: Caption
     folded: bool = False
+    narrow: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +140,9 @@ def part_of(study: Study, tables: Callable[[Study], Iterable[Table]], *, logs: b
     rendered = begin_rendering(drawn())
     made = [table for table in tables(study) if table.rows]
     found = study.findings
+    name = study.subject.name
     pictures = [
-        (one, Picture(one.file_name(study.subject.name), r.svg, r.png, worded(study, one), one.folded))
+        (one, Picture(one.file_name(name), r.svg, r.png, worded(study, one), one.folded, r.narrow))
         for one, r in zip(shown, rendered(), strict=True)
     ]
     opens = [picture for one, picture in pictures if one.leads] or [
