@@ -290,7 +290,7 @@ class Check:
         return "\n".join(self.lines)
 
     def _repr_html_(self) -> str:
-        return answered(repr(self), self.table if len(self.runs) > 1 else None)
+        return answered(repr(self), self.table if len(self.runs) > 1 else None, self.plot)
 
 
 def worst_first(runs: Iterable[RunCheck]) -> tuple[RunCheck, ...]:

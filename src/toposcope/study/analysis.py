@@ -14,9 +14,10 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.errors import InputError
-from toposcope.core.tabular import Tables
+from toposcope.core.tabular import Tables, pictured
 from toposcope.sources.belonging import Group, said
 from toposcope.store import Store
+from toposcope.study.compact import verdict_table
 from toposcope.study.findings import words
 from toposcope.study.merged_stores import Source, apart, joined
 from toposcope.study.published import NOTHING, PublishedRules
@@ -241,7 +242,9 @@ class Analysis:
 
     def _repr_html_(self) -> str:
         first = f"<p><strong>{html.escape(self.apart)}</strong></p>" if self.apart else ""
-        return first + "".join(found._repr_html_() for found in self.all_findings)
+        said = "".join(found._repr_html_() for found in self.all_findings)
+        table = verdict_table(self.studies[0])
+        return first + said + pictured(self.plot) + (table.html() if table.rows else "")
 
 
 def analysis_of(
