@@ -142,7 +142,8 @@ def _title(study: Study) -> str:
         return "Error of forecasts of the final loss"
     error, cut, n = end.numbers["auto"][-1], end.numbers["cuts"][-1], end.numbers["runs"]
     topology = "topology makes that better" if end.strength == "better" else "topology makes that no better"
-    return f"From {cut:.0%} of a run, its end is off by {error:.3f} on average ({n} runs); {topology}"
+    beside = f"; {topology}" if end.numbers["compared"] else ""
+    return f"From {cut:.0%} of a run, its end is off by {error:.3f} on average ({n} runs){beside}"
 
 
 ON_PAGE = OnPage(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 
 from toposcope.core.drawing import loss_curves
@@ -12,12 +13,18 @@ from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.study import Study
 
 
+def losses_of(study: Study) -> pd.DataFrame:
+    """Return the logged losses of a study: of a store its metrics, of a table its own rows."""
+    table = study.metrics if len(study.metrics) or study.log is None else study.log.metrics
+    return table.reindex(columns=["run", "step", "loss", "heldout_loss"])
+
+
 def _logged(study: Study) -> bool:
-    return bool(len(study.metrics) and study.metrics[["loss", "heldout_loss"]].notna().any(axis=None))
+    return bool(losses_of(study)[["loss", "heldout_loss"]].notna().any(axis=None))
 
 
 def _drawn(study: Study) -> Figure:
-    return loss_curves.draw(study.metrics, study.runs, symptoms=symptoms_of(study), ahead=ahead_of(study))
+    return loss_curves.draw(losses_of(study), study.runs, symptoms=symptoms_of(study), ahead=ahead_of(study))
 
 
 def ahead_of(study: Study) -> dict[str, np.ndarray]:
@@ -28,7 +35,7 @@ def ahead_of(study: Study) -> dict[str, np.ndarray]:
 
 
 def _caption(study: Study) -> Caption:
-    held = study.metrics["heldout_loss"].notna().any() if len(study.metrics) else False
+    held = losses_of(study)["heldout_loss"].notna().any()
     can = "How fast and how far each run learned, up to the noise of a minibatch."
     cannot = (
         "Generalisation: no held-out loss was recorded, and the training loss is measured on what is "
@@ -68,7 +75,7 @@ def _title(study: Study) -> str:
 def symptoms_of(study: Study) -> dict[str, list[tuple[str, float]]]:
     """Return where the training log of each run falls ill or a watch raised an alarm: kind and step."""
     ill = ill_logs(study)
-    names = [str(run) for run in study.metrics["run"].unique()]
+    names = [str(run) for run in losses_of(study)["run"].unique()]
     found = {run: [*ill.get(run, ()), *study.alarms.get(run, ())] for run in names}
     return {run: marks for run, marks in found.items() if marks}
 
