@@ -38,7 +38,7 @@ class _Outline(HTMLParser):
             self.headings.append(int(tag[1]))
         if tag == "table":
             self.tables += 1
-        if tag not in ("img", "meta", "link", "br"):
+        if tag not in ("img", "meta", "link", "br", "source"):
             self.stack.append(tag)
 
     def handle_endtag(self, tag):

@@ -15,7 +15,7 @@ from toposcope.study.study import Study
 
 def losses_of(study: Study) -> pd.DataFrame:
     """Return the logged losses of a study: of a store its metrics, of a table its own rows."""
-    table = study.metrics if len(study.metrics) or study.log is None else study.log.metrics
+    table = study.metrics if len(study.features) or study.log is None else study.log.metrics
     return table.reindex(columns=["run", "step", "loss", "heldout_loss"])
 
 
