@@ -190,7 +190,7 @@ def test_a_comparison_finds_what_moved_and_draws_how_far(answers):
 def test_a_report_shows_the_first_figure_of_its_page(answers):
     made = answers["report"]
     first = next(iter(made.figures))
-    assert first == "table_correlations"
+    assert first == "loss_table"
     shown = made.plot().images[0].get_array()
     assert shown.shape[:2] == matplotlib.image.imread(made.figures[first]).shape[:2]
     assert {path.suffix for path in made.figures.values()} == {".png"}

@@ -90,7 +90,7 @@ def test_what_an_installed_package_brings_is_a_figure_and_stands_on_its_subjects
     _brought(monkeypatch, MINE)
     assert roster.figures_of(subjects()["weights"])[-1] is MINE
     assert MINE not in roster.figures_of(subjects()["gradients"])
-    assert roster.on_cards([subjects()["weights"]])[:2] == ["mine", "h0"]
+    assert roster.on_cards([subjects()["weights"]])[:3] == ["loss", "mine", "h0"]
     monkeypatch.undo()
     roster._installed.cache_clear()
 

@@ -248,7 +248,7 @@ class Report:
 
     @property
     def figures(self) -> dict[str, Path]:
-        """The page's figures as PNG files, by name, those of its cards first; each has an SVG beside it."""
+        """The page's figures as PNG files, by name, its first chart first; each has an SVG beside it."""
         from toposcope.page.roster import on_cards
 
         there = {path.stem: path for path in sorted(self.page.with_name("figures").glob("*.png"))}
