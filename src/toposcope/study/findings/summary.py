@@ -78,7 +78,7 @@ class FirstScreen:
         lines = [*_filled(self.title, width), ""]
         wide = width >= _NARROW
         for one in self.checks:
-            first = f"{one.mark:<{_MARK}}" + (f"{one.name:<{_NAME}}" if wide else f"{one.name}: ")
+            first = f"{one.mark:<{_MARK}}" + (f"{one.name:<{_NAME}}" if wide else f"{one.name}  ")
             lines += _filled(one.text, width, first, " " * (_MARK + _NAME if wide else _MARK))
         if self.left_out:
             lines += _filled(self.left_out, width, "Left out: ", "    ")
