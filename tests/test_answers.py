@@ -190,7 +190,7 @@ def test_a_comparison_finds_what_moved_and_draws_how_far(answers):
 def test_a_report_shows_the_first_figure_of_its_page(answers):
     made = answers["report"]
     first = next(iter(made.figures))
-    assert first == "table_correlations"
+    assert first == "loss_table"
     shown = made.plot().images[0].get_array()
     assert shown.shape[:2] == matplotlib.image.imread(made.figures[first]).shape[:2]
     assert {path.suffix for path in made.figures.values()} == {".png"}
@@ -205,3 +205,13 @@ def test_findings_of_laws_and_forecasts_hold_numbers_with_intervals(answers):
     assert end.numbers["low"] < end.numbers["final_loss"] < end.numbers["high"]
     (on,) = answers["forecast(...).advise"].findings
     assert {option["action"] for option in on.numbers["options"]} == {"continue", "stop", "scale"}
+
+
+@pytest.mark.parametrize("name", ["analyze", "check", "forecast", "report", "cloud", "fit_scaling_law"])
+def test_a_notebook_shows_ten_lines_a_picture_and_a_table(answers, name):
+    shown = answers[name]._repr_html_()
+    assert shown.count('src="data:image/png;base64,') == 1
+    assert shown.count("<table") <= 2  # the checks of a first screen are one
+    said = re.sub(r"<table.*?</table>", "", shown, flags=re.S)
+    assert said.count("<br>") <= 9
+    assert len(re.sub(r"<[^>]+>", " ", said).split()) < 200

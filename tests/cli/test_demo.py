@@ -62,8 +62,15 @@ def test_the_command_answers_and_prints_the_page_to_open(monkeypatch, demo, tmp_
     monkeypatch.setattr("toposcope.papers.demo.run_demo", lambda *_, **__: demo[0])
     result = CliRunner().invoke(command, ["--out", str(tmp_path / "x")], standalone_mode=False)
     assert result.return_value == 0
-    answer, *_, last = result.stdout.splitlines()
-    assert "cannot tell whether the topology of the weights says more than the held-out loss" in answer
+    title, *_, last = result.stdout.splitlines()
+    assert title == demo[0].answers[0][: len(title)]
+    checks = [
+        line[:3]
+        for line in result.stdout.splitlines()
+        if line[4:].startswith(("meas", "trai", "odd", "topo"))
+    ]
+    assert checks == ["OK ", "OK ", "-- ", "-- "]
+    assert result.stdout.count("Next: ") == 1
     assert last == f"open {demo[0].page}"
     result = CliRunner().invoke(command, ["--out", str(tmp_path / "x"), "--json"], standalone_mode=False)
     assert json.loads(result.stdout)["page"] == str(demo[0].page)

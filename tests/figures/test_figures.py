@@ -19,7 +19,6 @@ from toposcope.subjects.weights.figures import (
     layers,
     loss_against_h0,
     neural_persistence,
-    overview,
     vietoris_rips,
 )
 from toposcope.subjects.weights.figures.neural_persistence import Persistences
@@ -43,19 +42,32 @@ def _texts(figure):
 # ---- loss -----------------------------------------------------------------------------------------
 
 
-def test_loss_curves_draw_training_and_held_out_losses(metrics, runs):
-    figure = loss_curves.draw(metrics, runs)
-    left, right = figure.axes
-    assert [line.get_gid() for line in left.lines] == ["loss small", "loss large"]
-    assert left.lines[1].get_ydata()[0] == pytest.approx(4.0)
-    assert right.lines[0].get_xdata().tolist() == [0, 100, 200, 400]
-    assert right.lines[0].get_ydata().tolist() == pytest.approx([5.1, 4.6, 4.1, 3.1])
-    assert {"small", "large"} <= set(_texts(figure))
+def test_loss_curves_draw_the_held_out_losses_on_pale_training_losses(metrics, runs):
+    (ax,) = loss_curves.draw(metrics, runs).axes
+    lines = {line.get_gid(): line for line in ax.lines}
+    assert list(lines) == ["loss small", "loss large", "run small", "run large"]
+    assert lines["loss large"].get_ydata()[0] == pytest.approx(4.0)
+    assert lines["run small"].get_xdata().tolist() == [0, 100, 200, 400]
+    assert lines["run small"].get_ydata().tolist() == pytest.approx([5.1, 4.6, 4.1, 3.1])
+    assert lines["run large"].get_linewidth() > lines["run small"].get_linewidth()
+    assert {"small", "large"} <= set(_texts(ax.figure))
 
 
-def test_loss_curves_have_no_panel_for_what_was_not_measured(metrics, runs):
-    figure = loss_curves.draw(metrics.assign(heldout_loss=np.nan), runs)
-    assert len(figure.axes) == 1
+def test_without_held_out_losses_the_training_losses_are_the_curves(metrics, runs):
+    (ax,) = loss_curves.draw(metrics.assign(heldout_loss=np.nan), runs).axes
+    assert [line.get_gid() for line in ax.lines] == ["loss small", "loss large"]
+    assert {"small", "large"} <= {text.get_text() for text in ax.texts}
+
+
+def test_a_forecast_stands_on_the_curve_of_its_run(metrics, runs):
+    young = metrics[(metrics["run"] != "large") | (metrics["step"] <= 200)]
+    path = np.array([[200, 3.0, 3.0, 3.0], [400, 2.0, 1.8, 2.3]])
+    (ax,) = loss_curves.draw(young, runs, ahead={"large": path}).axes
+    (ahead,) = [line for line in ax.lines if line.get_gid() == "ahead large"]
+    assert ahead.get_xydata().tolist() == path[:, :2].tolist()
+    (cone,) = [one for one in ax.collections if one.get_gid() == "cone large"]
+    assert cone.get_paths()[0].vertices[:, 1].max() == pytest.approx(3.0)
+    assert ax.get_xlim()[1] > 400
 
 
 def test_loss_curves_of_nothing_say_so(metrics, runs):
@@ -65,21 +77,21 @@ def test_loss_curves_of_nothing_say_so(metrics, runs):
 # ---- neural persistence ---------------------------------------------------------------------------
 
 
-def test_neural_persistence_is_drawn_beside_its_null_band(features, runs):
+def test_neural_persistence_is_drawn_less_its_null_beside_the_null_band(features, runs):
     figure = neural_persistence.draw(Persistences(features, runs, null="neural_persistence_shuffled"))
-    small, large = figure.axes
-    measured = {line.get_label(): line for line in small.lines}["measured"]
-    assert measured.get_ydata().tolist() == pytest.approx([0.4, 0.425, 0.45, 0.5])
+    (ax,) = figure.axes
+    measured = {line.get_gid(): line for line in ax.lines}["run small"]
+    assert measured.get_ydata().tolist() == pytest.approx([0.1, 0.125, 0.15, 0.2])
     half = t.ppf(0.975, 4) * np.std([-0.02, -0.01, 0, 0.01, 0.02], ddof=1) * np.sqrt(1.2)
-    band = _band(small)
-    assert band["min"].to_numpy() == pytest.approx(0.3 - half)
-    assert band["max"].to_numpy() == pytest.approx(0.3 + half)
-    assert [ax.get_title(loc="left") for ax in (small, large)] == ["small", "large"]
+    (band,) = [one for one in ax.collections if one.get_gid() == "null band"]
+    heights = band.get_paths()[0].vertices[:, 1]
+    assert (heights.min(), heights.max()) == pytest.approx((-half, half))
+    assert {"small", "large"} <= {text.get_text() for text in ax.texts}
 
 
 def test_neural_persistence_of_another_convention_is_not_mixed_in(features, runs):
     figure = neural_persistence.draw(Persistences(features, runs, "rieck", "neural_persistence_shuffled"))
-    assert _texts(figure) == ["not measured", "not measured"]
+    assert _texts(figure) == ["neural persistence was not measured"]
 
 
 def test_many_sizes_are_thinned_with_both_ends_kept(features):
@@ -345,7 +357,7 @@ def test_no_line_moves_where_no_run_does():
 
 def test_the_held_out_loss_of_a_seed_that_stopped_bends_nothing():
     rows = _ragged("", "").rename(columns={"value": "heldout_loss"})[["run", "step", "heldout_loss"]]
-    ax = loss_curves.draw(rows.assign(loss=np.nan), SEEDS).axes[1]
+    ax = loss_curves.draw(rows.assign(loss=np.nan), SEEDS).axes[0]
     found = _lines_by_gid(ax)
     assert found["run s1"][-1] == (20, 65)
     assert [points[-1] for name, points in found.items() if name.startswith("mean")] == [(10, 52)]
@@ -370,16 +382,20 @@ def test_a_cell_of_two_seeds_is_empty_where_one_has_no_value():
     assert np.isnan(grid[1, 0])
 
 
-# ---- layers and overview --------------------------------------------------------------------------
+# ---- layers ---------------------------------------------------------------------------------------
 
 
-def test_layers_have_a_row_per_role_and_a_line_per_matrix(features, runs):
+def test_layers_have_a_panel_per_role_and_a_line_per_matrix_of_the_largest_model(features, runs):
     figure = layers.draw(Persistences(features, runs, null="neural_persistence_shuffled"))
-    mlp, _, head, _ = figure.axes
-    assert [mlp.get_ylabel(), head.get_ylabel()] == ["mlp", "head"]
+    mlp, head = figure.axes
+    assert [ax.get_title(loc="left") for ax in figure.axes] == ["mlp", "head"]
+    assert "large" in mlp.get_ylabel()
     drawn = {line.get_label(): line for line in mlp.lines}
     assert set(drawn) == {"shuffled", "layers.0.mlp.fc1.weight", "layers.1.mlp.fc1.weight"}
-    assert drawn["layers.1.mlp.fc1.weight"].get_ydata().tolist() == pytest.approx([1.4, 1.425, 1.45, 1.5])
+    ydata = drawn["layers.1.mlp.fc1.weight"].get_ydata().tolist()
+    mine = features[(features["run"] == "large") & (features["name"] == "layers.1.mlp.fc1.weight")]
+    wanted = mine[mine["feature"] == "neural_persistence"].sort_values("step")["value"].tolist()
+    assert ydata == pytest.approx(wanted)
     assert drawn["shuffled"].get_color() == NULL
     assert [line.get_label() for line in head.lines] == ["head.weight"]
 
@@ -389,25 +405,9 @@ def test_layers_without_matrices_say_so(features, runs):
     assert "neural persistence per matrix was not measured" in _texts(figure)
 
 
-def test_the_overview_has_four_panels(features, metrics, runs, finals, fits):
-    figure = overview.draw(features, metrics, runs, finals, fits, CATALOGUE, quantity=H0)
-    titles = [ax.get_title(loc="left") for ax in figure.axes]
-    assert titles == [
-        "Training minibatch",
-        "Neural persistence",
-        "Loss against H0 total persistence",
-        "H0 total (pooled)",
-    ]
-    against = figure.axes[2].lines[0]
-    assert against.get_xdata().tolist() == pytest.approx([10, 11, 12, 14])
-    inside = figure.axes[2].get_window_extent()
-    assert all(inside.y0 - 40 < text.get_window_extent().y0 < inside.y1 + 40 for text in figure.axes[2].texts)
-
-
 def test_every_figure_renders_with_nothing_to_show(features, metrics, runs, trends, forecasts, finals, fits):
     none = features.iloc[:0]
     for figure in (
-        overview.draw(none, metrics.iloc[:0], runs, finals.iloc[:0], fits.iloc[:0], CATALOGUE, quantity=H0),
         loss_curves.draw(metrics.iloc[:0], runs),
         neural_persistence.draw(Persistences(none, runs)),
         vietoris_rips.draw(none, runs),

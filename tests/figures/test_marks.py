@@ -132,7 +132,7 @@ def test_alarms_stand_on_the_curves_of_their_run() -> None:
     runs = pd.DataFrame({"run": ["a", "b"], "family": ["", ""], "parameters": [10, 1000]})
     alarms = {"a": [("loss spike", 5.0)]}
     panels = neural_persistence.draw(Persistences(pd.DataFrame(rows), runs), alarms=alarms)
-    assert _marked(panels) == [[5.0, 5.0]], "the other run's panel has none"
+    assert _marked(panels) == [[5.0, 5.0]]
     assert "loss spike" in [text.get_text() for ax in panels.axes for text in ax.texts]
     cloud = pd.concat(
         pd.DataFrame(rows).assign(probe="rips", filtration="euclidean", feature=feature.name, scope="pooled")

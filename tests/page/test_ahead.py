@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import toposcope as ts
+from toposcope.core.forms import near
 from toposcope.study.findings import words
 
 STEP = np.arange(10, 2001, 10)
@@ -38,8 +39,11 @@ def test_an_unfinished_run_has_its_forecast_in_the_answer(family):
     assert ("of which 93% held on 212 real runs" in said.act) == ahead["coverage"].startswith("93%")
     assert said.next == ""  # a table in memory has no name that a command could take
     assert "1 of 5 runs is not finished: young." in said.limits
-    text = " ".join(words.as_text(found).split())
-    assert f"Forecast: Run young, at step 1,000 of 2,000, is expected to end at a loss of {band}" in text
+    final, low, high = near(one["final_loss"], one["low"], one["high"])
+    sure, way = ("", "should") if ahead["sure"] else (", unsure", "may")
+    ends = f"{way} end near {final}{sure} (9 in 10: {low} to {high})."
+    assert found.headline == f"young (step 1,000 of 2,000) {ends}"
+    assert "1 of 5 runs goes on" in found.first.checks[1].text
 
 
 def test_a_finished_family_has_none(family):

@@ -87,7 +87,7 @@ def test_the_page_fits_fetches_nothing_and_is_described(page, width):
     assert seen["width"] == width
     assert seen["content"] <= width
     assert seen["fetched"] == []
-    assert len(seen["images"]) == 9
+    assert len(seen["images"]) == 10
     assert all(image["ok"] and len(image["alt"]) > 30 for image in seen["images"])
     assert (seen["unlabelled"], seen["small"], seen["anchors"]) == (0, 0, 0)
     # what is cut throws a shadow, which the end of the content covers

@@ -39,7 +39,7 @@ def nothing_added(monkeypatch):
 
 @pytest.fixture
 def unprinted(monkeypatch):
-    blank = Rendered(b"<svg/>", b"PNG", b"PNG")
+    blank = Rendered(b"<svg/>", b"PNG")
     monkeypatch.setattr(parts, "begin_rendering", lambda figures: partial(list, [blank for _ in figures]))
 
 
@@ -57,7 +57,9 @@ def test_a_name_that_is_no_file_of_the_page_is_refused(name):
 
 
 def test_a_question_that_no_page_asks_is_refused_with_those_that_are():
-    with pytest.raises(InputError, match="questions has 'why', which no page asks; use sound, odd, changed"):
+    with pytest.raises(
+        InputError, match="questions has 'why', which no page asks; use trained, sound, odd, changed"
+    ):
         replace(MINE, questions={"why": 1})
 
 
@@ -88,7 +90,7 @@ def test_what_an_installed_package_brings_is_a_figure_and_stands_on_its_subjects
     _brought(monkeypatch, MINE)
     assert roster.figures_of(subjects()["weights"])[-1] is MINE
     assert MINE not in roster.figures_of(subjects()["gradients"])
-    assert roster.on_cards([subjects()["weights"]])[:2] == ["mine", "overview"]
+    assert roster.on_cards([subjects()["weights"]])[:3] == ["loss", "mine", "h0"]
     monkeypatch.undo()
     roster._installed.cache_clear()
 
@@ -103,9 +105,9 @@ def test_the_card_shows_the_lowest_place_that_was_drawn(study, unprinted):
         return answer.picture.name
 
     assert card() == "mine"
-    assert card(questions={"changed": 1}) == "overview"  # of equal ones the first in reading order
-    assert card(questions={"changed": 2}) == "overview"
-    assert card(needs=lambda study: False) == "overview"
+    assert card(questions={"changed": 1}) == "h0"  # of equal ones the first in reading order
+    assert card(questions={"changed": 2}) == "h0"
+    assert card(needs=lambda study: False) == "h0"
 
 
 def test_a_caption_of_means_says_over_which_runs(make_study):

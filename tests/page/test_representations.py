@@ -50,7 +50,7 @@ def tables(study):
 def answers(study):
     """Return the headline, and every question with its words."""
     found = study.findings
-    return words.headline(found), {one.question: words.said(found, one).text for one in found}
+    return found.headline, {one.question: words.said(found, one).text for one in found}
 
 
 def build(features, metrics, runs, **more):
@@ -195,7 +195,7 @@ def page(tmp_path_factory):
 @pytest.fixture
 def unprinted(monkeypatch):
     """Draw the figures but leave out their files, which take most of the time."""
-    blank = Rendered(b"<svg/>", b"PNG", b"PNG")
+    blank = Rendered(b"<svg/>", b"PNG")
     monkeypatch.setattr("toposcope.page.parts.begin_rendering", lambda f: partial(list, [blank for _ in f]))
 
 
@@ -203,7 +203,8 @@ FIGURES = {
     "representations", "topology_of_representations", "gaussian_null", "spectrum_of_representations",
     "perplexity", "topology_against_target", "topological_against_spectral", "representation_correlations",
     "rate_of_change", "crocker", "layer_map_h1_total_scaled", "layer_map_rankme_eigenvalues", "across_layers",
-    "attention", "linear_probe", "dimension", "representation_scaling", "barcode_of_texts",
+    "attention", "linear_probe", "dimension", "representation_scaling", "representations_law",
+    "barcode_of_texts",
 }  # fmt: skip
 TRENDS = "representation_trends"
 TABLES = {
@@ -247,7 +248,8 @@ def test_what_was_not_measured_loses_its_sections_and_nothing_else(
 def test_an_encoder_without_perplexity_is_described_and_not_judged(tmp_path):
     (study,) = studies_of(_write(tmp_path / "store", ()))
     headline, said = answers(study)
-    assert "no loss, perplexity or other target" in headline
+    assert re.match("Total H1 |H1 total |H0 ", headline), headline
+    assert "no loss, perplexity or other target" in said["beyond"]
     assert "No perplexity was measured" in said["changed"]
     assert "rivals" not in said
     assert "representation_trends" not in tables(study)
@@ -276,27 +278,28 @@ def _with_verdicts(study, verdict, *, columns=None):
 
 
 @pytest.mark.slow
-def test_the_headline_follows_the_verdicts(study):
+def test_the_verdict_is_said_as_its_strength_is(study):
     nothing = _with_verdicts(study, "trend only")
     both_kinds = [TOTAL, "representations/hidden/top_eigenvalue"]
     nothing = _with_verdicts(nothing, "trend only", columns=both_kinds)
     headline, said = answers(nothing)
-    assert headline.startswith(
+    assert headline == answers(study)[0], "the runs are the same"
+    assert said["beyond"].startswith(
         "Nothing shows that the topology of these representations says more than the log perplexity: none "
     )
     assert "nothing beyond the trend in" in said["beyond"]
     found = _with_verdicts(nothing, "adds", columns=[TOTAL])
-    headline, said = answers(found)
-    assert headline.startswith(
+    _, said = answers(found)
+    assert said["beyond"].startswith(
         "Some of the topology of these representations moves with the log perplexity beyond their shared "
         "trend (1 of "
     )
-    assert "and plain norms and spectra do not" in headline
+    assert "and plain norms and spectra do not" in said["beyond"]
     assert "H1 total: r = " in said["beyond"]
     both = _with_verdicts(found, "adds", columns=["representations/hidden/top_eigenvalue"])
-    assert "and so do plain norms and spectra (1 of" in answers(both)[0]
+    assert "and so do plain norms and spectra (1 of" in answers(both)[1]["beyond"]
     untested = _with_verdicts(study, "cannot tell")
-    assert answers(untested)[0].startswith("This design cannot tell whether the topology of these")
+    assert answers(untested)[1]["beyond"].startswith("This design cannot tell whether the topology of these")
 
 
 def test_the_numbers_in_the_words_are_those_of_the_tables(study):
@@ -360,7 +363,7 @@ def test_another_target_is_taken_when_asked_for(full):
     (study,) = studies_of(full, targets="probe_accuracy")
     assert study.target == "probe_accuracy"
     assert set(study.trends["target"]) == {"probe_accuracy"}
-    assert "linear probe accuracy" in answers(study)[0]
+    assert "linear probe accuracy" in answers(study)[1]["beyond"]
     with pytest.raises(InputError, match="target 'nonsense': no such target; this store has"):
         studies_of(full, targets="nonsense")
 
@@ -392,7 +395,7 @@ def test_weights_and_representations_share_a_page_from_two_stores(tmp_path, page
     result = CliRunner().invoke(command, [str(tmp_path / "weights"), str(of_states), "--out", str(out)])
     assert result.exit_code == 0, result.output
     text = (out / "index.html").read_text()
-    assert text.index('id="weights-figures"') < text.index('id="representations-figures"')
+    assert text.index('id="weights-questions"') < text.index('id="representations-questions"')
     assert "Representations: tables" in text
     assert len({path.stem for path in (out / "figures").iterdir()}) == len(FIGURES) + 1  # Rips alone
     with pytest.raises(InputError, match=rf"^{re.escape(str(of_states))} is given twice: leave one out$"):
@@ -424,8 +427,8 @@ def test_one_checkpoint_has_its_hidden_states_in_the_place_of_curves(tmp_path, u
     parts = [part for part in ALL if part not in ("gradients", "distances", "sensitivity")]
     page = report(_write(tmp_path / "store", parts, steps=(3000,)), tmp_path / "report").page
     figures = {path.stem for path in (page.parent / "figures").iterdir()}
-    assert figures == {"cloud_snapshot", "representation_scaling", "barcode_of_texts"}
-    text = page.read_text()
+    assert figures == {"cloud_snapshot", "representation_scaling", "representations_law", "barcode_of_texts"}
+    text = re.sub(r"</?a[^>]*>", "", page.read_text())  # marked where a word is used first
     assert "The log perplexity is known at one measured checkpoint" in text
     assert "No perplexity was measured" not in text
     assert "Holm&#39;s method over 0 rows" not in text

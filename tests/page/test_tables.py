@@ -13,7 +13,6 @@ from toposcope.page.tables import forecasts_table
 from toposcope.study.finals import finals_table, fits_table
 from toposcope.study.target import chosen_target
 from toposcope.subjects.weights.page.part import weights_part
-from toposcope.subjects.weights.page.tables import phases_table
 from toposcope.subjects.weights.subject import SUBJECT as WEIGHTS
 
 H0 = "rips/euclidean/pooled/h0_total"
@@ -166,20 +165,25 @@ def test_provenance_flattens_the_recipe(study):
     assert ("series", "runs/here") in provenance(study.provenance, study.runs)
 
 
-def test_a_long_table_of_phases_starts_closed(make_study) -> None:
-    study = make_study(trends=False, errors={})
-
-    def folded(runs: int) -> bool:
-        lines = [
-            {"run": f"r{run}", "column": H0, "rule": rule, "peak_step": 10.0, "diminishing_step": 20.0}
-            for run in range(runs)
-            for rule in ("coded", "written")
-        ]
-        table = phases_table(study.with_tables(phases=pd.DataFrame(lines)))
-        assert len(table.rows) == 2 * runs
-        return table.folded
-
-    assert [folded(12), folded(13)] == [False, True]
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "no shared movement beyond trend; 2 of 5 runs too smooth",
+        "both turn at steps 100 to 200, the learning rate is unknown",
+        "checkpoints are missing and both repeat one wave",
+        "both swinging, with a drifting period",
+        "moves with the minibatch loss where both spike",
+        "a reason that a later version of the test may give",
+    ],
+)
+def test_why_a_row_has_its_verdict_takes_at_most_five_words(make_study, reason):
+    study = make_study()
+    given = study.with_tables(families=study.families.assign(reason=reason))
+    table = tables(given)["families"]
+    assert table.columns[-1] == "why"
+    assert {len(row[-1].split()) <= 5 for row in table.rows} == {True}
+    assert all(row[-1] for row in table.rows)
+    assert set(table.frame["reason"]) == {reason}, "the file has it in full"
 
 
 @pytest.mark.parametrize("width", [50, 80, 120])

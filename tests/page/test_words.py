@@ -85,8 +85,12 @@ def test_faults_of_the_checkpoints_lead(make_study):
     )
     found = make_study(audit=audit).findings
     assert found.lead.question == "sound"
-    assert words.headline(found).startswith("Check the checkpoints first: the audit found 1 fault in 1 run")
-    assert make_study().findings.lead.question == "beyond"
+    assert found.headline.startswith("Check the checkpoints first: the audit found 1 fault in 1 run")
+    assert found.first.checks[0].mark == "!!"
+    assert found.first.next.startswith(
+        "Mend or leave out what the audit names, then measure again; the first is"
+    )
+    assert make_study().findings.lead.question == "trained"
 
 
 @pytest.mark.parametrize("verdict", ["adds", "trend only", "cannot tell"])
@@ -97,27 +101,90 @@ def test_every_answer_begins_with_a_line_and_the_terminal_holds_it(make_study, v
     lines = study.findings.as_text().splitlines()
     assert len(lines) <= 15
     assert max(map(len, lines)) <= 80
-    assert study.findings.as_data()["headline"] == words.headline(study.findings)
+    assert study.findings.as_data()["headline"] == study.findings.headline == " ".join(lines).split("  ")[0]
+    assert len(study.findings.headline.split()) <= 30
 
 
-def test_an_answer_that_is_too_long_for_a_terminal_loses_its_brackets_first(make_study, monkeypatch):
-    found = make_study(verdicts={H0: "cannot tell"}).findings
-    assert len(found.as_text().splitlines()) <= 15
-    monkeypatch.setattr(words, "MOST", 99)
-    whole = found.as_text().splitlines()
-    assert "(one test each over" in " ".join(found.as_text().split())
-    monkeypatch.setattr(words, "MOST", len(whole) - 1)
-    shorter = found.as_text().splitlines()
-    assert len(shorter) < len(whole)
-    assert "(one test each over" not in " ".join(found.as_text().split())
-    marks = [*(line.split()[0] for line in whole if not line.startswith(" ")), "…:"]
-    assert [line.split()[0] for line in shorter if not line.startswith(" ")] == marks
-    assert "(…)" in " ".join(shorter)
-    assert "--json" in " ".join(shorter[-2:])
-    monkeypatch.setattr(words, "MOST", 0)
-    least = found.as_text().splitlines()
-    assert [line.split()[0] for line in least if not line.startswith(" ")] == marks
-    assert found["beyond"].numbers["reasons"]
+@pytest.mark.parametrize(
+    ("verdict", "mark", "text"),
+    [
+        ("adds", "yes", "2 of 2 features move with the minibatch loss beyond a shared trend"),
+        (
+            "trend only",
+            "no",
+            "nothing found beyond the minibatch loss: 2 features tested, none passed (below r =",
+        ),
+        ("cannot tell", "--", "cannot be told: too few checkpoints"),
+    ],
+)
+def test_the_first_screen_has_four_checks_each_with_its_mark(make_study, verdict, mark, text):
+    first = make_study(verdicts=dict.fromkeys((H0, NP, NORM), verdict)).findings.first
+    assert [one.name for one in first.checks] == ["measurements", "training", "odd runs", "topology"]
+    assert [one.mark for one in first.checks] == ["OK", "OK", "--", mark]
+    assert first.checks[0].text == "39 of 39 checkpoints readable, none misplaced"
+    assert first.checks[1].text == "all 3 losses fell to the end; none diverged, spiked or stalled"
+    assert first.checks[2].text == "one seed per size: nothing to compare"
+    assert first.checks[3].text.startswith(text)
+
+
+def test_the_title_names_the_best_model(make_study):
+    assert (
+        make_study().findings.headline == "Three models trained soundly; all end alike (minibatch loss 2.00)."
+    )
+    study = make_study()
+    values = study.series.values
+    values.loc[values["run"] == "large", "loss"] -= 0.5
+    lower = study.findings.headline
+    assert (
+        lower == "Three models trained soundly; the largest is best (minibatch loss 1.50, the others 2.00)."
+    )
+    assert make_study({"small": 1_000}).findings.headline == "small trained soundly (minibatch loss 2.00)."
+
+
+def test_seeds_of_a_size_are_ranked_by_their_mean_with_its_range(make_study):
+    study = make_study(seeds=2)
+    values = study.series.values
+    values.loc[values["run"] == "large-seed1", "loss"] -= 0.5
+    assert study.findings.headline == (
+        "Six runs trained soundly; the largest is best (minibatch loss 1.75 [1.50, 2.00] over 2 seeds, the "
+        "others 2.00)."
+    )
+
+
+def test_of_one_size_no_seed_is_called_best(make_study):
+    study = make_study({"small": 1_000}, seeds=3)
+    values = study.series.values
+    values.loc[values["run"] == "small-seed2", "loss"] -= 0.25
+    assert study.findings.headline == ("Three runs trained soundly (minibatch loss 1.75 to 2.00).")
+
+
+def test_a_loss_that_did_not_fall_is_said_where_training_is_checked(make_study):
+    study = make_study()
+    metrics = study.log.metrics.copy()
+    mine = metrics["run"] == "small"
+    metrics.loc[mine, "loss"] = np.linspace(2.0, 2.05, int(mine.sum()))
+    found = dataclasses.replace(study, log=dataclasses.replace(study.log, metrics=metrics)).findings
+    assert (found["on"].numbers["read"], found["on"].numbers["fell"]) == (3, 2)
+
+
+def test_the_one_thing_to_do_is_what_the_gravest_finding_asks_for(make_study):
+    untested = make_study(verdicts=dict.fromkeys((H0, NP, NORM), "cannot tell"), steps=(0, 100, 200))
+    assert untested.findings.first.next == (
+        "To settle the 2 open features, save every 25 steps instead of 100: they have 3 values in a run, and "
+        "the test needs 12."
+    )
+    assert make_study().findings.first.next.startswith(
+        "To see whether a run is odd, train 4 seeds of a size: toposcope train"
+    )
+    assert make_study(verdicts={H0: "adds"}).findings.first.next.startswith(
+        "See whether it holds in another seed"
+    )
+
+
+def test_a_command_stays_on_one_line_of_a_terminal(study):
+    *_, before, command = study.findings.as_text(width=60).splitlines()
+    assert before.endswith(":")
+    assert command.startswith("    toposcope train --")
 
 
 @pytest.mark.slow
@@ -234,7 +301,7 @@ def test_a_forecast_that_topology_makes_better_is_said_to(make_study):
     assert "−0.040 [−0.040, −0.040]" in text
     clear = "this differs from zero, after Holm's correction for all 4 comparisons"
     assert f"{clear}, at 20% (sibling transfer + topology), 50%" in text
-    assert words.headline(better.findings).endswith("; forecasts with topology beat their control.")
+    assert said(better).act.endswith("; forecasts with topology beat their control.")
 
 
 def test_no_forecasts_no_comparison(make_study):
@@ -258,7 +325,7 @@ def test_a_store_without_losses_relates_nothing(make_study):
     study = make_study()
     study.series.values["loss"] = float("nan")
     assert "No loss is recorded" in said(study, "changed").text
-    assert words.headline(study.findings)
+    assert study.findings.headline
 
 
 def test_a_gain_that_may_be_chance_is_not_called_a_win(make_study):
@@ -267,7 +334,7 @@ def test_a_gain_that_may_be_chance_is_not_called_a_win(make_study):
     study.forecasts.loc[rows & (study.forecasts["run"] == "large"), "error"] = 0.055
     found = said(study, "end").text
     assert "no gain from topology is significant after Holm's correction for all" in found
-    assert words.headline(study.findings).endswith("; forecasts do not improve with it.")
+    assert said(study).act.endswith("; forecasts do not improve with it.")
 
 
 def test_a_run_that_diverges_is_said_first(make_study):
@@ -277,10 +344,12 @@ def test_a_run_that_diverges_is_said_first(make_study):
     sick.loc[late, "loss"] += 0.01 * (sick.loc[late, "step"] - 900)
     found = dataclasses.replace(study, log=dataclasses.replace(study.log, metrics=sick)).findings
     assert found["on"].strength == "broken"
-    assert words.headline(found).startswith("Run small: diverging: the loss rose from")
+    assert found.headline.startswith("Run small: diverging: the loss rose from")
     assert found.as_text().startswith("Run small: diverging: the loss rose from")
-    assert "Verdict:" in found.as_text()
-    assert "Forecast:" not in found.as_text()
+    assert found.first.checks[1].mark == "!!"
+    assert found.first.checks[1].text.startswith("small: diverging (step ")
+    assert found["on"].numbers["ill"][0]["remedy"] in found.first.next
+    assert "nothing found beyond the minibatch loss" in found.first.checks[3].text
     assert len(found.as_text().splitlines()) <= 15
     assert study.findings["on"].strength == "finished"
 
@@ -330,8 +399,9 @@ def test_a_run_on_a_plateau_is_told_where_the_forecast_stood(make_study):
     still.loc[flat, "loss"] = 2.5 * np.exp(noise)
     found = dataclasses.replace(study, log=dataclasses.replace(study.log, metrics=still)).findings
     assert found["on"].strength == "ill"
-    assert found.lead.question == "beyond"
-    assert "Health:   Run small: plateau" in found.as_text()
+    assert found.lead.question == "on"
+    assert found.wrong is None
+    assert found.headline.startswith("Run small: plateau")
 
 
 def test_a_forecast_without_the_default_method_is_unscored_with_its_reason(make_study):

@@ -256,7 +256,7 @@ def test_stores_of_two_tokenizers_are_judged_apart_and_said_first(stores, tmp_pa
         _run(command)
         assert capsys.readouterr().out.startswith("2 groups of runs do not belong together"), command
     page = (tmp_path / "page" / "index.html").read_text()
-    assert page.index("2 groups of runs do not belong together") < page.index("In plain words")
+    assert page.index("2 groups of runs do not belong together") < page.index("<figure")
     tables = {path.name for path in (tmp_path / "page" / "tables").iterdir()}
     assert {"families.csv", "families_2.csv"} <= tables
     links = {f'href="#{end}' for end in ("weights-tables", "weights_2-tables")}

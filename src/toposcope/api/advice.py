@@ -67,7 +67,7 @@ class Advices:
         return "\n".join(f"{one.run}: {one.action} ({one.why})" for one in self.advice)
 
     def _repr_html_(self) -> str:
-        return answered(repr(self), self.table)
+        return answered(repr(self), self.table, self.plot)
 
 
 def advices_on(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from toposcope.api.bounds import WIDE
+from toposcope.core.forms import chance, near
 from toposcope.core.tabular import Tables, answered
 from toposcope.core.wording import option, rendered
 from toposcope.forecasting.health.judgement import ALL_RIGHT, LEVELS, LOOK, STOP, Judgement, written
@@ -289,7 +290,7 @@ class Check:
         return "\n".join(self.lines)
 
     def _repr_html_(self) -> str:
-        return answered(repr(self), self.table if len(self.runs) > 1 else None)
+        return answered(repr(self), self.table if len(self.runs) > 1 else None, self.plot)
 
 
 def worst_first(runs: Iterable[RunCheck]) -> tuple[RunCheck, ...]:
@@ -322,7 +323,7 @@ def _end(made: Forecast) -> str:
     """Return where a forecast says that a run ends, and how sure it is."""
     if made.status == "failed":
         return f"cannot be forecast: {made.reason}"
-    final, low, high = _numbers(made.final, made.low, made.high)
+    final, low, high = near(made.final, made.low, made.high)
     if not math.isfinite(made.low):
         return "cannot be forecast yet: nothing bounds where it ends"
     if made.status == "ill":
@@ -332,7 +333,7 @@ def _end(made: Forecast) -> str:
     if made.status == "no plan":
         sure = "unsure" if made.coverage.startswith("not") else made.coverage
         return f"may end near {final} ({low} to {high}, without a plan of its rate: {sure})"
-    return f"should end near {final} ({_chance(made.level)}: {low} to {high})"
+    return f"should end near {final} ({chance(made.level)}: {low} to {high})"
 
 
 def _short_end(one: RunCheck) -> str:
@@ -342,28 +343,10 @@ def _short_end(one: RunCheck) -> str:
         return "has ended" if one.ended else "not known"
     if one.level == STOP or made.status in ("failed", "ill"):
         return ""
-    final, low, high = _numbers(made.final, made.low, made.high)
+    final, low, high = near(made.final, made.low, made.high)
     if not made.high <= WIDE * made.low:
         return "too early to say"
     return f"{final} ({low} to {high}{', unsure' if made.status == 'no plan' else ''})"
-
-
-def _chance(level: float) -> str:
-    tenths = round(10 * level, 6)
-    return f"{tenths:.0f} in 10" if tenths == int(tenths) else f"{100 * level:g} in 100"
-
-
-def _numbers(final: float, low: float, high: float) -> tuple[str, str, str]:
-    """Return a forecast's numbers with as many decimals as its interval makes sense of.
-
-    >>> _numbers(2.9531, 2.801, 3.102), _numbers(2.9531, 2.9522, 2.954), _numbers(2.9531, math.nan, math.nan)
-    (('2.95', '2.80', '3.10'), ('2.9531', '2.9522', '2.9540'), ('2.953', 'nan', 'nan'))
-    """
-    width = high - low
-    if not (math.isfinite(width) and width > 0):
-        return _number(final), _number(low), _number(high)
-    decimals = min(max(1 - math.floor(math.log10(width)), 0), 6)
-    return f"{final:.{decimals}f}", f"{low:.{decimals}f}", f"{high:.{decimals}f}"
 
 
 def _number(value: float) -> str:

@@ -247,7 +247,7 @@ class RingAnswer:
         return "\n".join(self.lines)
 
     def _repr_html_(self) -> str:
-        return answered(repr(self), self._nulls())
+        return answered(repr(self), self._nulls(), self.plot)
 
 
 _LIMITS = (

@@ -277,7 +277,7 @@ class Forecasts:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        return answered(repr(self), self.table)
+        return answered(repr(self), self.table, self.plot)
 
 
 def nothing_ends(curves: Sequence[Curve]) -> str:

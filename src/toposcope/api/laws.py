@@ -94,7 +94,7 @@ class ScalingLaw:
         return ", ".join(said) + (f". Mind: {reason}" if reason else "")
 
     def _repr_html_(self) -> str:
-        return answered(repr(self), self.table)
+        return answered(repr(self), self.table, self.plot)
 
 
 def fit_scaling_law(

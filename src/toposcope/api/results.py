@@ -319,7 +319,7 @@ class Report:
 
     @property
     def figures(self) -> dict[str, Path]:
-        """The page's figures as PNG files, by name, those of its cards first; each has an SVG beside it."""
+        """The page's figures as PNG files, by name, its first chart first; each has an SVG beside it."""
         from toposcope.page.roster import on_cards
 
         there = {path.stem: path for path in sorted(self.page.with_name("figures").glob("*.png"))}
@@ -333,10 +333,8 @@ class Report:
         return show_picture(next(iter(self.figures.values()), None), ax)
 
     def __repr__(self) -> str:
-        """Return the headline of every part, and where the page is."""
-        first = [self.analysis.apart] if self.analysis.apart else []
-        headlines = (found.headline for found in self.analysis.all_findings)
-        return "\n".join([*first, *headlines, f"open {self.page}"])
+        """Return the first screen of every part, and where the page is."""
+        return f"{self.analysis!r}\nopen {self.page}"
 
     def _repr_html_(self) -> str:
         return f"{self.analysis._repr_html_()}<p><a href='{escape(str(self.page))}'>the page</a></p>"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from toposcope.study.analysis import Analysis
+    from toposcope.study.findings import Findings
 
 _TABLES = (
     "families", "trends", "replicates", "lags", "phases", "segments", "saturation", "scaling", "exponents",
@@ -157,7 +158,7 @@ def command(
     chosen = PARTS if everything or "all" in parts else parts or USUAL
     with busy("analysing"):
         analysis = analyze(source, targets=targets, columns=features, scores=score_file, rename=named)
-        wrong = any(found.lead.question != "beyond" for found in analysis.all_findings)
+        wrong = any(found.wrong is not None for found in analysis.all_findings)
         if not wrong:  # what is wrong is an answer, whatever else can be computed
             analysis.refuse_nothing(chosen)
         _work_out(analysis, chosen if everything or parts or as_json or out is not None else ())
@@ -192,20 +193,36 @@ def _work_out(analysis: Analysis, chosen: Sequence[str]) -> None:
 
 
 def _answer(analysis: Analysis) -> None:
-    """Print the verdict, then the table that it rests on."""
+    """Print the first screen, what changed and when, then the table that the verdict rests on."""
     from toposcope.study.compact import untold, verdict_table
+    from toposcope.study.findings.beyond import CANNOT
 
     width = min(_width(), 120)
     for place, study in enumerate(analysis.studies):
         if place:
             click.echo("")
         click.echo(study.findings.as_text(width=width))
+        click.echo("")
+        for line in _further(study.findings):
+            say(line)
         table = verdict_table(study)
-        if table.rows:
+        if any(row[-1] != CANNOT for row in table.rows):
             click.echo("")
             table.show(width=width, compact=True)
-            for line in untold(study):
-                say(line)
+        for line in untold(study):
+            say(line)
+
+
+_FURTHER = {"changed": "Changed", "when": "When", "end": "Forecasts"}
+"""The findings that have a line below the first screen, and what stands before it."""
+
+
+def _further(findings: Findings) -> list[str]:
+    """Return the answers to what the first screen leaves out, a line each."""
+    from toposcope.study.findings.words import said
+
+    found = {name: findings.get(question) for question, name in _FURTHER.items()}
+    return [f"{name}: {said(findings, one).act}" for name, one in found.items() if one is not None]
 
 
 def _width() -> int:

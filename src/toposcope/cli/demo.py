@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from toposcope.cli.output import json_option, print_json
+from toposcope.cli.output import json_option, print_json, show_first
 
 
 @click.command("demo")
@@ -42,5 +42,6 @@ def command(out: Path, jobs: int | None, as_json: bool) -> int:
         return 1 if demo.problems else 0
     for problem in demo.problems:
         click.echo(problem, err=True)
-    click.echo("\n".join([*demo.answers, f"open {demo.page}"]))
+    show_first(demo.analysis)
+    click.echo(f"open {demo.page}")
     return 1 if demo.problems else 0

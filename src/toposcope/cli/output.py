@@ -7,13 +7,18 @@ import math
 import shutil
 import textwrap
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from toposcope.study.analysis import Analysis
 
 _UNWRAPPED = 10_000
 """Width of what is not printed to a terminal: nothing is wrapped."""
 _NARROWEST = 20
+_COLUMNS = 120
+"""Columns that a first screen takes at most: longer lines are slow to read."""
 
 
 class RenamedOption(click.Option):
@@ -53,6 +58,17 @@ def say(text: str, indent: str = "", *, err: bool = False) -> None:
         break_on_hyphens=False, break_long_words=False,
     )  # fmt: skip
     click.echo("\n".join(lines), err=err)
+
+
+def show_first(analysis: Analysis) -> None:
+    """Print the first screen of every study of an analysis."""
+    width = min(shutil.get_terminal_size((_COLUMNS, 24)).columns, _COLUMNS)
+    if analysis.apart:
+        say(analysis.apart)
+        click.echo("")
+    for found in analysis.all_findings:
+        click.echo(found.as_text(width=width))
+        click.echo("")
 
 
 def plain(value: object) -> object:

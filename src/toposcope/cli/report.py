@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from toposcope.cli.output import RenamedOption, json_option, print_json, say
+from toposcope.cli.output import RenamedOption, json_option, print_json, say, show_first
 from toposcope.cli.sweeping import renamed
 
 
@@ -64,10 +64,8 @@ def command(
         markdown = str(page.with_name("report.md"))
         print_json({"page": str(page), "markdown": markdown, "groups": groups, "problems": problems})
     else:
-        for line in (made.analysis.apart, *(found.headline for found in made.analysis.all_findings)):
-            if line:
-                say(line)
-        click.echo(f"{page}: open it in a browser; the same as Markdown: {page.with_name('report.md')}")
+        show_first(made.analysis)
+        click.echo(f"open {page} (the same as Markdown: {page.with_name('report.md')})")
         for problem in problems:
             say(f"note: {problem}")
     return 1 if problems and targets is not None else 0

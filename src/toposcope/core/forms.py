@@ -131,3 +131,49 @@ def too_few_checkpoints(count: int, least: int) -> str:
     '1 checkpoint: at least 4 are needed'
     """
     return f"{count} checkpoint{'s' * (count != 1)}: at least {least} are needed"
+
+
+_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+def counted(number: int) -> str:
+    """Return a small number in words.
+
+    >>> counted(5), counted(11)
+    ('five', '11')
+    """
+    return _WORDS[number] if 0 <= number < len(_WORDS) else f"{number:,}"
+
+
+def loss(value: float) -> str:
+    """Return a loss or a perplexity as a sentence has it.
+
+    >>> loss(2.7), loss(12345.6), loss(0.00123)
+    ('2.70', '12,346', '0.0012')
+    """
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return minus(f"{value:#.3g}") if abs(value) >= 1e-2 else minus(f"{value:.2g}")
+
+
+def near(final: float, low: float, high: float) -> tuple[str, str, str]:
+    """Return a forecast's numbers with as many decimals as its interval makes sense of.
+
+    >>> near(2.9531, 2.801, 3.102), near(2.9531, 2.9522, 2.954), near(2.9531, math.nan, math.nan)
+    (('2.95', '2.80', '3.10'), ('2.9531', '2.9522', '2.9540'), ('2.953', 'nan', 'nan'))
+    """
+    width = high - low
+    if not (math.isfinite(width) and width > 0):
+        return f"{final:.4g}", f"{low:.4g}", f"{high:.4g}"
+    decimals = min(max(1 - math.floor(math.log10(width)), 0), 6)
+    return f"{final:.{decimals}f}", f"{low:.{decimals}f}", f"{high:.{decimals}f}"
+
+
+def chance(level: float) -> str:
+    """Return the level of an interval in words.
+
+    >>> chance(0.9), chance(0.95)
+    ('9 in 10', '95 in 100')
+    """
+    tenths = round(10 * level, 6)
+    return f"{tenths:.0f} in 10" if tenths == int(tenths) else f"{100 * level:g} in 100"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 SHOWN = 40
 """Rows of a table that a notebook shows."""
@@ -26,7 +27,7 @@ class Table:
     """A table ready to print.
 
     `groups` are headings over several columns: (text, number of columns). `frame` holds the unrounded
-    numbers, which go into CSV files. `folded` tables start closed on a page; in `grouped` ones the first
+    numbers, which go into CSV files. In `grouped` tables the first
     column becomes a heading over its rows. A line is drawn in a terminal before the rows of `sections`.
 
     Examples
@@ -46,7 +47,6 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     groups: tuple[tuple[str, int], ...] = ()
     frame: pd.DataFrame | None = None
-    folded: bool = False
     grouped: bool = False
     sections: tuple[int, ...] = ()
 
@@ -171,18 +171,40 @@ class Tables(Mapping[str, "pd.DataFrame"]):
         return f"tables: {', '.join(self)}"
 
 
-def answered(answer: str, table: pd.DataFrame | None = None) -> str:
-    """Return what a notebook shows of an object: its answer, the first line bold, then rows of a table.
+LINES = 10
+"""Lines of an answer that a notebook shows; printed, it has all."""
+
+
+def answered(
+    answer: str, table: pd.DataFrame | None = None, plot: Callable[[Axes], Axes] | None = None
+) -> str:
+    """Return what a notebook shows of an object: its answer, the first line bold, its picture, a table.
+
+    Of a long answer the first `LINES` lines are shown; `plot` draws the picture on axes.
 
     >>> answered(chr(10).join(["two runs", "no fault"]))
     '<p><strong>two runs</strong><br>no fault</p>'
     """
     from html import escape
 
-    first, *more = (escape(line) for line in answer.splitlines())
+    lines = [escape(line) for line in answer.splitlines()]
+    first, *more = lines if len(lines) <= LINES else [*lines[: LINES - 1], "… (print it for all)"]
     said = "<br>".join([f"<strong>{first}</strong>", *more])
     rows = "" if table is None or not len(table) else table.to_html(index=False, max_rows=SHOWN)
-    return f"<p>{said}</p>{rows}"
+    return f"<p>{said}</p>{pictured(plot) if plot else ''}{rows}"
+
+
+def pictured(plot: Callable[[Axes], Axes]) -> str:
+    """Return what `plot` draws as an HTML image, for a notebook."""
+    import base64
+
+    from toposcope.core.drawing.style import house, new_figure, to_png
+
+    with house():
+        figure, axes = new_figure(3.2)
+        plot(axes[0, 0])
+    code = base64.b64encode(to_png(figure)).decode()
+    return f'<img style="width:100%;max-width:56em" alt="" src="data:image/png;base64,{code}">'
 
 
 def counted(checkpoints: int, runs: int) -> str:

@@ -116,8 +116,8 @@ def used_words(page: Page) -> str:
 def _texts(page: Page) -> list[str]:
     found = []
     for part in page.parts:
-        found += [part.said.text, *(answer.said.text for answer in part.answers)]
-        found += [text for p in part.pictures for text in _said(p.caption)]
+        found += [part.first.as_text(), *(answer.said.text for answer in part.answers)]
+        found += [text for p in (part.opening, *part.pictures) if p for text in _said(p.caption)]
         for table in part.tables.values():
             found += [table.title, table.caption, *table.columns, *(row[0] for row in table.rows)]
             if table.columns[-1:] == ("why",):

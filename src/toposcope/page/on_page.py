@@ -57,6 +57,10 @@ class OnPage:
     of_log : bool
         Whether it shows the training log alone. Where several parts of a page are on the same runs, one of
         them shows it.
+    leads : bool
+        Whether it may stand on the first screen: of a part's figures the first that leads does.
+    folded : bool
+        Whether it is closed until its title is clicked: what answers no question of its own.
     about : str
         The subject on whose part it stands, of a figure that is brought from outside the package: "" is
         every part. The package's own figures are listed by their subject.
@@ -74,6 +78,8 @@ class OnPage:
     questions: Mapping[str, int] = field(default_factory=dict)
     means: bool = False
     of_log: bool = False
+    leads: bool = False
+    folded: bool = False
     about: str = ""
 
     def __post_init__(self) -> None:

@@ -17,6 +17,7 @@ from toposcope.page.on_page import Caption, OnPage
 from toposcope.page.roster import figures_of
 from toposcope.sources.adapter import ADAPTER
 from toposcope.study.findings import words
+from toposcope.study.findings.summary import BAD, FirstScreen
 from toposcope.study.study import Study
 
 if TYPE_CHECKING:
@@ -25,13 +26,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One figure as bytes, with its file name (without ending) and its caption."""
+    """One figure as bytes, with its file name (without ending) and its caption.
+
+    `narrow` is the same as SVG for a phone, where it has one; a `folded` one starts closed.
+    """
 
     name: str
     svg: bytes
     png: bytes
     caption: Caption
-    thumbnail: bytes = b""
+    folded: bool = False
+    narrow: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,30 +52,28 @@ class Answer:
 class PagePart:
     """What a page says about one kind of object: weights, gradients or representations.
 
-    `said` is its answer: one line, its ground, its limits; `answers` are those to the other questions.
-    `lead` is the table that stands under the answer. Figures and tables have names that no other part uses:
-    they are files. `view` is what a script draws below the figures.
+    `first` is its first screen, below which stands `opening`; `answers` are those to its questions, and
+    `pictures` the other figures. `lead` is the table of verdicts. Figures and tables have names that no other
+    part uses: they are files. `view` is what a script draws below the figures.
     """
 
     name: str
     heading: str
     subject: str
-    said: words.Said
+    first: FirstScreen
+    opening: Picture | None
     answers: tuple[Answer, ...]
     pictures: tuple[Picture, ...]
     tables: Mapping[str, Table]
     lead: str
     view: SurfaceView | None = None
 
-    @property
-    def headline(self) -> str:
-        """The answer in one line."""
-        return self.said.act
-
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """All that is printed on one page; `findings` to `provenance` are lines of its closing lists and tables.
+    """All that is printed on one page; its headline is the title of the part that is gravest.
+
+    `findings` to `provenance` are lines of its closing lists and tables.
 
     `apart` is the line that says which runs do not belong together; "" where all do.
     """
@@ -82,6 +85,12 @@ class Page:
     failures: tuple[tuple[str, ...], ...]
     provenance: tuple[tuple[str, ...], ...]
     apart: str = ""
+
+    @property
+    def headline(self) -> str:
+        """The title of the first part with something wrong, else of the first part."""
+        wrong = [part for part in self.parts if any(one.mark == BAD for one in part.first.checks)]
+        return (wrong or self.parts)[0].first.title
 
 
 def of_group(part: PagePart, label: str, number: int) -> PagePart:
@@ -107,6 +116,7 @@ def of_group(part: PagePart, label: str, number: int) -> PagePart:
         heading=f"{part.heading}: {label}",
         subject=f"{capital(label)}: {part.subject}",
         answers=tuple(replace(answer, picture=named(answer.picture)) for answer in part.answers),
+        opening=named(part.opening),
         pictures=tuple(filter(None, map(named, part.pictures))),
         tables={table.name: table for table in tables},
         lead=part.lead + end,
@@ -130,23 +140,29 @@ def part_of(study: Study, tables: Callable[[Study], Iterable[Table]], *, logs: b
     rendered = begin_rendering(drawn())
     made = [table for table in tables(study) if table.rows]
     found = study.findings
+    name = study.subject.name
     pictures = [
-        (one, Picture(one.file_name(study.subject.name), r.svg, r.png, worded(study, one), r.thumbnail))
+        (one, Picture(one.file_name(name), r.svg, r.png, worded(study, one), one.folded, r.narrow))
         for one, r in zip(shown, rendered(), strict=True)
     ]
+    opens = [picture for one, picture in pictures if one.leads] or [
+        picture for _, picture in pictures if not picture.folded
+    ]
+    opening = next(iter(opens), None)
     return PagePart(
         name=study.subject.name,
         heading=study.subject.heading,
         subject=f"{study.subject.title} Model sizes: {size_list(study.runs)}.{_of_adapters(study)}",
-        said=words.said(found, found.lead),
+        first=found.first,
+        opening=opening,
         answers=tuple(
             Answer(found.title(one), answer, _on_card(one.question, pictures))
             for one in found
-            if one is not found.lead
+            if one.question != "trained"
             and (one.question != "scale" or len(study.sizes) > 1)
             and (answer := words.said(found, one)).text
         ),
-        pictures=tuple(picture for _, picture in pictures),
+        pictures=tuple(picture for _, picture in pictures if picture is not opening),
         tables={table.name: table for table in made},
         lead="families",
     )

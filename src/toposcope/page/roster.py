@@ -89,9 +89,9 @@ def _files(figure: OnPage) -> list[str]:
 
 
 def on_cards(parts: Iterable[Subject]) -> list[str]:
-    """Return the file names of the figures that may stand on a card of these parts, those of a card together.
+    """Return the file names of the figures that may answer a question on these parts, those of one together.
 
-    The card of what changed comes first.
+    What may stand on the first screen comes first, then what shows what changed.
     """
     wanted = [(subject, one) for subject in parts for one in figures_of(subject)]
     asked = sorted(QUESTIONS, key=lambda question: question != "changed")
@@ -101,4 +101,5 @@ def on_cards(parts: Iterable[Subject]) -> list[str]:
         for subject, one in sorted(wanted, key=lambda pair: pair[1].questions.get(question, 0))
         if question in one.questions
     ]
-    return list(dict.fromkeys(names))
+    leading = [one.file_name(subject.name) for subject, one in wanted if one.leads]
+    return list(dict.fromkeys([*leading, *names]))

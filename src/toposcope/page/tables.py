@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,7 @@ def families_table(study: Study) -> Table:
             study.labels.label(str(line["column"])),
             *(trend_cell(line, spec, form) for spec, _, form in specs),
             str(line["verdict"]),
-            str(line["reason"] or ""),
+            in_brief(str(line["reason"] or "")),
         )
         for line in mine.to_dict("records")
     ]
@@ -85,10 +86,41 @@ def families_table(study: Study) -> Table:
     )
 
 
+_BRIEF = {
+    "too few": "too few checkpoints",
+    "checkpoints are missing": "gaps, and one shared wave",
+    "both turn within": "both turn in one stretch",
+    "both turn at": "both turn, rate unknown",
+}
+_MOST_WORDS = 5
+"""Words of a reason that a row of the page has: a cell of more is a paragraph."""
+
+
+def in_brief(reason: str) -> str:
+    """Return why a row has its verdict in at most five words.
+
+    >>> in_brief("too few: 7 checkpoints, the test needs 12"), in_brief("moves with the loss beyond trend")
+    ('too few checkpoints', 'moves beyond a shared trend')
+    >>> in_brief("moves 1 checkpoint (16 steps) before the loss; the learning rate is unknown")
+    'moves before it'
+    """
+    first = re.sub(r" \([^)]*\)", "", reason.split(";")[0])
+    for begins, brief in _BRIEF.items():
+        if first.startswith(begins):
+            return brief
+    if first.startswith("moves "):
+        if "spike" in first:
+            return "both spike together"
+        way = next((way for way in ("before", "after") if f" {way} " in first), "")
+        return f"moves {way} it" if way else "moves beyond a shared trend"
+    words = first.split()
+    return first if len(words) <= _MOST_WORDS else " ".join(words[:_MOST_WORDS]) + "…"
+
+
 def _beside(study: Study) -> str:
     """Say what the table of verdicts does not show: exploratory features, or columns that were left out."""
     if study.judged != "column":
-        return " The exploratory features are in the CSV file."
+        return " The exploratory features, and each reason in full, are in the CSV file."
     named = ", ".join(f"{column} ({why})" for column, why in study.series.left_out.items())
     return f" Left out: {named}." if named else ""
 
@@ -120,7 +152,6 @@ def correlation_table(study: Study, target: str, name: str) -> Table:
         tuple(rows),
         _groups(specs),
         every,
-        folded=True,
         grouped=True,
     )
 
@@ -170,7 +201,6 @@ def replicates_table(study: Study) -> Table:
         ),
         tuple(rows),
         frame=study.replicates,
-        folded=True,
         grouped=True,
     )  # fmt: skip
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from toposcope.study.analysis import Analysis
 
 RECIPE = "demo"
 PROBES = ("neural_persistence", "rips", "baselines", "trajectory")
@@ -13,13 +17,18 @@ TITLE = "The topology of five small language models in training"
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """What the demo found, where it is (the run folders, the store and the page), and what failed."""
+    """What the demo made (the run folders, the store, the page and its analysis), and what failed."""
 
     runs: Path
     store: Path
     page: Path
-    answers: tuple[str, ...]
+    analysis: Analysis
     problems: tuple[str, ...]
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """The title of every part's first screen."""
+        return tuple(found.headline for found in self.analysis.all_findings)
 
 
 def run_demo(
@@ -69,8 +78,7 @@ def run_demo(
     with busy("writing the report", quiet=quiet):
         analysis = analysis_of(store, published=PUBLISHED)
         page = write_studies(analysis.studies, report, title=TITLE)
-    answers = tuple(found.headline for found in analysis.all_findings)
-    return Demo(runs, store, page, answers, tuple(problems))
+    return Demo(runs, store, page, analysis, tuple(problems))
 
 
 def _measure(runs: Path, store: Path, *, jobs: int, quiet: bool) -> list[str]:

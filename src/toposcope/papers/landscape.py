@@ -142,7 +142,8 @@ def _answer(study: Study) -> Section:
         "explain, with Holm's correction. Where the design cannot tell, the reason says why."
     )
     columns = ("feature", "verdict", "r", "95%", "p, Holm", "r seen 4 in 5 times", "reason")
-    return Section(f"Does it follow the loss beyond the step? {words.headline(study.findings)}", columns,
+    verdict = words.said(study.findings, study.findings["beyond"]).act
+    return Section(f"Does it follow the loss beyond the step? {verdict}", columns,
                    tuple(rows), note)  # fmt: skip
 
 

@@ -14,9 +14,10 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.errors import InputError
-from toposcope.core.tabular import Tables
+from toposcope.core.tabular import Tables, pictured
 from toposcope.sources.belonging import Group, said
 from toposcope.store import Store
+from toposcope.study.compact import verdict_table
 from toposcope.study.findings import words
 from toposcope.study.merged_stores import Source, apart, joined
 from toposcope.study.published import NOTHING, PublishedRules
@@ -235,13 +236,15 @@ class Analysis:
         return draw_verdict(self.studies[0], ax)
 
     def __repr__(self) -> str:
-        """Return the answer in words, at most 15 lines of 80 columns for each study."""
+        """Return the first screen of each study, at most 15 lines of 80 columns."""
         first = [textwrap.fill(self.apart, words.WIDTH)] if self.apart else []
-        return "\n\n".join([*first, *(words.as_text(found) for found in self.all_findings)])
+        return "\n\n".join([*first, *(found.as_text(width=words.WIDTH) for found in self.all_findings)])
 
     def _repr_html_(self) -> str:
         first = f"<p><strong>{html.escape(self.apart)}</strong></p>" if self.apart else ""
-        return first + "".join(words.as_html(found) for found in self.all_findings)
+        said = "".join(found._repr_html_() for found in self.all_findings)
+        table = verdict_table(self.studies[0])
+        return first + said + pictured(self.plot) + (table.html() if table.rows else "")
 
 
 def analysis_of(

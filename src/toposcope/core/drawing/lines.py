@@ -73,7 +73,9 @@ def draw_group(
     labels = []
     for place, (run, line) in enumerate(lines.items()):
         style = (
-            {"linewidth": 0.8, "alpha": 0.75, "linestyle": _DASHES[place % len(_DASHES)]} if several else {}
+            {"linewidth": 0.8, "alpha": 0.75, "linestyle": _DASHES[place % len(_DASHES)]}
+            if several
+            else {"linewidth": group.width}
         )
         ax.plot(
             line["step"], line["mean"], color=group.colour, gid=f"run {run}",
@@ -87,7 +89,7 @@ def draw_group(
             labels.append((float(line["mean"].iloc[-1]), text, group.colour))
     if several and len(mean):
         ax.plot(
-            mean["step"], mean["mean"], color=group.colour, linewidth=2.0, alpha=0.9,
+            mean["step"], mean["mean"], color=group.colour, linewidth=max(group.width, 2.0), alpha=0.9,
             gid=f"mean {group.label}", label=label or f"{group.label}, mean",
         )  # fmt: skip
     if several and not named:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -18,8 +20,9 @@ def draw(
     runs: pd.DataFrame,
     *,
     symptoms: Marks | None = None,
+    ahead: Mapping[str, np.ndarray] | None = None,
 ) -> Figure:
-    """Draw training loss (left) and held-out loss (right) against the step, one line per model size.
+    """Draw the losses of all runs on one pair of axes, every curve named at its end.
 
     Parameters
     ----------
@@ -29,29 +32,61 @@ def draw(
         Columns run, family, parameters.
     symptoms
         For each run whose log falls ill or was alarmed at, kinds and steps: they are marked.
+    ahead
+        For each run that is not finished where it goes: (n, 4) of step, loss, low and high.
 
     Returns
     -------
     Figure
-        Training losses are averaged within log-spaced bins, with the 5% to 95% range of the bin around
-        them; held-out losses are drawn as measured, and have no panel where none was. A size with several
-        seeds shows every seed, and the mean of the held-out loss with its interval at the steps that all
-        seeds have.
+        Where a held-out loss was measured it is drawn as measured, with several seeds each of them and their
+        mean with its interval at the steps that all have; the training loss, averaged within log-spaced bins,
+        is a pale line under it. Else the training loss is drawn with the 5% to 95% range of each bin.
+        Forecasts are dashed, with their interval.
     """
     with house():
+        figure, axes = new_figure(3.3)
+        ax, groups = axes[0, 0], sizes(runs)
         both = bool(np.isfinite(metrics["heldout_loss"].to_numpy(dtype=np.float64)).any())
-        figure, axes = new_figure(3.5, columns=2 if both else 1, sharey=True)
-        training(axes[0, 0], metrics, sizes(runs))
-        if symptoms:
-            mark_symptoms(axes[0, 0], symptoms)
         if both:
-            held_out(axes[0, 1], metrics, sizes(runs))
-            axes[0, 1].yaxis.set_tick_params(labelleft=True)
+            for group in groups:
+                _pale(ax, metrics, group)
+            held_out(ax, metrics, groups)
+            ax.set_ylabel("held-out loss (pale: training loss)")
+        else:
+            training(ax, metrics, groups)
+        ax.set_title("")
+        for group in groups:
+            for run in group.runs:
+                if ahead and run in ahead:
+                    _cone(ax, run, ahead[run], group.colour)
+        if ahead:
+            last = max(float(path[-1, 0]) for path in ahead.values())
+            step_axis(ax, [*metrics["step"].unique(), last])
+        if symptoms:
+            mark_symptoms(ax, symptoms)
     return figure
 
 
+def _pale(ax: Axes, metrics: pd.DataFrame, group: DrawnSize) -> None:
+    """Draw the training loss of a size's runs as pale lines, for the held-out loss to stand on."""
+    for run in group.runs:
+        mine = metrics[(metrics["run"] == run) & np.isfinite(metrics["loss"].to_numpy(dtype=np.float64))]
+        if len(mine):
+            line = binned(mine["step"].to_numpy(), mine["loss"].to_numpy(), spread=False)
+            ax.plot(
+                line["step"], line["mean"], color=group.colour, linewidth=0.7, alpha=0.45, gid=f"loss {run}"
+            )
+
+
+def _cone(ax: Axes, run: str, path: np.ndarray, colour: str) -> None:
+    """Draw where a run goes (step, loss, low, high), dashed, its interval shaded."""
+    step, loss, low, high = path.T
+    ax.fill_between(step, low, high, color=colour, alpha=0.2, linewidth=0, gid=f"cone {run}")
+    ax.plot(step, loss, color=colour, linewidth=1.2, linestyle=(0, (4, 2)), gid=f"ahead {run}")
+
+
 def draw_losses(metrics: pd.DataFrame, runs: pd.DataFrame, ax: Axes | None = None) -> Axes:
-    """Draw the first panel of `draw` alone."""
+    """Draw the training loss of every run, and return the axes."""
     with on_axes(ax, 3.2) as ax:
         training(ax, metrics, sizes(runs))
     return ax
@@ -76,7 +111,7 @@ def training(ax: Axes, metrics: pd.DataFrame, groups: list[DrawnSize]) -> None:
             ax.fill_between(
                 line["step"], line["low"], line["high"], color=group.colour, alpha=0.18, linewidth=0
             )
-            ax.plot(line["step"], line["mean"], color=group.colour, linewidth=1.3, gid=f"loss {run}")
+            ax.plot(line["step"], line["mean"], color=group.colour, linewidth=group.width, gid=f"loss {run}")
             ends.append((float(line["mean"].iloc[-1]), run))
         if named and len(ends) > 1:
             labels += [(end, run, group.colour) for end, run in ends]

@@ -15,28 +15,35 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from toposcope.core.drawing.style import WIDTH, on_axes, say_empty, thumbnail, to_png, to_svg
+from toposcope.core.drawing.style import WIDTH, on_axes, say_empty, to_png, to_svg
 from toposcope.core.processes import GoneError, launch, receive, send
 
+_PHONE = 4.0
+"""Inches of a figure on a phone of 390 pixels: its letters are then about 9 pixels tall."""
 WORTH = 4
 """Fewer figures than this are drawn before a second process has started."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """One figure as SVG, as PNG at twice the screen's resolution, and as the PNG of a card."""
+    """One figure as SVG, as PNG at twice the screen's resolution, and, of one pair of axes, for a phone."""
 
     svg: bytes
     png: bytes
-    thumbnail: bytes
+    narrow: bytes = b""
 
 
 def render(figure: Figure) -> Rendered:
     """Return the figure as bytes, the same for the same data; its layout is settled afterwards."""
     svg = to_svg(figure)
+    layout = figure.get_layout_engine()
     figure.set_layout_engine(None)  # found for the SVG; finding it again takes most of the time
     png = to_png(figure)
-    return Rendered(svg, png, thumbnail(png))
+    if len(figure.axes) != 1:
+        return Rendered(svg, png)
+    figure.set_layout_engine(layout)
+    figure.set_size_inches(_PHONE, figure.get_figheight())
+    return Rendered(svg, png, to_svg(figure))
 
 
 def show_picture(path: Path | None, ax: Axes | None = None) -> Axes:

@@ -8,22 +8,28 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core import groups
-from toposcope.core.drawing.style import sequential
+from toposcope.core.drawing.style import graded, sequential
+
+_WIDTHS = (1.1, 2.4)
+"""Points of the line of the smallest and of the largest model: by eye, the largest stands out of ten."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnSize(groups.ModelSize):
-    """The runs of one model size, with the colour that they are drawn in."""
+    """The runs of one model size, with the colour and the width of their line: the largest is strongest."""
 
     colour: str
+    width: float = 1.6
 
 
 def sizes(runs: pd.DataFrame) -> list[DrawnSize]:
     """Group runs by size as `toposcope.core.groups.sizes` does, each size with its colour."""
     found = groups.sizes(runs)
     colours = sequential(len(found))
+    widths = np.linspace(*_WIDTHS, len(found)) if len(found) > 1 else [1.6]
     return [
-        DrawnSize(g.label, g.parameters, g.runs, colour) for g, colour in zip(found, colours, strict=True)
+        DrawnSize(g.label, g.parameters, g.runs, colour, float(width))
+        for g, colour, width in zip(found, colours, widths, strict=True)
     ]
 
 
@@ -36,7 +42,7 @@ def runs_of(rows: pd.DataFrame, runs: pd.DataFrame) -> list[str]:
 def layer_colours(rows: pd.DataFrame) -> dict[object, str]:
     """Return the colour of each layer that some rows have, the first one darkest."""
     layers = sorted(rows["layer"].dropna().unique())
-    return dict(zip(layers, sequential(max(len(layers), 2)), strict=False))
+    return dict(zip(layers, graded(max(len(layers), 2)), strict=False))
 
 
 def loss_at_checkpoints(metrics: pd.DataFrame, steps: pd.DataFrame) -> tuple[pd.DataFrame, str]:

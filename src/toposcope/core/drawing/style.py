@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -168,9 +169,22 @@ def _notebooks_pyplot() -> Any:
 
 
 def sequential(count: int) -> list[str]:
-    """Return `count` viridis colours from dark to light, without the yellow end that vanishes on white."""
+    """Return the colours of `count` model sizes: viridis from light to dark, the largest darkest.
+
+    The yellow end, which vanishes on white, is left out.
+    """
     viridis = mpl.colormaps["viridis"]
-    return [to_hex(viridis(x)) for x in np.linspace(0.0, 0.8, count)] if count > 1 else [OKABE_ITO[0]]
+    return [to_hex(viridis(x)) for x in np.linspace(0.8, 0.0, count)] if count > 1 else [OKABE_ITO[0]]
+
+
+GRADED = "YlOrBr"
+"""Colour map of what is graded and is no model size: layers, steps, values of a map."""
+
+
+def graded(count: int) -> list[str]:
+    """Return `count` colours from light to dark for layers or steps; no model size has one of them."""
+    shades = mpl.colormaps[GRADED]
+    return [to_hex(shades(x)) for x in np.linspace(0.35, 0.95, count)]
 
 
 def readable(colour: str) -> str:
@@ -326,7 +340,7 @@ def to_svg(figure: Figure) -> bytes:
         marks = {artist: count for artist in ax.get_children() if (count := _marks(artist))}
         for artist in marks if sum(marks.values()) > CROWD else ():
             artist.set_rasterized(True)
-    return _render(figure, "svg", {"Date": None, "Creator": None})
+    return _compact(_render(figure, "svg", {"Date": None, "Creator": None}))
 
 
 def _marks(artist: Artist) -> int:
@@ -344,15 +358,20 @@ def to_png(figure: Figure) -> bytes:
     return _render(figure, "png", {"Software": None})
 
 
-def thumbnail(png: bytes, width: int = 560) -> bytes:
-    """Return a PNG scaled down to `width` pixels, in 64 colours: what a card shows of a figure."""
-    from PIL import Image
+_LONG = re.compile(rb"(\d\.\d\d)\d+")
+_SAID = re.compile(rb"<!--.*?-->|<metadata>.*?</metadata>", re.DOTALL)
+_BLANKS = re.compile(rb"\s*\n\s*")
+_PLACES = re.compile(rb'( d| x| y|points)="([^"]*)"')
 
-    image = Image.open(io.BytesIO(png)).convert("RGB")
-    small = image.resize((width, round(image.height * width / image.width)), Image.Resampling.LANCZOS)
-    buffer = io.BytesIO()
-    small.quantize(64).save(buffer, format="png", optimize=True)
-    return buffer.getvalue()
+
+def _compact(svg: bytes) -> bytes:
+    """Return an SVG with two decimals of a point in its places, and without comments and indentation.
+
+    >>> _compact(b'<path d="M 1.23456 7.1"/><g transform="scale(0.015625)"/>')
+    b'<path d="M 1.23 7.1"/><g transform="scale(0.015625)"/>'
+    """
+    short = _PLACES.sub(lambda found: found[1] + b'="' + _LONG.sub(rb"\1", found[2]) + b'"', svg)
+    return _BLANKS.sub(b"\n", _SAID.sub(b"", short))
 
 
 def _render(figure: Figure, kind: str, metadata: dict[str, None]) -> bytes:

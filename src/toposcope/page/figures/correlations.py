@@ -231,4 +231,5 @@ ON_PAGE = OnPage(
     needs=lambda study: bool(study.target),
     draw=of_study,
     caption=caption,
+    folded=True,
 )

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from toposcope.core.drawing.style import INK, MUTED, NULL, OKABE_ITO, house, new_figure, say_empty
+from toposcope.core.drawing.style import INK, MUTED, NULL, house, new_figure, say_empty
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.findings.end import forecasts_of
 from toposcope.study.study import Study
@@ -50,11 +50,18 @@ def draw(forecasts: pd.DataFrame) -> Figure:
             axes[0, 0].set_xlim(0.6 * size.min(), 1.7 * size.max())
         for ax, cut in zip(axes[0], cuts, strict=False):
             panel(ax, usable[usable["cut"] == cut], methods)
-            ax.set_title(f"first {100 * cut:.0f}% seen")
+            if len(cuts) > 1:
+                ax.set_title(f"first {100 * cut:.0f}% seen")
         if cuts:
             axes[0, 0].set_yticks(range(len(methods)), methods)
             axes[0, 0].invert_yaxis()
     return figure
+
+
+def last_cut(forecasts: pd.DataFrame) -> pd.DataFrame:
+    """Return the forecasts that saw the most of their run; the others are in the table."""
+    known = forecasts.loc[np.isfinite(forecasts["error"].to_numpy(float)), "cut"]
+    return forecasts[forecasts["cut"] == known.max()]
 
 
 def panel(ax: Axes, forecasts: pd.DataFrame, methods: list[str]) -> None:
@@ -64,7 +71,7 @@ def panel(ax: Axes, forecasts: pd.DataFrame, methods: list[str]) -> None:
         if not len(errors):
             continue
         control = "control" in method
-        colour = NULL if control else OKABE_ITO[row % len(OKABE_ITO)]
+        colour = NULL if control else INK
         mean = float(errors.mean())
         if control:
             ax.axvline(max(mean, FLOOR), color=NULL, linewidth=1.0, linestyle=(0, (3, 2)), zorder=1)
@@ -116,23 +123,33 @@ def caption(study: Study) -> Caption:
         least = 2.0 ** (1 - found.runs)
         limit = f" With {found.runs} runs, a paired rank test cannot give a p below {least:.3g}."
     return Caption(
-        "Error of forecasts of the final loss",
-        "Absolute error of every run (dots) and its mean (diamonds), by method and by the part of the run "
-        "that was seen; each run is forecast from the others. The published rules are those of "
+        _title(study),
+        "Absolute error of every run (dots) and its mean (diamonds), by method; each run is forecast from "
+        "the others. Other parts of a run are in the table. The published rules are those of "
         f"{study.published.source or 'a paper'}. The dashed line is its combined rule with the last loss in "
         "place of the topology.",
         can,
         "How well any of these does elsewhere: which of many comes out best is itself a matter of chance, "
         f"and the published rules' constants were chosen by their authors on runs of this kind.{limit}",
-        "Dot plot of forecast errors by method, one panel per part of the run that was seen, with the "
-        "control without topology as a dashed line.",
+        "Dot plot of forecast errors by method, with the control without topology as a dashed line.",
     )
+
+
+def _title(study: Study) -> str:
+    """Return how well the end is forecast, and whether topology makes that better."""
+    end = study.findings.get("end")
+    if end is None or not end.numbers.get("auto"):
+        return "Error of forecasts of the final loss"
+    error, cut, n = end.numbers["auto"][-1], end.numbers["cuts"][-1], end.numbers["runs"]
+    topology = "topology makes that better" if end.strength == "better" else "topology makes that no better"
+    beside = f"; {topology}" if end.numbers["compared"] else ""
+    return f"From {cut:.0%} of a run, its end is off by {error:.3f} on average ({n} runs){beside}"
 
 
 ON_PAGE = OnPage(
     "forecast",
     questions={"end": 1},
     needs=lambda study: bool(np.isfinite(study.forecasts["error"].to_numpy(float)).any()),
-    draw=lambda study: draw(study.forecasts),
+    draw=lambda study: draw(last_cut(study.forecasts)),
     caption=caption,
 )

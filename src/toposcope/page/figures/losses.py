@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 
 from toposcope.core.drawing import loss_curves
+from toposcope.core.forms import span
 from toposcope.page.notes import alarmed, of_seeds
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.study import Study
 
 
+def losses_of(study: Study) -> pd.DataFrame:
+    """Return the logged losses of a study: of a store its metrics, of a table its own rows."""
+    table = study.metrics if len(study.features) or study.log is None else study.log.metrics
+    return table.reindex(columns=["run", "step", "loss", "heldout_loss"])
+
+
 def _logged(study: Study) -> bool:
-    return bool(len(study.metrics) and study.metrics[["loss", "heldout_loss"]].notna().any(axis=None))
+    return bool(losses_of(study)[["loss", "heldout_loss"]].notna().any(axis=None))
 
 
 def _drawn(study: Study) -> Figure:
-    return loss_curves.draw(study.metrics, study.runs, symptoms=symptoms_of(study))
+    return loss_curves.draw(losses_of(study), study.runs, symptoms=symptoms_of(study), ahead=ahead_of(study))
+
+
+def ahead_of(study: Study) -> dict[str, np.ndarray]:
+    """Return where each run that goes on is forecast to go: (n, 4) of step, loss, low and high."""
+    on = study.findings.get("on")
+    found = on.numbers["ahead"] if on is not None else ()
+    return {one["run"]: np.asarray(one["path"], dtype=float) for one in found if one["path"]}
 
 
 def _caption(study: Study) -> Caption:
-    held = study.metrics["heldout_loss"].notna().any() if len(study.metrics) else False
+    held = losses_of(study)["heldout_loss"].notna().any()
     can = "How fast and how far each run learned, up to the noise of a minibatch."
     cannot = (
         "Generalisation: no held-out loss was recorded, and the training loss is measured on what is "
@@ -28,10 +44,16 @@ def _caption(study: Study) -> Caption:
     if held:
         can = "How fast and how far each run learned, and how far training and held-out loss are apart."
         cannot = "How the runs would go on: the learning-rate schedule has shaped the end of every curve."
+    shown = (
+        "The loss on fixed held-out batches at each checkpoint; pale, the training loss, averaged within "
+        "log-spaced bins."
+        if held
+        else "Training loss of every step, averaged within log-spaced bins with their 5% to 95% range."
+    )
     return Caption(
-        "Loss",
-        "Training loss of every step, averaged within log-spaced bins with their 5% to 95% range"
-        + (", and the loss on fixed held-out batches at each checkpoint." if held else ".")
+        _title(study),
+        shown
+        + (" Dashed, with its interval: the forecast of what is to come." if ahead_of(study) else "")
         + (" Dashed lines: where a log shows a fault, and which." if ill_logs(study) else "")
         + alarmed(study),
         can,
@@ -41,10 +63,19 @@ def _caption(study: Study) -> Caption:
     )
 
 
+def _title(study: Study) -> str:
+    """Return what the losses did, as the finding on what changed has it."""
+    quality = study.findings["changed"].numbers["quality"]
+    if not quality or len(quality["ranges"]) != 1 or quality["rose"]:
+        return "The loss of every run"
+    first, last = (span(quality["ranges"][0][end], "{:,.2f}") for end in ("first", "last"))
+    return f"The {quality['label']} fell from {first} to {last}"
+
+
 def symptoms_of(study: Study) -> dict[str, list[tuple[str, float]]]:
     """Return where the training log of each run falls ill or a watch raised an alarm: kind and step."""
     ill = ill_logs(study)
-    names = [str(run) for run in study.metrics["run"].unique()]
+    names = [str(run) for run in losses_of(study)["run"].unique()]
     found = {run: [*ill.get(run, ()), *study.alarms.get(run, ())] for run in names}
     return {run: marks for run, marks in found.items() if marks}
 
@@ -66,4 +97,5 @@ ON_PAGE = OnPage(
     caption=_caption,
     means=True,
     of_log=True,
+    leads=True,
 )

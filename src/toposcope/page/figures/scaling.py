@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,6 @@ from toposcope.core.drawing.series import DrawnSize, sizes
 from toposcope.core.drawing.style import INK, MUTED, OKABE_ITO, house, new_panels, say_empty
 from toposcope.core.groups import short
 from toposcope.core.lines import LEVEL
-from toposcope.page.notes import of_seeds
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.scaling.band import law_band
 from toposcope.scaling.table import predicted
@@ -50,12 +50,16 @@ def draw(finals: pd.DataFrame, fits: pd.DataFrame, runs: pd.DataFrame, catalogue
     """
     quantities = list(dict.fromkeys(finals["quantity"]))
     with house():
-        figure, axes = new_panels(len(quantities), each=2.5, more=0.2, most=3)
+        each = 2.5 if len(quantities) > 1 else 3.0
+        figure, axes = new_panels(len(quantities), each=each, more=0.2, most=3)
         if not quantities:
             say_empty(axes[0], "no quantity is known at the end of these runs")
         for ax, quantity in zip(axes, quantities, strict=False):
             mine = finals[finals["quantity"] == quantity]
             panel(ax, mine, fits[fits["quantity"] == quantity], sizes(runs), catalogue)
+            if len(quantities) == 1:
+                ax.set_ylabel(ax.get_title(loc="left"))
+                ax.set_title("")
     return figure
 
 
@@ -190,23 +194,48 @@ def caption(study: Study) -> Caption:
     if apart:
         limit = "How one family scales: width and depth change together"
     return Caption(
-        "Scaling with model size",
+        "Scaling of the measurements with model size",
         f"Quantities at the last checkpoint against the number of parameters, on log-log axes{law}; bars are "
         "intervals over random subsamples. Hollow points are runs that did not finish; no law is fitted to "
         "them.",
         can,
-        f"{limit}, and clouds of larger models have more dimensions, which alone changes H0. Also, "
-        + of_seeds(study)
-        + ".",
+        f"{limit}, and clouds of larger models have more dimensions, which alone changes H0.",
         "Final loss and final topological features against the number of parameters on log-log axes with "
         "fitted lines.",
     )
 
 
+def _parts(study: Study, *, loss: bool) -> pd.DataFrame:
+    """Return the last values of the target, or of the other quantities, that a law was fitted to."""
+    known = fitted(study)
+    return known[(known["quantity"] == study.target) == loss]
+
+
+def _law_caption(study: Study) -> Caption:
+    """Return the words under the law of the loss alone."""
+    fit = study.fits[study.fits["quantity"] == study.target].iloc[0]
+    label, words_of = study.labels.label(study.target), caption(study)
+    title = f"The {label} against model size"
+    if np.isfinite(fit["low"]):
+        clear = "falls with size" if fit["high"] < 0 else "has no clear law in size"
+        interval = f"{fit['exponent']:+.2f} [{fit['low']:+.2f}, {fit['high']:+.2f}]".replace("-", "−")
+        title = f"The {label} {clear}: exponent {interval}"
+    return replace(words_of, title=title, alt=f"The {label} at the end against the number of parameters.")
+
+
+LAW = OnPage(
+    "{subject}_law",
+    questions={"scale": 1},
+    needs=lambda study: study.has_sizes and bool((study.fits["quantity"] == study.target).any()),
+    draw=lambda study: draw(_parts(study, loss=True), study.fits, study.runs, study.series.catalogue),
+    caption=_law_caption,
+)
+
 ON_PAGE = OnPage(
     "scaling",
-    questions={"scale": 1},
-    needs=lambda study: study.has_sizes and len(study.fits) > 0,
-    draw=lambda study: draw(fitted(study), study.fits, study.runs, study.series.catalogue),
+    questions={"scale": 2},
+    needs=lambda study: study.has_sizes and len(_parts(study, loss=False)) > 0,
+    draw=lambda study: draw(_parts(study, loss=False), study.fits, study.runs, study.series.catalogue),
     caption=caption,
+    folded=True,
 )

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from toposcope.study.findings.summary import FirstScreen
 
 QUESTIONS = {
+    "trained": "How well did they train?",
     "sound": "Are the measurements sound?",
     "odd": "Which run is odd?",
     "changed": "What changed?",
@@ -86,20 +90,48 @@ class Findings:
         return QUESTIONS[finding.question].format(target=self.target or "loss", asked=self.asked)
 
     @property
-    def lead(self) -> Finding:
-        """The finding that stands first: what is wrong with checkpoints or runs, else the verdict."""
-        for question, wrong in (("sound", "faults"), ("on", "broken"), ("odd", "odd")):
+    def wrong(self) -> Finding | None:
+        """What is wrong with checkpoints or runs, the gravest first; None where nothing is."""
+        for question, strength in (("sound", "faults"), ("on", "broken"), ("odd", "odd")):
             found = self.get(question)
-            if found is not None and found.strength == wrong:
+            if found is not None and found.strength == strength:
                 return found
-        return self["beyond"]
+        return None
+
+    @property
+    def lead(self) -> Finding:
+        """The finding that stands first.
+
+        It is what is wrong; else a run to be looked at, or where an unfinished run will end; else the
+        verdict where a table's own columns are tested; else how well they trained, or what changed where
+        no target ranks the runs.
+        """
+        on, beyond = self.get("on"), self["beyond"]
+        if (wrong := self.wrong) is not None:
+            return wrong
+        if on is not None and (on.strength == "ill" or on.numbers["ahead"]):
+            return on
+        columns = self.subject == "table" and (
+            beyond.numbers.get("columns") or beyond.numbers.get("left_out_columns")
+        )
+        if columns or "trained" not in self:
+            return beyond
+        moved = self.get("changed")
+        if beyond.strength == "no target" and moved is not None and moved.strength == "moved":
+            return moved
+        return self["trained"]
+
+    @property
+    def first(self) -> FirstScreen:
+        """What is said first: a title, four checks, one thing to do."""
+        from toposcope.study.findings.summary import first_screen
+
+        return first_screen(self)
 
     @property
     def headline(self) -> str:
         """The one line that a busy person can act on."""
-        from toposcope.study.findings.words import headline
-
-        return headline(self)
+        return self.first.title
 
     def as_data(self) -> dict[str, object]:
         """Return the findings as plain data, with their words."""
@@ -110,6 +142,7 @@ class Findings:
             "group": self.group,
             "target": self.target,
             "headline": self.headline,
+            "first": self.first.as_data(),
             "answers": [
                 {
                     "question": finding.question,
@@ -124,16 +157,12 @@ class Findings:
         }
 
     def as_text(self, *, width: int = 80) -> str:
-        """Return the answer in words, wrapped for a terminal."""
-        from toposcope.study.findings.words import as_text
-
-        return as_text(self, width=width)
+        """Return the first screen in words, wrapped for a terminal."""
+        return self.first.as_text(width=width)
 
     def __repr__(self) -> str:
         """Return the answer in words."""
         return self.as_text()
 
     def _repr_html_(self) -> str:
-        from toposcope.study.findings.words import as_html
-
-        return as_html(self)
+        return self.first.as_html()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,6 +10,7 @@ import pandas as pd
 
 from toposcope.core.forms import extent
 from toposcope.core.types import Use
+from toposcope.statistics.trends.innovations import LEAST_LENGTH
 from toposcope.study.findings.base import Finding
 from toposcope.study.findings.end import forecasts_of
 from toposcope.study.trends.replicates import POOLED
@@ -52,7 +54,8 @@ def beyond(study: Study) -> Finding:
         "ahead": int((found["first"] == "feature").sum()), "behind": int((found["first"] == "target").sum()),
         "rate_known": bool(chosen["rate_known"].astype(bool).all()),
         "explored": len(explored), "explored_found": int((explored["q"].astype(float) <= 0.05).sum()),
-        "forecast": _forecast(study), "lead": _lead(study), "across": _across(study), "clock": _clock(study),
+        "open": _open(study, topology), "forecast": _forecast(study), "lead": _lead(study),
+        "across": _across(study), "clock": _clock(study),
     }  # fmt: skip
     strength = CANNOT if not len(tested) else ADDS if len(found) else TREND
     left = tuple(f"{n} {study.judged}s: {why}" for why, n in _reasons(topology))
@@ -80,6 +83,30 @@ def _reasons(topology: pd.DataFrame) -> list[tuple[str, int]]:
     untold = topology[topology["verdict"] == CANNOT]
     counted = untold["reason"].replace("", "no test could be made").value_counts()
     return [(str(why), int(n)) for why, n in counted.items()]
+
+
+_EVEN = 0.8
+"""Share of equal gaps from which on checkpoints count as evenly saved: the last one often is not."""
+
+
+def _open(study: Study, topology: pd.DataFrame) -> dict[str, object] | None:
+    """Return how many features have too few values for the test, and how often they should be measured.
+
+    None where every feature has enough, or none has a value. `every` is 0 where steps are not even.
+    """
+    values = study.series.values
+    untold = topology.loc[topology["verdict"] == CANNOT, "column"].astype(str)
+    known = {c: int(values[c].notna().groupby(values["run"]).sum().max()) for c in untold if c in values}
+    few = [n for n in known.values() if 0 < n < LEAST_LENGTH]
+    if not few:
+        return None
+    factor = math.ceil(LEAST_LENGTH / min(few))
+    gaps = values.sort_values("step").groupby("run")["step"].diff().dropna()
+    gap = int(gaps.median()) if len(gaps) else 0
+    even = gap >= factor and float((gaps == gap).mean()) >= _EVEN
+    every = gap // factor if even else 0
+    return {"features": len(few), "known": min(few), "least": LEAST_LENGTH, "factor": factor,
+            "gap": gap, "every": every}  # fmt: skip
 
 
 def _forecast(study: Study) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.commands import recommended
-from toposcope.forecasting import Curve
+from toposcope.forecasting import Curve, Forecast
 from toposcope.forecasting.health.assess import BROKEN, KINDS, health
 from toposcope.forecasting.unplanned import UNSURE
 from toposcope.study.findings.base import Finding
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 TOPOLOGY = (f"{BY_SIBLINGS} + topology", f"{BY_SIBLINGS} + saturating topology")
 ALPHA = 0.05
+_POINTS = 40
+"""Points of a forecast's path: a figure shows no more of so smooth a curve."""
 MOST_AHEAD = 2
 """Unfinished runs that are forecast here; `toposcope forecast` takes all."""
 
@@ -121,7 +123,8 @@ def go_on(study: Study) -> Finding | None:
     strength = "broken" if broken else "ill" if ill else "begun" if going else "finished"
     numbers = {
         "begun": [curve.run for curve in going], "runs": len(study.runs), "ill": ill,
-        "finished": len(finished), "ahead": _ahead(curves) if strength == "begun" else [],
+        "finished": len(finished), "read": len(curves), "fell": sum(map(_fell, curves)),
+        "ahead": _ahead(curves) if strength == "begun" else [],
         "endless": [{"run": curve.run, "reason": curve.endless} for curve in going if curve.endless],
         "command": "" if strength == "finished" else _command(study, column, going, advise=not ill),
     }  # fmt: skip
@@ -144,6 +147,16 @@ def _command(study: Study, column: str, going: Sequence[Curve], *, advise: bool)
     return recommended("forecast", *study.places, **read, advise=True, budget=f"{2 * max(flop):.2g}")
 
 
+_SHARE = 0.05
+"""Share of a log's losses whose median is its first and its last level: the noise of single ones is not."""
+
+
+def _fell(curve: Curve) -> bool:
+    """Return whether the loss of a run ends below where it began."""
+    some = max(int(_SHARE * len(curve.loss)), 1)
+    return bool(np.median(curve.loss[-some:]) < np.median(curve.loss[:some]))
+
+
 def _flop_left(curve: Curve) -> float:
     """Return the FLOP until a run's end, 6 for each parameter and token; NaN where one is unknown."""
     tokens = curve.covariates.get("tokens_per_step", 0.0)
@@ -159,11 +172,21 @@ def _ahead(curves: Sequence[Curve]) -> list[dict[str, object]]:
             "run": one.run, "step": curve.last, "horizon": curve.horizon, "final": one.final,
             "interval": [one.low, one.high] if np.isfinite([one.low, one.high]).all() else [],
             "level": one.level, "sure": one.status not in UNSURE,
-            "coverage": one.coverage, "reason": one.reason,
+            "coverage": one.coverage, "reason": one.reason, "path": _path(one),
         }
         for curve, one in ahead(curves, MOST_AHEAD)
         if np.isfinite(one.final)
     ]  # fmt: skip
+
+
+def _path(one: Forecast) -> list[list[float]]:
+    """Return where a run goes, at most `_POINTS` of step, loss, low and high; empty without an interval."""
+    if not len(one.curve_low):
+        return []
+    path = np.column_stack([one.step, one.loss, one.curve_low, one.curve_high])
+    path = path[np.isfinite(path).all(axis=1)]
+    at = np.unique(np.linspace(0, len(path) - 1, min(len(path), _POINTS)).round().astype(int))
+    return path[at].tolist() if len(path) else []
 
 
 def _logged(study: Study) -> tuple[str, list[Curve]]:

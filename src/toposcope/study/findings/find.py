@@ -14,6 +14,7 @@ from toposcope.study.findings.rivals import rivals
 from toposcope.study.findings.scale import scale
 from toposcope.study.findings.sound import sound
 from toposcope.study.findings.surfaces import surfaces
+from toposcope.study.findings.trained import trained
 from toposcope.study.findings.when import when
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ _ASKED = (sound, odd, changed, when, beyond, rivals, end, go_on, scale, layers, 
 def find(study: Study) -> Findings:
     """Return what may be said of `study`; a question that it holds nothing for is left out."""
     answers: list[Finding] = [finding for ask in _ASKED if (finding := ask(study)) is not None]
+    answers.insert(0, trained(study, answers))
     target = study.labels.label(study.target) if study.target else ""
     subject, group = study.subject, study.group.label if study.group is not None else ""
     if subject.size and study.labels.plain:

@@ -22,6 +22,7 @@ def odd(study: Study) -> Finding | None:
         "runs": found.runs,
         "fewest": FEWEST,
         "level": LEVEL,
+        "seeds": max(len(group.runs) for group in study.sizes),
         "command": recommended("train", out="DIR", seeds=",".join(map(str, range(1, FEWEST + 2)))),
         "odd": [
             {

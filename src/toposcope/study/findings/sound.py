@@ -16,11 +16,16 @@ def sound(study: Study) -> Finding:
     faults = 0 if audit is None else len(audit)
     gaps = features[features["status"] == "failed"] if "status" in features else features
     units = len(gaps.drop_duplicates(["run", "step", "probe"])) if len(gaps) else 0
-    numbers: dict[str, object] = {"faults": faults, "gaps": units, "audited": audit is not None}
+    seen = features if len(features) else study.series.values
+    numbers: dict[str, object] = {
+        "faults": faults, "gaps": units, "audited": audit is not None,
+        "checkpoints": len(seen.drop_duplicates(["run", "step"])),
+    }  # fmt: skip
     if faults and audit is not None:
         numbers["kinds"] = [[str(kind), int(n)] for kind, n in audit["fault"].value_counts().items()]
         numbers["runs"] = [str(run) for run in audit["run"].dropna().unique()]
         first = audit.iloc[0]
+        numbers["place"] = f"{first['run']} step {first['step']}"
         numbers["first"] = f"{first['run']} step {first['step']}: {first['message']}"
     strength = "faults" if faults else "gaps" if units else "clean"
     left = tuple(line for line in study.series.problems)

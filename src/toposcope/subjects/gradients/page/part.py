@@ -22,6 +22,7 @@ FIGURES = (
         name="gradient_correlations",
         needs=lambda study: study.has_curves and correlations.ON_PAGE.needs(study),
     ),
+    scaling.LAW,
     replace(
         scaling.ON_PAGE,
         name="gradient_scaling",

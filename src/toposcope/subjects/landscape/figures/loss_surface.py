@@ -11,7 +11,7 @@ from matplotlib.contour import ContourSet
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from toposcope.core.drawing.style import INK, OKABE_ITO, house, new_figure, say_empty
+from toposcope.core.drawing.style import GRADED, INK, OKABE_ITO, house, new_figure, say_empty
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.study import Study
 from toposcope.subjects.landscape.page.shown_surfaces import shown_surfaces, tested
@@ -68,7 +68,7 @@ def draw(
 def _surface(ax: Axes, panel: SurfacePanel, levels: np.ndarray) -> ContourSet:
     x, y = panel.axes
     values = panel.tree.values.reshape(panel.tree.shape)
-    filled = ax.contourf(x, y, values.T, levels=levels, cmap="viridis")
+    filled = ax.contourf(x, y, values.T, levels=levels, cmap=GRADED)
     ax.contour(x, y, values.T, levels=levels[::3], colors="white", linewidths=0.35, alpha=0.7)
     ax.grid(visible=False)
     ax.set_title(panel.title, fontsize=8.5)

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from toposcope.core.drawing.style import INK, house, new_figure, say_empty
+from toposcope.core.drawing.style import GRADED, INK, house, new_figure, say_empty
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.study import Study
 from toposcope.subjects.landscape.page.shown_surfaces import has_surfaces, shown_surfaces
@@ -40,7 +40,7 @@ def draw(trees: Sequence[tuple[str, MergeTree]], *, unit: str = "nats per token"
 def draw_profile(ax: Axes, tree: MergeTree) -> None:
     """Draw the outlines of a profile, coloured by the mean loss of what lies on each."""
     outlines = landscape_profile(tree)
-    colours = mpl.colormaps["viridis"]
+    colours = mpl.colormaps[GRADED]
     scale = Normalize(float(np.nanmin(tree.values)), float(np.nanmax(tree.values)))
     for outline in outlines:
         ax.fill(outline.x, outline.y, color=colours(scale(outline.mean)), linewidth=0)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from toposcope.core.drawing.style import house, new_figure, say_empty, sequential
+from toposcope.core.drawing.style import graded, house, new_figure, say_empty
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.study import Study
 from toposcope.subjects.landscape.page.shown_surfaces import spread
@@ -28,7 +28,7 @@ def draw(densities: Sequence[tuple[str, np.ndarray, np.ndarray]]) -> Figure:
         if not densities:
             say_empty(ax, "no spectral density was kept")
             return figure
-        for (title, grid, rows), colour in zip(densities, sequential(len(densities)), strict=True):
+        for (title, grid, rows), colour in zip(densities, graded(len(densities)), strict=True):
             mean = rows.mean(axis=0)
             spread = rows.std(axis=0, ddof=1) / np.sqrt(len(rows)) if len(rows) > 1 else np.zeros(len(grid))
             floor = 1e-8 * float(mean.max())

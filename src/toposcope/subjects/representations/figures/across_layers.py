@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from toposcope.core.drawing.series import sizes
-from toposcope.core.drawing.style import INK, MUTED, house, new_figure, say_empty, sequential
+from toposcope.core.drawing.style import INK, MUTED, graded, house, new_figure, say_empty
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.findings import words
 from toposcope.study.representations import pairs
@@ -36,7 +36,7 @@ def draw(features: pd.DataFrame, runs: pd.DataFrame, *, probe: str = REPRESENTAT
     table = pairs(features, probe=probe)
     names = [run for size in sizes(runs) for run in size.runs if (table["run"] == run).any()]
     layers = sorted(table["layer"].unique())
-    colours = dict(zip(layers, sequential(max(len(layers), 2)), strict=False))
+    colours = dict(zip(layers, graded(max(len(layers), 2)), strict=False))
     with house():
         figure, axes = new_figure(3.2, columns=max(len(names), 1), sharex=True, sharey=True)
         if not names:

@@ -10,7 +10,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from toposcope.core.drawing.series import sizes
-from toposcope.core.drawing.style import house, new_figure, say_empty
+from toposcope.core.drawing.style import GRADED, house, new_figure, say_empty
 from toposcope.core.groups import short
 from toposcope.core.lines import select
 from toposcope.core.types import Feature, Scope
@@ -18,7 +18,7 @@ from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.study import Study
 from toposcope.subjects.representations.features import H1_SCALED, RANK, REPRESENTATIONS
 
-_MAP = "viridis"
+_MAP = GRADED
 
 
 def draw(

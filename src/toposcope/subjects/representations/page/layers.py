@@ -58,7 +58,6 @@ def layers_table(study: Study) -> Table:
         ("model", "layer", *(heading for _, heading, _ in shown)),
         tuple(rows) if many else (),
         frame=frame.reset_index(),
-        folded=True,
         grouped=True,
     )
 
@@ -89,7 +88,6 @@ def attention_table(study: Study) -> Table:
          "least to greatest"),
         tuple(lines),
         frame=frame,
-        folded=True,
         grouped=True,
     )  # fmt: skip
 
@@ -114,7 +112,6 @@ def dimensions_table(study: Study) -> Table:
         ("estimator", "model", "first checkpoint", "band", "last checkpoint", "band"),
         tuple(rows),
         frame=mine,
-        folded=True,
         grouped=True,
     )
 
@@ -147,7 +144,6 @@ def probing_table(study: Study) -> Table:
         ("model", "layer", "accuracy", "sd over folds", "commonest label"),
         tuple(rows),
         frame=frame.reset_index(),
-        folded=True,
         grouped=True,
     )
 
@@ -176,6 +172,5 @@ def sensitivity_table(study: Study) -> Table:
          "order at the end", "share"),
         tuple(rows),
         frame=study.sensitivity,
-        folded=True,
         grouped=True,
     )  # fmt: skip

@@ -42,14 +42,9 @@ from toposcope.subjects.representations.page.tables import (
     trajectory_table,
 )
 
-FIGURES = (
+_FOLDED = (
     summary.ON_PAGE,
-    losses.ON_PAGE,
-    cloud_snapshot.ON_PAGE,
-    topology.ON_PAGE,
-    cloud_null.ON_PAGE,
     spectrum.ON_PAGE,
-    perplexity.ON_PAGE,
     against_target.ON_PAGE,
     strength.ON_PAGE,
     replace(
@@ -70,6 +65,15 @@ FIGURES = (
     dimensions.ON_PAGE,
     scaling.ON_PAGE.named("representation_scaling"),
     bars_of_texts.ON_PAGE,
+)
+FIGURES = (
+    replace(perplexity.ON_PAGE, leads=True),
+    losses.ON_PAGE,
+    cloud_snapshot.ON_PAGE,
+    topology.ON_PAGE,
+    cloud_null.ON_PAGE,
+    scaling.LAW,
+    *(replace(one, folded=True) for one in _FOLDED),
 )
 """In reading order."""
 

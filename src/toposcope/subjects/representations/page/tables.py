@@ -87,7 +87,6 @@ def trajectory_table(study: Study) -> Table:
         ("model", "step", "perplexity", *(heading for _, heading, _ in shown)),
         rows,
         frame=frame,
-        folded=True,
         grouped=True,
     )
 
@@ -148,7 +147,6 @@ def phases_table(study: Study) -> Table:
         ("feature", "model", "rule", "label", "from step", "to step", "change", "false alarms"),
         tuple(rows),
         frame=pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(),
-        folded=True,
         grouped=True,
     )
 

@@ -8,28 +8,25 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from toposcope.core.drawing.series import DrawnSize, binned
+from toposcope.core.drawing.series import binned
 from toposcope.core.drawing.style import (
     INK,
     NULL,
     OKABE_ITO,
+    graded,
     house,
     new_figure,
     say_empty,
-    sequential,
-    size_title,
     step_axis,
 )
 from toposcope.core.lines import at_shared_steps
 from toposcope.core.types import Scope
-from toposcope.page.notes import of_seeds
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.study import Study
 from toposcope.subjects.weights.features import PERSISTENCE
 from toposcope.subjects.weights.figures.neural_persistence import Persistences, is_measured, persistences_of
 
 ROLES = ("attention", "mlp", "head", "embedding", "other")
-PANELS = 5
 POINTS = 120
 """Points of a line; longer series are averaged in log-spaced bins."""
 MOST_DRAWN = 40
@@ -39,53 +36,41 @@ _OUTSIDE = OKABE_ITO[1]
 
 
 def draw(rows: Persistences) -> Figure:
-    """Draw each matrix's neural persistence against the step: a row per role, a column per size.
+    """Draw the neural persistence of each matrix of the largest model against the step: a panel per role.
 
     Of `rows` those of the scope "matrix" are drawn: coloured by layer, averaged over seeds at the
     steps that all of them have; dotted grey, the null's mean over draws and matrices of the role.
     """
-    matrices, shuffled = rows.measured(Scope.MATRIX), rows.shuffled(Scope.MATRIX)
-    groups = rows.sizes(PANELS)
+    largest = rows.sizes(most=2)[-1:]
+    runs = [run for group in largest for run in group.runs]
+    every = (rows.measured(Scope.MATRIX), rows.shuffled(Scope.MATRIX))
+    matrices, shuffled = (one[one["run"].isin(runs)] for one in every)
     roles = [role for role in ROLES if (matrices["role"] == role).any()]
     depth = int(matrices["layer"].max()) + 1 if matrices["layer"].notna().any() else 0
-    colours = sequential(depth)
+    colours = graded(depth)
     with house():
-        figure, axes = new_figure(
-            1.55 * max(len(roles), 1) + 0.7,
-            rows=max(len(roles), 1),
-            columns=max(len(groups), 1),
-            sharey="row",
-            sharex=True,
-        )
+        figure, axes = new_figure(2.9, columns=max(len(roles), 1), sharey=True)
         if not roles:
             say_empty(axes[0, 0], "neural persistence per matrix was not measured")
-        for place, role in enumerate(roles):
-            mine, null_rows = matrices[matrices["role"] == role], shuffled[shuffled["role"] == role]
-            for ax, group in zip(axes[place], groups, strict=True):
-                panel(ax, mine, null_rows, group, colours)
-            axes[place, 0].set_ylabel(role, fontweight="bold")
-        for ax, group in zip(axes[0], groups, strict=True):
-            size_title(ax, group.label, group.colour)
-        for ax in axes[-1]:
+        for ax, role in zip(axes[0], roles, strict=False):
+            panel(ax, matrices[matrices["role"] == role], shuffled[shuffled["role"] == role], colours)
+            ax.set_title(role)
             step_axis(ax, matrices["step"].unique(), label=False)
             ax.set_xlabel("step (log)")
         if roles:
+            axes[0, 0].set_ylabel(f"neural persistence, {largest[0].label}")
             _key(figure, colours, outside=bool(matrices["layer"].isna().any()))
     return figure
 
 
-def panel(
-    ax: Axes, matrices: pd.DataFrame, shuffled: pd.DataFrame, group: DrawnSize, colours: list[str]
-) -> None:
-    """Draw the matrices of one role in one size on `ax`."""
-    mine = matrices[matrices["run"].isin(group.runs)]
-    null = shuffled[shuffled["run"].isin(group.runs)]
-    if len(null):
-        mean = at_shared_steps(null, []).set_index("step")["value"]
+def panel(ax: Axes, mine: pd.DataFrame, shuffled: pd.DataFrame, colours: list[str]) -> None:
+    """Draw the matrices of one role on `ax`."""
+    if len(shuffled):
+        mean = at_shared_steps(shuffled, []).set_index("step")["value"]
         ax.plot(
             mean.index, mean, color=NULL, linewidth=1.1, linestyle=(0, (1.5, 1.2)), label="shuffled", zorder=3
         )
-    painted = matrices["name"].nunique() > MOST_DRAWN
+    painted = mine["name"].nunique() > MOST_DRAWN
     once = mine.drop_duplicates("name")
     layers: dict[str, float] = dict(zip(once["name"], once["layer"], strict=True))
     means = at_shared_steps(mine, ["name"])
@@ -95,10 +80,6 @@ def panel(
         shown = binned(line["step"].to_numpy(), line["value"].to_numpy(float), bins=POINTS, spread=False)
         ax.plot(
             shown["step"], shown["mean"], color=colour, linewidth=1.0, label=str(name), rasterized=painted
-        )
-    if mine.empty:
-        ax.text(
-            0.5, 0.5, "no matrix", transform=ax.transAxes, ha="center", va="center", fontsize=7, color=NULL
         )
 
 
@@ -116,15 +97,15 @@ def _key(figure: Figure, colours: list[str], *, outside: bool) -> None:
 
 def _caption(study: Study) -> Caption:
     return Caption(
-        "Neural persistence layer by layer",
-        "Every weight matrix on its own, by role (rows) and model size (columns), coloured by depth. "
-        "Dotted: mean of the shuffled weights of that role.",
+        "Neural persistence of every matrix of the largest model",
+        "Every weight matrix on its own, by role, coloured by depth. Dotted: mean of the shuffled weights of "
+        "that role. The other models are in the store.",
         "Which matrices move early, and which depart from their shuffled counterparts.",
         "That a layer matters for the loss. Matrices are of different shapes, and neural persistence "
         "depends on shape. A layer's "
-        "place among a few layers is not a trend. Also, " + of_seeds(study) + ".",
-        "Grid of line charts: neural persistence of each matrix against the step, a row for each role "
-        "and a column for each size.",
+        "place among a few layers is not a trend.",
+        "Line charts: neural persistence of each matrix of the largest model against the step, a panel for "
+        "each role.",
     )
 
 
@@ -135,4 +116,5 @@ ON_PAGE = OnPage(
     draw=lambda study: draw(persistences_of(study, study.features)),
     caption=_caption,
     means=True,
+    folded=True,
 )

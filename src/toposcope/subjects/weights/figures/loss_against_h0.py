@@ -10,16 +10,15 @@ from matplotlib.colors import Normalize, SymLogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from toposcope.core.drawing.lines import runs_are_named
 from toposcope.core.drawing.series import DrawnSize, loss_at_checkpoints, sizes
-from toposcope.core.drawing.style import MUTED, end_labels, house, new_figure, say_empty, size_title
+from toposcope.core.drawing.style import GRADED, MUTED, house, new_figure, say_empty, size_title
 from toposcope.core.groups import short
 from toposcope.core.lines import curve, select
 from toposcope.core.types import Scope
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.study import Study
 from toposcope.subjects.weights.features import H0_TOTAL, RIPS
-from toposcope.subjects.weights.figures.neural_persistence import PANELS, is_measured, thin
+from toposcope.subjects.weights.figures.neural_persistence import MOST, is_measured, thin
 
 
 def draw(
@@ -52,7 +51,7 @@ def draw(
     """
     rows = select(features, H0_TOTAL.name, probe=RIPS, scope=scope)
     losses, kind = loss_at_checkpoints(metrics, rows)
-    groups = thin(sizes(runs), PANELS)
+    groups = thin(sizes(runs), MOST)
     n_rows = max(int(np.ceil(len(groups) / 5)), 1)
     columns = max(int(np.ceil(len(groups) / n_rows)), 1)
     norm = step_norm(losses["step"])
@@ -63,7 +62,7 @@ def draw(
         for ax in axes.flat[len(groups) :]:
             ax.set_axis_off()
         axes[0, 0].set_ylabel(kind)
-        bar = figure.colorbar(ScalarMappable(norm, "viridis"), ax=axes, pad=0.015, fraction=0.03, aspect=28)
+        bar = figure.colorbar(ScalarMappable(norm, GRADED), ax=axes, pad=0.015, fraction=0.03, aspect=28)
         ticks = _bar_ticks(losses["step"])
         bar.set_ticks(ticks, labels=[short(tick) for tick in ticks])
         bar.ax.minorticks_off()
@@ -95,7 +94,7 @@ def panel(
             line["loss"],
             c=line["step"],
             norm=norm,
-            cmap="viridis",
+            cmap=GRADED,
             s=11,
             zorder=2,
             linewidths=0,
@@ -108,35 +107,6 @@ def panel(
     if notes is not None:
         text = "\n".join(notes.loc[notes["run"].isin(group.runs), "text"])
         ax.text(0.97, 0.97, text, transform=ax.transAxes, ha="right", va="top", fontsize=7, color=MUTED)
-
-
-def together(
-    ax: Axes,
-    features: pd.DataFrame,
-    metrics: pd.DataFrame,
-    groups: list[DrawnSize],
-    *,
-    scope: str = Scope.POOLED,
-) -> None:
-    """Draw all sizes on one pair of axes, coloured by size."""
-    rows = select(features, H0_TOTAL.name, probe=RIPS, scope=scope)
-    losses, kind = loss_at_checkpoints(metrics, rows)
-    ax.set_title("Loss against H0 total persistence")
-    if losses.empty:
-        say_empty(ax, "H0 or loss was not measured")
-        return
-    labels = []
-    named = runs_are_named(rows, groups)
-    for group in groups:
-        for run in group.runs:
-            line = curve(rows, (run,)).merge(losses[losses["run"] == run], on="step")
-            ax.plot(line["mean"], line["loss"], color=group.colour, marker="o", markersize=2.2, linewidth=0.6)
-            if len(line) and (named or run == group.runs[0]):
-                text = run if named and len(group.runs) > 1 else group.label
-                labels.append((float(line["loss"].iloc[-1]), text, group.colour))
-    ax.set_xlabel("H0 total persistence of the weight cloud")
-    ax.set_ylabel(kind.replace(" (", "\n("))
-    end_labels(ax, labels, leaders=False)
 
 
 def step_norm(steps: pd.Series) -> Normalize:
@@ -199,4 +169,5 @@ ON_PAGE = OnPage(
     needs=lambda study: study.has_curves and len(study.metrics) > 0 and is_measured(study, H0_TOTAL),
     draw=_drawn,
     caption=lambda study: CAPTION,
+    folded=True,
 )

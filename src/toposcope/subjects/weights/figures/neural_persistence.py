@@ -1,4 +1,4 @@
-"""Neural persistence of each model size beside its weight-shuffle null."""
+"""Neural persistence of each model size, less that of its shuffled weights."""
 
 from __future__ import annotations
 
@@ -9,29 +9,20 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from toposcope.core.drawing.lines import draw_group, draw_sizes
+from toposcope.core.drawing.lines import draw_sizes
 from toposcope.core.drawing.marks import Marks, mark_symptoms
 from toposcope.core.drawing.series import DrawnSize, sizes
-from toposcope.core.drawing.style import (
-    MUTED,
-    NULL,
-    house,
-    new_figure,
-    readable,
-    say_empty,
-    size_title,
-    step_axis,
-)
+from toposcope.core.drawing.style import MUTED, NULL, house, new_figure, say_empty
 from toposcope.core.lines import null_band, select
 from toposcope.core.types import Feature, Normalization, Scope
-from toposcope.page.notes import alarmed, beside_null, changepoints, marked, of_seeds
+from toposcope.page.notes import alarmed, beside_null, changepoints, marked
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.catalogue import nulls_by_feature
 from toposcope.study.study import Study
-from toposcope.subjects.weights.features import NEURAL_PERSISTENCE, PERSISTENCE
+from toposcope.subjects.weights.features import NEURAL_PERSISTENCE, PERSISTENCE, PERSISTENCE_EXCESS
 
-PANELS = 12
-"""Most sizes drawn side by side; beyond it the sizes are thinned out evenly."""
+MOST = 12
+"""Most sizes drawn; beyond it the sizes are thinned out evenly."""
 
 
 @dataclass(frozen=True)
@@ -76,85 +67,61 @@ class Persistences:
 
 
 def draw(rows: Persistences, *, bends: pd.DataFrame | None = None, alarms: Marks | None = None) -> Figure:
-    """Draw the mean neural persistence over a model's matrices against the step, one panel per size.
+    """Draw how far the mean neural persistence over a model's matrices lies above its null, by step.
 
     Parameters
     ----------
     rows
         What is drawn: the rows of the scope "model".
     bends
-        Its changepoints, as `toposcope.core.drawing.marks.bends_of` returns them.
+        Changepoints of what is drawn, as `toposcope.core.drawing.marks.bends_of` returns them.
     alarms
-        For each run what a watch raised alarms for, and at which steps: they are marked on its panel.
+        For each run what a watch raised alarms for, and at which steps.
 
     Returns
     -------
     Figure
-        Coloured: the measurement, a line for each seed and their mean with its interval at the steps that all
-        have. Grey: the same entries in random order, mean and 95% prediction band over the draws.
+        A line for each run, named at its end, and their mean with its interval where a size has seeds. Grey:
+        the widest band of one more shuffling, around its mean at 0. Without a null the values as they are.
     """
-    groups = rows.sizes(PANELS)
+    groups = rows.sizes(MOST)
     measured, shuffled = rows.measured(Scope.MODEL), rows.shuffled(Scope.MODEL)
-    lines = max(int(np.ceil(len(groups) / 5)), 1)
-    columns = int(np.ceil(len(groups) / lines)) if groups else 1
     with house():
-        figure, axes = new_figure(2.35 * lines + 0.25, rows=lines, columns=columns, sharey=True)
-        for ax, group in zip(axes.flat, groups, strict=False):
-            panel(ax, measured, shuffled, group, bends=bends)
-            mark_symptoms(ax, {run: found for run, found in (alarms or {}).items() if run in group.runs})
-        for ax in axes.flat[len(groups) :]:
-            ax.set_axis_off()
-        axes[0, 0].set_ylabel("neural persistence\n(mean over matrices)")
+        figure, axes = new_figure(3.1)
+        ax = axes[0, 0]
+        if measured.empty:
+            say_empty(ax, "neural persistence was not measured")
+            return figure
+        unit = "neural persistence"
+        if len(shuffled):
+            measured, unit = less_null(measured, shuffled), f"{unit} − shuffled"
+            _band(ax, shuffled, groups)
+        draw_sizes(ax, measured, groups, unit=unit, bends=bends)
+        mark_symptoms(ax, alarms or {})
     return figure
 
 
-def panel(
-    ax: Axes,
-    measured: pd.DataFrame,
-    shuffled: pd.DataFrame,
-    group: DrawnSize,
-    *,
-    bends: pd.DataFrame | None = None,
-) -> None:
-    """Draw one size and its null on `ax`."""
-    size_title(ax, group.label, group.colour)
-    mine = measured[measured["run"].isin(group.runs)]
-    if mine.empty:
-        say_empty(ax, "not measured")
-        return
-    null = null_band(shuffled, group.runs)
-    if not null.empty:
+def less_null(measured: pd.DataFrame, shuffled: pd.DataFrame) -> pd.DataFrame:
+    """Return the measured rows less the null's mean of the same run and step, where there is one."""
+    null = shuffled.groupby(["run", "step"])["value"].mean().rename("null").reset_index()
+    both = measured.merge(null, on=["run", "step"])
+    return both.assign(value=both["value"] - both["null"])
+
+
+def _band(ax: Axes, shuffled: pd.DataFrame, groups: list[DrawnSize]) -> None:
+    """Draw the widest band of the null among the sizes, less its mean."""
+    bands = [null_band(shuffled, group.runs) for group in groups]
+    every = pd.concat([b.assign(low=b["low"] - b["mean"], high=b["high"] - b["mean"]) for b in bands])
+    widest = every.groupby("step").agg({"low": "min", "high": "max"}).dropna()
+    ax.axhline(0.0, color=NULL, linewidth=1.0)
+    if len(widest):
         ax.fill_between(
-            null["step"], null["low"], null["high"], color=NULL, alpha=0.35, linewidth=0, label="null band"
+            widest.index, widest["low"], widest["high"], color=NULL, alpha=0.35, linewidth=0, gid="null band"
         )
-        ax.plot(null["step"], null["mean"], color=NULL, linewidth=1.0, label="shuffled weights")
-        last = float(null["step"].iloc[-1])
-        under = float(null.loc[null["step"] >= 0.15 * last, ["low", "mean"]].min().min())
-        ax.annotate(
-            "shuffled", (last, under), xytext=(0, -3), textcoords="offset points", ha="right", va="top",
-            fontsize=7, color=MUTED,
-        )  # fmt: skip
-    labels = draw_group(ax, measured, group, bends=bends, label="measured")
-    ax.margins(y=0.12)  # room for the word under the null's line
-    step_axis(ax, mine["step"].unique(), label=False)
-    if len(labels) > 1:
-        for y, text, colour in labels:
-            last = float(mine.loc[mine["run"] == text, "step"].max())
-            ax.annotate(
-                text, (last, y), xytext=(-2, 2), textcoords="offset points", ha="right", va="bottom",
-                fontsize=6, color=readable(colour),
-            )  # fmt: skip
-    ax.set_xlabel("step (log)")
-
-
-def together(ax: Axes, features: pd.DataFrame, groups: list[DrawnSize], *, filtration: str) -> None:
-    """Draw all sizes on one pair of axes, without their nulls."""
-    rows = select(features, PERSISTENCE.name, probe=NEURAL_PERSISTENCE, filtration=filtration, role="model")
-    ax.set_title("Neural persistence")
-    if rows.empty:
-        say_empty(ax, "neural persistence was not measured")
-        return
-    draw_sizes(ax, rows, groups, unit="mean over matrices")
+    ax.annotate(
+        "shuffled", (0.99, 0.0), xycoords=("axes fraction", "data"), xytext=(0, -2),
+        textcoords="offset points", ha="right", va="top", fontsize=7, color=MUTED,
+    )  # fmt: skip
 
 
 def thin(groups: list[DrawnSize], most: int) -> list[DrawnSize]:
@@ -180,8 +147,26 @@ def is_measured(study: Study, feature: Feature) -> bool:
 
 def draw_study(study: Study, *, probe: str = NEURAL_PERSISTENCE, alarms: Marks | None = None) -> Figure:
     """Draw a study's neural persistence with its changepoints."""
-    bends = changepoints(study, probe, [PERSISTENCE.name])[PERSISTENCE.name]
-    return draw(persistences_of(study, study.whole, probe=probe), bends=bends, alarms=alarms)
+    rows, drawn = persistences_of(study, study.whole, probe=probe), _drawn(study, probe)
+    return draw(rows, bends=changepoints(study, probe, [drawn])[drawn], alarms=alarms)
+
+
+def _drawn(study: Study, probe: str) -> str:
+    """Return the name of the feature that is drawn: neural persistence, less its null where there is one."""
+    rows = persistences_of(study, study.whole, probe=probe)
+    return PERSISTENCE_EXCESS.name if len(rows.shuffled(Scope.MODEL)) else PERSISTENCE.name
+
+
+def _title(study: Study, of: str) -> str:
+    """Return what the figure finds, as the finding on what changed has it."""
+    for null in study.findings["changed"].numbers["nulls"]:
+        if null["feature"] == PERSISTENCE.name:
+            where, n = ("below", null["below"]) if null["below"] > null["above"] else ("above", null["above"])
+            sizes = f" in {n} of {null['sizes']} sizes" if null["sizes"] > 1 else ""
+            if n:
+                return f"Neural persistence ends {where} that of shuffled {of}{sizes}"
+            return f"Neural persistence ends where that of shuffled {of} does"
+    return f"Neural persistence of the {of}"
 
 
 def caption(study: Study, probe: str = NEURAL_PERSISTENCE, of: str = "weights") -> Caption:
@@ -205,20 +190,28 @@ def caption(study: Study, probe: str = NEURAL_PERSISTENCE, of: str = "weights") 
             "not only how large they are."
         )
     return Caption(
-        f"Neural persistence beside shuffled {of}",
-        f"Mean over the matrices of each model ({convention}). Grey: the same entries in random order, mean "
-        f"and 95% prediction band.{marked(study, probe, [PERSISTENCE.name])}{alarmed(study)}",
+        _title(study, of),
+        f"Mean over the matrices of each model ({convention}){_beside(study, probe)}"
+        f"{marked(study, probe, [_drawn(study, probe)])}{alarmed(study)}",
         null,
         "That neural persistence causes or predicts the loss. Any part of it that moves together with the "
-        f"grey line comes from the distribution of the sizes of {of}, not from structure. Also, "
-        + of_seeds(study)
-        + ".",
-        f"One panel per model size: neural persistence against the step, with a grey band for shuffled {of}.",
+        f"null comes from the distribution of the sizes of {of}, not from structure.",
+        f"Neural persistence against the step, a line for each size, with a grey band for shuffled {of}.",
+    )
+
+
+def _beside(study: Study, probe: str) -> str:
+    if _drawn(study, probe) == PERSISTENCE.name:
+        return "."
+    return (
+        ", less the mean of the same entries in random order. Grey: where one more shuffling would lie with "
+        "95% probability, the widest of the sizes."
     )
 
 
 ON_PAGE = OnPage(
     NEURAL_PERSISTENCE,
+    questions={"changed": 2},
     needs=lambda study: study.has_curves and is_measured(study, PERSISTENCE),
     draw=lambda study: draw_study(study, alarms=study.alarms),
     caption=caption,

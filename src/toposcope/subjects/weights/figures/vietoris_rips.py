@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -11,10 +11,11 @@ from matplotlib.figure import Figure
 from toposcope.core.drawing.lines import draw_sizes
 from toposcope.core.drawing.marks import Marks, mark_symptoms
 from toposcope.core.drawing.series import DrawnSize, sizes
-from toposcope.core.drawing.style import house, new_figure, say_empty
+from toposcope.core.drawing.style import house, new_panels, say_empty
+from toposcope.core.forms import capital
 from toposcope.core.lines import select
 from toposcope.core.types import Feature, Scope
-from toposcope.page.notes import alarmed, changepoints, marked, of_draws, of_seeds
+from toposcope.page.notes import alarmed, changepoints, marked, of_draws
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.study import Study
 from toposcope.subjects.weights.features import H0_SCALED, H0_TOTAL, H1_SCALED, H1_TOTAL, RIPS
@@ -34,8 +35,9 @@ def draw(
     scope: str = Scope.POOLED,
     bends: Mapping[str, pd.DataFrame] | None = None,
     alarms: Marks | None = None,
+    shown: Sequence[Feature] = FEATURES,
 ) -> Figure:
-    """Draw H0 and H1 total persistence against the step, one line per size, raw above scale-free.
+    """Draw H0 and H1 total persistence against the step, one line per size, raw before scale-free.
 
     Parameters
     ----------
@@ -50,6 +52,8 @@ def draw(
         The changepoints of each feature, as `toposcope.core.drawing.marks.bends_of` returns them.
     alarms
         For each run what a watch raised alarms for, and at which steps: a line for each, without its name.
+    shown
+        Those of `FEATURES` that are drawn, a panel each.
 
     Returns
     -------
@@ -59,13 +63,15 @@ def draw(
     """
     groups = sizes(runs)
     scaled = not select(features, H0_SCALED.name, probe=RIPS, scope=scope).empty
+    drawn = [one for one in shown if scaled or one not in (H0_SCALED, H1_SCALED)]
     with house():
-        figure, axes = new_figure(5.6 if scaled else 3.3, rows=2 if scaled else 1, columns=2)
-        for ax, feature, title in zip(axes.flat, FEATURES, _TITLES, strict=False):
+        figure, axes = new_panels(len(drawn), each=2.8 if len(drawn) > 1 else 3.3)
+        for ax, feature in zip(axes, drawn, strict=False):
+            title = _TITLES[FEATURES.index(feature)] if len(drawn) > 1 else ""
             panel(
                 ax, features, groups, feature, scope=scope, title=title, bends=(bends or {}).get(feature.name)
             )
-            mark_symptoms(ax, alarms or {}, named=False)
+            mark_symptoms(ax, alarms or {}, named=len(drawn) == 1)
     return figure
 
 
@@ -88,45 +94,78 @@ def panel(
     draw_sizes(ax, rows, groups, unit="total persistence", bends=bends)
 
 
-def _drawn(study: Study) -> Figure:
-    bends = changepoints(study, RIPS, [feature.name for feature in FEATURES])
-    return draw(study.whole, study.runs, scope=study.cloud, bends=bends, alarms=study.alarms)
+_OTHERS = tuple(one for one in FEATURES if one is not H0_TOTAL)
+
+
+def _drawn(study: Study, shown: Sequence[Feature]) -> Figure:
+    bends = changepoints(study, RIPS, [feature.name for feature in shown])
+    return draw(
+        study.whole, study.runs, scope=study.cloud, bends=bends, alarms=study.alarms, shown=shown
+    )  # fmt: skip
+
+
+def _cloud(study: Study) -> str:
+    if study.cloud == Scope.POOLED:
+        return "the rows of all matrices in one cloud"
+    return "the sum over the clouds of all matrices"
+
+
+def _components(study: Study) -> Caption:
+    """Return the words under the figure of H0 alone."""
+    column = study.column(RIPS, H0_TOTAL)
+    move = next((m for m in study.findings["changed"].numbers["moves"] if m["column"] == column), None)
+    title = "H0 of the weight cloud"
+    if move is not None:
+        verb, n = max((("rose", move["rose"]), ("fell", move["fell"])), key=lambda pair: pair[1])
+        of = f" in {n} of {move['of']} runs" if move["of"] > 1 else ""
+        title = f"{capital(move['label'])} {verb}{of}" if n else f"{capital(move['label'])} did not move"
+    return Caption(
+        title,
+        f"The length of the shortest tree through {_cloud(study)} (total persistence of H0). Lines are "
+        f"means; {of_draws(study, 'cloud')}.{marked(study, RIPS, [H0_TOTAL.name])}{alarmed(study)}",
+        "How far apart the rows of the weight matrices come to lie.",
+        "That their shape changed: weights that grow are further apart, too. The figure of distances divided "
+        "by their median removes that.",
+        "H0 total persistence against the step on a log axis, one line per model size.",
+    )
 
 
 def _caption(study: Study) -> Caption:
-    cloud = (
-        "the rows of all matrices in one cloud"
-        if study.cloud == Scope.POOLED
-        else "the sum over the clouds of all matrices"
-    )
     return Caption(
-        "H0 and H1 of the weight cloud",
-        f"Total persistence of connected components (H0) and loops (H1) of {cloud}; below, the same with "
+        "H1 of the weight cloud, and both without the growth of the weights",
+        f"Total persistence of loops (H1) of {_cloud(study)}, and of components (H0) and loops with "
         f"distances divided by their median. Lines are means; {of_draws(study, 'cloud')}."
-        + marked(study, RIPS, [one.name for one in FEATURES])
+        + marked(study, RIPS, [one.name for one in _OTHERS])
         + alarmed(study),
-        "How spread out the rows of the weight matrices are, and, from the lower panels, how much of "
-        "that remains when the overall scale of the weights is removed.",
-        "Any growth that is absent from the lower panels is growth of the weights, not of their shape. "
+        "How much of the spread of the rows remains when the overall scale of the weights is removed.",
+        "Any growth that is absent where distances are divided by their median is growth of the weights, not "
+        "of their shape. "
         + (
             "Sizes have clouds of different numbers of points and dimensions, so levels are not comparable "
-            "between them. "
+            "between them."
             if study.has_sizes
             else ""
-        )
-        + "And "
-        + of_seeds(study)
-        + ".",
-        "H0 and H1 total persistence against the step on a log axis, one line per model size, raw above "
-        "and scale-free below.",
+        ),
+        "H1 total persistence, and H0 and H1 of distances divided by their median, against the step on a log "
+        "axis, one line per model size.",
     )
 
+
+COMPONENTS = OnPage(
+    "h0",
+    questions={"changed": 1, "when": 1},
+    needs=lambda study: study.has_curves and is_measured(study, H0_TOTAL),
+    draw=lambda study: _drawn(study, [H0_TOTAL]),
+    caption=_components,
+    means=True,
+)
 
 ON_PAGE = OnPage(
     "vietoris_rips",
-    questions={"when": 1},
-    needs=lambda study: study.has_curves and is_measured(study, H0_TOTAL),
-    draw=_drawn,
+    questions={"when": 2},
+    needs=lambda study: study.has_curves and is_measured(study, H1_TOTAL),
+    draw=lambda study: _drawn(study, _OTHERS),
+    folded=True,
     caption=_caption,
     means=True,
 )

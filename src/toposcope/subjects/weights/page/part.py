@@ -21,22 +21,22 @@ from toposcope.subjects.weights.figures import (
     layers,
     loss_against_h0,
     neural_persistence,
-    overview,
     snapshot,
     vietoris_rips,
 )
-from toposcope.subjects.weights.page.tables import phases_table, runs_table, segments_table
+from toposcope.subjects.weights.page.tables import runs_table, segments_table
 
 FIGURES = (
-    overview.ON_PAGE,
     losses.ON_PAGE.named("loss"),
     snapshot.ON_PAGE,
+    vietoris_rips.COMPONENTS,
     neural_persistence.ON_PAGE,
+    forecast.ON_PAGE,
+    scaling.LAW,
     vietoris_rips.ON_PAGE,
     loss_against_h0.ON_PAGE,
     replace(correlations.ON_PAGE, needs=lambda study: study.has_curves and correlations.ON_PAGE.needs(study)),
     gradients.ON_PAGE,
-    forecast.ON_PAGE,
     scaling.ON_PAGE,
     layers.ON_PAGE,
     bars.ON_PAGE,
@@ -57,7 +57,6 @@ def _tables(study: Study) -> Iterator[Table]:
         yield from (correlation_table(study, name, "trends") for name in (study.target, *study.further))
     yield replicates_table(study)
     if curves:
-        yield phases_table(study)
         yield segments_table(study)
     if study.has_sizes:
         yield scaling_table(study)

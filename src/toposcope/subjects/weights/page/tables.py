@@ -1,4 +1,4 @@
-"""The tables on weights: what was measured, phases, segments, power laws."""
+"""The tables on weights: what was measured, and its segments between changepoints."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ from itertools import chain
 
 import pandas as pd
 
-from toposcope.core.forms import interval, number, step_and_part, whole
+from toposcope.core.forms import interval, number, whole
 from toposcope.core.tabular import Table
 from toposcope.core.types import Use
 from toposcope.study.ends import first_last
 from toposcope.study.study import Study
 from toposcope.subjects.weights.features import H0_TOTAL, H1_TOTAL, NEURAL_PERSISTENCE, PERSISTENCE, RIPS
-
-_MOST_OPEN = 24
-"""A table with more lines than this starts closed."""
 
 
 def runs_table(study: Study) -> Table:
@@ -78,34 +75,6 @@ def _moved(line: pd.Series, column: str, form: str, values: pd.Series) -> str:
     return f"{number(line[f'{column} first'], form)} → {number(line[f'{column} last'], form)}"
 
 
-def phases_table(study: Study) -> Table:
-    """Return what published rules see of phases in neural persistence and H0."""
-    wanted = _led(study)
-    rows = [
-        (
-            study.labels.label(str(line["column"])),
-            str(line["run"]),
-            str(line["rule"]),
-            step_and_part(line, "peak"),
-            step_and_part(line, "diminishing"),
-        )
-        for column in wanted
-        for line in study.phases[study.phases["column"] == column].to_dict("records")
-    ]
-    return Table(
-        "phases",
-        f"Phases by {study.published.source}'s rules",
-        "Step of the largest change and of diminishing returns, by the rule as its code has it (moving "
-        "average) and as its text has it. Neither rule has an error rate: on noise they name a step as "
-        "well. Roles are in the CSV file.",
-        ("feature", "run", "rule", "largest change", "diminishing returns"),
-        tuple(rows),
-        frame=study.phases,
-        grouped=True,
-        folded=len(rows) > _MOST_OPEN,
-    )
-
-
 def segments_table(study: Study) -> Table:
     """Return the segments between changepoints of neural persistence and H0."""
     wanted = _led(study)
@@ -148,6 +117,5 @@ def segments_table(study: Study) -> Table:
         ),
         tuple(rows),
         frame=study.bends,
-        folded=True,
         grouped=True,
     )

@@ -1,0 +1,164 @@
+"""The first screen: a title that is the finding, four checks with a mark, and one thing to do next.
+
+The terminal, the page, its Markdown twin, a notebook and `--json` show the same `FirstScreen`.
+"""
+
+from __future__ import annotations
+
+import html
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from toposcope.study.findings.words import of_group, said
+
+if TYPE_CHECKING:
+    from toposcope.study.findings.base import Findings
+
+GOOD, BAD, OPEN, NONE, SOME = "OK", "!!", "--", "no", "yes"
+"""Marks of a check: nothing is wrong, something is, it cannot be told, nothing was found, something was."""
+
+MARKS: Mapping[tuple[str, str], str] = {
+    ("sound", "clean"): GOOD, ("sound", "gaps"): BAD, ("sound", "faults"): BAD,
+    ("on", "finished"): GOOD, ("on", "begun"): GOOD, ("on", "ill"): BAD, ("on", "broken"): BAD,
+    ("odd", "alike"): GOOD, ("odd", "alone"): OPEN, ("odd", "odd"): BAD,
+    ("beyond", "adds"): SOME, ("beyond", "trend only"): NONE, ("beyond", "cannot tell"): OPEN,
+    ("beyond", "no target"): OPEN,
+}  # fmt: skip
+"""The mark of each strength of the four findings that are checks."""
+_CHECKS = (("sound", "measurements"), ("on", "training"), ("odd", "odd runs"), ("beyond", ""))
+_ABSENT = {"on": "no loss was logged", "odd": "one run: nothing to compare"}
+_ACTS = ("sound", "on", "odd", "beyond")
+"""Whose remedy is the thing to do next: of several the first, that of the lead before all."""
+NOTHING = "Nothing has to be done about these runs."
+
+_MARK, _NAME = 4, 14
+"""Columns of a terminal that a mark and the name of a check take."""
+_NARROW = 60
+"""Columns of a terminal below which a check is not set in columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckLine:
+    """One check: its mark (one of `MARKS`), what was checked, and what was seen."""
+
+    mark: str
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class FirstScreen:
+    """What is said first: the finding, the checks, the one thing to do next, and which columns were left out.
+
+    >>> fell = CheckLine("OK", "training", "the loss fell to the end")
+    >>> alone = CheckLine("--", "odd runs", "one run")
+    >>> print(FirstScreen("small trained soundly.", (fell, alone), "Train a second seed.").as_text())
+    small trained soundly.
+    <BLANKLINE>
+    OK  training      the loss fell to the end
+    --  odd runs      one run
+    Next: train a second seed.
+    """
+
+    title: str
+    checks: tuple[CheckLine, ...]
+    next: str
+    left_out: str = ""
+
+    @property
+    def to_do(self) -> tuple[str, str]:
+        """What to do next as a sentence that goes on after "Next:", and the command at its end or ""."""
+        sentence, command = _command(self.next)
+        return _uncapital(sentence), command
+
+    def as_text(self, *, width: int = 80) -> str:
+        """Return it for a terminal: sentences are wrapped, a command stays on one line."""
+        lines = [*_filled(self.title, width), ""]
+        wide = width >= _NARROW
+        for one in self.checks:
+            first = f"{one.mark:<{_MARK}}" + (f"{one.name:<{_NAME}}" if wide else f"{one.name}  ")
+            lines += _filled(one.text, width, first, " " * (_MARK + _NAME if wide else _MARK))
+        if self.left_out:
+            lines += _filled(self.left_out, width, "Left out: ", "    ")
+        to_do, command = self.to_do
+        lines += _filled(to_do, width, "Next: ", "    ")
+        return "\n".join([*lines, *([f"    {command}"] if command else [])])
+
+    def as_html(self) -> str:
+        """Return it for a notebook: about ten lines."""
+        rows = "".join(
+            f"<tr><td><strong>{html.escape(one.mark)}</strong></td><td>{html.escape(one.name)}</td>"
+            f"<td style='text-align:left'>{html.escape(one.text)}</td></tr>"
+            for one in self.checks
+        )
+        to_do, command = self.to_do
+        code = f" <code>{html.escape(command)}</code>" if command else ""
+        return (
+            f"<p><strong>{html.escape(self.title)}</strong></p><table>{rows}</table>"
+            f"<p>Next: {html.escape(to_do)}{code}</p>"
+        )
+
+    def as_data(self) -> dict[str, object]:
+        """Return it as plain data."""
+        checks = [{"mark": one.mark, "name": one.name, "text": one.text} for one in self.checks]
+        return {"title": self.title, "checks": checks, "next": self.next}
+
+
+def first_screen(findings: Findings) -> FirstScreen:
+    """Return what is said first of these findings; nothing is computed for it."""
+    lead = said(findings, findings.lead)
+    checks = tuple(_check(findings, question, name) for question, name in _CHECKS)
+    copied = findings["beyond"].numbers.get("left_out_columns", ())
+    left_out = ", ".join(f"{one['column']} ({one['why']})" for one in copied)
+    title = of_group(findings.group, lead.title or lead.act)
+    return FirstScreen(title, checks, _to_do(findings), f"{left_out}." if left_out else "")
+
+
+def _check(findings: Findings, question: str, name: str) -> CheckLine:
+    """Return the line of a check; one that could not be made says why."""
+    name = name or ("columns" if findings.subject == "table" else findings.asked)
+    found = findings.get(question)
+    if found is None:
+        return CheckLine(OPEN, name, _ABSENT[question])
+    mark = MARKS[question, found.strength]
+    if question == "sound" and mark == GOOD and not found.numbers["audited"]:
+        mark = OPEN
+    return CheckLine(mark, name, said(findings, found).check)
+
+
+def _to_do(findings: Findings) -> str:
+    """Return the one thing to do: what the lead asks for, else the first of the checks that asks for one."""
+    order = [findings.lead.question, *(one for one in _ACTS if one != findings.lead.question)]
+    if "odd" in findings and findings["odd"].strength == "alone":
+        order = [*(one for one in order if one != "odd"), "odd"]  # more seeds are the last thing to wish for
+    for question in order:
+        found = findings.get(question)
+        if found is not None and (todo := said(findings, found).todo):
+            return todo
+    return NOTHING
+
+
+def _command(text: str) -> tuple[str, str]:
+    """Return a sentence and the command at its end.
+
+    >>> _command("Train more: toposcope train --out DIR"), _command("Nothing.")
+    (('Train more:', 'toposcope train --out DIR'), ('Nothing.', ''))
+    """
+    before, colon, command = text.partition(": toposcope ")
+    return (before + ":", f"toposcope {command}") if colon else (text, "")
+
+
+def _uncapital(text: str) -> str:
+    """Return a sentence as it goes on after a colon; a run's name stays as it is."""
+    first = text.split(" ", 1)[0]
+    return text[:1].lower() + text[1:] if first.isalpha() and first[1:].islower() else text
+
+
+def _filled(text: str, width: int, first: str = "", then: str = "") -> list[str]:
+    """Break a sentence into lines between its words."""
+    return textwrap.wrap(
+        text, width, initial_indent=first, subsequent_indent=then, break_on_hyphens=False,
+        break_long_words=False,
+    )  # fmt: skip

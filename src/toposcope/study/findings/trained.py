@@ -1,0 +1,72 @@
+"""How well did they train? The model that ends best, and whether all of them got there soundly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from toposcope.core.forms import extent
+from toposcope.study.finals import finals_table
+from toposcope.study.findings.base import Finding
+
+if TYPE_CHECKING:
+    from toposcope.study.study import Study
+
+
+def trained(study: Study, answers: Iterable[Finding]) -> Finding:
+    """Strength: "soundly" (logs without a fault, at their end), "unfinished", "measured" (no log says it).
+
+    `answers` are the findings on the measurements and on the logs. Runs are ranked by the loss at their last
+    checkpoint, those at the end of their family alone.
+    """
+    known = {one.question: one for one in answers}
+    on, gaps = known.get("on"), int(known["sound"].numbers["gaps"])
+    counts = study.series.values.groupby("run")["step"].nunique()
+    numbers = {
+        "runs": len(study.runs), "ran": len(study.runs), "sizes": len(study.sizes),
+        "run": next(iter(study.ordered), ""), "checkpoints": int(counts.max()), "gaps": gaps,
+        "begun": [], "untold": 0, **_ranked(study),
+    }  # fmt: skip
+    if on is None or not on.numbers["read"]:
+        return Finding("trained", "measured", numbers)
+    numbers |= {"begun": list(on.numbers["begun"]), "untold": len(study.runs) - int(on.numbers["read"])}
+    if on.strength == "begun":
+        return Finding("trained", "unfinished", numbers)
+    return Finding("trained", "measured" if gaps else "soundly", numbers)
+
+
+def _ranked(study: Study) -> dict[str, object]:
+    """Return the size (of one size: the run) that ends lowest, and between what the others end."""
+    nothing: dict[str, object] = {"label": "", "best": None, "others": [], "several": 0, "largest": False}
+    lower = (*study.subject.targets, *study.series.losses)  # what is better where it is smaller
+    usable = [name for name in (study.target, *lower) if name in lower and name in study.series.targets]
+    ends = finals_table(study.series, usable[:1])
+    ends = ends[ends["finished"].astype(bool) & np.isfinite(ends["value"].astype(float))]
+    if ends.empty:
+        return nothing
+    column, values = usable[0], ends.set_index("run")["value"].astype(float)
+    label = study.labels.label(column)
+    if column in study.series.losses:
+        values, label = values.map(math.exp), study.series.losses[column][0]
+    several = len(study.sizes) > 1
+    groups = [(g.label, g.runs) for g in study.sizes] if several else [(run, (run,)) for run in values.index]
+    rows: list[dict[str, Any]] = []
+    for name, runs in groups:
+        mine = values[values.index.isin(runs)]
+        if len(mine):
+            spread = extent(mine) if len(mine) > 1 else []
+            rows.append({"label": name, "value": float(mine.mean()), "range": spread, "seeds": len(mine)})
+    best = min(rows, key=lambda row: row["value"])
+    alone = several and study.sizes[-1].parameters > study.sizes[-2].parameters
+    largest = alone and best["label"] == study.sizes[-1].label
+    others = extent(float(row["value"]) for row in rows if row is not best)
+    return {
+        "label": label,
+        "best": best,
+        "others": others,
+        "several": len(rows),
+        "largest": largest,
+    }
