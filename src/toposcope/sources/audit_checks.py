@@ -213,9 +213,10 @@ def labels(steps: Evidence) -> Iterator[AuditFinding]:
         for start, stride in zip(numbers, strides.tolist(), strict=False):
             if count >= 0.8 * len(strides) and stride > common and stride % common == 0:
                 run = steps[0].checkpoint.run
-                last = start + stride - common
-                text = f"steps {start + common} to {last} are not there; the others are {common} apart"
-                yield AuditFinding(run, start + common, "", text, fault="missing-step")
+                first, last = start + common, start + stride - common
+                gap = f"step {first} is" if first == last else f"steps {first} to {last} are"
+                text = f"{gap} not there; the others are {common} apart"
+                yield AuditFinding(run, first, "", text, fault="missing-step")
 
 
 def path(steps: Evidence) -> Iterator[AuditFinding]:
