@@ -141,7 +141,7 @@ NOISE = np.random.default_rng(9).normal(size=(12, 10))
 NAMES = [f"layers.{i}.mlp.fc{j}.weight" for i in range(3) for j in (1, 2)]
 
 
-def _store(tmp_path, fault=None, steps=20):
+def _store(tmp_path, fault=None, steps=20, growth=1.0):
     random = np.random.default_rng(6)
     state = {name: random.normal(size=(12, 10)) for name in NAMES}
     states = {}
@@ -149,6 +149,8 @@ def _store(tmp_path, fault=None, steps=20):
         state = {name: value + 0.01 * random.normal(size=value.shape) for name, value in state.items()}
         if fault is not None and step == 15:
             state = fault(state)
+        if step >= 15:
+            state = {**state, NAMES[3]: growth * state[NAMES[3]]}
         states[10 * step] = {name: value.astype(np.float32) for name, value in state.items()}
     options = WeightOptions()
     store = Store.create(tmp_path / "store", recipe=options.recipe())
@@ -203,6 +205,16 @@ def test_a_fault_alarms_at_its_checkpoint_and_its_matrix_is_named(tmp_path, faul
     assert first.step == 150
     assert first.data["culprits"][0]["name"] == NAMES[3]
     assert first.data["last_good"] == 140
+
+
+def test_what_grew_slowly_is_gone_back_from_to_where_it_began(tmp_path):
+    """Every checkpoint since step 150 is larger than the one before: none of them is good."""
+    alarms = Watchman(_store(tmp_path, steps=26, growth=1.25).path).judge()
+    grown = [event for event in alarms if event.data["test"] == "growth"]
+    assert grown
+    assert grown[0].step > 150
+    assert grown[0].data["last_good"] <= 150
+    assert f"back to step {grown[0].data['last_good']}" in grown[0].data["next"]
 
 
 def test_a_matrix_that_stands_still_alarms_once():

@@ -181,11 +181,15 @@ class Watchman:
         return self.journal.append(finding.kind, finding.run, finding.step, **data)
 
     def _around(self, finding: Alert) -> tuple[CheckpointLook | None, int | None]:
-        """Return the first judged checkpoint at or after a finding, and the step of the one before."""
+        """Return the first judged checkpoint at or after a finding, and the last step before it began.
+
+        What came about slowly began at the step that its alarm names (`since`).
+        """
         looks = list(self._watch(finding.run).looks)
         after = next((look for look in looks if look.step >= finding.step and look.says), None)
         until = finding.step if after is None else after.step
-        good = max((look.step for look in looks if look.step < until), default=None)
+        began = min(until, finding.data.get("since", until - 1) + 1)
+        good = max((look.step for look in looks if look.step < began), default=None)
         return after, good
 
     def _complete(self) -> list[Event]:

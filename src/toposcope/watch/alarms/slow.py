@@ -45,4 +45,5 @@ def told(alarm: Alarm, look: CheckpointLook, slow: Sequence[Slow]) -> list[Alert
     if not slow:
         return []
     more = f", and {len(slow) - 1} more" if len(slow) > 1 else ""
-    return alarm.alarm_once(look.step, slow[0].sentence + more)
+    since = min(one.change.since for one in slow)
+    return alarm.alarm_once(look.step, slow[0].sentence + more, since=since)
