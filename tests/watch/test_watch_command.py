@@ -213,6 +213,16 @@ def test_a_loss_file_is_read_again_only_when_it_is_whole(tmp_path):
     assert followed.joined(empty(), "r")["loss"].tolist() == [3.0, 2.5]
 
 
+@pytest.mark.parametrize("begun", ["", "step,loss\n"])
+def test_a_log_without_a_first_row_is_waited_for(tmp_path, begun):
+    log = tmp_path / "log.csv"
+    log.write_text(begun)
+    followed = LossFile(log)
+    assert followed.joined(empty(), "r").empty
+    log.write_text("step,loss\n1,3.0\n")
+    assert followed.joined(empty(), "r")["loss"].tolist() == [3.0]
+
+
 @pytest.mark.parametrize(
     ("words", "match"),
     [

@@ -100,6 +100,10 @@ class SourceError(InputError):
     """A checkpoint, a tensor or a series cannot be read as what it claims to be."""
 
 
+class EmptyLogError(SourceError):
+    """A log has no rows: it is no log, or its trainer has not written any yet."""
+
+
 class StoreError(InputError):
     """A results folder is missing, from another schema, or from another recipe."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from toposcope.core.errors import InputError
+from toposcope.core.errors import EmptyLogError, InputError
 from toposcope.sources import history
 from toposcope.sources.logs import read_log
 from toposcope.sources.logs.collect import PLANNED
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class LossFile:
-    """A loss history beside the checkpoints that grows while it is followed; it may come later than they.
+    """A loss history beside the checkpoints that grows while it is followed; it, or its first row, may come later.
 
     Parameters
     ----------
@@ -44,7 +44,8 @@ class LossFile:
         self._planned: dict[str, int] = {}
         self._alone = False
         if path.exists():
-            self._read()
+            with contextlib.suppress(EmptyLogError):  # the trainer has not logged its first loss yet
+                self._read()
 
     def joined(self, own: pd.DataFrame, run: str) -> pd.DataFrame:
         """Return the history that a run has of its own, filled in from the file as it is now."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from toposcope.core.errors import SourceError, did_you_mean
+from toposcope.core.errors import EmptyLogError, SourceError, did_you_mean
 from toposcope.core.wording import option
 from toposcope.sources.blobs import Blob, Folder, open_location
 from toposcope.sources.logs.collect import PLANNED, RawRun, collected, parts, replaced
@@ -113,7 +113,7 @@ def log_of_runs(
     """
     tables = [run.table for run in raw if len(run.table)]
     if not tables:
-        raise SourceError(f"{label}: read as {dialect}, the table has no rows; check that it is a log")
+        raise EmptyLogError(f"{label}: read as {dialect}, the table has no rows; check that it is a log")
     columns = list(dict.fromkeys(str(column) for table in tables for column in table))
     taken = _taken(columns, rename, label, keep)
     if strict:
@@ -277,7 +277,7 @@ def _read_folder(folder: Folder) -> tuple[str, Sequence[RawRun]]:
 def _read_file(blob: Blob) -> tuple[str, Sequence[RawRun]]:
     name, head = blob.label.rsplit("/", 1)[-1].lower(), head_of(blob)
     if blob.size == 0:
-        raise SourceError(f"{blob.label}: is empty; give a training log")
+        raise EmptyLogError(f"{blob.label}: is empty; give a training log")
     for kind in FILES:
         if kind.matches(name, head):
             return kind.name, kind.read(blob)
