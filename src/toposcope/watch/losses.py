@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class LossFile:
-    """A loss history beside the checkpoints that grows while it is followed; it, or its first row, may come later.
+    """A loss history beside the checkpoints that grows while it is followed; its first row may come later.
 
     Parameters
     ----------
