@@ -331,3 +331,44 @@ def test_the_figure_has_every_run_and_the_mean_of_each_recipe(tmp_path: Path, re
     assert code == 0
     assert (tmp_path / "figures" / "x.png").read_bytes().startswith(b"\x89PNG")
     assert out.rstrip().endswith("x.png")
+
+
+def test_a_recipe_that_lost_a_seed_is_not_better_by_those_that_are_left(tmp_path: Path, call: Call) -> None:
+    base = write_seeds(tmp_path / "base", 2.0, range(4))
+    wild = write_seeds(tmp_path / "wild", 1.8, range(10, 14))
+    first = sorted(wild.iterdir())[0]
+    table = pd.read_csv(first)
+    table.loc[table.index > len(table) // 4, "loss"] = np.nan
+    table.to_csv(first, index=False)
+    code, out, err = call("compare", base, wild)
+    assert code == 1
+    assert out.startswith("cannot say that wild is better than base: 1 of 4 runs of wild ended without a")
+    assert f"{first.name}: it has no finite loss after step" in out + err
+    code, out, _ = call("compare", write_seeds(tmp_path / "best", 1.5, range(20, 24)), wild)
+    assert out.startswith("best is better than wild: ")
+
+
+def test_runs_that_both_recipes_have_are_named(tmp_path: Path, call: Call) -> None:
+    base = write_seeds(tmp_path / "base", 2.0, range(3))
+    wide = write_seeds(tmp_path / "wide", 1.99, range(10, 13))
+    twin = sorted(wide.iterdir())[0]
+    twin.write_bytes(sorted(base.iterdir())[0].read_bytes())
+    code, out, err = call("compare", base, wide)
+    assert code == 1
+    first, *_ = sorted(base.iterdir())
+    assert f"problem: wide: {twin.name} has the same losses as {first.name} of base" in out + err
+    code, out, err = call("compare", first, sorted(wide.iterdir())[1], "--siblings", base)
+    assert code == 1
+    assert "noise also from 2 siblings" in out
+
+
+def test_counted_records_are_not_held_against_steps(tmp_path: Path, call: Call) -> None:
+    stated = write_seeds(tmp_path / "stated", 2.0, range(3))
+    counted = tmp_path / "counted"
+    counted.mkdir()
+    for seed in range(3):
+        lines = [f"{{'loss': {value:.4f}}}" for value in losses(1.9, 10 + seed)]
+        (counted / f"run{seed}.log").write_text("\n".join(lines) + "\n")
+    code, out, err = call("compare", stated, counted)
+    assert (code, out) == (2, "")
+    assert "counted states no step, so its records were counted" in err

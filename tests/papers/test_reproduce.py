@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from toposcope.cli.main import main
 from toposcope.cli.reproduce import command as reproduce
 from toposcope.core.errors import InputError
-from toposcope.papers.claims import Claim, Judgement, claims_section, within
+from toposcope.papers.claims import Claim, Standing, claims_section, within
 from toposcope.papers.forecast_rules import NEURAL_PERSISTENCE, OTHERS, error_table
 from toposcope.papers.public_logs import read_runs
 from toposcope.papers.public_tests import differences, shared_spikes, spike_steps
@@ -51,7 +51,7 @@ def test_what_trains_first_needs_a_folder(study: str) -> None:
 def test_the_title_counts_the_judgements() -> None:
     made = [
         Claim(text="a", source="", here="", statistic="", judgement=one)
-        for one in (Judgement.HOLDS, Judgement.FAILS, Judgement.FAILS, Judgement.UNTESTED)
+        for one in (Standing.HOLDS, Standing.FAILS, Standing.FAILS, Standing.UNTESTED)
     ]
     found = claims_section(made)
     assert found.title == "Of 4 claims, 1 holds, 2 do not hold, 1 cannot be tested here"
@@ -59,9 +59,9 @@ def test_the_title_counts_the_judgements() -> None:
 
 
 def test_a_rate_holds_only_where_its_whole_interval_does() -> None:
-    assert within(0.88, 0.92, 0.87, 0.93) is Judgement.HOLDS
-    assert within(0.86, 0.92, 0.87, 0.93) is Judgement.UNTESTED
-    assert within(0.50, 0.80, 0.87, 0.93) is Judgement.FAILS
+    assert within(0.88, 0.92, 0.87, 0.93) is Standing.HOLDS
+    assert within(0.86, 0.92, 0.87, 0.93) is Standing.UNTESTED
+    assert within(0.50, 0.80, 0.87, 0.93) is Standing.FAILS
 
 
 def test_topology_of_other_runs_stands_in_for_the_runs_own() -> None:
@@ -178,7 +178,7 @@ def test_the_research_plan_on_two_seeds_of_every_size(tmp_path: Path) -> None:
     assert {claim["claim"].split(":")[0] for claim in claims} == {
         "H1", "H2", "H3", "H4", "Criterion 1", "Criterion 2", "Criterion 3"
     }  # fmt: skip
-    assert {claim["judgement"] for claim in claims} <= {one.value for one in Judgement}
+    assert {claim["judgement"] for claim in claims} <= {one.value for one in Standing}
     courses = section(found, "Criterion 2")["rows"]
     assert len(courses) == 5  # gradients are among them
     assert all(0 < row["p"] <= 1 for row in courses)

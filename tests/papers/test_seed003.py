@@ -9,7 +9,8 @@ import pytest
 
 from toposcope.core.errors import InputError
 from toposcope.papers.sections import Section, markdown
-from toposcope.papers.seed003 import FEATURES, read_rows, reproduce_rows
+from toposcope.papers.seed003 import read_rows, reproduce_rows
+from toposcope.papers.seed003_report import FEATURES
 
 STEPS = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 2000, 5000, 10000, 33000, 66000, 100000, 143000]
 

@@ -64,7 +64,7 @@ def test_the_confounds_are_partial_correlations():
     import numpy as np
     import pandas as pd
 
-    from toposcope.papers.seed003 import BESIDE, TOPOLOGY
+    from toposcope.papers.seed003_report import BESIDE, TOPOLOGY
     from toposcope.papers.seed003_sections import confound_section
 
     generator = np.random.default_rng(0)

@@ -30,6 +30,10 @@ LOSSES = ("loss", "heldout_loss")
 """The losses that are compared where none is named: the first one that every run has."""
 
 
+_COUNTED = "step from 'record'"
+"""What a reader of logs says where it counted the records of a log that states no step."""
+
+
 class _Logged(NamedTuple):
     """A run as its log has it: its name, its rows, and what its files state."""
 
@@ -39,12 +43,16 @@ class _Logged(NamedTuple):
 
 
 class Seeds(NamedTuple):
-    """The logs of one side, how it is called, and what of it could not be read."""
+    """The logs of one side, how it is called, and what of it could not be read.
+
+    `counted` says that a log states no step, so that its records were counted.
+    """
 
     name: str
     runs: tuple[_Logged, ...]
     problems: tuple[str, ...]
     notes: tuple[str, ...]
+    counted: bool = False
 
     def recipe(self, column: str) -> Recipe:
         """Return the runs by the losses of one column."""
@@ -156,7 +164,8 @@ def seeds_at(side: Side, name: str, reading: Reading) -> Seeds:
     left_out = [place for one in found for place in one.no_logs]
     notes = [f"no logs, and left out: {', '.join(left_out)}"] if left_out else []
     notes += [f"{place.name}: {note}" for place in found for note in place.repaired]
-    return Seeds(name, tuple(runs), tuple(problems), tuple(notes))
+    counted = any(_COUNTED in place.said for place in found)
+    return Seeds(name, tuple(runs), tuple(problems), tuple(notes), counted)
 
 
 def _runs(place: Looked, side: str) -> list[_Logged]:

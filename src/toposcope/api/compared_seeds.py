@@ -83,9 +83,19 @@ seeds against 4)
             return UNKNOWN
         if not made.ended and not made.interim:
             return EARLY
+        if self._won_by_survivors:
+            return UNKNOWN
         if not made.ended:
             return BETTER if self.passed is not None else ALIKE
         return BETTER if made.test.p <= LEVEL else ALIKE
+
+    @property
+    def _won_by_survivors(self) -> bool:
+        """Whether the one with the lower losses has runs that were lost: only its others were compared."""
+        found = self.decisive
+        if found is None or (self.compared.ended and found.p > LEVEL):
+            return False
+        return self.compared.broke[int(found.value < 0)] > 0
 
     @property
     def best(self) -> str | None:
@@ -104,6 +114,8 @@ seeds against 4)
         made, answer, test = self.compared, self.answer, self.compared.test
         if answer == SAME and made.parting is not None:
             return f"{first} and {second} are the same run: {_equal(made.parting)}"
+        if test is not None and self._won_by_survivors:
+            return self._survived(test)
         if test is None:
             return f"one run of each cannot say which of {first} and {second} is better: {self._ends()}"
         if answer == EARLY:
@@ -117,6 +129,13 @@ seeds against 4)
             return f"{self.best} is better than {worse}: its loss at step {at:,.0f} is {lower}"
         so_far = "" if made.ended else " so far"
         return f"no difference between {first} and {second} is shown{so_far}: {self._signed(test)}"
+
+    def _survived(self, test: Difference) -> str:
+        side = int(test.value < 0)
+        name, other, lost = self.names[side], self.names[1 - side], self.compared.broke[side]
+        left = len(self.compared.values[side])
+        runs = f"{lost} of {lost + left} runs of {name} ended without a finite loss"
+        return f"cannot say that {name} is better than {other}: {runs}, and only the others have lower losses"
 
     def _lower(self, test: Difference) -> str:
         low, high = sorted((abs(test.low), abs(test.high)))
@@ -161,6 +180,7 @@ seeds against 4)
             found += [*self._on_the_way(), *self._seeds(), self._ground(self.compared.test)]
         elif self.answer == UNKNOWN:
             found.append(self._no_noise())
+            found.append(self._means())
         found += [f"problem: {one}" for one in self.problems]
         return (*found, *(f"note: {one}" for one in (*self.compared.notes, *self.notes)))
 
@@ -210,6 +230,12 @@ seeds against 4)
             f"Ground: the mean {loss} of each run over the last tenth of its steps (3 losses at least), "
             f"{len(self.compared.steps):,} of them in common; "
             f"noise between seeds {test.sd:.2g} ({_free(test.degrees)}); {how}."
+        )
+
+    def _means(self) -> str:
+        return (
+            "Ground: the loss of a run is its mean over the last tenth of the steps that both have "
+            f"({len(self.compared.steps):,}; 3 losses at least)."
         )
 
     def _no_noise(self) -> str:

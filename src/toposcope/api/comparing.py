@@ -117,7 +117,8 @@ def _of_weights(
     from toposcope.sweep.parting import series_parting
 
     sides = [_checkpoint(one, step) for one in series]
-    labels = [_label(*side) for side in sides]
+    twice = sides[0][1].run == sides[1][1].run and sides[0][1].step != sides[1][1].step
+    labels = [_label(*side, steps=twice) for side in sides]
     states = [adapter_state(*side) for side in sides]
     for at, state in enumerate(states):
         if state is not None and states[1 - at] is None:
@@ -158,6 +159,12 @@ def _refuse_several(series: Sequence[Series]) -> None:
 def _of_losses(read: Sequence[Seeds], column: str | None, horizon: int | None) -> RunComparison:
     from toposcope.study.seeds import compare_recipes
 
+    if any(side.counted for side in read) and not all(side.counted for side in read):
+        counted = next(side.name for side in read if side.counted)
+        raise InputError(
+            f"{counted} states no step, so its records were counted; the others state theirs",
+            remedy=f"name its column of steps with {option('rename')} COLUMN=step",
+        )
     chosen = column or next((one for one in LOSSES if all(side.has(one) for side in read)), LOSSES[0])
     recipes = [side.recipe(chosen) for side in read]
     made = compare_recipes(recipes[0], recipes[1], recipes[2:], horizon=horizon)
@@ -170,9 +177,9 @@ def _of_losses(read: Sequence[Seeds], column: str | None, horizon: int | None) -
     return RunComparison(made, chosen, tuple(problems), tuple(one for side in read for one in side.notes))
 
 
-def _label(series: Series, checkpoint: Checkpoint) -> str:
-    """Return what a checkpoint is called; a model alone states no step."""
-    alone = len(series) == 1 and checkpoint.step == 0
+def _label(series: Series, checkpoint: Checkpoint, *, steps: bool) -> str:
+    """Return what a checkpoint is called; a model alone states no step, unless `steps` set the two apart."""
+    alone = len(series) == 1 and checkpoint.step == 0 and not steps
     return checkpoint.run if alone else f"{checkpoint.run} step {checkpoint.step}"
 
 

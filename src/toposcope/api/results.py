@@ -180,8 +180,8 @@ class Comparison:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong with either."""
-        return not self.faults
+        """Whether nothing is wrong with either, and all of their matrices were compared."""
+        return not self.faults and not self.unmatched
 
     def farthest(self, most: int) -> list[str]:
         """Return the matrices whose weights moved farthest, in parts of their norm, the farthest first."""
@@ -210,19 +210,34 @@ class Comparison:
         from toposcope.api.tuned import in_words
 
         if self.faults:
-            return f"a fault: {in_words(self.faults)}"
+            whose = " and ".join(dict.fromkeys(one.run for one in self.faults))
+            return f"a fault of {whose}: {in_words(self.faults)}"
         by_role = self.moved.groupby("role", sort=False)["change"]
         means = by_role.mean().sort_values(ascending=False, kind="stable")
         moved = int((self.moved["change"] > 0).sum())
         if not len(self.moved):
             return "the two have no matrix of one shape: nothing moved that can be measured"
         if not moved:
-            return "no matrix changed"
+            return f"no common matrix changed{self._alone}" if self._alone else "no matrix changed"
         kinds = [(_LAYERS.get(str(role), str(role)), _percent(float(mean))) for role, mean in means.items()]
         rest = "".join(f", {name} by {change}" for name, change in kinds[1:])
         of = f"all {moved}" if moved == len(self.moved) else f"{moved} of {len(self.moved)}"
         most, change = kinds[0]
-        return f"{most} changed most, by {change} of their norm{rest} (means; {of} matrices changed)"
+        said = f"{most} changed most, by {change} of their norm{rest} (means; {of} matrices changed)"
+        return said + self._alone
+
+    @property
+    def unmatched(self) -> tuple[str, ...]:
+        """The matrices that only one of the two has, or has in another shape."""
+        known = set(self.moved["name"])
+        names = self.table.loc[self.table["scope"] == Scope.MATRIX, "name"]
+        return () if self.faults else tuple(str(name) for name in dict.fromkeys(names) if name not in known)
+
+    @property
+    def _alone(self) -> str:
+        """How many matrices were not compared, as an end of a sentence; "" where all were."""
+        many = len(self.unmatched)
+        return f"; {many} of {self.matrices} matrices are not in both, or of another shape" if many else ""
 
     @property
     def beyond_noise(self) -> str:

@@ -176,7 +176,7 @@ def _show_adapter(found: AdapterComparison) -> None:
 
 def _show_weights(found: Comparison, *, everything: bool) -> None:
     say(found.headline)
-    if found.faults:
+    if found.faults or not len(found.moved):
         return
     if found.same_run:
         say(f"{found.same_run.strip()}.")

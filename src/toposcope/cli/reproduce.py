@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -46,11 +47,11 @@ def _call(out: Path | None, jobs: int | None, as_json: bool) -> StudyCall:
 
 
 def _show(study: str, sections: Sequence[Section], out: Path | None, as_json: bool) -> int:
-    """Print a study's sections and write its page."""
+    """Print a study's sections, of a page that is kept its claims alone, and write the page."""
     if as_json:
         print_json({"study": study, "sections": [section.as_json() for section in sections]})
     else:
-        for section in sections:
+        for section in sections if out is None else sections[:1]:
             print_table(section.title, section.columns, section.rows)
             click.echo(f"{section.note}\n")
     if out is not None:
@@ -59,15 +60,18 @@ def _show(study: str, sections: Sequence[Section], out: Path | None, as_json: bo
 
 
 @click.group("reproduce", cls=SuggestingGroup, invoke_without_command=True)
+@json_option
 @click.pass_context
-def command(ctx: click.Context) -> None:
+def command(ctx: click.Context, as_json: bool) -> None:
     """Run a study again: train what is not there, measure it, judge each claim.
 
     A study's page has every claim with the source's number, the number found here, the statistic, and one of
     four judgements: holds, holds only as drift, does not hold, cannot be tested here. Then it shows the
     tables behind them. Repeat a command that was stopped: it continues.
     """
-    if ctx.invoked_subcommand is None:
+    if ctx.invoked_subcommand is None and as_json:
+        print_json([{"study": name, **asdict(study)} for name, study in STUDIES.items()])
+    elif ctx.invoked_subcommand is None:
         rows = [(name, study.title, study.summary) for name, study in STUDIES.items()]
         print_table("Studies", ("study", "of", "what it asks"), rows)
 

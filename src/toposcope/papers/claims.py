@@ -11,7 +11,7 @@ from typing import Any
 from toposcope.papers.sections import Section
 
 
-class Judgement(StrEnum):
+class Standing(StrEnum):
     """What can be said of a claim."""
 
     HOLDS = "holds"
@@ -28,10 +28,10 @@ class Claim:
     source: str
     here: str
     statistic: str
-    judgement: Judgement
+    judgement: Standing
 
 
-def of_verdict(as_written: bool, verdict: str) -> Judgement:
+def of_verdict(as_written: bool, verdict: str) -> Standing:
     """Judge a correlation: first whether it is there as written, then what is left beyond the drift.
 
     `verdict` is that of the test on innovations: "adds", "trend only" or "cannot tell".
@@ -40,8 +40,8 @@ def of_verdict(as_written: bool, verdict: str) -> Judgement:
     ('holds only as drift', 'does not hold')
     """
     if not as_written:
-        return Judgement.FAILS
-    return {"adds": Judgement.HOLDS, "trend only": Judgement.DRIFT}.get(verdict, Judgement.UNTESTED)
+        return Standing.FAILS
+    return {"adds": Standing.HOLDS, "trend only": Standing.DRIFT}.get(verdict, Standing.UNTESTED)
 
 
 def beyond_drift(line: Mapping[Any, Any]) -> str:
@@ -55,35 +55,35 @@ def beyond_drift(line: Mapping[Any, Any]) -> str:
     return f"beyond the drift: r {line['r']:+.2f}, p {line['p_holm']:.2g} (Holm)"
 
 
-def holds(claimed: bool) -> Judgement:
+def holds(claimed: bool) -> Standing:
     """Judge a claim that is true or not.
 
     >>> holds(True).value
     'holds'
     """
-    return Judgement.HOLDS if claimed else Judgement.FAILS
+    return Standing.HOLDS if claimed else Standing.FAILS
 
 
-def within(low: float, high: float, least: float, most: float) -> Judgement:
+def within(low: float, high: float, least: float, most: float) -> Standing:
     """Judge a rate by its interval: it holds where that lies within the bounds, fails where outside.
 
     >>> within(0.0, 0.006, 0.0, 1 / 700).value
     'cannot be tested here'
     """
     if least <= low and high <= most:
-        return Judgement.HOLDS
-    return Judgement.FAILS if high < least or low > most else Judgement.UNTESTED
+        return Standing.HOLDS
+    return Standing.FAILS if high < least or low > most else Standing.UNTESTED
 
 
 def claims_section(claims: Sequence[Claim]) -> Section:
     """Return the claims as the first table of a study; its title counts the judgements.
 
-    >>> one = Claim(text="H0 grows", source="", here="falls", statistic="5 of 5", judgement=Judgement.FAILS)
+    >>> one = Claim(text="H0 grows", source="", here="falls", statistic="5 of 5", judgement=Standing.FAILS)
     >>> claims_section([one]).title
     'Of 1 claim, 1 does not hold'
     """
-    counts = {one: sum(claim.judgement is one for claim in claims) for one in Judgement}
-    plural = {Judgement.HOLDS: "hold", Judgement.DRIFT: "hold only as drift", Judgement.FAILS: "do not hold"}
+    counts = {one: sum(claim.judgement is one for claim in claims) for one in Standing}
+    plural = {Standing.HOLDS: "hold", Standing.DRIFT: "hold only as drift", Standing.FAILS: "do not hold"}
     told = [
         f"{count} {plural.get(one, one.value) if count > 1 else one.value}"
         for one, count in counts.items()

@@ -10,7 +10,7 @@ from scipy.stats import binom
 from scipy.stats import t as student
 
 from toposcope.core.distributions import binomial_interval
-from toposcope.papers.claims import Claim, Judgement, claims_section, holds
+from toposcope.papers.claims import Claim, Standing, claims_section, holds
 from toposcope.papers.fourier import KEYS, circle_bar, key_frequencies
 from toposcope.papers.grokking import (
     CHOICES,
@@ -68,14 +68,14 @@ def claims(studied: Sequence[StudiedRun]) -> list[Claim]:
             source="the circles are known",
             here=f"in {found} of {len(judged)} runs" if judged else "no run has shuffles enough",
             statistic=f"probability {chance:.2g} without circles",
-            judgement=Judgement.UNTESTED if not judged else holds(chance < FALSE_ALARMS),
+            judgement=Standing.UNTESTED if not judged else holds(chance < FALSE_ALARMS),
         ),
         Claim(
             text="H1 sees it before the held-out loss does",
             source="expected",
             here=f"half way before the loss in {before} of {len(compared)} runs",
             statistic=f"steps after the loss: {gaps}" if compared else "no run has both",
-            judgement=Judgement.UNTESTED if not compared else holds(2 * before > len(compared)),
+            judgement=Standing.UNTESTED if not compared else holds(2 * before > len(compared)),
         ),
     ]
 

@@ -12,7 +12,7 @@ from toposcope.core.errors import InputError
 from toposcope.core.forms import interval
 from toposcope.core.lines import curve, select
 from toposcope.core.types import Scope
-from toposcope.papers.claims import Claim, Judgement, beyond_drift, claims_section, of_verdict
+from toposcope.papers.claims import Claim, Standing, beyond_drift, claims_section, of_verdict
 from toposcope.papers.sections import Section
 from toposcope.sources import open_series
 from toposcope.store import Store
@@ -117,7 +117,7 @@ def _claims(study: Study) -> list[Claim]:
                 statistic=beyond_drift(line),
                 judgement=of_verdict(2 * there > len(mine), str(line["verdict"]))
                 if np.isfinite(line["p_holm"])
-                else Judgement.UNTESTED,
+                else Standing.UNTESTED,
             )
         )
     return found

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from toposcope.core.distributions import binomial_interval
-from toposcope.papers.claims import Claim, Judgement, claims_section, holds, within
+from toposcope.papers.claims import Claim, Standing, claims_section, holds, within
 from toposcope.papers.public_logs import PublicRun, read_runs
 from toposcope.papers.public_tests import (
     CUTS,
@@ -16,7 +16,7 @@ from toposcope.papers.public_tests import (
     OURS,
     Alarms,
     Differences,
-    Held,
+    ForecastCoverage,
     SharedStep,
     alarms,
     coverage_interval,
@@ -30,7 +30,7 @@ from toposcope.papers.versions import versions
 NOISE = 0.05
 """What has been said to be the noise of a single run: an improvement below it would prove nothing."""
 MANY = 20
-"""Recipes with seeds below which nothing is said of a share of one in twenty."""
+"""Runs, or recipes with seeds, below which nothing is said of a share of one in ten or twenty."""
 MOST = 200
 _SHOWN = 12
 
@@ -67,7 +67,7 @@ def _share(count: int, number: int) -> str:
 
 
 def _claims(
-    spoken: Alarms, held: Sequence[Held], shared: Sequence[SharedStep], worth: Differences
+    spoken: Alarms, held: Sequence[ForecastCoverage], shared: Sequence[SharedStep], worth: Differences
 ) -> list[Claim]:
     return [_stopped(spoken), _inside(held), _shared(shared), _noise(worth)]
 
@@ -84,39 +84,48 @@ def _stopped(spoken: Alarms) -> Claim:
     )
 
 
-def _inside(held: Sequence[Held]) -> Claim:
+def _inside(held: Sequence[ForecastCoverage]) -> Claim:
     inside, number = sum(one.inside for one in held), sum(one.intervals for one in held)
     low, high = coverage_interval(held)
+    runs = max((one.runs for one in held), default=0)
     return Claim(
         text="Intervals of 90% hold 87 to 93% of the final losses",
         source="wanted",
         here=f"{inside} of {number}",
-        statistic=f"95% over {max((one.runs for one in held), default=0)} runs: {low:.1%} to {high:.1%}",
-        judgement=within(low, high, 0.87, 0.93),
+        statistic=f"95% over {runs} runs: {low:.1%} to {high:.1%}",
+        judgement=within(low, high, 0.87, 0.93) if runs >= MANY else Standing.UNTESTED,
     )
 
 
 def _shared(shared: Sequence[SharedStep]) -> Claim:
-    common = [one for one in shared if one.p_holm < 0.05]
+    common = [one for one in shared if one.spikes > 1 and one.p_holm < 0.05]
     return Claim(
         text="A spike is a fault of its run",
         source="often assumed",
         here=f"{len(common)} steps at which runs spike together",
         statistic=f"{sum(one.spikes for one in common)} of {sum(one.spikes for one in shared)} spikes lie "
         "there (Holm over all steps)",
-        judgement=Judgement.UNTESTED if not shared else holds(not common),
+        judgement=Standing.UNTESTED if not shared else holds(not common),
     )
 
 
 def _noise(worth: Differences) -> Claim:
     share, low, high = worth.beyond(NOISE)
+    if worth.groups < MANY:
+        return Claim(
+            text=f"An improvement below {NOISE} is within the noise of a single run",
+            source=f"{NOISE}",
+            here=f"{worth.groups} recipes with two seeds or more",
+            statistic=f"{MANY} are needed to state a share",
+            judgement=Standing.UNTESTED,
+        )
     return Claim(
         text=f"An improvement below {NOISE} is within the noise of a single run",
         source=f"{NOISE}",
         here=f"two seeds of one recipe differ by more in {share:.1%} of pairs",
         statistic=f"95% over recipes: {low:.1%} to {high:.1%}, where 5% is meant; 95% of differences are "
         f"below {worth.quantile(0.95):.4f}",
-        judgement=Judgement.UNTESTED if worth.groups < MANY else within(low, high, 0.05, 1.0),
+        judgement=within(low, high, 0.05, 1.0),
     )
 
 
@@ -142,7 +151,7 @@ def _alarms(spoken: Alarms) -> Section:
     )
 
 
-def _forecasts(held: Sequence[Held]) -> Section:
+def _forecasts(held: Sequence[ForecastCoverage]) -> Section:
     rows = [
         (f"{one.cut:.0%}", one.runs, f"{100 * one.error:.1f}", f"{100 * one.last_value:.1f}",
          _share(one.inside, one.intervals) if one.intervals else "", f"{100 * one.half_width:.1f}")
@@ -171,12 +180,13 @@ def _spikes(shared: Sequence[SharedStep]) -> Section:
     )
 
 
+def _quantiles(worth: Differences) -> tuple[float, ...]:
+    """Return the shares of pairs that so many recipes can state."""
+    return tuple(share for share in (0.5, 0.8, 0.9, 0.95, 0.99) if worth.groups * (1 - share) >= 1)
+
+
 def _differences(worth: Differences) -> Section:
-    rows = (
-        [(f"{share:.0%}", worth.quantile(share)) for share in (0.5, 0.8, 0.9, 0.95, 0.99)]
-        if worth.groups
-        else []
-    )
+    rows = [(f"{share:.0%}", worth.quantile(share)) for share in _quantiles(worth)] if worth.groups else []
     return Section(
         "What a difference of two seeds is worth",
         ("share of pairs", "differ by less than"),

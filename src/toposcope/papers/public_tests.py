@@ -65,7 +65,7 @@ def alarms(runs: Sequence[PublicRun], *, quiet: bool = False) -> Alarms:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ForecastCoverage:
     """Forecasts from one share of training: mean relative errors, and intervals that hold the final loss.
 
     `held` says of each run that has an interval whether it holds.
@@ -81,7 +81,7 @@ class Held:
     held: tuple[tuple[str, bool], ...] = ()
 
 
-def coverage_interval(held: Sequence[Held]) -> tuple[float, float]:
+def coverage_interval(held: Sequence[ForecastCoverage]) -> tuple[float, float]:
     """Return Student's 95% interval of the share of intervals that hold, over runs.
 
     The forecasts of one run from several shares of its training hold or fail together, so a run counts once.
@@ -94,7 +94,7 @@ def coverage_interval(held: Sequence[Held]) -> tuple[float, float]:
     return max(float(shares.mean()) - half, 0.0), min(float(shares.mean()) + half, 1.0)
 
 
-def forecasts_held(runs: Sequence[PublicRun], *, most: int, quiet: bool = False) -> list[Held]:
+def forecasts_held(runs: Sequence[PublicRun], *, most: int, quiet: bool = False) -> list[ForecastCoverage]:
     """Forecast one drawn run of each folder, at most `most`, from each of `CUTS` of itself alone."""
     chosen = _drawn([run for run in runs if len(run.log) >= FORECAST_LOSSES], most)
     rows = []
@@ -105,7 +105,7 @@ def forecasts_held(runs: Sequence[PublicRun], *, most: int, quiet: bool = False)
             progress.advance()
     table = pd.DataFrame(rows, columns=["run", "cut", "error", "last", "known", "inside", "half"])
     return [
-        Held(
+        ForecastCoverage(
             cut, len(mine), float(mine["error"].mean()), float(mine["last"].mean()), int(mine["known"].sum()),
             int(mine["inside"].sum()), float(mine.loc[mine["known"], "half"].mean()),
             tuple(mine.loc[mine["known"], ["run", "inside"]].itertuples(index=False, name=None)),

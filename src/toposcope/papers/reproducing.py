@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toposcope.core.errors import BrokenOffError, InputError
-from toposcope.core.wording import option
+from toposcope.core.wording import option, rendered
 from toposcope.papers.sections import Section, markdown
 
 if TYPE_CHECKING:
@@ -112,6 +112,9 @@ def trained(
             f"without {option('runs')} the models are trained first",
             remedy=f"name a folder with {option('out')}",
         )
+    if not call.quiet:
+        there = rendered(f"{option('runs')} takes runs that are there")
+        call.say(f"training the recipe {recipe} into {folder / 'runs'}; {there}")
     replicates = {"seeds": list(range(FIRST_SEED, FIRST_SEED + seeds))} if seeds > 1 else {}
     changes = {key: value for key, value in (overrides or {}).items() if value is not None}
     found = train(

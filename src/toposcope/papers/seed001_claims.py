@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from toposcope.papers.claims import Claim, Judgement, beyond_drift, holds, of_verdict
+from toposcope.papers.claims import Claim, Standing, beyond_drift, holds, of_verdict
 from toposcope.papers.forecast_rules import CONTROLS
 from toposcope.papers.seed001_runs import BY_MATRIX, LABELS, MeasuredFamily
 from toposcope.papers.seed001_tests import (
@@ -71,9 +71,9 @@ def _rate(measured: MeasuredFamily) -> Claim:
 
 def _changes(measured: MeasuredFamily) -> Claim:
     counted = coincidences(measured)
-    judgement = Judgement.FAILS
+    judgement = Standing.FAILS
     if counted.changed > counted.searched / 2 and counted.p < 0.05:
-        judgement = Judgement.HOLDS
+        judgement = Standing.HOLDS
     return Claim(
         text="H2: the topology has distinct phase transitions that coincide with diminishing returns",
         source="expected",
@@ -107,9 +107,9 @@ def _gain(measured: MeasuredFamily) -> Claim:
     best = min(CONTROLS, key=lambda name: means[name])
     gained = (mine[best] - mine[COMBINED]).to_numpy(float)
     gain, half = 1.0 - means[COMBINED] / means[LOSS_ONLY], _half(gained)
-    judgement = Judgement.FAILS
+    judgement = Standing.FAILS
     if gain > _GAIN:
-        judgement = Judgement.HOLDS if gained.mean() - half > 0 else Judgement.DRIFT
+        judgement = Standing.HOLDS if gained.mean() - half > 0 else Standing.DRIFT
     return Claim(
         text=f"H4: with topology the last loss is forecast better from {EARLY:.0%} of training",
         source="error lower by more than 10%",
@@ -164,7 +164,7 @@ def _courses(measured: MeasuredFamily) -> Claim:
         statistic=f"more apart than seeds of a size: {', '.join(told) or 'none'} (Holm)"
         if known
         else "one seed of a size: another seed may differ as much",
-        judgement=holds(bool(told)) if known else Judgement.UNTESTED,
+        judgement=holds(bool(told)) if known else Standing.UNTESTED,
     )
 
 
@@ -176,9 +176,9 @@ def _beaten(measured: MeasuredFamily) -> Claim:
     over = int((means[COMBINED] < means[LOSS_ONLY]).sum())
     real = int((means[COMBINED] < means[list(CONTROLS)].min(axis=1)).sum())
     needed = math.ceil(0.6 * len(means))
-    judgement = Judgement.FAILS
+    judgement = Standing.FAILS
     if over >= needed:
-        judgement = Judgement.HOLDS if real >= needed else Judgement.DRIFT
+        judgement = Standing.HOLDS if real >= needed else Standing.DRIFT
     return Claim(
         text="Criterion 3: forecasts with topology beat the loss alone in most sizes",
         source=f"in {needed} of {len(means)} or more",

@@ -22,7 +22,7 @@ LOSS_ONLY, TDA_ONLY, COMBINED, _ = METHODS
 
 
 @dataclass(frozen=True, slots=True)
-class Rise:
+class PersistenceRise:
     """How neural persistence moved in a run: its ends, and at how many of its checkpoints it rose."""
 
     run: str
@@ -39,7 +39,7 @@ class Rise:
         return self.rises == self.intervals
 
 
-def rise_of(measured: MeasuredFamily, run: str, column: str = RIECK) -> Rise:
+def rise_of(measured: MeasuredFamily, run: str, column: str = RIECK) -> PersistenceRise:
     """Return how a run's neural persistence moved, and how its rate of change goes with the efficiency.
 
     The rate is the change since the checkpoint before, over the steps between; `rate_rho` is Spearman's
@@ -53,7 +53,7 @@ def rise_of(measured: MeasuredFamily, run: str, column: str = RIECK) -> Rise:
     efficiency = known[EFFICIENCY].to_numpy(float)[1:]
     both = np.isfinite(efficiency)
     found = spearmanr(rate[both], efficiency[both])
-    return Rise(
+    return PersistenceRise(
         run, float(values[0]), float(values[-1]), int((change > 0).sum()), len(change),
         float(found.statistic), float(found.pvalue),
     )  # fmt: skip

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import tomllib
-from collections.abc import Mapping
-from functools import lru_cache
-from importlib import resources
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,20 +13,11 @@ import pandas as pd
 from toposcope.core.errors import InputError
 from toposcope.papers.claims import claims_section
 from toposcope.papers.sections import Section
+from toposcope.papers.seed003_claims import claims
+from toposcope.papers.seed003_report import FEATURES, SPECTRUM, TOPOLOGY, printed
 from toposcope.study import from_frame, segment_table, trend_table
 
-TOPOLOGY = ("h1_persistence_entropy", "h1_n_features", "h1_max_persistence", "h1_total_persistence")
-SPECTRUM = ("effective_rank", "participation_ratio", "eigenspectrum_decay_alpha")
-BESIDE = ("top_eigenvalue", "h0_total_persistence", "h1_entropy_normalized")
-"""What the report left out: the top eigenvalue alone, H0's total, and entropy over the log of the count."""
-FEATURES = (*TOPOLOGY, *SPECTRUM, *BESIDE)
 _NEEDED = ("step", "perplexity", *TOPOLOGY, *SPECTRUM, "top_eigenvalue", "h0_total_persistence")
-
-
-@lru_cache(maxsize=1)
-def printed() -> Mapping[str, Any]:
-    """Return the numbers that the report prints."""
-    return tomllib.loads((resources.files("toposcope.papers") / "seed003.toml").read_text("utf-8"))
 
 
 def read_rows(folder: Path) -> pd.DataFrame:
@@ -74,8 +60,6 @@ def reproduce_rows(folder: Path) -> list[Section]:
     rows = read_rows(folder)
     table = from_frame(rows, features=list(FEATURES), targets=("log_perplexity",))
     trends = trend_table(table, targets=["log_perplexity"], every=True)
-    from toposcope.papers.seed003_claims import claims
-
     return [
         claims_section(claims(rows, trends)),
         trajectory_section(rows),

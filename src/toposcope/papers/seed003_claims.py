@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from toposcope.papers.claims import Claim, Judgement, holds, of_verdict
-from toposcope.papers.seed003 import SPECTRUM, printed
+from toposcope.papers.claims import Claim, Standing, holds, of_verdict
+from toposcope.papers.seed003_report import SPECTRUM, printed
 from toposcope.study import from_frame, segment_table
 
 ENTROPY, COUNT, TOTAL = "h1_persistence_entropy", "h1_n_features", "h1_total_persistence"
@@ -115,5 +115,5 @@ def _sizes(rows: pd.DataFrame) -> Claim:
         source="final entropy 4.01, 4.14, 3.88",
         here="final entropy " + ", ".join(f"{value:.2f}" for value in last),
         statistic="one run of each size here: another seed may differ as much",
-        judgement=Judgement.UNTESTED,
+        judgement=Standing.UNTESTED,
     )

@@ -13,18 +13,14 @@ from toposcope.papers.claims import claims_section
 from toposcope.papers.report_files import results
 from toposcope.papers.sections import Section
 from toposcope.papers.seed003 import (
-    BESIDE,
-    FEATURES,
-    SPECTRUM,
-    TOPOLOGY,
     correlation_section,
     final_section,
     noise_section,
     phase_section,
-    printed,
     worth_section,
 )
 from toposcope.papers.seed003_claims import claims
+from toposcope.papers.seed003_report import BESIDE, FEATURES, SPECTRUM, TOPOLOGY, printed
 from toposcope.statistics.correlations import partial_correlation, ranks
 from toposcope.study import from_frame, sensitivity_table, trend_table
 from toposcope.subjects.representations.features import null_name

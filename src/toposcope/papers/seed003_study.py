@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toposcope.papers.sections import Section
-from toposcope.papers.seed003 import printed
+from toposcope.papers.seed003_report import printed
 
 if TYPE_CHECKING:
     from toposcope.sources.series import Series

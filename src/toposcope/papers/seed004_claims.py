@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import spearmanr
 
-from toposcope.papers.claims import Claim, Judgement, beyond_drift, holds, of_verdict, within
+from toposcope.papers.claims import Claim, Standing, beyond_drift, holds, of_verdict, within
 from toposcope.papers.forecast_rules import CONTROLS, METHODS, NEURAL_PERSISTENCE
 from toposcope.papers.seed004_runs import H0, H1, printed
 from toposcope.papers.seed004_seeds import AcrossSeeds, mean_interval, shown, shown_rho
@@ -43,20 +43,20 @@ def _of_seeds(across: AcrossSeeds) -> str:
     return f"{across.seeds} seed{'s' * (across.seeds != 1)}"
 
 
-def _over_seeds(held: Sequence[bool]) -> Judgement:
+def _over_seeds(held: Sequence[bool]) -> Standing:
     """Judge a claim about the order of sizes: by all seeds, or by most of three and more."""
     if not any(held):
-        return Judgement.FAILS
+        return Standing.FAILS
     if len(held) < _FEW and not all(held):
-        return Judgement.UNTESTED
+        return Standing.UNTESTED
     if not np.mean(held) > _HALF:
-        return Judgement.FAILS
-    return Judgement.HOLDS if len(held) > 1 else Judgement.UNTESTED
+        return Standing.FAILS
+    return Standing.HOLDS if len(held) > 1 else Standing.UNTESTED
 
 
-def _beyond(judged: Judgement, verdict: str) -> Judgement:
+def _beyond(judged: Standing, verdict: str) -> Standing:
     """Ask of a claim that holds as written what is left of it beyond the drift."""
-    return of_verdict(True, verdict) if judged is Judgement.HOLDS else judged
+    return of_verdict(True, verdict) if judged is Standing.HOLDS else judged
 
 
 def _loss_law(across: AcrossSeeds) -> Claim:
@@ -150,15 +150,15 @@ def _forecasts(across: AcrossSeeds) -> Claim:
     )
 
 
-def _gained(across: AcrossSeeds, gain: pd.Series, beyond: float) -> Judgement:
+def _gained(across: AcrossSeeds, gain: pd.Series, beyond: float) -> Standing:
     """Judge a gain in percent; `beyond` is the lower end of what is left of it over the best control."""
     if across.seeds > 1:
         _, low, high = mean_interval(gain)
         if not low > 0:
-            return Judgement.FAILS if high < _CLAIMED else Judgement.UNTESTED
+            return Standing.FAILS if high < _CLAIMED else Standing.UNTESTED
     elif not float(gain.mean()) > 0:
-        return Judgement.FAILS
-    return Judgement.HOLDS if beyond > 0 else Judgement.DRIFT
+        return Standing.FAILS
+    return Standing.HOLDS if beyond > 0 else Standing.DRIFT
 
 
 def _later(across: AcrossSeeds) -> Claim:
@@ -207,7 +207,7 @@ def _first(across: AcrossSeeds) -> Claim:
         source="expected",
         here=f"in {leads['first'].max():.0f} of {leads['runs'].max():.0f} runs at most; 5% would by chance",
         statistic=f"smallest p {best:.2g} (Holm)" if np.isfinite(best) else "no run is long enough to test",
-        judgement=Judgement.UNTESTED if not np.isfinite(best) else holds(bool(found)),
+        judgement=Standing.UNTESTED if not np.isfinite(best) else holds(bool(found)),
     )
 
 
@@ -217,5 +217,5 @@ def _larger(across: AcrossSeeds) -> Claim:
         source="neural persistence +88%, H0 total -35%",
         here="not among these runs",
         statistic="a series of Pythia-14m's own checkpoints gives Table 8",
-        judgement=Judgement.UNTESTED,
+        judgement=Standing.UNTESTED,
     )

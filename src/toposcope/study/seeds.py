@@ -54,6 +54,11 @@ class SeedRun:
         """Its last step with a finite loss."""
         return float(self.losses.index[-1])
 
+    @property
+    def broke(self) -> bool:
+        """Whether its last logged losses are not finite."""
+        return bool(self.broken) and (not len(self.losses) or max(self.broken) > self.last)
+
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
@@ -71,8 +76,8 @@ class SeedComparison:
     are the runs that were compared, `values` the mean loss of each at the end. `test` is None where nothing
     states the noise between runs. `interim` are the tests on the way, `horizon` the step at which the runs
     end and `ended` whether they have. `needed` and `finds` say what numbers of seeds can show, `beside` how
-    many siblings count. `parting` is there for one run of each. `problems` say what was left out and why,
-    `notes` how steps were brought together.
+    many siblings count. `broke` counts the runs of each whose last losses are not finite. `parting` is there
+    for one run of each. `problems` say what was left out and why, `notes` how steps were brought together.
     """
 
     first: Recipe
@@ -88,6 +93,7 @@ class SeedComparison:
     horizon: float
     ended: bool
     beside: int
+    broke: tuple[int, int] = (0, 0)
     parting: Parting | None = None
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -116,7 +122,9 @@ def compare_recipes(
     problems: list[str] = []
     sides = [_usable(side, problems) for side in (first, second)]
     problems += _strangers(*sides)
-    others = [side for side in (_usable(one, problems) for one in beside) if len(side.runs) > 1]
+    known = _shared(sides[0], sides[1], problems)
+    usable = (_without_copies(_usable(one, problems), problems, known) for one in beside)
+    others = [side for side in usable if len(side.runs) > 1]
     runs = [run for side in sides for run in side.runs]
     steps, notes = _common_steps(runs)
     steps = steps if horizon is None else steps[steps <= horizon]
@@ -138,6 +146,7 @@ def compare_recipes(
         sides[0], sides[1], steps, (tables[0], tables[1]), at, values, test,
         interim_tests(steps, tables[0], tables[1], end, around) if test is not None else (),
         None, None, end, at >= ENDED * end, sum(len(side.runs) for side in others),
+        broke=(sum(run.broke for run in first.runs), sum(run.broke for run in second.runs)),
         problems=tuple(problems), notes=tuple(notes),
     )  # fmt: skip
     if len(runs) == 2:
@@ -168,7 +177,9 @@ def _usable(side: Recipe, problems: list[str]) -> Recipe:
     usual = float(np.median([run.last for run in finite]))
     short = [run for run in finite if run.last < SHORT * usual]
     problems += [
-        f"{run.name}: it ends at step {run.last:,.0f}, the others near {usual:,.0f}; left out"
+        f"{run.name}: it has no finite loss after step {run.last:,.0f}; left out"
+        if run.broke
+        else f"{run.name}: it ends at step {run.last:,.0f}, the others near {usual:,.0f}; left out"
         for run in short
     ]
     runs = tuple(run for run in finite if run not in short)
@@ -189,11 +200,22 @@ def _usable(side: Recipe, problems: list[str]) -> Recipe:
     return _without_copies(Recipe(side.name, runs), problems)
 
 
-def _without_copies(side: Recipe, problems: list[str]) -> Recipe:
-    """Leave out runs whose losses are those of another one: a copy is no further seed."""
+def _shared(first: Recipe, second: Recipe, problems: list[str]) -> list[SeedRun]:
+    """Name the runs that both recipes have, where there are several; return all runs."""
+    if len(first.runs) + len(second.runs) > 2:
+        for run in second.runs:
+            twin = next((one for one in first.runs if one.losses.equals(run.losses)), None)
+            if twin is not None:
+                named = f"{run.name} has the same losses as {twin.name} of {first.name}"
+                problems.append(f"{second.name}: {named}")
+    return [*first.runs, *second.runs]
+
+
+def _without_copies(side: Recipe, problems: list[str], known: Sequence[SeedRun] = ()) -> Recipe:
+    """Leave out runs whose losses are those of another one, or of a known one: a copy is no further seed."""
     runs: list[SeedRun] = []
     for run in side.runs:
-        twin = next((one for one in runs if one.losses.equals(run.losses)), None)
+        twin = next((one for one in (*known, *runs) if one.losses.equals(run.losses)), None)
         if twin is None:
             runs.append(run)
         else:

@@ -28,7 +28,7 @@ MARKS: Mapping[tuple[str, str], str] = {
 }  # fmt: skip
 """The mark of each strength of the four findings that are checks."""
 _CHECKS = (("sound", "measurements"), ("on", "training"), ("odd", "odd runs"), ("beyond", ""))
-_ABSENT = {"on": "no loss was logged", "odd": "one run: nothing to compare"}
+_ABSENT = {"on": "no finite loss was logged", "odd": "one run: nothing to compare"}
 _ACTS = ("sound", "on", "odd", "beyond")
 """Whose remedy is the thing to do next: of several the first, that of the lead before all."""
 NOTHING = "Nothing has to be done about these runs."

@@ -1,0 +1,21 @@
+"""What the embedding report measured, and the numbers that it prints."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+TOPOLOGY = ("h1_persistence_entropy", "h1_n_features", "h1_max_persistence", "h1_total_persistence")
+SPECTRUM = ("effective_rank", "participation_ratio", "eigenspectrum_decay_alpha")
+BESIDE = ("top_eigenvalue", "h0_total_persistence", "h1_entropy_normalized")
+"""What the report left out: the top eigenvalue alone, H0's total, and entropy over the log of the count."""
+FEATURES = (*TOPOLOGY, *SPECTRUM, *BESIDE)
+
+
+@lru_cache(maxsize=1)
+def printed() -> Mapping[str, Any]:
+    """Return the numbers that the report prints."""
+    return tomllib.loads((resources.files("toposcope.papers") / "seed003.toml").read_text("utf-8"))
