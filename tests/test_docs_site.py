@@ -125,6 +125,8 @@ def test_the_build_needs_no_network() -> None:
 )
 def test_what_a_page_shows_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    beside = Path(sys.executable).parent  # where an installation puts the command
+    monkeypatch.setenv("PATH", f"{beside}{os.pathsep}{os.environ['PATH']}")
     space: dict[str, object] = {}
     for block in blocks(DOCS / f"{page}.md"):
         exec(block, space)

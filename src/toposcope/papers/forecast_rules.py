@@ -171,7 +171,8 @@ def error_table(
 ) -> pd.DataFrame:
     """Return the absolute errors of rules and controls: a row a share and a run, a column a method."""
     made = [maker(table, target=target, column=column) for maker in (rule_table, others_table)]
-    return pd.concat(made).pivot_table(index=["fraction", "run"], columns="method", values="error")
+    errors = pd.concat(made).pivot_table(index=["fraction", "run"], columns="method", values="error")
+    return errors.reindex(columns=[*METHODS, OTHERS])  # of one run there are no others
 
 
 def _unusable(values: np.ndarray) -> str:

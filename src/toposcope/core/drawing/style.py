@@ -359,13 +359,15 @@ def to_png(figure: Figure) -> bytes:
 
 
 _LONG = re.compile(rb"(\d\.\d\d)\d+")
-_SAID = re.compile(rb"<!--.*?-->|<metadata>.*?</metadata>", re.DOTALL)
+_SAID = re.compile(rb"<metadata>.*?</metadata>", re.DOTALL)
 _BLANKS = re.compile(rb"\s*\n\s*")
 _PLACES = re.compile(rb'( d| x| y|points)="([^"]*)"')
 
 
 def _compact(svg: bytes) -> bytes:
-    """Return an SVG with two decimals of a point in its places, and without comments and indentation.
+    """Return an SVG with two decimals of a point in its places, and without metadata and indentation.
+
+    Comments stay: matplotlib draws letters as shapes, and writes what they say beside them.
 
     >>> _compact(b'<path d="M 1.23456 7.1"/><g transform="scale(0.015625)"/>')
     b'<path d="M 1.23 7.1"/><g transform="scale(0.015625)"/>'
