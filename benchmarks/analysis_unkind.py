@@ -129,6 +129,35 @@ def pareto(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
     return sim.curve(sim.exponential, 0.0)(g, steps, draws) + 0.02 * (up + g.standard_normal(shape))
 
 
+def log_fall(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
+    """Return curves that fall as a power of one plus the steps in units of the first, of range up to 1."""
+    return (1.0 + steps[:, None] / steps[1]) ** -g.uniform(0.15, 0.6, draws)
+
+
+def clustered(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
+    """Return power laws + 3% noise whose size follows the noise before it, GARCH(1, 1)."""
+    out, size = np.zeros((len(steps), draws)), np.ones(draws)
+    for i in range(len(steps)):
+        size = 0.05 + 0.25 * (out[i - 1] if i else 0.0) ** 2 + 0.7 * size
+        out[i] = np.sqrt(size) * g.standard_normal(draws)
+    return log_fall(g, steps, draws) + 0.03 * out
+
+
+def quickening(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
+    """Return power laws + 1.5% noise with waves of 5% whose frequency grows by exp(1.2), from period 10."""
+    n = len(steps)
+    phase = 2.0 * np.pi * n / 10.0 * np.expm1(1.2 * np.linspace(0.0, 1.0, n))[:, None] / 1.2
+    waves = 0.05 * np.sin(phase + g.uniform(0.0, 2.0 * np.pi, draws))
+    return log_fall(g, steps, draws) + waves + 0.015 * g.standard_normal((n, draws))
+
+
+def dropped(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
+    """Return power laws + 1% noise that all drop at once at .62 of the run, by .18 to .42."""
+    late = np.linspace(0.0, 1.0, len(steps))[:, None] > 0.62
+    drop = late * 0.3 * g.uniform(0.6, 1.4, draws)
+    return log_fall(g, steps, draws) - drop + 0.01 * g.standard_normal((len(steps), draws))
+
+
 def running(kind: sim.Simulator, width: int) -> sim.Simulator:
     """Return running means over the last `width` rows, fewer at the start."""
 
@@ -262,6 +291,9 @@ JUDGES: dict[str, Pairs] = {
     "chirps of 16 to 6, late": apart(chirp(16.0, 6.0, 0.5, power=2.0)),
     "chirps of 30 to 3, early": apart(chirp(30.0, 3.0, 0.2, power=0.5)),
     "swings of 6 to 15 and back": apart(there_and_back(6.0, 15.0, 0.3)),
+    "chirps of 10 to 3, exponential": apart(quickening),
+    "noise of clustered sizes, GARCH": apart(clustered),
+    "one sharp drop at .62, noise 1%": apart(dropped),
     "rate drops thrice, noise .5%": stepped((0.3, 0.6, 0.85), 0.005, spread=0.08),
     "rate drops late, slow answer, noise 1%": stepped((0.8,), 0.01, most_lag=12.0, spread=0.1),
     "warm restarts, noise 1%": restarts(0.01),

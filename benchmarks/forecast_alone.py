@@ -110,7 +110,7 @@ def former(seen: Curve) -> float:
     """Return what `auto` forecast before 2026-11-23: weights rms^-4 on earlier cuts, else the last value."""
     if len(seen.step) < LEAST_SEEN:
         return math.nan
-    quick = [m for m in default_candidates() if not m.needs]
+    quick = [m for m in default_candidates() if not m.needs and not isinstance(m, PlainLaw)]
     errors = [(m, own_errors(m, seen, ())) for m in quick]
     weights = [(m, weight(e)) for m, e in errors if len(e) >= 2] or [(LastValue(), 1.0)]
     logs = [math.log(m.predict(seen).final) for m, _ in weights]

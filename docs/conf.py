@@ -43,7 +43,7 @@ INNER = (
     r"toposcope\.(core|store|study|sources|subjects|topology|forecasting|sweep)\..*"
     r"|(collections\.abc\.)?(tuple|Mapping)\[.*"
     r"|Advices|Curve|Finding|Findings|Forecast|Forecaster|Given|Group|Judgement|LanguageModel|Logged|ModelLoader"
-    r"|Problem|Schedule|Source|Symptom|Where|AuditFinding|SavedStates|Execution|TextsAsked|WeightOptions"
+    r"|Problem|Schedule|Source|Symptom|Where|AuditFinding|SavedStates|Execution|TextRequest|WeightOptions"
     r"|RepresentationOptions|LandscapeOptions|SensitivityOptions|TrainingRecipe|Callback|Trained"
 )
 nitpick_ignore_regex = [("py:class", OTHERS), ("py:class", INNER)]

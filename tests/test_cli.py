@@ -104,7 +104,7 @@ def test_no_command_prints_the_help(capsys):
     with pytest.raises(SystemExit) as raised:
         cli.main([])
     assert raised.value.code == 2
-    assert "Commands:" in capsys.readouterr().err
+    assert "Ask about runs:" in capsys.readouterr().err
 
 
 def test_the_list_of_commands_imports_none_of_them():

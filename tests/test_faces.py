@@ -21,7 +21,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from scipy.stats import entropy
 
 import toposcope as ts
-from toposcope.api import TextsAsked
+from toposcope.api import TextRequest
 from toposcope.core.errors import InputError
 from toposcope.core.wording import command, option, rendered, typed_options
 from toposcope.sweep import Execution
@@ -197,7 +197,7 @@ def test_a_text_is_rendered_in_the_spelling_of_its_reader():
         ("rips,baselines", {"limit": 4}, "limit"),
         ("baselines", {"recipe": "nope"}, "recipe"),
         ("baselines", {"tokenizer": "t"}, "tokenizer"),
-        ("baselines", {"texts": TextsAsked(min_chars=3)}, "min_chars"),
+        ("baselines", {"texts": TextRequest(min_chars=3)}, "min_chars"),
         ("gradients", {"recipe": "demo"}, "recipe"),
         ("landscape", {"preset": "seed004"}, "preset"),
         ("surface", {"limit": 3}, "limit"),

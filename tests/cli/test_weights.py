@@ -387,6 +387,8 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Return a function that makes every unit be expected to take so many seconds."""
     from toposcope.subjects.weights.probes.baselines import Baselines
 
+    monkeypatch.setattr("toposcope.sweep.expect.cores", lambda: 1)  # the times are those of one process
+
     def say(seconds: float) -> None:
         monkeypatch.setattr(Baselines, "expected_seconds", lambda self, shapes: seconds)
 

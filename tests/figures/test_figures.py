@@ -70,6 +70,14 @@ def test_a_forecast_stands_on_the_curve_of_its_run(metrics, runs):
     assert ax.get_xlim()[1] > 400
 
 
+def test_names_stand_at_the_ends_of_their_lines_however_wide_a_forecast_is(metrics, runs):
+    young = metrics[(metrics["run"] != "large") | (metrics["step"] <= 200)]
+    path = np.array([[200, 3.0, 3.0, 3.0], [400, 2.0, -9.0, 9.0]])
+    (ax,) = loss_curves.draw(young, runs, ahead={"large": path}).axes
+    at = {text.get_text(): ax.transLimits.inverted().transform(text.xy)[1] for text in ax.texts}
+    assert (at["small"], at["large"]) == pytest.approx((3.1, 2.0))
+
+
 def test_loss_curves_of_nothing_say_so(metrics, runs):
     assert "no training loss" in _texts(loss_curves.draw(metrics.iloc[:0], runs))[0]
 

@@ -1,4 +1,4 @@
-"""What a decay begun now would give: a plan made from the log, and its forecast."""
+"""The loss after a decay that starts now: a plan made from the log, and its forecast."""
 
 from __future__ import annotations
 

@@ -9,7 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from toposcope.forecasting import curve_from_metrics, forecast
+from toposcope.forecasting import Curve, curve_from_metrics, forecast
+from toposcope.forecasting.auto import Auto
+from toposcope.forecasting.plain_law import PlainLaw
 from toposcope.forecasting.siblings import MeanFall
 
 STEP = np.arange(10.0, 2001.0, 10.0)
@@ -90,3 +92,28 @@ def test_larger_runs_that_fall_ever_faster_are_held_more_often():
             made = forecast(MeanFall(), last.seen(600), siblings)
             found.append(made.low <= last.final_loss() <= made.high)
     assert np.mean(held) >= np.mean(plain) + 0.2
+
+
+@pytest.mark.parametrize("law", [True, False])
+def test_the_largest_run_is_forecast_by_the_plain_law_where_its_siblings_followed_it(law):
+    step = np.arange(50.0, 20_001.0, 50.0)
+    curves = []
+    for size in (1, 2, 4, 8, 16):
+        floor, height = 2 + size**-0.3, 10 * size**-0.1
+        fall = height * step**-0.5 if law else np.where(step > 14_000, 0.5, 1.0) * (1 + 0.2 * size)
+        noise = np.random.default_rng(size).normal(0, 1e-3, len(step))
+        loss = (floor + fall) * np.exp(noise)
+        curves.append(
+            Curve(str(size), step, loss, np.full(len(step), np.nan), 20_000, parameters=size * 10**6)
+        )
+    seen = curves[-1].planned().seen(4000)
+    made = forecast(Auto.without_laws(), seen, curves[:-1])
+    actual = curves[-1].final_loss()
+    own = PlainLaw().predict(seen).final
+    weights = dict(made.used)
+    if law:  # as exact on the siblings as the families of curves, far more than the loss that it has now
+        assert weights["plain law"] > 1000 * weights["last value"]
+        assert abs(made.final / actual - 1) < 0.001
+    else:  # a drop that the law cannot know of: its errors on the siblings take its weight
+        assert weights.get("plain law", 0.0) < 0.05
+        assert abs(made.final / actual - 1) < 0.5 * abs(own / actual - 1)

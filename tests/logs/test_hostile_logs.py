@@ -8,8 +8,10 @@ import random
 import struct
 import time
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tests.logs.test_dialects import HF, TEXTS, wandb_file
@@ -151,3 +153,31 @@ def test_an_event_whose_tag_is_a_number_is_refused(tmp_path):
     (tmp_path / "events.out.tfevents.1").write_bytes(record)
     with pytest.raises(InputError, match="not a valid event file"):
         read_log(tmp_path / "events.out.tfevents.1")
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_every_command_says_what_to_do_about_a_log_of_nan_losses(kind, tmp_path, monkeypatch, capsys):
+    from toposcope.cli.main import main
+
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.chdir(tmp_path)
+    mine = np.random.default_rng(0).standard_normal(61)
+    rows = pd.DataFrame({"step": np.arange(50, 3100, 50), "loss": np.nan, "mine": mine})
+    if kind == "csv":
+        rows.to_csv("lost.csv", index=False)
+    else:
+        lines = [json.dumps({"step": int(s), "loss": float("nan")}) for s in rows["step"]]
+        Path("lost.jsonl").write_text("\n".join(lines))
+    wanted = {
+        "check": (1, "none of the 61 losses is finite; start again, with a lower rate"),
+        "analyze": (2, "none of the 61 losses in 'loss' is finite; start the run again with a lower"),
+        "forecast": (2, "start it again with a lower rate, or choose another loss with --column"),
+    }
+    for command, (code, words) in wanted.items():
+        with pytest.raises(SystemExit) as ended:
+            main([command, f"lost.{kind}"])
+        printed = capsys.readouterr()
+        assert ended.value.code == code, command
+        assert words in (printed.err if code == 2 else printed.out.splitlines()[0])
+        assert "none is logged" not in printed.out
+        assert "Traceback" not in printed.err

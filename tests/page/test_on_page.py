@@ -83,6 +83,11 @@ def test_a_figure_of_every_part_needs_the_subject_in_its_name():
         assert everywhere.file_name(subject.name) == f"mine_{subject.name}"
 
 
+def test_a_figure_about_no_subject_is_refused_with_those_that_there_are():
+    with pytest.raises(InputError, match=r"about 'wieghts', which is no subject; use one of .*weights"):
+        roster.add_figure(replace(MINE, about="wieghts"))
+
+
 def test_what_an_installed_package_brings_is_a_figure_and_stands_on_its_subjects_part(monkeypatch):
     _brought(monkeypatch, "a text")
     with pytest.raises(InputError, match=r"mine = mine:ON_PAGE is not of the kind OnPage; correct"):

@@ -423,6 +423,14 @@ def test_gradients_alone_get_a_part_of_their_own(tmp_path, unprinted):
     assert set(table["column"]) == {"gradient_rips/euclidean/pooled/h0_total"}
 
 
+def test_gradients_stand_once_on_a_page_of_weights_and_representations(tmp_path, unprinted):
+    store = _write(tmp_path / "store", ("perplexity", "weights", "gradients"))
+    page = report(store, tmp_path / "report").page
+    shown = re.findall(r"figures/(\w+)\.png", (page.parent / "report.md").read_text())
+    assert shown.count("gradients") == 1
+    assert len(shown) == len(set(shown))
+
+
 def test_one_checkpoint_has_its_hidden_states_in_the_place_of_curves(tmp_path, unprinted):
     parts = [part for part in ALL if part not in ("gradients", "distances", "sensitivity")]
     page = report(_write(tmp_path / "store", parts, steps=(3000,)), tmp_path / "report").page

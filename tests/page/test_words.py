@@ -114,7 +114,7 @@ def test_every_answer_begins_with_a_line_and_the_terminal_holds_it(make_study, v
             "no",
             "nothing found beyond the minibatch loss: 2 features tested, none passed (below r =",
         ),
-        ("cannot tell", "--", "cannot be told: too few checkpoints"),
+        ("cannot tell", "--", "this design cannot tell: too few checkpoints"),
     ],
 )
 def test_the_first_screen_has_four_checks_each_with_its_mark(make_study, verdict, mark, text):
@@ -226,7 +226,7 @@ def test_a_change_within_the_noise_of_the_draws_is_no_change(make_study):
     noisy = study.series.spread.copy()
     noisy[H0] = 1e6
     object.__setattr__(study.series, "spread", noisy)
-    assert "did not move beyond the noise of its random subsamples in 3" in said(study, "changed").text
+    assert "did not move beyond its noise in 3" in said(study, "changed").text
 
 
 @pytest.mark.parametrize(("above", "where"), [(True, "above it in 3 of 3"), (False, "inside it in 3 of 3")])

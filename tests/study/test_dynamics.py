@@ -399,7 +399,7 @@ def test_scaling_needs_sizes() -> None:
 
 
 def test_planned_steps_must_grow() -> None:
-    from toposcope.study import calibration_matrix
+    from toposcope.statistics.trends.calibration import calibration_matrix
 
     with pytest.raises(InputError, match="distinct steps in rising order"):
         calibration_matrix(np.zeros(20))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from safetensors.numpy import save_file
 
 import toposcope as ts
 from toposcope.cli.main import main
@@ -126,3 +128,92 @@ def test_another_learning_rate_is_named_across_groups() -> None:
     frame["mine"] = np.sqrt(frame["step"])
     found = ts.analyze(frame).all_findings
     assert found[0]["odd"].numbers["odd"][0]["run"] == "s1"
+
+
+def exit_code(*words: str) -> int:
+    """What a command ends with."""
+    with pytest.raises(SystemExit) as ended:
+        main(list(words))
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+ADVICE = re.compile(r"leave it out:\s+--without\s+(\S+?)\.?(?=\s|$)")
+
+
+@pytest.mark.parametrize("command", [["check"], ["analyze"], ["report", "--out", "REPORT"]])
+def test_the_advice_to_leave_a_run_out_works_as_printed(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.chdir(tmp_path)
+    losses = healthy(6, 1)
+    losses[3] *= 1.15
+    table(losses).assign(mine=1.0).to_csv("six.csv", index=False)
+    name, *options = command
+    exit_code(name, "six.csv", *options)
+    found = ADVICE.search(capsys.readouterr().out)
+    assert found is not None
+    assert found[1] == "s3"
+    exit_code(name, "six.csv", *options, "--without", found[1])
+    told = capsys.readouterr()
+    assert "siblings" not in told.out or "none of 5 runs is unlike its siblings" in told.out
+    assert "s3 (as asked)" in told.out or "left out, as asked: s3" in told.err
+    if name == "report":
+        for page in ("index.html", "report.md"):
+            assert "Left out: run s3 (as asked)" in Path("REPORT", page).read_text().replace("\\", "")
+
+
+@pytest.mark.parametrize("command", ["check", "analyze", "report"])
+@pytest.mark.parametrize(
+    ("gone", "says"), [(["s9"], "name one of s0, s1"), ([f"s{i}" for i in range(4)], "keep at least one run")]
+)
+def test_leaving_out_what_is_not_there_is_one_line(
+    command: str, gone: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "four.csv"
+    table(healthy(4, 1)).assign(mine=1.0).to_csv(path, index=False)
+    options = ["--out", str(tmp_path / "report")] if command == "report" else []
+    words = [word for run in gone for word in ("--without", run)]
+    assert exit_code(command, str(path), *options, *words) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert len(told.err.strip().splitlines()) == 1
+    assert "--without" in told.err
+    assert says in told.err
+
+
+def test_python_leaves_a_run_out_as_the_commands_do(tmp_path: Path) -> None:
+    frame = table(healthy(5, 2)).assign(mine=1.0)
+    rest = ts.analyze(frame, without="s2")
+    assert rest.studies[0].series.run_names == ["s0", "s1", "s3", "s4"]
+    assert "run s2 (as asked)" in rest._repr_html_()
+    assert rest.findings.as_data()["without"] == ["s2"]
+    assert ts.report(frame, tmp_path / "page", without=["s2"]).analysis.studies[0].without == ("s2",)
+    found = ts.check(frame, without=["s2"])
+    assert {one.run for one in found.runs} == {"s0", "s1", "s3", "s4"}
+    with pytest.raises(ValueError, match="there is no such run"):
+        ts.check(frame, without="s7")
+
+
+def test_audit_names_the_odd_run_and_its_setting(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    losses = healthy(5, 7)
+    losses[3] *= 1.15
+    g = np.random.default_rng(2)
+    for i, row in enumerate(losses):
+        folder = tmp_path / "runs" / f"s{i}"
+        folder.mkdir(parents=True)
+        for step in (100, 400):
+            save_file({"fc.weight": g.standard_normal((8, 8))}, folder / f"step_{step:06d}.safetensors")
+        log = [{"step": int(step), "loss": float(loss)} for step, loss in zip(STEPS, row, strict=True)]
+        (folder / "training_log.json").write_text(json.dumps(log))
+        rate = 0.006 if i == 3 else 0.001
+        (folder / "config.json").write_text(json.dumps({"learning_rate": rate, "seed": i}))
+    found = ts.audit(tmp_path / "runs")
+    assert [one.run for one in found.odd] == ["s3"]
+    assert "s3 is not like its 4 siblings: loss " in repr(found)
+    assert found.odd[0].differs == ("learning rate is 6 x theirs",)
+    assert exit_code("audit", str(tmp_path / "runs"), "--json") == 1
+    assert [one["run"] for one in json.loads(capsys.readouterr().out)["odd"]] == ["s3"]
+    (tmp_path / "runs" / "s3").rename(tmp_path / "s3")
+    assert ts.audit(tmp_path / "runs").odd == ()

@@ -92,6 +92,15 @@ def test_a_row_that_adds_says_that_the_rate_is_not_known() -> None:
     assert known["reason"] == "moves with the loss beyond trend"
 
 
+def test_the_first_screen_says_that_the_rate_is_not_known() -> None:
+    bare = analyze(leading(0, 2)).findings.first
+    known = analyze(leading(0, 2).assign(learning_rate=1e-3)).findings.first
+    assert bare.title.endswith("unless an unknown change of the learning rate moves both.")
+    assert bare.checks[-1].text.endswith("; the learning rate is not known")
+    assert bare.next.startswith("Add the learning rate of each step")
+    assert "rate" not in known.title + known.checks[-1].text + known.next
+
+
 @pytest.mark.parametrize("lag", [1, -1, 2, -2])
 def test_a_lead_is_found_and_named(lag: int) -> None:
     told = [row_of(leading(lag, seed).assign(learning_rate=1e-3)) for seed in range(1, 5)]

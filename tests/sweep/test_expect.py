@@ -10,6 +10,7 @@ import pytest
 from toposcope.sources import open_series
 from toposcope.subjects.registry import weight_probes
 from toposcope.subjects.weights.options import WeightOptions
+from toposcope.subjects.weights.probes.baselines import Baselines
 from toposcope.sweep.expect import expect
 from toposcope.sweep.plan import Shard, by_run
 
@@ -38,6 +39,17 @@ def test_shards_and_processes_share_the_work(runs: Path) -> None:
     assert part.units == whole.units / 4
     assert abs(part.seconds - whole.seconds / 8) < 1e-9
     assert part.memory_bytes == 2 * whole.memory_bytes
+
+
+def test_a_long_sweep_of_small_matrices_takes_every_core(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toposcope.sweep.expect.cores", lambda: 3)
+    series = open_series(runs)
+    assert expect(series, by_run(series), PROBES, jobs=None).jobs == 1  # over in a second
+    monkeypatch.setattr(Baselines, "expected_seconds", lambda self, shapes: 60.0)
+    long = expect(series, by_run(series), PROBES, jobs=None)
+    assert long == expect(series, by_run(series), PROBES, jobs=3)
+    monkeypatch.setattr("os.sysconf", lambda name: {"SC_PHYS_PAGES": 2**18, "SC_PAGE_SIZE": 2**12}[name])
+    assert expect(series, by_run(series), PROBES, jobs=None).jobs == 1  # one gigabyte holds no second process
 
 
 def test_an_unreadable_first_checkpoint_is_left_to_the_sweep(runs: Path) -> None:
@@ -70,3 +82,4 @@ def test_memory_and_time_of_a_large_model(tmp_path: Path) -> None:
     assert cheap.seconds < 180
     assert 5e8 < cheap.memory_bytes < 3e9
     assert sum(cheap.each.values()) == pytest.approx(cheap.seconds)
+    assert expect(series, by_run(series), weight_probes(["all"], WeightOptions()), jobs=None).jobs == 1

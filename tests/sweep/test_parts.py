@@ -50,6 +50,6 @@ def test_parts_are_told_and_not_counted(jobs: int, tmp_path: Path, monkeypatch: 
     how = Execution(quiet=True, audit=False, jobs=jobs)
     report = sweep(open_series(tmp_path / "runs"), [InParts()], store, execution=how)
     assert (report.done, len(report.failures)) == (4, 0)
-    assert ("one step 0, in_parts: tiles 1/3", 0) in heard
+    assert "one step 0, in_parts: tiles 1/3" in [part for part, _ in heard]
     assert any(part.startswith("two step ") and part.endswith("tiles 3/3") for part, _ in heard)
     assert max(done for _, done in heard) <= 3

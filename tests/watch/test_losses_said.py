@@ -93,6 +93,29 @@ def test_a_log_states_the_plan_of_the_run_beside_it(tmp_path):
     assert stored.runs[0].horizon == check(str(log)).runs[0].horizon == 400
 
 
+@pytest.mark.parametrize("beside", ["hparams.yaml", "ckpt.pt", "none"])
+def test_a_watch_reads_the_plan_beside_the_log_that_a_check_reads(tmp_path, beside):
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    log = logs / "metrics.csv"
+    log.write_text("step,train_loss\n" + "".join(f"{s},{1.5 + 30 / s}\n" for s in range(10, 201, 10)))
+    if beside == "hparams.yaml":
+        (logs / beside).write_text("max_steps: 400\n")
+    elif beside == "ckpt.pt":
+        import torch
+
+        torch.save(
+            {"model": {"w": torch.ones(2, 2)}, "iter_num": 1, "config": {"max_iters": 400}}, logs / beside
+        )
+    _save(tmp_path / "run", 10)
+    options = WatchOptions(features=["updates"], rest=0, losses=LossFile(log), out=tmp_path / "store")
+    with Watching(tmp_path / "run", options) as watching:
+        watching.once()
+        (stored,) = check(watching.store.path).runs
+    (read,) = check(str(log)).runs
+    assert stored.horizon == read.horizon == (None if beside == "none" else 400)
+
+
 def test_a_plan_of_the_runs_own_files_is_left_as_it_is(tmp_path):
     log = tmp_path / "trainer_state.json"
     log.write_text(json.dumps({"max_steps": 400, "log_history": [{"step": 10, "loss": 2.0}]}))

@@ -14,7 +14,7 @@ from toposcope.api.forecasts import Forecasts
 from toposcope.api.judgements import analyze, report
 from toposcope.api.laws import ScalingLaw, fit_scaling_law
 from toposcope.api.measuring import measure
-from toposcope.api.representations import TextsAsked
+from toposcope.api.representations import TextRequest
 from toposcope.api.results import Audit, Comparison, Reply, Report
 from toposcope.api.tuned import AdapterComparison
 
@@ -30,7 +30,7 @@ __all__ = [
     "RunCheck",
     "RunComparison",
     "ScalingLaw",
-    "TextsAsked",
+    "TextRequest",
     "analyze",
     "audit",
     "check",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -43,6 +44,7 @@ def check(
     rename: Mapping[str, str] | None = None,
     step_pattern: str | None = None,
     level: float = 0.9,
+    without: str | Sequence[str] = (),
 ) -> Check:
     """Say whether runs are all right, and forecast their final loss, from existing logs and checkpoints.
 
@@ -70,6 +72,8 @@ def check(
         A regular expression with one group that extracts the step from the names of checkpoints.
     level
         Coverage of the forecast's interval, in (0, 1).
+    without
+        Runs to leave out: their names there, or as the answer calls them.
 
     Returns
     -------
@@ -100,6 +104,7 @@ go back to a checkpoint before step 301
     from toposcope.api.odd_runs import with_odd
     from toposcope.forecasting import read_schedule
     from toposcope.study.forecasts.reading import Reading, listed
+    from toposcope.study.without import as_names, refuse_unknown
 
     check_shares(level)
     if horizon is not None and horizon < 1:
@@ -120,11 +125,17 @@ go back to a checkpoint before step 301
         raise InputError(unread[0])
     reading.refuse_unmet()
     asked = _CheckAsked(reading, tuple(others), level, column)
-    runs = [one for place in looked for one in _runs(place, asked)]
+    gone = as_names(without)
+    refuse_unknown(gone, *_known(looked))
+    runs = [one for place in looked for one in _runs(place, asked, gone)]
+    if not runs and gone:
+        raise InputError(
+            "no run is left", argument="without", value=", ".join(gone), remedy="keep at least one run"
+        )
     if not runs:
         raise InputError(f"{looked[0].name}: no run has a row or a checkpoint; give its log")
     problems = [*unread, *(problem for place in looked for problem in _problems(place)), *problems]
-    return Check(worst_first(with_odd(runs, looked)), tuple(problems), tuple(_notes(looked)))
+    return Check(worst_first(with_odd(runs, looked)), tuple(problems), tuple(_notes(looked, gone)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,12 +200,13 @@ def _problems(place: Looked) -> list[str]:
     return [*place.problems, *map(str, strange)]
 
 
-def _notes(looked: Sequence[Looked]) -> list[str]:
+def _notes(looked: Sequence[Looked], gone: Sequence[str]) -> list[str]:
+    asked = [f"left out, as asked: {', '.join(gone)}"] if gone else []
     no_logs = [name for place in looked for name in place.no_logs]
     if not no_logs:
-        return []
+        return asked
     more = f" and {len(no_logs) - _MOST_NAMED} more" if len(no_logs) > _MOST_NAMED else ""
-    return [f"no logs, and left out: {', '.join(no_logs[:_MOST_NAMED])}{more}"]
+    return [*asked, f"no logs, and left out: {', '.join(no_logs[:_MOST_NAMED])}{more}"]
 
 
 def _names_of_runs(place: Looked) -> list[str]:
@@ -203,12 +215,27 @@ def _names_of_runs(place: Looked) -> list[str]:
     return list(dict.fromkeys([*logged, *place.steps]))
 
 
-def _runs(place: Looked, asked: _CheckAsked) -> list[RunCheck]:
-    metrics, names = place.log.metrics, _names_of_runs(place)
+def _called(place: Looked) -> dict[str, str]:
+    """Return what the answer calls each run of a place, by its name there."""
+    names = _names_of_runs(place)
+    return {run: place.name if len(names) == 1 else f"{place.name}: {run}" for run in names}
+
+
+def _known(looked: Sequence[Looked]) -> tuple[list[str], list[str]]:
+    """Return by which names a run can be left out: its own if no other has it; what the answer calls it."""
+    called = [(run, name) for place in looked for run, name in _called(place).items()]
+    own = Counter(run for run, _ in called)
+    return [run if own[run] == 1 else name for run, name in called], [name for _, name in called]
+
+
+def _runs(place: Looked, asked: _CheckAsked, gone: Sequence[str]) -> list[RunCheck]:
+    metrics = place.log.metrics
     made = []
-    for run in names:
+    for run, name in _called(place).items():
+        if run in gone or name in gone:
+            continue
         rows = metrics[metrics["run"].astype(str) == run]
-        made.append(_run(place, run, place.name if len(names) == 1 else f"{place.name}: {run}", rows, asked))
+        made.append(_run(place, run, name, rows, asked))
     return made
 
 
@@ -338,7 +365,8 @@ def _unseen(place: Looked, rows: pd.DataFrame, column: str, losses: int) -> list
     if column == "loss" and 0 < held < FEWEST:
         found.append(f"overfitting (told from the {FEWEST}th held-out loss on)")
     if not losses:
-        return ["losses (none is logged)", *([place.unseen] if place.unseen else [])]
+        none = "finite" if len(rows) and column in rows else "logged"
+        return [f"losses (none is {none})", *([place.unseen] if place.unseen else [])]
     if losses < FIRST:
         found.append(f"loss spikes (told from the {FIRST}th loss on)")
     if losses < LEAST:

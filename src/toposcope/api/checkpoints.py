@@ -66,13 +66,14 @@ def audit(series: Where, *, cheap: bool = False, quiet: bool = True) -> Audit:
     2 checkpoints of 1 run: 1 finding; the first:
     memory step 10: non-finite: holds NaN or infinite values
     """
+    from toposcope.api.odd_runs import odd_of_series
     from toposcope.sources import audit as look
 
     given = opened(series)
     found = look(given, cheap=cheap, quiet=quiet)
     groups = _groups(given) if len(given.names) > 1 else ()
     steps = {run: tuple(steps) for run, steps in given.steps.items()}
-    return Audit(steps, tuple(found), groups, tuple(_adapters(given)))
+    return Audit(steps, tuple(found), groups, tuple(_adapters(given)), odd_of_series(given))
 
 
 def _adapters(series: Series) -> Iterator[AdapterState]:

@@ -54,7 +54,7 @@ def forecast(
     horizon
         The step at which the runs will end, if neither logs nor siblings say.
     annealed
-        Forecast what a decay begun now would give: the rate falls to 0 over this many steps.
+        Forecast the loss after a decay that starts now: the rate falls to 0 over this many steps.
     cuts
         Shares of training at which finished runs are scored, each in (0, 1).
     column
@@ -162,7 +162,6 @@ def _methods(curves: list[Curve], asked: str | Sequence[Forecaster]) -> list[For
     from toposcope.forecasting.auto import Auto, default_candidates
     from toposcope.forecasting.families import Exp4, ILog2, Janoschek
     from toposcope.forecasting.laws import MultiPower
-    from toposcope.forecasting.plain_law import PlainLaw
     from toposcope.papers.forecasters import published_rules
     from toposcope.study.forecasts.gather import topological_methods
 
@@ -173,7 +172,7 @@ def _methods(curves: list[Curve], asked: str | Sequence[Forecaster]) -> list[For
     if asked == "auto":
         return [Auto()]
     laws = (MultiPower(shape=PUBLISHED),)
-    families = (PlainLaw(), Exp4(), ILog2(), Janoschek())
+    families = (Exp4(), ILog2(), Janoschek())
     return [Auto(), *default_candidates(), *laws, *families, *topological_methods(curves, published_rules)]
 
 

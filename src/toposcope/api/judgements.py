@@ -22,6 +22,7 @@ def analyze(
     columns: Sequence[str] = (),
     scores: str | Path | pd.DataFrame | None = None,
     rename: Mapping[str, str] | None = None,
+    without: str | Sequence[str] = (),
 ) -> Analysis:
     """Analyse a store (or several), a table with one row per checkpoint, or a training log.
 
@@ -39,6 +40,8 @@ def analyze(
         Further targets: a file that `read_targets` reads, or what it returns.
     rename
         What columns of a table or a log are: {"final_loss": "loss"}.
+    without
+        Runs to leave out, by name.
 
     Returns
     -------
@@ -64,8 +67,8 @@ def analyze(
     from toposcope.watch.journal import alarms_of
 
     return analysis_of(
-        source, targets=targets, columns=columns, scores=scores, rename=rename, published=PUBLISHED,
-        alarms=alarms_of(_folders(source)),
+        source, targets=targets, columns=columns, scores=scores, rename=rename, without=without,
+        published=PUBLISHED, alarms=alarms_of(_folders(source)),
     )  # fmt: skip
 
 
@@ -93,6 +96,7 @@ def report(
     target: str | None = None,
     scores: str | Path | pd.DataFrame | None = None,
     rename: Mapping[str, str] | None = None,
+    without: str | Sequence[str] = (),
 ) -> Report:
     """Write the results of a store as one self-contained page, and its figures and tables as files.
 
@@ -111,6 +115,8 @@ def report(
         Further targets: a file, or what `read_targets` returns.
     rename
         What columns of a table or a log are: {"final_loss": "loss"}.
+    without
+        Runs to leave out, by name.
 
     Returns
     -------
@@ -139,6 +145,8 @@ def report(
 
     check_target(Path(out))
     if not isinstance(source, Analysis):
-        source = analyze(source, targets=() if target is None else target, scores=scores, rename=rename)
+        source = analyze(
+            source, targets=() if target is None else target, scores=scores, rename=rename, without=without
+        )
     page = write_studies(source.studies, out, title=TITLE if title is None else title)
     return Report(page, source)

@@ -10,13 +10,13 @@ from toposcope.api.measurement import Measurement
 from toposcope.api.representations import check_device
 
 if TYPE_CHECKING:
-    from toposcope.api.representations import TextsAsked
+    from toposcope.api.representations import TextRequest
     from toposcope.sources import Series
     from toposcope.subjects.landscape.options import LandscapeOptions
 
 
 def of_landscape(
-    find: Callable[[], Series], options: LandscapeOptions, asked: TextsAsked, store: Path
+    find: Callable[[], Series], options: LandscapeOptions, request: TextRequest, store: Path
 ) -> tuple[Measurement, str]:
     """Return the measurement of the loss surface into `store`, and in words what it does and costs.
 
@@ -31,11 +31,12 @@ def of_landscape(
     from toposcope.recipes import load_training_recipe
     from toposcope.subjects.landscape.study import study_of_texts
 
-    check_device(asked.device)
-    recipe = None if asked.recipe is None else load_training_recipe(asked.recipe)
+    check_device(request.device)
+    recipe = None if request.recipe is None else load_training_recipe(request.recipe)
     study = study_of_texts(
-        options, asked.texts, store, features=asked.features, min_chars=asked.min_chars, split=asked.split,
-        loader=ModelLoader(tokenizer=asked.tokenizer, device=asked.device, recipe=recipe),
+        options, request.texts, store, features=request.features, min_chars=request.min_chars,
+        split=request.split,
+        loader=ModelLoader(tokenizer=request.tokenizer, device=request.device, recipe=recipe),
     )  # fmt: skip
     series = find()
     study = study.of(series)

@@ -17,7 +17,7 @@ from toposcope.subjects.roster import measurable, subject_of
 
 if TYPE_CHECKING:
     from toposcope.api.checkpoints import Where
-    from toposcope.api.representations import TextsAsked
+    from toposcope.api.representations import TextRequest
     from toposcope.sources import Series
     from toposcope.store import Store
     from toposcope.subjects.base import Probe
@@ -87,7 +87,7 @@ def measure(
     *,
     features: str | Sequence[str | Probe] = "cheap",
     preset: str = "default",
-    texts: str | Path | TextsAsked | None = None,
+    texts: str | Path | TextRequest | None = None,
     limit: int | None = None,
     options: WeightOptions | RepresentationOptions | LandscapeOptions | object | None = None,
     tokenizer: str | Path | None = None,
@@ -119,7 +119,7 @@ def measure(
         "default", or a paper's conventions: "seed004" for weights, "seed003" for representations.
     texts
         A file with one text on each line, or what `load_texts` takes. Representations need it. For
-        gradients and the loss surface, run folders use their held-out texts by default. A `TextsAsked` has
+        gradients and the loss surface, run folders use their held-out texts by default. A `TextRequest` has
         more options: the part of a data set, the least length, labelled texts, the folder of saved states.
     limit
         How many texts form the cloud of representations; 200 by default.
@@ -165,15 +165,15 @@ def measure(
     2 checkpoints of 1 run measured by baselines
     >>> store = ts.measure("runs/", "store", features="rips,baselines", jobs=2)        # doctest: +SKIP
     >>> store = ts.measure("runs/", "states", features="representations", texts="texts.txt")  # doctest: +SKIP
-    >>> from toposcope.api import TextsAsked
+    >>> from toposcope.api import TextRequest
     >>> from toposcope.sweep import Execution, Shard
-    >>> short = TextsAsked(texts="texts.txt", min_chars=20)
+    >>> short = TextRequest(texts="texts.txt", min_chars=20)
     >>> half = Execution(jobs=2, shard=Shard.parse("1/2"))
     >>> ts.measure("runs/", "half", features="all", execution=half)                    # doctest: +SKIP
     """
     from toposcope.api.landscapes import of_landscape
     from toposcope.api.refusals import kind_of, refuse_meaningless
-    from toposcope.api.representations import OURS, TextsAsked, of_kept, of_representations
+    from toposcope.api.representations import OURS, TextRequest, of_kept, of_representations
     from toposcope.store import Store
     from toposcope.subjects.representations.saved_states import SavedStates
     from toposcope.sweep import Execution
@@ -197,7 +197,7 @@ def measure(
     elif kind == About.LANDSCAPE:
         surface = _settings(options, About.LANDSCAPE)
         # every text counts: a loss needs no hundred characters
-        every = wanted if isinstance(texts, TextsAsked) else replace(wanted, min_chars=1)
+        every = wanted if isinstance(texts, TextRequest) else replace(wanted, min_chars=1)
         found, _ = of_landscape(lambda: opened(series, steps=steps), surface, every, Path(store))
     elif kind == About.REPRESENTATIONS:
         found = of_representations(
@@ -233,17 +233,17 @@ def _refuse_doubled(
 
 
 def _asked(
-    texts: str | Path | TextsAsked | None,
+    texts: str | Path | TextRequest | None,
     features: tuple[str, ...],
     limit: int | None,
     recipe: str | None,
     device: str,
     tokenizer: str | Path | None,
-) -> TextsAsked:
-    """Return which texts are read and through what; what is given beside a `TextsAsked` counts more."""
-    from toposcope.api.representations import TextsAsked
+) -> TextRequest:
+    """Return which texts are read and through what; what is given beside a `TextRequest` counts more."""
+    from toposcope.api.representations import TextRequest
 
-    given = texts if isinstance(texts, TextsAsked) else TextsAsked(texts=str(texts) if texts else None)
+    given = texts if isinstance(texts, TextRequest) else TextRequest(texts=str(texts) if texts else None)
     return replace(
         given, features=features, limit=limit or given.limit, recipe=recipe or given.recipe,
         device=given.device if device == "cpu" else device,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -9,17 +11,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from toposcope.core.commands import typed
+from toposcope.core.errors import SourceError
 from toposcope.forecasting.health.judgement import LOOK, Ground
 from toposcope.sources.belonging import Stated, size_of, stated
 from toposcope.statistics.odd import FEWEST
-from toposcope.study.odd import Member, odd_among
+from toposcope.study.odd import Member, Odd, odd_among
 
 if TYPE_CHECKING:
     from toposcope.api.check_sources import Looked
     from toposcope.api.checked import RunCheck
+    from toposcope.sources import Series
 
 _COLUMNS = {"loss": "loss", "heldout_loss": "held-out loss"}
-_REMEDY = "compare its settings and data with theirs"
+_REMEDY = "compare its settings and data with theirs, or leave it out: "
 
 
 def with_odd(runs: Sequence[RunCheck], looked: Sequence[Looked]) -> list[RunCheck]:
@@ -38,11 +43,35 @@ def with_odd(runs: Sequence[RunCheck], looked: Sequence[Looked]) -> list[RunChec
         )
     ]
     found = odd_among(members, pd.concat(losses, ignore_index=True) if losses else None).found
-    grounds = {one.run: Ground(LOOK, "odd run", one.since, one.sentence, _REMEDY) for one in found}
+    own = Counter(one.run for one in runs)
+    short = {one.name: one.run if own[one.run] == 1 else one.name for one in runs}
+    grounds = {
+        one.run: Ground(LOOK, "odd run", one.since, one.sentence, _REMEDY + typed("without", short[one.run]))
+        for one in found
+    }
     return [
         replace(one, judgement=one.judgement.beside(grounds[one.name])) if one.name in grounds else one
         for one in runs
     ]
+
+
+def odd_of_series(series: Series) -> tuple[Odd, ...]:
+    """Return which runs of a series are not like their siblings, by the losses that lie beside them."""
+    if len(series.names) <= FEWEST:
+        return ()
+    members, losses = [], []
+    for run in series.runs:
+        try:
+            rows = series.metrics(run.run)
+        except SourceError:  # a finding says so
+            continue
+        curves = {label: _curve(rows, column) for column, label in _COLUMNS.items() if column in rows}
+        curves = {label: curve for label, curve in curves.items() if len(curve)}
+        row: Mapping[object, object] = dict(dataclasses.asdict(run).items())
+        members.append(Member(Stated(run.run, stated(row), size_of(row.get("parameters"))), curves))
+        losses.append(rows[["run", "step", "loss"]])
+    filled = [table for table in losses if len(table)]
+    return odd_among(members, pd.concat(filled, ignore_index=True) if filled else None).found
 
 
 def _member(one: RunCheck, place: Looked) -> Member:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping
 
-from toposcope.api.representations import TextsAsked
+from toposcope.api.representations import TextRequest
 from toposcope.core.errors import InputError
 from toposcope.subjects.roster import subject_of
 
@@ -25,7 +25,7 @@ TAKEN_BY: Mapping[str, tuple[str, ...]] = {
     "grid": (REPRESENTATIONS, KEPT),
     "keep": (REPRESENTATIONS,),
 }
-"""Arguments of `measure`, and fields of `TextsAsked`, and what they say something of."""
+"""Arguments of `measure`, and fields of `TextRequest`, and what they say something of."""
 
 
 BUILT_IN = (WEIGHTS, GRADIENTS, REPRESENTATIONS, LANDSCAPE, KEPT)
@@ -49,7 +49,7 @@ def kind_of(names: Collection[str], *, kept: bool) -> str:
 def refuse_meaningless(kind: str, features: str, given: Mapping[str, object]) -> None:
     """Raise InputError for the first argument that is given and says nothing of this kind of measurement."""
     asked = dict(given)
-    if isinstance(texts := asked.get("texts"), TextsAsked):
+    if isinstance(texts := asked.get("texts"), TextRequest):
         asked |= _said(texts)
     for name, value in asked.items():
         if value is not None and kind not in TAKEN_BY[name] and (kind in BUILT_IN or name != "steps"):
@@ -59,9 +59,9 @@ def refuse_meaningless(kind: str, features: str, given: Mapping[str, object]) ->
             )
 
 
-def _said(texts: TextsAsked) -> dict[str, object]:
+def _said(texts: TextRequest) -> dict[str, object]:
     """Return the fields of what was asked of texts that differ from their defaults, None for the others."""
-    defaults = {field.name: field.default for field in dataclasses.fields(TextsAsked)}
+    defaults = {field.name: field.default for field in dataclasses.fields(TextRequest)}
     named = {name: getattr(texts, name) for name in defaults if name != "features"}
     return {name: None if value == defaults[name] else value for name, value in named.items()}
 

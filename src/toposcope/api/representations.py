@@ -28,7 +28,7 @@ OURS = (REPRESENTATIONS, SENSITIVITY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextsAsked:
+class TextRequest:
     """Which texts a measurement reads and through what, beside its settings.
 
     `texts` is what `load_texts` takes; the first `limit` of at least `min_chars` characters count. `labelled`
@@ -50,7 +50,7 @@ class TextsAsked:
 
 
 def of_representations(
-    find: Callable[[], Series], options: RepresentationOptions, asked: TextsAsked, *, look: bool
+    find: Callable[[], Series], options: RepresentationOptions, request: TextRequest, *, look: bool
 ) -> Measurement:
     """Return the measurement of what every checkpoint makes of texts; `look` has models refused beforehand.
 
@@ -66,28 +66,29 @@ def of_representations(
     from toposcope.subjects.representations.saved_states import save_runs
     from toposcope.subjects.representations.study import study_of_texts
 
-    if asked.texts is None:
+    if request.texts is None:
         raise InputError(
             f"representations need texts; give {option('texts')} FILE with one text on each line"
         )
     _check_layers(options.layers)
-    further = _further(asked.features)
-    check_device(asked.device)
-    loader = ModelLoader(tokenizer=asked.tokenizer, device=asked.device, half=options.half)
+    further = _further(request.features)
+    check_device(request.device)
+    loader = ModelLoader(tokenizer=request.tokenizer, device=request.device, half=options.half)
     study = study_of_texts(
-        options, asked.texts, loader, limit=asked.limit or 200, min_chars=asked.min_chars, split=asked.split,
-        labelled=None if asked.labelled is None else load_labelled(asked.labelled), keep=asked.keep,
-        grid=_grid(asked),
+        options, request.texts, loader, limit=request.limit or 200, min_chars=request.min_chars,
+        split=request.split,
+        labelled=None if request.labelled is None else load_labelled(request.labelled), keep=request.keep,
+        grid=_grid(request),
     )  # fmt: skip
     series = find()
-    if look and (asked.keep is None or not asked.keep.exists()):
+    if look and (request.keep is None or not request.keep.exists()):
         _check_models(series, loader, options.layers)
-    if asked.keep is not None:
-        save_runs(asked.keep, series.runs)
-    return Measurement(series, [*_wanted(study, asked), *further], study.recipe())
+    if request.keep is not None:
+        save_runs(request.keep, series.runs)
+    return Measurement(series, [*_wanted(study, request), *further], study.recipe())
 
 
-def of_kept(series: SavedStates, options: RepresentationOptions, asked: TextsAsked) -> Measurement:
+def of_kept(series: SavedStates, options: RepresentationOptions, request: TextRequest) -> Measurement:
     """Return the measurement of states that were kept: no model is needed.
 
     Raises
@@ -98,10 +99,10 @@ def of_kept(series: SavedStates, options: RepresentationOptions, asked: TextsAsk
     from toposcope.subjects.representations.study import study_of_kept
 
     _check_layers(options.layers)
-    further = _further(asked.features)
-    _check_kept(series, asked.limit)
-    study = study_of_kept(options, series, limit=asked.limit, grid=_grid(asked))
-    return Measurement(series, [*_wanted(study, asked), *further], study.recipe())
+    further = _further(request.features)
+    _check_kept(series, request.limit)
+    study = study_of_kept(options, series, limit=request.limit, grid=_grid(request))
+    return Measurement(series, [*_wanted(study, request), *further], study.recipe())
 
 
 def check_device(device: str) -> None:
@@ -131,16 +132,16 @@ def check_device(device: str) -> None:
         )
 
 
-def _grid(asked: TextsAsked) -> SensitivityOptions | None:
-    if asked.grid is not None or SENSITIVITY not in asked.features:
-        return asked.grid
+def _grid(request: TextRequest) -> SensitivityOptions | None:
+    if request.grid is not None or SENSITIVITY not in request.features:
+        return request.grid
     from toposcope.subjects.representations.probes.sensitivity import SensitivityOptions
 
     return SensitivityOptions()
 
 
-def _wanted(study: RepresentationStudy, asked: TextsAsked) -> list[Probe]:
-    names = {*asked.features, SENSITIVITY}
+def _wanted(study: RepresentationStudy, request: TextRequest) -> list[Probe]:
+    names = {*request.features, SENSITIVITY}
     return [probe for probe in study.probes() if probe.name in names]
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from toposcope.sources.belonging import Group
     from toposcope.study.analysis import Analysis
     from toposcope.study.findings import Finding, Findings
+    from toposcope.study.odd import Odd
     from toposcope.sweep.parting import SeriesParting
 
 _ROUNDING = 1e-6
@@ -65,7 +66,7 @@ class Audit:
 
     `steps` are those of every run's checkpoints; `groups` the runs that do not belong together, empty where
     all do: that is no fault, but nothing should be concluded over two of them. `adapters` are the last states
-    of runs whose weights are an adapter's.
+    of runs whose weights are an adapter's. `odd` are the runs whose losses are not those of their siblings.
 
     >>> found = AuditFinding("a", 10, "", "holds what step 0 holds", fault="identical")
     >>> print(Audit({"a": (0, 10)}, (found,)))
@@ -77,6 +78,7 @@ class Audit:
     findings: tuple[AuditFinding, ...]
     groups: tuple[Group, ...] = ()
     adapters: tuple[AdapterState, ...] = ()
+    odd: tuple[Odd, ...] = ()
 
     @property
     def apart(self) -> str:
@@ -119,8 +121,10 @@ class Audit:
         seen, many = counted(self.checkpoints, self.runs), len(self.findings)
         apart = f" {self.apart}" if self.apart else ""
         does = "".join(f"\n{one.run} step {one.step}: {one.sentence}" for one in self.adapters)
+        does += "".join(f"\n{one.run} is {one.sentence}" for one in self.odd)
         if not many:
-            return f"{seen}: {'no other finding.' if apart else 'nothing found'}{apart}{does}"
+            nothing = "no fault found" if self.odd else "nothing found"
+            return f"{seen}: {'no other finding.' if apart else nothing}{apart}{does}"
         first = f"{seen}: {many} finding{'s' * (many > 1)}; the first:"
         return "\n".join([self.apart + " " * bool(apart) + first, *map(str, self.findings[:5])]) + does
 

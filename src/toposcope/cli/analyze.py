@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from toposcope.cli.laws import LAWS, show_law
-from toposcope.cli.output import RenamedOption, json_option, print_json, print_table, say
+from toposcope.cli.output import RenamedOption, json_option, print_json, print_table, say, without_option
 from toposcope.cli.sweeping import renamed
 from toposcope.core.commands import recommended
 from toposcope.core.errors import InputError
@@ -111,6 +111,7 @@ _TABLES = (
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False), help="Write the tables as CSV to this folder."
 )
+@without_option
 @json_option
 def command(
     source: Path | None,
@@ -127,6 +128,7 @@ def command(
     leave_out: int,
     rows: int,
     out: Path | None,
+    without: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """Test whether the columns of SOURCE tell more than the loss does; say when they changed.
@@ -157,7 +159,9 @@ def command(
 
     chosen = PARTS if everything or "all" in parts else parts or USUAL
     with busy("analysing"):
-        analysis = analyze(source, targets=targets, columns=features, scores=score_file, rename=named)
+        analysis = analyze(
+            source, targets=targets, columns=features, scores=score_file, rename=named, without=without
+        )
         wrong = any(found.wrong is not None for found in analysis.all_findings)
         if not wrong:  # what is wrong is an answer, whatever else can be computed
             analysis.refuse_nothing(chosen)

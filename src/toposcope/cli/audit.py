@@ -25,7 +25,7 @@ def command(
     step_pattern: str | None,
     as_json: bool,
 ) -> int:
-    """Look for identical, damaged, swapped or misplaced checkpoints.
+    """Look for identical, damaged, swapped or misplaced checkpoints, and for runs unlike their siblings.
 
     SERIES are run folders, folders of runs or of steps, model folders, files or hub addresses.
 
@@ -50,10 +50,11 @@ def command(
                 "groups": [{"label": one.label, "runs": list(one.runs)} for one in looked.groups],
                 "findings": [dataclasses.asdict(f) for f in findings],
                 "adapters": [{**dataclasses.asdict(one), "shares": one.shares} for one in looked.adapters],
+                "odd": [dataclasses.asdict(one) for one in looked.odd],
                 "left_out": left_out,
             }
         )
-        return 1 if findings else 0
+        return 1 if findings or looked.odd else 0
     if looked.apart:
         say(looked.apart)
     if findings:
@@ -62,10 +63,12 @@ def command(
         print_table(title, ("run", "step", "fault", "tensor", "what"), rows)
     else:
         read = "sampled" if cheap else "read"
-        nothing = "no fault of a checkpoint found" if looked.apart else "nothing found"
+        nothing = "no fault of a checkpoint found" if looked.apart or looked.odd else "nothing found"
         say(f"{counted(len(opened), len(opened.runs))} {read}: {nothing}")
     for one in looked.adapters:
         say(f"{one.run} step {one.step}: {one.sentence}")
+    for odd in looked.odd:
+        say(f"{odd.run} is {odd.sentence}")
     if left_out:
         say(f"Not measured as weights: {left_out}")
-    return 1 if findings else 0
+    return 1 if findings or looked.odd else 0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toposcope.cli.output import json_option, plain, print_json, print_table, say
+from toposcope.cli.output import json_option, plain, print_json, print_table, say, without_option
 from toposcope.cli.sweeping import renamed, step_pattern_option
 from toposcope.core.errors import InputError
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 @click.option(
     "--rename", multiple=True, metavar="OLD=NEW", help="Rename a column of a table. Can be repeated."
 )
+@without_option
 @step_pattern_option
 @click.option("--level", type=float, default=0.9, show_default=True, help="Confidence of the intervals.")
 @click.option("--follow", is_flag=True, help="Keep reading; print a line whenever the answer changes.")
@@ -52,6 +53,7 @@ def command(
     siblings: tuple[str, ...],
     column: str | None,
     rename: tuple[str, ...],
+    without: tuple[str, ...],
     step_pattern: str | None,
     level: float,
     follow: bool,
@@ -79,6 +81,7 @@ def command(
         return check(
             list(targets), siblings=list(siblings), schedule=schedule, horizon=horizon, column=column,
             rename=renamed(rename), step_pattern=step_pattern, level=level,
+            without=without,
         )  # fmt: skip
 
     if follow:

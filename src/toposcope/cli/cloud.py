@@ -19,15 +19,22 @@ from toposcope.cli.output import json_option, print_json, print_table, say
     help="Column of a .parquet file that is a coordinate, or that holds vectors. Can be repeated.  "
     "[default: all columns]",
 )  # fmt: skip
-@click.option("--draws", type=int, default=99, show_default=True, help="Clouds of each null, at least 19.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Names all random draws.")
+@click.option(
+    "--draws",
+    type=int,
+    default=99,
+    show_default=True,
+    help="Number of random clouds of each kind without a ring, at least 19.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random draws.")
 @click.option(
     "--max-points", type=int, default=512, show_default=True,
-    help="Draw so many rows where FILE has more. Twice as many cost about five times as much.",
+    help="Most rows to use; a random sample if FILE has more. Twice as many take about five times as long.",
 )  # fmt: skip
 @click.option(
     "--noise", type=float,
-    help="Noise of the circles whose power is told, in radii.  [default: that of a ring found, else 0.3]",
+    help="Noise, in radii, of the circles for which the power is computed.  "
+    "[default: that of a ring found, else 0.3]",
 )  # fmt: skip
 @click.option(
     "--out", type=click.Path(path_type=Path),
@@ -53,7 +60,7 @@ def command(
 
     The answer is: yes, none shown, or cannot tell. It comes with a p-value, with the power to find a circle
     among so many points, and with the plane in which the loop lies. The command also prints the intrinsic
-    dimension. It says first what long work will cost.
+    dimension. If the work is long, it first says how long.
 
     The exit code is 0 when the question was answered, whatever the answer, and 2 when FILE cannot be read.
     """

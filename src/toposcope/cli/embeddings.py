@@ -140,7 +140,7 @@ def command(
     comes from the same forward pass. The results go to a store. If the command is interrupted, repeat it:
     it continues.
     """
-    from toposcope.api.representations import TextsAsked, of_kept, of_representations
+    from toposcope.api.representations import TextRequest, of_kept, of_representations
     from toposcope.papers.representation_presets import preset as preset_options
     from toposcope.store import Store
     from toposcope.study.sensitivity import measured_sensitivity
@@ -150,7 +150,7 @@ def command(
     options = preset_options(preset, settings)
     names = tuple(name.strip() for name in features.split(","))
     sensitivity |= SENSITIVITY in names
-    asked = TextsAsked(
+    request = TextRequest(
         texts=texts, limit=limit, min_chars=min_chars, split=split, features=names, labelled=labelled,
         grid=parse_grid(sensitivity_texts) if sensitivity else None, keep=keep, tokenizer=tokenizer,
         device=device,
@@ -158,14 +158,14 @@ def command(
     execution = sweeping.execution(keep_diagrams=not no_diagrams)
     if from_kept is not None:
         _refuse_with_kept(series, texts, settings, labelled, keep, sweeping)
-        found, agree = of_kept(SavedStates(from_kept), options, asked), None
+        found, agree = of_kept(SavedStates(from_kept), options, request), None
     else:
         if not series or texts is None:
             raise InputError(
                 f"embeddings needs SERIES and {option('texts')}, or {option('from_states')} FOLDER"
             )
         find = functools.cache(lambda: sweeping.open(series))
-        found = of_representations(find, options, asked, look=StorePlace.of(out).fresh)
+        found = of_representations(find, options, request, look=StorePlace.of(out).fresh)
         agree = sweeping.agree(find())
     if sweeping.plan:
         return show_plan(found.plan(execution=execution), as_json=as_json)
@@ -187,13 +187,13 @@ def _refuse_with_kept(
     sweeping: Sweeping,
 ) -> None:
     """Refuse what only a pass through the models could do."""
-    asked = {
+    given = {
         "SERIES": series, "--texts": texts, "--pooling": settings.get("pooling"),
         "--length": settings.get("length"), "--labelled": labelled,
         "--save-states": keep, "--steps": sweeping.steps, "--revisions": sweeping.revisions,
         "--losses": sweeping.losses,
     }  # fmt: skip
-    for name, value in asked.items():
+    for name, value in given.items():
         if value:
             raise InputError(
                 f"{name} does not work with {option('from_states')}, which opens no model; leave it out"

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     "--annealed",
     type=int,
     metavar="STEPS",
-    help="Forecast what a decay begun now would give: the rate falls to 0 over STEPS.",
+    help="Forecast the loss after a decay that starts now: the rate falls to 0 over STEPS.",
 )
 @click.option(
     "--cuts",

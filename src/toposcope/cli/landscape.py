@@ -68,15 +68,15 @@ def command(
     and the sampled surfaces go to a store. If the command is interrupted, repeat it: it continues.
     """
     from toposcope.api.landscapes import of_landscape
-    from toposcope.api.representations import TextsAsked
+    from toposcope.api.representations import TextRequest
 
     options = LandscapeOptions(**settings)
-    asked = TextsAsked(
+    request = TextRequest(
         texts=texts, features=tuple(features.split(",")), min_chars=min_chars, split=split,
         tokenizer=tokenizer, device=device, recipe=recipe,
     )  # fmt: skip
     opened = functools.cache(lambda: sweeping.open(series))
     execution = sweeping.execution(keep_diagrams=False)
-    found, words = of_landscape(opened, options, asked, out)
+    found, words = of_landscape(opened, options, request, out)
     click.echo(words, err=True)
     return carried_out(found, opened(), out, sweeping, execution, as_json=as_json)

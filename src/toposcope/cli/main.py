@@ -23,29 +23,37 @@ from toposcope.core.wording import typed_options
 if TYPE_CHECKING:
     from toposcope.subjects.subject import Subject
 
-COMMANDS: dict[str, str] = {
-    "check": "Say whether a run is all right, and forecast its final loss.",
-    "train": "Train small language models into run folders.",
-    "audit": "Look for damaged, swapped or identical checkpoints.",
-    "weights": "Measure the weights of every checkpoint; write a store.",
-    "watch": "Follow a run while it trains; say what breaks, and where.",
-    "compare": "Compare two checkpoints or two series, layer by layer.",
-    "export": "Write a store's tables as CSV, JSON or NetCDF.",
-    "merge": "Join stores that were measured separately.",
-    "embeddings": "Measure how every checkpoint represents a set of texts.",
-    "landscape": "Measure the loss surface around every checkpoint.",
-    "cloud": "Say whether a cloud of points has a ring, with an error rate.",
-    "analyze": "Test whether the measurements tell more than the loss does.",
-    "report": "Write the results of a store as one page.",
-    "reproduce": "Run a study again, and judge each of its claims.",
-    "demo": "Train five small models, measure them and write a report.",
-    "forecast": "Forecast the final loss of unfinished runs.",
-    "synth": "Simulate training runs whose scaling exponents are known.",
+SECTIONS: dict[str, dict[str, str]] = {
+    "Ask about runs": {
+        "check": "Say whether a run is all right, and forecast its final loss.",
+        "forecast": "Forecast the final loss of unfinished runs.",
+        "compare": "Say which of two recipes is better, or which weights differ.",
+        "audit": "Look for damaged, swapped or identical checkpoints.",
+        "watch": "Follow a run while it trains; say what breaks, and where.",
+    },
+    "Measure checkpoints": {
+        "weights": "Measure the weights of every checkpoint.",
+        "embeddings": "Measure how every checkpoint represents a set of texts.",
+        "landscape": "Measure the loss surface around every checkpoint.",
+        "cloud": "Say whether a cloud of points has a ring, with an error rate.",
+    },
+    "Read the measurements": {
+        "analyze": "Test whether the measurements tell more than the loss does.",
+        "report": "Write the results as one page.",
+        "merge": "Join stores that were measured separately.",
+        "export": "Write a store's tables as CSV, JSON or NetCDF.",
+    },
+    "Train and reproduce": {
+        "demo": "Train five small models, measure them and write a report.",
+        "train": "Train small language models into run folders.",
+        "reproduce": "Run a study again, and judge each of its claims.",
+        "synth": "Simulate training runs whose scaling exponents are known.",
+    },
 }
-"""Subcommand -> what it does, in the order a user meets them; `cli/NAME.py` holds it as `command`.
+"""Heading -> subcommand -> what it does, as `toposcope --help` prints them."""
 
-Its module is imported when it is called: the list of them all costs nothing.
-"""
+COMMANDS = tuple(name for section in SECTIONS.values() for name in section)
+"""`cli/NAME.py` holds each as `command`. The module is imported when it is called: the list costs nothing."""
 
 
 class LazyGroup(SuggestingGroup):
@@ -66,8 +74,11 @@ class LazyGroup(SuggestingGroup):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of subcommands without importing any."""
-        with formatter.section("Commands"):
-            formatter.write_dl([*COMMANDS.items(), *((name, one.title) for name, one in _brought().items())])
+        brought = {name: one.title for name, one in _brought().items()}
+        for heading, commands in {**SECTIONS, "From installed packages": brought}.items():
+            if commands:
+                with formatter.section(heading):
+                    formatter.write_dl(list(commands.items()))
 
 
 def _brought() -> dict[str, Subject]:

@@ -38,6 +38,11 @@ class RenamedOption(click.Option):
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
 
+without_option = click.option(
+    "--without", multiple=True, metavar="RUN", help="Leave this run out. Can be repeated."
+)
+
+
 def print_json(payload: object) -> None:
     """Print `payload` as strict JSON: NaN and infinity become null."""
     click.echo(json.dumps(plain(payload), indent=2, allow_nan=False))

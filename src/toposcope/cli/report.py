@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from toposcope.cli.output import RenamedOption, json_option, print_json, say, show_first
+from toposcope.cli.output import RenamedOption, json_option, print_json, say, show_first, without_option
 from toposcope.cli.sweeping import renamed
 
 
@@ -37,10 +37,11 @@ from toposcope.cli.sweeping import renamed
 @click.option(
     "--rename", multiple=True, metavar="OLD=NEW", help="Rename a column of a table or a log. Can be repeated."
 )
+@without_option
 @json_option
 def command(
     stores: tuple[Path, ...], out: Path, title: str, target: str | None, targets: Path | None,
-    rename: tuple[str, ...], as_json: bool,
+    rename: tuple[str, ...], without: tuple[str, ...], as_json: bool,
 ) -> int:  # fmt: skip
     """Analyse STORE and write the results as one page.
 
@@ -55,7 +56,9 @@ def command(
     from toposcope.core.progress import busy
 
     with busy("writing the report"):
-        made = report(stores, out, title=title, target=target, scores=targets, rename=renamed(rename))
+        made = report(
+            stores, out, title=title, target=target, scores=targets, rename=renamed(rename), without=without
+        )
     for line in made.analysis.read:
         click.echo(line, err=True)
     page, problems = made.page, made.problems

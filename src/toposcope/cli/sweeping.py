@@ -77,7 +77,9 @@ _OPTIONS = (
         "--revisions", help="Revisions of a hub series to measure: a name or a pattern such as 'step*'."
     ),
     click.option("--steps", help=STEPS_HELP),
-    click.option("--jobs", type=int, default=1, show_default=True, help="Number of processes."),
+    click.option(
+        "--jobs", type=int, help="Number of processes.  [default: one per core where that is faster]"
+    ),
     click.option(
         "--shard",
         default="1/1",
@@ -101,7 +103,7 @@ class Sweeping:
     losses: str | None
     revisions: str | None
     steps: str | None
-    jobs: int
+    jobs: int | None
     shard: str
     ray: str | None
     no_audit: bool
@@ -196,7 +198,7 @@ def sweep_options(command: Callable[..., int]) -> Callable[..., int]:
         losses: str | None,
         revisions: str | None,
         steps: str | None,
-        jobs: int,
+        jobs: int | None,
         shard: str,
         ray: str | None,
         no_audit: bool,

@@ -23,13 +23,23 @@ PUBLISHED = "toposcope.papers.published:PUBLISHED"
 
 @click.command("watch")
 @click.argument("target", metavar="DIR|STORE", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), help="The store.  [default: DIR-watch, beside DIR]")
-@click.option("--every", type=float, default=10.0, show_default=True, help="Seconds between looks, at least.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Folder of the store.  [default: DIR-watch, beside DIR]"
+)
+@click.option(
+    "--every",
+    type=float,
+    default=10.0,
+    show_default=True,
+    help="Least number of seconds between two readings.",
+)
 @click.option(
     "--cpu-share", type=float, default=0.25, show_default=True, help="Share of one core to use, on average."
 )
 @click.option(
-    "--bytes-per-step", type=int, help="Weights measured at each step; above it matrices take turns."
+    "--bytes-per-step",
+    type=int,
+    help="Bytes of weights to measure at each step. If a checkpoint has more, its matrices take turns.",
 )
 @click.option(
     "--features",
@@ -37,7 +47,7 @@ PUBLISHED = "toposcope.papers.published:PUBLISHED"
     show_default=True,
     help="What to measure, as for `toposcope weights`.",
 )
-@click.option("--diagrams", is_flag=True, help="Keep the persistence diagrams, too.")
+@click.option("--diagrams", is_flag=True, help="Also store the persistence diagrams.")
 @click.option(
     "--rest",
     type=float,
@@ -48,25 +58,28 @@ PUBLISHED = "toposcope.papers.published:PUBLISHED"
 @click.option(
     "--losses",
     type=click.Path(path_type=Path),
-    help="A log that grows beside the checkpoints, as its trainer writes it; a TensorBoard folder, too.",
+    help="Training log that grows beside the checkpoints, as its trainer writes it, or a TensorBoard folder.",
 )
 @click.option(
     "--rename",
     multiple=True,
     metavar="OLD=NEW",
-    help="Rename a column of --losses: val=heldout_loss; repeat.",
+    help="Rename a column of --losses: val=heldout_loss. Can be repeated.",
 )
 @step_pattern_option
-@click.option("--target-loss", type=float, help="Alarm when the forecast says that a run will not get there.")
+@click.option(
+    "--target-loss", type=float, help="Alarm if the forecast says that a run will not reach this loss."
+)
 @click.option(
     "--sink", "sinks", multiple=True, metavar="KIND:WHERE",
     help="Send summaries to tensorboard:FOLDER, wandb:PROJECT, mlflow:ADDRESS or trackio:PROJECT.",
 )  # fmt: skip
-@click.option("--wait", is_flag=True, help="Wait for DIR where it does not exist yet.")
-@click.option("--once", is_flag=True, help="Look once and stop; exit 1 when an alarm or a problem is listed.")
-@click.option("--port", type=int, help="Serve the live page there, on 127.0.0.1; 0 takes a free port.")
+@click.option("--wait", is_flag=True, help="Wait until DIR exists.")
+@click.option("--once", is_flag=True, help="Read once, print the answer, and stop.")
+@click.option("--port", type=int, help="Serve the live page on this port of 127.0.0.1; 0 takes a free one.")
 @click.option(
-    "--host", help="Serve it at another address, for other machines, behind a token that is printed."
+    "--host",
+    help="Serve the live page at this address, for other machines; it prints the token that they need.",
 )
 @json_option
 def command(
@@ -89,13 +102,17 @@ def command(
     host: str | None,
     as_json: bool,
 ) -> int:
-    """Follow DIR, a folder that any trainer writes checkpoints into; the trainer needs no line for it.
+    """Follow a run while it trains: measure its new checkpoints, and say what breaks, and where.
 
-    Each checkpoint is measured once it is complete, and kept, by links or a copy, until the next one has been
-    compared with it. DIR may be empty, but must exist unless --wait is given. --once says what was looked at,
-    and exits with 1 for what could not be. A STORE that an earlier watch made goes on; one that a sweep made
-    is looked at for alarms only. With --json every event is one JSON object on a line; with --once --json the
-    answer is one object.
+    DIR is a folder that any trainer writes checkpoints into; the trainer needs no change. DIR may be empty.
+    Each checkpoint is measured when it is complete. The command keeps it, by links or a copy, until it has
+    compared the next one with it.
+
+    STORE is a store instead. One that an earlier watch made is continued. One that another command made is
+    searched for alarms only.
+
+    The exit code of --once is 1 when the answer lists an alarm or a problem, else 0. --json prints one JSON
+    object for every event; with --once it prints one object, the answer.
     """
     from toposcope.sources.labels import step_pattern as stated
     from toposcope.watch.budget import Budget

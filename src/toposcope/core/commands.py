@@ -8,6 +8,15 @@ from itertools import chain, count
 from pathlib import Path
 
 
+def typed(name: str, value: object) -> str:
+    """Return one option as one types it, quoted for a shell.
+
+    >>> typed("without", "my run")
+    "--without 'my run'"
+    """
+    return shlex.join(_option(name.replace("_", "-"), value))
+
+
 def recommended(name: str, *words: object, **options: object) -> str:
     """Return a command as one types it: quoted for a shell, its options complete.
 

@@ -44,6 +44,11 @@ _NOT_THE_CHILD = (signal.SIGINT, signal.SIGTERM)
 """What a child does not hear before it has begun: a Ctrl-C in its imports would print a traceback."""
 
 
+def cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def begun(make: Callable[[], R]) -> Future[R]:
     """Return what `make` will return, at work in a thread that ends with the program.
 

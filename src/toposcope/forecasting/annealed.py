@@ -1,4 +1,4 @@
-"""What a decay begun now would give: the run with a plan that takes its rate to nothing."""
+"""The loss after a decay that starts now: the run with a plan that takes its rate to nothing."""
 
 from __future__ import annotations
 

@@ -51,7 +51,8 @@ _HELD_BACK = "on the siblings no method was much more exact than the current los
 def default_candidates() -> tuple[Forecaster, ...]:
     """Return what `Auto` averages: transfers from siblings, laws of the rate, the run's own curve."""
     from_siblings = (SiblingTransfer(), ShrunkTransfer(), MeanFall(), SizeTransfer(), PathTransfer())
-    return (*from_siblings, MultiPower(), Tissue(), Pow3(), SmoothedPow3(), Pow4(), LastValue())
+    own = (PlainLaw(), Pow3(), SmoothedPow3(), Pow4(), LastValue())
+    return (*from_siblings, MultiPower(), Tissue(), *own)
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,9 +170,12 @@ def curve_from_metrics(
     usable = usable.sort_values("step")
     if len(usable) < LEAST_LOSSES:
         why = f" ({'; '.join(notes)})" if notes else ""
-        raise InputError(
-            f"run {run}: {len(usable)} usable losses{why}; a forecast needs at least {LEAST_LOSSES}"
-        )
+        few = f"run {run}: {len(usable)} usable losses{why}; a forecast needs at least {LEAST_LOSSES}"
+        if len(table) and not np.isfinite(table["loss"]).any():
+            raise InputError(
+                f"{few}: start it again with a lower rate, or choose another loss with {option('column')}"
+            )
+        raise InputError(few)
     wrong = glitches(usable["loss"].to_numpy(float))
     if wrong.any():
         notes.append(_listed(usable[wrong]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -68,6 +68,13 @@ class PagePart:
     lead: str
     view: SurfaceView | None = None
 
+    @property
+    def figures(self) -> list[str]:
+        """The file names of its figures."""
+        on_cards = (self.opening, *(answer.picture for answer in self.answers))
+        shown = (picture for picture in (*on_cards, *self.pictures) if picture is not None)
+        return list(dict.fromkeys(picture.name for picture in shown))
+
 
 @dataclass(frozen=True, slots=True)
 class Page:
@@ -123,17 +130,21 @@ def of_group(part: PagePart, label: str, number: int) -> PagePart:
     )
 
 
-def part_of(study: Study, tables: Callable[[Study], Iterable[Table]], *, logs: bool = True) -> PagePart:
+def part_of(
+    study: Study, tables: Callable[[Study], Iterable[Table]], *, beside: Collection[str] = ()
+) -> PagePart:
     """Put the part on one study together: the figures that it has the numbers for, and tables with a row.
 
-    The figures come first: a second process renders them while the tables are computed. Without `logs` the
-    curves of the training logs are left out: another part of the page shows those of the same runs.
+    The figures come first: a second process renders them while the tables are computed. `beside` has the
+    file names of figures that other parts of the page show of the same runs: they are not drawn again, nor
+    are the curves of the training logs.
     """
     shown: list[OnPage] = []
 
     def drawn() -> Iterator[Figure]:
         for one in figures_of(study.subject):
-            if (logs or not one.of_log) and one.needs(study):
+            there = (one.of_log and len(beside) > 0) or one.file_name(study.subject.name) in beside
+            if not there and one.needs(study):
                 shown.append(one)
                 yield one.draw(study)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 
 from toposcope.core.tabular import Table
@@ -25,9 +25,9 @@ def part_maker(subject: Subject) -> Callable[..., PagePart]:
     return made
 
 
-def plain_part(study: Study, *, logs: bool = True) -> PagePart:
+def plain_part(study: Study, *, beside: Collection[str] = ()) -> PagePart:
     """Word, tabulate and draw a table made elsewhere, or a subject without tables of its own."""
-    return part_of(study, _tables, logs=logs)
+    return part_of(study, _tables, beside=beside)
 
 
 def _named(study: Study, name: str) -> str:

@@ -74,6 +74,11 @@ def _free(figure: OnPage, others: Iterable[OnPage]) -> OnPage:
             f"figure {figure.name!r} may stand on several parts of a page; give it `about`, or put "
             f"{SUBJECT} into its name"
         )
+    if figure.about and figure.about not in (names := [one.name for one in (*subjects().values(), TABLE)]):
+        raise InputError(
+            f"figure {figure.name!r} is about {figure.about!r}, which is no subject; use one of "
+            f"{', '.join(names)}, or add the subject first"
+        )
     taken = {one.file_name(to.name) for to in (*subjects().values(), TABLE) for one in _own(to)}
     taken.update(name for one in others for name in _files(one))
     for name in _files(figure):

@@ -40,14 +40,15 @@ def write_studies(studies: Sequence[Study], out: str | Path, *, title: str = TIT
     lines = [line for study in studies for line in provenance(study.provenance, study.runs)]
     groups = groups_among(studies)
     parts: list[PagePart] = []
-    shown: set[str] = set()
+    shown: list[tuple[frozenset[str], frozenset[str]]] = []
     for study in studies:
-        runs = set(map(str, study.runs["run"]))
-        part = part_maker(study.subject)(study, logs=not runs <= shown)
+        runs = frozenset(map(str, study.runs["run"]))
+        beside = frozenset(name for others, names in shown if runs <= others for name in names)
+        part = part_maker(study.subject)(study, beside=beside)
+        shown.append((runs, frozenset(part.figures)))
         if study.group is not None:
             part = of_group(part, study.group.label, groups.index(study.group) + 1)
         parts.append(part)
-        shown |= runs
     broken = [unmeasured(study.features) for study in studies if len(study.features)]
     page = Page(
         title=title,

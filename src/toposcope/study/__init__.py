@@ -56,31 +56,6 @@ The wide series table (`series_table`, `from_frame`; class `SeriesTable`)
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+import lazy_loader
 
-_HOME = {
-    "SeriesTable": "toposcope.study.table",
-    "calibration_matrix": "toposcope.statistics.trends.calibration",
-    "family_table": "toposcope.study.trends.verdicts",
-    "from_frame": "toposcope.study.table",
-    "lag_table": "toposcope.study.trends.lags",
-    "saturation_table": "toposcope.study.saturation",
-    "scaling_table": "toposcope.study.finals",
-    "sensitivity_table": "toposcope.study.sensitivity",
-    "read_targets": "toposcope.study.targets",
-    "replicate_table": "toposcope.study.trends.replicates",
-    "segment_table": "toposcope.study.segments",
-    "series_table": "toposcope.study.table",
-    "trend_table": "toposcope.study.trends.verdicts",
-}
-
-__all__ = sorted(_HOME)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'toposcope.study' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)  # the names stand in __init__.pyi

@@ -21,9 +21,10 @@ from toposcope.study.compact import verdict_table
 from toposcope.study.findings import words
 from toposcope.study.merged_stores import Source, apart, joined
 from toposcope.study.published import NOTHING, PublishedRules
-from toposcope.study.studies import Asked, studies_of, study_of_rows
+from toposcope.study.studies import Asked, runs_of, studies_of, study_of_rows
 from toposcope.study.study import Study, groups_among, problems_of, why_nothing
 from toposcope.study.targets import read_targets
+from toposcope.study.without import as_names, kept, refuse_unknown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -194,8 +195,8 @@ class Analysis:
         """Simulate the nulls at the longest run's steps: how often each test is wrong there.
 
         Each test's rate of rejection (`rate`, with its standard `error`) in every case (`kind` "null",
-        "blind", "fresh" or "planted"): see `toposcope.study.calibration_matrix`. 10,000 draws take
-        minutes.
+        "blind", "fresh" or "planted"): see `calibration_matrix` in
+        `toposcope.statistics.trends.calibration`. 10,000 draws take minutes.
 
         Raises
         ------
@@ -254,12 +255,14 @@ def analysis_of(
     columns: Sequence[str] = (),
     scores: str | Path | pd.DataFrame | None = None,
     rename: Mapping[str, str] | None = None,
+    without: str | Sequence[str] = (),
     published: PublishedRules = NOTHING,
     alarms: Mapping[str, Sequence[tuple[str, float]]] | None = None,
 ) -> Analysis:
     """Read what `toposcope.analyze` is given; `published` are the rules of papers that stand beside the rest.
 
-    `alarms` are those of a watch: tests and steps by run, as figures mark them.
+    `alarms` are those of a watch: tests and steps by run, as figures mark them. `without` are runs to leave
+    out.
 
     Raises
     ------
@@ -270,8 +273,14 @@ def analysis_of(
     named = (targets,) if isinstance(targets, str) else tuple(targets)
     read = read_targets(Path(scores)) if isinstance(scores, str | Path) else scores
     given = [source] if isinstance(source, Store | str | Path | pd.DataFrame) else list(source)
-    asked = Asked(named, tuple(columns), read, rename or {})
+    gone = as_names(without)
+    read = read if read is None else kept(read, gone)
+    asked = Asked(named, tuple(columns), read, rename or {}, gone)
     with joined(given) as sources:
+        if gone:
+            of_each = [set(runs_of(one, asked)) for one in sources]
+            refuse_unknown(gone, dict.fromkeys(run for runs in of_each for run in sorted(runs)))
+            sources = [one for one, runs in zip(sources, of_each, strict=True) if runs - set(gone)]
         made = [studies_of(one, asked) for one in sources]
     names = [study.subject.name for _, wholes in made for study in wholes]
     if len(set(names)) < len(names):
@@ -289,6 +298,7 @@ def analysis_of(
                 alarms=alarms or {},
                 places=_places(given),
                 renamed=dict(rename or {}),
+                without=gone,
             )
             for of_source in made
             for study in of_source[place]

@@ -1,14 +1,21 @@
-"""First and last values of every run, half-way steps, and whether a change is more than its draws' noise."""
+"""First and last values of every run, half-way steps, and whether a change is more than its noise."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+from scipy.stats import t as student
 
 from toposcope.study.table import SeriesTable
 
 _NET = 0.5
 """Share of its range that a curve's ends lie apart where half of its way means anything."""
+_FEWEST = 6
+"""Values from which neighbours say how much a column scatters."""
+_END = 5
+"""Values whose mean is an end, at most; and at most one in `_END` of a run's values."""
+_RATE = 0.05
+"""Share of columns of independent noise that may be said to have moved."""
 
 
 def first_last(series: SeriesTable, column: str) -> pd.DataFrame:
@@ -57,3 +64,20 @@ def draw_noise(series: SeriesTable, column: str, ends: pd.DataFrame) -> np.ndarr
         sd = spread.reindex([(run, first), (run, last)]).fillna(0.0).to_numpy(dtype=np.float64)
         out.append(float(np.sqrt((sd**2).sum() / max(int(draws), 1))))
     return np.array(out)
+
+
+def beyond_scatter(series: SeriesTable, column: str, run: str) -> bool:
+    """Return whether a run's two ends are further apart than the scatter of neighbouring values explains.
+
+    The ends are means of up to five values. The scatter is that of the changes between neighbours about
+    their mean, so that a straight line has none. True for fewer than six values: they cannot tell.
+    """
+    known = series.of_run(run)[column].dropna().to_numpy(float)
+    n = len(known)
+    if n < _FEWEST:
+        return True
+    k = min(_END, max(n // _END, 1))
+    sd = float(np.std(np.diff(known), ddof=1)) / np.sqrt(2.0)
+    free = 2.0 * (n - 1) / 3.0  # neighbouring changes share a value: they count for two thirds
+    bound = student.ppf(1.0 - _RATE / 2.0, free) * sd * np.sqrt(2.0 / k)
+    return bool(abs(known[-k:].mean() - known[:k].mean()) > bound)

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.errors import InputError
+from toposcope.core.wording import option
 from toposcope.sources import belonging
 from toposcope.sources.losses import canonical
 from toposcope.study.copies import copies
@@ -37,7 +38,8 @@ def plain_table(
     Raises
     ------
     InputError
-        If `step` or a target is absent and cannot be worked out, or a value is refused by `from_frame`.
+        If `step` or a target is absent and cannot be worked out, no loss is finite, or a value is
+        refused by `from_frame`.
 
     Examples
     --------
@@ -59,6 +61,8 @@ def plain_table(
     if "parameters" in described:
         runs["parameters"] = _sizes(runs["parameters"])
     known = [name for name in ("loss", "heldout_loss", *TARGETS) if name in frame]
+    if not targets and scores is None:
+        _refuse_lost(frame, known)
     later = [name for name in WORKED_OUT if name not in frame] if "loss" in frame else []
     wanted = list(dict.fromkeys([*known, *(name for name in targets if name not in later)]))
     table = from_frame(frame.drop(columns=described), targets=wanted or ["loss"], runs=runs)
@@ -70,6 +74,16 @@ def plain_table(
             "efficiency_flop needs tokens and parameters); add it"
         )
     return table if scores is None else _without_copies(with_targets(table, scores), written)
+
+
+def _refuse_lost(frame: pd.DataFrame, targets: Sequence[str]) -> None:
+    """Refuse a table that has losses of which none is finite: nothing can be held against them."""
+    lost = [name for name in targets if not np.isfinite(pd.to_numeric(frame[name], errors="coerce")).any()]
+    if len(frame) and lost and len(lost) == len(targets):
+        raise InputError(
+            f"the table: none of the {len(frame):,} losses in {lost[0]!r} is finite; start the run again "
+            f"with a lower learning rate, or name the column of another loss with {option('rename')} OLD=loss"
+        )
 
 
 def _without_copies(table: SeriesTable, written: Mapping[str, str]) -> SeriesTable:

@@ -23,18 +23,23 @@ from toposcope.study.plain import plain_table
 from toposcope.study.study import Study, chosen_targets
 from toposcope.study.table import SeriesTable, series_table
 from toposcope.study.target import chosen_target
+from toposcope.study.without import kept
 from toposcope.subjects.roster import rows_of
 from toposcope.subjects.subject import TABLE, Subject
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What an analysis is asked for: targets, columns, further scores, and what columns are called."""
+    """What an analysis is asked for: targets, columns, further scores, what columns are called.
+
+    `without` are runs that are left out.
+    """
 
     targets: tuple[str, ...]
     columns: tuple[str, ...]
     scores: pd.DataFrame | None
     rename: Mapping[str, str]
+    without: tuple[str, ...] = ()
 
     def of(self, group: Group | None) -> Asked:
         """Return the same with the scores of a group's runs."""
@@ -44,14 +49,24 @@ class Asked:
         return replace(self, scores=self.scores[mine] if mine.any() else None)
 
 
+def runs_of(source: Source, asked: Asked) -> list[str]:
+    """Return the names of the runs in a source; a table that names none has one, "run"."""
+    if isinstance(source, pd.DataFrame):
+        table = renamed(source, asked.rename, "source")
+        return [str(run) for run in table["run"].unique()] if "run" in table else ["run"]
+    if isinstance(source, str | Path) and is_log(source):
+        log = _read(source, asked)
+        return [str(run) for run in log.table["run"].unique()] if "run" in log.table else [log.runs[0].name]
+    store = source if isinstance(source, Store) else Store.open(source)
+    return [str(run) for run in store.features()["run"].unique()]
+
+
 def studies_of(source: Source, asked: Asked) -> tuple[list[Study], list[Study]]:
     """Return the studies of a source, runs that do not belong together apart, and those of all its runs."""
     if isinstance(source, pd.DataFrame):
-        return _split_table(renamed(source, asked.rename, "source"), "run", asked)
+        return _split_table(kept(renamed(source, asked.rename, "source"), asked.without), "run", asked)
     if isinstance(source, str | Path) and is_log(source):
-        dialect, raw = raw_log(source)
-        keep = (*asked.targets, *asked.columns)
-        log = log_of_runs(raw, str(source), dialect, asked.rename, keep=keep, strict=False)
+        log = _other_runs(_read(source, asked), asked.without)
         return _split_table(log.table, log.runs[0].name, asked, log)
     store = source if isinstance(source, Store) else Store.open(source)
     features = store.features().drop(columns=["content_hash", "recipe_hash"])
@@ -60,10 +75,11 @@ def studies_of(source: Source, asked: Asked) -> tuple[list[Study], list[Study]]:
             f"{store.path} has no measured features: nothing was measured into it yet, or all of it failed; "
             "repeat the command that made it"
         )
+    features = kept(features, asked.without)
     whole = _of_store(store, features, asked, None)
     names = pd.DataFrame({"run": features["run"].unique()})
     runs = names.merge(store.runs(), on="run", how="left")
-    groups = groups_of(runs, store.metrics())
+    groups = groups_of(runs, kept(store.metrics(), asked.without))
     if len(groups) < 2:
         return whole, whole
     every = {study.subject.name: study for study in whole}
@@ -76,10 +92,26 @@ def studies_of(source: Source, asked: Asked) -> tuple[list[Study], list[Study]]:
     return sorted((s for part in split for s in part), key=lambda s: order.index(s.subject.name)), whole
 
 
+def _read(source: str | Path, asked: Asked) -> RunLog:
+    """Return a log with the columns that are asked for."""
+    dialect, raw = raw_log(source)
+    keep = (*asked.targets, *asked.columns)
+    return log_of_runs(raw, str(source), dialect, asked.rename, keep=keep, strict=False)
+
+
+def _other_runs(log: RunLog, without: tuple[str, ...]) -> RunLog:
+    """Return a log without some of its runs, which are its parts, or named by a column of its only part."""
+    if not without:
+        return log
+    parts = [replace(one, table=kept(one.table, without)) for one in log.runs if one.name not in without]
+    return replace(log, runs=tuple(one for one in parts if len(one.table)))
+
+
 def _of_store(store: Store, features: pd.DataFrame, asked: Asked, group: Group | None) -> list[Study]:
     """Return a study of each kind of measurement on the runs of a group; of all without one."""
 
     def mine(table: pd.DataFrame) -> pd.DataFrame:
+        table = kept(table, asked.without)
         if group is None or "run" not in table:
             return table
         return table[table["run"].isin(group.runs)].reset_index(drop=True)

@@ -68,6 +68,7 @@ class Study:
     runs these are where others of the same source do not belong to them, and `among` is the study of all;
     None where all do. `read` says what was taken as step and loss of a log. `places` are the stores or tables
     that were read and `renamed` their columns that were, as a command names them; empty for tables in memory.
+    `without` are the runs that were left out because someone asked for it.
     """
 
     subject: Subject
@@ -92,6 +93,7 @@ class Study:
     given: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     places: tuple[str, ...] = ()
     renamed: Mapping[str, str] = field(default_factory=dict)
+    without: tuple[str, ...] = ()
 
     def with_tables(self, **given: pd.DataFrame) -> Study:
         """Return the study with these tables in the place of computed ones."""

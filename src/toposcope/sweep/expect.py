@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from toposcope.core.processes import cores
 from toposcope.core.progress import duration
 from toposcope.core.types import Checkpoint
 from toposcope.core.wording import option, rendered
@@ -32,6 +34,9 @@ _COMPILING = 20.0
 """Seconds that loading and compiling kernels take at most, on that machine, where they never ran before."""
 # Seconds from which a message names the probe that takes more than half of them.
 _LONG = 300.0
+# Expected seconds from which more processes are started: each takes about two to start, and a sweep of ten
+# seconds took longer in two processes than in one (12.8 s and 11.2 s, 2 cores, 2026-11-23).
+_WORTH_PROCESSES = 30.0
 # Checkpoints that one process takes together, if their matrices fit into the cache.
 _MOST_TOGETHER = 16
 
@@ -59,6 +64,8 @@ class Expectation:
     together: int
     each: Mapping[tuple[str, str], float]
     """Seconds of one checkpoint, by run and probe: what a unit weighs in the progress."""
+    jobs: int = 1
+    """Processes that it counts with."""
     left_out: str = ""
     """Which tensors are not measured, and why."""
 
@@ -93,12 +100,19 @@ def expect(
     probes: Sequence[Probe],
     *,
     shard: Shard | None = None,
-    jobs: int = 1,
+    jobs: int | None = 1,
 ) -> Expectation:
     """Return what a sweep will cost; only headers are read.
 
-    A run whose first checkpoint cannot be read counts as empty here; the sweep itself will say so.
+    Without a number of processes it takes as many as pay: one per core, if no matrix is large enough to be
+    shared out among threads, the work is worth it, and half of the memory holds them. A run whose first
+    checkpoint cannot be read counts as empty here; the sweep itself will say so.
     """
+    if jobs is None:
+        single = expect(series, runs, probes, shard=shard, jobs=1)
+        jobs = _paying(single)
+        if jobs == 1:
+            return single
     share = 1 / (shard.count if shard else 1)
     total = reading = 0.0
     seconds: dict[str, float] = {}
@@ -140,8 +154,17 @@ def expect(
         small=largest < 4 * _SMALL,
         together=max(1, min(_MOST_TOGETHER, CACHE_BYTES // max(most, 1))),
         each=costs,
+        jobs=jobs,
         left_out=series.left_out() if isinstance(series, Filed) else "",
     )
+
+
+def _paying(single: Expectation) -> int:
+    """Return how many processes pay, given what the sweep takes in one; more change no number."""
+    if not single.small or single.seconds < _WORTH_PROCESSES:
+        return 1
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return max(1, min(cores(), memory // 2 // single.memory_bytes))
 
 
 def _shapes(series: SeriesLike, checkpoint: Checkpoint) -> list[tuple[int, int, int]]:

@@ -47,9 +47,12 @@ class Sweepable(SeriesLike, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """Where and how a sweep runs; of numbers, it moves the last digits of what torch sums over threads."""
+    """Where and how a sweep runs; of numbers, it moves the last digits of what torch sums over threads.
 
-    jobs: int = 1
+    `jobs` are processes; None takes one per core where that pays and changes no number, else one.
+    """
+
+    jobs: int | None = 1
     shard: Shard = field(default_factory=Shard)
     ray: str | None = None
     keep_diagrams: bool = False
@@ -58,7 +61,7 @@ class Execution:
 
     def __post_init__(self) -> None:
         """Refuse an impossible number of processes."""
-        if self.jobs < 1:
+        if self.jobs is not None and self.jobs < 1:
             raise InputError(f"jobs is {self.jobs}; it must be at least 1")
 
     def check(self) -> None:
@@ -146,7 +149,7 @@ def sweep(
         expectation.small,
         expectation.together,
     )
-    tasks = plan(runs, probes, execution.shard, jobs=execution.jobs)
+    tasks = plan(runs, probes, execution.shard, jobs=expectation.jobs)
     first = _go(job, tasks, execution, "measuring", expectation)
     again = (
         _go(job, _retries(first.failures, probes), execution, "trying again", expectation)
@@ -252,8 +255,8 @@ def _go(
             from toposcope.sweep.cluster import on_ray
 
             return on_ray(execution.ray, job, tasks, tell)
-        if execution.jobs > 1 and len(tasks) > 1:
-            return in_processes(job, tasks, execution.jobs, tell)
+        if expectation.jobs > 1 and len(tasks) > 1:
+            return in_processes(job, tasks, expectation.jobs, tell)
         return serially(job, tasks, tell)
 
 

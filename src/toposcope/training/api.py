@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import toposcope
 from toposcope.core.errors import InputError, MissingExtraError
-from toposcope.core.processes import is_hopeless
+from toposcope.core.processes import cores, is_hopeless
 from toposcope.core.progress import Progress
 from toposcope.core.wording import option
 from toposcope.recipes import TrainingRecipe, load_training_recipe
@@ -120,7 +119,7 @@ def train(
 
 def default_jobs() -> int:
     """Return how many runs train side by side unless told otherwise: one per core."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores()
 
 
 def _changes(overrides: Mapping[str, object] | None, **named: object) -> dict[str, object]:

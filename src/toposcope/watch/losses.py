@@ -15,6 +15,7 @@ from toposcope.core.errors import EmptyLogError, InputError
 from toposcope.sources import history
 from toposcope.sources.logs import read_log
 from toposcope.sources.logs.collect import PLANNED
+from toposcope.sources.plan_beside import plan_beside
 from toposcope.store import Store
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class LossFile:
         self._mark: tuple[int, int] | None = None
         self._table: pd.DataFrame | None = None
         self._planned: dict[str, int] = {}
+        self._beside: int | None = None
         self._alone = False
         if path.exists():
             with contextlib.suppress(EmptyLogError):  # the trainer has not logged its first loss yet
@@ -54,7 +56,7 @@ class LossFile:
         return own if self._table is None else history.join(own, self._table, run)
 
     def planned(self, run: str) -> int | None:
-        """Return the steps that the file says are planned for a run; of a file of one run, for any."""
+        """Return the steps that the file, or one beside it, plans for a run; a lone run of a file is any."""
         return next(iter(self._planned.values()), None) if self._alone else self._planned.get(run)
 
     def _read(self) -> None:
@@ -65,6 +67,17 @@ class LossFile:
             read = read_log(str(self._path), rename=self._rename)
             self._table, self._mark, self._alone = read.table, mark, len(read.runs) == 1
             self._planned = {run.name: run.planned_steps for run in read.runs if run.planned_steps}
+            if (steps := self._planned_beside()) is not None:
+                self._planned = dict.fromkeys([run.name for run in read.runs], steps)
+
+    def _planned_beside(self) -> int | None:
+        """Return the steps that the trainer's files beside the log plan, as `toposcope check` reads them."""
+        from toposcope.study.forecasts.gather import recipe_steps
+
+        if self._beside is None:  # a plan that was read stays: the checkpoint that states it may be large
+            with contextlib.suppress(InputError, OSError):  # being written
+                self._beside = recipe_steps(plan_beside(self._path, alone=self._alone))
+        return self._beside
 
 
 def last_written(path: Path) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,9 @@ from toposcope.core.drawing.lines import draw_group, runs_are_named
 from toposcope.core.drawing.marks import Marks, mark_symptoms
 from toposcope.core.drawing.series import DrawnSize, binned, sizes
 from toposcope.core.drawing.style import end_labels, house, new_figure, on_axes, say_empty, step_axis
+
+EndLabel: TypeAlias = tuple[float, str, str]
+"""What names a line at its right end: where (in units of the y axis), the words, the colour."""
 
 
 def draw(
@@ -50,15 +54,17 @@ def draw(
         if both:
             for group in groups:
                 _pale(ax, metrics, group)
-            held_out(ax, metrics, groups)
+            labels = held_out(ax, metrics, groups)
             ax.set_ylabel("held-out loss (pale: training loss)")
         else:
-            training(ax, metrics, groups)
+            labels = training(ax, metrics, groups)
         ax.set_title("")
         for group in groups:
             for run in group.runs:
                 if ahead and run in ahead:
                     _cone(ax, run, ahead[run], group.colour)
+        ends = _forecast_ends(groups, ahead or {})
+        end_labels(ax, [(ends.get(text, y), text, colour) for y, text, colour in labels])
         if ahead:
             last = max(float(path[-1, 0]) for path in ahead.values())
             step_axis(ax, [*metrics["step"].unique(), last])
@@ -85,21 +91,27 @@ def _cone(ax: Axes, run: str, path: np.ndarray, colour: str) -> None:
     ax.plot(step, loss, color=colour, linewidth=1.2, linestyle=(0, (4, 2)), gid=f"ahead {run}")
 
 
+def _forecast_ends(groups: list[DrawnSize], ahead: Mapping[str, np.ndarray]) -> dict[str, float]:
+    """Return where the forecast of each unfinished run ends, by the words that name the run's line."""
+    named = {group.runs[0]: group.label for group in groups if len(group.runs) == 1}
+    return {named.get(run, run): float(path[-1, 1]) for run, path in ahead.items()}
+
+
 def draw_losses(metrics: pd.DataFrame, runs: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """Draw the training loss of every run, and return the axes."""
     with on_axes(ax, 3.2) as ax:
-        training(ax, metrics, sizes(runs))
+        end_labels(ax, training(ax, metrics, sizes(runs)))
     return ax
 
 
-def training(ax: Axes, metrics: pd.DataFrame, groups: list[DrawnSize]) -> None:
-    """Draw the training minibatch's loss of every run on `ax`."""
+def training(ax: Axes, metrics: pd.DataFrame, groups: list[DrawnSize]) -> list[EndLabel]:
+    """Draw the training minibatch's loss of every run on `ax`, and return what names each line at its end."""
     ax.set_title("Training minibatch")
     measured = metrics[np.isfinite(metrics["loss"].to_numpy(dtype=np.float64))]
     if measured.empty:
         say_empty(ax, "no training loss in this store")
-        return
-    labels = []
+        return []
+    labels: list[EndLabel] = []
     named = runs_are_named(measured, groups)
     for group in groups:
         ends: list[tuple[float, str]] = []
@@ -119,15 +131,15 @@ def training(ax: Axes, metrics: pd.DataFrame, groups: list[DrawnSize]) -> None:
             labels.append((ends[0][0], group.label, group.colour))
     step_axis(ax, measured["step"].unique())
     ax.set_ylabel("loss")
-    end_labels(ax, labels)
+    return labels
 
 
-def held_out(ax: Axes, metrics: pd.DataFrame, groups: list[DrawnSize]) -> None:
-    """Draw the held-out loss of every size on `ax`."""
+def held_out(ax: Axes, metrics: pd.DataFrame, groups: list[DrawnSize]) -> list[EndLabel]:
+    """Draw the held-out loss of every size on `ax`, and return what names each line at its end."""
     ax.set_title("Held out")
     measured = metrics[np.isfinite(metrics["heldout_loss"].to_numpy(dtype=np.float64))]
     rows = measured.assign(value=measured["heldout_loss"])
     named = runs_are_named(rows, groups)
     labels = [label for group in groups for label in draw_group(ax, rows, group, marker="o", named=named)]
     step_axis(ax, measured["step"].unique())
-    end_labels(ax, labels)
+    return labels

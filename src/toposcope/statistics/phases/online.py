@@ -33,9 +33,9 @@ class OnlineDetector:
     tested as in `phases.segments`, against 400 series without one, 400 of unkind noise and 400 gentle ones,
     simulated at the planned steps. The rate is spent evenly over the looks: after a share f of them, at
     most f x 5% of the simulated series of either sort have raised an alarm, less one standard error. Where
-    steps are uneven two fifths of the rate are spent, as by the search: there, noise whose size clusters
-    raises more alarms than planned. After an alarm its bend belongs to the trend. A series too smooth to
-    test raises none.
+    steps are uneven two fifths of the rate are spent, as by the search. Noise whose size falls or
+    clusters raises more alarms than planned: up to 26% of such series at 26 even steps, 14% at 51. After
+    an alarm its bend belongs to the trend. A series too smooth to test raises none.
 
     Parameters
     ----------

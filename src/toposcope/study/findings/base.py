@@ -65,6 +65,7 @@ class Findings:
     answers: tuple[Finding, ...]
     asked: str = "topology"
     group: str = ""
+    without: tuple[str, ...] = ()
 
     def __getitem__(self, question: str) -> Finding:
         """Return the finding on one of `QUESTIONS`; KeyError where nothing could be asked."""
@@ -140,6 +141,7 @@ class Findings:
         return {
             "subject": self.subject,
             "group": self.group,
+            "without": list(self.without),
             "target": self.target,
             "headline": self.headline,
             "first": self.first.as_data(),

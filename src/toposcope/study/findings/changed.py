@@ -12,7 +12,7 @@ from toposcope.core.forms import extent
 from toposcope.core.groups import families_of, short
 from toposcope.core.lines import LEAST, curve, null_band, of_column
 from toposcope.core.types import Use
-from toposcope.study.ends import draw_noise, first_last
+from toposcope.study.ends import beyond_scatter, draw_noise, first_last
 from toposcope.study.findings.base import Finding
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def changed(study: Study) -> Finding:
-    """Strength: "moved" (a leading quantity left the noise of its draws), else "still"."""
+    """Strength: "moved" (a leading quantity left the noise of draws and neighbours), else "still"."""
     moves = [move for column in _moved(study) if (move := _move(study, column))]
     quality = _quality(study)
     nulls = nulls_of(study)
@@ -31,7 +31,12 @@ def changed(study: Study) -> Finding:
         "null": study.subject.null,
     }  # fmt: skip
     moved = bool(quality) or any(move["rose"] or move["fell"] for move in moves)
-    return Finding("changed", "moved" if moved else "still", numbers, "last minus first, twice its noise")
+    return Finding(
+        "changed",
+        "moved" if moved else "still",
+        numbers,
+        "last minus first: twice the noise of draws, and the scatter of neighbours",
+    )
 
 
 def _moved(study: Study) -> list[str]:
@@ -88,7 +93,9 @@ def _move(study: Study, column: str) -> dict[str, object] | None:
     if ends.empty:
         return None
     noise, change = draw_noise(study.series, column, ends), ends["last"] - ends["first"]
-    clear = change.abs() > 2 * noise
+    clear = (change.abs() > 2 * noise) & ends["run"].map(
+        lambda run: beyond_scatter(study.series, column, run)
+    )
     rose, fell = int((clear & (change > 0)).sum()), int((clear & (change < 0)).sum())
     return {
         "column": column, "label": study.labels.label(column), "of": len(ends), "rose": rose, "fell": fell,

@@ -30,5 +30,10 @@ def find(study: Study) -> Findings:
     target = study.labels.label(study.target) if study.target else ""
     subject, group = study.subject, study.group.label if study.group is not None else ""
     if subject.size and study.labels.plain:
-        return Findings(subject.name, subject.size, target, tuple(answers), asked="size", group=group)
-    return Findings(subject.name, subject.topology, target, tuple(answers), group=group)
+        return Findings(
+            subject.name, subject.size, target, tuple(answers), asked="size", group=group,
+            without=study.without,
+        )  # fmt: skip
+    return Findings(
+        subject.name, subject.topology, target, tuple(answers), group=group, without=study.without
+    )

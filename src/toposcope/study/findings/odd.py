@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toposcope.core.commands import recommended
+from toposcope.core.commands import recommended, typed
 from toposcope.statistics.odd import FEWEST, LEVEL
 from toposcope.study.findings.base import Finding
 
@@ -24,6 +24,7 @@ def odd(study: Study) -> Finding | None:
         "level": LEVEL,
         "seeds": max(len(group.runs) for group in study.sizes),
         "command": recommended("train", out="DIR", seeds=",".join(map(str, range(1, FEWEST + 2)))),
+        "leave_out": typed("without", found.found[0].run) if found.found else "",
         "odd": [
             {
                 "run": one.run, "sentence": one.sentence, "p": one.p, "since": one.since,

@@ -50,7 +50,7 @@ class CheckLine:
 
 @dataclass(frozen=True, slots=True)
 class FirstScreen:
-    """What is said first: the finding, the checks, the one thing to do next, and which columns were left out.
+    """What is said first: the finding, the checks, the one thing to do next, and what was left out.
 
     >>> fell = CheckLine("OK", "training", "the loss fell to the end")
     >>> alone = CheckLine("--", "odd runs", "one run")
@@ -95,15 +95,16 @@ class FirstScreen:
         )
         to_do, command = self.to_do
         code = f" <code>{html.escape(command)}</code>" if command else ""
+        gone = f"<p>Left out: {html.escape(self.left_out)}</p>" if self.left_out else ""
         return (
-            f"<p><strong>{html.escape(self.title)}</strong></p><table>{rows}</table>"
+            f"<p><strong>{html.escape(self.title)}</strong></p><table>{rows}</table>{gone}"
             f"<p>Next: {html.escape(to_do)}{code}</p>"
         )
 
     def as_data(self) -> dict[str, object]:
         """Return it as plain data."""
         checks = [{"mark": one.mark, "name": one.name, "text": one.text} for one in self.checks]
-        return {"title": self.title, "checks": checks, "next": self.next}
+        return {"title": self.title, "checks": checks, "next": self.next, "left_out": self.left_out}
 
 
 def first_screen(findings: Findings) -> FirstScreen:
@@ -111,7 +112,8 @@ def first_screen(findings: Findings) -> FirstScreen:
     lead = said(findings, findings.lead)
     checks = tuple(_check(findings, question, name) for question, name in _CHECKS)
     copied = findings["beyond"].numbers.get("left_out_columns", ())
-    left_out = ", ".join(f"{one['column']} ({one['why']})" for one in copied)
+    gone = [f"run {run} (as asked)" for run in findings.without]
+    left_out = ", ".join([*gone, *(f"{one['column']} ({one['why']})" for one in copied)])
     title = of_group(findings.group, lead.title or lead.act)
     return FirstScreen(title, checks, _to_do(findings), f"{left_out}." if left_out else "")
 

@@ -225,17 +225,13 @@ def _planned_beside(log: Log, path: Path) -> Log:
     """Add to a table's runs what the trainer's own files beside it say of them."""
     import pandas as pd
 
-    from toposcope.sources.blobs import LocalFolder
-    from toposcope.sources.lightning import METRICS, lightning_facts
-    from toposcope.sources.nanogpt import CHECKPOINT, facts_beside
+    from toposcope.sources.nanogpt import CHECKPOINT
+    from toposcope.sources.plan_beside import plan_beside
 
-    folder = LocalFolder(path.resolve().parent)
-    facts = lightning_facts(folder) if path.name == METRICS else {}
-    if not facts and len(log.runs) == 1:
-        try:
-            facts = facts_beside(folder)
-        except SourceError as error:
-            return replace(log, notes=(*log.notes, f"{CHECKPOINT} beside it says no plan: {error}"))
+    try:
+        facts = plan_beside(path, alone=len(log.runs) == 1)
+    except SourceError as error:
+        return replace(log, notes=(*log.notes, f"{CHECKPOINT} beside it says no plan: {error}"))
     if not facts:
         return log
     return replace(log, runs=log.runs.assign(config=pd.Series([facts] * len(log.runs), log.runs.index)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from toposcope.core.forms import number
@@ -36,9 +36,9 @@ FIGURES = (
 """In reading order."""
 
 
-def landscape_part(study: Study, *, logs: bool = True) -> PagePart:
+def landscape_part(study: Study, *, beside: Collection[str] = ()) -> PagePart:
     """Word, tabulate and draw a study of the loss surface."""
-    return replace(part_of(study, _tables, logs=logs), view=surface_view(shown_surfaces(study)))
+    return replace(part_of(study, _tables, beside=beside), view=surface_view(shown_surfaces(study)))
 
 
 def _tables(study: Study) -> Iterator[Table]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from functools import partial
 
@@ -103,6 +104,6 @@ def tables(study: Study) -> list[Table]:
     ]
 
 
-def representations_part(study: Study, *, logs: bool = True) -> PagePart:
+def representations_part(study: Study, *, beside: Collection[str] = ()) -> PagePart:
     """Word, tabulate and draw a study of representations."""
-    return part_of(study, tables, logs=logs)
+    return part_of(study, tables, beside=beside)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from toposcope.core.tabular import Table
@@ -44,9 +44,9 @@ FIGURES = (
 """In reading order."""
 
 
-def weights_part(study: Study, *, logs: bool = True) -> PagePart:
+def weights_part(study: Study, *, beside: Collection[str] = ()) -> PagePart:
     """Word, tabulate and draw a study of weights."""
-    return part_of(study, _tables, logs=logs)
+    return part_of(study, _tables, beside=beside)
 
 
 def _tables(study: Study) -> Iterator[Table]:

@@ -1,0 +1,12 @@
+from .finals import scaling_table as scaling_table
+from .saturation import saturation_table as saturation_table
+from .segments import segment_table as segment_table
+from .sensitivity import sensitivity_table as sensitivity_table
+from .table import SeriesTable as SeriesTable
+from .table import from_frame as from_frame
+from .table import series_table as series_table
+from .targets import read_targets as read_targets
+from .trends.lags import lag_table as lag_table
+from .trends.replicates import replicate_table as replicate_table
+from .trends.verdicts import family_table as family_table
+from .trends.verdicts import trend_table as trend_table
