@@ -105,6 +105,28 @@ def test_a_store_that_took_the_place_of_another_misses_nothing_of_it(tmp_path):
     assert again.features()["step"].unique().tolist() == [7]
 
 
+def test_a_process_reads_what_it_wrote_where_another_began_the_new_store(tmp_path):
+    import shutil
+
+    unit = Unit("a", 0, "p", 1, "")
+    assert len(_filled(tmp_path / "s", []).features()) == 0
+    Store.open(tmp_path / "s").write_failure(unit, "the first")
+    assert Store.open(tmp_path / "s").features().note.tolist() == ["the first"]
+    shutil.rmtree(tmp_path / "s")
+    began = (
+        "import sys; from toposcope.store import Store, Unit; "
+        "store = Store.create(sys.argv[1], recipe={'points': 10}); "
+        "store.write_failure(Unit('a', 1, 'p', 1, ''), 'elsewhere')"
+    )
+    subprocess.run([sys.executable, "-c", began, tmp_path / "s"], check=True)
+    store = Store.open(tmp_path / "s")
+    store.write_failure(unit, "the second, no shorter")
+    assert store.features().note.tolist() == [
+        "the second, no shorter",
+        "elsewhere",
+    ]
+
+
 def test_files_of_lines_do_not_grow_without_end(tmp_path, monkeypatch):
     monkeypatch.setattr(ledger, "_ENDED", -1.0)
     for step in range(80):

@@ -29,6 +29,8 @@ from typing import Any, Generic, TypeVar
 
 import cloudpickle
 
+from toposcope.core.wording import are_typed, typed_options
+
 S = TypeVar("S")
 T = TypeVar("T")
 M = TypeVar("M")
@@ -118,7 +120,7 @@ def launch(entry: Callable[[Connection], object], *, keep: Sequence[int] = ()) -
 
     It ends without a word when this process does, however that happens, and leaves Ctrl-C to it. The caller's
     script is not imported there: what is needed of it travels by value (cloudpickle). File descriptors in
-    `keep` are open there under the same numbers.
+    `keep` are open there under the same numbers. Its texts name options as those of this process do.
     """
     ours, theirs = Pipe()
     command = [
@@ -127,7 +129,7 @@ def launch(entry: Callable[[Connection], object], *, keep: Sequence[int] = ()) -
         "-c",
         f"import sys; sys.path[:] = {[path for path in sys.path if isinstance(path, str)]!r}; "
         f"from {__name__} import begin_child; "
-        f"begin_child({entry.__module__!r}, {entry.__qualname__!r}, {theirs.fileno()})",
+        f"begin_child({entry.__module__!r}, {entry.__qualname__!r}, {theirs.fileno()}, {are_typed()})",
     ]
     try:
         with _masked():
@@ -153,7 +155,7 @@ def _masked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def begin_child(module: str, name: str, channel: int) -> None:
+def begin_child(module: str, name: str, channel: int, typed: bool) -> None:
     """Do in a new process what `launch` started it for; end with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it too, and ends this process
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _NOT_THE_CHILD)
@@ -161,7 +163,7 @@ def begin_child(module: str, name: str, channel: int) -> None:
     os.dup2(nothing, 0)
     os.close(nothing)
     threading.Thread(target=_end_with_parent, args=(pulse,), daemon=True).start()
-    with Connection(channel) as end, suppress(GoneError):
+    with Connection(channel) as end, suppress(GoneError), typed_options(typed):
         getattr(importlib.import_module(module), name)(end)
 
 

@@ -34,11 +34,16 @@ _CALLS = {
 _typed = False
 
 
+def are_typed() -> bool:
+    """Return whether texts name options and commands as they are typed."""
+    return _typed
+
+
 @contextmanager
-def typed_options() -> Iterator[None]:
+def typed_options(typed: bool = True) -> Iterator[None]:
     """Let texts name options and commands as they are typed at the command line while this lasts."""
     global _typed
-    before, _typed = _typed, True
+    before, _typed = _typed, typed
     try:
         yield
     finally:

@@ -148,7 +148,7 @@ def _path(folder: Path) -> Path:
     """Return this process's file of lines; the first time, join those of ended processes if they are many."""
     pid, name = _own.get(folder, (0, ""))
     place = place_of(folder)
-    if pid != os.getpid() or not place.is_dir():
+    if pid != os.getpid() or not (place / name).is_file():  # another store may have taken the place
         place.mkdir(parents=True, exist_ok=True)
         name = f"{uuid.uuid4().hex}.jsonl"
         _own[folder] = (os.getpid(), name)

@@ -16,6 +16,7 @@ from typing import Any
 
 from toposcope.core.errors import BrokenOffError, InputError, MissingExtraError
 from toposcope.core.processes import LostProcessError, Message, spread
+from toposcope.core.wording import are_typed, typed_options
 from toposcope.sweep.local import Tell, capped_threads, lost
 from toposcope.sweep.plan import Task
 from toposcope.sweep.worker import Job, Outcome, Worker
@@ -147,7 +148,7 @@ def _drive(ray: Any, address: str, job: Job, tasks: Sequence[Task], say: Callabl
         at_once = 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
         while left and len(running) < at_once:
             task = left.popleft()
-            running[remote.remote(str(job.store), sent, task)] = task
+            running[remote.remote(str(job.store), sent, task, are_typed())] = task
         done, _ = ray.wait(list(running), num_returns=1, timeout=_LOOK_EVERY_SECONDS)
         if done or _processors(ray):
             alive = time.monotonic()
@@ -170,9 +171,10 @@ def _result(ray: Any, job: Job, task: Task, reference: Any) -> Outcome:
         return lost(job, task, f"or its machine was lost, {_RETRIES + 1} times over")
 
 
-def _do(store: str, job: Job, task: Task) -> Outcome:
+def _do(store: str, job: Job, task: Task, typed: bool) -> Outcome:
     """Do one task on the cluster; a process keeps its worker, and with it the open run."""
     global _worker
     if _worker is None or _worker[0] != store:
         _worker = (store, Worker(job))
-    return _worker[1].do(task)
+    with typed_options(typed):
+        return _worker[1].do(task)
