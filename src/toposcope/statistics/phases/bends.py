@@ -274,7 +274,7 @@ def _beside(z, mean, gentle, shapes, factor, log_det, variance, plain, out):  # 
     Both once for each of the `AMPLITUDES` of gentle waves, (amplitudes,) and (amplitudes, d). What a shape
     rises by is normal before the data, with `_RISE` standard deviations of a change.
     """
-    made = whitened(np.concatenate((mean, z[None])), factor)
+    made = whitened(np.concatenate((mean, z.reshape(1, -1))), factor)
     basis = made[:-1]
     count, volume = orthonormal(basis)
     left = rest(made[-1], basis)

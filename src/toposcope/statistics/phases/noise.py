@@ -202,7 +202,7 @@ def calmed(z, left, factor):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def weights(z, rows, factor, log_det):  # type: ignore[no-untyped-def]
     """Return each model's log restricted likelihood beside means in `rows`, its scale integrated out."""
-    out, all_rows = np.empty(len(factor)), np.concatenate((rows, z[None]))
+    out, all_rows = np.empty(len(factor)), np.concatenate((rows, z.reshape(1, -1)))
     for g in range(len(factor)):
         made = whitened(all_rows, factor[g])
         basis = made[:-1]
