@@ -75,7 +75,7 @@ def test_a_normalization_has_the_value_of_its_older_spelling(name, spelling):
 
 def test_bad_options_meet_one_line():
     W = [[1.0, 2.0]]
-    with pytest.raises(InputError, match="normalization = 'girrbach' is unknown; use matrix or network"):
+    with pytest.raises(InputError, match="normalization 'girrbach' is unknown; use 'network'"):
         neural_persistence(W, "girrbach")
     with pytest.raises(InputError, match="p = 0 must be positive"):
         neural_persistence(W, p=0)

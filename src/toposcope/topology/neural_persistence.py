@@ -225,7 +225,9 @@ def normalization_of(name: str) -> Normalization:
     try:
         return Normalization(name)
     except ValueError:
-        raise InputError(f"normalization = {name!r} is unknown; use matrix or network") from None
+        raise InputError(
+            f"normalization {name!r} is unknown; use 'network' (or 'rieck') or 'matrix' (or 'seed004')"
+        ) from None
 
 
 def neural_persistence_bounds(

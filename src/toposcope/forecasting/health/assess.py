@@ -300,5 +300,8 @@ def _plateau(step: np.ndarray, log: np.ndarray) -> Symptom | None:
     if -slope + _SURE * error >= FLAT or slope - _SURE * error > FLAT:
         return None
     at = int(step[late][0])
-    ground = f"since step {at} the loss falls by {-slope:.2%} +- {_SURE * error:.2%} per doubling of steps"
+    moves = "falls" if slope <= 0 else "rises"
+    ground = (
+        f"since step {at} the loss {moves} by {abs(slope):.2%} +- {_SURE * error:.2%} per doubling of steps"
+    )
     return Symptom("plateau", at, ground, "lower the learning rate, or stop")
