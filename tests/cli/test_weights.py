@@ -433,7 +433,7 @@ def test_near_names_are_suggested(runs: Path, tmp_path: Path, call: Call) -> Non
     for arguments, near in [
         (("wieghts",), "did you mean 'weights'"),
         (("weights", runs, "--out", tmp_path / "s", "--features", "baseline"), "did you mean 'baselines'"),
-        (("weights", runs, "--uot", "x"), "Did you mean"),
+        (("weights", runs, "--uot", "x"), "--out"),
     ]:
         code, _, err = call(*arguments)
         assert code == 2

@@ -111,8 +111,10 @@ def test_a_poor_threshold_costs_time_never_correctness(monkeypatch, prefix):
 def test_threaded_passes_agree_with_scipy():
     W = np.random.default_rng(0).standard_normal((1100, 1000)).astype(np.float32)
     n_out, n_in = W.shape
-    rows, columns = np.divmod(np.arange(W.size), n_in)
-    graph = csr_array((-np.abs(W).ravel().astype(np.float64), (rows, columns + n_out)), shape=(2100, 2100))
+    rows, columns = np.divmod(np.arange(W.size, dtype=np.int32), np.int32(n_in))  # scipy 1.13 takes no other
+    graph = csr_array(
+        (-np.abs(W).ravel().astype(np.float64), (rows, columns + np.int32(n_out))), shape=(2100, 2100)
+    )
     expected = np.sort(-minimum_spanning_tree(graph).data)[::-1]
     found = spanning_tree(W).keys.view(np.float32)
     np.testing.assert_array_equal(found, expected.astype(np.float32))
@@ -124,10 +126,10 @@ def test_threaded_lognormal_scales_agree_with_scipy():
     W = (W * np.exp(generator.standard_normal((1, 1000)))).astype(np.float32)
     W[4] = 0
     n_out, n_in = W.shape
-    rows, columns = np.divmod(np.arange(W.size), n_in)
+    rows, columns = np.divmod(np.arange(W.size, dtype=np.int32), np.int32(n_in))  # scipy 1.13 takes no other
     # Zero weights would not be edges of a sparse graph: shift all of them, which keeps the tree.
     graph = csr_array(
-        (-1.0 - np.abs(W).ravel().astype(np.float64), (rows, columns + n_out)), shape=(2100, 2100)
+        (-1.0 - np.abs(W).ravel().astype(np.float64), (rows, columns + np.int32(n_out))), shape=(2100, 2100)
     )
     expected = np.sort(-minimum_spanning_tree(graph).data - 1.0)[::-1]
     np.testing.assert_allclose(spanning_tree(W).keys.view(np.float32), expected, rtol=0, atol=1e-12)

@@ -35,7 +35,7 @@ def tidy(rows: Iterable[Mapping[str, Any]] | pd.DataFrame, run: str) -> pd.DataF
 
     Several rows of a step (a training and an evaluation record) are merged; the later value wins.
     """
-    raw = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(list(rows))
+    raw = rows if isinstance(rows, pd.DataFrame) else _framed(list(rows))
     columns = columns_of(raw)
     numbers = {
         name: _numbers(raw[columns[name]]) if name in columns else np.full(len(raw), np.nan)
@@ -52,6 +52,13 @@ def tidy(rows: Iterable[Mapping[str, Any]] | pd.DataFrame, run: str) -> pd.DataF
     table["step"] = table["step"].astype("int64")
     table.insert(0, "run", pd.Series(run, index=table.index, dtype=object))
     return table[METRICS.names]
+
+
+def _framed(rows: list[Mapping[str, Any]]) -> pd.DataFrame:
+    try:
+        return pd.DataFrame(rows)
+    except OverflowError:  # early pandas 2.2, of an integer of too many digits for a float
+        return pd.DataFrame(rows, dtype=object)
 
 
 def _numbers(column: pd.Series) -> np.ndarray:

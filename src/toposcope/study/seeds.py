@@ -273,11 +273,14 @@ def _losses(runs: Sequence[SeedRun], steps: np.ndarray) -> np.ndarray:
 
 def _parting(first: SeedRun, second: SeedRun) -> Parting | None:
     """Return since when two runs are apart, at the steps that both logged; None where there is none."""
-    logs = [
-        pd.concat([run.losses, pd.Series(np.nan, index=list(run.broken), dtype=float)]).sort_index()
-        for run in (first, second)
-    ]
+    logs = [_with_broken(run) for run in (first, second)]
     shared = logs[0].index.intersection(logs[1].index)
     if not len(shared):
         return None
     return parting(shared.to_numpy(float), *(log.loc[shared].to_numpy(float) for log in logs))
+
+
+def _with_broken(run: SeedRun) -> pd.Series:
+    """Return a run's losses by their steps, NaN where they are not finite."""
+    finite = run.losses.set_axis(run.losses.index.astype(float))
+    return pd.concat([finite, pd.Series(np.nan, index=pd.Index(run.broken, dtype=float))]).sort_index()
