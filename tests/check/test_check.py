@@ -64,7 +64,7 @@ def test_the_answer_of_a_sound_run_says_how_far_it_is_and_where_it_ends(tmp_path
     first, ground, limits, unseen, read = str(found).splitlines()
     assert first == found.line
     assert ground == "Ground: 400 losses checked, and no problem was found."
-    assert limits.startswith("Limits: the run is taken to go on to step 1,000; ")
+    assert limits.startswith("Limits: The run is taken to go on to step 1,000. Quote ")
     assert unseen == (
         "Not checked: gradient norm (not logged), learning rate (not logged), checkpoints (a log alone was "
         "given; give the folder that holds them)."

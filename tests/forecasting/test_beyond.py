@@ -61,7 +61,7 @@ def test_the_interval_of_a_run_beyond_its_siblings_gains_what_they_show(ladder, 
     assert half(made) > 1.1 * half(plain)
     assert made.status == "ok"
     assert made.reason.startswith(
-        f"{'larger' if order > 0 else 'smaller'} than all its siblings by a factor of 2"
+        f"the run is {'larger' if order > 0 else 'smaller'} than all its siblings by a factor of 2"
     )
     assert "than all its siblings" not in plain.reason
 

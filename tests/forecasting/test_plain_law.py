@@ -170,21 +170,21 @@ def test_a_run_just_begun_has_a_forecast_and_is_told_when_its_interval_will_come
     made = forecast(Auto(), run_of(law(2.0, 30.0, 0.5, noise=0.01)).seen(2000))
     assert (made.status, np.isnan(made.low)) == ("degenerate", True)
     assert made.final == pytest.approx(2.2, rel=0.05)
-    assert "from 16% of its steps on: ask again at step 3200 or give three finished siblings" in made.reason
+    assert "from 16% of its steps on; ask again at step 3200, or give three finished siblings" in made.reason
 
 
 def test_one_loss_after_the_start_holds_the_last_value_and_bounds_nothing():
     step = np.r_[np.arange(1.0, 11.0), 1000.0]
     made = forecast(Auto(), run_of(np.r_[np.full(10, 10.0), 2.5], step, horizon=3000))
     assert (made.status, made.final, np.isnan(made.low)) == ("degenerate", 2.5, True)
-    assert "give three finished siblings or log more losses" in made.reason
+    assert "give three finished siblings, or log more losses" in made.reason
 
 
 def test_what_has_no_interval_says_what_would_help():
     step = np.arange(1.0, 13.0)
     made = forecast(LastValue(), run_of(law(2.0, 3.0, 0.5, step=step), step, horizon=1000))
     assert made.status == "degenerate"
-    assert "give three finished siblings or log more losses" in made.reason
+    assert "give three finished siblings, or log more losses" in made.reason
 
 
 # -- three wrong losses in a row

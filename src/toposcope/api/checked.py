@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from toposcope.api.bounds import WIDE
-from toposcope.core.forms import chance, near
+from toposcope.core.forms import chance, near, sentences
 from toposcope.core.tabular import Tables, answered
 from toposcope.core.wording import option, rendered
 from toposcope.forecasting.health.judgement import ALL_RIGHT, LEVELS, LOOK, STOP, Judgement, written
@@ -97,7 +97,7 @@ class RunCheck:
         if self.level != ALL_RIGHT and self.forecast is not None:
             found.append(f"End: it {_end(self.forecast)}.")
         if self.limits:
-            found.append(f"Limits: {'; '.join(self.limits)}.")
+            found.append(f"Limits: {sentences(self.limits)}")
         if self.unseen:
             found.append(f"Not checked: {', '.join(self.unseen)}.")
         return (*found, f"Log: {self.read}.")
@@ -219,7 +219,7 @@ class Check:
             found.append(f"The grounds of {len(worst) - MOST_TOLD} more stand in the table.")
         if noticed := sum(len(one.judgement.noticed) for one in self.runs):
             found.append(f"Noticed in all runs: {noticed} that passed by themselves; no reason to act.")
-        found += _shared("Limits", [one.limits for one in self.runs], least=2)
+        found += _shared("Limits", [one.limits for one in self.runs], least=2, whole=True)
         found += _shared("Not checked", [one.unseen for one in self.runs])
         found += _shared("Log", [(one.read,) for one in self.runs])
         return (*found, *self._told())
@@ -362,8 +362,10 @@ def _named(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMED]) + (f" and {left} more" if left > 0 else "")
 
 
-def _shared(title: str, of_runs: Sequence[Sequence[str]], least: int = 1) -> list[str]:
-    """Return what is said of `least` runs or more once, with their number."""
+def _shared(
+    title: str, of_runs: Sequence[Sequence[str]], least: int = 1, *, whole: bool = False
+) -> list[str]:
+    """Return what is said of `least` runs or more once, with their number; `whole` as sentences."""
     counts = Counter(text for said in of_runs for text in said)
     if not counts:
         return []
@@ -376,5 +378,8 @@ def _shared(title: str, of_runs: Sequence[Sequence[str]], least: int = 1) -> lis
     left = len(counts) - min(len(parts), _MOST_SHARED)
     if not parts:
         return [f"{title}: {left}; the JSON answer lists them by run."]
-    more = f"; and {left} more, which the JSON answer lists by run" if left > 0 else ""
-    return [f"{title}: {'; '.join(parts[:_MOST_SHARED])}{more}."]
+    if whole:
+        more = [f"the JSON answer lists {left} more by run"] if left > 0 else []
+        return [f"{title}: {sentences([*parts[:_MOST_SHARED], *more])}"]
+    others = f"; and {left} more, which the JSON answer lists by run" if left > 0 else ""
+    return [f"{title}: {'; '.join(parts[:_MOST_SHARED])}{others}."]

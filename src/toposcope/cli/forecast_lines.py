@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from toposcope.cli.output import say
+from toposcope.core.forms import sentences
 from toposcope.core.tabular import of_cells
 
 if TYPE_CHECKING:
@@ -42,10 +43,10 @@ def show_lines(curves: Sequence[Curve], made: Mapping[str, Forecast], siblings: 
     shared, own = _reasons([made[curve.run] for curve in curves])
     for curve, (run, value, source) in zip(curves, lines, strict=True):
         click.echo(f"{run:{widths[0]}}  {value:{widths[1]}}  {source}")
-        for part in own[curve.run]:
-            say(part, "  ")
-    for part in shared:
-        say(part)
+        if own[curve.run]:
+            say(sentences(own[curve.run]), "  ")
+    if shared:
+        say(sentences(shared))
     level = next(iter(made.values())).level
     say(
         f"Final loss: mean over the last 2% of the steps, {level:.0%} interval, {_finished(siblings)}."
@@ -118,7 +119,7 @@ def show_methods(curves: Sequence[Curve], made: Sequence[Forecast]) -> None:
         title = f"{curve.run}: final loss by every method ({rows[0].level:.0%} intervals{learnt})"
         of_cells(title, names, cells).show(compact=True)
         for reason, number in notes.items():
-            say(f"{number}: {reason}", "  ")
+            say(f"{number}: {sentences(reason.split('; '))}", "  ")
 
 
 def listed(symptoms: Mapping[str, Sequence[Symptom]]) -> list[dict[str, object]]:

@@ -124,6 +124,15 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def sentences(clauses: Iterable[str]) -> str:
+    """Return clauses as sentences, one after another.
+
+    >>> sentences(["the interval is wide", "2 runs are left out"])
+    'The interval is wide. 2 runs are left out.'
+    """
+    return " ".join(f"{capital(clause)}." for clause in clauses)
+
+
 def too_few_checkpoints(count: int, least: int) -> str:
     """Return why so few checkpoints say nothing.
 

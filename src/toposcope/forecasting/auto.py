@@ -45,7 +45,7 @@ _ANNEALS = 0.9
 """A plan whose rate ahead falls below this share of its rate now anneals."""
 
 _NOTED = 0.9
-_HELD_BACK = "on the siblings no method was much more exact than the current loss, or they fell otherwise"
+_HELD_BACK = "no method was much more exact on the siblings than the current loss, or they fell otherwise"
 
 
 def default_candidates() -> tuple[Forecaster, ...]:
@@ -150,7 +150,7 @@ class Auto(Forecaster):
         kept = self.falls.kept(math.log(point.final) - now)
         final = math.exp(now + kept * (math.log(point.final) - now))
         path = now + kept * (np.log(point.loss) - now)
-        held = f"{kept:.0%} of the average's fall: {_HELD_BACK}" if kept < _NOTED else ""
+        held = f"{kept:.0%} of the average's fall is taken: {_HELD_BACK}" if kept < _NOTED else ""
         note = "; ".join(part for part in (point.note, held) if part)
         return replace(point, final=final, loss=np.exp(path), note=note)
 

@@ -13,12 +13,12 @@ import numpy as np
 from toposcope.core.distributions import normal_quantile, student_quantile
 from toposcope.core.errors import InputError
 from toposcope.core.types import Estimate
-from toposcope.core.wording import option, rendered
+from toposcope.core.wording import rendered
 from toposcope.forecasting import beyond
 from toposcope.forecasting.band import curve_interval, path_errors
 from toposcope.forecasting.curve import FINAL_SHARE, Curve, level_and_slope, level_error
 from toposcope.forecasting.schedule import Schedule
-from toposcope.forecasting.unplanned import coverage, lowered, may_anneal, ranges
+from toposcope.forecasting.unplanned import NO_PLAN, coverage, lowered, may_anneal, ranges
 
 LEVEL = 0.9
 
@@ -28,7 +28,8 @@ EARLIEST = 0.16
 """Share of its steps from which on a run alone has an interval: before, 38 to 80% of them held."""
 
 _TOO_SHORT = (
-    "too few siblings and too short a run for an interval; give three finished siblings or log more losses"
+    "there are too few siblings, and the run is too short, for an interval",
+    "give three finished siblings, or log more losses",
 )
 
 LEAST_SEEN = 8
@@ -156,7 +157,7 @@ def forecast(
     finished = [curve for curve in ended if not curve.rose()]
     risen = [curve.run for curve in ended if curve.rose()]
     seen, lender = with_borrowed_plan(seen, finished)
-    borrowed = f"planned rate taken from {lender}" if lender and "schedule" in method.needs else ""
+    borrowed = f"the planned rate is that of {lender}" if lender and "schedule" in method.needs else ""
     try:
         _check(method, seen, finished)
         point = method.fit(finished, share).predict(seen)
@@ -176,8 +177,8 @@ def forecast(
     else:
         tests = _own_backtests(method, seen, finished)
         half = half_width([test.error for test in tests], level) if tests else math.nan
-    left = f"left out, as they ended above their first loss: {', '.join(risen)}" if risen else ""
-    apart = f"left out, as they do not belong with {seen.run}: {', '.join(strange)}" if strange else ""
+    left = f"siblings that ended above their first loss are left out: {', '.join(risen)}" if risen else ""
+    apart = f"runs that do not belong with {seen.run} are left out: {', '.join(strange)}" if strange else ""
     widened = ""
     if len(tests) >= 3 and (more := _beyond(method, seen, finished, share) * _of_level(level)):
         half, widened = math.hypot(half, more), beyond.said(seen, finished)
@@ -212,13 +213,8 @@ def _with_interval(
     low, high = point.final * math.exp(-half), point.final * math.exp(half)
     band, status = (none, none), "ok"
     if math.isnan(half) or (len(errors) < 3 and not own):
-        planless = (
-            [rendered(f"no plan of the learning rate is known ({option('schedule')})")] if unplanned else []
-        )
-        early = f"a run alone has an interval from {EARLIEST:.0%} of its steps on: ask again at step "
-        early += f"{math.ceil(EARLIEST * seen.horizon)} or give three finished siblings"
         begun = own and seen.last < EARLIEST * seen.horizon
-        said = [*said, early if begun else _TOO_SHORT, *planless]
+        said = [*said, *(_too_early(seen) if begun else _TOO_SHORT), *([NO_PLAN] if unplanned else [])]
         source = "nothing"
         low, high, status = math.nan, math.nan, "degenerate"
     elif not own and not any(errors):
@@ -232,14 +228,22 @@ def _with_interval(
             )  # fmt: skip
         if unplanned:
             lower = low * (1 - lowered(own))
-            said = [*ranges(point.final, low, high, lower, level, own), *said]
+            mine, shared = ranges(point.final, low, high, lower, level, own)
+            said = [*mine, *shared, *said]
             low, status = lower, "no plan"
         if grave := [symptom.kind for symptom in seen.symptoms if symptom.grave]:
-            said, status = [f"{', '.join(grave)}: forecast as if it were well", *said], "ill"
+            said, status = [f"{', '.join(grave)}: forecast as if the run were well", *said], "ill"
     return Forecast(
         seen.run, method.name, seen.last / seen.horizon, point.final, low, high, level, point.step,
-        point.loss, source, tuple(errors), status, "; ".join(said), *band, point.used,
+        point.loss, source, tuple(errors), status, rendered("; ".join(said)), *band, point.used,
     )  # fmt: skip
+
+
+def _too_early(seen: Curve) -> tuple[str, str]:
+    return (
+        f"a run alone has an interval from {EARLIEST:.0%} of its steps on",
+        f"ask again at step {math.ceil(EARLIEST * seen.horizon)}, or give three finished siblings",
+    )
 
 
 def interval(final: float, errors: Sequence[float], level: float = LEVEL) -> tuple[float, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from toposcope.core.wording import option, rendered
+from toposcope.core.wording import option
 from toposcope.forecasting.curve import Curve
 
 UNSURE = ("no plan", "ill")
@@ -16,6 +16,8 @@ ANNEALED = 0.2
 ANNEALING_GAIN = (0.013, 0.028)
 """Least and most by which annealing to a tenth lowered the final loss: cosine and warmup-stable-decay against
 constant, 24,000 and 72,000 steps, published runs of 25M and 100M parameters (Luo et al. 2025)."""
+
+NO_PLAN = f"no plan of the learning rate is known (give one with {option('schedule')})"
 
 DECAY = 0.04
 """By how much the lower end for a run alone is lowered instead, set on half of parameter_golf's runs."""
@@ -58,18 +60,20 @@ def coverage(status: str, level: float, *, own: bool) -> str:
     return f"not {level:.0%}" if status in UNSURE else f"{level:.0%}"
 
 
-def ranges(final: float, low: float, high: float, lower: float, level: float, own: bool) -> tuple[str, str]:
-    """Return what a row without a plan says: which range to quote, and what holds for every such row."""
+def ranges(
+    final: float, low: float, high: float, lower: float, level: float, own: bool
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what a row without a plan says, clause by clause: the range to quote, and what all such say."""
     least, most = ANNEALING_GAIN
-    quoted = (
-        f"quote {lower:.4g} to {high:.4g}, within it {low:.4g} to {high:.4g} if the rate goes on as before, "
-        f"{final * (1 - most):.4g} to {final * (1 - least):.4g} after an annealing"
-    )
-    share = f"{lowered(own):.1%}, which a decay gained in published runs"
-    held = "how often that holds was not measured"
+    held = "how often such an interval holds was not measured"
     if own and level == HELD_LEVEL:
         held = f"{HELD:.0%} of such intervals held on {HELD_RUNS} real runs, read without their plan"
-    return quoted, rendered(
-        f"no plan of the learning rate is known ({option('schedule')}), so the lower end is "
-        f"lowered by {share}: {held}"
+    return (
+        f"quote {lower:.4g} to {high:.4g}",
+        f"if the rate goes on as before, the run ends in {low:.4g} to {high:.4g}",
+        f"an annealing would bring its end to {final * (1 - most):.4g} to {final * (1 - least):.4g}",
+    ), (
+        NO_PLAN,
+        f"so the lower end is lowered by {lowered(own):.1%}, which a decay gained in published runs",
+        held,
     )
