@@ -194,7 +194,7 @@ def test_two_thousand_equal_checkpoints_are_one_line(tmp_path: Path, capsys: pyt
     assert (done.value.code, shown[0].strip()) == (1, "1 finding")
     assert len(shown) < 16  # cells break between words, and never within one
     (found,) = audit(open_series(tmp_path))
-    assert found.message == "has the very weights of the final step 1999; so at 1,999 steps from 0 to 1998"
+    assert found.message == "has exactly the weights of the final step 1999; so at 1,999 steps from 0 to 1998"
 
 
 def _spoil(folder: Path, steps: tuple[int, ...] = STEPS) -> None:

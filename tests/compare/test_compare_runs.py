@@ -118,7 +118,7 @@ def test_siblings_state_the_noise_for_one_run_of_each(tmp_path: Path, recipes) -
     assert "noise also from 9 siblings" in made.line
     lonely = compared(first, second, siblings=[first])
     assert lonely.answer == "cannot tell"
-    assert any("one run states no noise" in one for one in lonely.problems)
+    assert any("one run does not show the noise between seeds" in one for one in lonely.problems)
 
 
 def test_a_run_and_its_copy_are_the_same_run_and_a_fork_says_where_it_parts(tmp_path: Path) -> None:

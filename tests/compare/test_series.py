@@ -75,4 +75,4 @@ def test_the_very_weights_of_one_checkpoint_are_a_fault_of_a_fine_tune(tmp_path:
     folder = write_run(tmp_path / "a")
     made = compared(folder / "step_100.safetensors", write_run(tmp_path / "b") / "step_100.safetensors")
     assert not made.ok
-    assert made.headline.startswith("a fault of b: holds the very weights of the first")
+    assert made.headline.startswith("a fault of b: holds exactly the weights of the first")

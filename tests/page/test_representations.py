@@ -285,7 +285,7 @@ def test_the_verdict_is_said_as_its_strength_is(study):
     headline, said = answers(nothing)
     assert headline == answers(study)[0], "the runs are the same"
     assert said["beyond"].startswith(
-        "Nothing shows that the topology of these representations says more than the log perplexity: none "
+        "Nothing shows that the topology of these representations says more than the log perplexity: no "
     )
     assert "nothing beyond the trend in" in said["beyond"]
     found = _with_verdicts(nothing, "adds", columns=[TOTAL])
@@ -294,10 +294,10 @@ def test_the_verdict_is_said_as_its_strength_is(study):
         "Some of the topology of these representations moves with the log perplexity beyond their shared "
         "trend (1 of "
     )
-    assert "and plain norms and spectra do not" in said["beyond"]
+    assert "Plain norms and spectra do not." in said["beyond"]
     assert "H1 total: r = " in said["beyond"]
     both = _with_verdicts(found, "adds", columns=["representations/hidden/top_eigenvalue"])
-    assert "and so do plain norms and spectra (1 of" in answers(both)[1]["beyond"]
+    assert "Plain norms and spectra do so too (1 of" in answers(both)[1]["beyond"]
     untested = _with_verdicts(study, "cannot tell")
     assert answers(untested)[1]["beyond"].startswith("This design cannot tell whether the topology of these")
 
@@ -312,7 +312,7 @@ def test_the_numbers_in_the_words_are_those_of_the_tables(study):
     table = strengths(study)
     best = table[~table["baseline"].astype(bool)]["raw"].max()
     compared = said["rivals"]
-    assert f"({best:.2f}), the strongest without topology" in compared
+    assert f"with a mean |ρ| of {best:.2f} over 2 runs. The strongest feature without topology" in compared
 
 
 def test_a_cloud_below_its_null_is_said_to_be_below(study):

@@ -28,8 +28,8 @@ def said(study, question="beyond"):
 def test_nothing_found_is_said_with_what_would_have_been_missed(study):
     found = said(study)
     assert found.act == (
-        "Nothing shows that the topology of the weights says more than the minibatch loss: none of 2 "
-        "primary features was found to move with it more than two unrelated drifting curves do."
+        "Nothing shows that the topology of the weights says more than the minibatch loss: no test found "
+        "that any of 2 primary features moves with it more than two unrelated drifting curves do."
     )
     assert (
         "nothing beyond the trend in any of the 2 (one test each over 3 runs, Holm over 3 rows)"
@@ -44,14 +44,14 @@ def test_a_finding_is_named_and_counted_beside_the_baselines(make_study):
     found = said(make_study(verdicts={H0: "adds"}))
     assert found.act.startswith(
         "Some of the topology of the weights moves with the minibatch loss beyond their shared trend "
-        "(1 of 2 primary features), and plain norms and spectra do not"
+        "(1 of 2 primary features). Plain norms and spectra do not."
     )
     assert "H0 total (pooled): r = +0.10 [−0.30, +0.50]." in found.ground
 
 
 def test_a_finding_that_plain_norms_share_is_not_credited_to_topology_alone(make_study):
     found = said(make_study(verdicts={H0: "adds", NORM: "adds"}))
-    assert "and so do plain norms and spectra (1 of 1)" in found.act
+    assert "Plain norms and spectra do so too (1 of 1)." in found.act
 
 
 @pytest.mark.parametrize("trends", [True, False])
@@ -88,7 +88,7 @@ def test_faults_of_the_checkpoints_lead(make_study):
     assert found.headline.startswith("Check the checkpoints first: the audit found 1 fault in 1 run")
     assert found.first.checks[0].mark == "!!"
     assert found.first.next.startswith(
-        "Mend or leave out what the audit names, then measure again; the first is"
+        "Mend or leave out what the audit names, then measure again. The first is"
     )
     assert make_study().findings.lead.question == "trained"
 
@@ -199,7 +199,7 @@ def test_a_blank_stands_between_two_sentences(make_study, verdict):
 def test_what_changed_counts_runs_and_gives_ranges(study):
     text = said(study, "changed").text
     assert "3 runs of 3 model sizes (1K to 100K parameters) with 13 checkpoints each were measured" in text
-    assert "The minibatch loss went from 5.00 to 2.00; H0 total (pooled) rose in 3 of 3" in text
+    assert "The minibatch loss went from 5.00 to 2.00. H0 total (pooled) rose in 3 of 3" in text
     assert "H0 total (pooled) rose in 3 of 3 runs (from 10.01–12.01 to 20.01–24.01)" in text
     assert "H0 total / median distance (pooled) fell in 3 of 3 runs" in text
 
@@ -261,7 +261,7 @@ def test_when_gives_half_way_steps_and_how_closely_they_are_known(study):
     assert half_steps(study.series, "loss").tolist() == [300.0] * 3
     assert half_steps(study.series, H0).tolist() == [900.0] * 3
     text = said(study, "when").text
-    assert "Half of the minibatch loss's change was done by step 300, half of H0 total (pooled)'s by" in text
+    assert "The minibatch loss had made half of its change by step 300, and H0 total (pooled) by" in text
     assert "by step 900. H0 total (pooled) was later than the minibatch loss in 3 and earlier" in text
     assert "Checkpoints are 100 steps apart" in text
 
@@ -273,7 +273,7 @@ def test_a_curve_that_came_back_has_no_half_way_step(study):
     series = dataclasses.replace(study.series, values=values)
     assert half_steps(series, "loss").empty
     back = dataclasses.replace(study, series=series)
-    assert "loss's change was done" not in said(back, "when").act
+    assert "loss had made half of its change" not in said(back, "when").act
     series = dataclasses.replace(series, values=values.assign(**{H0: values["loss"]}))
     neither = said(dataclasses.replace(study, series=series), "when")
     assert neither.act == "No curve went from one level to another, so there is no half-way step."
@@ -286,12 +286,15 @@ def test_two_checkpoints_say_nothing_about_when(make_study):
 def test_a_forecast_that_loses_to_its_control_needs_no_topology(study):
     text = said(study, "end").text
     assert "is off by 0.030 / 0.030 on average, against 0.400 / 0.400" in text
-    assert "6 of 6 intervals of 90% held" in text
+    assert "6 of 6 nominal 90% intervals hold the final loss" in text
     assert (
-        "change the error by +0.010 [+0.010, +0.010] / +0.010 [+0.010, +0.010]: no gain from "
+        "change the error by +0.010 [+0.010, +0.010] / +0.010 [+0.010, +0.010]. No gain from "
         "topology is significant" in text
     )
-    assert "is 0.100 / 0.100; with the last loss in its place it is 0.050 / 0.050" in text
+    assert (
+        "its error is 0.100 / 0.100. If the last loss replaces neural persistence, the error is "
+        "0.050 / 0.050."
+    ) in text
     assert "A rank test over 3 runs cannot reach p < .05 (its smallest p is 0.25)" in text
 
 
@@ -299,9 +302,9 @@ def test_a_forecast_that_topology_makes_better_is_said_to(make_study):
     better = make_study(errors={"sibling transfer + topology": 0.01}, verdicts={H0: "adds"})
     text = said(better, "end").text
     assert "−0.040 [−0.040, −0.040]" in text
-    clear = "this differs from zero, after Holm's correction for all 4 comparisons"
+    clear = "This differs from zero, after Holm's correction for all 4 comparisons"
     assert f"{clear}, at 20% (sibling transfer + topology), 50%" in text
-    assert said(better).act.endswith("; forecasts with topology beat their control.")
+    assert said(better).act.endswith(" Forecasts with topology beat their control.")
 
 
 def test_no_forecasts_no_comparison(make_study):
@@ -309,9 +312,7 @@ def test_no_forecasts_no_comparison(make_study):
     none = study.forecasts.assign(error=np.nan, status="failed", reason="2 finished runs").iloc[:1]
     without = study.with_tables(forecasts=none)
     text = said(without, "end").act
-    assert text == (
-        "How well the final loss can be forecast could not be scored on these runs: 2 finished runs."
-    )
+    assert text == ("Forecasts of the final loss could not be scored on these runs: 2 finished runs.")
     assert "end" not in study.with_tables(forecasts=none.iloc[:0]).findings
     assert forecast.caption(without).can == "Nothing: no forecast could be made."
 
@@ -333,8 +334,8 @@ def test_a_gain_that_may_be_chance_is_not_called_a_win(make_study):
     rows = study.forecasts["method"] == "sibling transfer + topology"
     study.forecasts.loc[rows & (study.forecasts["run"] == "large"), "error"] = 0.055
     found = said(study, "end").text
-    assert "no gain from topology is significant after Holm's correction for all" in found
-    assert said(study).act.endswith("; forecasts do not improve with it.")
+    assert "No gain from topology is significant after Holm's correction for all" in found
+    assert said(study).act.endswith(" Forecasts do not improve with topology.")
 
 
 def test_a_run_that_diverges_is_said_first(make_study):
@@ -361,7 +362,7 @@ def test_models_of_several_families_are_said_to_share_no_law(make_study):
     found = mixed.findings["scale"]
     assert found.strength == "apart"
     assert words.said(mixed.findings, found).text == (
-        "Models of 2 families (gpt2 and llama) have no common law of their size: measure or "
+        "Models of 2 families (gpt2 and llama) have no common law of their size. Measure or "
         "analyse each family separately."
     )
     assert scaling.caption(mixed).cannot.startswith("How one family scales: ")

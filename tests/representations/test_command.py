@@ -159,7 +159,7 @@ def test_a_sweep_that_fails_for_one_cause_is_one_error_and_leaves_no_store(
     code, _, err = _run(capsys, *call)
     assert code == 2
     line = err.splitlines()[-1]
-    assert line.startswith("toposcope: error: nothing could be measured: run neox step 0 (and so 1 more): ")
+    assert line.startswith("toposcope: error: nothing could be measured: run neox step 0 (and 1 more): ")
     assert "the texts cannot be read" in line
     assert not (tmp_path / "store").exists()
 

@@ -251,8 +251,8 @@ class RingAnswer:
 
 
 _LIMITS = (
-    "Limits: clusters that stand in a ring are a ring. A ring with a small share of the variance is not "
-    "seen: project the points first. On curved surfaces false rings are more frequent than 5%.",
+    "Limits: clusters that are arranged in a ring count as a ring. A ring with a small share of the variance "
+    "is not seen, so project the points first. On curved surfaces false rings are more frequent than 5%.",
 )
 
 

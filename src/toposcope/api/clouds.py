@@ -149,7 +149,12 @@ def _check(draws: int, max_points: int, noise: float | None, least: int) -> None
     if max_points < least:
         raise InputError(f"a ring needs at least {least} points", argument="max_points", value=max_points)
     if noise is not None and not 0 <= noise < np.inf:
-        raise InputError("it is no noise in radii", argument="noise", value=noise, remedy="give 0 or more")
+        raise InputError(
+            "a noise in units of the radius is at least 0",
+            argument="noise",
+            value=noise,
+            remedy="give 0 or more",
+        )
 
 
 def _say_cost(points: np.ndarray, work: int) -> None:

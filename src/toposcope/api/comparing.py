@@ -170,7 +170,10 @@ def _of_losses(read: Sequence[Seeds], column: str | None, horizon: int | None) -
     made = compare_recipes(recipes[0], recipes[1], recipes[2:], horizon=horizon)
     problems = [*(one for side in read for one in side.problems), *made.problems]
     problems += [
-        rendered(f"{option('siblings')} {one.name}: one run states no noise between seeds; left out")
+        rendered(
+            f"{option('siblings')} {one.name}: one run does not show the noise between seeds, so it was left "
+            "out"
+        )
         for one in recipes[2:]
         if len(one.runs) < 2
     ]

@@ -125,7 +125,7 @@ def refuse_nothing(report: SweepReport) -> None:
     if report.done or report.skipped or len(causes) != 1:
         return
     first, n = report.failures[0], len(report.failures)
-    others = f" (and so {n - 1} more)" if n > 1 else ""
+    others = f" (and {n - 1} more)" if n > 1 else ""
     raise InputError(f"nothing could be measured: run {first.run} step {first.step}{others}: {first.note}")
 
 

@@ -41,7 +41,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class TrainingPlan:
-    """A training before it begins. How long it takes is not known before it runs, and so is not said."""
+    """A training before it begins: its cost and what it can show, but not its time, which is unknown then."""
 
     runs: Mapping[str, int]
     steps: int
@@ -62,9 +62,9 @@ class TrainingPlan:
         first = (
             f"{len(self.runs)} run{'s' * (len(self.runs) != 1)} of {self.steps:,} steps and "
             f"{self.checkpoints} checkpoints: {self.flop:.2g} FLOP, {size(self.disk_bytes)} of weights on "
-            f"disk, at least {size(self.memory_bytes)} of memory for each run at work"
+            f"disk, at least {size(self.memory_bytes)} of memory for each run that trains"
         )
-        time = "Time: not known before it runs; the progress says it once steps are counted."
+        time = "Time: unknown before it starts. The progress line gives it after some steps."
         return "\n".join([first, time, *self.tells])
 
 

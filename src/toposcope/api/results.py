@@ -138,7 +138,7 @@ class Comparison:
 
     `moved` has for each matrix how far its weights moved: name, role, change, in parts of the first's norm.
     `parting` says up to which step two series are equal; None where checkpoints alone were given.
-    `faults` say why a fine-tune cannot be used: values that are not finite, or the very weights of the base.
+    `faults` say why a fine-tune cannot be used: values that are not finite, or the weights of the base.
     """
 
     first: str
@@ -220,7 +220,7 @@ class Comparison:
         means = by_role.mean().sort_values(ascending=False, kind="stable")
         moved = int((self.moved["change"] > 0).sum())
         if not len(self.moved):
-            return "the two have no matrix of one shape: nothing moved that can be measured"
+            return "the two have no matrix of the same name and shape, so nothing can be compared"
         if not moved:
             return f"no common matrix changed{self._alone}" if self._alone else "no matrix changed"
         kinds = [(_LAYERS.get(str(role), str(role)), _percent(float(mean))) for role, mean in means.items()]

@@ -170,7 +170,7 @@ def equal(first: tuple[Series, Checkpoint], second: tuple[Series, Checkpoint]) -
     (one, a), (other, b) = first, second
     if one.content_hash(a) != other.content_hash(b):
         return []
-    text = "holds the very weights of the first: nothing was trained, or the wrong file was saved"
+    text = "holds exactly the weights of the first: nothing was trained, or the wrong file was saved"
     return [AuditFinding(b.run, b.step, "", text, fault="equals-base")]
 
 

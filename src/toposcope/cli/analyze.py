@@ -33,7 +33,7 @@ _TABLES = (
     "--target",
     "targets",
     multiple=True,
-    help="Column that the others are held against. Can be repeated.  [default: the losses]",
+    help="Column that the others are compared with. Can be repeated.  [default: the losses]",
 )
 @click.option(
     "--scores",

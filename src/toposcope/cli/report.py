@@ -23,7 +23,7 @@ from toposcope.cli.sweeping import renamed
 )
 @click.option(
     "--target",
-    help="Column that the measurements are held against.  [default: the held-out loss, the loss or the log "
+    help="Column that the measurements are compared with.  [default: the held-out loss, the loss or the log "
     "perplexity]",
 )
 @click.option(

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-_RUNS = click.option("--runs", help="The runs. Without it they are trained first, into --out.")
+_RUNS = click.option("--runs", help="Folder of the runs.  [default: they are trained first, into --out]")
 _SEEDS = click.option(
     "--seeds", type=click.IntRange(min=1), default=1, show_default=True,
-    help="How many training replicates of each size; their seeds are 42, 43, ...",
+    help="Number of training replicates of each size. Their seeds are 42, 43, ...",
 )  # fmt: skip
 _CORPUS = click.option("--corpus", help="Text to train on: python-docs, wikitext2, a file or a folder.")
 
@@ -31,10 +31,10 @@ _CORPUS = click.option("--corpus", help="Text to train on: python-docs, wikitext
 def _common(function: Command) -> Command:
     """Add the options that every study has."""
     options = (
+        click.option("--out", type=click.Path(path_type=Path), help="Folder for the results and the page."),
         click.option(
-            "--out", type=click.Path(path_type=Path), help="Folder for all that is made, and the page."
+            "--jobs", type=click.IntRange(min=1), help="Number of processes.  [default: one per core]"
         ),
-        click.option("--jobs", type=click.IntRange(min=1), help="Processes.  [default: one per core]"),
         json_option,
     )
     for one in reversed(options):
@@ -47,7 +47,7 @@ def _call(out: Path | None, jobs: int | None, as_json: bool) -> StudyCall:
 
 
 def _show(study: str, sections: Sequence[Section], out: Path | None, as_json: bool) -> int:
-    """Print a study's sections, of a page that is kept its claims alone, and write the page."""
+    """Print a study's sections and write its page; if there is a page, print only the claims."""
     if as_json:
         print_json({"study": study, "sections": [section.as_json() for section in sections]})
     else:
@@ -80,7 +80,11 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @_RUNS
 @_SEEDS
 @_CORPUS
-@click.option("--updates", type=click.IntRange(min=1), help="How long to train.  [default: 10000]")
+@click.option(
+    "--updates",
+    type=click.IntRange(min=1),
+    help="How long to train: the number of optimiser steps.  [default: 10000]",
+)
 @_common
 def _seed001(
     runs: str | None, seeds: int, corpus: str | None, updates: int | None, out: Path | None,
@@ -89,7 +93,7 @@ def _seed001(
     """Carry out the research plan: five sizes on subwords, with gradients.
 
     Its four hypotheses and three success criteria are judged one by one, as the plan words them and by the
-    honest statistic. With --seeds above 1 the differences between sizes are held against those between
+    honest statistic. With --seeds above 1 the differences between sizes are compared with those between
     seeds.
     """
     sections = reproducing.seed001(
@@ -102,8 +106,8 @@ def _seed001(
 @_RUNS
 @_SEEDS
 @_CORPUS
-@click.option("--pythia", help="A series of Pythia-14m's shape; prints Table 8 alone, draws Figure 7.")
-@click.option("--revisions", help="--pythia: which revisions of a hub series: names, or a pattern.")
+@click.option("--pythia", help="Series of Pythia-14m's shape. Prints Table 8 only and draws Figure 7.")
+@click.option("--revisions", help="Revisions of a hub series to read, for --pythia: names, or a pattern.")
 @_common
 def _seed004(
     runs: str | None, seeds: int, corpus: str | None, pythia: str | None, revisions: str | None,
@@ -124,24 +128,31 @@ def _seed004(
 
 
 @command.command("seed003")
-@click.option("--rows", type=click.Path(path_type=Path), help="The report's stored rows.")
-@click.option("--series", multiple=True, help="Measure this series; repeat for several.")
+@click.option("--rows", type=click.Path(path_type=Path), help="Rows that the report stored.")
+@click.option("--series", multiple=True, help="Measure this series. Can be repeated.")
 @click.option("--recipe", type=click.Choice(["pythia"]), help="Measure the report's own models from the hub.")
 @click.option("--train", "corpus", help="Train three small GPT-NeoX models on this corpus and measure them.")
-@click.option("--steps", type=int, help="--train: updates of each model.  [default: 3000]")
-@click.option("--seeds", default="42", show_default=True, help="--train: seeds of each size: 42,43,44.")
-@click.option("--texts", help="The texts to read.  [default: those of --train, or wikitext2]")
+@click.option(
+    "--steps", type=int, help="Number of optimiser steps of each model, for --train.  [default: 3000]"
+)
+@click.option(
+    "--seeds",
+    default="42",
+    show_default=True,
+    help="Seeds of each size, for --train, separated by commas: 42,43,44.",
+)
+@click.option("--texts", help="Texts that the models read.  [default: those of --train, or wikitext2]")
 @click.option(
     "--limit", type=click.IntRange(min=1), default=200, show_default=True,
-    help="How many texts form a cloud.",
+    help="Number of texts in a cloud.",
 )  # fmt: skip
 @click.option(
     "--sensitivity-texts", default="200,800", show_default=True,
-    help="The numbers of texts of the sensitivity table; none leaves it out.",
+    help="Numbers of texts for the sensitivity table, such as 200,800; none leaves it out.",
 )  # fmt: skip
 @click.option(
     "--labelled", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A labelled text file in GLUE's format, for a linear probe.",
+    help="Labelled texts in GLUE's format, for a linear probe.",
 )  # fmt: skip
 @click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
 @_common
@@ -167,10 +178,12 @@ def _seed003(
 
 @command.command("landscape")
 @_RUNS
-@click.option("--texts", help="The texts to read.  [default: what the runs held out]")
+@click.option(
+    "--texts", help="Texts that the loss is computed on.  [default: the held-out texts of the runs]"
+)
 @click.option(
     "--checkpoints", type=click.IntRange(min=2),
-    help="How many of each run, about evenly in log step.  [default: 26]",
+    help="Number of checkpoints of each run, about evenly in log step.  [default: 26]",
 )  # fmt: skip
 @_common
 def _landscape(
@@ -187,18 +200,18 @@ def _landscape(
 @_RUNS
 @_common
 def _grokking(runs: str | None, out: Path | None, jobs: int | None, as_json: bool) -> int:
-    """Run the positive control: whether, and when, H1 sees a transformer find the circles of addition."""
+    """Run the positive control: test whether H1 sees when a transformer finds the circles of addition."""
     return _show("grokking", reproducing.grokking(_call(out, jobs, as_json), runs=runs), out, as_json)
 
 
 @command.command("synthetic")
 @click.option(
     "--families", type=click.IntRange(min=5), default=24, show_default=True,
-    help="How many families with drawn exponents are simulated.",
+    help="Number of families with random exponents to simulate.",
 )  # fmt: skip
 @_common
 def _synthetic(families: int, out: Path | None, jobs: int | None, as_json: bool) -> int:
-    """Ask whether topology reads scaling exponents that are known: on simulated families."""
+    """Ask whether topology reads known scaling exponents, on simulated families."""
     sections = reproducing.synthetic(_call(out, jobs, as_json), families=families)
     return _show("synthetic", sections, out, as_json)
 
@@ -207,11 +220,11 @@ def _synthetic(families: int, out: Path | None, jobs: int | None, as_json: bool)
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option(
     "--most", type=click.IntRange(min=1), default=200, show_default=True,
-    help="How many runs are forecast at most, one of each folder.",
+    help="Largest number of runs to forecast, one of each folder.",
 )  # fmt: skip
 @_common
 def _public_runs(folder: Path, most: int, out: Path | None, jobs: int | None, as_json: bool) -> int:
-    """Judge alarms, forecasts and seeds on the logs in FOLDER, of which nothing bad is known.
+    """Judge alarms, forecasts and seeds on the logs in FOLDER, none of which is known to be bad.
 
     FOLDER holds logs, in folders of their own, or two tables: curves.csv (run, step, train_loss) and runs.csv
     (run, path). The page gives the false alarms of every rule beside plain rules, how many forecasts hold,

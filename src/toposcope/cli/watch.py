@@ -216,7 +216,7 @@ def _page_only(store: Path, port: int, host: str | None) -> int:
     """Serve the page of a store that another process, a training perhaps, watches into."""
     from toposcope.watch.page.serve import HOST, serve
 
-    click.echo(f"{store}: another process watches into it; this one shows the page only", err=True)
+    click.echo(f"{store}: another process writes into it, so this one only shows the page", err=True)
 
     def told(address: str) -> None:
         click.echo(f"page: {address}", err=True)

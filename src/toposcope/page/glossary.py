@@ -16,18 +16,19 @@ WORDS: Mapping[str, str] = {
     "total persistence": "The sum of the lifetimes (death minus birth) of all components or all loops.",
     "neural persistence": "How far the weights that connect the graph of a matrix lie below its largest "
     "weight: the lifetimes max|w| − w over its maximum spanning tree, normalised.",
-    "shuffled": "The same weights in random order: a number that is as large there says nothing about "
-    "their arrangement.",
+    "shuffled": "The same weights in random order. A feature that is as large on them says nothing about "
+    "the arrangement of the weights.",
     "primary feature": "A feature that was chosen for the test before any run was seen.",
     "exploratory": "Any other feature: it is screened at a false-discovery rate and never decides a verdict.",
     "innovation": "The part of a series' next value that its smooth trend and its own past do not explain.",
     "departure": "What remains of a series after its smooth trend in the step is removed.",
-    "beyond trend": "More than two unrelated curves share that drift with the step: their innovations move "
-    "together.",
-    "too smooth to test": "Smooth curves explain both series almost completely: what is left may be trend.",
-    "swinging": "Both curves are waves whose period changes: two such waves agree by chance.",
-    "a few decide everything": "So few checkpoints carry the test that no correlation, however large, could "
-    "pass.",
+    "beyond trend": "Two series are related beyond trend if their innovations move together. Two unrelated "
+    "curves that only drift with the step are not.",
+    "too smooth to test": "Smooth curves explain both series almost completely, so what is left may be "
+    "trend.",
+    "swinging": "Both curves are waves whose period changes. Two such waves can agree by chance.",
+    "a few decide everything": "The test depends on so few checkpoints that no correlation, however large, "
+    "could pass.",
     "Holm": "A correction of p-values for the number of tests.",
     "Spearman": "A correlation of ranks: +1 if one curve rises whenever the other rises, −1 if it falls.",
     "changepoint": "A step at which the slope of a curve on log step changes more than any smooth trend "
@@ -36,7 +37,7 @@ WORDS: Mapping[str, str] = {
     "interval": "A range that would contain the true value in the stated share of repetitions.",
     "perplexity": "Exp of the mean loss per predicted token: the number of tokens that the model chooses "
     "between.",
-    "Gaussian cloud": "Random points of the same mean and covariance: a number that is as large there "
+    "Gaussian cloud": "Random points with the same mean and covariance. A feature that is as large on them "
     "follows from the spectrum alone.",
     "trajectory": "The checkpoints of a run as points, with the distances between their weights.",
     "PH dimension": "A dimension from how fast the length of the shortest tree through a cloud grows with "
@@ -46,10 +47,11 @@ WORDS: Mapping[str, str] = {
     "participation ratio": "Squared sum over sum of squares of the eigenvalues: the number of "
     "directions that share the variance.",
     "alpha-ReQ": "The power at which the eigenvalues of a covariance decrease.",
-    "critical sharpness": "Two divided by the step, in updates, at which the loss along the last update is "
-    "back at its start.",
+    "critical sharpness": "Two divided by the distance along the last update, in units of that update, at "
+    "which the loss is as high again as at its start.",
     "Hessian": "The second derivatives of the loss in the parameters: its curvature in every direction.",
-    "merge tree": "Which minima of a surface join at which saddle, as the admitted loss rises.",
+    "merge tree": "A tree that shows which minima of a surface join at which saddle as the level of the "
+    "loss rises.",
     "CKA": "Centred kernel alignment: how similarly two layers arrange the same inputs, from 0 to 1.",
     "RankMe": "The effective number of directions of a cloud or a matrix: exp of the entropy of its "
     "spectrum.",

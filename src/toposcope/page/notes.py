@@ -29,7 +29,7 @@ def marked(study: Study, probe: str, features: Iterable[str]) -> str:
 
 def alarmed(study: Study) -> str:
     """Return what a caption says on the alarms that its curves carry."""
-    return " Dashed lines: where a watch raised an alarm, and by which test." if study.alarms else ""
+    return " A dashed line is an alarm of a watch, with the name of its test." if study.alarms else ""
 
 
 def of_seeds(study: Study) -> str:

@@ -47,7 +47,7 @@ _TREND: tuple[Spec, ...] = (
 )
 _GROUPS = (
     ("", ""), ("n naive_p", "as if checkpoints were independent"),
-    ("block_low departure_rho", "what drift leaves of it"),
+    ("block_low departure_rho", "without the drift"),
     ("partial_step given_count", "ρ given"),
     ("r p", "the verdict's test, this run alone"),
 )  # fmt: skip
@@ -74,12 +74,15 @@ def families_table(study: Study) -> Table:
         for line in mine.to_dict("records")
     ]
     size = int(np.nan_to_num(mine["family_size"].astype(float).max())) if len(mine) else 0
-    told = [text.format(size=size) for column, text in _FAMILY_NOTES if column in {spec[0] for spec in specs}]
+    notes = [
+        text.format(size=size) for column, text in _FAMILY_NOTES if column in {spec[0] for spec in specs}
+    ]
     return Table(
         "families",
         f"The verdict on every {study.judged}, with the {study.labels.label(study.target)}",
-        f"One test for each {study.judged.split()[-1]} over all runs: do its innovations, what a smooth "
-        f"trend and its own past do not explain, move with the target's?{''.join(told)}{_beside(study)}",
+        f"One test for each {study.judged.split()[-1]} over all runs: do its innovations move with those of "
+        "the target? Innovations are what a smooth trend and a series' own past do not explain."
+        f"{''.join(notes)}{_beside(study)}",
         (study.judged.split()[-1], *(heading for _, heading, _ in specs), "verdict", "why"),
         tuple(rows),
         frame=study.families,
@@ -145,9 +148,9 @@ def correlation_table(study: Study, target: str, name: str) -> Table:
     return Table(
         name + ("" if target == study.target else f"_{slug(target)}"),
         f"Correlation with the {study.labels.label(target)}, run by run",
-        "Spearman's rho over the checkpoints of a run, as it is usually reported, and what remains of it. "
-        "Only the last group tests for more than a shared drift; the verdict is over all runs together. "
-        "Every other column is in the CSV file.",
+        "Spearman's rho over the checkpoints of a run, as it is usually reported, and what remains of it "
+        "without the drift. Only the last group tests for more than a shared drift. The verdict is over all "
+        "runs together. Every other column is in the CSV file.",
         ("feature", "run", *(heading for _, heading, _ in specs)),
         tuple(rows),
         _groups(specs),
@@ -191,10 +194,10 @@ def replicates_table(study: Study) -> Table:
         "replicates",
         "Across seeds",
         f"Mean rank correlation with the {study.labels.label(study.target)} over the seeds of a size, with "
-        "Student's interval over seeds: how reproducible the drift is. The pairing test asks whether a run's "
-        "feature goes with its own values more than with another seed's; seeds that differ in speed pass it, "
-        "too. The last column is the smallest p that this many seeds can give, sizes pooled where several "
-        "have seeds.",
+        "Student's interval over seeds. It says how reproducible the drift is. The pairing test asks whether "
+        "a run's feature goes with its own values more than with another seed's. Seeds that differ in speed "
+        "pass it, too. The last column is the smallest p that this many seeds can give, sizes pooled where "
+        "several have seeds.",
         (
             "feature", "sizes", "seeds", "mean ρ", "95%", "own minus other", "p, pairing", "p, Holm",
             "smallest p",
@@ -217,11 +220,12 @@ def forecasts_table(study: Study) -> Table:
     return Table(
         "forecasts",
         "Forecasts of the final loss",
-        "Every finished run forecast from the others: mean absolute error (MAE, in units of the loss) by "
-        "the part of the run that was seen, and how many intervals of 90% held; auto is what "
-        "`toposcope forecast` uses. Minus its control: the change of the error against the same forecast "
-        "without topology (for the published rules: with the last loss in its place), paired by run, with "
-        "Student's 95% interval, not corrected for how many stand here (the answer in words is); negative is "
+        "Every finished run is forecast from the others. The table gives the mean absolute error (MAE, in "
+        "units of the loss) by the part of the run that was used, and how many nominal 90% intervals hold "
+        "the final loss. The method auto is the one that `toposcope forecast` uses. Minus its control: the "
+        "change of the error against the same forecast without topology (for the published rules, with the "
+        "last loss instead of topology), paired by run, with Student's 95% interval. This interval is not "
+        "corrected for the number of comparisons. The answer in words is corrected. A negative number is "
         "better.",
         ("seen", "method", "MAE", "mean error", "held", "minus its control", "runs", "note"),
         tuple(rows),
@@ -260,11 +264,11 @@ def scaling_table(study: Study) -> Table:
     return Table(
         "scaling",
         "Power laws in the number of parameters",
-        "Each size's mean at the last checkpoint. A loss has a floor E, so its law is a N^b + E with a "
-        "profile interval of b; where the sizes cannot tell E there is no exponent, and the note says which "
-        "go with it. A feature's law is a N^b, by least squares in log-log with Student's interval. The "
-        "p-value of rho is exact up to eight points, Student's approximation beyond. Sizes is how many "
-        "distinct model sizes carry it.",
+        "The mean of each size at the last checkpoint. A loss has a floor E, so its law is a N^b + E with a "
+        "profile interval of b. If the sizes do not determine E, there is no exponent, and the note says "
+        "which exponents fit. A feature's law is a N^b, by least squares in log-log with Student's interval. "
+        "The p-value of rho is exact up to eight points and Student's approximation beyond. Sizes is the "
+        "number of distinct model sizes behind the law.",
         ("quantity", "exponent", "95%", "R²", "ρ (p)", "sizes", "note"),
         tuple(rows),
         frame=study.fits,

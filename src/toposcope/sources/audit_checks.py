@@ -51,7 +51,7 @@ def unreadable(steps: Evidence) -> Iterator[AuditFinding]:
 
 
 def identical(steps: Evidence) -> Iterator[AuditFinding]:
-    """Find steps with the very weights of an earlier one, and of the final one."""
+    """Find steps with exactly the weights of an earlier one, or of the final one."""
     good = _readable(steps)
     first: dict[str, StepEvidence] = {}
     final = good[-1].digest if good else ""
@@ -61,10 +61,10 @@ def identical(steps: Evidence) -> Iterator[AuditFinding]:
             continue  # reported from the other side, as equal to the final step
         if step is not good[-1] and step.digest == final:
             yield _finding(
-                step, "equals-final", f"has the very weights of the final step {good[-1].checkpoint.step}"
+                step, "equals-final", f"has exactly the weights of the final step {good[-1].checkpoint.step}"
             )
         elif twin is not step:
-            yield _finding(step, "identical", f"has the very weights of step {twin.checkpoint.step}")
+            yield _finding(step, "identical", f"has exactly the weights of step {twin.checkpoint.step}")
 
 
 def _majority(steps: list[StepEvidence], name: str) -> TensorEvidence | None:

@@ -30,7 +30,7 @@ def locked(store: Path) -> Iterator[None]:
     except BlockingIOError:
         os.close(handle)
         raise InputError(
-            f"{store}: another process watches into it; end that one, or choose another {option('out')}"
+            f"{store}: another watch writes into it; end that one, or choose another {option('out')}"
         ) from None
     try:
         yield

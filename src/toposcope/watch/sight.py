@@ -50,7 +50,7 @@ class Sight:
             if one.problem
         ]
         if not self.measured and not self.logged and not told:
-            return ["there is no checkpoint that is complete"]
+            return ["no checkpoint is complete yet"]
         return told
 
     def answer(self, alarms: Sequence[Event], problems: Sequence[str]) -> str:

@@ -68,7 +68,7 @@ class Watching:
     >>> folder.mkdir()
     >>> with Watching(folder, WatchOptions(rest=0)) as watching:
     ...     print(watching.once().line)
-    nothing was checked: there is no checkpoint that is complete
+    nothing was checked: no checkpoint is complete yet
     """
 
     def __init__(self, target: Path, options: WatchOptions | None = None) -> None:

@@ -21,8 +21,8 @@ def caption(study: Study, cloud: str, points: str) -> Caption:
         f"Every component (H0) and loop (H1) of one cloud of one run's {points}: where it appears and where "
         f"it ends, {at}. A point far from the diagonal, or a long bar, lasts long.",
         f"At which distances the {points} join, and whether any loop lasts much longer than the others.",
-        "That a long bar is structure: a cloud without structure has long bars, too. And this is one cloud "
-        "of one run.",
+        "That a long bar is structure. A cloud without structure has long bars, too. This is one cloud of "
+        "one run.",
         "Persistence diagrams, death against birth, beside barcodes with a line for each bar.",
     )
 

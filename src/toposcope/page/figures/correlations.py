@@ -198,7 +198,8 @@ def caption(study: Study) -> Caption:
         "a shared "
         "trend: only the error rate of this panel holds for drifting curves."
         if tested
-        else "Which quantities rise and fall in step order. No test was possible: see the table of verdicts."
+        else "Which quantities rise and fall in step order. No test was possible. The table of verdicts says "
+        "why."
     )
     cannot = "Nothing from a dark cell of the raw correlations alone. Nothing about cause."
     if tested:

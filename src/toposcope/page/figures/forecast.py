@@ -116,21 +116,21 @@ def caption(study: Study) -> Caption:
             " / ".join(best) + ". "
         )
         can += (
-            "Topology lowers the error of sibling transfer beyond chance in places: see the text."
+            "Topology lowers the error of sibling transfer beyond chance in places. The text says where."
             if found.clear
-            else "Topology beside the loss lowers the error of sibling transfer nowhere beyond chance."
+            else "In no case does topology lower the error of sibling transfer beyond chance."
         )
         least = 2.0 ** (1 - found.runs)
         limit = f" With {found.runs} runs, a paired rank test cannot give a p below {least:.3g}."
     return Caption(
         _title(study),
-        "Absolute error of every run (dots) and its mean (diamonds), by method; each run is forecast from "
+        "Absolute error of every run (dots) and its mean (diamonds), by method. Each run is forecast from "
         "the others. Other parts of a run are in the table. The published rules are those of "
         f"{study.published.source or 'a paper'}. The dashed line is its combined rule with the last loss in "
         "place of the topology.",
         can,
-        "How well any of these does elsewhere: which of many comes out best is itself a matter of chance, "
-        f"and the published rules' constants were chosen by their authors on runs of this kind.{limit}",
+        "How well any of these methods does elsewhere. Which of many methods is best here is partly chance. "
+        f"The authors of the published rules chose their constants on runs of this kind.{limit}",
         "Dot plot of forecast errors by method, with the control without topology as a dashed line.",
     )
 

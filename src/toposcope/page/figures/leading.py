@@ -61,8 +61,9 @@ def _caption(study: Study) -> Caption:
     names = [study.labels.label(column) for column in study.brought(Use.CHANGE)]
     return Caption(
         f"From further probes: {listed(names)}",
-        "What probes from outside the package declare as leading. Lines are means, with 95% intervals over "
-        "draws, or over seeds where there are some. Grey: the feature's null, where one was measured.",
+        "The features that probes from outside the package declare as leading. Lines are means, with 95% "
+        "intervals over draws, or over seeds where there are several. Grey is the feature's null, where one "
+        "was measured.",
         "Which of them move, when, and whether they leave their null.",
         "Whether they move with the loss for any reason but time.",
         "A panel for each feature against the optimiser step, one line per model size.",

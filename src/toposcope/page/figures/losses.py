@@ -45,7 +45,7 @@ def _caption(study: Study) -> Caption:
         can = "How fast and how far each run learned, and how far training and held-out loss are apart."
         cannot = "How the runs would go on: the learning-rate schedule has shaped the end of every curve."
     shown = (
-        "The loss on fixed held-out batches at each checkpoint; pale, the training loss, averaged within "
+        "The loss on fixed held-out batches at each checkpoint. Pale: the training loss, averaged within "
         "log-spaced bins."
         if held
         else "Training loss of every step, averaged within log-spaced bins with their 5% to 95% range."
@@ -53,8 +53,8 @@ def _caption(study: Study) -> Caption:
     return Caption(
         _title(study),
         shown
-        + (" Dashed, with its interval: the forecast of what is to come." if ahead_of(study) else "")
-        + (" Dashed lines: where a log shows a fault, and which." if ill_logs(study) else "")
+        + (" A dashed curve with a band is the forecast with its interval." if ahead_of(study) else "")
+        + (" A dashed vertical line is a fault that the log shows, with its name." if ill_logs(study) else "")
         + alarmed(study),
         can,
         cannot + " Also, " + of_seeds(study) + ".",

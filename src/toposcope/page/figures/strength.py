@@ -151,8 +151,8 @@ def _caption(study: Study) -> Caption:
         "neither series' own past explains, with its interval; filled where it passes the test. Topology is "
         "above the line.",
         f"What passes the test over all models, after correction for their number: {passed}; {baselines}.",
-        "That one kind is the better predictor because its marks on the left lie further out: both kinds "
-        "drift. An unfilled mark does not exclude a relation.",
+        "That one kind predicts better because its marks on the left lie further out. Both kinds drift. An "
+        "unfilled mark does not exclude a relation.",
         "Two dot plots of features: absolute rank correlation with the target, and correlation of "
         "innovations with intervals.",
     )

@@ -127,8 +127,8 @@ def _caption(study: Study) -> Caption:
         "Gradients",
         f"{capital(said)}. Bands are 95% intervals of the mean over random subsamples.{marks}",
         "How the gradient's size and shape move during training.",
-        "H0 grows and shrinks with the norm: only the panels without scale are about shape. A gradient "
-        "of one batch carries that batch's noise.",
+        "That a change of H0 is a change of shape. H0 grows and shrinks with the norm, and only the panels "
+        "without scale are about shape. A gradient of one batch carries that batch's noise.",
         f"Against the optimiser step: {said}.",
     )
 

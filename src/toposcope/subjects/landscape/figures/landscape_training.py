@@ -71,8 +71,8 @@ def _caption(study: Study) -> Caption:
         "The loss surface over training",
         "The panels show the critical sharpness, the top eigenvalue and the trace of the Hessian, and the "
         "minima, the average persistence and the reach of the sampled surfaces. Coloured bands are 95% "
-        "intervals over batches and direction seeds. Grey bands are nulls: random directions for the "
-        "sharpness and the eigenvalue, the quadratic model for minima and persistence.",
+        "intervals over batches and direction seeds. Grey bands are nulls. The null of the sharpness and the "
+        "eigenvalue is random directions. The null of minima and persistence is the quadratic model.",
         "Which numbers move and when, and whether they leave the band of their null."
         + (f" At the last checkpoint {beside}." if beside else ""),
         "Whether they move with the loss for any reason but time. The critical sharpness is in units of the "

@@ -106,7 +106,7 @@ def _caption(study: Study) -> Caption:
         + f" Right: the profile of the left tree. {shown_surfaces(study).graph_in_words}",
         "How the minima of this surface are joined"
         + (", and which of them other sequences show as well." if halved else "."),
-        "That other directions, batches or checkpoints have such a tree: this one was chosen because it has "
+        "That other directions, batches or checkpoints have such a tree. This one was chosen because it has "
         "the most branches.",
         "A merge tree beside its landscape profile.",
     )

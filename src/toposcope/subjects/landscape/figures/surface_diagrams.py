@@ -64,7 +64,7 @@ def _caption(study: Study) -> Caption:
         f"Sublevel persistence diagrams: H0 (minima and the saddles that join them){higher}. "
         f"{shown.graph_in_words}",
         "How long each of them lasts, in nats per token.",
-        "That a point near the diagonal is real: it may be noise of the sequences. The table counts the "
+        "That a point near the diagonal is real. It may be noise of the sequences. The table counts the "
         "branches that are confirmed.",
         "Death against birth of every class, in a panel for each of several checkpoints.",
     )

@@ -64,8 +64,9 @@ def surfaces_table(study: Study) -> Table:
     return Table(
         "surfaces",
         "Surfaces by range and resolution",
-        "Trivial surfaces have one minimum. Branches are found on half of the sequences and confirmed where "
-        "the other half's 95% interval of loss(saddle) - loss(minimum) lies above 0. Saddles are minima - 1.",
+        "Trivial surfaces have one minimum. Branches are found on one half of the sequences. A branch is "
+        "confirmed if the other half's 95% interval of loss(saddle) - loss(minimum) lies above 0. The number "
+        "of saddles is the number of minima minus 1.",
         ("range and resolution", "surfaces", "trivial", "by run", "minima, mean", "most", "branches",
          "confirmed", "masked"),
         rows,

@@ -78,7 +78,7 @@ class ShownSurfaces:
         """What no figure of these surfaces shows, for its caption."""
         spanned = ("none", "one", "two", "three")[self.directions]
         return (
-            "Anything about the other directions: a model has as many as it has parameters, and the surface "
+            "Anything about the other directions. A model has as many as it has parameters, and the surface "
             f"spans {spanned}. It is also the loss of one batch only."
         )
 

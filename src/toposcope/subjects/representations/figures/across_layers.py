@@ -76,10 +76,11 @@ def _caption(study: Study) -> Caption:
         can += " " + words.said(study.findings, study.findings["layers"]).ground
     return Caption(
         "From layer to layer: carried H1 beside CKA",
-        "Across: linear CKA (debiased) of two consecutive layers. Up: the share of H1's total persistence "
-        "that an optimal matching carries from one to the next. A line goes through a pair's checkpoints.",
+        "The horizontal axis is the linear CKA (debiased) of two consecutive layers. The vertical axis is "
+        "the share of H1's total persistence that an optimal matching carries from one to the next. A line "
+        "goes through the checkpoints of a pair.",
         can,
-        "That carried bars are the same loops: the matching compares births and deaths, not texts.",
+        "That carried bars are the same loops. The matching compares births and deaths, not texts.",
         "Scatter plots of carried H1 against CKA, one panel per model, one line per pair of layers.",
     )
 

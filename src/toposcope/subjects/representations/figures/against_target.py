@@ -142,10 +142,10 @@ def _caption(study: Study) -> Caption:
         can += " " + words.said(study.findings, study.findings["rivals"]).ground
     return Caption(
         f"Features against the {study.labels.label(study.target).removeprefix('log ')}",
-        "Each point is a checkpoint, each line a model through time; the large point is the last one. Below "
-        "each panel: mean of |ρ| over the models.",
+        "Each point is a checkpoint. Each line is a model through time. The large point is the last one. "
+        "Below each panel: mean of |ρ| over the models.",
         can,
-        "A relation between them: any two curves that drift look like this.",
+        "A relation between them. Any two curves that drift look like this.",
         "Panels of features against the target, one connected line of checkpoints per model.",
     )
 

@@ -100,11 +100,11 @@ def _caption(study: Study) -> Caption:
         "H1 beside Gaussian clouds of the same covariance",
         "Coloured lines are the hidden states. Grey lines are the mean of Gaussian clouds that have exactly "
         "their mean and covariance, with a 95% prediction band. All spectral numbers of the two are equal.",
-        f"At the last checkpoint {found}. Outside the band the spectrum alone does not explain H1."
+        f"At the last checkpoint {found}. The spectrum alone does not explain an H1 outside the band."
         if found
         else "Nothing: no band could be drawn.",
-        "That values outside the band come from the structure of language: clusters, heavy tails or repeated "
-        "texts also lie outside. And " + of_seeds(study) + ".",
+        "That values outside the band come from the structure of language. Clusters, heavy tails or repeated "
+        "texts also lie outside. Also, " + of_seeds(study) + ".",
         "H1 summaries of each model against the step, with a grey band for Gaussian clouds of the same "
         "covariance.",
     )

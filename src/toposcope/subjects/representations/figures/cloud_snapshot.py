@@ -106,12 +106,13 @@ def _caption(study: Study) -> Caption:
     found = beside_null(study)
     return Caption(
         "H1 of every hidden state at this checkpoint",
-        "Dots: the cloud of texts in each hidden state (0 is the embedding). Grey: where one more Gaussian "
-        "cloud of its mean and covariance would fall, with 95% probability; its spectrum is the same.",
-        f"In the last hidden state {found}. Outside the band the spectrum alone does not explain H1."
+        "Dots: the cloud of texts in each hidden state (0 is the embedding). Grey: the range in which one "
+        "more Gaussian cloud of the same mean and covariance would fall with 95% probability. Both have the "
+        "same spectrum.",
+        f"In the last hidden state {found}. The spectrum alone does not explain an H1 outside the band."
         if found
         else "How H1 differs from layer to layer.",
-        "Anything about training: there is one checkpoint, and no curve. Hidden states have different "
+        "Anything about training, because there is one checkpoint and no curve. Hidden states have different "
         "scales before the final norm.",
         "A dot for each hidden state, beside a grey bar for its Gaussian clouds.",
     )

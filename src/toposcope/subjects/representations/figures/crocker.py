@@ -113,9 +113,9 @@ def _caption(study: Study) -> Caption:
         "CROCKER map of H1",
         "The number of loops at each scale (up) and checkpoint (across), one panel per model, with one "
         "grid of scales for all.",
-        "At which scale loops live, and how scale and number change together: a band that moves up and "
-        "widens is a cloud that grows.",
-        "That a bright band is structure: a Gaussian cloud has one, too. And " + of_seeds(study) + ".",
+        "At which scale the loops exist, and how their scale and number change together. A band that moves "
+        "up and widens is a cloud that grows.",
+        "That a bright band is structure. A Gaussian cloud has one, too. Also, " + of_seeds(study) + ".",
         "Heat maps of the first Betti number over scale and checkpoint, one per model.",
     )
 

@@ -82,9 +82,9 @@ def _caption(study: Study) -> Caption:
     return Caption(
         "Intrinsic dimension",
         f"{titles(study, PANELS)} of the last hidden state's reduced cloud, each with the "
-        "band that it states; those of TwoNN and PH do not cover at their nominal rate.",
+        "band that it states. The bands of TwoNN and PH do not cover at their nominal rate.",
         "Whether the estimators agree that the cloud becomes flatter or fuller.",
-        "The absolute value: all are biased for few points in many dimensions, and the reduction "
+        "The absolute value. All are biased for few points in many dimensions, and the reduction "
         "bounds them.",
         "Panels of intrinsic dimension against the optimiser step, one line per model with its band.",
     )

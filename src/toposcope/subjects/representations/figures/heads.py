@@ -55,9 +55,10 @@ def _panel(ax: Axes, rows: pd.DataFrame, run: str, colours: dict[object, str]) -
 CAPTION = Caption(
     "Attention graphs",
     "Mean bar length of H0 of each head's attention graph (thin) and its mean over a layer's heads "
-    "(thick): 0 when every token is tied to another with weight 1, near 1 when attention is spread thin.",
+    "(thick). It is 0 if every token is tied to another with weight 1, and near 1 if attention is spread "
+    "thin.",
     "When and in which layers heads become sharp, and how far the heads of a layer differ.",
-    "What the heads attend to; and a sharp head may serve no purpose.",
+    "What the heads attend to. A sharp head may serve no purpose.",
     "H0 bar length of attention graphs against the step, coloured by layer, one panel per model.",
 )
 

@@ -93,8 +93,8 @@ def _caption(name: str) -> Caption:
         f"Layer by step: {name}",
         f"Colour is the {name} of each hidden state (up; 0 is the embedding) at each checkpoint (across).",
         "In which layer and at which checkpoint it changes first.",
-        "Small differences of shade: no interval is in the map. Layers have different scales before the "
-        "final norm, which raw quantities would show.",
+        "Small differences of shade, because the map has no interval. Layers have different scales before "
+        "the final norm, which raw quantities would show.",
         f"Heat maps of {name} over hidden states and checkpoints, one per model.",
     )
 

@@ -68,10 +68,10 @@ def _panel(ax: Axes, rows: pd.DataFrame, spread: pd.DataFrame, run: str, colours
 
 CAPTION = Caption(
     "Linear probe",
-    "Five-fold accuracy of a logistic regression on each layer's states; bands: one sd over the folds. "
-    "Dashed: the share of the commonest label.",
+    "Five-fold accuracy of a logistic regression on each layer's states. Bands are one sd over the folds. "
+    "The dashed line is the share of the commonest label.",
     "From which checkpoint and in which layer the labels can be read off linearly.",
-    "Small differences between layers: the folds share their training texts, so the bands are no intervals.",
+    "Small differences between layers. The folds share their training texts, so the bands are not intervals.",
     "Probe accuracy against the optimiser step, coloured by layer, with the majority share as a dashed line.",
 )
 

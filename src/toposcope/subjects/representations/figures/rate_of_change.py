@@ -19,11 +19,11 @@ PANELS = (
 def _caption(study: Study) -> Caption:
     return Caption(
         "Rate of topological change",
-        "Wasserstein distance (order 1) between the diagrams of consecutive checkpoints; below, divided by "
-        "the log of the ratio of their steps." + bent(study, PANELS),
+        "Upper panels: the Wasserstein distance (order 1) between the diagrams of consecutive checkpoints. "
+        "Lower panels: the same divided by the log of the ratio of their steps." + bent(study, PANELS),
         "Between which checkpoints the diagrams differ most. The lower panels can be compared along the "
-        "line, the upper ones only where checkpoints are equally far apart.",
-        "That topology reorganises: a cloud that only grows moves its diagram too. No noise floor is drawn. "
+        "line. The upper ones can be compared only where checkpoints are equally far apart.",
+        "That topology reorganises. A cloud that only grows moves its diagram, too. No noise floor is drawn. "
         "And " + of_seeds(study) + ".",
         "Wasserstein distances between consecutive diagrams against the optimiser step, H1 and H0, raw and "
         "per unit of log step.",

@@ -29,7 +29,7 @@ def _caption(study: Study) -> Caption:
         f"The baseline that a topological feature has to beat: {titles(study, PANELS)} of "
         "the covariance. " + sampled(study) + bent(study, PANELS),
         "When the spectrum collapses and widens, and whether H1 moves at the same checkpoints.",
-        "That one of them explains the perplexity: all of them drift. And " + of_seeds(study) + ".",
+        "That one of them explains the perplexity. All of them drift. Also, " + of_seeds(study) + ".",
         "Panels of spectral numbers against the optimiser step on a log axis, one line per model.",
     )
 

@@ -21,7 +21,7 @@ def _caption(study: Study) -> Caption:
         f"{shown}, for {n} model{'s' * (n != 1)}, of the last hidden state. {sampled(study)}"
         + bent(study, PANELS),
         "Which quantities move" + order,
-        "Whether they move together for any reason but time. And " + of_seeds(study) + ".",
+        "Whether they move together for any reason but time. Also, " + of_seeds(study) + ".",
         f"Panels against the optimiser step: {shown}.",
     )
 

@@ -26,10 +26,10 @@ PANELS = (
 
 
 def _caption(study: Study) -> Caption:
-    can = "How number, length and concentration of the loops move."
-    scaled = "How much of it is the scale of the cloud alone: distances over their median were not measured."
+    can = "How the number, the length and the concentration of the loops move."
+    scaled = "How much of it is the scale of the cloud alone. Distances over their median were not measured."
     if study.has(of.H1_SCALED.name):
-        can = "How much of H1's growth remains when the scale of the cloud is removed: the last panel."
+        can = "How much of H1's growth remains when the scale of the cloud is removed (last panel)."
         scaled = (
             "Growth of the raw totals that is absent from the last panel is growth of the cloud, not of its "
             "shape."
@@ -42,7 +42,7 @@ def _caption(study: Study) -> Caption:
         can,
         scaled
         + (
-            " Clouds of different models have different dimensions; levels are not comparable."
+            " Clouds of different models have different dimensions, so levels are not comparable."
             if len(study.runs) > 1
             else ""
         )

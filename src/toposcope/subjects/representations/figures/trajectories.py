@@ -126,6 +126,6 @@ def sampled(study: Study) -> str:
     if draws > 1:
         return f"Bands are 95% intervals of the mean over {draws} subsamples of the texts."
     return (
-        "All texts were in every cloud, so there is no subsampling noise to show; the figure does not "
+        "All texts were in every cloud, so there is no subsampling noise to show. The figure does not "
         "show how much another set of texts would change the lines."
     )

@@ -52,9 +52,9 @@ def layers_table(study: Study) -> Table:
     return Table(
         "layers_of_representations",
         "Layer by layer, at the last checkpoint",
-        "0 is the embedding, the last one is after the final norm. H1 carried on is the share of its total "
-        "persistence that an optimal matching carries to the next layer, each diagram in units of its own "
-        "median distance; CKA is its twin without topology.",
+        "Layer 0 is the embedding, and the last layer is after the final norm. H1 carried on is the share of "
+        "its total persistence that an optimal matching carries to the next layer, each diagram in units of "
+        "its own median distance. CKA is the counterpart without topology.",
         ("model", "layer", *(heading for _, heading, _ in shown)),
         tuple(rows) if many else (),
         frame=frame.reset_index(),
@@ -81,9 +81,9 @@ def attention_table(study: Study) -> Table:
     return Table(
         "attention_graphs",
         "Attention graphs",
-        "Mean bar length of H0 of a head's attention graph (distance 1 − max(A, Aᵀ)): 0 when every token is "
-        "tied to another with weight 1, near 1 when attention is spread thin. Mean over the heads of a "
-        "layer, and from the least to the greatest of them.",
+        "Mean bar length of H0 of a head's attention graph (distance 1 − max(A, Aᵀ)). It is 0 if every token "
+        "is tied to another with weight 1, and near 1 if attention is spread thin. The table has the mean "
+        "over the heads of a layer, and the least and the greatest of them.",
         ("model", "layer", "heads", "first checkpoint", "least to greatest", "last checkpoint",
          "least to greatest"),
         tuple(lines),
@@ -106,9 +106,9 @@ def dimensions_table(study: Study) -> Table:
     return Table(
         "dimensions",
         "Intrinsic dimension",
-        "Three estimators on the reduced cloud, each with the band that it states; those of TwoNN and of the "
-        "PH dimension do not cover at their nominal rate. None of them is a summary of H1, and the reduction "
-        "bounds them from above.",
+        "Three estimators on the reduced cloud, each with the band that it states. The bands of TwoNN and of "
+        "the PH dimension do not cover at their nominal rate. None of the three is a summary of H1, and the "
+        "reduction bounds them from above.",
         ("estimator", "model", "first checkpoint", "band", "last checkpoint", "band"),
         tuple(rows),
         frame=mine,
@@ -139,8 +139,8 @@ def probing_table(study: Study) -> Table:
     return Table(
         "linear_probe",
         "Linear probe at the last checkpoint",
-        "Five-fold accuracy of a logistic regression on the states; the spread over folds is no interval, as "
-        "the folds share their training texts.",
+        "Five-fold accuracy of a logistic regression on the states. The spread over folds is not an "
+        "interval, because the folds share their training texts.",
         ("model", "layer", "accuracy", "sd over folds", "commonest label"),
         tuple(rows),
         frame=frame.reset_index(),
@@ -162,12 +162,12 @@ def sensitivity_table(study: Study) -> Table:
     ]  # fmt: skip
     return Table(
         "sensitivity",
-        "How far the settings move the numbers",
-        "Spread over settings (components, number of texts) and over draws of texts, both in units of the "
-        "standard deviation over checkpoints: above 1 the setting moves the number more than training "
-        "does. ρ with the log perplexity at the embedding report's setting, and its range over all "
-        "settings and draws. The commonest order of the models at the end, and how often it occurs. "
-        "Further features are in the CSV file.",
+        "How far the settings change the numbers",
+        "The spreads over settings (components, number of texts) and over draws of texts are in units of "
+        "the standard deviation over checkpoints. Above 1 the setting changes the number more than training "
+        "does. ρ is the correlation with the log perplexity at the embedding report's setting, and range is "
+        "its range over all settings and draws. The order at the end is the commonest order of the models, "
+        "and share is how often it occurs. Further features are in the CSV file.",
         ("feature", "model", "settings", "draws", "spread over settings", "over draws", "ρ", "range",
          "order at the end", "share"),
         tuple(rows),

@@ -83,7 +83,8 @@ def trajectory_table(study: Study) -> Table:
     return Table(
         "trajectories",
         "Trajectory of every model",
-        "The last hidden state at every checkpoint; means over subsamples where the cloud was subsampled.",
+        "The last hidden state at every checkpoint. If the cloud was subsampled, the numbers are means over "
+        "subsamples.",
         ("model", "step", "perplexity", *(heading for _, heading, _ in shown)),
         rows,
         frame=frame,
@@ -115,7 +116,7 @@ def against_table(study: Study) -> Table:
         f"Topological against spectral features as companions of the {study.labels.label(study.target)}",
         f"Means of |ρ| over {runs} models, strongest first. Partial correlations are means of absolute "
         "values too, so noise alone does not give 0. p < .05 counts models as if checkpoints were "
-        "independent, which they are not; the verdict is taken over all models.",
+        "independent, which they are not. The verdict is over all models.",
         ("kind", "feature", "mean |ρ|", "smallest", "p < .05", "given top eigenvalue", "given H1 count",
          "verdict"),
         tuple(rows),
@@ -141,9 +142,9 @@ def phases_table(study: Study) -> Table:
         f"Phases: {published.source}'s fixed steps beside a calibrated search"
         if published.phases
         else "Phases: a calibrated search",
-        _of_fixed(published) + "The search has a false-alarm rate "
-        "simulated on plain curves, gives each boundary the interval of its likelihood, and takes its label "
-        "from the sign of the slope per unit of log step, when that is clear of zero.",
+        _of_fixed(published) + "The search has a false-alarm rate that was simulated on plain curves. Each "
+        "boundary has the interval of its likelihood. A segment's label is the sign of its slope per unit of "
+        "log step, if that differs clearly from zero.",
         ("feature", "model", "rule", "label", "from step", "to step", "change", "false alarms"),
         tuple(rows),
         frame=pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(),
@@ -154,7 +155,7 @@ def phases_table(study: Study) -> Table:
 def _of_fixed(published: FixedPhases) -> str:
     if not published.phases:
         return ""
-    return f"Its {published.sentence()} were read off a figure; such a rule names them on any curve. "
+    return f"Its {published.sentence()} were read off a figure. Such a rule finds phases on any curve. "
 
 
 def _fixed(name: str, line: dict) -> tuple[str, ...]:

@@ -98,8 +98,8 @@ def _key(figure: Figure, colours: list[str], *, outside: bool) -> None:
 def _caption(study: Study) -> Caption:
     return Caption(
         "Neural persistence of every matrix of the largest model",
-        "Every weight matrix on its own, by role, coloured by depth. Dotted: mean of the shuffled weights of "
-        "that role. The other models are in the store.",
+        "Each line is one weight matrix, in the panel of its role and coloured by depth. Dotted: the mean of "
+        "the shuffled weights of that role. The other models are in the store.",
         "Which matrices move early, and which depart from their shuffled counterparts.",
         "That a layer matters for the loss. Matrices are of different shapes, and neural persistence "
         "depends on shape. A layer's "

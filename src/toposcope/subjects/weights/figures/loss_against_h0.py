@@ -158,7 +158,7 @@ CAPTION = Caption(
     "Each point is a checkpoint, its colour the step. The points follow one another in time, which "
     "is why they form a curve.",
     "That both quantities move in step order, and where one moves while the other stands still.",
-    "A relation between them: any two curves that drift look like this. The numbers in the "
+    "A relation between them. Any two curves that drift look like this. The numbers in the "
     "panels give Spearman's rho of the values and of their departures from smooth trends, where they "
     "could be computed.",
     "Loss against H0 total persistence, one panel per model size, points coloured by the optimiser step.",

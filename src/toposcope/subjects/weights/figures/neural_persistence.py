@@ -182,12 +182,12 @@ def caption(study: Study, probe: str = NEURAL_PERSISTENCE, of: str = "weights") 
         if times
         else f"The {of} were not shuffled"
     )
-    null = f"Only that it changes. {few}, so it is unknown how much of it comes only from their sizes."
+    null = f"Only that it changes. {few}, so it is unknown how much of it comes from their sizes alone."
     found = beside_null(study)
     if found:
         null = (
-            f"At the last checkpoint {found}. Outside the band, the arrangement of the {of} matters and "
-            "not only how large they are."
+            f"At the last checkpoint {found}. Where it lies outside the band, the arrangement of the {of} "
+            "matters and not only how large they are."
         )
     return Caption(
         _title(study, of),
@@ -204,8 +204,8 @@ def _beside(study: Study, probe: str) -> str:
     if _drawn(study, probe) == PERSISTENCE.name:
         return "."
     return (
-        ", less the mean of the same entries in random order. Grey: where one more shuffling would lie with "
-        "95% probability, the widest of the sizes."
+        ", less the mean of the same entries in random order. Grey: the range in which one more shuffling "
+        "would lie with 95% probability, for the size with the widest range."
     )
 
 

@@ -74,7 +74,7 @@ def caption(of: str = "weights") -> Caption:
         "Each matrix's neural persistence beside the same entries in random order (grey: lowest to highest "
         "of the draws).",
         f"Which matrices' {of} are not arranged at random.",
-        "Anything about training: there is one checkpoint, and no curve.",
+        "Anything about training, because there is one checkpoint and no curve.",
         f"A dot for each matrix, beside a grey bar for its shuffled {of}.",
     )
 

@@ -124,8 +124,8 @@ def _components(study: Study) -> Caption:
         f"The length of the shortest tree through {_cloud(study)} (total persistence of H0). Lines are "
         f"means; {of_draws(study, 'cloud')}.{marked(study, RIPS, [H0_TOTAL.name])}{alarmed(study)}",
         "How far apart the rows of the weight matrices come to lie.",
-        "That their shape changed: weights that grow are further apart, too. The figure of distances divided "
-        "by their median removes that.",
+        "That their shape changed. Weights that grow are further apart, too. The figure of distances divided "
+        "by their median removes this growth.",
         "H0 total persistence against the step on a log axis, one line per model size.",
     )
 
@@ -138,8 +138,8 @@ def _caption(study: Study) -> Caption:
         + marked(study, RIPS, [one.name for one in _OTHERS])
         + alarmed(study),
         "How much of the spread of the rows remains when the overall scale of the weights is removed.",
-        "Any growth that is absent where distances are divided by their median is growth of the weights, not "
-        "of their shape. "
+        "That their shape changed, if the growth is absent where distances are divided by their median. Then "
+        "only the weights grew. "
         + (
             "Sizes have clouds of different numbers of points and dimensions, so levels are not comparable "
             "between them."

@@ -102,9 +102,10 @@ def segments_table(study: Study) -> Table:
     return Table(
         "segments",
         "Segments between changepoints",
-        "Bends: where the slope on log step leaves every smooth trend, with the interval of each. False "
-        "alarms are simulated for these steps: the highest share in which one of five kinds of plain curve "
-        "shows a bend. Where noise of uneven size makes as much of one, the row says so.",
+        "A bend is a step at which the slope on log step leaves every smooth trend. Each bend has an "
+        "interval. False alarms are simulated for these steps. Their rate is the highest share in which one "
+        "of five kinds of plain curve shows a bend. If noise of uneven size can cause as much of a bend, the "
+        "row says so.",
         (
             "feature",
             "run",
