@@ -364,7 +364,7 @@ def test_all_methods_fit_a_terminal_of_80_columns(call, files, monkeypatch):
     assert code == 0
     assert max(len(line.rstrip()) for line in out.splitlines()) <= 80
     assert sum(line.strip().startswith(("auto ", "path transfer ")) for line in out.splitlines()) == 2
-    assert "1: Path transfer: 5 finished siblings; it needs at least 6" in out
+    assert "1: Path transfer: 5 finished siblings. It needs at least 6." in out
 
 
 def test_a_diverging_log_is_said_first_and_ends_with_one(call, files):

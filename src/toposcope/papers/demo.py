@@ -59,12 +59,14 @@ def run_demo(
     InputError
         When torch is missing, or `out` holds another study.
     """
+    from toposcope.training.api import require_device, train
+
+    require_device("cpu")  # before the imports that take seconds
     from toposcope.core.progress import busy
     from toposcope.page import write_studies
     from toposcope.page.page import check_target
     from toposcope.papers.published import PUBLISHED
     from toposcope.study.analysis import analysis_of
-    from toposcope.training.api import train
 
     out = Path(out)
     runs, store, report = out / "runs", out / "store", out / "report"

@@ -105,7 +105,7 @@ def train(
         raise InputError(
             f"jobs is {jobs}; callbacks need jobs=1, because they see one run at a time in this process"
         )
-    _check_device(device)
+    require_device(device)
     planned = _plan(recipe, Path(out), device)
     data = _data(recipe, planned)
     for job in planned:
@@ -126,7 +126,8 @@ def _changes(overrides: Mapping[str, object] | None, **named: object) -> dict[st
     return {**(overrides or {}), **{key: value for key, value in named.items() if value is not None}}
 
 
-def _check_device(device: str) -> None:
+def require_device(device: str) -> None:
+    """Refuse to train where torch is missing or has no such device."""
     try:
         import torch
     except ImportError:
