@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from toposcope.core.errors import InputError, SourceError
 from toposcope.core.types import WEIGHT_FILES
+from toposcope.study.odd_members import Changed, not_known
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +36,7 @@ class Looked:
     `name` is what the place is called. `steps` are the checkpoints of each run, `audit` the findings, and
     `unseen` what of the checkpoints was not checked. `said` is what was taken as step and loss, `repaired`
     what was cut or left out of the log. `problems` are logs in a folder that cannot be read,
-    `no_logs` other files in it that are none.
+    `no_logs` other files in it that are none. `changed` says of a run which of its matrices ever changed.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Looked:
     repaired: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     no_logs: tuple[str, ...] = ()
+    changed: Changed = not_known
 
 
 def look_into(
@@ -103,11 +105,12 @@ def _logged(source: str | pd.DataFrame, name: str, reading: Reading, *, loss: bo
 def _of_store(path: str, name: str) -> Looked:
     from toposcope.forecasting.frame import Log
     from toposcope.store import Store
+    from toposcope.study.odd_members import changed_of_store
 
     store = Store.open(path)
     return Looked(
         name, Log(store.metrics(), store.runs()), "step and loss as the store has them",
-        store.measured_steps(), tuple(store.audited()), _OF_STORE,
+        store.measured_steps(), tuple(store.audited()), _OF_STORE, changed=changed_of_store(store),
     )  # fmt: skip
 
 
@@ -144,6 +147,7 @@ def _of_series(
 
     from toposcope.forecasting.frame import Log
     from toposcope.sources.logs import is_log
+    from toposcope.sources.unchanged import changed_matrices
     from toposcope.study.forecasts.reading import log_at, read_source
 
     said = "step and loss as they lie beside the checkpoints"
@@ -151,7 +155,7 @@ def _of_series(
         log = read_source(path, name, reading)
     except SourceError:  # the audit has found that the losses cannot be read
         log = Log(pd.DataFrame(columns=["run", "step", "loss"]), pd.DataFrame({"run": series.names}))
-    own = Looked(name, log, said, series.steps, findings)
+    own = Looked(name, log, said, series.steps, findings, changed=lambda run: changed_matrices(series, run))
     if _has_losses(own.log) or not Path(path).is_dir():
         return [own]
     if is_log(path):
@@ -171,9 +175,11 @@ def with_logs(looked: list[Looked]) -> list[Looked]:
     runs = [str(run) for run in logs[0].log.metrics["run"].unique()]
     if len(runs) != 1:
         return looked
-    steps = {runs[0]: next(iter(bare[0].steps.values()))}
+    own, there = next(iter(bare[0].steps.items()))
+    steps = {runs[0]: there}
     named = tuple(replace(one, run=runs[0], runs=()) for one in bare[0].audit)
-    return [replace(logs[0], steps=steps, audit=named, unseen="")]
+    changed = bare[0].changed
+    return [replace(logs[0], steps=steps, audit=named, unseen="", changed=lambda _: changed(own))]
 
 
 def said_of(name: str, error: InputError) -> str:

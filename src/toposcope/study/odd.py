@@ -1,35 +1,37 @@
-"""Which run is not like its siblings, since which step, by what, and which of its settings differ."""
+"""Which run is not like its siblings, since which step, by what, and which of its settings differ.
+
+A run is odd by its curves (`statistics.odd`), or by a rule: a matrix of it never changed, and it did in its
+siblings. A frozen layer hardly moves a loss, so that the curves alone do not find it.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from toposcope.core.forms import listed
-from toposcope.sources.belonging import SETTINGS, Stated, kin, size_of, stated
-from toposcope.statistics.odd import FEWEST, OddRun, odd_runs
+from toposcope.sources.belonging import SETTINGS, Stated, kin
+from toposcope.statistics.odd import FEWEST, MOST_PART, OddRun, odd_runs
 
-if TYPE_CHECKING:
-    from toposcope.study.study import Study
-
-_LOSSES = (("heldout_loss",), ("loss_smooth", "loss"))
-"""The losses that are compared: of the training loss the smoothed one where there is one."""
 _NAMED = 2
 """Quantities that the sentence names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A run with what its files state; its losses and features by label, each a series by step."""
+    """A run with what its files state; its losses and features by label, each a series by step.
+
+    `changed` says of each matrix whether it ever changed over the checkpoints; empty where that is not known.
+    """
 
     stated: Stated
     losses: Mapping[str, pd.Series]
     features: Mapping[str, pd.Series] = field(default_factory=dict)
+    changed: Mapping[str, bool] = field(default_factory=dict)
 
     @property
     def run(self) -> str:
@@ -63,16 +65,18 @@ class Odd:
     """A run that is not like its `siblings`: its p, since which step, by what, and what differs in its files.
 
     `since` is None where the run did not stay apart up to the end; `at_once` says that it was so from the
-    first common step on.
+    first common step on. `frozen` are matrices that never changed and did in the siblings; `p` is None where
+    nothing else sets the run apart, for that is a rule without chance.
     """
 
     run: str
     siblings: tuple[str, ...]
-    p: float
+    p: float | None
     since: float | None
     beside: tuple[Beside, ...]
     differs: tuple[str, ...]
     at_once: bool = False
+    frozen: tuple[str, ...] = ()
 
     @property
     def sentence(self) -> str:
@@ -83,12 +87,20 @@ class Odd:
         'not like its 3 siblings: loss 5.47 (theirs 5.16 to 5.25), apart since step 20; its learning rate is \
 6 x theirs'
         """
-        parts = [str(one) for one in self.beside[:_NAMED]]
+        parts = [*self._still, *(str(one) for one in self.beside[:_NAMED])]
         if self.since is not None:
             parts.append("apart from the start" if self.at_once else f"apart since step {self.since:,.0f}")
         shown = f": {', '.join(parts)}" if parts else ""
         why = f"; its {listed(self.differs)}" if self.differs else ""
         return f"not like its {len(self.siblings)} siblings{shown}{why}"
+
+    @property
+    def _still(self) -> list[str]:
+        if not self.frozen:
+            return []
+        more = len(self.frozen) - 1
+        named = self.frozen[0] + (f" and {more} more matri{'ces' if more > 1 else 'x'}" if more else "")
+        return [f"{named} never changed (theirs did)"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,59 +127,61 @@ def odd_among(members: Sequence[Member], losses: pd.DataFrame | None = None) -> 
     compared = 0
     for names in kin([member.stated for member in members], losses):
         group = [by_name[name] for name in names]
+        if len(group) <= FEWEST:
+            continue
         curves, steps = _common(group)
-        if len(group) <= FEWEST or not curves:
+        if not curves and sum(bool(member.changed) for member in group) <= FEWEST:
             continue
         compared += len(group)
-        odd = odd_runs(curves, steps)
-        others = [i for i in range(len(group)) if i not in {one.run for one in odd}]
-        found += [_described(one, group, others, curves, steps) for one in odd]
-    return OddRuns(tuple(sorted(found, key=lambda one: one.p)), compared, len(members))
+        apart = {one.run: one for one in odd_runs(curves, steps)} if curves else {}
+        frozen = _frozen(group)
+        others = [i for i in range(len(group)) if i not in apart and i not in frozen]
+        for i in (*apart, *(i for i in frozen if i not in apart)):
+            found.append(_described(group, i, others, frozen.get(i, ()), _Apart(apart.get(i), curves, steps)))
+    return OddRuns(tuple(sorted(found, key=lambda one: one.p or 0.0)), compared, len(members))
+
+
+def _frozen(group: Sequence[Member]) -> dict[int, tuple[str, ...]]:
+    """Return which runs, by place, have matrices that never changed, and did in their siblings.
+
+    A matrix counts that is known of more than `FEWEST` runs and unchanged in at most one of `MOST_PART`: one
+    that nobody trains, such as a frozen embedding, is not odd.
+    """
+    found: dict[int, list[str]] = {}
+    for name in dict.fromkeys(name for member in group for name in member.changed):
+        known = [i for i, member in enumerate(group) if name in member.changed]
+        still = [i for i in known if not group[i].changed[name]]
+        if len(known) > FEWEST and len(still) <= max(len(known) // MOST_PART, 1):
+            for i in still:
+                found.setdefault(i, []).append(name)
+    return {i: tuple(names) for i, names in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Apart:
+    """How a run's curves lie apart, None where they do not; the curves (runs, steps) of its group."""
+
+    one: OddRun | None
+    curves: Mapping[str, np.ndarray]
+    steps: np.ndarray
 
 
 def _described(
-    one: OddRun,
-    group: Sequence[Member],
-    others: Sequence[int],
-    curves: Mapping[str, np.ndarray],
-    steps: np.ndarray,
+    group: Sequence[Member], at: int, others: Sequence[int], frozen: tuple[str, ...], by_curves: _Apart
 ) -> Odd:
     """Return an odd run of a group with its last values beside the others', and what differs in its files."""
+    mine, siblings, one = group[at], [group[i] for i in others], by_curves.one
     beside = []
-    for name in sorted(one.where, key=lambda name: name not in group[0].losses):  # losses first
-        last = curves[name][:, -1]
+    for name in sorted(one.where if one else (), key=lambda name: name not in group[0].losses):
+        last = by_curves.curves[name][:, -1]  # losses first
         theirs = last[list(others)]
-        beside.append(Beside(name, float(last[one.run]), float(theirs.min()), float(theirs.max())))
-    mine, siblings = group[one.run], [group[i] for i in others]
+        beside.append(Beside(name, float(last[at]), float(theirs.min()), float(theirs.max())))
+    since = one.since if one else None
     return Odd(
-        mine.run, tuple(sibling.run for sibling in siblings), one.p, one.since, tuple(beside),
+        mine.run, tuple(sibling.run for sibling in siblings), one.p if one else None, since, tuple(beside),
         _differing(mine.stated, [sibling.stated for sibling in siblings]),
-        at_once=one.since is not None and one.since <= steps[0],
+        at_once=since is not None and since <= by_curves.steps[0], frozen=frozen,
     )  # fmt: skip
-
-
-def odd_of_study(study: Study) -> OddRuns:
-    """Return which runs of a study are not like their siblings, by their losses and the primary features."""
-    series = study.series
-    losses = [next((n for n in names if n in series.values), "") for names in _LOSSES]
-    primary = study.labels.primary()
-    rows = series.runs.drop_duplicates("run").set_index("run", drop=False).to_dict("index")
-    members = [
-        Member(
-            Stated(run, stated(row := rows.get(run, {})), size_of(row.get("parameters"))),
-            *(
-                {series.label(column): _of_column(series.of_run(run), column) for column in columns if column}
-                for columns in (losses, primary)
-            ),
-        )
-        for run in series.run_names
-    ]
-    return odd_among(members, study.metrics if len(study.metrics) else None)
-
-
-def _of_column(rows: pd.DataFrame, column: str) -> pd.Series:
-    known = rows[np.isfinite(rows[column].to_numpy(float, na_value=np.nan))]
-    return known.set_index("step")[column].astype(float)
 
 
 def _common(group: Sequence[Member]) -> tuple[dict[str, np.ndarray], np.ndarray]:

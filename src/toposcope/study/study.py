@@ -29,7 +29,8 @@ from toposcope.study.findings import Findings, find
 from toposcope.study.forecasts.compare import COLUMNS as FORECASTS
 from toposcope.study.forecasts.compare import WORTH, forecast_table, worth_of_features
 from toposcope.study.labels import Labels
-from toposcope.study.odd import OddRuns, odd_of_study
+from toposcope.study.odd import OddRuns
+from toposcope.study.odd_members import odd_of_study
 from toposcope.study.published import NOTHING, PublishedRules
 from toposcope.study.representations import PROBE
 from toposcope.study.sensitivity import measured_sensitivity

@@ -100,7 +100,7 @@ def with_passed(store: Store, alarms: Sequence[Event]) -> tuple[list[Event], lis
 
 @dataclass
 class HealthWatch:
-    """Says what is new in the health of a store's runs, and which alarms have passed, each once.
+    """Says what is new in the health of a store's runs, which are odd and which alarms passed, each once.
 
     It rests 20 times as long as a look took: what it says comes from the whole logs, and may be later than
     the alarms.
@@ -110,10 +110,11 @@ class HealthWatch:
     clock: Callable[[], float] = time.monotonic
     _ready_at: float = -np.inf
     _told: dict[tuple[str, str], str] = field(default_factory=dict)
+    _odd: dict[str, tuple[object, ...]] = field(default_factory=dict)
     _passed: set[tuple[str, str, int | None]] = field(default_factory=set)
 
     def look(self, alarms: Sequence[Event]) -> list[Event]:
-        """Return events that no journal holds: "health" for a symptom that came or went, "passed"."""
+        """Return events that no journal holds: "health" and "odd run" for what came or went, "passed"."""
         began = self.clock()
         if began < self._ready_at:
             return []
@@ -129,6 +130,7 @@ class HealthWatch:
             if (run, kind) not in now
         ]
         self._told = {key: str(one) for key, one in now.items()}
+        found += self._new_odd()
         open_ = [one for one in alarms if (one.run, one.data["test"], one.step) not in self._passed]
         _, back = with_passed(self.store, open_)
         for one in back:
@@ -136,6 +138,21 @@ class HealthWatch:
             found.append(_event("passed", one.run, one.step, **one.data))
         self._ready_at = self.clock() + REST * (self.clock() - began)
         return found
+
+    def _new_odd(self) -> list[Event]:
+        """Return which runs are not like their siblings by now and were before, or the other way round."""
+        from toposcope.study.odd_members import odd_of_store
+
+        now = {one.run: one for one in odd_of_store(self.store).found}
+        kinds = {run: (bool(one.beside), one.frozen) for run, one in now.items()}
+        found = [
+            _event("odd run", run, None, sentence=one.sentence)
+            for run, one in now.items()
+            if self._odd.get(run) != kinds[run]
+        ]
+        gone = [run for run in self._odd if run not in now]
+        self._odd = dict(kinds)
+        return [*found, *(_event("odd run", run, None, sentence="like its siblings again") for run in gone)]
 
 
 def _event(what: str, run: str, step: int | None, **data: object) -> Event:

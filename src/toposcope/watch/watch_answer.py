@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toposcope.watch.journal import Event
 from toposcope.watch.loss_health import RunHealth
 from toposcope.watch.sight import Sight
 
+if TYPE_CHECKING:
+    from toposcope.study.odd import Odd
+
 _SHOWN = (
     "alarm", "notice", "segment", "vanished", "skipped", "unseen", "waiting", "measured", "health", "passed",
-    "audit",
+    "audit", "odd run",
 )  # fmt: skip
 
 
@@ -22,6 +26,7 @@ class WatchAnswer:
     """The answer of one look: `line` is what to act on, `ok` whether nothing is.
 
     `alarms` are those that stand, `passed` those whose series came back, `events` what happened in this look.
+    `odd` are the runs that are not like their siblings.
     """
 
     store: Path
@@ -33,6 +38,7 @@ class WatchAnswer:
     sight: Sight
     not_judged: tuple[str, ...]
     stated: str
+    odd: tuple[Odd, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -43,7 +49,8 @@ class WatchAnswer:
     def problems(self) -> list[str]:
         """What is wrong and is no alarm of the watch."""
         broken = [str(one) for one in self.health if one.broken]
-        return [*broken, *_of_events(self.events), *self.sight.problems, *self.audit]
+        odd = [f"{one.run} is {one.sentence}" for one in self.odd]
+        return [*broken, *odd, *_of_events(self.events), *self.sight.problems, *self.audit]
 
     @property
     def line(self) -> str:
@@ -60,6 +67,7 @@ class WatchAnswer:
         for event in (*self.alarms, *self.passed, *(one for one in self.events if one.kind not in quiet)):
             yield from told(event)
         parts = (
+            ("odd run", (f"{one.run} is {one.sentence}" for one in self.odd)),
             ("health", map(str, self.health)), ("not checked", self.sight.problems),
             ("audit", self.audit), ("not judged", self.not_judged),
         )  # fmt: skip
@@ -72,7 +80,8 @@ class WatchAnswer:
         return {
             "answer": self.line, "store": str(self.store),
             "alarms": list(map(plain_event, self.alarms)), "passed": list(map(plain_event, self.passed)),
-            "problems": self.problems, "health": list(map(str, self.health)), "audit": list(self.audit),
+            "problems": self.problems, "odd": [dataclasses.asdict(one) for one in self.odd],
+            "health": list(map(str, self.health)), "audit": list(self.audit),
             **self.sight.told(), "not_judged": list(self.not_judged),
             "events": list(map(plain_event, self.events)), "false_alarms": self.stated,
         }  # fmt: skip
@@ -96,7 +105,7 @@ def told(event: Event) -> Iterator[tuple[str, str]]:
     yield (f"{kind}: {where}: {what}" if where else f"{kind}: {what}"), ""
     if event.kind == "alarm" and data.get("next"):
         yield f"next: {data['next']}", "    "
-    if event.kind == "health" or "passed" in data:
+    if event.kind in ("health", "odd run") or "passed" in data:
         return
     if data.get("quiet"):
         yield str(data["quiet"]), "    "

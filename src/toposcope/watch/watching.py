@@ -107,6 +107,8 @@ class Watching:
 
     def once(self) -> WatchAnswer:
         """Look once, after the files have had time to rest, and return the answer."""
+        from toposcope.study.odd_members import odd_of_store
+
         events = self.look()
         if self.sidecar is not None and self.sidecar.settling:
             time.sleep(self.options.rest)
@@ -117,13 +119,14 @@ class Watching:
             self.store.path, tuple(standing), tuple(passed), tuple(events), tuple(health_of(self.store)),
             tuple(map(str, self.store.audited())), self._sight(),
             tuple(not_judged(self.store, journal, self.options.target_loss)), self.watchman.stated(),
+            odd_of_store(self.store).found,
         )  # fmt: skip
 
     def go_on(self, tell: Callable[[Event], None], every: float = 10.0, *, passes: int | None = None) -> None:
         """Look again and again within the budget, and tell what happens; `passes` ends it after so many.
 
-        Beside the journal's events it tells what is new in the runs' health ("health"), alarms that have
-        passed ("passed"), and what the audit found ("audit").
+        Beside the journal's events it tells what is new in the runs' health ("health"), which run is not like
+        its siblings ("odd run"), alarms that have passed ("passed"), and what the audit found ("audit").
         """
         number = 0
         while passes is None or number < passes:

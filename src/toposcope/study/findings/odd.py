@@ -28,7 +28,7 @@ def odd(study: Study) -> Finding | None:
         "odd": [
             {
                 "run": one.run, "sentence": one.sentence, "p": one.p, "since": one.since,
-                "siblings": list(one.siblings), "differs": list(one.differs),
+                "siblings": list(one.siblings), "differs": list(one.differs), "frozen": list(one.frozen),
                 "where": [[b.label, b.value, b.low, b.high] for b in one.beside],
             }
             for one in found.found

@@ -4,8 +4,9 @@
 
 PUBLISHED names the rules of papers that stand beside the rest, MODULE:NAME of `PublishedRules`.
 
-Three lines: the health of the losses, the findings, and then the forecasts. The page never waits for it. It
-runs on one thread, at the lowest priority but for the first answer: on a busy machine that would never come.
+Three lines: the health of the losses with the odd runs, the findings, and then the forecasts. The page never
+waits for it. It runs on one thread, at the lowest priority but for the first answer: on a busy machine that
+would never come.
 """
 
 from __future__ import annotations
@@ -70,15 +71,18 @@ def answers(store: Path, published: PublishedRules) -> dict[str, Any]:
 
 
 def losses(store: Store) -> dict[str, Any]:
-    """Return what is wrong with the runs by their losses, and which alarms of the log have passed, and where.
+    """Return what is wrong with the runs by their losses, which are odd, and which alarms passed, and where.
 
-    Both come from the functions that `toposcope watch` asks.
+    All come from the functions that `toposcope watch` asks.
     """
+    from toposcope.study.odd_members import odd_of_store
+
     journal = Journal.of(store.path).read()
     _, back = with_passed(store, [event for event in journal if event.kind == "alarm"])
     health = [{"run": one.run, "said": str(one.symptom), "broken": one.broken} for one in health_of(store)]
     passed = [[one.run, one.data["test"], one.step, one.data["passed"]] for one in back]
-    return {"health": health, "passed": passed}
+    odd = [{"run": one.run, "said": one.sentence} for one in odd_of_store(store).found]
+    return {"health": health, "passed": passed, "odd": odd}
 
 
 def named_rules(name: str) -> PublishedRules:

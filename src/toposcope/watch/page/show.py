@@ -51,7 +51,8 @@ def _context(live: Live, answer: Answer, work: Work) -> dict[str, Any]:
         return {
             "title": live.path.resolve().name, "live": live, "counts": counts, "standing": standing,
             "alarms": [*standing, *(one for one in alarms if one.passed is not None)][:_ALARMS],
-            "health": list(answer.get("health", ())), "headline": _headline(live, standing, answer, counts),
+            "health": list(answer.get("health", ())), "odd": list(answer.get("odd", ())),
+            "headline": _headline(live, standing, answer, counts),
             "doing": _doing(live, answer, work, counts),
             "no_forecast": why_no_forecast(live, answer, work), "answer": answer, "forecasts": forecasts,
             "audit": appendix.findings(live.audit), "version": live.version, "gone": _gone(live),
@@ -62,9 +63,9 @@ def _context(live: Live, answer: Answer, work: Work) -> dict[str, Any]:
 def _headline(
     live: Live, alarms: list[ShownAlarm], answer: Mapping[str, Any], counts: Mapping[str, int]
 ) -> str:
-    """Return the one line to act on: the latest alarm that stands, else a run that is broken, else a trouble.
+    """Return the one line to act on: the latest alarm that stands, else a run that is broken, or is odd.
 
-    Else it is the findings' lead.
+    Else it is a trouble, else the findings' lead.
 
     Before there are findings it says what was looked at: this needs nothing that has to be computed.
     """
@@ -76,6 +77,9 @@ def _headline(
     if broken := [one for one in answer.get("health", ()) if one["broken"]]:
         more = f" ({len(broken) - 1} more below)" if len(broken) > 1 else ""
         return f"{broken[0]['run']}: {broken[0]['said']}{more}"
+    if odd := list(answer.get("odd", ())):
+        more = f" ({len(odd) - 1} more below)" if len(odd) > 1 else ""
+        return f"{odd[0]['run']} is {odd[0]['said']}{more}"
     if live.trouble:
         return f"The store cannot be read: {live.trouble}"
     if not live.ready:
