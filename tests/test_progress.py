@@ -40,6 +40,19 @@ def test_slow_work_says_how_far_it_is(capsys, clock):
     assert "(1 failed)" in lines[-1]
 
 
+def test_units_that_took_no_time_promise_nothing_of_one_that_takes_long(capsys, clock):
+    with Progress("measuring", 4) as progress:
+        for clock.now in (1, 2):
+            progress.advance()
+        clock.now = 30
+        progress._show()
+        clock.now = 60
+        progress.advance()
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("measuring: 2/4, 30 s so far")
+    assert "left" in lines[1]
+
+
 def test_quiet_is_silent_whatever_it_takes(capsys, clock):
     with Progress("measuring", 2, quiet=True) as progress:
         clock.now = 60

@@ -58,7 +58,7 @@ class Progress:
         self._quiet = quiet
         self._work = float(total or 0) if work is None else work
         self._worked = 0.0
-        self._start = self._last = time.monotonic()
+        self._start = self._last = self._advanced = time.monotonic()
         self._bar: tuple[Any, Any] | None = None
         self._live = False
         self._inside = ""
@@ -102,6 +102,7 @@ class Progress:
 
         What was done before, and took no time now, weighs `there`.
         """
+        self._advanced = time.monotonic()
         self.done += n
         self._worked += n if work is None else work
         self._work -= there
@@ -139,8 +140,10 @@ class Progress:
         return f"{self._counted()}, {rest}{self._under_way()}"
 
     def _left(self) -> float | None:
+        """Return the seconds that are left; None where the unit under way alone has taken longer."""
         assert self._bar is not None
-        return self._bar[0].tasks[0].time_remaining
+        left: float | None = self._bar[0].tasks[0].time_remaining
+        return None if left is None or left < time.monotonic() - self._advanced else left
 
     def _counted(self) -> str:
         of = f"/{self.total}" if self.total else ""
