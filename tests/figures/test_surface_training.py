@@ -13,7 +13,7 @@ from tests.columns import catalogue_of
 from toposcope.core.drawing.style import NULL
 from toposcope.core.types import Diagram
 from toposcope.subjects.landscape.figures import loss_surface, profiles, spectral_density, surface_diagrams
-from toposcope.subjects.landscape.figures.landscape_training import PANELS, draw
+from toposcope.subjects.landscape.figures.landscape_training import ON_PAGE, draw
 from toposcope.subjects.landscape.page.shown_surfaces import ShownSurfaces
 
 RUNS = pd.DataFrame({"run": ["a"], "family": ["a"], "parameters": [3000]})
@@ -37,16 +37,25 @@ def features() -> pd.DataFrame:
 def test_a_line_is_the_mean_over_draws_with_its_null_in_grey() -> None:
     figure = draw(features(), RUNS, CATALOGUE)
     axes = {ax.get_title(loc="left"): ax for ax in figure.axes}
-    assert list(axes) == [panel[0] for panel in PANELS]
+    assert list(axes) == ["top Hessian eigenvalue", "minima of the surface"]
     lines = axes["minima of the surface"].get_lines()
     values = {
         to_hex(line.get_color()): list(line.get_ydata()) for line in lines if len(line.get_ydata()) == 3
     }
     assert values[to_hex(NULL)] == [2.0, 2.0, 2.0]
     assert [3.0, 3.0, 3.0] in values.values()
-    assert any("not measured" in text.get_text() for text in axes["critical sharpness"].texts)
     assert axes["minima of the surface"].get_ylim()[0] == 0.0  # no count lies below, whatever its interval
     assert axes["top Hessian eigenvalue"].get_ylim()[0] < -5.0
+
+
+def test_the_caption_speaks_of_the_panels_that_are_drawn() -> None:
+    numbers = {"seeds": (1, 1), "nulls": []}
+    study = SimpleNamespace(
+        features=features(), runs=RUNS, sizes=(3000,), findings={"changed": SimpleNamespace(numbers=numbers)}
+    )
+    caption = ON_PAGE.caption(study)  # type: ignore[arg-type]
+    assert "show the top Hessian eigenvalue and minima of the surface. " in caption.shows
+    assert "sharpness" not in caption.shows + caption.cannot
 
 
 def test_a_size_is_named_where_its_line_ends() -> None:
@@ -77,6 +86,7 @@ def test_nothing_measured_is_said() -> None:
     for figure, words in (
         (spectral_density.draw([]), "no spectral density"),
         (surface_diagrams.draw([]), "no surface"),
+        (draw(features()[:0], RUNS, CATALOGUE), "neither curvature nor a surface"),
     ):
         assert any(words in text.get_text() for text in figure.axes[0].texts)
 

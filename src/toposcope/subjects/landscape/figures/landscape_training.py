@@ -8,8 +8,9 @@ from matplotlib.figure import Figure
 from toposcope.core.drawing.lines import draw_null, draw_sizes
 from toposcope.core.drawing.series import sizes
 from toposcope.core.drawing.style import house, new_figure, say_empty
+from toposcope.core.forms import listed
 from toposcope.core.lines import select
-from toposcope.core.types import Scope
+from toposcope.core.types import Feature, Scope
 from toposcope.page.notes import beside_null, of_seeds
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.catalogue import nulls_by_feature
@@ -26,9 +27,25 @@ PANELS = (
 )
 """Title, probe, feature, unit, and whether the axis is logarithmic."""
 
+_NULLS = {
+    of.SHARPNESS: "The null of the sharpness is random directions.",
+    of.CURVATURE: "The null of the eigenvalue is random directions.",
+    of.SURFACE: "The null of minima and persistence is the quadratic model.",
+}
+"""What the grey bands of a probe's panels are."""
+
+
+def measured(features: pd.DataFrame) -> tuple[tuple[str, str, Feature, str, bool], ...]:
+    """Return the panels of what was measured."""
+    return tuple(
+        panel for panel in PANELS if len(select(features, panel[2].name, probe=panel[1], scope=Scope.MODEL))
+    )
+
 
 def draw(features: pd.DataFrame, runs: pd.DataFrame, catalogue: pd.DataFrame) -> Figure:
-    """Draw six panels against the log step, one line a size; grey bands are nulls.
+    """Draw a panel for each quantity that was measured against the log step, one line a size.
+
+    Grey bands are nulls.
 
     Parameters
     ----------
@@ -47,13 +64,16 @@ def draw(features: pd.DataFrame, runs: pd.DataFrame, catalogue: pd.DataFrame) ->
     """
     groups = sizes(runs)
     with house():
-        figure, axes = new_figure(5.6, rows=2, columns=3)
-        for ax, (title, probe, feature, unit, log) in zip(axes.flat, PANELS, strict=True):
+        panels = measured(features)
+        lines = max(1, -(-len(panels) // 3))
+        figure, axes = new_figure(2.8 * lines, rows=lines, columns=max(1, -(-len(panels) // lines)))
+        for ax in axes.flat[len(panels) :]:
+            ax.set_axis_off()
+        if not panels:
+            say_empty(axes[0, 0], "neither curvature nor a surface was measured")
+        for ax, (title, probe, feature, unit, log) in zip(axes.flat, panels, strict=False):
             rows = select(features, feature.name, probe=probe, scope=Scope.MODEL)
             ax.set_title(title)
-            if rows.empty:
-                say_empty(ax, "not measured")
-                continue
             null = nulls_by_feature(catalogue, probe).get(feature.name)
             positive = bool((rows["value"] > 0).all())
             if null is not None:
@@ -67,19 +87,22 @@ def draw(features: pd.DataFrame, runs: pd.DataFrame, catalogue: pd.DataFrame) ->
 
 def _caption(study: Study) -> Caption:
     beside = beside_null(study)
+    panels = measured(study.features)
+    probes = dict.fromkeys(probe for _, probe, *_ in panels)
+    uneven = (
+        " The critical sharpness is in units of the update between two checkpoints, so checkpoints at uneven "
+        "steps shift it."
+    )
     return Caption(
         "The loss surface over training",
-        "The panels show the critical sharpness, the top eigenvalue and the trace of the Hessian, and the "
-        "minima, the average persistence and the reach of the sampled surfaces. Coloured bands are 95% "
-        "intervals over batches and direction seeds. Grey bands are nulls. The null of the sharpness and the "
-        "eigenvalue is random directions. The null of minima and persistence is the quadratic model.",
+        f"The panels show the {listed([title for title, *_ in panels])}. Coloured bands are 95% intervals "
+        f"over batches and direction seeds. Grey bands are nulls. " + " ".join(_NULLS[one] for one in probes),
         "Which numbers move and when, and whether they leave the band of their null."
         + (f" At the last checkpoint {beside}." if beside else ""),
-        "Whether they move with the loss for any reason but time. The critical sharpness is in units of the "
-        "update between two checkpoints, so checkpoints at uneven steps shift it. And "
-        + of_seeds(study)
-        + ".",
-        "Six panels against the log step, a line for each model size with its interval.",
+        "Whether they move with the loss for any reason but time."
+        + (uneven if of.SHARPNESS in probes else "")
+        + f" And {of_seeds(study)}.",
+        "A panel for each quantity against the log step, with a line for each model size and its interval.",
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from toposcope.core.drawing.style import NULL, house, new_figure, say_empty
 from toposcope.core.types import Diagram
@@ -38,6 +39,7 @@ def draw(panels: Sequence[tuple[str, Sequence[Diagram]]]) -> Figure:
         axes[0, 0].legend(fontsize=7)
         for ax in axes.ravel()[max(0, len(panels) - columns) : len(panels)]:  # the lowest of each column
             ax.set_xlabel("birth")
+            ax.xaxis.set_major_locator(MaxNLocator(3))  # four panels a row: more numbers touch
             ax.xaxis.set_tick_params(labelbottom=True)
         for row in axes:
             row[0].set_ylabel("death (never: top)")
