@@ -14,6 +14,7 @@ from toposcope.page.figures import correlations, forecast, scaling
 from toposcope.page.parts import _of_adapters, of_means
 from toposcope.study.ends import half_steps
 from toposcope.study.findings import words
+from toposcope.study.findings.base import Finding
 from toposcope.study.findings.changed import changed
 
 H0 = "rips/euclidean/pooled/h0_total"
@@ -435,3 +436,29 @@ def test_captions_say_what_a_mean_over_seeds_is_taken_over(make_study):
     told = captions(ragged)
     assert of_means(ragged) in told["vietoris_rips"].shows
     assert of_means(ragged) not in told["correlations"].shows
+
+
+def test_surfaces_lead_where_no_loss_ranks_the_runs(make_study):
+    lead = {
+        "trivial": 0.25,
+        "surfaces": 8,
+        "minima": 3.5,
+        "most": 6.0,
+        "found": 15,
+        "confirmed": 2,
+        "masked": 0.0,
+    }
+    surfaces = Finding("surfaces", "rugged", {"lead": lead, "others": []})
+    found = make_study().findings
+    without_target = (
+        dataclasses.replace(one, strength="no target") if one.question == "beyond" else
+        dataclasses.replace(one, strength="still") if one.question == "changed" else one
+        for one in found
+    )  # fmt: skip
+    findings = dataclasses.replace(found, answers=(*without_target, surfaces))
+    assert findings.lead is surfaces
+    assert findings.first.title == (
+        "75% of 8 sampled surfaces have more than one minimum (mean 3.5, most 6). One half of the sequences "
+        "shows 15 branches in all, and the other half confirms 2."
+    )
+    assert dataclasses.replace(found, answers=(*found, surfaces)).lead.question == "trained"

@@ -104,8 +104,8 @@ class Findings:
         """The finding that stands first.
 
         It is what is wrong; else a run to be looked at, or where an unfinished run will end; else the
-        verdict where a table's own columns are tested; else how well they trained, or what changed where
-        no target ranks the runs.
+        verdict where a table's own columns are tested; else how well they trained, or where no target ranks
+        the runs what changed, or what is on the surfaces.
         """
         on, beyond = self.get("on"), self["beyond"]
         if (wrong := self.wrong) is not None:
@@ -120,6 +120,8 @@ class Findings:
         moved = self.get("changed")
         if beyond.strength == "no target" and moved is not None and moved.strength == "moved":
             return moved
+        if beyond.strength == "no target" and (surfaces := self.get("surfaces")) is not None:
+            return surfaces
         return self["trained"]
 
     @property
