@@ -121,6 +121,9 @@ def _logs(folder: Path) -> None:
         loss = [level + 5 * n**-0.5 + 0.02 * generator.normal() for n in range(1, 401)]
         rows = "\n".join(f"{n},{value:.4f},0.001" for n, value in enumerate(loss, 1))
         (folder / f"{name}.csv").write_text(f"step,loss,learning_rate\n{rows}\n")
+    (folder / "seeds").mkdir()
+    for name in ("c", "d"):
+        (folder / "seeds" / f"{name}.csv").write_text((folder / f"{name}.csv").read_text())
     broken = [*loss[:300], *([float("nan")] * 20)]
     rows = "\n".join(f"step {n} loss {value}" for n, value in enumerate(broken, 1))
     (folder / "broken.log").write_text(rows)
@@ -185,7 +188,10 @@ def outputs(folder: Path) -> dict[str, list[object]]:
         "train": lambda: [printed([*train, "--out", at("runs")]), printed([*train, "--out", at("runs")])],
         "audit": lambda: [printed(["audit", at("runs")]), printed(["audit", _hurt(folder)])],
         "sweep": lambda: [printed(sweep), printed(sweep), printed(again)],
-        "compare": lambda: [printed(["compare", f"{run}0.safetensors", f"{run}6.safetensors"])],
+        "compare": lambda: [
+            printed(["compare", f"{run}0.safetensors", f"{run}6.safetensors"]),
+            printed(["compare", at("a.csv"), at("b.csv"), "--siblings", at("seeds")]),
+        ],
         "analyze": lambda: [printed(["analyze", at("table.csv")]), printed(["analyze", at("store")])],
         "law": lambda: [
             printed(["analyze", at("models.csv"), "--law", law]) for law in ("power", "offset")

@@ -372,3 +372,42 @@ def test_counted_records_are_not_held_against_steps(tmp_path: Path, call: Call) 
     code, out, err = call("compare", stated, counted)
     assert (code, out) == (2, "")
     assert "counted states no step, so its records were counted" in err
+
+
+def test_values_below_zero_and_a_column_that_is_no_loss(tmp_path: Path, call: Call) -> None:
+    for side, first, level, gain in (("base", 0, -1.0, 0.0), ("wide", 10, -1.4, 0.05)):
+        for seed in range(first, first + 4):
+            g = np.random.default_rng(seed)
+            reward = 1.0 - 3.0 / STEPS + gain + 0.002 * g.standard_normal() + 0.002 * g.standard_normal(100)
+            path = write_csv(tmp_path / side / f"seed{seed}.csv", losses(level, seed))
+            pd.read_csv(path).assign(reward=reward).to_csv(path, index=False)
+    sides = tmp_path / "base", tmp_path / "wide"
+    code, out, _ = call("compare", *sides)
+    assert code == 0
+    assert out.startswith("wide is better than base: its loss at step 1,000 is 0.399 lower (95%: ")
+    code, out, _ = call("compare", *sides, "--column", "reward")
+    assert code == 0
+    assert out.startswith("base and wide differ: the reward of wide at step 1,000 is 0.0496")
+    assert " higher (95%: " in out.splitlines()[0]
+    assert "Basis: the mean reward of each run" in out
+    assert "better" not in out
+    made = compared(*sides, column="reward")
+    assert (made.answer, made.best) == ("different", None)
+
+
+def test_a_seed_that_diverges_is_named_and_counts(recipes: tuple[Path, Path], call: Call) -> None:
+    rising = losses(1.9, 12) + np.where(STEPS > 700, 0.02 * (STEPS - 700), 0.0)
+    write_csv(recipes[1] / "seed12.csv", rising)
+    code, out, err = call("compare", *recipes)
+    assert code == 1
+    assert "; 1 problem, named below" in out.splitlines()[0]
+    assert "problem: seed12.csv of wide diverges: the loss rose from " in err
+    assert len(compared(*recipes).compared.second.runs) == 5
+
+
+def test_all_kinds_of_comparisons_share_four_keys(recipes: tuple[Path, Path]) -> None:
+    weights = [{step: {"fc.weight": np.eye(4) * scale} for step in (0, 10)} for scale in (1.0, 2.0)]
+    for made, kind in ((ts.compare(*recipes), "losses"), (ts.compare(*weights), "weights")):
+        found = made.to_dict()
+        assert (found["compared"], found["ok"], found["problems"]) == (kind, True, [])
+        assert found["line"] == str(made).splitlines()[0]

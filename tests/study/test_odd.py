@@ -13,9 +13,11 @@ from safetensors.numpy import save_file
 
 import toposcope as ts
 from toposcope.cli.main import main
+from toposcope.core.wording import rendered, typed_options
 from toposcope.sources.belonging import Stated
 from toposcope.statistics.odd import odd_runs
 from toposcope.study.odd import Member, odd_among
+from toposcope.study.study import page_of
 
 STEPS = np.arange(1, 41) * 10.0
 
@@ -217,3 +219,34 @@ def test_audit_names_the_odd_run_and_its_setting(tmp_path: Path, capsys: pytest.
     assert [one["run"] for one in json.loads(capsys.readouterr().out)["odd"]] == ["s3"]
     (tmp_path / "runs" / "s3").rename(tmp_path / "s3")
     assert ts.audit(tmp_path / "runs").odd == ()
+
+
+def test_a_forecast_leaves_a_run_out_and_advice_says_so_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "five.csv"
+    table(healthy(5, 3)).assign(planned_steps=800).to_csv(path, index=False)
+    words = ["forecast", str(path), "--horizon", "800", "--without", "s2"]
+    assert exit_code(*words, "--json") == 0
+    made = json.loads(capsys.readouterr().out)
+    assert {one["run"] for one in made["forecasts"]} == {"s0", "s1", "s3", "s4"}
+    assert exit_code(*words) == 0
+    told = capsys.readouterr()
+    assert "note: left out, as asked: s2" in told.err
+    assert "s2" not in told.out
+    assert exit_code("forecast", str(path), "--without", "s7") == 2
+    assert "there is no such run; name one of s0, s1" in capsys.readouterr().err
+    found = ts.forecast(path, horizon=800, without="s2")
+    assert {curve.run for curve in found.begun} == {"s0", "s1", "s3", "s4"}
+    broken = table(healthy(5, 3)).assign(mine=1.0)
+    rising = (broken["run"] == "s1") & (broken["step"] > 300)
+    broken.loc[rising, "loss"] += 0.05 * (broken.loc[rising, "step"] - 300)
+    broken.to_csv(path, index=False)
+    ill = ts.analyze(path, without="s2").findings["on"].numbers["command"]
+    assert ill.endswith("--without s2")
+
+
+def test_the_command_of_a_page_leaves_the_same_runs_out() -> None:
+    with typed_options():
+        assert rendered(page_of(["store"], ["s1", "my run"])).endswith("--without s1 --without 'my run'")
+        assert "--without" not in rendered(page_of(["store"]))

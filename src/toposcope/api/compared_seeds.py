@@ -23,9 +23,36 @@ if TYPE_CHECKING:
 
 TURNED = "of 4,329 pairs of public recipes with a lead at 40%, the other one was better at the end in 21%"
 """How often a lead on the way turned round: benchmarks.compare_runs, 2026-11-23."""
-BETTER, ALIKE, UNKNOWN = "better", "no difference shown", "cannot tell"
+BETTER, DIFFERENT, ALIKE, UNKNOWN = "better", "different", "no difference shown", "cannot tell"
 SAME, EARLY = "same run", "too early"
-"""What a comparison of logs may answer."""
+"""What a comparison of logs may answer; "different" of a column that is no loss."""
+_SHOWN = (BETTER, DIFFERENT)
+_OF_LOSS = ("loss", "nll", "perplexity", "ppl", "bpb", "bpc", "error")
+"""Parts of the names of columns of which less is better."""
+
+
+def is_loss(column: str) -> bool:
+    """Return whether less of a column is better, by its name.
+
+    >>> is_loss("val_loss"), is_loss("reward")
+    (True, False)
+    """
+    return any(part in column.lower() for part in _OF_LOSS)
+
+
+def diverged(made: SeedComparison) -> list[str]:
+    """Return which runs of a comparison diverge, and how; they count all the same."""
+    import pandas as pd
+
+    from toposcope.forecasting.health.assess import BROKEN, health
+
+    found = []
+    for side in (made.first, made.second):
+        for run in side.runs:
+            rows = pd.DataFrame({"step": run.losses.index, "loss": run.losses.to_numpy()})
+            grounds = [one.ground for one in health(rows) if one.kind in BROKEN]
+            found += [f"{run.name} of {side.name} diverges: {ground}; it counts" for ground in grounds]
+    return found
 
 
 @dataclass(frozen=True)
@@ -75,7 +102,7 @@ seeds against 4)
 
     @property
     def answer(self) -> str:
-        """One of "better", "no difference shown", "cannot tell", "same run" and "too early"."""
+        """One of "better", "different", "no difference shown", "cannot tell", "same run", "too early"."""
         made = self.compared
         if made.parting is not None and made.parting.same:
             return SAME
@@ -85,15 +112,14 @@ seeds against 4)
             return EARLY
         if self._won_by_survivors:
             return UNKNOWN
-        if not made.ended:
-            return BETTER if self.passed is not None else ALIKE
-        return BETTER if made.test.p <= LEVEL else ALIKE
+        shown = made.test.p <= LEVEL if made.ended else self.passed is not None
+        return ALIKE if not shown else BETTER if is_loss(self.column) else DIFFERENT
 
     @property
     def _won_by_survivors(self) -> bool:
         """Whether the one with the lower losses has runs that were lost: only its others were compared."""
         found = self.decisive
-        if found is None or (self.compared.ended and found.p > LEVEL):
+        if found is None or (self.compared.ended and found.p > LEVEL) or not is_loss(self.column):
             return False
         return self.compared.broke[int(found.value < 0)] > 0
 
@@ -116,18 +142,25 @@ seeds against 4)
             return f"{first} and {second} are the same run: {_equal(made.parting)}"
         if test is not None and self._won_by_survivors:
             return self._survived(test)
+        of_loss = is_loss(self.column)
+        asked = (
+            f"which of {first} and {second} is better" if of_loss else f"whether {first} and {second} differ"
+        )
         if test is None:
-            return f"one run of each cannot say which of {first} and {second} is better: {self._ends()}"
+            return f"one run of each cannot say {asked}: {self._ends()}"
         if answer == EARLY:
-            return f"too early to say which of {first} and {second} is better: {self._progress()}"
+            return f"too early to say {asked}: {self._progress()}"
+        so_far = "" if made.ended else " so far"
+        if answer == DIFFERENT and self.decisive is not None:
+            at = made.at if made.ended or self.passed is None else self.passed.step
+            said = self._apart_by(self.decisive)
+            where = f"the {self.column} of {second} at step {at:,.0f}"
+            return f"{first} and {second} differ{so_far}: {where} is {said}"
         if answer == BETTER and self.decisive is not None:
             worse = first if self.best == second else second
             at = made.at if made.ended or self.passed is None else self.passed.step
-            lower = self._lower(self.decisive)
-            if not made.ended:
-                return f"{self.best} is better than {worse} so far: its loss at step {at:,.0f} is {lower}"
-            return f"{self.best} is better than {worse}: its loss at step {at:,.0f} is {lower}"
-        so_far = "" if made.ended else " so far"
+            lower = self._apart_by(self.decisive, "lower")
+            return f"{self.best} is better than {worse}{so_far}: its loss at step {at:,.0f} is {lower}"
         return f"no difference between {first} and {second} is shown{so_far}: {self._signed(test)}"
 
     def _survived(self, test: Difference) -> str:
@@ -137,12 +170,13 @@ seeds against 4)
         runs = f"{lost} of {lost + left} runs of {name} ended without a finite loss"
         return f"cannot say that {name} is better than {other}: {runs}, and only the others have lower losses"
 
-    def _lower(self, test: Difference) -> str:
+    def _apart_by(self, test: Difference, way: str = "") -> str:
+        way = way or ("lower" if test.value < 0 else "higher")
         low, high = sorted((abs(test.low), abs(test.high)))
         if test.low <= 0 <= test.high:  # a test on the way with another level, or no noise at all
             low, high = 0.0, max(low, high)
         value, least, most = _digits(abs(test.value), low, high)
-        return f"{value} lower (95%: {least} to {most}, {_p(test.p)}, {self._counts})"
+        return f"{value} {way} (95%: {least} to {most}, {_p(test.p)}, {self._counts})"
 
     def _signed(self, test: Difference) -> str:
         second = self.names[1]
@@ -188,7 +222,7 @@ seeds against 4)
         made, first = self.compared, self.passed
         how = f"a group-sequential test at {len(INTERIM)} steps, with 5% spent over them"
         if not made.ended:
-            turned = f" A lead need not last: {TURNED}." if self.answer == BETTER else ""
+            turned = f" A lead need not last: {TURNED}." if self.answer in _SHOWN else ""
             return [
                 rendered(
                     f"On the way: {self._progress()}, so this is {how}; "
@@ -196,12 +230,14 @@ seeds against 4)
                 )
             ]
         if first is None or first.step >= made.at:
-            return [f"On the way: no earlier step could say so ({how})."] if self.answer == BETTER else []
+            return [f"On the way: no earlier step could say so ({how})."] if self.answer in _SHOWN else []
         name = self.names[int(first.difference.value < 0)]
         part = f"step {first.step:,.0f}, after {first.step / made.at:.0%} of the run"
-        if name == self.best:
+        found = self.decisive if self.answer in _SHOWN else None
+        if found is not None and (found.value < 0) == (first.difference.value < 0):
             return [f"On the way: this could be said at {part} ({how})."]
-        return [f"On the way: at {part}, {name} was better; at the end that is not shown ({how})."]
+        was = f"{name} was better" if is_loss(self.column) else "the two differed"
+        return [f"On the way: at {part}, {was}; at the end that is not shown ({how})."]
 
     def _progress(self) -> str:
         made = self.compared
@@ -214,7 +250,7 @@ seeds against 4)
         k, m = (len(values) for values in made.values)
         size, finds = (f"{value:.2g}" for value in (made.needed.difference, made.finds))
         these = f"these {k} and {m} would show one of {finds}"
-        if self.answer == BETTER or made.needed.difference == 0:
+        if self.answer in _SHOWN or made.needed.difference == 0:
             return [f"Seeds: in 4 of 5 such comparisons {these} or more."]
         wanted = _many(made.needed.seeds)
         low, high = _many(made.needed.low), _many(made.needed.high)
@@ -225,16 +261,16 @@ seeds against 4)
 
     def _ground(self, test: Difference) -> str:
         how = "Welch's t, as the two scatter differently" if test.welch else "Student's t"
-        loss = "loss" if self.column == "loss" else self.column.replace("_", "-")
+        loss = "held-out loss" if self.column == "heldout_loss" else self.column
         return (
-            f"Ground: the mean {loss} of each run over the last tenth of its steps (3 losses at least), "
+            f"Basis: the mean {loss} of each run over the last tenth of its steps (3 losses at least), "
             f"{len(self.compared.steps):,} of them in common; "
             f"noise between seeds {test.sd:.2g} ({_free(test.degrees)}); {how}."
         )
 
     def _means(self) -> str:
         return (
-            "Ground: the loss of a run is its mean over the last tenth of the steps that both have "
+            "Basis: the loss of a run is its mean over the last tenth of the steps that both have "
             f"({len(self.compared.steps):,}; 3 losses at least)."
         )
 
@@ -294,7 +330,7 @@ seeds against 4)
 
         made = self.compared
         sides = dict(zip(self.names, made.losses, strict=True))
-        at = None if self.passed is None or self.answer != BETTER else self.passed.step
+        at = None if self.passed is None or self.answer not in _SHOWN else self.passed.step
         return draw_recipes(sides, made.steps, at, ax)
 
     def figure(self) -> Figure:
@@ -309,7 +345,8 @@ seeds against 4)
         """Return everything as plain data."""
         made = self.compared
         return {
-            "answer": self.answer, "line": self.line, "better": self.best, "column": self.column,
+            "compared": "losses", "line": self.line, "ok": self.ok, "answer": self.answer,
+            "better": self.best, "column": self.column,
             "step": made.at, "horizon": made.horizon, "ended": made.ended,
             "runs": self.table.to_dict("records"),
             "test": None if made.test is None else dataclasses.asdict(made.test),

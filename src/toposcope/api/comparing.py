@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from toposcope.api.compare_sources import LOSSES, names_of, seeds_at, series_at
-from toposcope.api.compared_seeds import RunComparison
+from toposcope.api.compared_seeds import RunComparison, diverged, is_loss
 from toposcope.api.results import Comparison
 from toposcope.api.tuned import AdapterComparison, beside_base, equal, not_finite
 from toposcope.core.errors import InputError, SourceError
@@ -49,7 +49,8 @@ def compare(
     horizon
         The step at which the runs end, and up to which they are compared; by default what their logs plan.
     column
-        The loss to compare; by default the training loss, or else the held-out loss.
+        The loss to compare; by default the training loss, or else the held-out loss. Of a column that is no
+        loss, such as a reward, it is said whether the two differ, and not which one is better.
     rename
         New names of columns of tables: {"nll": "loss"}.
     step
@@ -167,8 +168,10 @@ def _of_losses(read: Sequence[Seeds], column: str | None, horizon: int | None) -
         )
     chosen = column or next((one for one in LOSSES if all(side.has(one) for side in read)), LOSSES[0])
     recipes = [side.recipe(chosen) for side in read]
-    made = compare_recipes(recipes[0], recipes[1], recipes[2:], horizon=horizon)
+    of_loss = is_loss(chosen)
+    made = compare_recipes(recipes[0], recipes[1], recipes[2:], horizon=horizon, of_loss=of_loss)
     problems = [*(one for side in read for one in side.problems), *made.problems]
+    problems += diverged(made) if of_loss else []
     problems += [
         rendered(
             f"{option('siblings')} {one.name}: one run does not show the noise between seeds, so it was left "

@@ -36,6 +36,7 @@ def forecast(
     finished: bool = False,
     methods: str | Sequence[Forecaster] = "auto",
     quiet: bool = True,
+    without: str | Sequence[str] = (),
 ) -> Forecasts:
     """Forecast the final loss of every unfinished run, from its own losses and its finished siblings.
 
@@ -73,6 +74,8 @@ def forecast(
         "auto", "all" for every method and what topology adds, or your own forecasters.
     quiet
         Show no progress.
+    without
+        Names of runs to leave out, of the sources and of the siblings.
 
     Returns
     -------
@@ -100,6 +103,7 @@ def forecast(
     from toposcope.sources.belonging import said
     from toposcope.study.forecasts.gather import Problem, split_runs
     from toposcope.study.forecasts.reading import Reading, listed, read_curves, refuse_twins
+    from toposcope.study.without import as_names, refuse_unknown
 
     check_shares(level, cuts)
     check_positive("parameters", parameters or None)
@@ -121,6 +125,11 @@ def forecast(
     own, problems, notes = read_curves(given, reading)
     others, more, noted = read_curves(beside, replace(reading, horizon=None, plan=None))
     reading.refuse_unmet()
+    gone = as_names(without)
+    refuse_unknown(gone, [*(c.run for c in own + others), *(one.run for one in problems + more)])
+    asked = [f"left out, as asked: {', '.join(gone)}"] if gone else []
+    own, others = ([one for one in curves if one.run not in gone] for curves in (own, others))
+    problems, more = ([one for one in found if one.run not in gone] for found in (problems, more))
     refuse_twins(own + others)
     groups = groups_of_curves(own + others)
     everyone = with_groups(own + others)
@@ -151,7 +160,7 @@ def forecast(
         chosen = _methods(begun + ended, methods)
     return Forecasts(
         begun=tuple(begun), ended=tuple(ended), own=tuple(own), faults=faults,
-        notes=tuple(dict.fromkeys(notes + noted)), methods=tuple(chosen), everything=methods != "auto",
+        notes=(*dict.fromkeys(notes + noted), *asked), methods=tuple(chosen), everything=methods != "auto",
         cuts=tuple(cuts), level=level, quiet=quiet, planned=tuple(planned), schedule=plan,
         groups=groups if len(groups) > 1 and not planned else (),
     )  # fmt: skip

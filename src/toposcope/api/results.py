@@ -187,6 +187,14 @@ class Comparison:
         """Whether nothing is wrong with either, and all of their matrices were compared."""
         return not self.faults and not self.unmatched
 
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong with either, and which matrices were not compared."""
+        return [
+            *map(str, self.faults),
+            *(f"{name} is not in both, or of another shape" for name in self.unmatched),
+        ]
+
     def farthest(self, most: int) -> list[str]:
         """Return the matrices whose weights moved farthest, in parts of their norm, the farthest first."""
         ordered = self.moved.sort_values("change", ascending=False, kind="stable")
@@ -196,6 +204,7 @@ class Comparison:
         """Return everything as plain data."""
         table = self.table.astype(object).where(self.table.notna(), None)
         return {
+            "compared": "weights", "line": self.headline, "ok": self.ok, "problems": self.problems,
             "first": self.first, "second": self.second, "headline": self.headline,
             "beyond_noise": self.beyond_noise, "changed": list(self.changed),
             "parting": None if self.parting is None else dataclasses.asdict(self.parting),

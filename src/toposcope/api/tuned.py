@@ -85,8 +85,9 @@ class AdapterComparison:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""
         return {
-            "headline": self.headline, "ok": self.ok, "base": self.base, "adapter": self.state.stated,
-            "r": self.state.r, "shares": self.state.shares,
+            "compared": "adapter", "line": self.headline, "ok": self.ok,
+            "problems": list(map(str, self.faults)), "headline": self.headline,
+            "base": self.base, "adapter": self.state.stated, "r": self.state.r, "shares": self.state.shares,
             "faults": [dataclasses.asdict(one) for one in self.faults],
             "changes": self.relative.to_dict("records"),
         }  # fmt: skip

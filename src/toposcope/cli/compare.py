@@ -61,7 +61,8 @@ MOST_RUNS = 40
     help="Step at which the runs end; losses are compared up to it.  [default: what the logs plan]",
 )
 @click.option(
-    "--column", help="Column of the loss to compare.  [default: the training loss, or else the held-out loss]"
+    "--column",
+    help="Column to compare, such as a loss.  [default: the training loss, or else the held-out loss]",
 )
 @click.option(
     "--rename", multiple=True, metavar="OLD=NEW", help="Rename a column of a table. Can be repeated."

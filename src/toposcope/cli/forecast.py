@@ -18,7 +18,7 @@ from toposcope.cli.forecast_lines import (
     show_scores,
     show_symptoms,
 )
-from toposcope.cli.output import json_option, print_json, print_table, say
+from toposcope.cli.output import json_option, print_json, print_table, say, without_option
 from toposcope.cli.sweeping import renamed, step_pattern_option
 from toposcope.core.errors import InputError
 from toposcope.core.wording import option
@@ -87,6 +87,7 @@ if TYPE_CHECKING:
 @click.option(
     "--tokens-per-step", type=float, help="Number of tokens per step, for logs that do not state it."
 )
+@without_option
 @json_option
 def command(
     targets: tuple[str, ...],
@@ -106,6 +107,7 @@ def command(
     budget: float | None,
     larger: int | None,
     tokens_per_step: float | None,
+    without: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """Forecast the final loss of every unfinished run, with an interval.
@@ -135,7 +137,7 @@ def command(
         targets, siblings=siblings, schedule=schedule, horizon=horizon, annealed=annealed,
         cuts=_shares(cuts), column=column,
         rename=renamed(rename), step_pattern=step_pattern, parameters=parameters, level=level,
-        finished=finished, methods="all" if as_json else methods, quiet=as_json,
+        finished=finished, methods="all" if as_json else methods, quiet=as_json, without=without,
     )  # fmt: skip
     for note in made.notes:
         click.echo(f"note: {note}", err=True)

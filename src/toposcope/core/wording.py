@@ -71,9 +71,14 @@ def command(name: str, *words: object, **options: object) -> str:
     ...     rendered(command("weights", "SERIES", out="my runs"))
     "toposcope weights SERIES --out 'my runs'"
     """
-    plain = {key: value if isinstance(value, bool | int | float) else str(value)
-             for key, value in options.items() if value is not None and value is not False}  # fmt: skip
+    plain = {key: _plain(value) for key, value in options.items() if value is not None and value is not False}
     return _marked("command", name, list(map(str, words)), plain)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, list | tuple):
+        return list(map(_plain, value))
+    return value if isinstance(value, bool | int | float) else str(value)
 
 
 def rendered(text: str) -> str:

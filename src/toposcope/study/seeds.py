@@ -100,7 +100,12 @@ class SeedComparison:
 
 
 def compare_recipes(
-    first: Recipe, second: Recipe, beside: Sequence[Recipe] = (), *, horizon: float | None = None
+    first: Recipe,
+    second: Recipe,
+    beside: Sequence[Recipe] = (),
+    *,
+    horizon: float | None = None,
+    of_loss: bool = True,
 ) -> SeedComparison:
     """Compare two recipes by the losses of their runs, at the steps that all of these have.
 
@@ -112,6 +117,8 @@ def compare_recipes(
         Other recipes with two runs or more: the noise between their seeds counts, too.
     horizon
         The step at which the runs end; by default the one that they plan.
+    of_loss
+        Whether these are losses, whose levels say which runs belong together where nothing else does.
 
     Raises
     ------
@@ -120,10 +127,10 @@ def compare_recipes(
         than three steps in common.
     """
     problems: list[str] = []
-    sides = [_usable(side, problems) for side in (first, second)]
-    problems += _strangers(*sides)
+    sides = [_usable(side, problems, of_loss=of_loss) for side in (first, second)]
+    problems += _strangers(*sides, of_loss=of_loss)
     known = _shared(sides[0], sides[1], problems)
-    usable = (_without_copies(_usable(one, problems), problems, known) for one in beside)
+    usable = (_without_copies(_usable(one, problems, of_loss=of_loss), problems, known) for one in beside)
     others = [side for side in usable if len(side.runs) > 1]
     runs = [run for side in sides for run in side.runs]
     steps, notes = _common_steps(runs)
@@ -162,7 +169,7 @@ def _planned(made: SeedComparison, test: Difference) -> SeedComparison:
     return replace(made, needed=seeds_needed(test.value, test.sd, free), finds=finds)
 
 
-def _usable(side: Recipe, problems: list[str]) -> Recipe:
+def _usable(side: Recipe, problems: list[str], *, of_loss: bool) -> Recipe:
     """Return the runs that can be compared; what is wrong with the others, or with a loss, is a problem."""
     finite = [run for run in side.runs if len(run.losses)]
     problems += [f"{run.name}: no finite loss; left out" for run in side.runs if not len(run.losses)]
@@ -190,7 +197,7 @@ def _usable(side: Recipe, problems: list[str]) -> Recipe:
             f"from {sizes[0]:,.0f} to {sizes[-1]:,.0f} parameters",
             remedy="give a folder of seeds of one recipe",
         )
-    groups = grouped([run.stated for run in runs], _metrics(runs))
+    groups = grouped([run.stated for run in runs], _metrics(runs) if of_loss else None)
     if len(groups) > 1:
         said = "; ".join(group.counted for group in groups)
         raise InputError(
@@ -223,14 +230,15 @@ def _without_copies(side: Recipe, problems: list[str], known: Sequence[SeedRun] 
     return Recipe(side.name, tuple(runs))
 
 
-def _strangers(first: Recipe, second: Recipe) -> list[str]:
+def _strangers(first: Recipe, second: Recipe, *, of_loss: bool) -> list[str]:
     """Return why the losses of the two cannot be compared, where they cannot."""
     runs = [
         replace(run, stated=replace(run.stated, run=f"{place}/{run.name}"))
         for place, side in enumerate((first, second))
         for run in side.runs
     ]
-    groups = grouped([run.stated for run in runs], _metrics(runs), settings=False)
+    losses = _metrics(runs) if of_loss else None
+    groups = grouped([run.stated for run in runs], losses, settings=False)
     if len(groups) < 2:
         return []
     labels = " and ".join(group.label for group in groups)

@@ -381,10 +381,10 @@ def problems_of(studies: Sequence[Study]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(line for study in studies for line in study.problems))
 
 
-def page_of(places: Sequence[str]) -> str:
-    """Return the mark of the command that writes the page of stores or tables."""
+def page_of(places: Sequence[str], without: Sequence[str] = ()) -> str:
+    """Return the mark of the command that writes the page of stores or tables, some runs left out."""
     out = free_place(f"{Path(places[0]).with_suffix('')}-report") if places else "DIR"
-    return command("report", *(places or ("STORE",)), out=out)
+    return command("report", *(places or ("STORE",)), out=out, without=list(without) or None)
 
 
 def why_nothing(study: Study) -> str:
@@ -398,7 +398,7 @@ def why_nothing(study: Study) -> str:
     if longest < LEAST_LENGTH:
         return (
             f"the longest run has {longest} checkpoints, a test needs {LEAST_LENGTH}; add some, or read what "
-            "changed: " + page_of(study.places)
+            "changed: " + page_of(study.places, study.without)
         )
     return f"none of these tables fits these runs; {option('table')} all tries every one"
 

@@ -140,7 +140,8 @@ def _command(study: Study, column: str, going: Sequence[Curve], *, advise: bool)
     if not study.places or not column:
         return ""
     read = {"column": column if column != "loss" else None,
-            "rename": [f"{old}={new}" for old, new in study.renamed.items()]}  # fmt: skip
+            "rename": [f"{old}={new}" for old, new in study.renamed.items()],
+            "without": study.without}  # fmt: skip
     flop = [_flop_left(curve) for curve in going]
     if not advise or not flop or not np.isfinite(flop).all():
         return recommended("forecast", *study.places, **read)
