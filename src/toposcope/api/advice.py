@@ -1,4 +1,4 @@
-"""Continue, stop or scale up: what is advised for every unfinished run, and for every one that is ill."""
+"""Continue, stop or scale up: advice for each unfinished run and for each run whose log shows a fault."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Advices:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What each run is advised, why, and what every option is expected to give."""
+        """The advice for each run, its reason, and the expected loss of every option."""
         from toposcope.study.findings import Finding
 
         return tuple(
@@ -55,7 +55,7 @@ class Advices:
         )
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the loss that each option of every run is expected to give, and return the axes."""
+        """Draw the expected loss of each option of every run, and return the axes."""
         from toposcope.study.figure import draw_intervals
 
         options = [(one.run, option) for one in self.advice for option in one.options]
@@ -73,9 +73,10 @@ class Advices:
 def advices_on(
     made: Forecasts, *, budget: float, larger: int | None, tokens_per_step: float | None
 ) -> Advices:
-    """Advise on every unfinished run, and on every one whose log shows it ill; see `Forecasts.advise`.
+    """Advise on every unfinished run, and on every run whose log shows a fault; see `Forecasts.advise`.
 
-    What is wrong with a run needs no forecast: where the options cannot be weighed, it is advice enough.
+    A run whose log shows a grave fault gets its advice without a forecast, even if the options cannot be
+    compared.
     """
     names = {curve.run for curve in made.begun}
     ended = [curve for curve in made.own if curve.symptoms and curve.run not in names]

@@ -1,4 +1,4 @@
-"""Bounds of numbers that an answer takes or gives; what means nothing is refused."""
+"""Bounds of numbers that an answer takes or gives; values without a meaning are refused."""
 
 from __future__ import annotations
 

@@ -31,12 +31,13 @@ _OF_STORE = "checkpoints (what the store's audit found is here; give their folde
 
 @dataclass(frozen=True)
 class Looked:
-    """What lies at one place: the log of its runs, and what an audit said of their checkpoints.
+    """The contents of one source: the log of its runs, and the audit of their checkpoints.
 
-    `name` is what the place is called. `steps` are the checkpoints of each run, `audit` the findings, and
-    `unseen` what of the checkpoints was not checked. `said` is what was taken as step and loss, `repaired`
-    what was cut or left out of the log. `problems` are logs in a folder that cannot be read,
-    `no_logs` other files in it that are none. `changed` says of a run which of its matrices ever changed.
+    `name` is the name of the source. `steps` are the checkpoints of each run, `audit` the findings, and
+    `unseen` the parts of the checkpoints that were not checked. `said` names the columns that were used as
+    step and loss, and `repaired` what was cut or left out of the log. `problems` are logs in a folder that
+    cannot be read, and `no_logs` the files that are not logs. `changed` has for each run the matrices that
+    ever changed.
     """
 
     name: str
@@ -54,7 +55,7 @@ class Looked:
 def look_into(
     source: str | pd.DataFrame, name: str, reading: Reading, *, loss: bool, audited: bool = True
 ) -> list[Looked]:
-    """Return what lies at a place; several where a folder holds several logs.
+    """Return the contents of a source, one for each log of a folder.
 
     Parameters
     ----------
@@ -167,7 +168,7 @@ def _of_series(
 
 
 def with_logs(looked: list[Looked]) -> list[Looked]:
-    """Put together the checkpoints of one run and the one log of one run, where nothing else is there."""
+    """Join the checkpoints of one run with the log of one run, if there is nothing else."""
     bare = [one for one in looked if one.steps and not _has_losses(one.log)]
     logs = [one for one in looked if not one.steps]
     if len(looked) != 2 or len(bare) != 1 or len(logs) != 1 or len(bare[0].steps) != 1:
@@ -183,7 +184,7 @@ def with_logs(looked: list[Looked]) -> list[Looked]:
 
 
 def said_of(name: str, error: InputError) -> str:
-    """Return what is wrong with a place; its name stands in front where the message does not have it."""
+    """Return the problem with a source, with its name in front if the message lacks it."""
     text = str(error)
     return text if Path(name).name in text else f"{name}: {text}"
 

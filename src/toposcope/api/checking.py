@@ -48,10 +48,9 @@ def check(
 ) -> Check:
     """Say whether runs are all right, and forecast their final loss, from existing logs and checkpoints.
 
-    The verdict is "all right", "look" or "stop" (`forecasting.health.judgement`). It rests on `health`, on
-    the loss alarms of `toposcope watch` replayed over the log, and on the cheap audit of checkpoints beside
-    it.
-    The final loss is that of `forecast`: final * exp(-+ half), half from earlier cuts of the run, or from
+    The verdict is "all right", "look" or "stop" (`forecasting.health.judgement`). It uses `health`, the loss
+    alarms of `toposcope watch` replayed over the log, and the cheap audit of checkpoints beside the log. The
+    final loss is that of `forecast`: final * exp(-+ half), half from earlier cuts of the run, or from
     siblings.
 
     Parameters
@@ -73,7 +72,7 @@ def check(
     level
         Coverage of the forecast's interval, in (0, 1).
     without
-        Runs to leave out: their names there, or as the answer calls them.
+        Runs to leave out, by their names in the source or in the answer.
 
     Returns
     -------

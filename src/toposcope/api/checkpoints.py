@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 def opened(
     series: Where, *, split: str = "table", step_pattern: str | None = None, steps: str | None = None
 ) -> Series:
-    """Return the series, opened where it is none yet.
+    """Return the series, and open it if it is not open yet.
 
     Raises
     ------
     InputError
-        When it cannot be opened, or steps are chosen of one that is open.
+        When it cannot be opened, or steps are given for a series that is open already.
     """
     from toposcope.sources import Series, open_series
 

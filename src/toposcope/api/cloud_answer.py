@@ -1,4 +1,4 @@
-"""What `cloud` answers: whether there is a ring, what that rests on, and what else the cloud is."""
+"""The answer of `cloud`: whether there is a ring, on which evidence, and other properties of the cloud."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ _ASKED = {"ratio": "death/birth", "contrast": "how far it stands above the cloud
 class RingAnswer:
     """Whether a cloud has a ring: printed, it begins with the answer.
 
-    `name` is what the cloud is called, `shape` how many rows and columns it has, `rows` which of them were
-    taken, and `seed` names their draw and those of the nulls. `diagrams` are H0 and H1, `test` the ring test,
-    `power` that of a circle among as many points, `plane` where the longest bar lies, `dimensions` the
-    estimates of the intrinsic dimension, and `refused` those that this cloud does not allow, with the reason.
+    `name` is the name of the cloud, `shape` its numbers of rows and columns, and `rows` the rows that were
+    used. `seed` is the seed of their draw and of the nulls. `diagrams` are H0 and H1, `test` is the ring
+    test, and `power` its power for a circle with as many points. `plane` is the plane of the longest bar.
+    `dimensions` are the estimates of the intrinsic dimension, and `refused` are the estimates that this cloud
+    does not allow, with the reason.
     """
 
     name: str
@@ -83,7 +84,7 @@ class RingAnswer:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The answer, its ground, where the bar lies, what the cloud is, and what the test cannot say."""
+        """The answer, its ground, the place of the bar, the cloud's properties, and the test's limits."""
         return (self.line, *self._ground(), *self._place(), self._cloud(), *_LIMITS)
 
     def _ground(self) -> list[str]:
@@ -178,7 +179,7 @@ class RingAnswer:
 
     @property
     def title(self) -> str:
-        """What the figure says: the finding in a few words."""
+        """The title of the figure: the finding in a few words."""
         sure = f"p = {_p(self.test.largest_p)}"
         if self.verdict == RING:
             return f"A ring ({self.test.ratio / self.test.most_allowed:.2g} x its nulls, {sure})"
@@ -191,7 +192,7 @@ class RingAnswer:
         return draw_plane(self.plane, self.title, ax)
 
     def figure(self) -> Figure:
-        """Draw the plane of the longest bar beside what the nulls reach."""
+        """Draw the plane of the longest bar beside the ratios that the nulls reach."""
         from toposcope.clouds.figure import ring_figure
 
         return ring_figure(self.plane, self.test, self.title)

@@ -1,4 +1,4 @@
-"""`cloud`: whether a cloud of points has a ring, and what else is known of its shape."""
+"""`cloud`: whether a cloud of points has a ring, and other properties of its shape."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEAST_DRAWS = 19
 MOST_POINTS = 512
 """Points that are taken unless more are asked for: the most that the error rates were measured with."""
 NOISE = 0.3
-"""Noise of the circles whose power is told where no ring was found, in radii."""
+"""Noise, in radii, of the circles for which the power is computed if no ring was found."""
 CIRCLES = 99
 _WORTH_SAYING = 5.0
 """Seconds from which on the cost is said before the work."""
@@ -46,9 +46,9 @@ def cloud(
 
     The longest H1 bar of the Vietoris-Rips filtration, by :math:`\pi` = death/birth, is compared with those
     of four kinds of clouds without a ring: Gaussian with the same covariance, every column shuffled, clusters
-    at random places, and heavy tails. Two statistics have to stand out: :math:`\pi`, and
-    :math:`\ln\ln\pi` above the mean of the cloud's other bars. The p-value of one is (1 + how many reach it)
-    / (1 + draws), and that of the answer the largest of all eight; a ring is called at .05.
+    at random places, and heavy tails. Two statistics have to exceed these: :math:`\pi`, and :math:`\ln\ln\pi`
+    above the mean of the cloud's other bars. The p-value of one is (1 + the number of draws that reach it) /
+    (1 + draws). The p-value of the answer is the largest of all eight, and a ring is reported at .05.
 
     Parameters
     ----------
@@ -61,16 +61,16 @@ def cloud(
     draws : int
         Clouds of each null, at least 19.
     seed : int
-        Names all random draws; the same seed gives the same answer.
+        Seed of all random draws; the same seed gives the same answer.
     max_points : int
-        From a larger cloud so many rows are drawn. Twice as many cost about five times as much.
+        A larger cloud is subsampled to so many rows. Twice as many take about five times as long.
     noise : float, optional
-        Noise of the circles whose power is told, in radii: the root mean squared distance of the points from
-        the circle. By default that of the ring that was found, or else .3.
+        Noise, in radii, of the circles for which the power is computed: the root mean squared distance of the
+        points from the circle. By default the noise of the ring that was found, or else .3.
     out : path, optional
         A folder that ring.png, ring.svg, diagrams.parquet and answer.json are written to.
     quiet : bool
-        Say nothing of cost and progress.
+        Show no cost and no progress.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def cloud(
     Raises
     ------
     InputError
-        A file or an array that is no cloud of finite numbers, or an option out of its range.
+        When a file or an array is not a cloud of finite numbers, or an option is out of its range.
 
     References
     ----------

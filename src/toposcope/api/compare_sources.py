@@ -1,4 +1,4 @@
-"""What a comparison is made of: the seeds that lie at a place, or the checkpoints of one run."""
+"""The inputs of a comparison: the seeds of a source, or the checkpoints of one run."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class _Logged(NamedTuple):
 
 
 class Seeds(NamedTuple):
-    """The logs of one side, how it is called, and what of it could not be read.
+    """The logs of one side, its name, and the parts that could not be read.
 
-    `counted` says that a log states no step, so that its records were counted.
+    `counted` is true if a log states no step, so that its records were counted.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Seeds(NamedTuple):
 
 
 def names_of(sides: Sequence[Side]) -> list[str]:
-    """Return what places are called: the last parts of their paths that set them apart.
+    """Return short names of sources: the last parts of their paths that differ.
 
     >>> names_of(["runs/base", "runs/wide"]), names_of(["a/train.log", "b/train.log"])
     (['base', 'wide'], ['a/train.log', 'b/train.log'])
@@ -92,7 +92,7 @@ def names_of(sides: Sequence[Side]) -> list[str]:
 
 
 def series_at(side: Side, *, split: str, step_pattern: str | None) -> Series | SourceError | None:
-    """Return the checkpoints at a place; None where it holds only logs, the error where none can be read."""
+    """Return the checkpoints of a source; None if it has only logs, the error if none can be read."""
     import pandas as pd
 
     from toposcope.sources import Series, open_series
@@ -129,7 +129,7 @@ def _is_log(place: object) -> bool:
 
 
 def seeds_at(side: Side, name: str, reading: Reading) -> Seeds:
-    """Return the runs whose losses lie at a place.
+    """Return the runs of a source that have losses.
 
     Raises
     ------

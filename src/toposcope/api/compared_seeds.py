@@ -1,4 +1,4 @@
-"""What a comparison of logs answers: which recipe is better, since when, and how many seeds would show it."""
+"""The answer of a comparison of logs: the better recipe, since when, and the seeds that would show it."""
 
 from __future__ import annotations
 
@@ -57,10 +57,11 @@ def diverged(made: SeedComparison) -> list[str]:
 
 @dataclass(frozen=True)
 class RunComparison:
-    """Two recipes, or two runs, by their losses: printed, it begins with which one is better.
+    """Two recipes, or two runs, compared by their losses; printed, it begins with the better one.
 
     `compared` has the numbers, `column` the loss that was compared. Differences are second minus first, so a
-    negative one says that the second is better. `problems` say what could not be read or was left out.
+    negative difference means that the second is better. `problems` name what could not be read or was left
+    out.
 
     >>> import numpy as np, pandas as pd
     >>> from toposcope.api import compare
@@ -84,7 +85,7 @@ seeds against 4)
 
     @property
     def names(self) -> tuple[str, str]:
-        """What the two are called."""
+        """The names of the two."""
         return self.compared.first.name, self.compared.second.name
 
     @property
@@ -94,7 +95,7 @@ seeds against 4)
 
     @property
     def decisive(self) -> Difference | None:
-        """The test that the answer rests on: that at the end, or, of runs that go on, one on the way."""
+        """The test behind the answer: the test at the end, or one on the way if the runs go on."""
         made = self.compared
         if made.ended or made.test is None:
             return made.test
@@ -125,7 +126,7 @@ seeds against 4)
 
     @property
     def best(self) -> str | None:
-        """The name of the better one, None where none is."""
+        """The name of the better one; None if neither is better."""
         found = self.decisive
         return self.names[int(found.value < 0)] if self.answer == BETTER and found is not None else None
 

@@ -1,4 +1,4 @@
-"""What is drawn of a run that was checked."""
+"""The figure of a run that was checked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def drawn(one: RunCheck) -> CheckedCurve:
-    """Return the curve of a run with its marks; with its forecast where its answer tells one."""
+    """Return the curve of a run with its marks, and with its forecast if the answer has one."""
     step, loss = (np.empty(0), np.empty(0)) if one.logged is None else one.logged
     found = (*one.judgement.grounds, *one.judgement.noticed)
     marks = tuple(_mark(ground, float(ground.step)) for ground in found if ground.step is not None)

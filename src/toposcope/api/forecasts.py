@@ -1,4 +1,4 @@
-"""What a forecast answers: a line for each run, the tables behind it, how well it did, what to do next."""
+"""The answer of a forecast: a line for each run, the tables behind it, its errors, and what to do next."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _COLUMNS = ("run", "method", "share_seen", "final_loss", "low", "high", "level",
 
 @dataclass(frozen=True)
 class Forecasts:
-    """Forecasts of final losses, printed as a line for each run; everything is computed when it is asked for.
+    """Forecasts of final losses, printed as a line for each run; everything is computed on first use.
 
-    `begun` and `ended` are the loss curves of unfinished runs and of the finished ones that they are forecast
-    from, `own` all of the sources'. `faults` is what was wrong with logs, `notes` how they were read.
-    `everything` says that all methods were asked for; `planned` are the forecasts of the
-    run that `schedule` plans. `groups` are the runs that do not belong together, empty where all do: none is
-    forecast, or scored, from another group's (`parts` has the forecasts of each).
+    `begun` has the loss curves of unfinished runs, `ended` those of the finished runs that they are forecast
+    from, and `own` all curves of the sources. `faults` are the problems of the logs, and `notes` say how they
+    were read. `everything` is true if all methods were requested. `planned` are the forecasts of the run that
+    `schedule` plans. `groups` are groups of runs that do not belong together; it is empty if all do. No run
+    is forecast or scored from another group (`parts` has the forecasts of each group).
     """
 
     begun: tuple[Curve, ...]
@@ -135,12 +135,12 @@ class Forecasts:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What of the logs was left out or repaired, and how they were read."""
+        """The parts of the logs that were left out or repaired, and how the logs were read."""
         return (*(f"{fault.run}: {fault.reason}" for fault in self.faults), *self.notes)
 
     @property
     def symptoms(self) -> dict[str, list[Symptom]]:
-        """What is wrong with runs by their logs; of finished runs only where one broke."""
+        """The symptoms of runs that their logs show; for finished runs only those of runs that broke."""
         few = len(self.ended) < LEAST_SCORED
         shown = self.begun or (self.ended if few else [curve for curve in self.ended if curve.broke])
         return {curve.run: list(curve.symptoms) for curve in shown if curve.symptoms}
@@ -201,9 +201,10 @@ class Forecasts:
 
     @cached_property
     def effects(self) -> pd.DataFrame | None:
-        """What features add to forecasts of finished runs, paired by run; None where that cannot be told.
+        """What features add to forecasts of finished runs, paired by run; None if there are too few runs.
 
-        With unfinished runs: of the methods that read features, at the shares that those runs have reached.
+        If there are unfinished runs, only methods that read features are compared, at the shares that those
+        runs have reached.
         """
         from toposcope.forecasting.evaluate import score_forecasts
         from toposcope.forecasting.siblings import SiblingTransfer
@@ -225,7 +226,7 @@ class Forecasts:
     def advise(
         self, budget: float, *, larger: int | None = None, tokens_per_step: float | None = None
     ) -> Advices:
-        """Weigh going on, stopping and a larger model for every unfinished run.
+        """Compare three options for every unfinished run: continue, stop, or train a larger model.
 
         Parameters
         ----------
@@ -281,7 +282,7 @@ class Forecasts:
 
 
 def nothing_ends(curves: Sequence[Curve]) -> str:
-    """Return that the last step of these runs is unknown, how high their rate is, and how to state a plan."""
+    """Return that the last step of these runs is unknown, with their rate and the way to state a plan."""
     from toposcope.forecasting.unplanned import share_of_peak
 
     if not curves:

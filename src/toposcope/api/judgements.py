@@ -1,4 +1,4 @@
-"""What a store or a table says: the analysis and the page."""
+"""The analysis of a store or a table, and its page."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def analyze(
         A `Store`, the path of one, a DataFrame with the columns step, features and losses (run, parameters
         and seed if there are several runs), or the path of a table or a log: see `read_log`.
     targets
-        Columns that the others are held against; the findings are about the first one. By default the
+        Columns that the others are compared with; the findings are about the first one. By default the
         held-out loss or the loss, and the log perplexity for representations.
     columns
         Features to analyse; by default those of the model and of each role.
@@ -46,7 +46,7 @@ def analyze(
     Returns
     -------
     Analysis
-        Its tables and findings are computed on first use; printed, it gives the verdict.
+        Its tables and findings are computed on first use. Printed, it gives the verdict.
 
     Raises
     ------
@@ -109,7 +109,7 @@ def report(
     title
         The page's title.
     target
-        Column that the measurements are held against; by default the held-out loss, the loss or the log
+        Column that the measurements are compared with; by default the held-out loss, the loss or the log
         perplexity.
     scores
         Further targets: a file, or what `read_targets` returns.

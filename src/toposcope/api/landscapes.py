@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 def of_landscape(
     find: Callable[[], Series], options: LandscapeOptions, request: TextRequest, store: Path
 ) -> tuple[Measurement, str]:
-    """Return the measurement of the loss surface into `store`, and in words what it does and costs.
+    """Return the measurement of the loss surface into `store`, and a description of what it does and costs.
 
-    `find` opens the series, which is done last: what is asked for can be wrong whatever the series holds.
+    `find` opens the series. It is called last, after all arguments were checked.
 
     Raises
     ------
     InputError
-        When a feature, a recipe or the device is unknown, there are too few texts, or it costs too much.
+        When a feature, a recipe or the device is unknown, there are too few texts, or the measurement costs
+        too much.
     """
     from toposcope.models.loading import ModelLoader
     from toposcope.recipes import load_training_recipe

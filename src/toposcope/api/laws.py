@@ -25,8 +25,9 @@ _AVERAGED = ("power", "offset")
 class ScalingLaw:
     """A fitted scaling law: `table` has a row for each number, with its standard error and 95% interval.
 
-    `rows` were read, `models` are left of them with one row each, of `sizes` distinct sizes (None where the
-    size is not known). `points` are what was fitted: a column for each quantity.
+    `rows` is the number of rows that were read, `models` the number of models with one row each, and `sizes`
+    the number of distinct sizes (None if the size is unknown). `points` are the values that were fitted, with
+    a column for each quantity.
     """
 
     name: str
@@ -44,7 +45,7 @@ class ScalingLaw:
 
     @property
     def counted(self) -> str:
-        """What the fit rests on, in words."""
+        """The data behind the fit, in words."""
         last = f", the last rows of {self.models} runs" if self.models < self.rows else ""
         return f"{self.rows} rows{last}" + (
             f", {self.sizes} distinct sizes" if self.sizes is not None else ""
@@ -52,7 +53,7 @@ class ScalingLaw:
 
     @property
     def fitted(self) -> np.ndarray:
-        """What the law gives at each of the `points`, (points,); NaN where nothing could be fitted."""
+        """The value of the law at each of the `points`, (points,); NaN if nothing could be fitted."""
         from toposcope.scaling.table import predicted
 
         return predicted(self.name, self.table, self.points)
@@ -64,7 +65,7 @@ class ScalingLaw:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Whether it scales so: every number with its interval, and why there is none or what to mind."""
+        """Every number of the law with its interval, or the reason why there is none, and warnings."""
         from toposcope.study.findings import Finding
 
         rows = self.table[self.table["value"].notna()].to_dict("records")
@@ -74,7 +75,7 @@ class ScalingLaw:
         return (Finding("scale", str(self.table["status"].iloc[0]), numbers, left_out=reasons),)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the points and the law, or beside two quantities fitted against measured; return the axes."""
+        """Draw the points and the law, or fitted against measured for two quantities; return the axes."""
         from toposcope.page.figures.law import draw_law
 
         return draw_law(self.name, self.formula, self.table, self.points, ax)

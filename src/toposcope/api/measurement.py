@@ -1,4 +1,4 @@
-"""A measurement: which checkpoints, which probes, which recipe; its plan, and its sweep."""
+"""A measurement: its checkpoints, probes and recipe, its plan, and its sweep."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Measurement:
     recipe: Mapping[str, object]
 
     def plan(self, *, execution: Execution) -> Plan:
-        """Return what the sweep will cost and what its result can tell; headers are read, nothing is written.
+        """Return the cost of the sweep and what its result can show; only headers are read.
 
         Raises
         ------
@@ -65,7 +65,7 @@ class Measurement:
         execution: Execution,
         agree: Callable[[Expectation], None] | None = None,
     ) -> SweepReport:
-        """Measure what the store at `out` lacks; `agree` is asked first, as in `toposcope.sweep.sweep`.
+        """Measure what the store at `out` lacks; `agree` is called first, as in `toposcope.sweep.sweep`.
 
         Raises
         ------
@@ -90,9 +90,9 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class StorePlace:
-    """Where a store is to be, and whether anything was there before this call.
+    """The place of a store, and whether anything was there before this call.
 
-    `alone` says that no other launcher may be writing to the store.
+    `alone` is true if no other launcher may be writing to the store.
     """
 
     path: Path
@@ -114,7 +114,7 @@ class StorePlace:
 
 
 def refuse_nothing(report: SweepReport) -> None:
-    """Turn a sweep that measured nothing, for one cause, into an error.
+    """Raise an error for a sweep that measured nothing for one cause.
 
     Raises
     ------

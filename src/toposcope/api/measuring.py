@@ -1,4 +1,4 @@
-"""Measurements: which checkpoints, which probes and which recipe, and the sweep that carries them out."""
+"""Measurements: their checkpoints, probes and recipes, and the sweep that makes them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def of_weights(
     series: Series, probes: Sequence[Probe], options: WeightOptions, *, gradients: bool, texts: str | None
 ) -> Measurement:
-    """Return the measurement of a series' weights, or of the loss gradients on a fixed batch in their place.
+    """Return the measurement of a series' weights, or of the loss gradients on a fixed batch instead.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def of_weights(
 
 
 def of_subject(subject: Subject, series: Series, request: object) -> Measurement:
-    """Return the measurement of a subject that makes its probes from its request alone.
+    """Return the measurement of a subject whose request makes its probes.
 
     Raises
     ------
@@ -101,7 +101,8 @@ def measure(
 ) -> Store:
     """Measure every checkpoint into a store: weights, gradients, representations or the loss surface.
 
-    Measurements that the store already has are not repeated: repeat an interrupted call, and it continues.
+    Measurements that the store already has are not repeated. So an interrupted call continues when it is
+    repeated.
 
     Parameters
     ----------
@@ -133,7 +134,7 @@ def measure(
     device
         "cpu" or "cuda", for representations and the loss surface.
     steps
-        Which steps, if `series` is opened here: log, first, last, A:B:EVERY, or a list.
+        Steps to read, if `series` is opened here: log, first, last, A:B:EVERY, or a list.
     execution
         Replaces `jobs`, `diagrams` and `quiet`: a shard, a Ray cluster, no audit.
     jobs
@@ -146,7 +147,7 @@ def measure(
     Returns
     -------
     Store
-        Its `features()` has a row for each measured number; `analyze` says what they mean.
+        Its `features()` has a row for each measured number. `analyze` interprets them.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Of several runs that are checked together: which is not like its siblings, and by which setting."""
+"""The odd runs among several runs that are checked together, and the settings in which they differ."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FROZEN = "check which parameters it trains, or leave it out: "
 
 
 def with_odd(runs: Sequence[RunCheck], looked: Sequence[Looked]) -> list[RunCheck]:
-    """Return the runs, each that is not like its siblings with a ground to look at it."""
+    """Return the runs, and give each odd run a ground to look at it."""
     if len(runs) <= FEWEST:
         return list(runs)
     members = []

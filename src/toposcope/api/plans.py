@@ -1,4 +1,4 @@
-"""What a sweep or a training will cost, and what its result will be able to tell: said before it begins."""
+"""The cost of a sweep or a training and what its result can show, before it begins."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BESIDE_THE_WEIGHTS = 4
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A sweep before it begins: its cost, and a line for each thing that its result can or cannot tell."""
+    """A sweep before it begins: its cost, and a line for each question that its result may answer."""
 
     expectation: Expectation
     tells: tuple[str, ...]
@@ -71,16 +71,16 @@ class TrainingPlan:
 def tells(
     checkpoints: Mapping[str, Sequence[int]], runs: Sequence[Run], *, losses: Mapping[str, int] | None
 ) -> tuple[str, ...]:
-    """Return what measurements of these checkpoints can tell, a line for each question.
+    """Return which questions measurements of these checkpoints can answer, a line for each.
 
     Parameters
     ----------
     checkpoints
         The steps of every run.
     runs
-        Who they are: their sizes and seeds.
+        The runs, with their sizes and seeds.
     losses
-        At how many of these steps each run has a loss; None where a loss is measured with the rest.
+        The number of these steps at which each run has a loss; None if the loss is measured as well.
 
     Examples
     --------
@@ -154,7 +154,7 @@ def _forecasts(runs: int, least: int) -> str:
 
 
 def training_plan(recipe: TrainingRecipe) -> TrainingPlan:
-    """Return what training a recipe costs; nothing is read but the recipe, and nothing is written.
+    """Return the cost of training a recipe; only the recipe is read, and nothing is written.
 
     FLOP are 6 for each parameter and token.
     """

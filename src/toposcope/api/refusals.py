@@ -1,4 +1,4 @@
-"""Arguments that mean nothing for what is measured are refused, not ignored."""
+"""Arguments without a meaning for what is measured are refused, and not ignored."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BUILT_IN = (WEIGHTS, GRADIENTS, REPRESENTATIONS, LANDSCAPE, KEPT)
 
 
 def kind_of(names: Collection[str], *, kept: bool) -> str:
-    """Return what features of these names are measured on.
+    """Return the subject that features of these names measure.
 
     >>> kind_of(["rips"], kept=False), kind_of(["surface"], kept=False), kind_of(["sensitivity"], kept=False)
     ('weights', 'landscape', 'representations')
@@ -47,7 +47,7 @@ def kind_of(names: Collection[str], *, kept: bool) -> str:
 
 
 def refuse_meaningless(kind: str, features: str, given: Mapping[str, object]) -> None:
-    """Raise InputError for the first argument that is given and says nothing of this kind of measurement."""
+    """Raise InputError for the first given argument that has no meaning for this kind of measurement."""
     asked = dict(given)
     if isinstance(texts := asked.get("texts"), TextRequest):
         asked |= _said(texts)
@@ -67,5 +67,5 @@ def _said(texts: TextRequest) -> dict[str, object]:
 
 
 def refuse_both(name: str, value: object, other: str) -> None:
-    """Raise InputError for an argument beside the one that stands in its place."""
+    """Raise InputError for an argument that is given together with the one that replaces it."""
     raise InputError(f"{name} {value!r} is given beside {other}, which replaces it; leave one of them out")

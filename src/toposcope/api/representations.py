@@ -1,4 +1,4 @@
-"""Measurements of representations: from texts through models, or from states that were kept."""
+"""Measurements of representations: from texts through models, or from saved states."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ OURS = (REPRESENTATIONS, SENSITIVITY)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextRequest:
-    """Which texts a measurement reads and through what, beside its settings.
+    """The texts that a measurement reads, and how it reads them.
 
     `texts` is what `load_texts` takes; the first `limit` of at least `min_chars` characters count. `labelled`
-    is a file for a linear probe, `grid` what is compared for the sensitivity, `keep` where states are kept;
-    `recipe` says what files of weights alone are: a recipe's name or its TOML file.
+    is a file for a linear probe, `grid` has the settings that the sensitivity compares, and `keep` is the
+    folder for saved states. `recipe` is a recipe's name or its TOML file; it defines the architecture for
+    files that contain only weights.
     """
 
     texts: str | None = None
@@ -52,9 +53,9 @@ class TextRequest:
 def of_representations(
     find: Callable[[], Series], options: RepresentationOptions, request: TextRequest, *, look: bool
 ) -> Measurement:
-    """Return the measurement of what every checkpoint makes of texts; `look` has models refused beforehand.
+    """Return the measurement of how every checkpoint represents texts; with `look`, models are checked first.
 
-    `find` opens the series, which is done last: what is asked for can be wrong whatever the series holds.
+    `find` opens the series. It is called last, after all arguments were checked.
 
     Raises
     ------
@@ -89,12 +90,12 @@ def of_representations(
 
 
 def of_kept(series: SavedStates, options: RepresentationOptions, request: TextRequest) -> Measurement:
-    """Return the measurement of states that were kept: no model is needed.
+    """Return the measurement of saved states, which needs no model.
 
     Raises
     ------
     InputError
-        When more texts are asked for than were kept, or a layer or a feature is unknown.
+        When `limit` exceeds the number of saved texts, or a layer or a feature is unknown.
     """
     from toposcope.subjects.representations.study import study_of_kept
 
@@ -106,14 +107,14 @@ def of_kept(series: SavedStates, options: RepresentationOptions, request: TextRe
 
 
 def check_device(device: str) -> None:
-    """Refuse a device that this machine does not have, before a model is asked for.
+    """Refuse a device that this machine does not have, before a model is opened.
 
     Raises
     ------
     InputError
-        When it is none, or not here.
+        When the device is unknown or not available.
     MissingExtraError
-        When PyTorch is not installed: no model can be run.
+        When PyTorch is not installed, because no model can run without it.
     """
     if importlib.util.find_spec("torch") is None:
         raise MissingExtraError("torch", "train")

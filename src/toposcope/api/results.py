@@ -1,4 +1,4 @@
-"""What the public functions return: objects that answer when they are printed, with tables and figures."""
+"""The results of the public functions: objects that print their answer, with tables and figures."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ _LAYERS = {"mlp": "mlp layers", "attention": "attention layers", "head": "heads"
 
 @runtime_checkable
 class Reply(Protocol):
-    """What every public function returns, numbers and diagrams of arrays apart.
+    """The result of every public function, except numbers and diagrams of arrays.
 
-    Printed, or shown in a notebook, it answers first: its first line is what one can act on.
+    Printed, or shown in a notebook, its first line is the answer.
     """
 
     @property
@@ -52,7 +52,7 @@ class Reply(Protocol):
 
     @property
     def findings(self) -> Iterable[Any]:
-        """What may be said: a `Finding` for each answer in numbers, an `AuditFinding` for each fault."""
+        """The findings: a `Finding` with numbers for each answer, an `AuditFinding` for each fault."""
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw it, on these axes or on new ones, and return them."""
@@ -62,11 +62,12 @@ class Reply(Protocol):
 
 @dataclass(frozen=True)
 class Audit:
-    """What an audit of a series found: `findings`, and `table` with a row for each of them.
+    """The result of an audit of a series: `findings`, and `table` with a row for each of them.
 
-    `steps` are those of every run's checkpoints; `groups` the runs that do not belong together, empty where
-    all do: that is no fault, but nothing should be concluded over two of them. `adapters` are the last states
-    of runs whose weights are an adapter's. `odd` are the runs whose losses are not those of their siblings.
+    `steps` are the steps of every run's checkpoints. `groups` are groups of runs that do not belong together;
+    it is empty if all do. Several groups are not a fault, but nothing should be concluded over two of them.
+    `adapters` are the last states of runs whose weights are an adapter's. `odd` are the runs whose losses
+    differ from those of their siblings.
 
     >>> found = AuditFinding("a", 10, "", "holds what step 0 holds", fault="identical")
     >>> print(Audit({"a": (0, 10)}, (found,)))
@@ -89,12 +90,12 @@ class Audit:
 
     @property
     def checkpoints(self) -> int:
-        """How many checkpoints were looked at."""
+        """The number of checkpoints that were examined."""
         return sum(map(len, self.steps.values()))
 
     @property
     def runs(self) -> int:
-        """Of how many runs."""
+        """The number of runs."""
         return len(self.steps)
 
     @property
@@ -111,7 +112,7 @@ class Audit:
         return Tables(findings=lambda: self.table)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the checkpoints of every run and, at its step, a sign for each finding; return the axes."""
+        """Draw the checkpoints of every run with a sign for each finding at its step; return the axes."""
         from toposcope.core.drawing.checkpoints import draw_checkpoints
 
         return draw_checkpoints(self.steps, self.findings, ax)
@@ -134,11 +135,11 @@ class Audit:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two checkpoints side by side: `table` has a row for each matrix and feature, second minus first.
+    """Two checkpoints compared: `table` has a row for each matrix and feature, second minus first.
 
     `moved` has for each matrix how far its weights moved: name, role, change, in parts of the first's norm.
-    `parting` says up to which step two series are equal; None where checkpoints alone were given.
-    `faults` say why a fine-tune cannot be used: values that are not finite, or the weights of the base.
+    `parting` is the step up to which two series are equal; None if only checkpoints were given. `faults` say
+    why a fine-tune cannot be used: values that are not finite, or the weights of the base.
     """
 
     first: str
@@ -150,9 +151,10 @@ class Comparison:
 
     @property
     def changed(self) -> tuple[str, ...]:
-        """The matrices in which some number of their own differs by more than twice the noise of its draws.
+        """The matrices with a feature of their own that differs by more than twice the noise of its draws.
 
-        What is scaled by the whole network's maximum is none: one other matrix moves it in all of them.
+        A feature that is divided by the maximum of the whole network does not count, because one other matrix
+        changes it in all matrices.
         """
         own = (self.table["scope"] == Scope.MATRIX) & (self.table["filtration"] != Normalization.NETWORK)
         rows = self.table[own & (self.table["status"] == "ok")]
@@ -162,10 +164,10 @@ class Comparison:
 
     @property
     def foremost(self) -> tuple[str, ...]:
-        """The changed matrices that moved over five times as far as all others, in their order.
+        """The changed matrices that moved over five times as far as all others, in order.
 
-        How far is the distance between the two diagrams of a matrix's weights;
-        empty where no such gap sets some apart.
+        The distance is that between the two diagrams of a matrix's weights. The result is empty if there is
+        no such gap.
         """
         from toposcope.subjects.weights.features import WEIGHTS_MOVED
 
@@ -179,12 +181,12 @@ class Comparison:
 
     @property
     def same_run(self) -> str:
-        """Up to which step two series are equal, as a line; "" where checkpoints alone were given."""
+        """A line with the step up to which two series are equal; "" if only checkpoints were given."""
         return "" if self.parting is None else f"Same run? {self.parting.sentence}\n"
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong with either, and all of their matrices were compared."""
+        """Whether neither has a fault and all of their matrices were compared."""
         return not self.faults and not self.unmatched
 
     @property
@@ -214,7 +216,7 @@ class Comparison:
 
     @property
     def matrices(self) -> int:
-        """How many matrices the two have."""
+        """The number of matrices of the two."""
         return int(self.table.loc[self.table["scope"] == Scope.MATRIX, "name"].nunique())
 
     @property
@@ -254,7 +256,7 @@ class Comparison:
 
     @property
     def beyond_noise(self) -> str:
-        """How many matrices differ beyond the noise of the draws, and what they are."""
+        """The number of matrices that differ beyond the noise of the draws, and their kinds."""
         found = self.changed
         said = f"{len(found)} of {self.matrices} matrices differ beyond twice the noise of the draws"
         if not found:
@@ -272,7 +274,7 @@ class Comparison:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What changed: the matrices that differ beyond twice the noise of the draws, of how many."""
+        """The matrices that differ beyond twice the noise of the draws, and the number of all."""
         from toposcope.study.findings import Finding
 
         changed = self.changed
@@ -332,7 +334,7 @@ class Report:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What was left out, merged or missing, and which runs failed: those of the analysis."""
+        """The problems of the analysis: what was left out, merged or missing, and which runs failed."""
         return self.analysis.problems
 
     @property
@@ -342,7 +344,7 @@ class Report:
 
     @property
     def findings(self) -> Findings:
-        """What may be said on the first part of the page."""
+        """The findings of the first part of the page."""
         return self.analysis.findings
 
     @property

@@ -1,4 +1,4 @@
-"""Whether a fine-tune did anything: an adapter beside its base, or two whole models."""
+"""Whether a fine-tune changed anything: an adapter and its base, or two whole models."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class AdapterComparison:
-    """An adapter beside its base: what it changes, how far in parts of the base's weights, and what is wrong.
+    """An adapter and its base: what it changes, how far in parts of the base's weights, and its faults.
 
     `relative` has for each changed matrix: name, norm, rank, effective_rank, change = ||B A|| / ||W||, NaN
     where the base has no such matrix. `faults` say why the adapter does nothing or cannot be used.
@@ -47,7 +47,7 @@ class AdapterComparison:
 
     @property
     def headline(self) -> str:
-        """What the adapter does, in one line; its fault first."""
+        """The effect of the adapter in one line, its fault first."""
         if self.faults:
             return f"the adapter has a fault: {in_words(self.faults)}"
         known = self.relative["change"].dropna()
@@ -110,9 +110,9 @@ def beside_base(
     base, adapter
         Each a series and one of its checkpoints.
     label
-        What the base is called.
+        Name of the base.
     state
-        What the adapter changes.
+        The state of the adapter: what it changes.
     """
     import pandas as pd
 

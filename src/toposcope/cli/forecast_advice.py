@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def show_advice(found: Advices, made: Forecasts, *, as_json: bool) -> int:
-    """Print advice for every run that is unfinished or ill by its log; return the exit code."""
+    """Print advice for every run that is unfinished or whose log shows a fault; return the exit code."""
     if as_json:
         reasons = [{"run": p.run, "reason": p.reason} for p in made.faults]
         print_json(

@@ -61,14 +61,14 @@ T = TypeVar("T", bound=Observation)
 
 
 def together(
-    told: Iterable[T], kind: Callable[[T], Hashable] = lambda _: None, *, most: int = MANY
+    observations: Iterable[T], kind: Callable[[T], Hashable] = lambda _: None, *, most: int = MANY
 ) -> list[T]:
     """Return what was told with one line for more than `most` equal ones, first in a run, then over runs.
 
     Equal are those of one `kind` whose messages differ in numbers alone. A line that stands for many of its
     run takes in what is equal to it.
     """
-    in_runs = _joined(told, lambda one: (one.run, kind(one), _shape(one)), most)
+    in_runs = _joined(observations, lambda one: (one.run, kind(one), _shape(one)), most)
     return _joined(in_runs, lambda one: (kind(one), _shape(one)), most)
 
 
@@ -80,9 +80,9 @@ def _shape(one: Observation) -> str:
     return _NUMBER.sub("#", plain)
 
 
-def _joined(told: Iterable[T], key: Callable[[T], Hashable], most: int) -> list[T]:
+def _joined(observations: Iterable[T], key: Callable[[T], Hashable], most: int) -> list[T]:
     kinds: dict[Hashable, list[T]] = {}
-    for one in told:
+    for one in observations:
         kinds.setdefault(key(one), []).append(one)
     out: list[T] = []
     for equal in kinds.values():

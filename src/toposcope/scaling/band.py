@@ -61,13 +61,13 @@ def law_band(
     inner, outer = (_derivatives(law, fitted, own, where, logs=logs) for where in (known, at))
     scale = np.where((norm := np.sqrt((inner**2).sum(axis=0))) > 0, norm, 1.0)
     _, size, right = np.linalg.svd(inner / scale, full_matrices=False)
-    told = size**2 > _RANK * size[0] ** 2
-    free = len(known) - int(told.sum())
+    identified = size**2 > _RANK * size[0] ** 2
+    free = len(known) - int(identified.sum())
     if free < 1:
         return nothing
     residual = value(measured) - value(predicted(law, fitted, known))
     spread = np.sqrt(float(residual @ residual) / free) if sigma is None else sigma
-    lever = np.sqrt((((outer / scale) @ right[told].T / size[told]) ** 2).sum(axis=1))
+    lever = np.sqrt((((outer / scale) @ right[identified].T / size[identified]) ** 2).sum(axis=1))
     half = float(student_quantile(0.5 + level / 2, free)) * spread * lever
     if not logs and not (middle - half <= 0).any():
         return middle - half, middle + half

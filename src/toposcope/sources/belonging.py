@@ -124,13 +124,13 @@ def grouped(
     names = [line.run for line in lines]
     facts = _unpadded([line.facts for line in lines])
     apart = [*FACTS, *(_settings_apart(lines, facts) if settings else ())]
-    told = _by_losses(names, losses)
+    by_losses = _by_losses(names, losses)
     found: list[tuple[int, ...]] = []
     for group in _together([tuple(one.get(name, "") for name in apart) for one in facts]):
         if all(facts[i].get("corpus") or facts[i].get("task") for i in group):
             found.append(group)
         else:
-            inner = _together([told.get(names[i], ("", "")) for i in group])
+            inner = _together([by_losses.get(names[i], ("", "")) for i in group])
             found += [tuple(group[i] for i in one) for one in inner]
     found.sort(key=min)
     shown = [{name: one.get(name, "") for name in apart} for one in facts]

@@ -130,8 +130,10 @@ def check_shape(label: str, name: str, shape: Any) -> tuple[int, ...]:
     for extent in shape if good else ():
         count *= max(extent, 1)
     if not good or count > MAX_ELEMENTS:
-        told = f"{shape!r:.80}" if isinstance(shape, list | tuple) and _is_flat(shape) else "that is no shape"
-        raise SourceError(f"{label}: tensor {name!r} has the impossible shape {told}; fetch the file again")
+        stated = (
+            f"{shape!r:.80}" if isinstance(shape, list | tuple) and _is_flat(shape) else "that is no shape"
+        )
+        raise SourceError(f"{label}: tensor {name!r} has the impossible shape {stated}; fetch the file again")
     return tuple(shape)
 
 

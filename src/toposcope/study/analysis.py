@@ -224,11 +224,11 @@ class Analysis:
 
     def to_json(self, parts: Sequence[str] = USUAL) -> dict[str, object]:
         """Return the findings, these tables as records, and the problems, as plain data."""
-        told = [found.as_data() for found in self.all_findings]
+        found_data = [found.as_data() for found in self.all_findings]
         made = {name: self.table(name).to_dict("records") for name in parts}
         groups = [{"label": one.label, "runs": list(one.runs)} for one in self.groups]
         told_too = {"problems": list(self.problems), "read": list(self.read)}
-        return {"groups": groups, "findings": told, **made, **told_too}
+        return {"groups": groups, "findings": found_data, **made, **told_too}
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the correlation of innovations of what the verdict judges, and return the axes."""

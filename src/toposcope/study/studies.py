@@ -196,8 +196,8 @@ def _of_table(frame: pd.DataFrame, name: str, asked: Asked, read: RunLog | None 
         log = log_from_frame(frame, name=name) if read is None else log_of_read(read, name=name)
     except InputError:  # no loss to forecast
         log = None
-    told = {} if read is None or read.plain else {"read": (read.said,)}
-    return _study(TABLE, series, asked.targets, asked.columns, brought, log=log, **told)
+    noted = {} if read is None or read.plain else {"read": (read.said,)}
+    return _study(TABLE, series, asked.targets, asked.columns, brought, log=log, **noted)
 
 
 def _study(

@@ -30,7 +30,7 @@ BATCH_BYTES = 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Spoilt:
+class NonFiniteMatrix:
     """A matrix that holds NaN, infinity or what float32 cannot hold, and the sentence that says so."""
 
     name: str
@@ -153,9 +153,9 @@ class Snapshot:
         self.checkpoint = checkpoint
         self.index = index
         self._reader = reader
-        self.spoilt: tuple[Spoilt, ...] = ()
+        self.non_finite: tuple[NonFiniteMatrix, ...] = ()
         """The matrices that are not finite, as far as any were read."""
-        self.left_out: tuple[Spoilt, ...] = ()
+        self.left_out: tuple[NonFiniteMatrix, ...] = ()
         """Those that `matrices` has left out since this was last emptied."""
         self._matrices: tuple[Matrix, ...] | None = None
         self._memory: dict[Hashable, Any] = {}
@@ -196,27 +196,27 @@ class Snapshot:
             When the checkpoint cannot be read, or no weight matrix of it is finite.
         """
         if self._matrices is not None:
-            self.left_out = self.spoilt
+            self.left_out = self.non_finite
             yield from self._matrices
             return
         cached: list[Matrix] | None = []
-        spoilt: list[Spoilt] = []
+        non_finite: list[NonFiniteMatrix] = []
         size = 0
         for matrix in self._stored():
             size += matrix.values.nbytes
             if size > CACHE_BYTES:
                 cached = None
             if matrix.fault or not all_finite(matrix.values):
-                spoilt.append(_spoilt(self.checkpoint, matrix))
+                non_finite.append(_non_finite(self.checkpoint, matrix))
                 continue
             if cached is not None:
                 cached.append(matrix)
             yield matrix
             del matrix  # or the next one would be read while this one is still held
-        self.spoilt = self.left_out = tuple(spoilt)
+        self.non_finite = self.left_out = tuple(non_finite)
         if cached is not None:
-            if spoilt and not cached:
-                raise SourceError(spoilt[0].note)
+            if non_finite and not cached:
+                raise SourceError(non_finite[0].note)
             self._matrices = tuple(cached)
 
     def vectors(self) -> tuple[Matrix, ...]:
@@ -268,7 +268,7 @@ class Snapshot:
         self._memory.clear()
 
 
-def _spoilt(at: Checkpoint, matrix: Matrix) -> Spoilt:
+def _non_finite(at: Checkpoint, matrix: Matrix) -> NonFiniteMatrix:
     fault = matrix.fault or (f"{NOT_FINITE}; the run diverged or the file is damaged: leave this step out")
     note = f"run {at.run!r} step {at.step}: tensor {matrix.name!r} {fault}"
-    return Spoilt(matrix.name, matrix.role, matrix.layer, matrix.head, note)
+    return NonFiniteMatrix(matrix.name, matrix.role, matrix.layer, matrix.head, note)

@@ -40,7 +40,7 @@ def keep_look(store: Path, reader: RunReader, index: int, *, in_memory: bool) ->
     """Keep a sketch of a checkpoint that is at hand; `in_memory` says that its matrices are loaded."""
     snapshot = reader[index]
     at = snapshot.checkpoint
-    if not is_fetched(reader.series, at) or snapshot.spoilt:
+    if not is_fetched(reader.series, at) or snapshot.non_finite:
         return
     stored = getattr(reader.series, "stored_matrices", reader.series.matrices)
 

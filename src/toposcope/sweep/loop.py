@@ -162,12 +162,12 @@ def sweep(
     store.compact()
     findings = with_looks(series, store, execution, findings)
     known = known_spoilt(store, probes, runs) if first.skipped else []
-    spoilt = dict.fromkeys([*first.problems, *again.problems, *known])
+    repeated = dict.fromkeys([*first.problems, *again.problems, *known])
     return SweepReport(
         done=first.done + again.done,
         skipped=first.skipped,
         failures=again.failures,
-        problems=list(dict.fromkeys([*problems, *(one.message for one in together(spoilt))])),
+        problems=list(dict.fromkeys([*problems, *(one.message for one in together(repeated))])),
         findings=findings,
         seconds=time.monotonic() - start,
     )

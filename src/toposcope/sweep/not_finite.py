@@ -11,15 +11,15 @@ from toposcope.core.repeats import Observation
 from toposcope.core.types import Checkpoint, Role, Row, Scope, Status
 from toposcope.store import Store
 from toposcope.subjects.base import Measured, Probe, Reads
-from toposcope.subjects.snapshot import Snapshot, Spoilt
+from toposcope.subjects.snapshot import NonFiniteMatrix, Snapshot
 from toposcope.subjects.weights.options import WeightOptions
 
 _MARK = "failed"
-"""The feature of the one row that a spoilt tensor has."""
+"""The feature of the one row that a tensor with such values has."""
 
 
 def mark_spoilt(probe: Probe, snapshot: Snapshot, measured: Measured) -> Measured:
-    """Return what was measured with the rows that a spoilt tensor reaches marked `failed`.
+    """Return what was measured with the rows that a non-finite tensor reaches marked `failed`.
 
     The tensor has one row of its own, `failed`; of the rest, what pools the model or the tensor's role
     keeps its place and loses its value. Such a unit is done: it is measured again when its file changes.
@@ -34,16 +34,18 @@ def mark_spoilt(probe: Probe, snapshot: Snapshot, measured: Measured) -> Measure
         if snapshot.left_out:
             raise SourceError(snapshot.left_out[0].note)
         return measured
-    own = [spoilt for spoilt in snapshot.spoilt if options.keeps(spoilt.name)]
+    own = [matrix for matrix in snapshot.non_finite if options.keeps(matrix.name)]
     before = snapshot.previous if probe.reads == Reads.PREVIOUS else None
-    past = [spoilt for spoilt in before.spoilt if options.keeps(spoilt.name)] if before is not None else []
-    found = list({spoilt.name: spoilt for spoilt in [*past, *own]}.values())
+    past = (
+        [matrix for matrix in before.non_finite if options.keeps(matrix.name)] if before is not None else []
+    )
+    found = list({matrix.name: matrix for matrix in [*past, *own]}.values())
     if not found:
         return measured
     rows = [_failed(row, found) for row in measured.rows] + [
-        _row(snapshot.checkpoint, probe.name, spoilt) for spoilt in found
+        _row(snapshot.checkpoint, probe.name, matrix) for matrix in found
     ]
-    names = {spoilt.name for spoilt in found}
+    names = {matrix.name for matrix in found}
     kept = [
         item for item in measured.diagrams if item.role != Role.MODEL and item.name not in names
     ]  # fmt: skip
@@ -60,8 +62,8 @@ def known_spoilt(
         rows = store.features(probe=probe.name, feature=_MARK)
         for line in rows[rows["name"] != ""].to_dict("records"):
             if (line["run"], line["step"]) in wanted:
-                told = Observation(line["run"], int(line["step"]), line["name"], line["note"])
-                notes[told.run, told.step or 0, told.tensor] = told
+                observed = Observation(line["run"], int(line["step"]), line["name"], line["note"])
+                notes[observed.run, observed.step or 0, observed.tensor] = observed
     return [note for _, note in sorted(notes.items())]
 
 
@@ -82,25 +84,25 @@ def _told(row: Row) -> Row:
     )
 
 
-def _failed(row: Row, found: Sequence[Spoilt]) -> Row:
-    reaching = [spoilt for spoilt in found if _reaches(spoilt, row)]
+def _failed(row: Row, found: Sequence[NonFiniteMatrix]) -> Row:
+    reaching = [matrix for matrix in found if _reaches(matrix, row)]
     if not reaching:
         return row
     more = f" (and {len(reaching) - 1} more)" if len(reaching) > 1 else ""
     return replace(row, value=math.nan, status=Status.FAILED, note=reaching[0].note + more)
 
 
-def _reaches(spoilt: Spoilt, row: Row) -> bool:
+def _reaches(matrix: NonFiniteMatrix, row: Row) -> bool:
     """Say whether a row is about the tensor, its role, the model, or is scaled by the whole network."""
     return (
         row.role == Role.MODEL
-        or (row.scope == Scope.ROLE and row.role == spoilt.role)
-        or row.name == spoilt.name
+        or (row.scope == Scope.ROLE and row.role == matrix.role)
+        or row.name == matrix.name
     )
 
 
-def _row(at: Checkpoint, probe: str, spoilt: Spoilt) -> Row:
+def _row(at: Checkpoint, probe: str, matrix: NonFiniteMatrix) -> Row:
     return Row(
-        at.run, at.step, probe, _MARK, math.nan, tokens=at.tokens, name=spoilt.name, role=spoilt.role,
-        layer=spoilt.layer, head=spoilt.head, scope=Scope.MATRIX, status=Status.FAILED, note=spoilt.note,
+        at.run, at.step, probe, _MARK, math.nan, tokens=at.tokens, name=matrix.name, role=matrix.role,
+        layer=matrix.layer, head=matrix.head, scope=Scope.MATRIX, status=Status.FAILED, note=matrix.note,
     )  # fmt: skip

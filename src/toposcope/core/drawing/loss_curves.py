@@ -35,7 +35,7 @@ def draw(
     runs
         Columns run, family, parameters.
     symptoms
-        For each run whose log falls ill or was alarmed at, kinds and steps: they are marked.
+        The kinds and steps of faults and alarms of each run; they are marked.
     ahead
         For each run that is not finished where it goes: (n, 4) of step, loss, low and high.
 

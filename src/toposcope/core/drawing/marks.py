@@ -1,4 +1,4 @@
-"""Marks on curves: changepoints with their intervals, and where a log fell ill or a watch raised an alarm."""
+"""Marks on curves: changepoints with their intervals, faults of a log, and alarms of a watch."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Marks = Mapping[str, Sequence[tuple[str, float]]]
 
 
 def mark_symptoms(ax: Axes, symptoms: Marks, *, named: bool = True) -> None:
-    """Mark where the logs of runs fell ill or an alarm was raised, with a line and what it was."""
+    """Mark each fault of a log and each alarm with a line and its name."""
     marked = sorted((step, kind, run) for run, found in symptoms.items() for kind, step in found)
     for place, (step, kind, run) in enumerate(marked):
         ax.axvline(step, color=ALARM, linewidth=0.9, linestyle=(0, (3, 2)), gid=f"alarm {run}")

@@ -245,7 +245,7 @@ def advise(
 
 
 def by_health(options: Sequence[Option], seen: Curve) -> tuple[str, str] | None:
-    """Stop a run that is ill, look at one that spikes; None where its log shows nothing wrong."""
+    """Stop a run with a grave symptom, look at one that spikes; None where its log shows nothing wrong."""
     if not seen.symptoms:
         return None
     gravest = seen.symptoms[0]

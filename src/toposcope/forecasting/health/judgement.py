@@ -181,5 +181,5 @@ def _of_audit(one: AuditFinding, last: int | None) -> Ground:
     what = "checkpoint" if steps else "audit"
     sentence = f"{what}{at}:{tensor} {one.message}"
     remedy = "go back to a checkpoint before it" if at_end else "do not resume from it before it is mended"
-    told = not steps or ("; " in one.message and not at_end)
-    return Ground(STOP if at_end else LOOK, one.fault, one.step, sentence, "" if told else remedy)
+    states_remedy = not steps or ("; " in one.message and not at_end)
+    return Ground(STOP if at_end else LOOK, one.fault, one.step, sentence, "" if states_remedy else remedy)

@@ -131,9 +131,9 @@ def _found(scale: Scale, rate: np.ndarray | None) -> Rise | None:
     for width, now in _recent(value, low):
         if now - level <= 0 or scale.share(level, now) < scale.trifle:
             continue
-        told = _told(scale, rate, low, level, width)
-        if told is not None and (found is None or told.kind == DIVERGING):
-            found = told
+        symptom = _symptom(scale, rate, low, level, width)
+        if symptom is not None and (found is None or symptom.kind == DIVERGING):
+            found = symptom
         if found is not None and found.kind == DIVERGING:
             return found
     if found is not None and found.kind == RESTART:
@@ -198,7 +198,7 @@ def _line_end(value: np.ndarray) -> tuple[float, float]:
     return float(value.mean() + slope * place[-1]), 2 * spread / math.sqrt(len(value))
 
 
-def _told(scale: Scale, rate: np.ndarray | None, low: int, level: float, width: int) -> Rise | None:
+def _symptom(scale: Scale, rate: np.ndarray | None, low: int, level: float, width: int) -> Rise | None:
     """Return the rise above `level` that the last `width` losses show, by its kind; None where it is over."""
     value = scale.value
     recent = levels(value[low:], width)

@@ -73,15 +73,15 @@ def _title(study: Study) -> str:
 
 
 def symptoms_of(study: Study) -> dict[str, list[tuple[str, float]]]:
-    """Return where the training log of each run falls ill or a watch raised an alarm: kind and step."""
-    ill = ill_logs(study)
+    """Return where the training log of each run shows a fault or a watch raised an alarm: kind and step."""
+    faults = ill_logs(study)
     names = [str(run) for run in losses_of(study)["run"].unique()]
-    found = {run: [*ill.get(run, ()), *study.alarms.get(run, ())] for run in names}
+    found = {run: [*faults.get(run, ()), *study.alarms.get(run, ())] for run in names}
     return {run: marks for run, marks in found.items() if marks}
 
 
 def ill_logs(study: Study) -> dict[str, list[tuple[str, float]]]:
-    """Return where the training log of each run falls ill, by the finding on going on: kind and step."""
+    """Return where the training log of each run shows a fault, as the finding "on" has it: kind and step."""
     found: dict[str, list[tuple[str, float]]] = {}
     on = study.findings.get("on")
     for one in on.numbers["ill"] if on is not None else ():

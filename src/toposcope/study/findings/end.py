@@ -83,8 +83,8 @@ def end(study: Study) -> Finding | None:
     found = forecasts_of(study)
     if found is None:
         scored = scores.loc[~scores["reason"].astype(str).str.startswith(NOT_FINISHED), "reason"]
-        told = scored if len(scored) else scores["reason"]
-        return Finding("end", "unscored", {"reason": str(next(iter(told), ""))})
+        reasons = scored if len(scored) else scores["reason"]
+        return Finding("end", "unscored", {"reason": str(next(iter(reasons), ""))})
     auto = next((m for m in found.mae if m.startswith("auto")), BY_SIBLINGS)
     if auto not in found.mae:
         why = scores.loc[scores["method"].str.startswith("auto") & (scores["status"] == "failed"), "reason"]

@@ -211,13 +211,13 @@ def judged(out: pd.DataFrame, primary: Sequence[str], alpha: float) -> pd.DataFr
     found = dict(zip(asked, run_blocks(lambda size: detectable_r(*size), asked), strict=True))
     out["detectable_r"] = [found[size] for size in sizes]
     rows = out.to_dict("records")
-    told = [_verdict(row, alpha) for row in rows]
-    ruled = [_decided_by(out, i, row, told[i][0], alpha) for i, row in enumerate(rows)]
-    out["verdict"] = [verdict for verdict, _ in told]
-    out.loc[[why == FEW_DECIDE for _, why in told], "detectable_r"] = np.nan
+    decided = [_verdict(row, alpha) for row in rows]
+    ruled = [_decided_by(out, i, row, decided[i][0], alpha) for i, row in enumerate(rows)]
+    out["verdict"] = [verdict for verdict, _ in decided]
+    out.loc[[why == FEW_DECIDE for _, why in decided], "detectable_r"] = np.nan
     out["reason"] = [
         "; ".join(dict.fromkeys(filter(None, (_in_runs(row, *mine, rules), rules, row["reason"]))))
-        for row, mine, rules in zip(rows, told, ruled, strict=True)
+        for row, mine, rules in zip(rows, decided, ruled, strict=True)
     ]
     return out
 

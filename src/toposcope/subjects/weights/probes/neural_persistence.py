@@ -80,7 +80,9 @@ class NeuralPersistence(Probe):
 
     def _without_scale(self, measured: Measured, snapshot: Snapshot) -> None:
         """Fail what is scaled by the whole network's maximum where a matrix of it is not finite."""
-        note = next((spoilt.note for spoilt in snapshot.spoilt if self.options.keeps(spoilt.name)), "")
+        note = next(
+            (non_finite.note for non_finite in snapshot.non_finite if self.options.keeps(non_finite.name)), ""
+        )
         if note:
             measured.rows = [
                 replace(row, value=math.nan, status=Status.FAILED, note=note)

@@ -57,7 +57,7 @@ class Trajectory(Probe):
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return the shape of the run's path up to one checkpoint."""
         _point(snapshot, self.options)  # raises when this very checkpoint cannot be read
-        if _spoilt(snapshot, self.options):
+        if _non_finite(snapshot, self.options):
             return Measured()
         path = [earlier for earlier in snapshot.prefix if _is_point(earlier, self.options)]
         notes = [f"count sketch of {SKETCH} coordinates"] if _point(snapshot, self.options).sketched else []
@@ -156,14 +156,14 @@ def _is_point(snapshot: Snapshot, options: WeightOptions) -> bool:
             _point(snapshot, options)
         except (InputError, OSError):
             return False
-        return not _spoilt(snapshot, options)
+        return not _non_finite(snapshot, options)
 
     return snapshot.remember_for_run(("readable", options.without), readable)
 
 
-def _spoilt(snapshot: Snapshot, options: WeightOptions) -> bool:
+def _non_finite(snapshot: Snapshot, options: WeightOptions) -> bool:
     """Return whether a matrix of the point is not finite, so that the rest is no point of the path."""
-    return any(options.keeps(spoilt.name) for spoilt in snapshot.spoilt)
+    return any(options.keeps(non_finite.name) for non_finite in snapshot.non_finite)
 
 
 def _point(snapshot: Snapshot, options: WeightOptions) -> _Point:
@@ -182,7 +182,7 @@ def _point(snapshot: Snapshot, options: WeightOptions) -> _Point:
 
     point = snapshot.remember_for_run(("point", options.without), compute)
     first = snapshot.prefix[0]
-    whole = first is not snapshot and not _spoilt(snapshot, options) and _is_point(first, options)
+    whole = first is not snapshot and not _non_finite(snapshot, options) and _is_point(first, options)
     if whole and _point(first, options).size != point.size:
         raise InputError(
             f"step {snapshot.checkpoint.step} has {point.size} weights, but the first step of the run has "
