@@ -1,4 +1,4 @@
-"""What can go wrong with a call or an input, each with a one-line message that names the remedy.
+"""Errors of a call or an input, each with a one-line message that names the remedy.
 
 Every class here is a `ValueError`, so library users catch one thing; the command line prints the
 message on one line and exits with 2, or with 1 when work had started and was interrupted.
@@ -13,9 +13,9 @@ from toposcope.core.wording import option, rendered
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return the end of an error message that names the known word nearest to `word`; empty without one.
+    """Return the end of an error message that names the known word nearest to `word`; empty if there is none.
 
-    Of words such as a/b/c, the last part is enough.
+    For words such as a/b/c, the last part is compared as well.
 
     >>> did_you_mean("wieghts", ["weights", "train"])
     "; did you mean 'weights'?"
@@ -35,20 +35,20 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 class InputError(ValueError):
     """The input or the call is wrong; nothing was done.
 
-    The error keeps its parts. Its text is `ARGUMENT VALUE: PROBLEM; REMEDY` in the spelling of who reads it:
-    options and commands as they are typed, or arguments and calls of Python. The parts may name further
-    options and commands by `toposcope.core.wording.option` and `command`.
+    The error keeps its parts. Its text is `ARGUMENT VALUE: PROBLEM; REMEDY` in the reader's spelling: options
+    and commands on the command line, arguments and calls in Python. The parts may name further options and
+    commands by `toposcope.core.wording.option` and `command`.
 
     Parameters
     ----------
     problem
-        What is wrong.
+        The problem.
     argument
-        The argument that is wrong, where it is also an option of a command: its name in Python.
+        The wrong argument by its name in Python, if it is also an option of a command.
     value
-        What was given for it.
+        The value that was given.
     remedy
-        What the reader can do.
+        What the reader can do about it.
 
     Examples
     --------
@@ -97,11 +97,11 @@ def _restored(kind: type[InputError], args: tuple[object, ...], parts: dict[str,
 
 
 class SourceError(InputError):
-    """A checkpoint, a tensor or a series cannot be read as what it claims to be."""
+    """A checkpoint, a tensor or a series cannot be read in the format that it claims to have."""
 
 
 class EmptyLogError(SourceError):
-    """A log has no rows: it is no log, or its trainer has not written any yet."""
+    """A log has no rows: it is not a log, or its trainer has not written any yet."""
 
 
 class StoreError(InputError):
@@ -113,7 +113,7 @@ class RecipeError(InputError):
 
 
 class BrokenOffError(InputError):
-    """The work started and could not be finished; finished work is saved, and repeating continues it."""
+    """The work started and could not be finished; finished work is saved, and a repeated call continues."""
 
 
 class MissingExtraError(InputError):
@@ -126,8 +126,8 @@ class MissingExtraError(InputError):
 def install_command(extra: str) -> str:
     """Return the command that adds an extra to this very installation.
 
-    A source checkout is named by its path, with the versions it was tested with: on the package index alone
-    the name may mean another version, and a looser request for torch may bring GPU libraries.
+    For a source checkout the command has its path and the versions it was tested with. The package index may
+    have another version under the name, and a looser request for torch may install GPU libraries.
     """
     import json
     import sys

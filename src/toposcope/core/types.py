@@ -1,4 +1,4 @@
-"""The nouns of the house: frozen, almost without logic, importing nothing of ours."""
+"""The basic types of toposcope: frozen, almost without logic, and without imports from the package."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WEIGHT_FILES = frozenset({".safetensors", ".npz", ".pt", ".pth", ".ckpt", ".bin"
 
 
 class Status(enum.StrEnum):
-    """How a number came to be; never a sentinel value in its place.
+    """How a number was obtained; a status is used instead of sentinel values.
 
     >>> Status("subsampled") is Status.SUBSAMPLED, f"{Status.OK}"
     (True, 'ok')
@@ -53,7 +53,7 @@ class Role(enum.StrEnum):
 
 
 class Normalization(enum.StrEnum):
-    """What neural persistence divides the weights by; the values are what stores hold as its filtration.
+    """The divisor of the weights in neural persistence; stores have its value as the filtration.
 
     >>> Normalization("matrix") is Normalization("seed004"), Normalization("network").power
     (True, 2.0)
@@ -75,7 +75,7 @@ class Normalization(enum.StrEnum):
 
 
 class Scope(enum.StrEnum):
-    """What a number is about. The widest come first: of those that a feature has, the first speaks for it.
+    """What a number is about, the widest scope first: the first scope of a feature represents it.
 
     >>> [str(scope) for scope in Scope][:3]
     ['model', 'pooled', 'trajectory']
@@ -102,7 +102,7 @@ class Scope(enum.StrEnum):
 
 
 class Kind(enum.StrEnum):
-    """What a feature is for; analysis, figures and page treat the kinds apart.
+    """The purpose of a feature; analysis, figures and page treat each kind differently.
 
     >>> Feature("mine", "my feature").kind is Kind.TOPOLOGY, str(Kind.NULL)
     (True, 'null')
@@ -121,7 +121,7 @@ class Kind(enum.StrEnum):
 
 
 class About(enum.StrEnum):
-    """What a feature is measured on: the study, and the part of the page, that it belongs to.
+    """The subject of a feature: the study and the part of the page that it belongs to.
 
     >>> Feature("mine", "my feature").about is About.WEIGHTS
     True
@@ -137,7 +137,7 @@ class About(enum.StrEnum):
 
 
 class Use(enum.StrEnum):
-    """Where some features speak for all of their study; in every other place all of them stand.
+    """The places in which some features represent all of their study; other places show all features.
 
     >>> Feature("mine", "my feature", leads={Use.CHANGE: 1}).leads[Use.CHANGE]
     1
@@ -163,44 +163,44 @@ class Use(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """What one measured number is: declared once, by its probe, and read by everything that shows it.
+    """The declaration of one measured number, which its probe makes once and everything else reads.
 
     Parameters
     ----------
     name : str
         The store's column `feature`.
     label : str
-        What figures and tables call it.
+        Its name in figures and tables.
     unit : str
         Its unit; "" for a pure number.
     kind : Kind
-        What it is for.
+        Its purpose.
     null_of : Feature, optional
-        The feature that a null stands beside; such a feature has the kind `NULL`.
+        The feature that this null is compared with; a null has the kind `NULL`.
     primary : bool
-        Whether it belongs to the confirmatory family, which is fixed before any run is looked at.
+        Whether it belongs to the confirmatory family, which is fixed before any run is measured.
     description : str
         One sentence: how it is computed.
     scopes : tuple of Scope
-        Where it is measured, the scope that speaks for it first; by default the order of `Scope`.
+        Its scopes, the one that represents it first; by default in the order of `Scope`.
     filtrations : tuple of str
-        The conventions that it is measured under, the one that speaks for it first.
+        The conventions of its measurement, the one that represents it first.
     aggregate : str
         How the values of several matrices become one: "sum" or "mean".
     excess_of : Feature, optional
         A feature that no probe measures and the analysis derives: `excess_of` minus its null's mean.
     per_log_step_of : Feature, optional
-        Derived, too: `per_log_step_of` over the difference of the two steps' logarithms.
+        A derived feature, too: `per_log_step_of` over the difference of the two steps' logarithms.
     target : str
-        What the target is called that the analysis makes of it, for a feature of the kind `QUALITY`: draws
-        are averaged, of several layers a run's last one counts.
+        For a feature of the kind `QUALITY`, the name of the target that the analysis makes from it: draws are
+        averaged, and of several layers the run's last one counts.
     log_target : bool
         Whether that target is its natural logarithm.
     about : About or str
-        What it is measured on: the name of its subject.
+        The name of its subject.
     leads : mapping of Use to int
-        Where it speaks for its study, and at which place: 1 comes first; equal places keep the order of the
-        declarations.
+        The uses in which it represents its study, with its place: 1 comes first, and equal places are in the
+        order of the declarations.
 
     Examples
     --------
@@ -232,8 +232,8 @@ class Run:
     """One training replicate: what the analysis groups by.
 
     `run` is its name, `parameters` the number of trainable parameters (0 if unknown), `seed` None if unknown.
-    `family`, `schedule` (of the learning rate) and `corpus` are names, empty when unknown. `uri` is where it
-    lies, `config` what its model's or trainer's files state.
+    `family`, `schedule` (of the learning rate) and `corpus` are names, empty when unknown. `uri` is its
+    address, and `config` has the facts that its model's or trainer's files state.
 
     >>> run = Run("small-seed1", family="gpt", parameters=7_000, seed=1)
     >>> run.run, run.schedule
@@ -252,10 +252,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Who a checkpoint is; nothing is loaded.
+    """The identity of a checkpoint; nothing is loaded.
 
     `run` is its run's name, `step` the optimiser step, `tokens` the tokens seen so far (None when the format
-    does not say), `uri` where it lies and `revision` the hub's name for it.
+    does not say), `uri` its address and `revision` the hub's name for it.
 
     >>> Checkpoint("small-seed1", 100).step
     100
@@ -273,8 +273,8 @@ class Matrix:
     """One weight matrix of a checkpoint: `values` has shape (n_out, n_in), float32 or the stored 16-bit type.
 
     `name` is the tensor's in the files of `checkpoint`, `role` what it does in the model. `layer` is None
-    outside the blocks; `head` is None unless the matrix belongs to one attention head. `fault` says what was
-    lost where float32 cannot hold values that were stored as float64.
+    outside the blocks; `head` is None unless the matrix belongs to one attention head. `fault` states what
+    was lost if float32 cannot represent values that were stored as float64.
 
     >>> matrix = Matrix(Checkpoint("a", 0), "layers.0.mlp.fc1.weight", np.eye(3), Role.MLP, layer=0)
     >>> matrix.values.shape, str(matrix.role)
@@ -330,7 +330,7 @@ class Diagram:
 
     @property
     def pairs(self) -> np.ndarray:
-        """The pairs as one float64 array of shape (n, 2): birth, death. gudhi and persim take it as it is.
+        """The pairs as one float64 array of shape (n, 2), birth and death, as gudhi and persim take them.
 
         >>> Diagram(1, np.array([1.0]), np.array([2.0])).pairs.tolist()
         [[1.0, 2.0]]
@@ -355,7 +355,7 @@ class Diagram:
         return len(self), 2
 
     def astype(self, dtype: np.typing.DTypeLike, *, copy: bool = True) -> np.ndarray:
-        """Return `pairs` as another float type, as an array would: `persim.plot_diagrams` asks for it.
+        """Return `pairs` as another float type, like an array; `persim.plot_diagrams` calls it.
 
         >>> Diagram(1, np.array([1.0]), np.array([2.0])).astype(np.float32).dtype
         dtype('float32')
@@ -373,7 +373,7 @@ class Diagram:
         return np.column_stack([self.birth, self.death, np.full(len(self), float(self.dim))])
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw death against birth, pairs that never die at the edge, and return the axes."""
+        """Draw death against birth, with pairs that never die at the edge, and return the axes."""
         from toposcope.core.drawing.diagram import draw_diagram
 
         return draw_diagram(self, ax)
@@ -385,9 +385,9 @@ class Row:
 
     `value` is what `probe` measured as its `feature`, in the feature's unit, at `step` of `run` (`tokens` are
     those seen). `layer`, `head` and `filtration` (the convention it was measured under) narrow it down.
-    `draw` numbers the random subsample or the null's permutation; None marks a value that involves no
-    draw. `scope` says what the number is about, `name` which one of them; a value of no single role has
-    `role` "model". `status` and `note` say how it came to be.
+    `draw` numbers the random subsample or the null's permutation; None marks a value that involves no draw.
+    `scope` says what the number is about, `name` which one of them; a value of no single role has `role`
+    "model". `status` and `note` say how it was obtained.
 
     >>> row = Row("a", 100, probe="mine", feature="norm", value=2.0, scope=Scope.MATRIX, name="head.weight")
     >>> f"{row.scope} {row.name}: {row.value}, {row.status}"
@@ -415,7 +415,7 @@ class Row:
 class Estimate:
     """A number with its uncertainty: `value` within [`low`, `high`] at confidence `level`, from `n` data.
 
-    `status` "ok" or why it is not one, `reason` in words; NaN bounds where there is no interval.
+    `status` is "ok" or a problem, and `reason` states it in words. Without an interval the bounds are NaN.
 
     >>> Estimate(2.0, 1.5, 2.5, level=0.95, n=12).status
     'ok'

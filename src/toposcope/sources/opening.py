@@ -45,9 +45,9 @@ def open_series(
         or several of these. Or the checkpoints themselves: `{step: state_dict}`, `{run: {step: state_dict}}`
         (numpy arrays or torch tensors) or modules instead of state dicts; they are not copied.
     revisions
-        For hub series: which revisions, as a pattern (``"step*"``) or by name.
+        For hub series: the revisions to read, as a pattern (``"step*"``) or by name.
     steps
-        Which steps: "log", "first", "last", "A:B:EVERY", "0,1000" or numbers; all by default.
+        Steps to read: "log", "first", "last", "A:B:EVERY", "0,1000" or numbers; all by default.
     losses
         A loss history to join to the series' own: a log as `toposcope.read_log` reads it, or a data frame.
     split
@@ -101,10 +101,10 @@ def open_series(
 
 
 def hint(series: Series) -> str:
-    """Return how folders that may be the steps of one run would be read as such; empty where none are.
+    """Return how to read folders as steps of one run, if they may be steps; empty if none are.
 
-    A numbered folder, such as gpt-2, is a model and no step. Where several hold one checkpoint each that
-    states no step, they may be steps all the same, and the numbers say which.
+    A numbered folder, such as gpt-2, is a model and not a step. But several folders with one checkpoint each
+    that states no step may be steps, and then the numbers say which.
     """
     entries = [entries for name in series.names if len(entries := series.of_run(name)) == 1]
     names = [base_name(only.uri) for (only,) in entries if only.step == 0]

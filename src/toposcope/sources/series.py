@@ -123,7 +123,7 @@ class Series:
 
     @property
     def findings(self) -> tuple[AuditFinding, ...]:
-        """The checkpoints that are left out, since another one has their step, and what cannot be read."""
+        """The checkpoints that are left out because another one has their step, and what cannot be read."""
         twice = (
             AuditFinding(one.run, one.step, "", f"{one.uri} has this step as well", fault="duplicate-step")
             for one in self.duplicates
@@ -160,11 +160,11 @@ class Series:
         return tuple(self._sources)
 
     def config(self, run: str) -> Mapping[str, object]:
-        """Return the configuration of a run's model; empty where nothing states it."""
+        """Return the configuration of a run's model; empty if no file states it."""
         return next((known.config for known in self.runs if known.run == run), {})
 
     def identity(self, checkpoint: Checkpoint) -> dict[str, str] | None:
-        """Return what a store of checkpoints says of its files (name -> hash) without fetching them."""
+        """Return the hashes (name -> hash) of a checkpoint's files as its host states them."""
         known = self._entries[checkpoint].identity
         return dict(known()) if known is not None else None
 
@@ -187,7 +187,7 @@ class Series:
 
     @contextmanager
     def reading(self, checkpoint: Checkpoint) -> Iterator[Reader]:
-        """Open a checkpoint's tensors; what was fetched for it is removed at the end."""
+        """Open a checkpoint's tensors; fetched files are removed at the end."""
         entry = self._entries.get(checkpoint)
         if entry is None:
             raise SourceError(
@@ -204,15 +204,15 @@ class Series:
 
     @contextmanager
     def model(self, checkpoint: Checkpoint, loader: ModelLoader | None = None) -> Iterator[LanguageModel]:
-        """Open a checkpoint's language model; what was fetched for it is removed at the end.
+        """Open a checkpoint's language model; fetched files are removed at the end.
 
-        `loader` says where the tokenizer is, the device and the precision; by default the model's own
+        `loader` states the tokenizer's folder, the device and the precision; the defaults are the model's own
         tokenizer, the CPU, and float32.
 
         Raises
         ------
         SourceError
-            When the checkpoint holds weights only, and no model that can read text.
+            When the checkpoint contains only weights and no model that can read text.
         """
         from toposcope.models.loading import ModelLoader, model_of
 
@@ -230,7 +230,7 @@ class Series:
     def derived(self, tensors: Tensors, key: Callable[[Checkpoint], str], *, what: str) -> Series:
         """Return the same checkpoints with other tensors, computed by `tensors` whenever they are read.
 
-        `key` gives what their content hash is taken of, so that it is known without computing them.
+        `key` gives the bytes for their content hash, so that the hash is known without computing the tensors.
         """
         sources = [
             dataclasses.replace(
@@ -252,7 +252,7 @@ class Series:
 
     @contextmanager
     def holding(self, checkpoint: Checkpoint) -> Iterator[None]:
-        """Keep what is fetched of a checkpoint until the end, so that several readings fetch it once."""
+        """Keep the fetched files of a checkpoint until the end, so that several readings fetch them once."""
         entry = self._entries[checkpoint]
         entry.hold()
         try:
@@ -291,7 +291,7 @@ class Series:
     def stored_matrices(
         self, checkpoint: Checkpoint, only: Collection[str] | None = None
     ) -> Iterator[Matrix]:
-        """Yield what `matrices` does, whatever values it holds; `only` names the tensors to read."""
+        """Yield what `matrices` does, without a check of the values; `only` names the tensors to read."""
         with self.reading(checkpoint) as reader:
             self._check_neighbours(checkpoint, reader)
             config = self._source(checkpoint.run).config or reader.facts().config
@@ -328,9 +328,9 @@ class Series:
         return {name: why for name, why in reasons.items() if why}
 
     def left_out(self) -> str:
-        """Return what is not measured in the first readable checkpoint, in a sentence; empty for nothing.
+        """Return in a sentence what is not measured in the first readable checkpoint; empty for nothing.
 
-        Checkpoints that would have to be fetched for it are not asked.
+        Checkpoints that would have to be fetched for this are not opened.
         """
         for checkpoint in self:
             if self._entries[checkpoint].identity is not None:
@@ -358,7 +358,7 @@ class Series:
     def content_hash(self, checkpoint: Checkpoint) -> str:
         """Return the SHA-256 of names, shapes, dtypes and values: the same weights have the same hash.
 
-        On the hub it is that of the files' own hashes, so nothing is fetched for it.
+        On the hub it is the hash of the files' own hashes, so nothing is fetched for it.
         """
         digest = hashlib.sha256()
         known = self.identity(checkpoint)

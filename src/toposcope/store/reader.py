@@ -1,4 +1,4 @@
-"""What a store holds, as tables, findings and a picture."""
+"""The contents of a store as tables, findings and a picture."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REMEASURE = "bring it back, or repeat the sweep"
 
 
 class StoreReader:
-    """The reading half of `toposcope.store.Store`: tables, what is wrong, and which checkpoints there are."""
+    """The reading half of `toposcope.store.Store`: its tables, its problems and its checkpoints."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -46,7 +46,7 @@ class StoreReader:
         return self._whole("runs").to_pandas()
 
     def run(self, name: str) -> Run | None:
-        """Return what is known of a run, None where nothing is."""
+        """Return the facts about a run; None if there are none."""
         lines = (line for line in self._whole("runs").to_pylist() if line["run"] == name)
         found = next(lines, None)
         return None if found is None else Run(**found | {"config": json.loads(found["config"] or "{}")})
@@ -58,11 +58,11 @@ class StoreReader:
         return log.read(self.path / "metrics", run, first, last).to_pandas()
 
     def audit(self) -> pd.DataFrame:
-        """Return what the audits of the series found."""
+        """Return the findings of the audits of the series as a table."""
         return self._whole("audit").to_pandas()
 
     def audited(self, uri: str | None = None) -> list[AuditFinding]:
-        """Return what the audits of all series, or of one, found, as findings."""
+        """Return the findings of the audits of all series, or of one."""
         lines = self._whole("audit").to_pylist()
         return [_finding(line) for line in lines if uri in (None, line["uri"])]
 
@@ -71,7 +71,7 @@ class StoreReader:
     ) -> pd.DataFrame:
         """Return the feature lines, all or those of one probe, feature (or several) and run.
 
-        The order is the same whichever form the parts have: run, probe, feature, step.
+        The order does not depend on the form of the parts: run, probe, feature, step.
         """
         return self._measured("features", probe=probe, run=run, feature=feature).to_pandas()
 
@@ -82,17 +82,17 @@ class StoreReader:
         run: str | None = None,
         scope: str | None = None,
     ) -> pd.DataFrame:
-        """Return the kept diagrams; `birth` and `death` hold one array each per line."""
+        """Return the stored diagrams; each line has one array `birth` and one array `death`."""
         return self._measured("diagrams", probe=probe, run=run, name=name, scope=scope).to_pandas()
 
     @property
     def tables(self) -> Tables:
-        """The store's tables by name, each read when it is asked for."""
+        """The store's tables by name, each read on first use."""
         return Tables(**{name: getattr(self, name) for name in TABLES})
 
     @property
     def findings(self) -> tuple[AuditFinding, ...]:
-        """What an audit of the checkpoints found, and what could not be measured."""
+        """The findings of an audit of the checkpoints, and what could not be measured."""
         audited = self.audited()
         failed = self._measured("features", status=str(Status.FAILED)).to_pylist()
         lost = (
@@ -112,11 +112,11 @@ class StoreReader:
         return tuple(dict.fromkeys([*audited, *lost, *gone]))
 
     def missing(self) -> list[str]:
-        """Return the files, TABLE/NAME, that were written into the store and are gone."""
+        """Return the files, TABLE/NAME, that were written into the store and are missing now."""
         return [f"{table}/{name}" for table in TABLES for name in parts.missing(self.path / table)]
 
     def measured_steps(self) -> dict[str, list[int]]:
-        """Return the steps of every run's measured checkpoints; no row is read for it."""
+        """Return the steps of every run's measured checkpoints, without reading rows."""
         named = {parts.slug(run): run for run in self.runs()["run"]}
         found: dict[str, set[int]] = {}
         for (owner, _, step), _, _ in newest.slots(self._scan("features")):
@@ -124,7 +124,7 @@ class StoreReader:
         return {run: sorted(found[run]) for run in sorted(found)}
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw which checkpoints of each run are measured and where something is wrong; return the axes."""
+        """Draw the measured checkpoints of each run and their problems, and return the axes."""
         from toposcope.core.drawing.checkpoints import draw_checkpoints
 
         return draw_checkpoints(self.measured_steps(), self.findings, ax)

@@ -32,14 +32,14 @@ _MEASURED = ("features", "diagrams")
 
 
 class Store(StoreReader):
-    """A results folder. Open one with `toposcope.open_store`; printed, it says what it holds.
+    """A results folder. Open one with `toposcope.open_store`; printed, it lists its contents.
 
-    `Store.create` makes one by a recipe, as `toposcope.measure` does.
+    `Store.create` makes one for a recipe, as `toposcope.measure` does.
 
-    Many processes may write to one store at once, on one machine or on a shared folder, without a
-    lock: a unit is one file, or a line of a pack's footer, and appears whole or not at all. A run, step
-    and probe has one unit that counts, the newest: what was measured when the checkpoint, or the one before
-    it, was another does not come back.
+    Many processes may write to one store at once, on one machine or on a shared folder, without a lock: a
+    unit is one file, or a line of a pack's footer, and appears whole or not at all. Only the newest unit of a
+    run, step and probe counts. A unit that was measured on an earlier version of the checkpoint, or of the
+    one before it, is never used again.
 
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()
@@ -64,7 +64,7 @@ class Store(StoreReader):
 
     @classmethod
     def create(cls, path: str | Path, *, recipe: Mapping[str, object]) -> Self:
-        """Make the folder, or open it when it is a store of the same recipe.
+        """Make the folder, or open it if it is a store of the same recipe.
 
         Raises
         ------
@@ -122,9 +122,9 @@ class Store(StoreReader):
         return cls(path, recipe)
 
     def has(self, unit: Unit, *, diagrams: bool = False) -> bool:
-        """Return whether `unit` is measured already, with its diagrams if they are asked for.
+        """Return whether `unit` is measured already, with its diagrams if they are required.
 
-        A unit that a newer one of the same run, step and probe superseded is not.
+        A unit that a newer one of the same run, step and probe replaced does not count.
         """
         tables = _MEASURED if diagrams else ("features",)
         return all(self._has(table, unit) for table in tables)
@@ -137,7 +137,7 @@ class Store(StoreReader):
         *,
         seconds: float = 0.0,
     ) -> None:
-        """Write one unit; `diagrams` None means that they are not kept."""
+        """Write one unit; with `diagrams` None, no diagrams are stored."""
         kept = None if diagrams is None else tuple(diagrams)
         result = Result(unit, tuple(rows), kept or (), seconds)
         self.write_results([result], keep_diagrams=kept is not None)
@@ -145,7 +145,7 @@ class Store(StoreReader):
     def write_results(self, results: Sequence[Result], *, keep_diagrams: bool) -> None:
         """Write finished units of one run and probe as one file per table.
 
-        The features go last, since their presence is what marks a unit as done.
+        The features are written last, because their presence marks a unit as done.
         """
         if not results:
             return
@@ -159,7 +159,7 @@ class Store(StoreReader):
             self.clear_failure(result.unit)
 
     def write_failure(self, unit: Unit, note: str) -> None:
-        """Record that `unit` failed; it is still missing, so that the next sweep tries it again."""
+        """Record that `unit` failed; it counts as missing, so the next sweep tries it again."""
         at = Checkpoint(unit.run, unit.step, unit.tokens)
         row = Row(
             at.run,
@@ -175,19 +175,19 @@ class Store(StoreReader):
         parts.write_atomically(table, self._failure_path(unit), self._metadata())
 
     def clear_failure(self, unit: Unit) -> None:
-        """Take back the record that the probe of `unit` failed at its checkpoint, if there is one."""
+        """Remove the record that the probe of `unit` failed at its checkpoint, if there is one."""
         self._failure_path(unit).unlink(missing_ok=True)
 
     def write_runs(self, runs: Iterable[Run]) -> None:
-        """Write what is known of each run, in the place of what was there for it."""
+        """Write the facts about each run; they replace the earlier ones."""
         for run in runs:
             path = self.path / "runs" / f"{parts.slug(run.run)}.parquet"
             parts.write_atomically(columns.runs([run]), path, self._metadata())
 
     def write_metrics(self, metrics: pd.DataFrame, *, add: bool = False) -> None:
-        """Write per-step metrics, each run in the place of what was there for it.
+        """Write per-step metrics; those of a run replace its earlier ones.
 
-        With `add`, in the place of what was there at the same steps: rows at other steps stay.
+        With `add`, they replace only rows at the same steps, and rows at other steps remain.
         """
         write = log.put if add else log.write
         for run, frame in metrics.groupby("run", sort=True):
@@ -196,22 +196,22 @@ class Store(StoreReader):
             write(self.path / "metrics", str(run), table, self._metadata())
 
     def write_audit(self, uri: str, findings: Iterable[AuditFinding]) -> None:
-        """Write what an audit of the series `uri` found, in the place of its earlier findings."""
+        """Write the findings of an audit of the series `uri`; they replace its earlier findings."""
         path = self.path / "audit" / f"{parts.slug(uri)}.parquet"
         parts.write_atomically(columns.findings(uri, findings), path, self._metadata())
 
     def write_catalogue(self, probe: str, features: Iterable[Feature]) -> None:
-        """Write what a probe declares, in the place of what was there for it."""
+        """Write what a probe declares; it replaces the probe's earlier lines."""
         path = self.path / "catalogue" / f"{parts.slug(probe)}.parquet"
         parts.write_atomically(columns.catalogue(probe, features), path, self._metadata())
 
     def compact(self, most: int | None = None) -> int:
-        """Join the parts of each run and probe into one file, and return how many files went.
+        """Join the parts of each run and probe into one file, and return how many files were removed.
 
-        With `most`, files that hold so many units already stay as they are, so that what one more call costs
-        does not grow with the store. Superseded rows go, too. Readers are safe at every moment: the joined
-        file says which parts it replaces before they go.
-        Records of failures stay as they are, since the next sweep may take them back.
+        With `most`, files that already have so many units are not joined, so the cost of one more call does
+        not grow with the store. Replaced rows are removed, too. Readers are safe at every moment, because the
+        joined file names the parts that it replaces before they are removed. Records of failures are not
+        joined, because the next sweep may remove them.
         """
         return sum(steady(functools.partial(self._compact, table, most)) for table in _MEASURED)
 

@@ -1,4 +1,4 @@
-"""The analysis of a store, a table or a CSV file: read once, every table and finding from one place."""
+"""The analysis of a store, a table or a CSV file, with all of its tables and findings."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ class Analysis:
 
     `studies` holds one study for each kind of measurement: weights, gradients, representations, or a table.
     Runs that do not belong together have a study each (`apart` says which). Every table of `PARTS` is an
-    attribute, the rows of all studies below one another, with a column `group` where runs are apart;
-    `findings` are those of the first study, `all_findings` of every one. `whole` holds the studies of all
-    runs, for the tables that compare families.
+    attribute. It has the rows of all studies below one another, with a column `group` if runs do not belong
+    together; `findings` are those of the first study, `all_findings` of every one. `whole` holds the studies
+    of all runs, for the tables that compare families.
 
     Examples
     --------
@@ -105,12 +105,12 @@ class Analysis:
 
     @property
     def families(self) -> pd.DataFrame:
-        """One test for each target and feature over all runs: what the verdict rests on."""
+        """One test for each target and feature over all runs, which decides the verdict."""
         return self.table("families")
 
     @property
     def trends(self) -> pd.DataFrame:
-        """Every run, target and feature: correlations and what drift leaves of them."""
+        """The correlations of every run, target and feature, with and without drift."""
         return self.table("trends")
 
     @property
@@ -125,7 +125,7 @@ class Analysis:
 
     @property
     def phases(self) -> pd.DataFrame:
-        """Where the published rules see phases begin."""
+        """The starts of phases by the published rules."""
         return self.table("phases")
 
     @property
@@ -150,7 +150,7 @@ class Analysis:
 
     @property
     def forecasts(self) -> pd.DataFrame:
-        """Every finished run's final loss, forecast from the others."""
+        """The forecast of every finished run's final loss from the others."""
         return self.table("forecasts")
 
     @property
@@ -160,7 +160,7 @@ class Analysis:
 
     @cached_property
     def problems(self) -> tuple[str, ...]:
-        """What of the logs and targets was left out, merged or missing, and which runs failed."""
+        """The parts of logs and targets that were left out, merged or missing, and the runs that failed."""
         return problems_of(self.studies)
 
     @property

@@ -1,4 +1,4 @@
-"""What a probe is: a small object that turns one checkpoint into rows and diagrams."""
+"""Probes: small objects that turn one checkpoint into rows and diagrams."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from toposcope.subjects.snapshot import Snapshot
 
 
 class Cost(enum.StrEnum):
-    """What a probe costs: `cheap` ones are measured unless told otherwise, `costly` ones when named."""
+    """The cost of a probe: `cheap` probes are measured by default, `costly` ones only if they are named."""
 
     CHEAP = "cheap"
     COSTLY = "costly"
 
 
 class Reads(enum.StrEnum):
-    """Which checkpoints of its run a probe reads to measure one of them."""
+    """The checkpoints of a run that a probe reads to measure one of them."""
 
     ONE = "one"
     PREVIOUS = "previous"
@@ -33,10 +33,10 @@ class Reads(enum.StrEnum):
 
 @dataclass(slots=True)
 class Measured:
-    """What a probe found at one checkpoint. `diagrams` may be empty.
+    """The results of a probe at one checkpoint. `diagrams` may be empty.
 
-    `alone` says that the previous checkpoint could not be read, so that what compares the two is missing: it
-    is kept, and the next sweep measures the checkpoint again.
+    `alone` is true if the previous checkpoint could not be read, so that comparisons with it are missing. The
+    results are stored, and the next sweep measures the checkpoint again.
     """
 
     rows: list[Row] = field(default_factory=list)
@@ -45,14 +45,13 @@ class Measured:
 
 
 class Probe(abc.ABC):
-    """The base of every probe; implementations are frozen dataclasses, so that they can be sent.
+    """The base of every probe; implementations are frozen dataclasses, so that they can be pickled.
 
     A probe names itself (`name`, the store's column `probe`), declares its `features` and has `measure`; the
-    rest has defaults. What its numbers are measured on, and where one of them speaks for its study, the
-    features say (`about`, `leads`). `version` numbers the measure: raise it when the same weights would give
-    other numbers, and stored results of the old version are measured again. A measurement must not depend on
-    anything but the checkpoints that it `reads`, the probe's own fields and generators of
-    `toposcope.core.seeding`.
+    rest has defaults. The features state their subject and where they represent their study (`about`,
+    `leads`). `version` numbers the measure: raise it when the same weights would give other numbers, and
+    stored results of the old version are measured again. A measurement must not depend on anything but the
+    checkpoints that it `reads`, the probe's own fields and generators of `toposcope.core.seeding`.
 
     >>> from toposcope import measure
     >>> @dataclass(frozen=True)
@@ -83,26 +82,26 @@ class Probe(abc.ABC):
         """Return the rows and diagrams of one checkpoint."""
 
     def measure_together(self, snapshots: Sequence[Snapshot]) -> list[Measured] | None:
-        """Return what `measure` gives for each of some small checkpoints; None when that is no faster."""
+        """Return the results of `measure` for several small checkpoints; None if this is not faster."""
         return None
 
     def expected_seconds(self, shapes: Sequence[tuple[int, int]]) -> float | None:
-        """Return the rough cost of a checkpoint whose matrices have these shapes; None when not known.
+        """Return the rough cost of a checkpoint whose matrices have these shapes; None if it is unknown.
 
-        It is said before a sweep starts.
+        It is printed before a sweep starts.
         """
         return None
 
     def expected_bytes(self, shapes: Sequence[tuple[int, int]]) -> int:
-        """Return the memory that measuring needs beyond the matrices; it is said before a sweep starts."""
+        """Return the memory that measuring needs beyond the matrices; it is printed before a sweep starts."""
         return 0
 
     def warm_up(self) -> None:  # noqa: B027 - a probe without compiled kernels has nothing to load
-        """Load what is loaded once in a process, so that no unit's seconds hold it."""
+        """Load what is loaded once per process, so that no unit's time includes it."""
 
 
 def check_declared(probe: Probe, rows: Iterable[Row]) -> None:
-    """Refuse rows of features that the probe does not declare: nobody could say what they are.
+    """Refuse rows of features that the probe does not declare, because their meaning is unknown.
 
     Raises
     ------

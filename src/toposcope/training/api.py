@@ -1,4 +1,4 @@
-"""Train every model of a recipe with every seed: check all first, then train what is not finished."""
+"""Train every model of a recipe with every seed: check everything first, then train unfinished runs."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def train(
 
 
 def default_jobs() -> int:
-    """Return how many runs train side by side unless told otherwise: one per core."""
+    """Return the default number of runs that train at once: one per core."""
     return cores()
 
 
@@ -127,7 +127,7 @@ def _changes(overrides: Mapping[str, object] | None, **named: object) -> dict[st
 
 
 def require_device(device: str) -> None:
-    """Refuse to train where torch is missing or has no such device."""
+    """Refuse to train if torch is missing or has no such device."""
     try:
         import torch
     except ImportError:

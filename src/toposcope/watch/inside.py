@@ -39,11 +39,10 @@ _LOG = logging.getLogger("toposcope")
 class Monitor:
     """Watches a model while it trains in this process.
 
-    `observe` costs microseconds at most steps; every `every` steps it copies the weights, at most
-    `bytes_per_step` of them (tensors take turns above that), for a background thread to measure. A copy
-    that comes while the last one is still being measured is skipped, and the skip is recorded. The
-    monitor never raises an error into the training loop: it logs each error once and writes it to the
-    journal.
+    At most steps `observe` costs microseconds. Every `every` steps it copies the weights, at most
+    `bytes_per_step` of them (above that, tensors take turns), and a background thread measures the copy. If
+    the last copy is still being measured, the new one is skipped, and the skip is recorded. The monitor never
+    raises an error into the training loop: it logs each error once and writes it to the journal.
 
     Parameters
     ----------
@@ -54,7 +53,7 @@ class Monitor:
     every : int
         Steps between two copies of the weights.
     bytes_per_step : int
-        The most that is copied at once.
+        Largest number of bytes to copy at once.
     features : sequence of str
         Names of probes, as for `toposcope weights`; probes that read all earlier checkpoints are left out.
     options : WeightOptions, optional
@@ -134,7 +133,7 @@ class Monitor:
             self._complain(f"step {step}: {type(error).__name__}: {error}")
 
     def record(self, step: int, **metrics: float) -> None:
-        """Record metrics of a step on their own."""
+        """Record metrics of a step without its weights."""
         if self._elsewhere():
             return
         try:
@@ -353,10 +352,10 @@ def _source(run: Run, copy: _Copy) -> Source:
 
 
 def rank_here() -> int:
-    """Return this process's rank in a distributed training; 0 where there is none.
+    """Return this process's rank in a distributed training; 0 outside of one.
 
-    torch.distributed says it once it runs, before that what launchers set: RANK with WORLD_SIZE (torchrun,
-    accelerate, DeepSpeed), or OMPI_COMM_WORLD_RANK (mpirun).
+    It comes from torch.distributed if that runs, and otherwise from the variables of launchers: RANK with
+    WORLD_SIZE (torchrun, accelerate, DeepSpeed), or OMPI_COMM_WORLD_RANK (mpirun).
     """
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():

@@ -1,4 +1,4 @@
-"""Read a log whatever its dialect: runs with a step, a loss and what else they wrote."""
+"""Read a log in any dialect: runs with a step, a loss and their other columns."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def read_log(path: str | Path, *, rename: Mapping[str, str] | None = None) -> Ru
 
 
 def is_log(path: str | Path) -> bool:
-    """Say whether a local path is a file, or a folder that a logger wrote; nothing of it is read."""
+    """Return whether a local path is a file, or a folder that a logger wrote; nothing is read."""
     given = Path(path)
     if not given.is_dir() or (given / MANIFEST).is_file():
         return given.is_file()
@@ -101,10 +101,10 @@ def log_of_runs(
     keep: Collection[str] = (),
     strict: bool = True,
 ) -> RunLog:
-    """Name the columns of raw runs, cut them where a run ends, and say what was done.
+    """Name the columns of raw runs, cut them where a run ends, and return what was done.
 
-    Columns in `keep` keep their names. Where the reader is not `strict`, a table without a step or a loss is
-    handed on: whoever reads it says what is missing.
+    Columns in `keep` keep their names. If the reader is not `strict`, a table without a step or a loss is
+    returned as it is, and the caller reports what is missing.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What was read of a log: its runs as tables, and what was taken as step and loss."""
+"""The content of a log: its runs as tables, and the columns that were used as step and loss."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LISTED = 12
 
 @dataclass(frozen=True, slots=True)
 class LoggedRun:
-    """A run of a log: its name, its rows under canonical names, and how many steps it says it plans."""
+    """A run of a log: its name, its rows under canonical names, and its planned number of steps."""
 
     name: str
     table: pd.DataFrame
@@ -34,10 +34,10 @@ class LoggedRun:
 
 @dataclass(frozen=True)
 class RunLog:
-    """What `read_log` read: `runs` with a table each, the dialect, and what was taken as step and loss.
+    """The result of `read_log`: `runs` with a table each, the dialect, and the columns that were used.
 
-    `path` is what was read, `dialect` how it is written, `taken` maps meanings to the columns that were taken
-    for them, and `notes` say what was cut, replaced or left out.
+    `path` is the file or folder, `dialect` its format, and `taken` maps meanings to the columns that were
+    used for them. `notes` say what was cut, replaced or left out.
 
     >>> rows = pd.DataFrame({"step": [1, 2], "loss": [6.9, 6.1]})
     >>> RunLog("train.csv", "table", (LoggedRun("train", rows),), {"step": "iter", "loss": "nll"})
@@ -53,19 +53,19 @@ class RunLog:
 
     @property
     def said(self) -> str:
-        """What was read and what was taken as step and loss, in one line."""
+        """One line with the file, its dialect, and the columns that were used as step and loss."""
         words = [f"{known} from {column!r}" for known, column in self.taken.items() if known in _SAID]
         count = f", {len(self.runs)} runs" if len(self.runs) > 1 else ""
         return "; ".join([f"read as {self.dialect}{count}: {', '.join(words)}", *self.notes])
 
     @property
     def plain(self) -> bool:
-        """Whether nothing needs to be said: a table whose columns have the canonical names."""
+        """Whether it is a table whose columns have the canonical names, so there is nothing to report."""
         return self.dialect in _TABLES and not self.notes and all(k == c for k, c in self.taken.items())
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """All rows under canonical names; a column `run` in front where there are several runs."""
+        """All rows under canonical names; with a first column `run` if there are several runs."""
         if len(self.runs) == 1:
             return self.runs[0].table
         made = []
@@ -77,7 +77,7 @@ class RunLog:
 
     @property
     def metrics(self) -> pd.DataFrame:
-        """The store's metrics of every run: run, step, loss and what else is known by name."""
+        """The store's metrics of every run: run, step, loss and the other columns with a known name."""
         from toposcope.sources.metrics import tidy
 
         made = []

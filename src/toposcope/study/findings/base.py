@@ -1,4 +1,4 @@
-"""A finding: the numbers behind one answer, how strong it is, on what test, and what was left out."""
+"""A finding: the numbers behind one answer, its strength, its test, and what was left out."""
 
 from __future__ import annotations
 
@@ -32,10 +32,9 @@ QUESTIONS = {
 class Finding:
     """The answer to one question, in numbers.
 
-    `strength` is one of a closed set for each question (the templates' names): it says how far the answer
-    goes, and which sentence may be said. `numbers` holds plain data: estimates with their intervals as
-    [low, high], counts, names. `test` names the test that the strength rests on, `left_out` what was not
-    taken into it and why.
+    `strength` is one of a closed set for each question (the templates' names): it determines the sentence of
+    the answer. `numbers` holds plain data: estimates with their intervals as [low, high], counts, names.
+    `test` names the test behind the strength, and `left_out` what it does not include and why.
     """
 
     question: str
@@ -49,8 +48,8 @@ class Finding:
 class Findings:
     """All findings on one subject, in reading order.
 
-    `topology` is what is judged, in words, and `asked` in one word. `group` says which runs these are where
-    others of the same source do not belong to them; "" where all do.
+    `topology` describes what is judged, and `asked` is the same in one word. `group` names the runs if others
+    of the same source do not belong to them; it is "" if all do.
 
     Examples
     --------
@@ -79,7 +78,7 @@ class Findings:
         return any(finding.question == question for finding in self.answers)
 
     def get(self, question: str) -> Finding | None:
-        """Return the finding on a question, None where nothing could be asked."""
+        """Return the finding on a question; None if there is none."""
         return next((finding for finding in self.answers if finding.question == question), None)
 
     def __iter__(self) -> Iterator[Finding]:
@@ -92,7 +91,7 @@ class Findings:
 
     @property
     def wrong(self) -> Finding | None:
-        """What is wrong with checkpoints or runs, the gravest first; None where nothing is."""
+        """The gravest finding on faults of checkpoints or runs; None if there is no fault."""
         for question, strength in (("sound", "faults"), ("on", "broken"), ("odd", "odd")):
             found = self.get(question)
             if found is not None and found.strength == strength:
@@ -103,9 +102,9 @@ class Findings:
     def lead(self) -> Finding:
         """The finding that stands first.
 
-        It is what is wrong; else a run to be looked at, or where an unfinished run will end; else the
-        verdict where a table's own columns are tested; else how well they trained, or where no target ranks
-        the runs what changed, or what is on the surfaces.
+        It is the first of these that exists: a fault; a run to be looked at, or the end of an unfinished run;
+        the verdict, if a table's own columns are tested; how well the runs trained; or, if no target ranks
+        them, what changed or what is on the surfaces.
         """
         on, beyond = self.get("on"), self["beyond"]
         if (wrong := self.wrong) is not None:
@@ -126,7 +125,7 @@ class Findings:
 
     @property
     def first(self) -> FirstScreen:
-        """What is said first: a title, four checks, one thing to do."""
+        """The first screen: a title, four checks, and one thing to do."""
         from toposcope.study.findings.summary import first_screen
 
         return first_screen(self)
