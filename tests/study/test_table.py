@@ -8,6 +8,7 @@ import pytest
 
 from toposcope.core.errors import InputError
 from toposcope.study import from_frame, series_table
+from toposcope.study.analysis import analysis_of
 from toposcope.study.efficiency import local_slope
 
 STEPS = np.arange(0, 1001, 100)
@@ -125,3 +126,14 @@ def test_missing_columns_are_named() -> None:
         from_frame(pd.DataFrame({"step": [0], "f": [1.0]}))
     with pytest.raises(InputError, match="no finite value is left"):
         series_table(rows(value=np.nan))
+
+
+@pytest.mark.parametrize(
+    ("table", "need"), [("replicates", "two runs of one size"), ("forecasts", "3 finished runs")]
+)
+def test_a_table_that_cannot_be_made_says_what_it_needs(table: str, need: str) -> None:
+    steps = np.arange(20)
+    noise = np.random.default_rng(0).normal(size=(2, 20))
+    frame = pd.DataFrame({"step": steps, "loss": 5 - 0.1 * steps + noise[0], "mine": noise[1]})
+    with pytest.raises(InputError, match=f"the table {table} needs {need}; "):
+        analysis_of(frame).refuse_nothing([table])

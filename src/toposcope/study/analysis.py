@@ -220,7 +220,7 @@ class Analysis:
             return  # a part of the trends: the whole of them takes most of an analysis' time
         cheapest = [name for name in _BY_COST if name in parts]
         if not any(_holds_something(self.table(name)) for name in cheapest):
-            raise InputError(f"nothing could be computed: {why_nothing(self.studies[0])}")
+            raise InputError(f"nothing could be computed: {why_nothing(self.studies[0], parts)}")
 
     def to_json(self, parts: Sequence[str] = USUAL) -> dict[str, object]:
         """Return the findings, these tables as records, and the problems, as plain data."""

@@ -19,6 +19,7 @@ from toposcope.core.processes import begun
 from toposcope.core.types import Feature, Kind, Normalization, Scope, Use
 from toposcope.core.wording import command, option
 from toposcope.forecasting.frame import Log
+from toposcope.scaling.loss_law import LEAST_SIZES
 from toposcope.sources.belonging import Group
 from toposcope.statistics.trends.descriptive import DEFAULT_DRAWS, Draws
 from toposcope.statistics.trends.innovations import LEAST_LENGTH
@@ -27,7 +28,7 @@ from toposcope.study.clouds import leading_cloud
 from toposcope.study.finals import finals_table, fits_table
 from toposcope.study.findings import Findings, find
 from toposcope.study.forecasts.compare import COLUMNS as FORECASTS
-from toposcope.study.forecasts.compare import WORTH, forecast_table, worth_of_features
+from toposcope.study.forecasts.compare import LEAST_RUNS, WORTH, forecast_table, worth_of_features
 from toposcope.study.labels import Labels
 from toposcope.study.odd import OddRuns
 from toposcope.study.odd_members import odd_of_study
@@ -387,8 +388,17 @@ def page_of(places: Sequence[str], without: Sequence[str] = ()) -> str:
     return command("report", *(places or ("STORE",)), out=out, without=list(without) or None)
 
 
-def why_nothing(study: Study) -> str:
-    """Say why nothing could be computed, and what would help."""
+_NEEDS = {
+    "replicates": "two runs of one size",
+    "scaling": f"runs of {LEAST_SIZES} sizes",
+    "forecasts": f"{LEAST_RUNS} finished runs",
+    "forecast_effects": f"{LEAST_RUNS} finished runs",
+}
+"""What a table is made from, where that is a number of runs."""
+
+
+def why_nothing(study: Study, tables: Sequence[str] = ()) -> str:
+    """Say why none of these tables could be computed, and what would help."""
     longest = study.series.values.groupby("run")["step"].count().max()
     if longest < LEAST_POINTS:
         return f"the longest run has {longest} checkpoints, at least {LEAST_POINTS} are needed; add some"
@@ -400,7 +410,9 @@ def why_nothing(study: Study) -> str:
             f"the longest run has {longest} checkpoints, a test needs {LEAST_LENGTH}; add some, or read what "
             "changed: " + page_of(study.places, study.without)
         )
-    return f"none of these tables fits these runs; {option('table')} all tries every one"
+    needs = [f"the table {name} needs {_NEEDS[name]}" for name in tables if name in _NEEDS]
+    why = "; ".join(needs) or "these tables have no row for these runs"
+    return f"{why}; {option('table')} all makes every table that has rows"
 
 
 def chosen_targets(
