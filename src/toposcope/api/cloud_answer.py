@@ -69,7 +69,7 @@ class RingAnswer:
         if self.verdict == RING:
             times = f"{test.ratio / test.most_allowed:.2g} x what its nulls allow"
             return f"Ring: yes; longest H1 bar {times} ({sure}, false rings <= {LEVEL:.0%})."
-        said = f"the longest H1 bar is one that clouds without a ring have ({sure})"
+        said = f"such a longest H1 bar also occurs in clouds without a ring ({sure})"
         if not test.bars:
             said = "there is no H1 bar at all"
         if self.verdict == NONE:

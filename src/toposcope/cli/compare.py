@@ -100,7 +100,7 @@ def command(
     step_pattern: str | None,
     as_json: bool,
 ) -> int:
-    """Say whether SECOND is better than FIRST by the losses of their seeds, or what of the weights differs.
+    """Say whether SECOND is better than FIRST by the losses of their seeds, or which weights differ.
 
     Each is a log, a store, a folder of logs or runs (the seeds of one recipe), a checkpoint, or a series of
     checkpoints. Two checkpoints or series of one run each are compared by their weights, everything else by

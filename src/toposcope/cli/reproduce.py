@@ -1,4 +1,4 @@
-"""`toposcope reproduce`: a study run again, each of its claims beside what the same data give here."""
+"""`toposcope reproduce`: run a study again, and judge each of its claims."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ def _show(study: str, sections: Sequence[Section], out: Path | None, as_json: bo
 @json_option
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
-    """Run a study again: train what is not there, measure it, judge each claim.
+    """Run a study again: train missing runs, measure them, and judge each claim.
 
     A study's page has every claim with the source's number, the number found here, the statistic, and one of
     four judgements: holds, holds only as drift, does not hold, cannot be tested here. Then it shows the
-    tables behind them. Repeat a command that was stopped: it continues.
+    tables behind them. If a command was stopped, repeat it: it continues.
     """
     if ctx.invoked_subcommand is None and as_json:
         print_json([{"study": name, **asdict(study)} for name, study in STUDIES.items()])

@@ -1,4 +1,4 @@
-"""What every command that sweeps shares: which checkpoints, which processes, and how its end is told."""
+"""The parts that all sweeping commands share: checkpoints, processes, and the report at the end."""
 
 from __future__ import annotations
 

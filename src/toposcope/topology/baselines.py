@@ -48,7 +48,7 @@ def baselines(W: np.ndarray, *, alpha_range: tuple[int, int] = (1, 50), name: st
     alpha_range : pair of int
         First and last index of the fit of ``alpha_req``.
     name : str
-        What an error calls the matrix.
+        Name of the matrix in errors.
 
     Returns
     -------

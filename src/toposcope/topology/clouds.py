@@ -26,7 +26,7 @@ def distance_matrix(X: Any, metric: str = "euclidean", *, name: str = "X") -> np
     metric : {"euclidean", "cosine", "precomputed"}
         The cosine distance is 1 - cos of the angle.
     name : str
-        How errors call the cloud.
+        Name of the cloud in errors.
 
     Raises
     ------

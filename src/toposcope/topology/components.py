@@ -29,7 +29,7 @@ def components(X: Any, *, metric: Metric = "euclidean", name: str = "X") -> Diag
     metric : {"euclidean", "cosine"}
         Unit of the deaths: the Euclidean distance, or 1 - cos of the angle.
     name : str
-        How errors call the cloud.
+        Name of the cloud in errors.
 
     Returns
     -------

@@ -63,7 +63,7 @@ class StoppingRule:
         self._best, self._waited, self._fired = 0.0, 0, False
 
     def update(self, value: float) -> bool:
-        """Take one more check; return whether training would stop at it, which is said once."""
+        """Take one more check; return whether training would stop at it, True only once."""
         if self._burn_in:
             self._burn_in -= 1
             return False

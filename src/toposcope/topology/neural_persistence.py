@@ -29,7 +29,7 @@ def maximum_spanning_tree_weights(W: Any, *, name: str = "W") -> np.ndarray:
     W : array_like or torch.Tensor, shape (n_out, n_in)
         float16, bfloat16, float32, float64 or integers. A tensor on a GPU is scanned there.
     name : str
-        How errors call the matrix.
+        Name of the matrix in errors.
 
     Returns
     -------
@@ -99,7 +99,7 @@ def weight_diagram(W: Any, *, scale: float | None = None, name: str = "W") -> Di
         Where vertices are born: ``max|W|`` by default, the maximum over the whole network for Rieck's
         network-wide normalisation. At least ``max|W|``.
     name : str
-        How errors call the matrix.
+        Name of the matrix in errors.
 
     Returns
     -------
@@ -173,7 +173,7 @@ def neural_persistence(
     convention : str, optional
         The older name of `normalization`; it wins where both are given.
     name : str
-        How errors call the matrix.
+        Name of the matrix in errors.
 
     Returns
     -------
@@ -246,7 +246,7 @@ def neural_persistence_bounds(
     p : float
         Power of the norm.
     name : str
-        How errors call the matrix.
+        Name of the matrix in errors.
 
     Examples
     --------

@@ -60,7 +60,7 @@ def rips(
     memory_limit : int
         Refuse to start when `rips_memory` exceeds this many bytes.
     name : str
-        How errors call the cloud.
+        Name of the cloud in errors.
 
     Returns
     -------

@@ -100,7 +100,7 @@ def large_baselines(
     alpha_range : pair of int
         First and last index of the fit of ``alpha_req``.
     name : str
-        What an error calls the matrix.
+        Name of the matrix in errors.
 
     Raises
     ------

@@ -131,7 +131,7 @@ def check_diagram(D: Any, *, name: str = "diagram", dim: int = 0, finite: bool =
     D : Diagram or array_like of shape (n, 2)
         An array's columns are birth and death.
     name : str
-        How errors call the diagram.
+        Name of the diagram in errors.
     dim : int
         Homology dimension given to an array.
     finite : bool

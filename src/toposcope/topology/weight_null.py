@@ -43,7 +43,7 @@ def shuffled_spanning_tree_weights(
     rng : numpy.random.Generator or sequence of them
         One generator for all draws, or one for each.
     name : str
-        How errors call the matrix.
+        Name of the matrix in errors.
 
     Returns
     -------
