@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+from html import unescape
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +18,11 @@ from toposcope.cli.main import main
 from toposcope.store import Store
 from toposcope.study.findings.summary import first_screen
 from toposcope.study.odd_members import matrices_changed, members_of, odd_of_store
+from toposcope.study.published import NOTHING
 from toposcope.watch.loss_health import HealthWatch
-from toposcope.watch.page.answers import losses
+from toposcope.watch.page.answers import answers, losses
 from toposcope.watch.page.live import Live
+from toposcope.watch.page.picture import HEIGHT, lines
 from toposcope.watch.page.show import fragment
 from toposcope.watch.watching import Watching, WatchOptions
 
@@ -87,6 +92,38 @@ def test_a_watch_its_page_check_and_audit_name_one_run(
     live.look()
     assert f"s3 is {checked}" in fragment("alarms", live, page)
     assert 'class="headline alarm">s3 is not like' in fragment("answer", live, page)
+
+
+def test_every_curve_of_the_page_has_a_name_and_its_own_colour() -> None:
+    traces = [
+        {"run": f"s{i}", "kind": "value", "group": i, "x": [1, 2], "y": [3.0, 2.0 + 0.001 * i]}
+        for i in range(5)
+    ]
+    drawn = lines({"title": "loss", "traces": traces}, ["s3"])
+    names = re.findall(r'<text class="tick f(\d)" x="\d+" y="(\d+)">([^<]+)</text>', drawn)
+    assert {name for *_, name in names} == {"s0", "s1", "s2", "s3 (odd)", "s4"}
+    assert len({colour for colour, *_ in names}) == 5
+    places = sorted(int(y) for _, y, _ in names)
+    assert all(below - above >= 12 for above, below in pairwise(places))
+    assert 0 < places[0] < places[-1] < HEIGHT
+    many = [{**traces[0], "run": f"run{i}", "y": [3.0, 2.0 + 0.01 * i]} for i in range(60)]
+    drawn = lines({"title": "loss", "traces": many}, ["run7"])
+    assert "run7 (odd)" in drawn
+    assert " more</text>" in drawn
+
+
+def test_the_page_has_the_four_checks_of_the_first_screen(tmp_path: Path) -> None:
+    folder = siblings(tmp_path / "runs", apart="s3")
+    with Watching(folder, WatchOptions(features=["baselines"], rest=0)) as watching:
+        watching.once()
+    made = answers(watching.store.path, NOTHING)
+    screens = [first_screen(found).as_data() for found in ts.analyze(watching.store.path).all_findings]
+    assert [part["screen"] for part in made["parts"]] == screens
+    live = Live(watching.store.path)
+    live.look()
+    painted = fragment("answer", live, made)
+    assert all(str(check["text"]) in unescape(painted) for check in screens[0]["checks"])  # type: ignore[attr-defined]
+    assert painted.count("Next: ") == len({screen["next"] for screen in screens})
 
 
 def test_healthy_siblings_and_a_matrix_that_nobody_trains_are_not_odd(

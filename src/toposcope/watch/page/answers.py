@@ -55,6 +55,7 @@ def answers(store: Path, published: PublishedRules) -> dict[str, Any]:
     """Return headline, answers question by question and problems of a store, in the report's own words."""
     from toposcope.study.analysis import analysis_of
     from toposcope.study.findings import words
+    from toposcope.study.findings.summary import first_screen
 
     analysis = analysis_of(store, published=published)
     parts = []
@@ -65,6 +66,7 @@ def answers(store: Path, published: PublishedRules) -> dict[str, Any]:
                 "subject": words.of_group(found.group, found.subject),
                 "said": {"act": lead.act, "ground": lead.ground, "limits": lead.limits, "next": lead.next},
                 "answers": words.paragraphs(found),
+                "screen": first_screen(found).as_data(),
             }
         )
     return {"apart": analysis.apart, "parts": parts, "problems": list(analysis.problems)}

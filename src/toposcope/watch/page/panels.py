@@ -65,7 +65,7 @@ def curves(
         measure = live.traces.measures.get(key)
         if measure is None:
             return None
-        groups = live.groups()
+        groups = _tinted(live.groups())
         traces = []
         for run, kind, trace in _traces(live, key):
             step = trace.step
@@ -77,6 +77,17 @@ def curves(
             )
         found = {"key": key, "version": live.version, **_titled(live, measure), "traces": traces}
         return found | {"alarms": _alarms(live, start, end)}
+
+
+def _tinted(groups: dict[str, tuple[int, str]]) -> dict[str, tuple[int, str]]:
+    """Return the groups of the runs as colours: of one size, each run is one of its own.
+
+    >>> _tinted({"s1": (0, "small"), "s2": (0, "small")})
+    {'s1': (0, 'small'), 's2': (1, 'small')}
+    """
+    if len({number for number, _ in groups.values()}) > 1:
+        return groups
+    return {run: (i, label) for i, (run, (_, label)) in enumerate(groups.items())}
 
 
 def _alarms(live: Live, start: float, end: float) -> list[dict[str, Any]]:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from markupsafe import Markup
 
 WIDTH, HEIGHT = 760, 300
-_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 10, 10, 34
+_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 150, 10, 34
+_APART, _LONGEST = 13, 20
+"""Units between two names at least, and letters of a name that is not cut."""
 COLOURS = 8
-"""Colours of groups, which repeat; the style sheet holds them for light and dark."""
+"""Colours of runs or sizes, which repeat; the style sheet holds them for light and dark."""
 
 
-def lines(shown: dict[str, Any]) -> Markup:
-    """Return the traces of a panel of curves as one drawing: linear steps, values on a log axis."""
+def lines(shown: dict[str, Any], odd: Collection[str] = ()) -> Markup:
+    """Return the traces of a panel of curves as one drawing: linear steps, values on a log axis.
+
+    Each curve has its run's name at its end; those of runs that are `odd` say so.
+    """
     drawn = [
         (trace, [(x, y) for x, y in zip(trace["x"], trace["y"], strict=True) if y is not None and y > 0])
         for trace in shown["traces"]
@@ -39,6 +45,8 @@ def lines(shown: dict[str, Any]) -> Markup:
         for trace, part in drawn
         if part
     )
+    ends = [(trace, float(place(*part[-1]).split(",")[1])) for trace, part in drawn if part]
+    made += _names(ends, odd)
     marks = Markup("").join(
         Markup('<text class="tick end" x="{}" y="{:.0f}">{:.3g}</text>').format(_LEFT - 6, at, value)
         for value, at in ((high, _TOP + 10), (low, HEIGHT - _BOTTOM))
@@ -50,3 +58,31 @@ def lines(shown: dict[str, Any]) -> Markup:
         '<svg viewBox="0 0 {} {}" role="img" aria-label="{} of {} runs up to step {:,}, {:.4g} to {:.4g}">'
         "{}{}</svg>"
     ).format(WIDTH, HEIGHT, shown["title"], len(drawn), last, low, high, marks, made)
+
+
+def _names(ends: Sequence[tuple[dict[str, Any], float]], odd: Collection[str]) -> Markup:
+    """Return the names of curves beside their ends, spread so that none hides another.
+
+    Where there is no room for all, odd runs are named first, then every n-th by its last value.
+    """
+    room = (HEIGHT - _TOP - _BOTTOM) // _APART
+    ranked = sorted(ends, key=lambda one: one[1])
+    if len(ranked) > room:
+        first = [one for one in ranked if one[0]["run"] in odd][:room]
+        rest = [one for one in ranked if one[0]["run"] not in odd]
+        every = -(-len(rest) // max(room - len(first) - 1, 1))
+        ranked = sorted([*first, *rest[::every]], key=lambda one: one[1])
+    made, above = Markup(""), float(_TOP - _APART)
+    for number, (trace, at) in enumerate(ranked):
+        lowest = HEIGHT - _BOTTOM - _APART * (len(ranked) - number - 1)
+        above = max(min(max(at, above + _APART), lowest), above + _APART)
+        run = str(trace["run"])
+        name = run if len(run) <= _LONGEST else f"{run[: _LONGEST - 1]}…"
+        made += Markup('<text class="tick f{}" x="{}" y="{:.0f}">{}{}</text>').format(
+            trace["group"] % COLOURS, WIDTH - _RIGHT + 6, above + 4, name, " (odd)" if run in odd else ""
+        )
+    if len(ranked) < len(ends):
+        made += Markup('<text class="tick end" x="{}" y="{}">{} more</text>').format(
+            WIDTH, HEIGHT - 12, len(ends) - len(ranked)
+        )
+    return made

@@ -31,7 +31,8 @@ Answer = Mapping[str, Any] | None
 def page(live: Live, answer: Answer, answered: int = 0, work: Work | None = None) -> str:
     """Return the whole page; `answered` counts the answers so far, `work` says when the next comes."""
     shown = panels.curves(live, panels.LOSS, most=_FIRST)
-    drawing = picture.lines(shown or {"title": "loss", "traces": []})
+    odd = [one["run"] for one in (answer or {}).get("odd", ())]
+    drawing = picture.lines(shown or {"title": "loss", "traces": []}, odd)
     context = _context(live, answer, work or Work())
     return _environment().get_template("page/page.html").render(**context, drawing=drawing, answered=answered)
 
