@@ -1,4 +1,4 @@
-"""What a forecaster is: one small interface, and the interval that every one of them gets the same way."""
+"""Forecasters: one small interface, and an interval that is made in the same way for all."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ LEAST_SEEN = 8
 class Point:
     """A central forecast: the final loss, and the loss at future steps (empty when the method has none).
 
-    `used` are the methods that an average was made of, with their weights, the heaviest first. `half` is the
-    half-width of the log of a 90% interval where the method states its own, used without three siblings;
-    NaN where it says that there is none yet.
+    `used` are the methods of an average with their weights, the largest first. `half` is the half-width of
+    the log of a 90% interval, if the method states its own; it is used with fewer than three siblings. NaN
+    means that there is no interval yet.
     """
 
     final: float
@@ -54,11 +54,11 @@ class Point:
 
 
 class Forecaster(abc.ABC):
-    """A way to forecast the final loss. Final classes set `name` and `needs` and fill in both methods.
+    """A way to forecast the final loss. Subclasses set `name` and `needs` and implement both methods.
 
     `needs` is a subset of {"siblings", "schedule", "features"}. `fit` sees finished siblings and the share of
     the horizon that will have been seen, and returns a fitted copy; `predict` sees the unfinished run.
-    Neither may look at a loss of the run beyond what it was given.
+    Neither may use a loss of the run that it was not given.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset()
@@ -70,7 +70,7 @@ class Forecaster(abc.ABC):
     @property
     @abc.abstractmethod
     def name(self) -> str:
-        """What tables call the method."""
+        """Name of the method in tables."""
 
     @abc.abstractmethod
     def fit(self, siblings: Sequence[Curve], share: float) -> Self:
@@ -85,10 +85,10 @@ class Forecaster(abc.ABC):
 class Forecast:
     """A forecast as a row: the final loss with its interval, or a status with its reason.
 
-    `errors` holds the log errors log(actual / predicted) that the interval was made from: one per sibling
-    held out, or one per earlier cut of the same run. `curve_low` and `curve_high` are the interval of `loss`
-    at every `step` (`toposcope.forecasting.band`); empty where there is no curve or no interval. `used`
-    are the methods that an average was made of, with their weights.
+    `errors` has the log errors log(actual / predicted) behind the interval: one per left-out sibling, or one
+    per earlier cut of the same run. `curve_low` and `curve_high` are the interval of `loss` at every `step`
+    (`toposcope.forecasting.band`); empty if there is no curve or no interval. `used` are the methods of an
+    average with their weights.
 
     `status` is "ok"; "no plan" where the rest of the learning rate is unknown and no sibling tells of
     it: `low` is lower by the most that an annealing gained in published runs, and `coverage` says how often
@@ -115,7 +115,7 @@ class Forecast:
 
     @property
     def coverage(self) -> str:
-        """How often such intervals hold: their level, what was measured without a plan, or that it is not."""
+        """How often such intervals hold: their level, a measured share without a plan, or unknown."""
         return coverage(self.status, self.level, own=self.interval_from == OWN_WIDTH)
 
     @property
@@ -127,7 +127,7 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class Backtest:
-    """A forecast of what is known: log(actual / predicted) of the final loss, and along the curve."""
+    """A forecast of a known loss: log(actual / predicted) of the final loss, and along the curve."""
 
     error: float
     path: np.ndarray
@@ -146,7 +146,7 @@ def forecast(
     comes from what the method itself states (`Point.half`), else from k earlier cuts of the same run that
     look as far ahead in log steps (`half_width`).
 
-    What a method cannot do is a row with status "failed" and its reason.
+    If a method cannot forecast the run, its row has the status "failed" and the reason.
     """
     share = seen.last / seen.horizon
     if seen.endless:
@@ -267,10 +267,10 @@ def half_width(errors: Sequence[float], level: float = LEVEL) -> float:
 def leverage_half_width(tests: Sequence[Backtest], at: float, level: float = LEVEL) -> float:
     """Return the half-width of log loss for a run whose log loss at the cut is `at`.
 
-    That of a regression line's prediction interval, t_(k-2) s sqrt(1 + h), with h = 1/k + (x - mean)^2
-    / Sxx the leverage of a run at x among its k siblings and s^2 the mean of (1 - h_i) e_i^2: a left-
-    out error at leverage h_i has variance s^2 / (1 - h_i). An end beyond all siblings' is less sure
-    than one between. It is never narrower than `half_width` of the same errors.
+    That of a regression line's prediction interval, t_(k-2) s sqrt(1 + h), with h = 1/k + (x - mean)^2 / Sxx
+    the leverage of a run at x among its k siblings and s^2 the mean of (1 - h_i) e_i^2: a left- out error at
+    leverage h_i has variance s^2 / (1 - h_i). An end beyond those of all siblings is less certain than one
+    between them. It is never narrower than `half_width` of the same errors.
     """
     errors, x = np.array([t.error for t in tests]), np.array([t.level for t in tests])
     k = len(errors)
@@ -283,9 +283,9 @@ def leverage_half_width(tests: Sequence[Backtest], at: float, level: float = LEV
 
 
 def sibling_errors(method: Forecaster, siblings: Sequence[Curve], share: float) -> list[float]:
-    """Forecast each sibling from the others at `share`; return log(actual / predicted) where it worked.
+    """Forecast each sibling from the others at `share`; return log(actual / predicted) if this works.
 
-    A sibling that logged too little by then is cut where it had logged enough for any forecast.
+    A sibling that had logged too little by then is cut at the step at which it had logged enough.
     """
     return [test.error for test in _sibling_backtests(method, siblings, share)]
 
@@ -371,8 +371,8 @@ def _check(method: Forecaster, seen: Curve, siblings: Sequence[Curve]) -> None:
 def with_borrowed_plan(seen: Curve, siblings: Sequence[Curve]) -> tuple[Curve, str]:
     """Return the run with a sibling's schedule and that sibling's name, when the run has no plan of its own.
 
-    A run cut short knows only the part of its schedule that it logged. It takes the plan of a sibling as
-    long as itself whose rate its log follows; where such siblings differ later on, none is taken.
+    A run cut short knows only the part of its schedule that it logged. It takes the plan of a sibling of the
+    same length whose rate its log follows. If such siblings differ later on, it takes none.
     """
     if seen.schedule is not None or not np.isfinite(seen.rate).any():
         return seen, ""

@@ -1,4 +1,4 @@
-"""Loss curves as forecasts see them: finished runs, and the part of a run that has been seen."""
+"""Loss curves as forecasts use them: finished runs, and the observed part of a run."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ MOST_BELOW = 0.05
 class Curve:
     """The loss of one run, finished or not.
 
-    `step` (n,) ascends without repeats; `loss` (n,) is in nats and finite; `rate` (n,) is the logged
-    learning rate or NaN. `horizon` is the step the run will end at, `schedule` the planned learning rate
-    (None when unknown). `features` holds one row per measured step: a `step` column and one per feature.
-    `covariates` are constants of the run (log parameters and such). `notes` say what was repaired.
-    `endless` says why the step at which the run will end is unknown; empty where it is known. `symptoms` are
-    what `forecasting.health.assess` found in the log as it was written. `topology` names the features that
-    their probes declare as a forecast's topology. `facts` is what the run's files state of `belonging.FACTS`
-    and `SETTINGS`, and `group` the label of the runs that it belongs to ("" where all belong together).
+    `step` (n,) ascends without repeats; `loss` (n,) is in nats and finite; `rate` (n,) is the logged learning
+    rate or NaN. `horizon` is the step the run will end at, `schedule` the planned learning rate (None when
+    unknown). `features` holds one row per measured step: a `step` column and one per feature. `covariates`
+    are constants of the run (log parameters and such). `notes` say what was repaired. `endless` says why the
+    last step of the run is unknown; it is empty if the step is known. `symptoms` are the findings of
+    `forecasting.health.assess` on the log as it was written. `topology` names the features that their probes
+    declare as a forecast's topology. `facts` has the values of `belonging.FACTS` and `SETTINGS` that the
+    run's files state, and `group` is the label of the runs that it belongs to ("" if all belong together).
     """
 
     run: str
@@ -58,7 +58,7 @@ class Curve:
     _known: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def known(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Return what `make` finds of this curve, asked once for each `key`: siblings are read many times."""
+        """Return the result of `make` for this curve, computed once for each `key`."""
         if key not in self._known:
             self._known[key] = make()
         return self._known[key]
@@ -85,13 +85,13 @@ class Curve:
 
     @property
     def broke(self) -> bool:
-        """Whether the log diverges or is not finite; to stand still or end its rate breaks no run."""
+        """Whether the log diverges or is not finite; a plateau or an ended learning rate does not count."""
         return any(symptom.kind in BROKEN for symptom in self.symptoms)
 
     def seen(self, cut: float) -> Curve:
-        """Return what was known at step `cut`: losses, rates and features up to it; the plan stays.
+        """Return the curve up to step `cut`: losses, rates and features so far, and the whole plan.
 
-        `symptoms` are of the whole log: they stay only where nothing is left out.
+        `symptoms` are those of the whole log, so they are kept only if nothing is cut off.
         """
         return self.known(("seen", float(cut)), lambda: self._seen(cut))
 
@@ -108,17 +108,17 @@ class Curve:
         )  # fmt: skip
 
     def final_loss(self) -> float:
-        """Return the mean loss over the last `FINAL_SHARE` of the horizon; NaN when it was not reached."""
+        """Return the mean loss over the last `FINAL_SHARE` of the horizon; NaN if it was not reached."""
         if not self.finished:
             return float("nan")
         return float(self.loss[self.step > self.horizon * (1 - FINAL_SHARE)].mean())
 
     def rose(self) -> bool:
-        """Return whether a finished run ended above its first loss by more than 5%: it teaches no other."""
+        """Return whether a finished run ended more than 5% above its first loss, and is not learned from."""
         return self.finished and self.final_loss() > 1.05 * float(self.loss[0])
 
     def planned(self) -> Curve:
-        """Return the curve with its plan fixed: what a finished run logged was its plan all along."""
+        """Return the curve with its plan fixed: the logged rate of a finished run counts as its plan."""
         return self.known("planned", lambda: replace(self, schedule=self.plan()))
 
     def plan(self) -> Schedule | None:
@@ -228,7 +228,7 @@ def _listed(rows: pd.DataFrame, most: int = 5) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Binned:
-    """A curve averaged into equal runs of steps: mean step, mean loss, and how many losses each holds."""
+    """A curve averaged over groups of steps: mean step, mean loss, and number of losses of each."""
 
     step: np.ndarray
     loss: np.ndarray
@@ -258,7 +258,8 @@ def level_and_slope(step: np.ndarray, loss: np.ndarray) -> tuple[float, float]:
     """Return the smoothed log-loss at the last step and its slope d log L / d log step.
 
     The mean of straight and curved (quadratic) least-squares fits of log L on log step over the last 20, 30,
-    40 and 50% of the steps seen: one bandwidth chosen for a scored set would be tuned on it, so none is.
+    40 and 50% of the steps seen: a single bandwidth would have to be tuned on a scored set, so several are
+    averaged.
     """
     return _level_and_slope(np.asarray(step, float).tobytes(), np.asarray(loss, float).tobytes())
 
@@ -287,7 +288,7 @@ def level_error(step: np.ndarray, loss: np.ndarray) -> float:
     """Return the standard error of `level_and_slope`'s log level.
 
     sqrt(mean of the fits' squared standard errors at the last step + variance of their levels): the noise of
-    the losses, taken as independent, and what the choice of bandwidth and degree leaves open.
+    the losses, which are assumed to be independent, and the effect of bandwidth and degree.
     """
     levels, errors = [], []
     for share in (0.2, 0.3, 0.4, 0.5):

@@ -44,7 +44,7 @@ def write_families(
 ) -> Iterator[Family]:
     """Simulate and write `count` families, one after the other; yield each when it is written.
 
-    With `resume` a run that is there stays, and one that was broken off is written again.
+    With `resume`, finished runs are kept, and interrupted runs are written again.
 
     Raises
     ------

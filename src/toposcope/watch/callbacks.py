@@ -1,4 +1,4 @@
-"""A `Monitor` as a callback of transformers' Trainer or of Lightning, each imported when it is asked for."""
+"""A `Monitor` as a callback of transformers' Trainer or of Lightning, each imported on first use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAMES = {
 
 
 def transformers_callback(monitor: Monitor) -> Any:
-    """Return a `TrainerCallback` that gives every step, and what the trainer logs, to `monitor`.
+    """Return a `TrainerCallback` that passes every step, and what the trainer logs, to `monitor`.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def transformers_callback(monitor: Monitor) -> Any:
 
 
 def lightning_callback(monitor: Monitor) -> Any:
-    """Return a Lightning `Callback` that gives every step, and the metrics logged with it, to `monitor`.
+    """Return a Lightning `Callback` that passes every step, and the metrics logged with it, to `monitor`.
 
     Raises
     ------
@@ -94,7 +94,7 @@ _LIGHTNING = {"loss": "loss", "train_loss": "loss", "val_loss": "heldout_loss", 
 
 
 def gradient_norm(model: Any) -> float | None:
-    """Return the Euclidean norm of a module's gradients together; None where it has none.
+    """Return the Euclidean norm of all gradients of a module; None if it has none.
 
     >>> gradient_norm(None) is None
     True

@@ -1,4 +1,4 @@
-"""The loop of a watch: look, judge, tell, rest; one answer, or on and on within a budget."""
+"""The loop of a watch: look, judge, report and rest, once or repeatedly within a budget."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class WatchOptions:
-    """How a folder is watched; the fields are the options of `toposcope watch`."""
+    """The settings of a watch; the fields are the options of `toposcope watch`."""
 
     out: Path | None = None
     features: Sequence[str] = ("cheap", "updates")
@@ -46,20 +46,21 @@ class WatchOptions:
 
 
 class Watching:
-    """A folder or a store that is watched by this process alone; close it to let another one in.
+    """A folder or a store that only this process watches; close it before another one starts.
 
     Parameters
     ----------
     target
-        A folder that a trainer writes checkpoints into, or a store: one that a watch made goes on.
+        A folder that a trainer writes checkpoints into, or a store; the store of an earlier watch is
+        continued.
     options
-        How it is watched.
+        The settings of the watch.
 
     Raises
     ------
     InputError
-        When there is nothing to watch, an option is impossible, or (as `AnotherWatchError`) another process
-        watches into the store.
+        When there is nothing to watch, an option has an impossible value, or (as `AnotherWatchError`) another
+        process writes into the store.
 
     Examples
     --------
@@ -99,14 +100,14 @@ class Watching:
         self._stack.close()
 
     def look(self) -> list[Event]:
-        """Look for checkpoints, measure them, judge what is new, and return what happened."""
+        """Look for checkpoints, measure them, judge the new ones, and return the events."""
         events = self.sidecar.look() if self.sidecar is not None else []
         events = [*events, *self.watchman.judge()]
         self._forwarder.forward()
         return events
 
     def once(self) -> WatchAnswer:
-        """Look once, after the files have had time to rest, and return the answer."""
+        """Look once, after the files have been unchanged long enough, and return the answer."""
         from toposcope.study.odd_members import odd_of_store
 
         events = self.look()
@@ -123,10 +124,10 @@ class Watching:
         )  # fmt: skip
 
     def go_on(self, tell: Callable[[Event], None], every: float = 10.0, *, passes: int | None = None) -> None:
-        """Look again and again within the budget, and tell what happens; `passes` ends it after so many.
+        """Look repeatedly within the budget, and report what happens; `passes` limits the passes.
 
-        Beside the journal's events it tells what is new in the runs' health ("health"), which run is not like
-        its siblings ("odd run"), alarms that have passed ("passed"), and what the audit found ("audit").
+        Besides the journal's events it reports changes of the runs' health ("health"), odd runs ("odd run"),
+        alarms that have passed ("passed"), and findings of the audit ("audit").
         """
         number = 0
         while passes is None or number < passes:
@@ -151,7 +152,7 @@ class Watching:
 
 
 class AnotherWatchError(InputError):
-    """Another process watches into the `store`."""
+    """Another process writes into the `store`."""
 
     def __init__(self, message: str, store: Path) -> None:
         super().__init__(message)
@@ -159,7 +160,7 @@ class AnotherWatchError(InputError):
 
 
 def be_small(cpu_share: float) -> None:
-    """Take one thread, and a low priority unless a whole core was given: the trainer is not disturbed."""
+    """Use one thread, and a low priority unless a whole core was given, to leave the trainer undisturbed."""
     from toposcope.kernels.threads import one_thread
 
     one_thread()

@@ -1,4 +1,4 @@
-"""How the loss surface is measured: one frozen dataclass, which is also the store's recipe."""
+"""The settings of the loss surface: one frozen dataclass, which is also the store's recipe."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ RULE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LandscapeOptions:
-    """What is measured around a checkpoint.
+    """The settings of the measurements around a checkpoint.
 
     `batches` disjoint sets of `sequences` texts of at most `length` tokens, and `seeds` sets of random
     directions, are the draws. `resolution` is the number of places along each of `n` axes, 4 k + 1 so that
     every second place is the coarser lattice, centre included. `reach` is None for the rule, or a number in
     the directions' unit. `eigenvalues` of largest magnitude come from at most `products` Hessian-vector
-    products, trace and density from `vectors` random vectors, the density with `steps` Lanczos steps.
-    `nulls` random directions of the update's length stand beside the critical sharpness. `layers` adds each
-    layer's own top eigenvalue. `updates` is how long jump-and-retrain trains after each jump.
+    products, trace and density from `vectors` random vectors, the density with `steps` Lanczos steps. `nulls`
+    random directions of the update's length are the null of the critical sharpness. `layers` adds each
+    layer's own top eigenvalue. `updates` is the number of updates that jump-and-retrain makes after each
+    jump.
     """
 
     directions: str = option(
@@ -91,25 +92,25 @@ class LandscapeOptions:
 
     @property
     def texts(self) -> int:
-        """How many texts all batches take together."""
+        """The number of texts of all batches together."""
         return self.batches * self.sequences
 
     @property
     def first(self) -> int:
         """The number, from 0, of the first checkpoint of a run that has a surface.
 
-        Two directions of the trajectory need the two checkpoints before.
+        Two directions of the trajectory need the two previous checkpoints.
         """
         return self.n if self.directions == "trajectory" else 0
 
     @property
     def surfaces(self) -> int:
-        """How many surfaces of each range are sampled at a checkpoint."""
+        """The number of surfaces of each range that are sampled at a checkpoint."""
         return self.batches * (self.seeds if self.directions == "random" else 1)
 
     @property
     def tokens(self) -> int:
-        """The most tokens of one batch."""
+        """The largest number of tokens in one batch."""
         return self.sequences * self.length
 
     def recipe(self, texts_digest: str) -> dict[str, object]:

@@ -35,11 +35,11 @@ class RepresentationOptions:
     layers : str
         "last", "all", or hidden-state numbers such as "0,6,12"; 0 is the embedding.
     pooling : "mean", "last" or "token"
-        How a text becomes a point; "token" makes every position one, at most `max_tokens` of them.
+        How a text becomes a point; with "token" every position is a point, up to `max_tokens` of them.
     length : int
-        Tokens of a text that are read for its point.
+        Number of tokens of a text that are read for its point.
     perplexity_texts, perplexity_length : int
-        The first texts, and how much of each, that the perplexity is taken over.
+        Number of texts, and tokens of each, from which the perplexity is computed.
     reduction, components : str, int
         "pca" or "random" to `components` dimensions, or "none".
     maxdim : int
@@ -47,15 +47,15 @@ class RepresentationOptions:
     points, draws : int
         Clouds with more points are subsampled to `points`, `draws` times.
     nulls : int
-        Gaussian clouds of the same mean and covariance that are measured beside each cloud.
+        Number of Gaussian clouds with the same mean and covariance that are measured for each cloud.
     cloud_texts : int or None
-        Only the first so many texts become points, though more may be read; None takes them all.
+        Number of texts that become points, although more may be read; None uses all.
     dimension : bool
         Measure the TwoNN, MLE and persistent-homology dimensions.
     attention : bool
         Measure H0 of every head's attention graph, on the first `attention_texts` texts.
     half : bool
-        Read in float16 where the device has it; overflowing states are read again in float32.
+        Read in float16 if the device supports it; states that overflow are read again in float32.
     """
 
     preset: str = "default"
@@ -106,11 +106,11 @@ class RepresentationOptions:
         return {"probe": REPRESENTATIONS, **texts, **asdict(self)}
 
     def pass_settings(self) -> dict[str, str | int | bool]:
-        """Return the settings of the forward pass: states read with others are other states."""
+        """Return the settings of the forward pass, which determine the states."""
         return {name: getattr(self, name) for name in _PASS}
 
     def reading(self, layers: tuple[int, ...]) -> StateReading:
-        """Return what one forward pass has to bring."""
+        """Return what one forward pass has to return."""
         return StateReading(
             layers=layers,
             pooling=self.pooling,

@@ -16,9 +16,9 @@ class WeightOptions:
     Parameters
     ----------
     preset : str
-        The name under which the settings are known; `default` unless a paper's.
+        The name of the settings: `default`, or that of a paper's settings.
     points : int
-        Clouds with more rows than this are subsampled to it.
+        Clouds with more rows are subsampled to this number.
     draws : int
         Replicates of a subsample.
     nulls : int
@@ -26,7 +26,7 @@ class WeightOptions:
     confounds : bool
         Whether to measure the clipped neural persistence and the variance of the weights, too.
     thresh : float or None
-        Rips filtration value beyond which nothing is computed.
+        Largest Rips filtration value that is computed.
     conventions : tuple of Normalization
         Normalizations of neural persistence.
     clouds : tuple of str
