@@ -345,7 +345,7 @@ def test_alarms_of_a_watch_stand_on_the_curves_of_its_store(make_study, tmp_path
     }  # fmt: skip
     assert marked == {"loss", "h0", "neural_persistence", "vietoris_rips"}
     before, after = captions(study), captions(alarmed)
-    told = {name for name in after if "raised an alarm" in after[name].shows}
-    assert told == marked
+    captioned = {name for name in after if "is an alarm of a watch" in after[name].shows}
+    assert captioned == marked
     assert not any("alarm" in caption.shows for caption in before.values())
-    assert "shows a fault" not in after["loss"].shows
+    assert "a fault that the log shows" not in after["loss"].shows

@@ -98,17 +98,17 @@ def statistics_of(h1: Diagram) -> tuple[float, float]:
 
 def log_log(h1: Diagram) -> np.ndarray:
     """Return ln ln(death/birth) of the finite bars of positive length."""
-    kept = np.isfinite(h1.death) & (h1.death > h1.birth) & (h1.birth > 0)
-    birth, death = h1.birth[kept], h1.death[kept]
+    positive = np.isfinite(h1.death) & (h1.death > h1.birth) & (h1.birth > 0)
+    birth, death = h1.birth[positive], h1.death[positive]
     return np.log(np.log1p((death - birth) / birth))
 
 
 def longest_bar(h1: Diagram) -> tuple[float, float]:
     """Return birth and death of the bar of the largest death/birth; NaN twice without a bar."""
-    kept = np.isfinite(h1.death) & (h1.death > h1.birth) & (h1.birth > 0)
-    if not kept.any():
+    positive = np.isfinite(h1.death) & (h1.death > h1.birth) & (h1.birth > 0)
+    if not positive.any():
         return float("nan"), float("nan")
-    birth, death = h1.birth[kept], h1.death[kept]
+    birth, death = h1.birth[positive], h1.death[positive]
     at = int((death / birth).argmax())
     return float(birth[at]), float(death[at])
 
@@ -157,10 +157,10 @@ def ring_test(
             found = np.array([pair[column] for pair in values])
             p[null, statistic] = float((1 + (found >= own[column] - _TIE).sum()) / (1 + len(found)))
             allowed[null, statistic] = allowed_by(found)
-    kept = {null: np.array([pair[0] for pair in values]) for null, values in reached.items()}
+    ratios = {null: np.array([pair[0] for pair in values]) for null, values in reached.items()}
     birth, death = longest_bar(h1)
     return RingTest(
-        birth, death, float(own[0]), float(own[1]), len(log_log(h1)), draws, p, allowed, kept, complete
+        birth, death, float(own[0]), float(own[1]), len(log_log(h1)), draws, p, allowed, ratios, complete
     )
 
 

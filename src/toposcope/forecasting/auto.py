@@ -83,7 +83,7 @@ class Falls:
         trusted = max(0.0, 1.0 - DOUBT / len(falls) * ratio)
         return cls(min(falls) - REACH * span, max(falls) + REACH * span, trusted)
 
-    def kept(self, fall: float) -> float:
+    def shrinkage(self, fall: float) -> float:
         """Return the share of a forecast change of the log loss that is kept."""
         return self.trusted * min(max(fall, self.least), self.most) / fall if fall != 0.0 else 1.0
 
@@ -126,15 +126,15 @@ class Auto(Forecaster):
 
     def fit(self, siblings: Sequence[Curve], share: float) -> Self:
         """Weigh the candidates on the siblings and fit those that have a weight."""
-        kept = replace(self, siblings=tuple(siblings), share=share, fitted=(), falls=None)
+        fresh = replace(self, siblings=tuple(siblings), share=share, fitted=(), falls=None)
         if len(siblings) < 2:
-            return kept
+            return fresh
         shared = one_schedule(siblings)
         errors = [(c, self._left_out(c, siblings, share)) for c in self._eligible(siblings)]
         known = [(c, weight(e)) for c, e in errors if len(e) == len(siblings)]
         fitted = tuple((c.fit(siblings, share), w) for c, w in known)
         best = max((w for _, w in known), default=0.0)
-        return replace(kept, fitted=fitted, falls=Falls.of(siblings, share, best) if shared else None)
+        return replace(fresh, fitted=fitted, falls=Falls.of(siblings, share, best) if shared else None)
 
     def predict(self, seen: Curve) -> Point:
         """Average the forecasts; a run alone is forecast by one law."""
@@ -147,10 +147,10 @@ class Auto(Forecaster):
         if self.falls is None or not self.fitted:
             return point
         now = level_and_slope(seen.step, seen.loss)[0]
-        kept = self.falls.kept(math.log(point.final) - now)
-        final = math.exp(now + kept * (math.log(point.final) - now))
-        path = now + kept * (np.log(point.loss) - now)
-        held = f"{kept:.0%} of the average's fall is taken: {_HELD_BACK}" if kept < _NOTED else ""
+        shrinkage = self.falls.shrinkage(math.log(point.final) - now)
+        final = math.exp(now + shrinkage * (math.log(point.final) - now))
+        path = now + shrinkage * (np.log(point.loss) - now)
+        held = f"{shrinkage:.0%} of the average's fall is taken: {_HELD_BACK}" if shrinkage < _NOTED else ""
         note = "; ".join(part for part in (point.note, held) if part)
         return replace(point, final=final, loss=np.exp(path), note=note)
 

@@ -71,19 +71,19 @@ def load_texts(
             f"texts {source!r} is neither a file, a folder, hf://datasets/... nor one of {known}",
             remedy="check the name",
         )
-    kept = [text for text in (line.strip() for line in lines) if len(text) >= min_chars]
+    long_enough = [text for text in (line.strip() for line in lines) if len(text) >= min_chars]
     if limit is not None:
-        if len(kept) < limit:
+        if len(long_enough) < limit:
             raise InputError(
-                f"texts {source!r} has {len(kept)} texts of at least {min_chars} characters, but {limit} "
-                "are needed; lower the number of texts or the smallest length"
+                f"texts {source!r} has {len(long_enough)} texts of at least {min_chars} characters, but "
+                f"{limit} are needed; lower the number of texts or the smallest length"
             )
-        kept = kept[:limit]
-    if not kept:
+        long_enough = long_enough[:limit]
+    if not long_enough:
         raise InputError(
             f"texts {source!r} has no text of at least {min_chars} characters; give longer texts"
         )
-    return Texts(source, tuple(kept))
+    return Texts(source, tuple(long_enough))
 
 
 def _split_file(folder: Path, split: str) -> Path:

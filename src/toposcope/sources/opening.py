@@ -95,9 +95,9 @@ def open_series(
             while name in taken:
                 name, number = f"{source.run.run}-{number}", number + 1
             sources.append(source if name == source.run.run else under_name(source, name))
-    kept = [_select(source, steps) for source in sources]
-    _check_some(sources, kept, steps)
-    return Series(", ".join(str(one) for one in uris), kept, split=split, losses=table, unread=unread)
+    chosen = [_select(source, steps) for source in sources]
+    _check_some(sources, chosen, steps)
+    return Series(", ".join(str(one) for one in uris), chosen, split=split, losses=table, unread=unread)
 
 
 def hint(series: Series) -> str:
@@ -132,9 +132,11 @@ def _sources(uri: str, revisions: str | Sequence[str] | None, unread: list[Unrea
     return discover(open_location(uri), unread)
 
 
-def _check_some(sources: Sequence[Source], kept: Sequence[Source], steps: str | Sequence[int] | None) -> None:
+def _check_some(
+    sources: Sequence[Source], chosen: Sequence[Source], steps: str | Sequence[int] | None
+) -> None:
     """Refuse a choice of steps that leaves nothing of what is there, and say what is there."""
-    if not any(source.entries for source in sources) or any(source.entries for source in kept):
+    if not any(source.entries for source in sources) or any(source.entries for source in chosen):
         return
     first = next(source for source in sources if source.entries)
     have = sorted({entry.checkpoint.step for entry in first.entries})
@@ -151,7 +153,7 @@ def _check_some(sources: Sequence[Source], kept: Sequence[Source], steps: str | 
 def _select(source: Source, steps: str | Sequence[int] | None) -> Source:
     if steps is None:
         return source
-    kept = select((entry.checkpoint.step for entry in source.entries), steps)
+    chosen = select((entry.checkpoint.step for entry in source.entries), steps)
     return dataclasses.replace(
-        source, entries=tuple(entry for entry in source.entries if entry.checkpoint.step in kept)
+        source, entries=tuple(entry for entry in source.entries if entry.checkpoint.step in chosen)
     )

@@ -51,19 +51,19 @@ def features(results: Sequence[Result], recipe_hash: str) -> pa.Table:
 
 def diagrams(results: Sequence[Result], recipe_hash: str) -> pa.Table:
     """Return the `diagrams` lines of some results; deaths at infinity stay infinite."""
-    pairs = [(result.unit, kept) for result in results for kept in result.diagrams]
+    pairs = [(result.unit, stored) for result in results for stored in result.diagrams]
     columns: dict[str, list[object]] = {
         name: [getattr(unit, name) for unit, _ in pairs]
         for name in ("run", "step", "tokens", "probe", "content_hash")
     }
     for name in ("name", "layer", "head", "draw"):
-        columns[name] = [getattr(kept, name) for _, kept in pairs]
+        columns[name] = [getattr(stored, name) for _, stored in pairs]
     for name in ("filtration", "dim", "n_vertices", "truncated_at"):
-        columns[name] = [getattr(kept.diagram, name) for _, kept in pairs]
-    columns["role"] = [str(kept.role) for _, kept in pairs]
-    columns["scope"] = [str(kept.scope) for _, kept in pairs]
-    columns["birth"] = [np.asarray(kept.diagram.birth, np.float64) for _, kept in pairs]
-    columns["death"] = [np.asarray(kept.diagram.death, np.float64) for _, kept in pairs]
+        columns[name] = [getattr(stored.diagram, name) for _, stored in pairs]
+    columns["role"] = [str(stored.role) for _, stored in pairs]
+    columns["scope"] = [str(stored.scope) for _, stored in pairs]
+    columns["birth"] = [np.asarray(stored.diagram.birth, np.float64) for _, stored in pairs]
+    columns["death"] = [np.asarray(stored.diagram.death, np.float64) for _, stored in pairs]
     columns["recipe_hash"] = [recipe_hash] * len(pairs)
     return _table(columns, schema.DIAGRAMS)
 

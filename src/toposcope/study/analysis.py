@@ -24,7 +24,7 @@ from toposcope.study.published import NOTHING, PublishedRules
 from toposcope.study.studies import Asked, runs_of, studies_of, study_of_rows
 from toposcope.study.study import Study, groups_among, problems_of, why_nothing
 from toposcope.study.targets import read_targets
-from toposcope.study.without import as_names, kept, refuse_unknown
+from toposcope.study.without import as_names, refuse_unknown, without_runs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -274,7 +274,7 @@ def analysis_of(
     read = read_targets(Path(scores)) if isinstance(scores, str | Path) else scores
     given = [source] if isinstance(source, Store | str | Path | pd.DataFrame) else list(source)
     gone = as_names(without)
-    read = read if read is None else kept(read, gone)
+    read = read if read is None else without_runs(read, gone)
     asked = Asked(named, tuple(columns), read, rename or {}, gone)
     with joined(given) as sources:
         if gone:

@@ -23,7 +23,7 @@ from toposcope.study.plain import plain_table
 from toposcope.study.study import Study, chosen_targets
 from toposcope.study.table import SeriesTable, series_table
 from toposcope.study.target import chosen_target
-from toposcope.study.without import kept
+from toposcope.study.without import without_runs
 from toposcope.subjects.roster import rows_of
 from toposcope.subjects.subject import TABLE, Subject
 
@@ -64,7 +64,9 @@ def runs_of(source: Source, asked: Asked) -> list[str]:
 def studies_of(source: Source, asked: Asked) -> tuple[list[Study], list[Study]]:
     """Return the studies of a source, runs that do not belong together apart, and those of all its runs."""
     if isinstance(source, pd.DataFrame):
-        return _split_table(kept(renamed(source, asked.rename, "source"), asked.without), "run", asked)
+        return _split_table(
+            without_runs(renamed(source, asked.rename, "source"), asked.without), "run", asked
+        )
     if isinstance(source, str | Path) and is_log(source):
         log = _other_runs(_read(source, asked), asked.without)
         return _split_table(log.table, log.runs[0].name, asked, log)
@@ -75,11 +77,11 @@ def studies_of(source: Source, asked: Asked) -> tuple[list[Study], list[Study]]:
             f"{store.path} has no measured features: nothing was measured into it yet, or all of it failed; "
             "repeat the command that made it"
         )
-    features = kept(features, asked.without)
+    features = without_runs(features, asked.without)
     whole = _of_store(store, features, asked, None)
     names = pd.DataFrame({"run": features["run"].unique()})
     runs = names.merge(store.runs(), on="run", how="left")
-    groups = groups_of(runs, kept(store.metrics(), asked.without))
+    groups = groups_of(runs, without_runs(store.metrics(), asked.without))
     if len(groups) < 2:
         return whole, whole
     every = {study.subject.name: study for study in whole}
@@ -103,7 +105,9 @@ def _other_runs(log: RunLog, without: tuple[str, ...]) -> RunLog:
     """Return a log without some of its runs, which are its parts, or named by a column of its only part."""
     if not without:
         return log
-    parts = [replace(one, table=kept(one.table, without)) for one in log.runs if one.name not in without]
+    parts = [
+        replace(one, table=without_runs(one.table, without)) for one in log.runs if one.name not in without
+    ]
     return replace(log, runs=tuple(one for one in parts if len(one.table)))
 
 
@@ -111,7 +115,7 @@ def _of_store(store: Store, features: pd.DataFrame, asked: Asked, group: Group |
     """Return a study of each kind of measurement on the runs of a group; of all without one."""
 
     def mine(table: pd.DataFrame) -> pd.DataFrame:
-        table = kept(table, asked.without)
+        table = without_runs(table, asked.without)
         if group is None or "run" not in table:
             return table
         return table[table["run"].isin(group.runs)].reset_index(drop=True)

@@ -50,10 +50,10 @@ def as_names(without: str | Sequence[str]) -> tuple[str, ...]:
     return (without,) if isinstance(without, str) else tuple(dict.fromkeys(map(str, without)))
 
 
-def kept(table: pd.DataFrame, without: Collection[str]) -> pd.DataFrame:
+def without_runs(table: pd.DataFrame, without: Collection[str]) -> pd.DataFrame:
     """Return the rows of the other runs; a table that names no run stays as it is.
 
-    >>> kept(pd.DataFrame({"run": ["a", "b"]}), ["a"])["run"].tolist()
+    >>> without_runs(pd.DataFrame({"run": ["a", "b"]}), ["a"])["run"].tolist()
     ['b']
     """
     if not without or "run" not in table:

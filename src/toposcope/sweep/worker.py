@@ -82,7 +82,7 @@ class Outcome:
             before = self.units.get(key, (0, 0))
             self.units[key] = (before[0] + done, before[1] + present)
 
-    def told(self) -> list[str]:
+    def sentences(self) -> list[str]:
         """Return the problems as sentences, each once and many equal ones together."""
         return [one.message for one in together(dict.fromkeys(self.problems))]
 

@@ -105,11 +105,11 @@ def silhouette(diagram: Any, grid: np.ndarray | None = None, power: float = 1.0)
     low, high = _finite(check_diagram(diagram))
     grid = _grid_of([diagram], grid)
     out = np.zeros(len(grid))
-    kept = high > low
-    length = high[kept] - low[kept]
+    positive = high > low
+    length = high[positive] - low[positive]
     if len(length):
         weight = (length / length.max()) ** power
-        weighted_tents(low[kept], high[kept], weight / weight.sum(), grid, out)
+        weighted_tents(low[positive], high[positive], weight / weight.sum(), grid, out)
     return out
 
 
@@ -123,8 +123,8 @@ def entropy_curve(diagram: Any, grid: np.ndarray | None = None) -> np.ndarray:
     """
     low, high = _finite(check_diagram(diagram))
     grid = _grid_of([diagram], grid)
-    kept = high > low
-    low, high = low[kept], high[kept]
+    positive = high > low
+    low, high = low[positive], high[positive]
     if len(low) == 0:
         return np.zeros(len(grid))
     share = (high - low) / (high - low).sum()
@@ -162,8 +162,8 @@ def persistence_image(
     if bandwidth is not None and not bandwidth > 0:
         raise InputError(f"bandwidth is {bandwidth}; give a positive length")
     low, high = _finite(check_diagram(diagram))
-    kept = high > low
-    low, length = low[kept], high[kept] - low[kept]
+    positive = high > low
+    low, length = low[positive], high[positive] - low[positive]
     births, lengths = _pixels("birth_grid", birth_grid, low), _pixels("length_grid", length_grid, length, 0.0)
     if bandwidth is None:
         steps = [np.diff(grid).max(initial=0.0) for grid in (births, lengths)]

@@ -326,7 +326,7 @@ class _Background:
         self._monitor.counts["measured"] += 1
         self._monitor.tell(
             "measured", at.step, units=outcome.done, inside=True, sampled=turn.names,
-            problems=[*outcome.told(), *(failure.note for failure in outcome.failures)],
+            problems=[*outcome.sentences(), *(failure.note for failure in outcome.failures)],
         )  # fmt: skip
 
     def _judge(self, copy: _Copy | None) -> None:

@@ -246,7 +246,7 @@ class Sidecar:
             turn=turn.start,
             after=self._state.starts[at.run],
             held=held.noted(),
-            problems=[*lost, *outcome.told(), *(f.note for f in outcome.failures)],
+            problems=[*lost, *outcome.sentences(), *(f.note for f in outcome.failures)],
             **_files(sighting),
         )
         self._loose += 1

@@ -54,7 +54,11 @@ def _caption(study: Study) -> Caption:
         _title(study),
         shown
         + (" A dashed curve with a band is the forecast with its interval." if ahead_of(study) else "")
-        + (" A dashed vertical line is a fault that the log shows, with its name." if ill_logs(study) else "")
+        + (
+            " A dashed vertical line is a fault that the log shows, with its name."
+            if faulty_logs(study)
+            else ""
+        )
         + alarmed(study),
         can,
         cannot + " Also, " + of_seeds(study) + ".",
@@ -74,13 +78,13 @@ def _title(study: Study) -> str:
 
 def symptoms_of(study: Study) -> dict[str, list[tuple[str, float]]]:
     """Return where the training log of each run shows a fault or a watch raised an alarm: kind and step."""
-    faults = ill_logs(study)
+    faults = faulty_logs(study)
     names = [str(run) for run in losses_of(study)["run"].unique()]
     found = {run: [*faults.get(run, ()), *study.alarms.get(run, ())] for run in names}
     return {run: marks for run, marks in found.items() if marks}
 
 
-def ill_logs(study: Study) -> dict[str, list[tuple[str, float]]]:
+def faulty_logs(study: Study) -> dict[str, list[tuple[str, float]]]:
     """Return where the training log of each run shows a fault, as the finding "on" has it: kind and step."""
     found: dict[str, list[tuple[str, float]]] = {}
     on = study.findings.get("on")
