@@ -7,16 +7,21 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from toposcope.core.drawing import loss_curves
-from toposcope.core.forms import span
+from toposcope.core.forms import listed, span
 from toposcope.page.notes import alarmed, of_seeds
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.study import Study
 
 
 def losses_of(study: Study) -> pd.DataFrame:
-    """Return the logged losses of a study: of a store its metrics, of a table its own rows."""
+    """Return the logged losses of a study: of a store its metrics, of a table its own rows.
+
+    A log of one run that names none may call it otherwise than the study does.
+    """
     table = study.metrics if len(study.features) or study.log is None else study.log.metrics
-    return table.reindex(columns=["run", "step", "loss", "heldout_loss"])
+    table = table.reindex(columns=["run", "step", "loss", "heldout_loss"])
+    names = list(study.runs["run"])
+    return table.assign(run=names[0]) if table["run"].nunique() == len(names) == 1 else table
 
 
 def _logged(study: Study) -> bool:
@@ -24,7 +29,17 @@ def _logged(study: Study) -> bool:
 
 
 def _drawn(study: Study) -> Figure:
-    return loss_curves.draw(losses_of(study), study.runs, symptoms=symptoms_of(study), ahead=ahead_of(study))
+    metrics, runs = losses_of(study), study.runs
+    if len(more := _odd_elsewhere(study)) and study.among is not None:
+        others, known = losses_of(study.among), study.among.runs
+        metrics = pd.concat([metrics, others[others["run"].isin(more)]], ignore_index=True)
+        runs = pd.concat([runs, known[known["run"].isin(more)]], ignore_index=True)
+    return loss_curves.draw(metrics, runs, symptoms=symptoms_of(study), ahead=ahead_of(study))
+
+
+def _odd_elsewhere(study: Study) -> list[str]:
+    """Return the runs that are not like those of this study, and are of another group by their settings."""
+    return [one.run for one in study.odd.found if one.run not in set(study.runs["run"].astype(str))]
 
 
 def ahead_of(study: Study) -> dict[str, np.ndarray]:
@@ -54,6 +69,7 @@ def _caption(study: Study) -> Caption:
         _title(study),
         shown
         + (" A dashed curve with a band is the forecast with its interval." if ahead_of(study) else "")
+        + _beside(study)
         + (
             " A dashed vertical line is a fault that the log shows, with its name."
             if faulty_logs(study)
@@ -65,6 +81,11 @@ def _caption(study: Study) -> Caption:
         "Loss, in the unit it was logged in, against the optimiser step on a log axis, for "
         f"{len(study.sizes)} model size{'s' * (len(study.sizes) != 1)}.",
     )
+
+
+def _beside(study: Study) -> str:
+    more = _odd_elsewhere(study)
+    return f" Drawn beside them, for it is not like them: {listed(more)}." if more else ""
 
 
 def _title(study: Study) -> str:

@@ -114,7 +114,8 @@ def first_screen(findings: Findings) -> FirstScreen:
     copied = findings["beyond"].numbers.get("left_out_columns", ())
     gone = [f"run {run} (as asked)" for run in findings.without]
     left_out = ", ".join([*gone, *(f"{one['column']} ({one['why']})" for one in copied)])
-    title = of_group(findings.group, lead.title or lead.act)
+    group = "" if findings.lead.question == "odd" else findings.group  # the odd run may be of another one
+    title = of_group(group, lead.title or lead.act)
     return FirstScreen(title, checks, _to_do(findings), f"{left_out}." if left_out else "")
 
 

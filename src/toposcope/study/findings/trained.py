@@ -28,7 +28,7 @@ def trained(study: Study, answers: Iterable[Finding]) -> Finding:
     numbers = {
         "runs": len(study.runs), "ran": len(study.runs), "sizes": len(study.sizes),
         "run": next(iter(study.ordered), ""), "checkpoints": int(counts.max()), "gaps": gaps,
-        "begun": [], "untold": 0, **_ranked(study),
+        "audited": bool(known["sound"].numbers.get("audited")), "begun": [], "untold": 0, **_ranked(study),
     }  # fmt: skip
     if on is None or not on.numbers["read"]:
         return Finding("trained", "measured", numbers)

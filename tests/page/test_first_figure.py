@@ -1,0 +1,80 @@
+"""What a page shows first: a title that is a finding, and a figure that has every curve it speaks of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+import toposcope as ts
+from toposcope.page.figures.losses import ON_PAGE
+from toposcope.study.findings.summary import first_screen
+
+STEPS = np.arange(10, 410, 10)
+
+
+def losses(seed: int, factor: float = 1.0) -> np.ndarray:
+    """A loss that falls, of one seed."""
+    g = np.random.default_rng(seed)
+    return factor * (2 + 4 * STEPS**-0.4) * (1 + 0.005 * g.standard_normal()) + 0.01 * g.standard_normal(40)
+
+
+def curves(figure: Figure) -> dict[str, int]:
+    """The curves of losses in a figure, with their number of points."""
+    lines = [line for ax in figure.axes for line in ax.lines]
+    return {
+        str(line.get_gid())[5:]: len(line.get_xdata()) for line in lines if str(line.get_gid())[:5] == "loss "
+    }
+
+
+def test_a_log_alone_has_its_curve_in_the_first_figure(tmp_path: Path) -> None:
+    path = tmp_path / "alone.csv"
+    pd.DataFrame({"step": STEPS, "loss": losses(0)}).to_csv(path, index=False)
+    (study,) = ts.analyze(path).studies
+    drawn = curves(ON_PAGE.draw(study))
+    assert next(iter(drawn.values())) > 10
+    assert list(drawn) == list(study.runs["run"])
+
+
+def test_the_first_figure_has_the_odd_run_of_another_group(tmp_path: Path) -> None:
+    weights = {
+        f"s{i}": {step: {"fc.weight": np.eye(4) * (1 + i + step)} for step in (0, 200, 400)} for i in range(5)
+    }
+    for name, steps in weights.items():
+        folder = tmp_path / "runs" / name
+        folder.mkdir(parents=True)
+        for step, tensors in steps.items():
+            np.savez(folder / f"step_{step:06d}.npz", **tensors)
+        rate = 0.006 if name == "s3" else 0.001
+        (folder / "config.json").write_text(f'{{"learning_rate": {rate}}}')
+        values = losses(int(name[1]), 1.15 if name == "s3" else 1.0)
+        pd.DataFrame({"step": STEPS, "loss": values}).to_csv(folder / "log.csv", index=False)
+    store = ts.measure(tmp_path / "runs", tmp_path / "store", features="baselines")
+    metrics = pd.concat(
+        [
+            pd.DataFrame({"run": f"s{i}", "step": STEPS, "loss": losses(i, 1.15 if i == 3 else 1.0)})
+            for i in range(5)
+        ]
+    )
+    store.write_metrics(metrics)
+    first = ts.analyze(store.path).studies[0]
+    assert "s3" not in set(first.runs["run"])
+    assert set(curves(ON_PAGE.draw(first))) == {"s0", "s1", "s2", "s3", "s4"}
+    assert "Drawn beside them, for it is not like them: s3." in ON_PAGE.caption(first).shows
+    assert first_screen(first.findings).title.startswith("Run s3 is not like its 4 siblings")
+
+
+def test_titles_are_findings(tmp_path: Path) -> None:
+    one = {7: {"fc.weight": np.random.default_rng(0).standard_normal((6, 5))}}
+    store = ts.measure(one, tmp_path / "store", features="baselines")
+    title = first_screen(ts.analyze(store).findings).title
+    assert title.startswith("No fault was found in this checkpoint of memory") or title.startswith(
+        "This checkpoint of memory was measured and not audited"
+    )
+    assert title.endswith("; a second checkpoint, or a log, would show how it trains.")
+    g = np.random.default_rng(1)
+    beside = pd.DataFrame({"step": STEPS, "loss": losses(0), "mine": g.standard_normal(40)})
+    title = first_screen(ts.analyze(beside).findings).title
+    assert title == "The other column was not found to say more than the minibatch loss."
