@@ -372,7 +372,7 @@ def test_a_diverging_log_is_said_first_and_ends_with_one(call, files):
     rows.loc[45:, "loss"] = np.linspace(2.5, 6.0, 15)
     rows.to_csv(files / "begun.csv", index=False)
     code, out, _ = call(files / "begun.csv", "--siblings", files / "done.csv")
-    assert (code, out.splitlines()[0].split(": ")[:2]) == (1, ["x", "diverging"])
+    assert (code, out.splitlines()[0].split(": ")[:2]) == (1, ["stop", "x"])
     code, out, _ = call(files / "begun.csv", "--siblings", files / "done.csv", "--json")
     assert (code, json.loads(out)["problems"][0]["kind"]) == (1, "diverging")
 
@@ -381,8 +381,8 @@ def test_in_python_too_an_ill_run_is_said_first_and_its_interval_is_none_of_its_
     rows = table("x", 2.5, end=1000)
     rows.loc[rows.index[75:], "loss"] = np.linspace(2.4, 6, 25)
     lines = repr(ts.forecast(rows, horizon=2000)).splitlines()
-    assert lines[0].startswith("x: diverging: the loss rose from")
-    assert "not 90%" in lines[1]
+    assert lines[0].startswith("stop: x: diverging: the loss rose from")
+    assert "not 90%" in next(line for line in lines if line.startswith("x: final loss"))
 
 
 def test_the_forecast_of_an_ill_run_is_none_of_its_level(call, files):
@@ -394,7 +394,7 @@ def test_the_forecast_of_an_ill_run_is_none_of_its_level(call, files):
     assert (code, made["status"]) == (1, "ill")
     assert made["reason"].startswith("plateau: forecast as if the run were well")
     code, out, _ = call(files / "begun.csv", "--siblings", files / "done.csv")
-    assert [line.split(": ")[:2] for line in out.splitlines()[:1]] == [["x", "plateau"]]
+    assert [line.split(": ")[:2] for line in out.splitlines()[:1]] == [["look", "x"]]
     assert " not 90% " in out.splitlines()[1]
 
 
@@ -410,7 +410,7 @@ def test_an_ill_log_alone_is_said_without_a_plan_size_or_sibling(call, files, il
     pd.DataFrame({"step": step, "loss": loss}).to_csv(files / "alone.csv", index=False)
     code, out, _ = call(files / "alone.csv", *also)
     assert code == 1
-    start = "alone: stop (" if also else "alone: "
+    start = "alone: stop (" if also else "stop: alone: "
     assert out.startswith(f"{start}{illness}: ")
     assert "continue" not in out
 
@@ -425,7 +425,7 @@ def test_a_finished_run_that_stood_still_is_no_problem_but_one_that_diverged_is(
     flat.loc[flat.index[150:], "loss"] = np.linspace(2.5, 6.0, 50)
     pd.concat([done, flat]).to_csv(files / "all.csv", index=False)
     code, out, _ = call(files / "all.csv", "--cuts", 0.5)
-    assert (code, out.startswith("flat: diverging: ")) == (1, True)
+    assert (code, out.startswith("stop: flat: diverging: ")) == (1, True)
 
 
 def test_each_illness_overrides_advice_by_the_command(call, files):
@@ -438,8 +438,8 @@ def test_each_illness_overrides_advice_by_the_command(call, files):
         spiky.loc[spiky.index[at : at + 4], "loss"] *= 2
     for rows, action, ground in (
         (rate, "stop", "rate ended"),
-        (flat, "stop", "plateau"),
-        (spiky, "look first", "spikes"),
+        (flat, "look", "plateau"),
+        (spiky, "look", "spikes"),
     ):
         rows.to_csv(files / "begun.csv", index=False)
         code, out, _ = call(files / "begun.csv", *given, "--tokens-per-step", 10)

@@ -1,6 +1,7 @@
 """What is said of the losses is one thing: once, on and on, on the page, by a check; a log's plan is kept."""
 
 import json
+import os
 
 import numpy as np
 import pandas as pd
@@ -132,3 +133,18 @@ def test_a_restart_does_not_tell_an_alarm_again(tmp_path):
     with _watching(tmp_path, spiked()) as watching:
         assert [one.data["test"] for one in watching.once().passed] == ["loss spike"]
     assert Watchman(tmp_path / "store").judge() == []
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["same size and time", "shorter"])
+def test_a_log_is_read_again_when_another_file_takes_its_place(tmp_path, kept):
+    log, other = tmp_path / "log.csv", tmp_path / "other.csv"
+    log.write_text("step,loss\n10,5.00\n20,4.00\n")
+    other.write_text("step,loss\n10,3.00\n20,2.00\n" if kept else "step,loss\n10,3.0\n")
+    before = log.stat()
+    read = LossFile(log)
+    own = pd.DataFrame({"run": pd.Series(dtype=str), "step": pd.Series(dtype=int)})
+    assert read.joined(own, "a")["loss"].tolist() == [5.0, 4.0]
+    os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
+    other.replace(log)
+    assert (log.stat().st_size == before.st_size, log.stat().st_mtime_ns) == (kept, before.st_mtime_ns)
+    assert read.joined(own, "a")["loss"].tolist() == ([3.0, 2.0] if kept else [3.0])

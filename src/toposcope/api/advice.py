@@ -19,16 +19,19 @@ if TYPE_CHECKING:
     from toposcope.api.forecasts import Forecasts
     from toposcope.forecasting import Curve
     from toposcope.forecasting.decision.advice import Advice
-    from toposcope.forecasting.health.assess import Symptom
+    from toposcope.forecasting.health.judgement import Ground, Judgement
     from toposcope.study.findings import Finding
 
 
 @dataclass(frozen=True)
 class Advices:
-    """Advice on runs, printed as a line for each: `table` has a row for each run and option."""
+    """Advice on runs, printed as a line for each: `table` has a row for each run and option.
+
+    `grounds` say why runs are to be looked at or stopped.
+    """
 
     advice: tuple[Advice, ...]
-    symptoms: dict[str, list[Symptom]]
+    grounds: dict[str, list[Ground]]
 
     @property
     def table(self) -> pd.DataFrame:
@@ -78,8 +81,11 @@ def advices_on(
     A run whose log shows a grave fault gets its advice without a forecast, even if the options cannot be
     compared.
     """
+    from toposcope.forecasting.decision.advice import of_symptoms
+
     names = {curve.run for curve in made.begun}
-    ended = [curve for curve in made.own if curve.symptoms and curve.run not in names]
+    judged = {curve.run: made.judgements.get(curve.run) or of_symptoms(curve) for curve in made.own}
+    ended = [curve for curve in made.own if judged[curve.run].grounds and curve.run not in names]
     ill = [curve for curve in ended if curve.broke] if made.begun else ended
     if not made.begun and not ill:
         raise InputError(
@@ -88,9 +94,12 @@ def advices_on(
             remedy=f"give one that is not, or a {option('horizon')} beyond its last step",
         )
     asked = _Asked(budget, larger, tokens_per_step, made.level)
-    judged = [*ill, *made.begun]
-    advice = tuple(_advice(curve, made.ended, asked, forecast=curve.run in names) for curve in judged)
-    return Advices(advice, {curve.run: list(curve.symptoms) for curve in judged if curve.symptoms})
+    chosen = [*ill, *made.begun]
+    advice = tuple(
+        _advice(curve, made.ended, asked, judged[curve.run], forecast=curve.run in names) for curve in chosen
+    )
+    grounds = {curve.run: list(judged[curve.run].grounds) for curve in chosen}
+    return Advices(advice, {run: found for run, found in grounds.items() if found})
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +112,9 @@ class _Asked:
     level: float
 
 
-def _advice(curve: Curve, finished: Sequence[Curve], asked: _Asked, *, forecast: bool) -> Advice:
+def _advice(
+    curve: Curve, finished: Sequence[Curve], asked: _Asked, judgement: Judgement, *, forecast: bool
+) -> Advice:
     from toposcope.forecasting.decision.advice import Advice, advise, by_health
 
     try:
@@ -111,9 +122,9 @@ def _advice(curve: Curve, finished: Sequence[Curve], asked: _Asked, *, forecast:
             raise InputError(f"run {curve.run} is finished: its log reaches its last step")
         budget, larger = _budget(curve, asked)
         others = [other for other in finished if other.run != curve.run and other.akin(curve)]
-        return advise(curve, others, budget=budget, larger=larger, level=asked.level)
+        return advise(curve, others, budget=budget, larger=larger, level=asked.level, judgement=judgement)
     except InputError:
-        if (first := by_health((), curve)) is None:
+        if (first := by_health(judgement)) is None:
             raise
         return Advice(curve.run, *first, ())
 

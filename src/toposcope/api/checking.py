@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from toposcope.api.check_sources import Looked
     from toposcope.forecasting import Curve, Forecast, Schedule
-    from toposcope.forecasting.health.assess import Symptom
+    from toposcope.forecasting.health.judgement import Judgement
     from toposcope.study.forecasts.reading import Given, Reading
 
 WITHOUT_LOSS = "without a finite loss left out"
@@ -240,31 +240,25 @@ def _runs(place: Looked, asked: _CheckAsked, gone: Sequence[str]) -> list[RunChe
 
 def _run(place: Looked, run: str, name: str, rows: pd.DataFrame, asked: _CheckAsked) -> RunCheck:
     """Return the answer for one run from the rows of its log."""
-    from toposcope.forecasting.health.judgement import judge
-    from toposcope.forecasting.health.rises import FEWEST
-    from toposcope.watch.loss_health import column_of, symptoms_of
-    from toposcope.watch.replay import replay
+    from toposcope.watch.judged import counted, judged
+    from toposcope.watch.loss_health import column_of
 
     column = asked.column or column_of(rows)
     steps = list(place.steps.get(run, ()))
-    losses, lost = _counted(rows, column, of_log=not place.steps)
-    curve, planned, wrong = _curve(place, run, rows, replace(asked.reading, column=column))
+    losses, lost = counted(rows, column, of_log=not place.steps)
+    curve, wrong = _curve(place, run, rows, replace(asked.reading, column=column))
     audit = [one for one in place.audit if run in (one.runs or (one.run,))]
     told = [step for one in audit for step in (*one.steps, one.step) if step is not None]
-    symptoms = symptoms_of(curve, rows, column)
     seen, forecast = _ahead(curve, asked)
-    ended = planned and seen is not None and forecast is None and seen.finished
-    judged = judge(
-        symptoms,
-        replay(_replayed(rows, column), run) if losses else (),
-        audit,
-        losses=losses, lost=lost, ended=ended, last_checkpoint=max([*steps, *told], default=None),
-        wrong=wrong if losses >= FEWEST else (),
+    ended = seen is not None and seen.ended
+    judgement = judged(
+        rows, column, curve, of_log=not place.steps, audit=audit,
+        last_checkpoint=max([*steps, *told], default=None), wrong=wrong,
     )  # fmt: skip
-    step, loss = _last(rows, column, symptoms)
-    known = seen is not None and (planned or forecast is not None) and not seen.endless
+    step, loss = _last(rows, column, judgement)
+    known = seen is not None and (seen.stated or forecast is not None) and not seen.endless
     return RunCheck(
-        name, place.name, run, judged, step, loss, seen.horizon if seen is not None and known else None,
+        name, place.name, run, judgement, step, loss, seen.horizon if seen is not None and known else None,
         ended, forecast, losses, len(steps), place.said, tuple(_unseen(place, rows, column, losses)),
         (*_limits(seen, forecast, lost), *place.repaired), _logged(rows, column),
     )  # fmt: skip
@@ -278,41 +272,18 @@ def _logged(rows: pd.DataFrame, column: str) -> Logged | None:
     return Logged(known["step"].to_numpy(float), known[column].to_numpy(float, na_value=np.nan))
 
 
-def _counted(rows: pd.DataFrame, column: str, *, of_log: bool) -> tuple[int, int]:
-    """Return how many losses are finite, and how many rows that log training have none that is.
-
-    Beside checkpoints an empty column may mean that nobody logged a loss; a log was read for its losses.
-    """
-    from toposcope.forecasting.health.assess import trained
-
-    if column not in rows or not len(rows):
-        return 0, 0
-    finite = np.isfinite(rows[column].to_numpy(float, na_value=np.nan))
-    lost = int((~finite & trained(rows, column)).sum())
-    return int(finite.sum()), lost if of_log or finite.any() else 0
-
-
-def _curve(
-    place: Looked, run: str, rows: pd.DataFrame, reading: Reading
-) -> tuple[Curve | None, bool, list[str]]:
-    """Return the loss curve of a run, whether its end is stated, and what is wrong with its log."""
+def _curve(place: Looked, run: str, rows: pd.DataFrame, reading: Reading) -> tuple[Curve | None, list[str]]:
+    """Return the loss curve of a run, and what is wrong with its log."""
     from toposcope.forecasting.frame import Log
-    from toposcope.sources.belonging import configuration
-    from toposcope.study.forecasts.gather import planned_end
     from toposcope.study.forecasts.reading import curves_of
 
     if not len(rows):
-        return None, False, []
+        return None, []
     runs = place.log.runs
     own = runs[runs["run"].astype(str) == run]
     finite = rows.replace([np.inf, -np.inf], np.nan)  # the alarms tell of these
     curves, problems = curves_of(Log(finite, own), reading)
-    wrong = [one.reason.removeprefix(f"run {run}: ") for one in problems]
-    if not curves:
-        return None, False, wrong
-    config = configuration(own["config"].iloc[0]) if len(own) and "config" in own else {}
-    stated = reading.horizon or curves[0].schedule or planned_end(config, rows)
-    return curves[0], stated is not None, wrong
+    return curves[0] if curves else None, [one.reason.removeprefix(f"run {run}: ") for one in problems]
 
 
 def _ahead(curve: Curve | None, asked: _CheckAsked) -> tuple[Curve | None, Forecast | None]:
@@ -329,14 +300,7 @@ def _ahead(curve: Curve | None, asked: _CheckAsked) -> tuple[Curve | None, Forec
     return begun[0], forecast(Auto(), begun[0], ended, level=asked.level)
 
 
-def _replayed(rows: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Return what a watch reads of a log, the loss that is judged as its loss."""
-    beside = ["learning_rate", "grad_norm", *(["heldout_loss"] if column == "loss" else [])]
-    known = rows[["step", *(name for name in beside if name in rows)]]
-    return known.assign(loss=rows[column].to_numpy(float, na_value=np.nan))
-
-
-def _last(rows: pd.DataFrame, column: str, symptoms: Sequence[Symptom]) -> tuple[float | None, float | None]:
+def _last(rows: pd.DataFrame, column: str, judgement: Judgement) -> tuple[float | None, float | None]:
     """Return the last step, and the loss there: NaN where the last ones are not finite."""
     from toposcope.forecasting.health.assess import BROKEN
 
@@ -347,7 +311,7 @@ def _last(rows: pd.DataFrame, column: str, symptoms: Sequence[Symptom]) -> tuple
     ordered = rows.sort_values("step", kind="stable")
     values = ordered[column].to_numpy(float, na_value=np.nan) if column in ordered else np.empty(0)
     finite = values[np.isfinite(values)]
-    lost = len(values) and (not len(finite) or any(one.kind == BROKEN[0] for one in symptoms))
+    lost = len(values) and (not len(finite) or any(one.kind == BROKEN[0] for one in judgement.grounds))
     last = int(steps.max()) if float(steps.max()).is_integer() else float(steps.max())
     return last, math.nan if lost else float(finite[-1]) if len(finite) else None
 
@@ -375,10 +339,14 @@ def _unseen(place: Looked, rows: pd.DataFrame, column: str, losses: int) -> list
 
 def _limits(curve: Curve | None, forecast: Forecast | None, lost: int) -> list[str]:
     """Return what else to know of an answer."""
+    from toposcope.sources.plan_beside import BESIDE
+
     found = []
     if curve is not None and forecast is not None:
         if not curve.endless:
             found.append(f"the run is taken to go on to step {curve.horizon:,}")
         found += [part for part in forecast.reason.split("; ") if part and forecast.status != "failed"]
         found += [note for note in curve.notes if lost or not note.endswith(WITHOUT_LOSS)]
+    elif curve is not None:
+        found += [note for note in curve.notes if BESIDE in note]
     return found

@@ -14,7 +14,9 @@ from toposcope.core.wording import option
 
 if TYPE_CHECKING:
     from toposcope.forecasting import Curve, Forecast, Forecaster, Schedule
-    from toposcope.study.forecasts.reading import Given
+    from toposcope.forecasting.health.judgement import Judgement
+    from toposcope.study.forecasts.gather import Problem
+    from toposcope.study.forecasts.reading import Given, Reading
 
 CUTS = (0.2, 0.3, 0.5)
 """Shares of training at which finished runs are scored."""
@@ -158,12 +160,25 @@ def forecast(
     else:
         ended, begun = split_runs(own, others, all_finished=finished)
         chosen = _methods(begun + ended, methods)
+    wrong = [problem for problem in problems if problem.run in reading.rows]
     return Forecasts(
         begun=tuple(begun), ended=tuple(ended), own=tuple(own), faults=faults,
         notes=(*dict.fromkeys(notes + noted), *asked), methods=tuple(chosen), everything=methods != "auto",
         cuts=tuple(cuts), level=level, quiet=quiet, planned=tuple(planned), schedule=plan,
         groups=groups if len(groups) > 1 and not planned else (),
+        judgements={curve.run: _judged(curve, reading, wrong) for curve in own},
     )  # fmt: skip
+
+
+def _judged(curve: Curve, reading: Reading, wrong: Sequence[Problem]) -> Judgement:
+    """Return the judgement of a run as `check` has it."""
+    from toposcope.sources.losses import ALIASES, meaning
+    from toposcope.watch.judged import judged
+
+    known = meaning(reading.column)
+    column = known if known in ALIASES else reading.column
+    own = [one.reason.removeprefix(f"run {curve.run}: ") for one in wrong if one.run == curve.run]
+    return judged(reading.rows[curve.run], column, curve, wrong=own)
 
 
 def _methods(curves: list[Curve], asked: str | Sequence[Forecaster]) -> list[Forecaster]:

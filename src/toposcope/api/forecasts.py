@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from toposcope.api.advice import Advices
     from toposcope.forecasting import Curve, Forecast, Forecaster, Schedule
     from toposcope.forecasting.health.assess import Symptom
+    from toposcope.forecasting.health.judgement import Ground, Judgement
     from toposcope.sources.belonging import Group
     from toposcope.study.findings import Finding
     from toposcope.study.forecasts.gather import Problem
@@ -33,9 +34,10 @@ class Forecasts:
 
     `begun` has the loss curves of unfinished runs, `ended` those of the finished runs that they are forecast
     from, and `own` all curves of the sources. `faults` are the problems of the logs, and `notes` say how they
-    were read. `everything` is true if all methods were requested. `planned` are the forecasts of the run that
-    `schedule` plans. `groups` are groups of runs that do not belong together; it is empty if all do. No run
-    is forecast or scored from another group (`parts` has the forecasts of each group).
+    were read. `judgements` have the verdict of `check` on each own run. `everything` is
+    true if all methods were requested. `planned` are the forecasts of the run that `schedule` plans.
+    `groups` are groups of runs that do not belong together; it is empty if all do. No run is forecast or
+    scored from another group (`parts` has the forecasts of each group).
     """
 
     begun: tuple[Curve, ...]
@@ -51,6 +53,7 @@ class Forecasts:
     planned: tuple[Forecast, ...] = ()
     schedule: Schedule | None = None
     groups: tuple[Group, ...] = ()
+    judgements: Mapping[str, Judgement] = field(default_factory=dict)
 
     @property
     def apart(self) -> str:
@@ -141,9 +144,30 @@ class Forecasts:
     @property
     def symptoms(self) -> dict[str, list[Symptom]]:
         """The symptoms of runs that their logs show; for finished runs only those of runs that broke."""
+        return {curve.run: list(curve.symptoms) for curve in self._shown if curve.symptoms}
+
+    @property
+    def grounds(self) -> dict[str, list[Ground]]:
+        """Why runs are to be looked at or stopped; of finished runs only where one broke."""
+        found = {curve.run: self.judgements.get(curve.run) for curve in self._shown}
+        return {run: list(one.grounds) for run, one in found.items() if one is not None and one.grounds}
+
+    @property
+    def verdict(self) -> str:
+        """What is to be done about the worst run: "all right", "look" or "stop", as `check` says it."""
+        from toposcope.forecasting.health.judgement import worst
+
+        return worst(one.level for grounds in self.grounds.values() for one in grounds)
+
+    @property
+    def at_end(self) -> tuple[Curve, ...]:
+        """The runs, where each has come to an end that is stated; else none."""
+        return self.own if all(curve.ended for curve in self.own) else ()
+
+    @property
+    def _shown(self) -> Sequence[Curve]:
         few = len(self.ended) < LEAST_SCORED
-        shown = self.begun or (self.ended if few else [curve for curve in self.ended if curve.broke])
-        return {curve.run: list(curve.symptoms) for curve in shown if curve.symptoms}
+        return self.begun or (self.ended if few else [curve for curve in self.ended if curve.broke])
 
     @property
     def too_few(self) -> str:
@@ -259,7 +283,7 @@ class Forecasts:
     def __repr__(self) -> str:
         """Return what is wrong with runs, then one line for each run."""
         lines = [self.apart] if self.apart else []
-        lines += [f"{run}: {symptom}" for run, found in self.symptoms.items() for symptom in found]
+        lines += [f"{one.level}: {run}: {one.named}" for run, found in self.grounds.items() for one in found]
         wrong = len(lines)
         leading: dict[str, Forecast] = {}
         for one in self.made:

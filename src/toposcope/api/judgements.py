@@ -65,10 +65,11 @@ def analyze(
     from toposcope.papers.published import PUBLISHED
     from toposcope.study.analysis import analysis_of
     from toposcope.watch.journal import alarms_of
+    from toposcope.watch.judged import judged
 
     return analysis_of(
         source, targets=targets, columns=columns, scores=scores, rename=rename, without=without,
-        published=PUBLISHED, alarms=alarms_of(_folders(source)),
+        published=PUBLISHED, alarms=alarms_of(_folders(source)), judge=judged,
     )  # fmt: skip
 
 

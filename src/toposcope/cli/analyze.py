@@ -140,8 +140,8 @@ def command(
     Each verdict rests on one test over all runs; the next table shows these tests. --table prints other
     tables. Columns that are functions of the loss or of the step are not tested; the answer names them.
 
-    The exit code is 1 when the answer lists problems, such as a run that diverges, damaged checkpoints or
-    repeated steps. It is 2 when nothing was done.
+    The exit code is 1 when the answer lists problems, such as a run that diverges or is to be looked at,
+    damaged checkpoints or repeated steps. It is 2 when nothing was done.
     """
     if calibrate:
         return _calibrate(source, draws, out, as_json)
@@ -155,6 +155,7 @@ def command(
         return show_law(source, law, columns, leave_out, out, rename=named, as_json=as_json)
     from toposcope.api import analyze
     from toposcope.core.progress import busy
+    from toposcope.forecasting.health.judgement import ALL_RIGHT
     from toposcope.study.analysis import PARTS, USUAL
 
     chosen = PARTS if everything or "all" in parts else parts or USUAL
@@ -162,7 +163,8 @@ def command(
         analysis = analyze(
             source, targets=targets, columns=features, scores=score_file, rename=named, without=without
         )
-        wrong = any(found.wrong is not None for found in analysis.all_findings)
+        odd = any(found.wrong is not None for found in analysis.all_findings)
+        wrong = odd or analysis.verdict != ALL_RIGHT
         if not wrong:  # what is wrong is an answer, whatever else can be computed
             analysis.refuse_nothing(chosen)
         _work_out(analysis, chosen if everything or parts or as_json or out is not None else ())

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
@@ -16,6 +16,8 @@ from toposcope.core.errors import InputError
 
 if TYPE_CHECKING:
     from toposcope.api import Check
+
+    Written: TypeAlias = tuple[int, int, frozenset[int]]
 
 
 @click.command("check")
@@ -107,7 +109,7 @@ def show(found: Check) -> None:
 def _follow(look: Callable[[], Check], targets: tuple[str, ...], every: float, *, as_json: bool) -> int:
     """Look again whenever something was written, and print a line when the answer changes."""
     told: Check | None = None
-    seen: list[tuple[int, int]] | None = None
+    seen: list[Written] | None = None
     try:
         while True:
             written = _written(targets)
@@ -122,7 +124,7 @@ def _follow(look: Callable[[], Check], targets: tuple[str, ...], every: float, *
         return 0 if told is not None and told.ok else 1
 
 
-def _written(targets: tuple[str, ...]) -> list[tuple[int, int]] | None:
+def _written(targets: tuple[str, ...]) -> list[Written] | None:
     """Return what changes when a target is written to; None where files go while they are counted."""
     from toposcope.watch.losses import last_written
 

@@ -12,11 +12,12 @@ from toposcope.cli.forecast_lines import (
     listed,
     record,
     show_ablation,
+    show_ended,
+    show_grounds,
     show_lines,
     show_methods,
     show_problems,
     show_scores,
-    show_symptoms,
 )
 from toposcope.cli.output import json_option, print_json, print_table, say, without_option
 from toposcope.cli.sweeping import renamed, step_pattern_option
@@ -141,6 +142,8 @@ def command(
     )  # fmt: skip
     for note in made.notes:
         click.echo(f"note: {note}", err=True)
+    if advise and made.at_end and not made.begun and not made.grounds:
+        return show_ended(made, as_json=as_json)
     if advise and not made.planned:
         found = made.advise(float(budget or 0), larger=larger, tokens_per_step=tokens_per_step)
         return show_advice(found, made, as_json=as_json)
@@ -161,9 +164,13 @@ def _shown(made: Forecasts, as_json: bool) -> int:
     return shown(made, as_json)
 
 
-def _none(made: Forecasts) -> int:
+def _none(made: Forecasts, *, as_json: bool = False) -> int:
     """Say why nothing of a group can be forecast; the exit code is that of a problem."""
-    show_symptoms(made.symptoms)
+    if as_json:
+        problems = [*_reasons(made), *listed(made.grounds)]
+        print_json({"forecasts": [], "verdict": made.verdict, "reason": made.too_few, "problems": problems})
+        return 1
+    show_grounds(made.grounds)
     say(f"No forecast: {made.too_few}")
     return 1
 
@@ -187,7 +194,7 @@ def _reasons(made: Forecasts) -> list[dict[str, object]]:
 
 def _show_begun(made: Forecasts, as_json: bool) -> int:
     leading = {one.run: one for one in made.made if one.method == made.methods[0].name}
-    effects, symptoms, curves = made.effects, made.symptoms, [*made.begun, *made.ended]
+    effects, grounds, curves = made.effects, made.grounds, [*made.begun, *made.ended]
     if as_json:
         print_json(
             {
@@ -195,18 +202,19 @@ def _show_begun(made: Forecasts, as_json: bool) -> int:
                 "forecasts": [record(one) for one in made.made],
                 "topology": effects.to_dict("records") if effects is not None else None,
                 "notes": {curve.run: list(curve.notes) for curve in curves if curve.notes},
-                "problems": [*_reasons(made), *listed(symptoms)],
+                "verdict": made.verdict,
+                "problems": [*_reasons(made), *listed(grounds)],
             }
         )
     else:
-        show_symptoms(symptoms)
+        show_grounds(grounds)
         show_lines(made.begun, leading, len(made.ended))
         if made.everything:
             show_methods(made.begun, made.made)
             show_ablation(effects, "What features added on the finished siblings at the same share")
         show_problems(made.faults, curves)
     bad = any(one.status == "failed" for one in leading.values())
-    return 1 if made.faults or bad or symptoms else 0
+    return 1 if made.faults or bad or grounds else 0
 
 
 def _show_planned(made: Forecasts, as_json: bool) -> int:
@@ -225,11 +233,13 @@ def _show_planned(made: Forecasts, as_json: bool) -> int:
 
 
 def _show_scored(made: Forecasts, as_json: bool) -> int:
-    symptoms = made.symptoms
+    grounds = made.grounds
     if made.too_few:
-        if not symptoms or as_json:
+        if made.at_end and not grounds:
+            return show_ended(made, as_json=as_json)
+        if not grounds:
             raise InputError(made.too_few)
-        return _none(made)
+        return _none(made, as_json=as_json)
     if as_json:
         assert made.effects is not None  # enough runs are finished
         print_json(
@@ -239,14 +249,15 @@ def _show_scored(made: Forecasts, as_json: bool) -> int:
                 "topology": made.effects.to_dict("records"),
                 "unseen_largest": made.largest.to_dict("records"),
                 "notes": {curve.run: list(curve.notes) for curve in made.ended if curve.notes},
-                "problems": [*_reasons(made), *listed(symptoms)],
+                "verdict": made.verdict,
+                "problems": [*_reasons(made), *listed(grounds)],
             }
         )  # fmt: skip
-        return 1 if made.faults or symptoms else 0
+        return 1 if made.faults or grounds else 0
     summary = made.summary  # the bar of the work ends before anything is printed
-    show_symptoms(symptoms)
+    show_grounds(grounds)
     show_scores(summary, made.largest, made.level)
     if made.everything:
         show_ablation(made.effects, "What features added to the forecast")
     show_problems(made.faults, made.ended)
-    return 1 if made.faults or symptoms else 0
+    return 1 if made.faults or grounds else 0

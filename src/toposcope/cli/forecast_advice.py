@@ -23,7 +23,7 @@ def show_advice(found: Advices, made: Forecasts, *, as_json: bool) -> int:
         print_json(
             {
                 "advice": [asdict(advice) for advice in found.advice],
-                "problems": [*reasons, *listed(found.symptoms)],
+                "problems": [*reasons, *listed(found.grounds)],
             }
         )
     else:
@@ -31,7 +31,7 @@ def show_advice(found: Advices, made: Forecasts, *, as_json: bool) -> int:
             say(made.apart)
         _show(found.advice, made.level)
         show_problems(made.faults, [*made.begun, *made.ended])
-    return 1 if made.faults or found.symptoms else 0
+    return 1 if made.faults or found.grounds else 0
 
 
 def _show(advices: Sequence[Advice], level: float) -> None:

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toposcope.cli.output import say
+from toposcope.cli.output import print_json, say
 from toposcope.core.forms import sentences
 from toposcope.core.tabular import of_cells
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from toposcope.api import Forecasts
     from toposcope.forecasting import Curve, Forecast
-    from toposcope.forecasting.health.assess import Symptom
+    from toposcope.forecasting.health.judgement import Ground
     from toposcope.study.forecasts.gather import Problem
 
 _LEAST_SAID = 0.01
@@ -122,20 +123,41 @@ def show_methods(curves: Sequence[Curve], made: Sequence[Forecast]) -> None:
             say(f"{number}: {sentences(reason.split('; '))}", "  ")
 
 
-def listed(symptoms: Mapping[str, Sequence[Symptom]]) -> list[dict[str, object]]:
-    """Return the symptoms as problems: what is wrong, since which step, and the remedy."""
+def listed(grounds: Mapping[str, Sequence[Ground]]) -> list[dict[str, object]]:
+    """Return grounds as problems: what is wrong, since which step, the remedy, and the level."""
     return [
-        {"run": run, "reason": str(one), "kind": one.kind, "step": one.step, "remedy": one.remedy}
-        for run, found in symptoms.items()
+        {
+            "run": run,
+            "reason": one.named,
+            "kind": one.kind,
+            "step": one.step,
+            "remedy": one.remedy,
+            "level": one.level,
+        }
+        for run, found in grounds.items()
         for one in found
     ]
 
 
-def show_symptoms(found: Mapping[str, Sequence[Symptom]]) -> None:
+def show_grounds(found: Mapping[str, Sequence[Ground]]) -> None:
     """Print what is wrong with runs, before any forecast."""
-    for run, symptoms in found.items():
-        for symptom in symptoms:
-            say(f"{run}: {symptom}")
+    for run, grounds in found.items():
+        for ground in grounds:
+            say(f"{ground.level}: {run}: {ground.named}")
+
+
+def show_ended(made: Forecasts, *, as_json: bool) -> int:
+    """Say that every run has come to the end that was planned for it, so that nothing is left to forecast."""
+    if as_json:
+        runs = [{"run": c.run, "step": c.last, "planned_steps": c.horizon, "loss": c.final_loss()}
+                for c in made.at_end]  # fmt: skip
+        print_json({"forecasts": [], "ended": runs, "verdict": made.verdict, "problems": []})
+    else:
+        for curve in made.at_end:
+            where = f"step {curve.last:,} of {curve.horizon:,}, final loss {curve.final_loss():.4g}"
+            say(f"{made.verdict}: {curve.run} has come to its end ({where})")
+    show_problems(made.faults, made.at_end)
+    return 1 if made.faults else 0
 
 
 def show_scores(summary: pd.DataFrame, largest: pd.DataFrame, level: float) -> None:

@@ -38,6 +38,7 @@ class Curve:
     `forecasting.health.assess` on the log as it was written. `topology` names the features that their probes
     declare as a forecast's topology. `facts` has the values of `belonging.FACTS` and `SETTINGS` that the
     run's files state, and `group` is the label of the runs that it belongs to ("" if all belong together).
+    `stated` is true if the log, a plan or a person states the horizon.
     """
 
     run: str
@@ -55,6 +56,7 @@ class Curve:
     topology: tuple[str, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     group: str = ""
+    stated: bool = False
     _known: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def known(self, key: Hashable, make: Callable[[], Any]) -> Any:
@@ -82,6 +84,11 @@ class Curve:
     def finished(self) -> bool:
         """Whether the log reaches the horizon (within the final-loss window)."""
         return not self.endless and self.last >= self.horizon * (1 - FINAL_SHARE)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the log reaches an end that is stated."""
+        return self.stated and self.finished
 
     @property
     def broke(self) -> bool:

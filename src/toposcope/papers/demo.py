@@ -67,6 +67,7 @@ def run_demo(
     from toposcope.page.page import check_target
     from toposcope.papers.published import PUBLISHED
     from toposcope.study.analysis import analysis_of
+    from toposcope.watch.judged import judged
 
     out = Path(out)
     runs, store, report = out / "runs", out / "store", out / "report"
@@ -78,7 +79,7 @@ def run_demo(
     problems = [*failed, *_measure(runs, store, jobs=jobs, quiet=quiet)]
     say("3/3 analysing and writing the report")
     with busy("writing the report", quiet=quiet):
-        analysis = analysis_of(store, published=PUBLISHED)
+        analysis = analysis_of(store, published=PUBLISHED, judge=judged)
         page = write_studies(analysis.studies, report, title=TITLE)
     return Demo(runs, store, page, analysis, tuple(problems))
 

@@ -15,6 +15,7 @@ import pandas as pd
 
 from toposcope.core.errors import InputError
 from toposcope.core.tabular import Tables, pictured
+from toposcope.forecasting.health.judgement import JudgeOfLog, worst
 from toposcope.sources.belonging import Group, said
 from toposcope.store import Store
 from toposcope.study.compact import verdict_table
@@ -178,6 +179,12 @@ class Analysis:
         """What may be said on every study."""
         return tuple(study.findings for study in self.studies)
 
+    @property
+    def verdict(self) -> str:
+        """What is to be done about the worst run by its log, in the words of `check`."""
+        on = [found["on"] for found in self.all_findings if "on" in found]
+        return worst(one["level"] for found in on for one in found.numbers["ill"])
+
     def longest_grid(self) -> np.ndarray:
         """Return the steps of the run with most checkpoints."""
         grids = [
@@ -227,7 +234,7 @@ class Analysis:
         found_data = [found.as_data() for found in self.all_findings]
         made = {name: self.table(name).to_dict("records") for name in parts}
         groups = [{"label": one.label, "runs": list(one.runs)} for one in self.groups]
-        told_too = {"problems": list(self.problems), "read": list(self.read)}
+        told_too = {"verdict": self.verdict, "problems": list(self.problems), "read": list(self.read)}
         return {"groups": groups, "findings": found_data, **made, **told_too}
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -258,11 +265,12 @@ def analysis_of(
     without: str | Sequence[str] = (),
     published: PublishedRules = NOTHING,
     alarms: Mapping[str, Sequence[tuple[str, float]]] | None = None,
+    judge: JudgeOfLog | None = None,
 ) -> Analysis:
     """Read what `toposcope.analyze` is given; `published` are the rules of papers that stand beside the rest.
 
-    `alarms` are those of a watch: tests and steps by run, as figures mark them. `without` are runs to leave
-    out.
+    `alarms` are those of a watch: tests and steps by run, as figures mark them. `judge` judges a run by its
+    log, as a watch does (by default, by its health alone). `without` are runs to leave out.
 
     Raises
     ------
@@ -296,6 +304,7 @@ def analysis_of(
                 study,
                 published=published,
                 alarms=alarms or {},
+                judge=judge,
                 places=_places(given),
                 renamed=dict(rename or {}),
                 without=gone,

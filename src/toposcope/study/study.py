@@ -19,6 +19,7 @@ from toposcope.core.processes import begun
 from toposcope.core.types import Feature, Kind, Normalization, Scope, Use
 from toposcope.core.wording import command, option
 from toposcope.forecasting.frame import Log
+from toposcope.forecasting.health.judgement import JudgeOfLog
 from toposcope.scaling.loss_law import LEAST_SIZES
 from toposcope.sources.belonging import Group
 from toposcope.statistics.trends.descriptive import DEFAULT_DRAWS, Draws
@@ -66,7 +67,8 @@ class Study:
     what correlations are taken with ("" where nothing can be), `further` are targets that were brought along.
     `wanted` holds the features that were asked for; empty: those of the model and of each role. `kept` is
     the folder of what was kept beside the rows: sampled surfaces; `published` are the rules of papers;
-    `alarms` says for each run which tests of a watch raised an alarm, and at which steps. `group` says which
+    `alarms` says for each run which tests of a watch raised an alarm, and at which steps; `judge` judges a
+    run by its log, as a watch does (None: by its health alone). `group` says which
     runs these are where others of the same source do not belong to them, and `among` is the study of all;
     None where all do. `read` says what was taken as step and loss of a log. `places` are the stores or tables
     that were read and `renamed` their columns that were, as a command names them; empty for tables in memory.
@@ -89,6 +91,7 @@ class Study:
     kept: Path | None = None
     published: PublishedRules = NOTHING
     alarms: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)
+    judge: JudgeOfLog | None = None
     group: Group | None = None
     among: Study | None = None
     read: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from toposcope.core.errors import EmptyLogError, InputError
 from toposcope.sources import history
 from toposcope.sources.logs import read_log
 from toposcope.sources.logs.collect import PLANNED
-from toposcope.sources.plan_beside import plan_beside
+from toposcope.sources.plan_beside import plan_beside, with_plan
 from toposcope.store import Store
 
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ class LossFile:
 
     def __init__(self, path: Path, rename: Mapping[str, str] | None = None) -> None:
         self._path, self._rename = path, dict(rename or {})
-        self._mark: tuple[int, int] | None = None
+        self._mark: tuple[int, int, frozenset[int]] | None = None
         self._table: pd.DataFrame | None = None
-        self._planned: dict[str, int] = {}
-        self._beside: int | None = None
+        self._planned: dict[str, dict[str, Any]] = {}
+        self._beside: dict[str, Any] = {}
         self._alone = False
         if path.exists():
             with contextlib.suppress(EmptyLogError):  # the trainer has not logged its first loss yet
@@ -55,36 +55,40 @@ class LossFile:
             self._read()
         return own if self._table is None else history.join(own, self._table, run)
 
-    def planned(self, run: str) -> int | None:
-        """Return the steps that the file, or one beside it, plans for a run; a lone run of a file is any."""
-        return next(iter(self._planned.values()), None) if self._alone else self._planned.get(run)
+    def planned(self, run: str) -> dict[str, Any]:
+        """Return the plan that the file, or one beside it, states for a run; a lone run of a file is any."""
+        return next(iter(self._planned.values()), {}) if self._alone else self._planned.get(run, {})
 
     def _read(self) -> None:
         if not self._path.exists():
             return
         mark = last_written(self._path)
         if mark != self._mark:
+            if self._mark is not None and (mark[2] != self._mark[2] or mark[0] < self._mark[0]):
+                self._beside = {}  # another log took its place: its plan may be another one, too
             read = read_log(str(self._path), rename=self._rename)
             self._table, self._mark, self._alone = read.table, mark, len(read.runs) == 1
-            self._planned = {run.name: run.planned_steps for run in read.runs if run.planned_steps}
-            if (steps := self._planned_beside()) is not None:
-                self._planned = dict.fromkeys([run.name for run in read.runs], steps)
+            beside = self._planned_beside()
+            own = {run.name: {PLANNED: run.planned_steps} if run.planned_steps else {} for run in read.runs}
+            self._planned = {run: with_plan(said, beside) for run, said in own.items()}
 
-    def _planned_beside(self) -> int | None:
-        """Return the steps that the trainer's files beside the log plan, as `toposcope check` reads them."""
-        from toposcope.study.forecasts.gather import recipe_steps
-
-        if self._beside is None:  # a plan that was read stays: the checkpoint that states it may be large
+    def _planned_beside(self) -> dict[str, Any]:
+        """Return the plan that the trainer's files beside the log state, as `toposcope check` reads them."""
+        if not self._beside:  # a plan that was read stays: the checkpoint that states it may be large
             with contextlib.suppress(InputError, OSError):  # being written
-                self._beside = recipe_steps(plan_beside(self._path, alone=self._alone))
+                self._beside = plan_beside(self._path, alone=self._alone)
         return self._beside
 
 
-def last_written(path: Path) -> tuple[int, int]:
-    """Return what changes when a file, or one in a folder, is written to: bytes, and when the last came."""
+def last_written(path: Path) -> tuple[int, int, frozenset[int]]:
+    """Return what changes when a file, or one in a folder, is written to or put in another's place.
+
+    Bytes, when the last ones came, and which files these are (their inodes): a copy may keep size and time.
+    """
     inside = [one for one in path.rglob("*") if one.is_file()] if path.is_dir() else [path]
     found = [os.stat(one) for one in inside]
-    return sum(one.st_size for one in found), max((one.st_mtime_ns for one in found), default=0)
+    last = max((one.st_mtime_ns for one in found), default=0)
+    return sum(one.st_size for one in found), last, frozenset(one.st_ino for one in found)
 
 
 class LossCopy:
@@ -125,8 +129,8 @@ class PlanCopy:
 
     def copy(self, segment: str, run: str) -> None:
         """Fill in the plan of a segment of `run`, once the log states it and the store knows the segment."""
-        steps = None if segment in self._done else self._log.planned(run)
-        if steps is None:
+        plan = {} if segment in self._done else self._log.planned(run)
+        if not plan:
             return
         from toposcope.study.forecasts.gather import recipe_steps
 
@@ -135,7 +139,7 @@ class PlanCopy:
             return
         self._done.add(segment)
         if recipe_steps(known.config) is None:
-            self._store.write_runs([replace(known, config={**known.config, PLANNED: steps})])
+            self._store.write_runs([replace(known, config={**known.config, **plan})])
 
 
 def _filled(known: pd.DataFrame, history: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:

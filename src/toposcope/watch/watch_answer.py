@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from toposcope.forecasting.health.judgement import ALL_RIGHT, LOOK, Judgement, worst
 from toposcope.watch.journal import Event
 from toposcope.watch.loss_health import RunHealth
 from toposcope.watch.sight import Sight
@@ -25,6 +26,7 @@ _SHOWN = (
 class WatchAnswer:
     """The answer of one look: `line` is what to act on, `ok` whether nothing is.
 
+    `judgements` say what is to be done about each run by its losses and its audit, as `check` has it.
     `alarms` are those that stand, `passed` those whose series came back, `events` what happened in this look.
     `odd` are the runs that are not like their siblings.
     """
@@ -39,11 +41,21 @@ class WatchAnswer:
     not_judged: tuple[str, ...]
     stated: str
     odd: tuple[Odd, ...] = ()
+    judgements: Mapping[str, Judgement] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
-        """Whether no alarm stands and nothing is a problem: what has passed asks for nothing."""
-        return not self.alarms and not self.problems
+        """Whether no alarm stands, nothing is a problem, and no run is to be looked at or stopped."""
+        return not self.alarms and not self.problems and self.verdict == ALL_RIGHT
+
+    @property
+    def verdict(self) -> str:
+        """What is to be done about the worst run: "all right", "look" or "stop", as `check` says it.
+
+        An alarm of the weights that stands, or an odd run, asks for a look.
+        """
+        weights = [LOOK] if self.alarms or self.odd else []
+        return worst([*weights, *(one.level for one in self.judgements.values())])
 
     @property
     def problems(self) -> list[str]:
@@ -63,6 +75,9 @@ class WatchAnswer:
     def lines(self) -> Iterator[tuple[str, str]]:
         """The answer, alarms, what happened, and what else is known: each with its indent."""
         yield self.line, ""
+        for run, one in self.judgements.items():
+            if one.level != ALL_RIGHT:
+                yield f"verdict: {run}: {one.level} ({', '.join(ground.kind for ground in one.grounds)})", ""
         quiet = ("alarm", "unseen")
         for event in (*self.alarms, *self.passed, *(one for one in self.events if one.kind not in quiet)):
             yield from told(event)
@@ -78,7 +93,7 @@ class WatchAnswer:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""
         return {
-            "answer": self.line, "store": str(self.store),
+            "answer": self.line, "verdict": self.verdict, "store": str(self.store),
             "alarms": list(map(plain_event, self.alarms)), "passed": list(map(plain_event, self.passed)),
             "problems": self.problems, "odd": [dataclasses.asdict(one) for one in self.odd],
             "health": list(map(str, self.health)), "audit": list(self.audit),

@@ -17,6 +17,7 @@ from toposcope.store.manifest import MANIFEST
 from toposcope.watch.budget import Budget
 from toposcope.watch.coverage import not_judged
 from toposcope.watch.journal import Event, Journal
+from toposcope.watch.judged import judged_runs
 from toposcope.watch.lock import locked
 from toposcope.watch.loss_health import HealthWatch, health_of, with_passed
 from toposcope.watch.sidecar import Sidecar
@@ -121,6 +122,7 @@ class Watching:
             tuple(map(str, self.store.audited())), self._sight(),
             tuple(not_judged(self.store, journal, self.options.target_loss)), self.watchman.stated(),
             odd_of_store(self.store).found,
+            judged_runs(self.store),
         )  # fmt: skip
 
     def go_on(self, tell: Callable[[Event], None], every: float = 10.0, *, passes: int | None = None) -> None:

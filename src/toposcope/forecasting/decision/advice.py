@@ -18,6 +18,8 @@ from toposcope.core.distributions import normal_below, normal_quantile, student_
 from toposcope.forecasting.auto import Auto
 from toposcope.forecasting.base import LEVEL, Forecast, Forecaster, forecast
 from toposcope.forecasting.curve import Curve, level_and_slope, level_error
+from toposcope.forecasting.health.judgement import LOOK, Judgement, judge
+from toposcope.forecasting.health.judgement import STOP as GRAVE
 
 PRICE = 0.01
 """Spending the whole budget is worth this share of the loss."""
@@ -29,9 +31,6 @@ LEAST_LOSSES = 8
 """Losses that a larger model must have had before its level can be read."""
 
 CONTINUE, STOP, SCALE = "continue", "stop", "scale"
-
-LOOK = "look first"
-"""What is advised where something may be wrong that the losses do not settle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,19 +233,32 @@ def chance_cheaper(option: Option, base: Option) -> float:
 
 
 def advise(
-    seen: Curve, siblings: Sequence[Curve], *, budget: float, larger: int, level: float = LEVEL
+    seen: Curve,
+    siblings: Sequence[Curve],
+    *,
+    budget: float,
+    larger: int,
+    level: float = LEVEL,
+    judgement: Judgement | None = None,
 ) -> Advice:
-    """Recommend continue, stop or scale by the default rule; see `weigh` for the arguments."""
+    """Recommend continue, stop or scale by the default rule; see `weigh` for the arguments.
+
+    `judgement` is that of the run's log (by default, of its symptoms).
+    """
     options = weigh(seen, siblings, budget=budget, larger=larger, level=level)
-    action, why = by_health(options, seen) or by_loss(options, seen)
+    action, why = by_health(judgement or of_symptoms(seen)) or by_loss(options, seen)
     if action == SCALE:
         why = f"to {larger:,} parameters: {why}"
     return Advice(seen.run, action, why, options)
 
 
-def by_health(options: Sequence[Option], seen: Curve) -> tuple[str, str] | None:
-    """Stop a run with a grave symptom, look at one that spikes; None where its log shows nothing wrong."""
-    if not seen.symptoms:
+def of_symptoms(seen: Curve) -> Judgement:
+    """Return the judgement of a run by the symptoms of its log alone."""
+    return judge(seen.symptoms, losses=len(seen.loss), ended=seen.ended)
+
+
+def by_health(judgement: Judgement) -> tuple[str, str] | None:
+    """Stop a run that is to be stopped, look at one that is to be looked at; None for a run that is well."""
+    if not judgement.grounds:
         return None
-    gravest = seen.symptoms[0]
-    return (STOP if gravest.grave else LOOK), str(gravest)
+    return (STOP if judgement.level == GRAVE else LOOK), judgement.grounds[0].named

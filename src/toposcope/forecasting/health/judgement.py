@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 from toposcope.core.repeats import AuditFinding
 from toposcope.forecasting.health.assess import BROKEN, GAP, Symptom
 from toposcope.forecasting.health.rises import FEWEST
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from toposcope.forecasting.curve import Curve
 
 ALL_RIGHT, LOOK, STOP = "all right", "look", "stop"
 LEVELS = (ALL_RIGHT, LOOK, STOP)
@@ -18,6 +24,8 @@ LOSS_LOST = "loss not finite"
 _CHOICE = "plateau"
 """A symptom that leaves a choice: a lower rate may still help, and one may be planned that no log states."""
 _NOT_FINITE = "non-finite"
+TOO_EARLY = "too early"
+"""The ground that time takes away by itself: whoever goes on looking has no need of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +55,11 @@ class Ground:
         """Return what is wrong, and what to do."""
         return f"{self.sentence}; {self.remedy}" if self.remedy else self.sentence
 
+    @property
+    def named(self) -> str:
+        """Its kind, what is wrong, and what to do; an alarm's sentence begins with its kind."""
+        return str(self) if self.sentence.startswith(self.kind) else f"{self.kind}: {self}"
+
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
@@ -58,12 +71,25 @@ class Judgement:
     @property
     def level(self) -> str:
         """The worst level that a ground asks for; "all right" without a ground."""
-        return max((ground.level for ground in self.grounds), key=LEVELS.index, default=ALL_RIGHT)
+        return worst(ground.level for ground in self.grounds)
 
     def beside(self, ground: Ground) -> Judgement:
         """Return the judgement with one more ground, worst first."""
         grounds = sorted((*self.grounds, ground), key=lambda one: -LEVELS.index(one.level))
         return Judgement(tuple(grounds), self.noticed)
+
+
+JudgeOfLog: TypeAlias = "Callable[[pd.DataFrame, str, Curve | None], Judgement]"
+"""What judges a run by the rows of its log, the column of its loss, and its curve (None: too short)."""
+
+
+def worst(levels: Iterable[str]) -> str:
+    """Return the worst of some levels; "all right" where there is none.
+
+    >>> worst(["look", "stop", "all right"]), worst([])
+    ('stop', 'all right')
+    """
+    return max(levels, key=LEVELS.index, default=ALL_RIGHT)
 
 
 def judge(
@@ -154,7 +180,7 @@ def _of_counts(losses: int, lost: int) -> list[Ground]:
         return [Ground(LOOK, "no loss", None, "no finite loss is logged", "put its log into the folder")]
     if losses < FEWEST:
         count = "1 loss is" if losses == 1 else f"{losses} losses are"
-        return [Ground(LOOK, "too early", None, f"only {count} logged: too few to judge", "look again later")]
+        return [Ground(LOOK, TOO_EARLY, None, f"only {count} logged: too few to judge", "look again later")]
     return []
 
 

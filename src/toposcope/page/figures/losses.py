@@ -101,7 +101,7 @@ def symptoms_of(study: Study) -> dict[str, list[tuple[str, float]]]:
     """Return where the training log of each run shows a fault or a watch raised an alarm: kind and step."""
     faults = faulty_logs(study)
     names = [str(run) for run in losses_of(study)["run"].unique()]
-    found = {run: [*faults.get(run, ()), *study.alarms.get(run, ())] for run in names}
+    found = {run: [*dict.fromkeys([*faults.get(run, ()), *study.alarms.get(run, ())])] for run in names}
     return {run: marks for run, marks in found.items() if marks}
 
 

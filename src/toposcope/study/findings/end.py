@@ -11,7 +11,8 @@ import pandas as pd
 
 from toposcope.core.commands import recommended
 from toposcope.forecasting import Curve, Forecast
-from toposcope.forecasting.health.assess import BROKEN, KINDS, health
+from toposcope.forecasting.health.assess import KINDS, health
+from toposcope.forecasting.health.judgement import LEVELS, STOP, Judgement, judge
 from toposcope.forecasting.unplanned import UNSURE
 from toposcope.study.findings.base import Finding
 from toposcope.study.forecasts.ahead import ahead
@@ -112,14 +113,14 @@ def end(study: Study) -> Finding | None:
 def go_on(study: Study) -> Finding | None:
     """Strength: "broken" or "ill" (a log shows what overrides any forecast), "finished", "begun".
 
-    Broken is a run that diverges or whose losses are no longer finite. None without a loss.
+    Broken is a run that is to be stopped, ill one that is to be looked at. None without a loss.
     """
     column, curves = _logged(study)
     ill = _symptoms(study, column, curves)
     finished, going = split_runs(curves)
     if not curves and not ill:
         return None
-    broken = any(one["kind"] in BROKEN for one in ill)
+    broken = any(one["level"] == STOP for one in ill)
     strength = "broken" if broken else "ill" if ill else "begun" if going else "finished"
     numbers = {
         "begun": [curve.run for curve in going], "runs": len(study.runs), "ill": ill,
@@ -202,16 +203,31 @@ def _logged(study: Study) -> tuple[str, list[Curve]]:
 
 
 def _symptoms(study: Study, column: str, curves: Sequence[Curve]) -> list[dict[str, object]]:
-    """Return what the logs show to be wrong, a line for each run and symptom, the gravest first."""
+    """Return what asks for a look or a stop by the logs, a line for each run and ground, the gravest first.
+
+    Where a run has too few losses to be judged, that is no ground: it is what the other findings rest on.
+    """
     if study.log is None or not column:
         return []
-    found = [(curve.run, symptom) for curve in curves for symptom in curve.symptoms]
-    read = {curve.run for curve in curves}  # of others a plan contradicts the log: they have a health, too
+    known = {curve.run: curve for curve in curves}  # of others a plan contradicts the log: judged, too
+    found = []
     for run, rows in study.log.metrics.groupby("run", sort=False):
-        if str(run) not in read:
-            found += [(str(run), symptom) for symptom in health(rows, column=column)]
-    found.sort(key=lambda one: KINDS.index(one[1].kind))
+        judged = (study.judge or _by_health)(rows, column, known.get(str(run)))
+        found += [(str(run), ground) for ground in judged.grounds if ground.step is not None]
+    found.sort(key=lambda one: (-LEVELS.index(one[1].level), _place(one[1].kind)))
     return [
-        {"run": run, "kind": s.kind, "step": s.step, "ground": s.ground, "remedy": s.remedy}
-        for run, s in found
-    ]
+        {"run": run, "kind": g.kind, "step": g.step, "ground": g.sentence, "remedy": g.remedy,
+         "level": g.level}
+        for run, g in found
+    ]  # fmt: skip
+
+
+def _by_health(rows: pd.DataFrame, column: str, curve: Curve | None) -> Judgement:
+    """Return the judgement of a run by its health alone: no alarm of a watch is replayed."""
+    symptoms = curve.symptoms if curve is not None else health(rows, column=column)
+    return judge(symptoms, losses=len(rows), ended=curve is not None and curve.ended)
+
+
+def _place(kind: str) -> int:
+    """Return the place of a kind of ground among those of its level: symptoms before alarms."""
+    return KINDS.index(kind) if kind in KINDS else len(KINDS)

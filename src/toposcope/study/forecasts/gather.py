@@ -17,6 +17,7 @@ from toposcope.forecasting.health.assess import health
 from toposcope.forecasting.kin import with_groups
 from toposcope.forecasting.schedule import Schedule, cosine
 from toposcope.sources import belonging
+from toposcope.sources.plan_beside import BESIDE, PLAN_FROM, PLAN_UNUSED, PLANNED_RATE
 from toposcope.study.catalogue import leading_features
 from toposcope.study.convergence import without_unconverged
 from toposcope.study.forecasts.topology import FeatureTransfer
@@ -76,11 +77,13 @@ def gather_curves(
         info = known.loc[[run]].iloc[0] if run in known.index else None
         config = {} if info is None else belonging.configuration(info.get("config"))
         try:
-            schedule = (schedules or {}).get(str(run)) or recipe_schedule(config)
+            plan = _plan(config, rows) if horizon is None and not schedules else _Planned()
+            schedule = (schedules or {}).get(str(run)) or recipe_schedule(config) or plan.schedule
+            end = horizon or (None if schedule is not None else plan.end)
             curve = curve_from_metrics(
                 str(run),
                 rows,
-                horizon=horizon or (None if schedule is not None else planned_end(config, rows)),
+                horizon=end,
                 schedule=schedule,
                 parameters=_size(info),
                 column=column,
@@ -93,10 +96,68 @@ def gather_curves(
         symptoms = tuple(health(rows, column=column, horizon=curve.horizon, anneals=_anneals(curve)))
         if conflict := config.get("step_conflict"):
             problems.append(Problem(str(run), f"{conflict}; is it another run's?", left_out=False))
+        curve = replace(curve, notes=(*curve.notes, *plan.notes))
         tokens = _tokens_per_step(rows, config)
         facts = {} if info is None else belonging.stated(info.to_dict())
-        curves.append(replace(curve, covariates=tokens, symptoms=symptoms, topology=led, facts=facts))
+        curves.append(replace(curve, covariates=tokens, symptoms=symptoms, topology=led, facts=facts,
+                              stated=end is not None or schedule is not None))  # fmt: skip
     return curves, problems
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """The plan that a run's files state: its end, its learning rate, and what to know of both."""
+
+    end: int | None = None
+    schedule: Schedule | None = None
+    notes: tuple[str, ...] = ()
+
+
+def _plan(config: Mapping[str, object], rows: pd.DataFrame) -> _Planned:
+    """Return the plan that a run's files state, where its log does not contradict it.
+
+    A rate of the stated shape counts at the height that the log has: a trainer may log a share of it.
+    """
+    file = config.get(PLAN_FROM)
+    end, stated = planned_end(config, rows), recipe_steps(config)
+    notes = [str(config[PLAN_UNUSED])] if PLAN_UNUSED in config else []
+    if file is None:
+        return _Planned(end, None, tuple(notes))
+    if end is None:
+        last = int(rows["step"].max())
+        why = f"{file} {BESIDE} plans {stated:,} steps, but the log goes on to step {last:,}: not used"
+        return _Planned(None, None, (why,))
+    notes.append(f"planned by {file} {BESIDE}")
+    rate = config.get(PLANNED_RATE)
+    schedule = _schedule_of(rate) if isinstance(rate, Mapping) else None
+    if schedule is None or "learning_rate" not in rows or not rows["learning_rate"].notna().any():
+        return _Planned(end, schedule, tuple(notes))
+    known = rows[rows["learning_rate"].notna()].sort_values("step")
+    step, logged = known["step"].to_numpy(float), known["learning_rate"].to_numpy(float)
+    reached = float(schedule.at(step).max())
+    scaled = Schedule(schedule.step, schedule.rate * (logged.max() / reached)) if reached > 0 else schedule
+    if why := scaled.mismatch(step, logged):
+        return _Planned(None, None, (f"the plan of {file} {BESIDE} is not used: {why}",))
+    return _Planned(end, scaled, tuple(notes))
+
+
+def _schedule_of(rate: Mapping[str, object]) -> Schedule | None:
+    """Return the schedule that a planned rate states; None where it is none."""
+    try:
+        peak, last, warmup, steps = (float(rate[name]) for name in ("peak", "last", "warmup", "steps"))  # type: ignore[arg-type]
+        end = float(rate.get("decay", steps))  # type: ignore[arg-type]
+    except (KeyError, TypeError, ValueError):
+        return None
+    if not (peak > 0 and 0 <= warmup < end <= steps):
+        return None
+    if rate.get("kind") == "cosine":
+        made = cosine(peak=peak, last=last, steps=int(end), warmup=int(warmup))
+    else:
+        knots = np.array([warmup, end])
+        made = Schedule(knots, np.array([peak, last]))
+        if warmup > 0:
+            made = Schedule(np.r_[0.0, made.step], np.r_[0.0, made.rate])
+    return made if end == steps else Schedule(np.r_[made.step, steps], np.r_[made.rate, made.rate[-1]])
 
 
 def _anneals(curve: Curve) -> bool:

@@ -27,6 +27,7 @@ class Reading:
     """How runs are read: the loss column, columns renamed before that, and what files leave open.
 
     A renamed column has to be in some table, not in each: `met` gathers which were found, `seen` all columns.
+    `rows` gathers the log of each run that was read.
     """
 
     column: str = "loss"
@@ -37,6 +38,7 @@ class Reading:
     step_pattern: str | None = None
     met: set[str] = field(default_factory=set, compare=False)
     seen: set[str] = field(default_factory=set, compare=False)
+    rows: dict[str, pd.DataFrame] = field(default_factory=dict, compare=False)
 
     def refuse_unmet(self) -> None:
         """Raise InputError when a column to be renamed was in none of the tables that were read."""
@@ -93,6 +95,7 @@ def curves_of(log: Log, reading: Reading) -> tuple[list[Curve], list[Problem]]:
 
     column = meaning(reading.column) if meaning(reading.column) in ALIASES else reading.column
     known, plan = log.metrics["run"].unique(), reading.plan
+    reading.rows.update({str(run): rows for run, rows in log.metrics.groupby("run", sort=False)})
     found, bad = gather_curves(
         log.metrics, log.runs, features=log.features, diagrams=log.diagrams, wide=log.wide,
         catalogue=log.catalogue,
@@ -148,8 +151,8 @@ def read_source(path: str, name: str, reading: Reading) -> Log:
 
     A file is a log unless its name says that it holds weights. A folder is a store, a series of checkpoints
     with the log beside them, a logger's folder, or the folder that holds Lightning's metrics.csv or
-    transformers' trainer_state.json and no checkpoint. Beside a table of one run, Lightning's hparams.yaml
-    and nanoGPT's ckpt.pt say how many steps are planned.
+    transformers' trainer_state.json and no checkpoint. Beside a log of one run, the trainer's own files say
+    how many steps are planned, and by which learning rate (`sources.plan_beside`).
     """
     import pandas as pd
 
@@ -225,13 +228,15 @@ def _planned_beside(log: Log, path: Path) -> Log:
     """Add to a table's runs what the trainer's own files beside it say of them."""
     import pandas as pd
 
-    from toposcope.sources.nanogpt import CHECKPOINT
-    from toposcope.sources.plan_beside import plan_beside
+    from toposcope.sources.belonging import configuration
+    from toposcope.sources.plan_beside import plan_beside, with_plan
 
     try:
         facts = plan_beside(path, alone=len(log.runs) == 1)
     except SourceError as error:
-        return replace(log, notes=(*log.notes, f"{CHECKPOINT} beside it says no plan: {error}"))
+        return replace(log, notes=(*log.notes, str(error)))
     if not facts:
         return log
-    return replace(log, runs=log.runs.assign(config=pd.Series([facts] * len(log.runs), log.runs.index)))
+    own: list[object] = list(log.runs["config"]) if "config" in log.runs else [None] * len(log.runs)
+    both = [with_plan(configuration(one), facts) for one in own]
+    return replace(log, runs=log.runs.assign(config=pd.Series(both, log.runs.index, dtype=object)))

@@ -56,8 +56,9 @@ def answers(store: Path, published: PublishedRules) -> dict[str, Any]:
     from toposcope.study.analysis import analysis_of
     from toposcope.study.findings import words
     from toposcope.study.findings.summary import first_screen
+    from toposcope.watch.judged import judged
 
-    analysis = analysis_of(store, published=published)
+    analysis = analysis_of(store, published=published, judge=judged)
     parts = []
     for found in analysis.all_findings:
         lead = words.said(found, found.lead)

@@ -1,0 +1,115 @@
+"""The judgement of a run by its log, as every command has it: health and replayed alarms, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from toposcope.core.repeats import AuditFinding
+from toposcope.forecasting.health.assess import trained
+from toposcope.forecasting.health.judgement import TOO_EARLY, Judgement, judge
+from toposcope.forecasting.health.rises import FEWEST
+from toposcope.watch.loss_health import column_of, symptoms_of
+from toposcope.watch.replay import replay
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from toposcope.forecasting import Curve
+    from toposcope.store import Store
+
+_BESIDE = ("learning_rate", "grad_norm")
+
+
+def judged(
+    rows: pd.DataFrame,
+    column: str,
+    curve: Curve | None,
+    *,
+    of_log: bool = True,
+    audit: Sequence[AuditFinding] = (),
+    last_checkpoint: int | None = None,
+    wrong: Sequence[str] = (),
+) -> Judgement:
+    """Return what is to be done about one run by the rows of its log.
+
+    Parameters
+    ----------
+    rows
+        Its log, a row for each logged step; none where no log is there.
+    column
+        The loss that is judged.
+    curve
+        Its loss curve; None where the log is too short for one.
+    of_log
+        Whether a log was read for its losses: beside checkpoints an empty column may mean that none was kept.
+    audit
+        What the audit of its checkpoints says.
+    last_checkpoint
+        The step of its last checkpoint.
+    wrong
+        What else is wrong with its log.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> step = np.arange(1, 401)
+    >>> loss = np.where(step > 300, 9.0, 2 + 5 / np.sqrt(step))
+    >>> judged(pd.DataFrame({"step": step, "loss": loss}), "loss", None).level
+    'stop'
+    """
+    losses, lost = counted(rows, column, of_log=of_log)
+    return judge(
+        symptoms_of(curve, rows, column),
+        replay(_replayed(rows, column)) if losses else (),
+        audit,
+        losses=losses, lost=lost, ended=curve is not None and curve.ended, last_checkpoint=last_checkpoint,
+        wrong=wrong if losses >= FEWEST else (),
+    )  # fmt: skip
+
+
+def counted(rows: pd.DataFrame, column: str, *, of_log: bool) -> tuple[int, int]:
+    """Return how many losses are finite, and how many rows that log training have none that is."""
+    if column not in rows or not len(rows):
+        return 0, 0
+    finite = np.isfinite(rows[column].to_numpy(float, na_value=np.nan))
+    lost = int((~finite & trained(rows, column)).sum())
+    return int(finite.sum()), lost if of_log or finite.any() else 0
+
+
+def judged_runs(store: Store) -> Mapping[str, Judgement]:
+    """Return what is to be done about each run of a store that has losses, as `toposcope check` says it.
+
+    That it is too early to judge a run is left out: a watch looks again by itself.
+    """
+    from toposcope.forecasting.frame import Log
+    from toposcope.study.forecasts.reading import Reading, curves_of
+
+    metrics, runs, audit = store.metrics(), store.runs(), store.audited()
+    steps = store.measured_steps()
+    found = {}
+    for run, rows in metrics.groupby("run", sort=True):
+        column = column_of(rows)
+        if column not in rows or not rows[column].notna().any():
+            continue
+        name = str(run)
+        finite = rows.replace([np.inf, -np.inf], np.nan)
+        curves, problems = curves_of(Log(finite, runs[runs["run"] == run]), Reading(column))
+        one = judged(
+            rows, column, curves[0] if curves else None, of_log=name not in steps,
+            audit=[one for one in audit if name in (one.runs or (one.run,))],
+            last_checkpoint=max(steps.get(name, ()), default=None),
+            wrong=[one.reason.removeprefix(f"run {name}: ") for one in problems],
+        )  # fmt: skip
+        found[name] = replace(one, grounds=tuple(g for g in one.grounds if g.kind != TOO_EARLY))
+    return found
+
+
+def _replayed(rows: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Return what a watch reads of a log, the loss that is judged as its loss."""
+    beside = (*_BESIDE, "heldout_loss") if column == "loss" else _BESIDE
+    known = rows[["step", *(name for name in beside if name in rows)]]
+    return known.assign(loss=rows[column].to_numpy(float, na_value=np.nan))
