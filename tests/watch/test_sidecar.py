@@ -181,7 +181,7 @@ def test_the_links_of_measured_checkpoints_go(tmp_path):
 
 
 def test_two_sidecars_do_not_share_a_store(tmp_path):
-    with locked(tmp_path), pytest.raises(InputError, match="another process watches"), locked(tmp_path):
+    with locked(tmp_path), pytest.raises(InputError, match="another watch writes"), locked(tmp_path):
         pass
 
 

@@ -20,7 +20,7 @@ def locked(store: Path) -> Iterator[None]:
     Raises
     ------
     InputError
-        When another process watches into this store.
+        When another watch writes into this store.
     """
     folder = store / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
