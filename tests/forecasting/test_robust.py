@@ -329,8 +329,8 @@ def test_a_log_without_a_plan_says_how_to_state_one_and_that_its_rate_is_still_h
     code, _, err = call(plain)
     assert code == 2
     assert (
-        "plain: the last step of this run is unknown; give --horizon STEP for a forecast, or --schedule FILE"
-        in err
+        "plain: the last step of this run is unknown, or it has ended; give --horizon STEP for a forecast, "
+        "or --schedule FILE" in err
     )
     rated = tmp_path / "rated.csv"
     rows.assign(learning_rate=np.linspace(1e-3, 5e-4, len(rows))).to_csv(rated, index=False)

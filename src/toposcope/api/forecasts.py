@@ -313,8 +313,10 @@ def nothing_ends(curves: Sequence[Curve]) -> str:
         return "no finished run"
     named = ", ".join(curve.run for curve in curves)
     going = [f"{c.run} at {share:.0%} of its peak" for c in curves if (share := share_of_peak(c)) is not None]
-    still = f" (the learning rate is still high: {', '.join(going)})" if going else ""
+    one = len(curves) == 1
+    ended = f", or {'it has' if one else 'they have'} ended"
+    still = f" (the learning rate is still high: {', '.join(going)})" if going else ended
     return rendered(
-        f"{named}: the last step of {'this run' if len(curves) == 1 else 'these runs'} is unknown{still}; "
+        f"{named}: the last step of {'this run' if one else 'these runs'} is unknown{still}; "
         f"give {option('horizon')} STEP for a forecast, or {option('schedule')} FILE with the planned rate"
     )
