@@ -116,12 +116,13 @@ def listed(parts: Sequence[str]) -> str:
 
 
 def capital(text: str) -> str:
-    """Return a sentence with its first letter large and the others as they are.
+    """Return a sentence with its first letter large and the others as they are; a column's name stays.
 
-    >>> capital("neural persistence of MLPs")
-    'Neural persistence of MLPs'
+    >>> capital("neural persistence of MLPs"), capital("grad_norm rose")
+    ('Neural persistence of MLPs', 'grad_norm rose')
     """
-    return text[:1].upper() + text[1:]
+    named = "_" in text.split(" ", 1)[0]
+    return text if named else text[:1].upper() + text[1:]
 
 
 def sentences(clauses: Iterable[str]) -> str:
