@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -78,3 +79,16 @@ def test_titles_are_findings(tmp_path: Path) -> None:
     beside = pd.DataFrame({"step": STEPS, "loss": losses(0), "mine": g.standard_normal(40)})
     title = first_screen(ts.analyze(beside).findings).title
     assert title == "The other column was not found to say more than the minibatch loss."
+
+
+def test_a_notebook_shows_at_most_150_words(tmp_path: Path) -> None:
+    runs = [
+        pd.DataFrame({"run": f"s{i}", "step": STEPS, "loss": losses(i, 1.15 if i == 3 else 1.0)})
+        for i in range(5)
+    ]
+    table = pd.concat(runs, ignore_index=True)
+    g = np.random.default_rng(2)
+    wide = table.assign(**{f"mine{i}": g.standard_normal(len(table)) for i in range(30)})
+    for shown in (ts.check(table), ts.analyze(table), ts.analyze(wide)):
+        words = re.sub(r"<style.*?</style>|<[^>]+>", " ", shown._repr_html_(), flags=re.DOTALL).split()
+        assert 10 < len(words) <= 150

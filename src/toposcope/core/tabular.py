@@ -173,6 +173,8 @@ class Tables(Mapping[str, "pd.DataFrame"]):
 
 LINES = 10
 """Lines of an answer that a notebook shows; printed, it has all."""
+WORDS = 150
+"""Words of an answer in a notebook, about: a longer table is cut in its middle."""
 
 
 def answered(
@@ -190,8 +192,16 @@ def answered(
     lines = [escape(line) for line in answer.splitlines()]
     first, *more = lines if len(lines) <= LINES else [*lines[: LINES - 1], "… (print it for all)"]
     said = "<br>".join([f"<strong>{first}</strong>", *more])
-    rows = "" if table is None or not len(table) else table.to_html(index=False, max_rows=SHOWN)
+    rows = "" if table is None or not len(table) else _short(table, WORDS - len(" ".join(lines).split()))
     return f"<p>{said}</p>{pictured(plot) if plot else ''}{rows}"
+
+
+def _short(table: pd.DataFrame, words: int) -> str:
+    """Return a table as HTML with as many rows as a number of words allows, at least three."""
+    each = max(sum(len(str(value).split()) for value in table.iloc[0]), 1)
+    head = sum(len(str(name).split()) for name in table.columns)
+    fits = max((words - head) // each, 3)
+    return table.to_html(index=False, max_rows=min(fits, SHOWN))
 
 
 def pictured(plot: Callable[[Axes], Axes]) -> str:

@@ -20,6 +20,7 @@ from toposcope.sources.belonging import Group, said
 from toposcope.store import Store
 from toposcope.study.compact import verdict_table
 from toposcope.study.findings import words
+from toposcope.study.findings.summary import first_screen
 from toposcope.study.merged_stores import Source, apart, joined
 from toposcope.study.published import NOTHING, PublishedRules
 from toposcope.study.studies import Asked, runs_of, studies_of, study_of_rows
@@ -41,6 +42,8 @@ PARTS = (
 """Tables that an analysis has by name; `problems` and `findings` stand beside them."""
 USUAL = ("families", "trends", "replicates", "phases", "scaling", "forecasts", "forecast_effects")
 _OVER_FAMILIES = ("exponents",)
+_ROWS = 3
+"""Rows of the verdict that a notebook shows; printed, and among the tables, it has all."""
 """Tables that are about the difference of families: they read all runs."""
 _BY_COST = (
     "families", "forecasts", "forecast_effects", "scaling", "replicates", "phases", "exponents",
@@ -250,8 +253,11 @@ class Analysis:
 
     def _repr_html_(self) -> str:
         first = f"<p><strong>{html.escape(self.apart)}</strong></p>" if self.apart else ""
-        said = "".join(found._repr_html_() for found in self.all_findings)
+        lead, *others = self.all_findings
+        said = lead._repr_html_() + "".join(f"<p>{html.escape(first_screen(o).title)}</p>" for o in others)
         table = verdict_table(self.studies[0])
+        if len(table.rows) > _ROWS:
+            table = replace(table, rows=table.rows[:_ROWS], sections=())
         return first + said + pictured(self.plot) + (table.html() if table.rows else "")
 
 
