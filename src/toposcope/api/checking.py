@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -134,7 +134,8 @@ go back to a checkpoint before step 301
     if not runs:
         raise InputError(f"{looked[0].name}: no run has a row or a checkpoint; give its log")
     problems = [*unread, *(problem for place in looked for problem in _problems(place)), *problems]
-    return Check(worst_first(with_odd(runs, looked)), tuple(problems), tuple(_notes(looked, gone)))
+    runs = _off_siblings(with_odd(runs, looked), asked)
+    return Check(worst_first(runs), tuple(problems), tuple(_notes(looked, gone)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +146,20 @@ class _CheckAsked:
     siblings: tuple[Curve, ...]
     level: float
     column: str | None
+    curves: dict[str, Curve] = field(default_factory=dict)
+
+
+def _off_siblings(runs: Sequence[RunCheck], asked: _CheckAsked) -> list[RunCheck]:
+    """Return the runs, each unfinished one that left the curve of its finished siblings with a ground."""
+    from toposcope.forecasting.collapse import off_siblings
+
+    curves = {name: replace(curve, run=name) for name, curve in asked.curves.items()}
+    begun = [one for one in curves.values() if not one.finished and not one.broke]
+    grounds = off_siblings(begun, [*asked.siblings, *(one for one in curves.values() if one.finished)])
+    return [
+        replace(one, judgement=one.judgement.beside(grounds[one.name])) if one.name in grounds else one
+        for one in runs
+    ]
 
 
 def _siblings(beside: Sequence[str | pd.DataFrame], reading: Reading) -> tuple[list[Curve], list[str]]:
@@ -250,6 +265,8 @@ def _run(place: Looked, run: str, name: str, rows: pd.DataFrame, asked: _CheckAs
     audit = [one for one in place.audit if run in (one.runs or (one.run,))]
     told = [step for one in audit for step in (*one.steps, one.step) if step is not None]
     seen, forecast = _ahead(curve, asked)
+    if seen is not None:
+        asked.curves[name] = seen
     ended = seen is not None and seen.ended
     judgement = judged(
         rows, column, curve, of_log=not place.steps, audit=audit,

@@ -166,8 +166,18 @@ def forecast(
         notes=(*dict.fromkeys(notes + noted), *asked), methods=tuple(chosen), everything=methods != "auto",
         cuts=tuple(cuts), level=level, quiet=quiet, planned=tuple(planned), schedule=plan,
         groups=groups if len(groups) > 1 and not planned else (),
-        judgements={curve.run: _judged(curve, reading, wrong) for curve in own},
+        judgements=_with_siblings({curve.run: _judged(curve, reading, wrong) for curve in own}, begun, ended),
     )  # fmt: skip
+
+
+def _with_siblings(
+    judgements: dict[str, Judgement], begun: Sequence[Curve], ended: Sequence[Curve]
+) -> dict[str, Judgement]:
+    """Return the judgements, with a ground for each unfinished run that left its siblings' curve."""
+    from toposcope.forecasting.collapse import off_siblings
+
+    grounds = off_siblings([curve for curve in begun if not curve.broke], ended)
+    return {run: one.beside(grounds[run]) if run in grounds else one for run, one in judgements.items()}
 
 
 def _judged(curve: Curve, reading: Reading, wrong: Sequence[Problem]) -> Judgement:

@@ -1,0 +1,224 @@
+"""Siblings that share schedule and tokens per parameter fall on one curve: whether a run has left it.
+
+Divided by its own scale, the loss of each such run is one function of the share of training that is done
+("collapse": arXiv 2507.02119, 2509.25087). Of every run the median log losses of `BLOCKS` stretches of equal
+length are taken, from a fifth of what the run has done to where it is. A run's scale is its mean over the
+first two thirds of them, so nothing of its end has to be known; its residual is what the last third lies
+above the mean curve of its siblings. The siblings' residuals, each against the others, say how large one may
+be:
+
+    t = (r - r_hat) / (s sqrt(1 + h))
+
+is held against Student's t. Where sizes differ and siblings are enough, r_hat is a line in log size, for the
+curves of larger models differ a little in one direction; else it is the siblings' mean.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from toposcope.core.distributions import student_quantile, student_two_sided
+from toposcope.forecasting.curve import Curve
+from toposcope.forecasting.health.judgement import LOOK, Ground
+
+BLOCKS = 12
+FEWEST = 3
+"""Siblings that a run is held against."""
+LEVEL = 0.02
+"""How often a healthy run may leave its siblings' curve at one look."""
+LEAST_SHARE = 0.1
+"""Share of its steps that a run has done before it is held against siblings."""
+_SETTLED = 2 / 3
+"""Share of the stretches that set a run's scale."""
+_LEAST_SPREAD = 1e-3
+"""Spread of residuals, in log loss, that counts at least."""
+_SAME_RATIO = 1.1
+"""Tokens per parameter, or steps, that differ by no more than this factor are the same."""
+_SAME_RATE = 0.05
+"""Part of its peak by which the learning rates of two runs of one schedule differ at most."""
+OFF = "off its siblings"
+
+
+@dataclass(frozen=True, slots=True)
+class Residual:
+    """How far a run lies above its siblings' common curve, in log loss, and where that would be usual.
+
+    `low` and `high` bound the residual of a healthy run at the level that was asked for; `p` is two-sided.
+    `since` is the step from which on the run stays outside, None where it does not; `share` is the part of
+    the training that is done.
+    """
+
+    run: str
+    siblings: tuple[str, ...]
+    residual: float
+    low: float
+    high: float
+    p: float
+    since: int | None
+    share: float
+    level: float
+
+    @property
+    def off(self) -> bool:
+        """Whether the run has left its siblings' curve."""
+        return not self.low <= self.residual <= self.high
+
+    @property
+    def sentence(self) -> str:
+        """What is odd about it, without its name."""
+        side = "above" if self.residual > 0 else "below"
+        since = "" if self.since is None else f"since step {self.since:,} "
+        return (
+            f"{since}its loss is {abs(math.expm1(self.residual)):.1%} {side} the common curve of its "
+            f"{len(self.siblings)} siblings (a healthy run: {math.expm1(self.low):+.1%} to "
+            f"{math.expm1(self.high):+.1%}, wrong in 1 of {1 / self.level:.0f})"
+        )
+
+    @property
+    def ground(self) -> Ground:
+        """Why the run is to be looked at."""
+        remedy = "look at what changed there: the data, the rate or the batch"
+        return Ground(LOOK, OFF, self.since, self.sentence, remedy)
+
+
+def collapse_residual(curve: Curve, siblings: Sequence[Curve], *, level: float = LEVEL) -> Residual | None:
+    """Return how far a run lies off the curve on which its siblings fall; None where that cannot be told.
+
+    Parameters
+    ----------
+    curve
+        The run so far; its horizon is the step at which it will end.
+    siblings
+        Finished runs. Those of another schedule or other tokens per parameter, and those that broke, are
+        left out.
+    level
+        How often a healthy run may be called off its siblings.
+
+    Examples
+    --------
+    >>> g, step = np.random.default_rng(0), np.arange(1.0, 1001.0)
+    >>> def run(name, scale, rise=0.0, last=1000):
+    ...     loss = scale * (2 + 5 * step**-0.5) * np.exp(0.01 * g.standard_normal(1000))
+    ...     loss[400:] *= 1 + rise
+    ...     return Curve(name, step[:last], loss[:last], np.full(last, np.nan), 1000)
+    >>> known = [run(f"s{i}", 1 + i / 10) for i in range(5)]
+    >>> collapse_residual(run("a", 1.2, last=600), known).off
+    False
+    >>> found = collapse_residual(run("b", 1.2, rise=0.05, last=600), known)
+    >>> found.off, round(found.residual, 2)
+    (True, 0.04)
+    """
+    if curve.endless or not curve.horizon or curve.last < LEAST_SHARE * curve.horizon:
+        return None
+    alike = [one for one in siblings if one.run != curve.run and comparable(curve, one)]
+    if len(alike) < FEWEST:
+        return None
+    share = min(curve.last / curve.horizon, 1.0)
+    edges = np.linspace(share / 5, share, BLOCKS + 1)
+    rows = [_blocks(one, edges) for one in (curve, *alike)]
+    if any(row is None for row in rows):
+        return None
+    mine, *theirs = (row for row in rows if row is not None)
+    shapes = np.array(theirs)
+    apart = _apart(mine, shapes)
+    residual = _late(apart)
+    usual = np.array([_late(_apart(one, np.delete(shapes, i, 0))) for i, one in enumerate(shapes)])
+    centre, spread, free = _predicted(curve, alike, usual)
+    half = float(student_quantile(1 - level / 2, free)) * spread
+    p = float(student_two_sided((residual - centre) / spread, free))
+    steps = edges[:-1] * curve.horizon
+    outside = np.abs(apart - centre) > half
+    stays = len(outside) - int(np.argmin(outside[::-1])) if not outside.all() else 0
+    since = math.ceil(steps[stays]) if stays < len(steps) else None
+    names = tuple(one.run for one in alike)
+    return Residual(curve.run, names, residual, centre - half, centre + half, p, since, share, level)
+
+
+def off_siblings(curves: Sequence[Curve], siblings: Sequence[Curve]) -> dict[str, Ground]:
+    """Return why runs are to be looked at that have left the curve of their finished siblings, by run."""
+    found = {}
+    for curve in curves:
+        one = collapse_residual(curve, [other for other in siblings if other.finished and other.akin(curve)])
+        if one is not None and one.off:
+            found[curve.run] = one.ground
+    return found
+
+
+def comparable(curve: Curve, other: Curve) -> bool:
+    """Return whether a finished, sound run has the schedule and the tokens per parameter of another.
+
+    Rates are held against each other at equal shares of the training, each as a part of its peak, up to where
+    both were logged. Without tokens the steps stand in for them, and sizes have to be equal.
+    """
+    if not other.finished or other.broke:
+        return False
+    return _same_tokens(curve, other) and _same_rate(curve, other)
+
+
+def _same_tokens(curve: Curve, other: Curve) -> bool:
+    tokens = [one.covariates.get("tokens_per_step", 0.0) for one in (curve, other)]
+    sizes = [one.parameters for one in (curve, other)]
+    if min(tokens) > 0 and min(sizes) > 0:
+        ratios = [t * one.horizon / n for t, n, one in zip(tokens, sizes, (curve, other), strict=True)]
+        return max(ratios) <= _SAME_RATIO * min(ratios)
+    steps = (curve.horizon, other.horizon)
+    same_size = sizes[0] == sizes[1] or max(sizes) <= _SAME_RATIO * min(sizes)
+    return same_size and max(steps) <= _SAME_RATIO * min(steps)
+
+
+def _same_rate(curve: Curve, other: Curve) -> bool:
+    plans = [one.plan() for one in (curve, other)]
+    if plans[0] is None or plans[1] is None:
+        return plans[0] is None and plans[1] is None
+    shares = np.linspace(0.02, min(curve.last / curve.horizon, 1.0), 60)
+    mine, theirs = (
+        plan.at(shares * one.horizon)
+        for plan, one in zip(plans, (curve, other), strict=True)
+        if plan is not None
+    )
+    if not (mine.max() > 0 and theirs.max() > 0):
+        return False
+    gap = np.abs(mine / mine.max() - theirs / theirs.max())
+    return bool(np.mean(gap > _SAME_RATE) <= 0.05)
+
+
+def _blocks(curve: Curve, edges: np.ndarray) -> np.ndarray | None:
+    """Return the median log loss of each stretch; None where one has no loss."""
+    at = np.searchsorted(curve.step, edges * curve.horizon, side="right")
+    if (np.diff(at) < 1).any():
+        return None
+    log = np.log(curve.loss)
+    return np.array([float(np.median(log[a:b])) for a, b in pairwise(at)])
+
+
+def _apart(mine: np.ndarray, theirs: np.ndarray) -> np.ndarray:
+    """Return how far a run lies above the mean shape of others, each scaled by its first stretches."""
+    first = int(_SETTLED * len(mine))
+    shape = (theirs - theirs[:, :first].mean(axis=1, keepdims=True)).mean(axis=0)
+    return mine - mine[:first].mean() - shape
+
+
+def _late(apart: np.ndarray) -> float:
+    return float(apart[int(_SETTLED * len(apart)) :].mean())
+
+
+def _predicted(curve: Curve, alike: Sequence[Curve], usual: np.ndarray) -> tuple[float, float, int]:
+    """Return the expected residual of a run by its siblings', its standard error, and degrees of freedom."""
+    sizes = [one.parameters for one in (curve, *alike)]
+    columns = [np.ones(len(usual))]
+    at = [1.0]
+    if min(sizes) > 0 and len(usual) >= FEWEST + 2 and len(set(sizes[1:])) >= FEWEST:
+        columns.append(np.log(np.array(sizes[1:]) / sizes[0]))
+        at.append(0.0)
+    design, new = np.stack(columns, axis=1), np.array(at)
+    inverse = np.linalg.pinv(design.T @ design)
+    slopes = inverse @ design.T @ usual
+    free = len(usual) - design.shape[1]
+    left = usual - design @ slopes
+    spread = max(math.sqrt(float(left @ left) / free), _LEAST_SPREAD)
+    return float(new @ slopes), spread * math.sqrt(1 + float(new @ inverse @ new)), free
