@@ -42,8 +42,8 @@ OTHERS = r"(numpy|np|pandas|pd|pathlib|collections|enum|abc|matplotlib|torch)\..
 INNER = (
     r"toposcope\.(core|store|study|statistics|sources|subjects|topology|forecasting|sweep)\..*"
     r"|(collections\.abc\.)?(tuple|Mapping)\[.*"
-    r"|Advices|Curve|Finding|Findings|Forecast|Forecaster|Given|Group|Judgement|LanguageModel|Logged|ModelLoader"
-    r"|Problem|Schedule|Source|Symptom|Where|AuditFinding|SavedStates|Execution|TextRequest|WeightOptions"
+    r"|Advices|Curve|Finding|Findings|Forecast|Forecaster|Given|Ground|Group|Judgement|LanguageModel|Logged"
+    r"|ModelLoader|Problem|Schedule|Source|Symptom|Where|AuditFinding|SavedStates|Execution|TextRequest|WeightOptions"
     r"|RepresentationOptions|LandscapeOptions|SensitivityOptions|TrainingRecipe|Callback|Trained"
     r"|AdapterState|Difference|Odd|SeriesParting|Side"
 )
