@@ -48,8 +48,9 @@ def asked(log: Path, folder: Path, capsys) -> Answers:
     verdicts["forecast"] = found["verdict"]
     ends["forecast"] = bounds(next((one for one in found["forecasts"] if one["method"] == "auto"), None))
     codes["advice"], found = typed(capsys, "forecast", log, *SIZE)
-    on = found["advice"][0]["action"] if "advice" in found else found["verdict"]
-    verdicts["advice"] = on if on in ("look", "stop") else "all right"
+    verdicts["advice"] = found["verdict"]
+    if found["verdict"] != "all right" and "advice" in found:
+        assert found["advice"][0]["action"] == found["verdict"]
     codes["watch"], found, ends["page"] = watched(log, folder, capsys)
     verdicts["watch"] = found["verdict"]
     made = ts.analyze(str(log))

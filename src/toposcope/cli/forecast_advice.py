@@ -23,6 +23,7 @@ def show_advice(found: Advices, made: Forecasts, *, as_json: bool) -> int:
         print_json(
             {
                 "advice": [asdict(advice) for advice in found.advice],
+                "verdict": made.verdict,  # a sound run may be stopped, too, where that costs least
                 "problems": [*reasons, *listed(found.grounds)],
             }
         )
