@@ -44,6 +44,16 @@ def _options(tmp_path):
     return ["--out", tmp_path / "store", "--once", "--rest", "0", "--features", "updates"]
 
 
+def test_one_long_look_says_that_it_goes_on(tmp_path, capsys, monkeypatch):
+    from toposcope.core import progress
+
+    monkeypatch.setattr(progress, "_PLAIN_EVERY_SECONDS", 0.001)
+    _save(tmp_path / "run", 10)
+    code, printed = _watch(capsys, tmp_path / "run", *_options(tmp_path))
+    assert code == 0
+    assert "looking at the checkpoints: " in printed.err
+
+
 def test_once_answers_first_and_goes_on_from_the_store(tmp_path, capsys):
     for step in (10, 20):
         _save(tmp_path / "run", step)

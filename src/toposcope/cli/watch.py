@@ -114,6 +114,7 @@ def command(
     The exit code of --once is 1 when the answer lists an alarm or a problem, else 0. --json prints one JSON
     object for every event; with --once it prints one object, the answer.
     """
+    from toposcope.core.progress import busy
     from toposcope.sources.labels import step_pattern as stated
     from toposcope.watch.budget import Budget
     from toposcope.watch.losses import LossFile
@@ -139,7 +140,8 @@ def command(
         stack.enter_context(_page(watching.store.path, port, host))
         be_small(budget.cpu_share)
         if once:
-            answer = watching.once()
+            with busy("looking at the checkpoints"):
+                answer = watching.once()
             if as_json:
                 print_json(answer.to_dict())
             else:
