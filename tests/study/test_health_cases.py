@@ -327,4 +327,4 @@ def test_a_scale_of_the_rate_reaches_the_forecasts_reading_of_a_log(tmp_path, ca
     with pytest.raises(SystemExit) as ended:
         main(["forecast", str(tmp_path / "log.csv"), "--horizon", "8000"])
     assert ended.value.code == 1
-    assert capsys.readouterr().out.startswith("log: rate raised: the loss rose from")
+    assert capsys.readouterr().out.startswith("look: log: rate raised: the loss rose from")

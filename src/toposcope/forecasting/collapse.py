@@ -45,7 +45,7 @@ OFF = "off its siblings"
 
 
 @dataclass(frozen=True, slots=True)
-class Residual:
+class CollapseResidual:
     """How far a run lies above its siblings' common curve, in log loss, and where that would be usual.
 
     `low` and `high` bound the residual of a healthy run at the level that was asked for; `p` is two-sided.
@@ -86,7 +86,9 @@ class Residual:
         return Ground(LOOK, OFF, self.since, self.sentence, remedy)
 
 
-def collapse_residual(curve: Curve, siblings: Sequence[Curve], *, level: float = LEVEL) -> Residual | None:
+def collapse_residual(
+    curve: Curve, siblings: Sequence[Curve], *, level: float = LEVEL
+) -> CollapseResidual | None:
     """Return how far a run lies off the curve on which its siblings fall; None where that cannot be told.
 
     Parameters
@@ -136,7 +138,7 @@ def collapse_residual(curve: Curve, siblings: Sequence[Curve], *, level: float =
     stays = len(outside) - int(np.argmin(outside[::-1])) if not outside.all() else 0
     since = math.ceil(steps[stays]) if stays < len(steps) else None
     names = tuple(one.run for one in alike)
-    return Residual(curve.run, names, residual, centre - half, centre + half, p, since, share, level)
+    return CollapseResidual(curve.run, names, residual, centre - half, centre + half, p, since, share, level)
 
 
 def off_siblings(curves: Sequence[Curve], siblings: Sequence[Curve]) -> dict[str, Ground]:
