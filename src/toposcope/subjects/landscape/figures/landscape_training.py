@@ -109,6 +109,7 @@ def _caption(study: Study) -> Caption:
 ON_PAGE = OnPage(
     "landscape_training",
     questions={"changed": 3},
+    needs=lambda study: bool(measured(study.features)),
     draw=lambda study: draw(study.features, study.runs, study.series.catalogue),
     caption=_caption,
     means=True,
