@@ -10,6 +10,7 @@ from safetensors.numpy import save_file
 
 from tests.check.written import diverging, falling, jsonl, spiked
 from toposcope.api import check
+from toposcope.sources.metrics import tidy
 from toposcope.store import Store
 from toposcope.watch.loss_health import HealthWatch, health_of
 from toposcope.watch.losses import LossFile
@@ -148,3 +149,17 @@ def test_a_log_is_read_again_when_another_file_takes_its_place(tmp_path, kept):
     other.replace(log)
     assert (log.stat().st_size == before.st_size, log.stat().st_mtime_ns) == (kept, before.st_mtime_ns)
     assert read.joined(own, "a")["loss"].tolist() == ([3.0, 2.0] if kept else [3.0])
+
+
+def test_a_column_that_comes_after_its_steps_loss_is_copied(tmp_path):
+    from toposcope.core.types import Run
+    from toposcope.store import Store
+    from toposcope.watch.losses import LossCopy
+
+    store = Store.create(tmp_path / "s", recipe={})
+    store.write_runs([Run("a")])
+    copy = LossCopy(store)
+    copy.copy(tidy([{"step": 3, "loss": 2.0}], "a"), "a", after=-1)
+    copy.copy(tidy([{"step": 3, "grad_norm": 1.0}], "a"), "a", after=-1)
+    (row,) = store.metrics().to_dict("records")
+    assert (row["step"], row["loss"], row["grad_norm"]) == (3, 2.0, 1.0)

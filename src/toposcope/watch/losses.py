@@ -100,14 +100,15 @@ class LossCopy:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._seen: dict[str, tuple[int, int]] = {}
+        self._seen: dict[str, tuple[object, ...]] = {}
 
     def copy(self, history: pd.DataFrame, segment: str, *, after: int) -> tuple[int, int] | None:
         """Add the rows of `history` with steps above `after`; return the first and last step that changed."""
         history = history[history["step"] > after]
         if history.empty:
             return None
-        mark = (len(history), int(history["step"].iloc[-1]))
+        cells = tuple(history.count().items())  # a step's loss may come first, and another column of it later
+        mark = (len(history), int(history["step"].iloc[-1]), cells)
         if self._seen.get(segment) == mark:
             return None
         self._seen[segment] = mark
