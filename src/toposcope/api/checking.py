@@ -155,7 +155,7 @@ def _off_siblings(runs: Sequence[RunCheck], asked: _CheckAsked) -> list[RunCheck
 
     curves = {name: replace(curve, run=name) for name, curve in asked.curves.items()}
     begun = [one for one in curves.values() if not one.finished and not one.broke]
-    grounds = off_siblings(begun, [*asked.siblings, *(one for one in curves.values() if one.finished)])
+    grounds = off_siblings(begun, [*asked.siblings, *curves.values()])
     return [
         replace(one, judgement=one.judgement.beside(grounds[one.name])) if one.name in grounds else one
         for one in runs
