@@ -50,7 +50,7 @@ def test_alone_the_law_lends_what_a_decay_gives_and_says_so():
     made = ts.forecast(log_of(FLAT), annealed=DECAY).made[0]
     kept = ts.forecast(log_of(FLAT), schedule=constant(peak=PEAK, steps=4000)).made[0]
     assert made.final < kept.final
-    assert "B and C are of published runs" in made.reason
+    assert "B and C come from published runs" in made.reason
 
 
 def test_the_plan_is_what_was_logged_and_then_a_straight_line_to_nothing():

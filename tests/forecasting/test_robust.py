@@ -186,7 +186,7 @@ def test_a_plan_without_siblings_borrows_what_annealing_pays_and_says_so(anneale
     run = annealed(100, "cosine_24000")
     made = forecast(MultiPower(), run.seen(0.2 * 24000))
     assert made.final == pytest.approx(run.final_loss(), rel=0.03)
-    assert "lent by published runs" in made.reason
+    assert "B and C come from published runs" in made.reason
     assert "does not show the gain from annealing" in forecast(Tissue(), run.seen(0.2 * 24000)).reason
 
 
