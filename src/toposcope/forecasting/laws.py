@@ -109,7 +109,10 @@ class MultiPower(Forecaster):
         note = ""
         if not same and prior is None and _anneals_unseen(seen):
             prior = _lent(seen, self.shape)
-            note = "no finished sibling shows the gain from annealing: B and C come from published runs (25M, 100M)"
+            note = (
+                "no finished sibling shows the gain from annealing: "
+                "B and C come from published runs (25M, 100M)"
+            )
         point = _follow(seen, fit_multi_power([*same, _enough(seen, same)], shape=self.shape, prior=prior))
         return replace(point, note=note)
 
