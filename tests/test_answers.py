@@ -178,12 +178,9 @@ def test_a_comparison_finds_what_moved_and_draws_how_far(answers):
     assert (found.question, found.strength) == ("changed", "differ")
     assert found.numbers["changed"] == compared.changed
     ax = compared.plot()
-    rows = compared.table[(compared.table["feature"] == "wasserstein1_np")]
-    rows = rows[(rows["scope"] == "matrix") & (rows["filtration"] == "weights")].set_index("name")
     names = [label.get_text() for label in ax.get_yticklabels()]
-    (bars,) = ax.containers
-    drawn = dict(zip(names, bars[0].get_xdata(), strict=True))
-    assert drawn == pytest.approx(rows["difference"].to_dict())
+    drawn = dict(zip(names, (bar.get_width() / 100 for bar in ax.patches), strict=True))
+    assert drawn == pytest.approx(compared.moved.set_index("name")["change"].to_dict())
     assert len(compared.figure().axes) == 3
 
 

@@ -61,15 +61,25 @@ def test_every_page_is_in_one_menu_and_every_entry_is_a_page() -> None:
     assert len(listed) == len(set(listed))
 
 
-ANSWERED = ["check", "forecasting", "watch", "formats", "cloud", "statistics", "logs", "live-page", "python"]
-"""Further pages whose answer stands first."""
+INCLUDED = {"benchmarks", "changes", "contributing"}
+"""Pages that show a file of the source."""
+DRAWN = {path.stem.replace("_", "-"): path for path in sorted((DOCS / "pictures").glob("*.py"))}
+"""The picture of each question, by its page."""
 
 
-@pytest.mark.parametrize("page", [*QUESTIONS, *ANSWERED, *(f"methods/{name}" for name in METHODS)])
+@pytest.mark.parametrize("page", sorted(pages() - INCLUDED))
 def test_a_page_begins_with_its_answer(page: str) -> None:
     lines = (DOCS / f"{page}.md").read_text(encoding="utf-8").splitlines()
     assert lines[0].startswith("# ")
     assert lines[2].startswith("> **")
+
+
+@pytest.mark.parametrize("page", DRAWN)
+def test_the_picture_of_a_question_stands_between_the_answer_and_the_code(page: str) -> None:
+    text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
+    drawn = f".. plot:: pictures/{DRAWN[page].name}\n   :alt: "
+    assert text.count(".. plot::") == text.count(drawn) == 1
+    assert text.split("```")[1].strip().endswith(text[text.index(drawn) :].split("\n```")[0])
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -89,6 +99,7 @@ def test_a_method_says_its_picture_cost_pitfalls_formula_and_source(name: str) -
 def test_every_picture_of_a_method_is_shown() -> None:
     drawn = {path.stem for path in (DOCS / "methods" / "pictures").glob("*.py")}
     assert drawn == {name.replace("-", "_") for name in METHODS}
+    assert set(DRAWN) <= pages()
 
 
 def test_every_benchmark_that_a_page_names_is_there() -> None:

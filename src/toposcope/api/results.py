@@ -284,13 +284,13 @@ class Comparison:
         )
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw how far the weights of each matrix moved, by their diagrams' distance; return the axes."""
-        from toposcope.subjects.weights.figures.comparison import draw_distances
+        """Draw how far each matrix moved, in parts of its norm, as the first line says; return the axes."""
+        from toposcope.subjects.weights.figures.comparison import draw_moved
 
-        return draw_distances(self.table, ax)
+        return draw_moved(self.moved, ax)
 
     def figure(self) -> Figure:
-        """Draw the differences matrix by matrix: two features, and the distance of `plot`."""
+        """Draw the differences matrix by matrix: two features, and the distance between the weights."""
         from toposcope.subjects.weights.figures.comparison import comparison
 
         return comparison(self.table, first=self.first, second=self.second)

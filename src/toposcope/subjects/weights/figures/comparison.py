@@ -45,17 +45,20 @@ def comparison(table: pd.DataFrame, *, first: str, second: str) -> Figure:
     return figure
 
 
-def draw_distances(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
-    """Draw the last panel of `comparison` alone: how far each matrix's weights moved."""
-    matrices = table[(table["scope"] == Scope.MATRIX) & (table["status"] == "ok")]
-    names = _most_different(matrices, list(dict.fromkeys(matrices["name"])))
-    feature, filtration, title = PANELS[-1]
-    chosen = (matrices["feature"] == feature) & (matrices["filtration"] == filtration)
-    with on_axes(ax, _height(names)) as ax:
-        _panel(ax, matrices[chosen].set_index("name"), names)
-        ax.set_title(title)
-        ax.set_yticks(range(len(names)), names)
-        ax.set_ylim(len(names) - 0.5, -0.5)
+def draw_moved(moved: pd.DataFrame, ax: Axes | None = None) -> Axes:
+    """Draw how far each matrix moved, in parts of its norm: columns `name` and `change`, as given."""
+    rows = moved[moved["change"] >= moved["change"].nlargest(MOST).min()]
+    cut = f" ({len(rows)} of {len(moved)} matrices)" if len(rows) < len(moved) else ""
+    with on_axes(ax, _height(rows["name"])) as ax:
+        if moved.empty:
+            say_empty(ax, "no matrix of the same name and shape in both")
+            return ax
+        known = rows["change"].where(np.isfinite(rows["change"]))
+        names = rows["name"].where(known.notna(), rows["name"] + " (zero before)")
+        ax.barh(range(len(rows)), 100 * known, color=OKABE_ITO[0], height=0.6)
+        ax.set_xlabel(f"change in % of the matrix's norm{cut}")
+        ax.set_yticks(range(len(rows)), names)
+        ax.set_ylim(len(rows) - 0.5, -0.5)
     return ax
 
 
