@@ -104,26 +104,31 @@ def _seed001(
 
 @command.command("seed004")
 @_RUNS
+@click.option(
+    "--rows", type=click.Path(path_type=Path),
+    help="File of rows that a study wrote, or a folder of such files; no weights are read.",
+)  # fmt: skip
 @_SEEDS
 @_CORPUS
 @click.option("--pythia", help="Series of Pythia-14m's shape. Prints Table 8 only and draws Figure 7.")
 @click.option("--revisions", help="Revisions of a hub series to read, for --pythia: names, or a pattern.")
 @_common
 def _seed004(
-    runs: str | None, seeds: int, corpus: str | None, pythia: str | None, revisions: str | None,
-    out: Path | None, jobs: int | None, as_json: bool,
+    runs: str | None, rows: Path | None, seeds: int, corpus: str | None, pythia: str | None,
+    revisions: str | None, out: Path | None, jobs: int | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Make the weight-space paper's tables again.
 
     Each table shows the paper's value, the value by the paper's own conventions, and the value by the
     definitions in its text where these differ. With several seeds of a size, the claims are judged across
-    seeds.
+    seeds. --out also receives rows.csv, one line for each checkpoint; --rows judges the claims from it. Of a
+    folder with several such files it shows the judgements side by side.
     """
     call = _call(out, jobs, as_json)
     if pythia is not None:
         sections = reproducing.pythia(call, pythia, revisions=revisions)
     else:
-        sections = reproducing.seed004(call, runs=runs, seeds=seeds, corpus=corpus)
+        sections = reproducing.seed004(call, runs=runs, rows=rows, seeds=seeds, corpus=corpus)
     return _show("seed004", sections, out, as_json)
 
 

@@ -141,14 +141,28 @@ def seed001(
 
 
 def seed004(
-    call: StudyCall, *, runs: str | None = None, seeds: int = 1, corpus: str | None = None
-) -> Sequence[Section]:
-    """Make the weight-space paper's tables, from the runs that are given or from those trained first."""
+    call: StudyCall, *, runs: str | None = None, rows: Path | None = None, seeds: int = 1,
+    corpus: str | None = None,
+) -> Sequence[Section]:  # fmt: skip
+    """Make the weight-space paper's tables: from rows, from runs, or from runs that are trained first."""
     from toposcope.papers import seed004 as paper
 
+    if rows is not None:
+        _refuse_with_rows(runs=runs, seeds=seeds if seeds > 1 else None, corpus=corpus)
+        return paper.from_rows(rows)
     with call.folder() as folder:
         where = runs or trained("seed004", folder, call, seeds=seeds, overrides={"corpus": corpus})
-        return paper.reproduce(where, folder / "stores", jobs=call.processes, quiet=call.quiet)
+        return paper.reproduce(where, folder, jobs=call.processes, quiet=call.quiet)
+
+
+def _refuse_with_rows(**given: object) -> None:
+    """Refuse what is about training or measuring where rows are read."""
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(
+                f"{option('rows')} reads what is measured already, so {option(name)} means nothing",
+                remedy="leave one of them out",
+            )
 
 
 def pythia(call: StudyCall, uri: str, *, revisions: str | None = None) -> Sequence[Section]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from toposcope.core.errors import InputError
 from toposcope.papers import seed004_tables as tables
 from toposcope.papers.claims import claims_section
 from toposcope.papers.sections import Section
 from toposcope.papers.seed004_claims import claims
-from toposcope.papers.seed004_runs import measure
+from toposcope.papers.seed004_corpora import corpora
+from toposcope.papers.seed004_rows import read_rows, write_rows
+from toposcope.papers.seed004_runs import MeasuredRuns, measure
 from toposcope.papers.seed004_seeds import AcrossSeeds
 from toposcope.papers.seed004_seeds import tables as over_seeds
 from toposcope.papers.versions import versions
@@ -25,7 +28,7 @@ def reproduce(
     runs
         A folder with the five runs.
     folder
-        Receives the stores; what it already holds is not measured again.
+        Receives the rows, with their schema, and the stores; what it already holds is not measured again.
 
     Raises
     ------
@@ -34,19 +37,45 @@ def reproduce(
     """
     from toposcope.core.progress import busy
 
-    measured = measure(runs, Path(folder), jobs=jobs, quiet=quiet)
+    measured = measure(runs, Path(folder) / "stores", jobs=jobs, quiet=quiet)
+    write_rows(measured, Path(folder))
     with busy("making the tables", quiet=quiet):
-        across = AcrossSeeds(measured)
-        return [
-            claims_section(claims(across)),
-            *(over_seeds(across) if across.seeds > 1 else ()),
-            tables.models(measured),
-            tables.persistence(measured, "h0"),
-            tables.neural_persistence(measured),
-            tables.persistence(measured, "h1"),
-            tables.forecasts(measured),
-            tables.phases(measured),
-            tables.scaling(measured),
-            tables.verdict(measured),
-            versions(),
-        ]
+        return sections(measured)
+
+
+def from_rows(path: str | Path) -> list[Section]:
+    """Judge the claims from a file of rows, without weights; the files of a folder side by side.
+
+    Raises
+    ------
+    InputError
+        When there is no file of rows.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        return sections(read_rows(path))
+    files = sorted(path.glob("*.csv"))
+    if not files:
+        raise InputError(f"{path} holds no file of rows (CSV)")
+    if len(files) == 1:
+        return sections(read_rows(files[0]))
+    return [*corpora({file.stem: AcrossSeeds(read_rows(file)) for file in files}), versions()]
+
+
+def sections(measured: MeasuredRuns) -> list[Section]:
+    """Return the claims judged, and the tables; those about single draws only where the draws are there."""
+    across = AcrossSeeds(measured)
+    drawn = len(measured.draws) > 0
+    return [
+        claims_section(claims(across)),
+        *(over_seeds(across) if across.seeds > 1 else ()),
+        tables.models(measured),
+        *([tables.persistence(measured, "h0")] if drawn else ()),
+        tables.neural_persistence(measured),
+        *([tables.persistence(measured, "h1")] if drawn else ()),
+        tables.forecasts(measured),
+        tables.phases(measured),
+        *([tables.scaling(measured)] if drawn else ()),
+        tables.verdict(measured),
+        versions(),
+    ]

@@ -31,9 +31,10 @@ _FEATURES = ("neural_persistence", "rips")
 class MeasuredRuns:
     """One run a size: by the preset `seed004`, by the text's definitions, and the pooled clouds draw by draw.
 
-    `draws` has columns run, step, draw, h0_total, h1_total, loss; `models` maps each run, smallest first,
-    to what the paper prints about its model; `trends` has the honest columns of the preset's features.
-    `replicates` has the runs of all seeds, by the preset, and `sizes` the size of each.
+    `draws` has columns run, step, draw, h0_total, h1_total, loss; it is empty where only rows were read.
+    `models` maps each run, smallest first, to what the paper prints about its model; `trends` has the honest
+    columns of the preset's features. `replicates` has the runs of all seeds, by the preset, and `sizes` the
+    size of each; `text` has the runs of all seeds, too.
     """
 
     preset: SeriesTable
@@ -74,18 +75,30 @@ def measure(
     )
     by_preset, problems = _swept(runs, folder / "seed004", preset_options("seed004"), jobs, quiet)
     by_text, more = _swept(runs, folder / "text", text, jobs, quiet)
-    features, metrics, known = by_preset
-    replicates = series_table(features, metrics, known)
+    features, _, _ = by_preset
+    measured = joined(series_table(*by_preset), series_table(*by_text), problems=(*problems, *more))
+    draws = _draws(features[features["run"].isin(measured.models)], measured.preset)
+    return replace(measured, draws=draws)
+
+
+def joined(replicates: SeriesTable, text: SeriesTable, *, problems: Sequence[str] = ()) -> MeasuredRuns:
+    """Join the runs of all seeds by the preset with the same runs by the text's definitions; no draws.
+
+    Raises
+    ------
+    InputError
+        When a run has another size than the paper's models, or a checkpoint without a loss.
+    """
+    known = replicates.runs
     every = _models(known)
     _check_losses(replicates, every)
     models = _first_seeds(every, known)
     preset = _of_runs(replicates, models)
     trends = trend_table(preset, targets=["loss"], columns=[NEURAL_PERSISTENCE, H0, H1], every=True)
-    draws = _draws(features[features["run"].isin(models)], preset)
-    text_rows = _of_runs(series_table(*by_text), models)
+    draws = pd.DataFrame(columns=["run", "step", "draw", "h0_total", "h1_total", "loss"])
     return MeasuredRuns(
-        preset, text_rows, draws, models, trends, replicates,
-        {run: int(model["parameters"]) for run, model in every.items()}, (*problems, *more),
+        preset, text, draws, models, trends, replicates,
+        {run: int(model["parameters"]) for run, model in every.items()}, tuple(problems),
     )  # fmt: skip
 
 

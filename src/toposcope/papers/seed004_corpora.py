@@ -1,0 +1,83 @@
+"""The weight-space paper's recipe on several corpora and tokenizers, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from toposcope.papers.claims import beyond_drift
+from toposcope.papers.sections import Section
+from toposcope.papers.seed004_claims import ONE_SEED, claims
+from toposcope.papers.seed004_runs import H0, printed
+from toposcope.papers.seed004_seeds import AcrossSeeds, shown, shown_rho
+
+_Cell = Callable[[AcrossSeeds], str | None]
+
+
+def corpora(across: Mapping[str, AcrossSeeds]) -> list[Section]:
+    """Return the judgements and the numbers of each file of rows as columns of two tables."""
+    return [_judgements(across), _numbers(across)]
+
+
+def _judgements(across: Mapping[str, AcrossSeeds]) -> Section:
+    found = {
+        name: {claim.text: claim.judgement.value for claim in claims(one)} for name, one in across.items()
+    }
+    texts = list(dict.fromkeys(text for judged in found.values() for text in judged))
+    rows = [(text, *(judged.get(text) for judged in found.values())) for text in texts]
+    alike = sum(len(set(row[1:])) == 1 for row in rows)
+    return Section(
+        f"Of {len(rows)} claims, {alike} are judged alike on all {len(across)} corpora",
+        ("claim", *across),
+        tuple(rows),
+        "The same recipe, with another text or tokenizer. " + _seeds(across),
+    )
+
+
+def _seeds(across: Mapping[str, AcrossSeeds]) -> str:
+    if all(one.seeds == 1 for one in across.values()):
+        return f"There is {ONE_SEED}."
+    counts = ", ".join(f"{one.seeds} on {name}" for name, one in across.items())
+    return f"Seeds of each size: {counts}."
+
+
+def _numbers(across: Mapping[str, AcrossSeeds]) -> Section:
+    rows: list[tuple[object, ...]] = []
+
+    def add(quantity: str, paper: object, cell: _Cell) -> None:
+        rows.append((quantity, paper, *(cell(one) for one in across.values())))
+
+    sizes = sorted({size for one in across.values() for size in one.groups})
+    models = {size: printed()["models"][str(size)] for size in sizes}
+    for size in sizes:
+        add(f"final minibatch loss, {models[size]['name']}", models[size]["loss"], _loss(size))
+    add("exponent of the minibatch loss", printed()["scaling"]["loss"]["exponent"], _exponent("loss"))
+    add("exponent of the held-out loss", None, _exponent("heldout_loss"))
+    for size in sizes:
+        stated = printed()["h0"][str(size)]["rho"]
+        add(f"rho of H0 and the loss, {models[size]['name']}", stated, _rho(size))
+    add("H0 and the held-out loss", None, _beyond)
+    return Section(
+        "The numbers on each corpus",
+        ("quantity", "paper", *across),
+        tuple(rows),
+        "Losses are in nats per token: on subwords a token is longer than a character, so levels cannot be "
+        "compared between tokenizers, only exponents and correlations.",
+    )
+
+
+def _loss(size: int) -> _Cell:
+    return lambda one: shown(one.ends.loc[one.groups[size], "loss"]) if size in one.groups else None
+
+
+def _exponent(column: str) -> _Cell:
+    return lambda one: shown(one.exponents[column]) if column in one.exponents else None
+
+
+def _rho(size: int) -> _Cell:
+    return lambda one: (
+        shown_rho(one.rho.loc[one.groups[size], H0].to_numpy(float)) if size in one.groups else None
+    )
+
+
+def _beyond(one: AcrossSeeds) -> str:
+    return beyond_drift(one.verdicts.loc[[H0]].to_dict("records")[0])
