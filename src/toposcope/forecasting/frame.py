@@ -145,7 +145,7 @@ def _named(
             other = f"{option('rename')} COLUMN={needed}"
             remedy = other if needed == "step" else f"{option('column')} COLUMN, or {other}"
             words = [needed if needed == "step" else asked, *ALIASES.get(needed, ())]
-            among = [str(c) for c in (free if needed in ALIASES else frame.columns)]
+            among = [str(c) for c in (free if needed in ALIASES else frame.columns) if str(c) not in ALIASES]
             near = next(filter(None, (did_you_mean(word, among) for word in words)), "")
             raise InputError(
                 f"{name}: no column {needed!r} among {listed}; say which one it is: {remedy}{near}"

@@ -50,6 +50,9 @@ _COUNTERS = ("_step",)
 _HELD_OUT = ("val", "valid", "validation", "eval", "test", "heldout", "held_out", "dev")
 
 _UNDERSCORES = re.compile("_+")
+_DECIMAL_COMMA = re.compile(r'(?:^|;)"?[-+]?\d+,\d+(?:[eE][-+]?\d+)?"?(?=;|\s*$)', re.MULTILINE)
+_DECIMAL_POINT = re.compile(r'(?:^|;)"?[-+]?\d*\.\d', re.MULTILINE)
+"""Numbers between semicolons: with the decimal comma of many languages, and with a point."""
 SUFFIXES = (".csv", ".tsv", ".parquet", ".jsonl")
 
 
@@ -141,11 +144,15 @@ def canonical(frame: pd.DataFrame, *, keep: Collection[str] = ()) -> pd.DataFram
 def separated(text: str) -> pd.DataFrame:
     r"""Read a table whose columns are separated by what separates most names in its first line: , tab or ;.
 
-    >>> separated("step;loss\n1;2.5").to_dict("list")
-    {'step': [1], 'loss': [2.5]}
+    Between semicolons a comma is the decimal mark, unless a number has a point.
+
+    >>> separated("step;loss\n1;2.5").to_dict("list"), separated("step;loss\n1;2,5").to_dict("list")
+    ({'step': [1], 'loss': [2.5]}, {'step': [1], 'loss': [2.5]})
     """
-    header = text.lstrip("\ufeff").partition("\n")[0]
-    return pd.read_csv(io.StringIO(text.lstrip("\ufeff")), sep=max(",\t;", key=header.count))
+    body = text.lstrip("\ufeff")
+    between = max(",\t;", key=body.partition("\n")[0].count)
+    comma = between == ";" and _DECIMAL_COMMA.search(body) and not _DECIMAL_POINT.search(body)
+    return pd.read_csv(io.StringIO(body), sep=between, decimal="," if comma else ".")
 
 
 def read_table(path: str | Path) -> pd.DataFrame:

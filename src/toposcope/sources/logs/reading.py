@@ -17,7 +17,7 @@ from toposcope.sources.logs.dialect import TextDialect
 from toposcope.sources.logs.lines import head_of, is_text, lines
 from toposcope.sources.logs.registry import FILES, FOLDERS, TEXTS
 from toposcope.sources.logs.result import LoggedRun, RunLog
-from toposcope.sources.logs.tables import numeric
+from toposcope.sources.logs.tables import losses_as_numbers, numeric
 from toposcope.sources.losses import ALIASES, chosen
 from toposcope.store.manifest import MANIFEST
 
@@ -126,6 +126,8 @@ def log_of_runs(
     for run in raw:
         if len(run.table):
             own, gone = _named(run.table, taken)
+            own, unread = losses_as_numbers(own, taken, label)
+            notes += unread
             lost += gone
             runs += _cut(own, run, run.name or stem, taken, notes, text=dialect in texts)
     if lost:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
 from toposcope.core.errors import SourceError
+from toposcope.core.wording import option
 from toposcope.sources.blobs import Blob
 from toposcope.sources.logs.collect import RawRun, number
 from toposcope.sources.logs.dialect import FileDialect
@@ -23,6 +24,7 @@ _BETWEEN = " - "
 """What stands between a run and its number in a column of W&B's exports."""
 COUNTER = "_step"
 """W&B's own counter of records, which is the trainer's step only where the trainer says so."""
+_LOSSES = ("loss", "heldout_loss")
 _METRIC, _RUN = ("key", "metric", "metric_name"), ("run", "run_id", "run_uuid", "run_name")
 
 
@@ -134,11 +136,15 @@ def _of_mlflow(table: pd.DataFrame) -> list[RawRun]:
 
 
 def numeric(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table whose columns of numbers are numbers, however large they are written."""
+    """Return a table whose columns of numbers are numbers, however they are written.
+
+    >>> numeric(pd.DataFrame({"step": ["1,000", "2,000"], "note": ["a", "2"]})).to_dict("list")
+    {'step': [1000.0, 2000.0], 'note': ['a', '2']}
+    """
     made = {}
     for column in table:
         given = table[column]
-        if given.dtype == object:
+        if _may_be_text(given):
             read = np.array([number(value) for value in given], float)
             lost = (
                 np.isnan(read)
@@ -149,6 +155,40 @@ def numeric(table: pd.DataFrame) -> pd.DataFrame:
         else:
             made[column] = given
     return pd.DataFrame(made, index=table.index)
+
+
+def losses_as_numbers(
+    table: pd.DataFrame, taken: Mapping[str, str], label: str
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return a table whose losses are numbers, and a note on each that has texts among them.
+
+    Raises
+    ------
+    SourceError
+        When a loss is text, and no other loss is a number.
+    """
+    texts = [name for name in _LOSSES if name in table and _may_be_text(table[name])]
+    notes = []
+    for name in texts:
+        given, own = table[name], taken.get(name, name)
+        read = pd.Series([number(value) for value in given], given.index, dtype=float)
+        first = str(given[read.isna() & given.notna()].iloc[0])
+        if read.isna().all() and not any(one in table and one not in texts for one in _LOSSES):
+            raise SourceError(
+                f"{label}: column {own!r} has {first[:40]!r}, which is no number",
+                remedy=f"correct it, or name the column of the loss with {option('rename')} OLD=loss",
+            )
+        lost = int((read.isna() & given.notna()).sum())
+        notes.append(
+            f"{lost:,} values of {own!r} that are no numbers, such as {first[:40]!r}, count as missing"
+        )
+        table = table.assign(**{name: read})
+    return table, notes
+
+
+def _may_be_text(column: pd.Series) -> bool:
+    """Return whether a column holds texts; pandas has two types for them."""
+    return column.dtype == object or isinstance(column.dtype, pd.StringDtype)
 
 
 def _stem(blob: Blob) -> str:
