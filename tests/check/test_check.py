@@ -58,13 +58,16 @@ def test_the_answer_of_a_sound_run_says_how_far_it_is_and_where_it_ends(tmp_path
     found = ts.check(file)
     assert re.fullmatch(
         r"all right: train\.log at step 400 of 1,000 \(loss 2\.2\d*\) may end near 2\.\d\d "
-        r"\(\d\.\d\d to \d\.\d\d, without a plan of its rate: 93% held on 212 real runs\)",
+        r"\(\d\.\d\d to \d\.\d\d without a plan of the learning rate; 93% held on 212 real runs\)",
         found.line,
     )
     first, ground, limits, unseen, read = str(found).splitlines()
     assert first == found.line
-    assert ground == "Ground: 400 losses checked, and no problem was found."
-    assert limits.startswith("Limits: The run is taken to go on to step 1,000. Quote ")
+    assert ground == "Checked: 400 losses; no problem was found."
+    assert limits.startswith(
+        "Limits: The forecast assumes that the run goes on to step 1,000. Without a plan of "
+        "the learning rate, quote "
+    )
     assert unseen == (
         "Not checked: gradient norm (not logged), learning rate (not logged), checkpoints (a log alone was "
         "given; give the folder that holds them)."
@@ -105,14 +108,19 @@ def test_the_level_of_the_interval_is_said(tmp_path):
 
 def test_a_run_without_a_stated_end_says_how_to_get_a_forecast(tmp_path):
     found = ts.check(write(tmp_path / "a.csv", table(falling())))
-    assert found.line.endswith("goes well so far; its last step is unknown: give horizon STEP for a forecast")
+    assert found.line.endswith(
+        "has no problem so far; its last step is unknown, so give horizon STEP for a forecast"
+    )
     assert only(found).horizon is None
     assert only(ts.check(tmp_path / "a.csv", horizon=1000)).horizon == 1000
 
 
 def test_a_run_that_has_ended_says_so(tmp_path):
     found = ts.check(write(tmp_path / "a.log", modded(falling(), plan=400)))
-    assert found.line == f"all right: a.log at step 400 of 400 (loss {falling()[-1]:.4g}) has come to its end"
+    assert (
+        found.line
+        == f"all right: a.log at step 400 of 400 (loss {falling()[-1]:.4g}) has reached its last step"
+    )
     assert only(found).forecast is None
     assert only(found).ended
 
@@ -120,8 +128,8 @@ def test_a_run_that_has_ended_says_so(tmp_path):
 def test_a_spike_that_passed_is_counted_and_one_that_has_not_is_looked_at(tmp_path):
     passed = ts.check(write(tmp_path / "a.log", modded(spiked())))
     assert passed.level == "all right"
-    assert "Noticed, and no reason to act: loss spike at step 201 (loss is 5.8" in str(passed)
-    assert "back by step 209." in str(passed)
+    assert "Noticed, but no action is needed: loss spike at step 201 (loss is 5.8" in str(passed)
+    assert "back to normal by step 209." in str(passed)
     fresh = ts.check(write(tmp_path / "b.log", modded(spiked(at=400))))
     assert fresh.level == "look"
     assert re.search(
@@ -137,8 +145,8 @@ def test_a_run_that_broke_says_what_to_do_and_what_a_healthy_run_would_do(tmp_pa
     assert ground.kind == "diverging"
     assert found.line.endswith(f": {ground.sentence}; {ground.remedy}")
     assert ground.remedy.startswith("go back to a checkpoint before step")
-    assert "\nEnd: it would end near 2.2 if it were well" in str(found)
-    assert "if it were well" in str(found)
+    assert "\nEnd: it would end near 2.2 without this problem" in str(found)
+    assert "without this problem" in str(found)
     none = ts.check(write(tmp_path / "b.log", modded(np.full(50, np.nan))))
     assert none.line == (
         "stop: b.log at step 50 (loss nan): none of the 50 losses is finite; start again, with a lower rate"
@@ -150,12 +158,10 @@ def test_few_losses_are_too_early_and_say_what_was_not_looked_at(tmp_path):
     assert early.line.endswith("only 4 losses are logged: too few to judge; look again later")
     later = ts.check(write(tmp_path / "b.log", modded(falling(16))))
     assert later.level == "all right"
-    assert later.line.endswith(" cannot be forecast yet: nothing bounds where it ends")
-    assert "loss spikes (told from the 25th loss on), plateaus and small rises (told from the 40th" in str(
-        later
-    )
+    assert later.line.endswith(" cannot be forecast yet: no interval can be given")
+    assert "loss spikes (need 25 losses), plateaus and small rises (need 40 losses" in str(later)
     wide = ts.check(write(tmp_path / "d.log", modded(falling(30, noise=2.0), plan=60)))
-    assert " cannot be forecast yet: its end may be anything from " in wide.line
+    assert " cannot be forecast yet: its final loss may be anything from " in wide.line
     assert "told from" not in str(ts.check(write(tmp_path / "c.log", modded(falling(40)))))
 
 
@@ -167,9 +173,7 @@ def test_several_runs_stand_worst_first(tmp_path):
     found = ts.check(tmp_path / "runs.csv")
     assert [one.run for one in found.runs] == ["c", "b", "a", "d"]
     assert [one.level for one in found.runs] == ["stop", "look", "all right", "all right"]
-    assert found.line == (
-        "stop: of 4 runs 1 stop (runs.csv: c), 1 to be looked at (runs.csv: b), 2 all right"
-    )
+    assert found.line == ("stop: 1 of 4 runs to stop (runs.csv: c), 1 to look at (runs.csv: b), 2 all right")
     assert [line.split(":")[0] for line in found.lines[1:3]] == ["stop", "  Also"]
     assert found.table["answer"].tolist() == ["stop", "look", "all right", "all right"]
     assert set(found.tables["grounds"]["run"]) == {"runs.csv: c", "runs.csv: b"}
@@ -185,7 +189,7 @@ def test_steps_that_are_epochs_are_judged_and_not_forecast(tmp_path):
             run = only(ts.check(tmp_path / "a.csv", horizon=horizon))
             assert (run.level, run.step, run.forecast, run.ended) == ("stop", most, None, False)
     rows.assign(loss=falling()).to_csv(tmp_path / "a.csv", index=False)
-    assert ts.check(tmp_path / "a.csv", horizon=10).line.endswith("as its steps are no whole numbers")
+    assert ts.check(tmp_path / "a.csv", horizon=10).line.endswith("because its steps are not whole numbers")
 
 
 @pytest.mark.parametrize(
@@ -226,7 +230,7 @@ def test_a_held_out_loss_is_judged_where_there_is_no_other(tmp_path):
     assert "the held-out loss rose" in trained.line
     both.loc[both.index % 60 > 0, "val_loss"] = np.nan
     both.to_csv(tmp_path / "few.csv", index=False)
-    assert "overfitting (told from the 8th held-out loss on)" in str(ts.check(tmp_path / "few.csv"))
+    assert "overfitting (needs 8 held-out losses)" in str(ts.check(tmp_path / "few.csv"))
     chosen = ts.check(tmp_path / "b.csv", column="heldout_loss")
     assert chosen.level == "look"
     assert "while the training loss fell" in chosen.line
@@ -273,9 +277,9 @@ def test_a_folder_of_logs_names_what_is_none(tmp_path):
     ]  # fmt: skip
     (problem,) = found.problems
     assert "broken" in problem
-    assert found.notes == ("no logs, and left out: runs/config.json",)
+    assert found.notes == ("left out because they are not logs: runs/config.json",)
     assert not found.ok
-    assert "; 1 problem with what was given, named below" in found.line
+    assert "; 1 problem with the input, named below" in found.line
 
 
 def test_checkpoints_beside_a_log_are_audited(tmp_path):

@@ -41,7 +41,7 @@ def test_exit_codes_say_how_it_went(tmp_path, capsys):
     assert captured.err.count("\n") == 1
     assert typed(good, bad) == 1
     captured = capsys.readouterr()
-    assert captured.out.splitlines()[0].endswith("; 1 problem with what was given, named below")
+    assert captured.out.splitlines()[0].endswith("; 1 problem with the input, named below")
     assert captured.err.startswith(f"problem: {bad}: neither")
 
 
@@ -49,7 +49,7 @@ def test_several_runs_have_a_table_worst_first(tmp_path, capsys):
     files = [write(tmp_path / f"{n}.log", modded(x)) for n, x in (("a", falling()), ("b", diverging()))]
     assert typed(*files) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "stop: of 2 runs 1 stop (b.log), 1 all right"
+    assert lines[0] == "stop: 1 of 2 runs to stop (b.log), 1 all right"
     rows = [line for line in lines if line.startswith("│")]
     assert [name for row in rows if (name := row.split("│")[1].strip())] == ["b.log", "a.log"]
     assert "where it ends" in next(line for line in lines if "answer" in line)

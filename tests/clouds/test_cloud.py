@@ -28,7 +28,7 @@ def none():
 def test_a_circle_is_a_ring_and_the_first_line_says_so(ring):
     assert ring.verdict == "ring"
     assert re.fullmatch(
-        r"Ring: yes; longest H1 bar [\d.]+ x what its nulls allow "
+        r"Ring: yes; its longest loop \(H1 bar\) is [\d.]+ x the limit of clouds without a ring "
         r"\(p = \.025, 39 draws, false rings <= 5%\)\.",
         ring.line,
     )
@@ -99,7 +99,7 @@ def run(*words):
 def test_the_command_answers_first_and_writes_four_files(tmp_path, capsys):
     np.save(tmp_path / "c.npy", planted_circle(60, 2, 0.1, np.random.default_rng(0)))
     assert run("cloud", tmp_path / "c.npy", "--draws", 19, "--out", tmp_path / "out") == 0
-    assert capsys.readouterr().out.startswith("Ring: yes; longest H1 bar")
+    assert capsys.readouterr().out.startswith("Ring: yes; its longest loop (H1 bar)")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
         "answer.json", "diagrams.parquet", "ring.png", "ring.svg",
     ]  # fmt: skip

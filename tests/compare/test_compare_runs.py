@@ -101,9 +101,10 @@ def test_one_run_of_each_says_that_it_cannot_tell_and_what_the_noise_is_not(
     second = write_csv(tmp_path / "b.csv", losses(1.9, 1))
     code, out, _ = call("compare", first, second)
     assert code == 0
-    assert out.startswith("one run of each cannot say which of a.csv and b.csv is better: b.csv is ")
+    assert out.startswith("one run of each cannot tell which of a.csv and b.csv is better: b.csv is ")
     assert (
-        "no noise between seeds; give several seeds of each, or seeds of such a recipe by --siblings" in out
+        "not the noise between seeds; give several seeds of each, or seeds of a similar "
+        "recipe by --siblings" in out
     )
     assert "Same run? No: the two differ from their first common step on, step 10." in out
 
@@ -245,7 +246,7 @@ def test_runs_that_go_on_have_the_answer_of_the_test_on_the_way(tmp_path: Path) 
     later = compared(tmp_path / "base", tmp_path / "wide", horizon=1000)
     assert (later.best, later.compared.ended) == ("wide", False)
     assert later.line.startswith("wide is better than base so far: its loss at step 400 is ")
-    assert "the other one was better at the end in 21%" in str(later)
+    assert "in 21% of 4,329 pairs of public recipes" in str(later)
     assert "give horizon 600 if the runs have ended" in str(later)
 
 

@@ -84,6 +84,6 @@ def test_the_command_forecasts_the_decay_and_says_what_it_assumed(call, tmp_path
     code, out, err = call(tmp_path / "flat.csv", "--annealed", DECAY)
     assert (code, out.split()[0]) == (0, "flat")
     assert "80% seen" in out.splitlines()[0]
-    assert "flat: forecast as if its rate fell to nothing from step 3200 to step 4000" in err
+    assert "flat: forecast as if its learning rate fell to 0 from step 3200 to step 4000" in err
     code, out, _ = call(tmp_path / "flat.csv", "--annealed", DECAY, "--json")
     assert json.loads(out)["forecasts"][0]["steps"][-1] == 4000

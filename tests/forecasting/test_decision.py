@@ -87,7 +87,7 @@ def test_the_default_takes_the_least_expected_cost_and_the_cautious_rule_waits(s
     assert by_loss([replace(sure, status="degenerate"), likely, worse], synthetic[0])[0] == CONTINUE
     assert by_loss([], synthetic[0]) == (
         CONTINUE,
-        "its own end cannot be forecast with an interval, so nothing is weighed against it",
+        "its own end cannot be forecast with an interval, so no option is compared with it",
     )
 
 

@@ -151,7 +151,7 @@ def test_a_decay_that_may_come_lowers_the_lower_end_and_a_plan_does_not():
     known = forecast(Auto(), run_of(loss, step, schedule=constant(peak=1e-3, steps=4000)).seen(2000))
     assert unknown.high / unknown.final == pytest.approx(known.high / known.final)
     assert unknown.low / unknown.final == pytest.approx(0.96 * known.low / known.final)
-    assert "the lower end is lowered by 4.0%" in unknown.reason
+    assert "the lower end is 4.0% lower" in unknown.reason
 
 
 def test_the_interval_holds_about_as_often_as_it_says_on_laws_that_go_on():
@@ -170,7 +170,9 @@ def test_a_run_just_begun_has_a_forecast_and_is_told_when_its_interval_will_come
     made = forecast(Auto(), run_of(law(2.0, 30.0, 0.5, noise=0.01)).seen(2000))
     assert (made.status, np.isnan(made.low)) == ("degenerate", True)
     assert made.final == pytest.approx(2.2, rel=0.05)
-    assert "from 16% of its steps on; ask again at step 3200, or give three finished siblings" in made.reason
+    assert (
+        "from 16% of its steps on; repeat the forecast at step 3200, or give three finished siblings"
+    ) in made.reason
 
 
 def test_one_loss_after_the_start_holds_the_last_value_and_bounds_nothing():

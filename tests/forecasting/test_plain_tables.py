@@ -188,7 +188,7 @@ def test_a_begun_run_takes_the_end_of_the_sibling_it_follows(call, tmp_path):
     code, out, err = call(tmp_path / "same.csv", "--siblings", tmp_path / "done.csv", "--json")
     assert code == 0
     assert json.loads(out)["forecasts"][0]["share_seen"] == pytest.approx(0.6)
-    assert "end assumed at step 2000 as r0" in json.loads(out)["notes"]["begun"][0]
+    assert "end assumed at step 2000, as for r0" in json.loads(out)["notes"]["begun"][0]
     other = same.assign(lr=0.5 + 0.5 * np.cos(np.pi * same["step"] / 6000))
     other.to_csv(tmp_path / "other.csv", index=False)
     code, out, err = call(tmp_path / "other.csv", "--siblings", tmp_path / "done.csv", "--json")

@@ -141,14 +141,18 @@ def test_without_a_plan_the_row_says_so_and_what_annealing_would_add():
     made = forecast(Auto(), curve_from_metrics("a", rows, horizon=2000))
     assert made.status == "no plan"
     assert "93% of such intervals held on 212 real runs" in made.reason
-    assert made.reason.startswith(f"quote {made.low:.4g} to {made.high:.4g}; if the rate")
+    assert made.reason.startswith(
+        f"without a plan of the learning rate, quote {made.low:.4g} to {made.high:.4g}; if the rate"
+    )
     on = [
         float(x)
-        for x in re.findall(r"rate goes on as before, the run ends in ([\d.]+) to ([\d.]+);", made.reason)[0]
+        for x in re.findall(
+            r"rate stays as it is, the run should end between ([\d.]+) and ([\d.]+);", made.reason
+        )[0]
     ]
     assert (made.low, made.high) == pytest.approx((on[0] * 0.96, on[1]), rel=1e-3)
     assert (
-        f"an annealing would bring its end to {made.final * 0.972:.4g} to {made.final * 0.987:.4g}"
+        f"if the rate is annealed, it may end near {made.final * 0.972:.4g} to {made.final * 0.987:.4g}"
         in made.reason
     )
     annealed = rows.assign(learning_rate=np.linspace(1e-3, 1e-5, len(rows)))
@@ -342,7 +346,7 @@ def test_a_log_without_a_plan_says_how_to_state_one_and_that_its_rate_is_still_h
     )
     code, out, _ = call(rated, "--horizon", "2000")
     assert (code, out.split()[0]) == (0, "rated")
-    assert out.splitlines()[1].strip().startswith("Quote ")
+    assert out.splitlines()[1].strip().startswith("Without a plan of the learning rate, quote ")
 
 
 def test_what_several_runs_share_is_said_once(call, files):
@@ -352,7 +356,7 @@ def test_what_several_runs_share_is_said_once(call, files):
     lines = out.splitlines()
     assert code == 0
     assert sum("No plan of the learning rate is known" in line for line in lines) == 1
-    assert sum("If the rate goes on as before" in line for line in lines) == 3
+    assert sum("If the rate stays as it is" in line for line in lines) == 3
     assert [line.split()[0] for line in lines if not line.startswith((" ", "No plan", "Final"))] == [
         "x0", "x1", "x2"
     ]  # fmt: skip
@@ -392,7 +396,7 @@ def test_the_forecast_of_an_ill_run_is_none_of_its_level(call, files):
     code, out, _ = call(files / "begun.csv", "--siblings", files / "done.csv", "--json")
     made = json.loads(out)["forecasts"][0]
     assert (code, made["status"]) == (1, "ill")
-    assert made["reason"].startswith("plateau: forecast as if the run were well")
+    assert made["reason"].startswith("plateau: forecast as if the run were healthy")
     code, out, _ = call(files / "begun.csv", "--siblings", files / "done.csv")
     assert [line.split(": ")[:2] for line in out.splitlines()[:1]] == [["look", "x"]]
     assert " not 90% " in out.splitlines()[1]

@@ -84,7 +84,7 @@ def test_a_figure_of_every_part_needs_the_subject_in_its_name():
 
 
 def test_a_figure_about_no_subject_is_refused_with_those_that_there_are():
-    with pytest.raises(InputError, match=r"about 'wieghts', which is no subject; use one of .*weights"):
+    with pytest.raises(InputError, match=r"about 'wieghts', which is not a subject; use one of .*weights"):
         roster.add_figure(replace(MINE, about="wieghts"))
 
 

@@ -232,7 +232,7 @@ def test_a_control_that_fires_too_often_is_called_out(
     assert [row[-1] for row in section.rows] == ["yes", "no", "no"] * 2
     assert section.rows[0][3] == 0.45
     assert "Beyond the stated rate: longest bar, residues shuffled; longest bar, random" in section.note
-    assert "no evidence of circles" in section.note
+    assert "not evidence of circles" in section.note
 
 
 def test_the_controls_lose_the_planted_circles(studied: grokking.StudiedRun) -> None:

@@ -124,7 +124,7 @@ def test_sizes_without_scatter_are_said_to_show_no_noise(tmp_path: Path, capsys)
         loss = 126.5 * sizes**-0.25 * np.exp(bend * np.array([1, -1, 1, -1]))
         pd.DataFrame({"parameters": sizes, "loss": loss}).to_csv(file, index=False)
         _, printed, _ = run(["analyze", str(file), "--law", "power"], capsys)
-        assert ("without any scatter, so its interval knows of no noise" in printed.splitlines()[0]) == said
+        assert ("exactly on the law, so its interval contains no noise" in printed.splitlines()[0]) == said
 
 
 CLOSE = {"parameters": [1.0e6, 1.8e6, 2.9e6, 4.1e6], "loss": [3.9679, 3.661, 3.5053, 3.4046]}
@@ -145,7 +145,7 @@ def test_the_command_says_where_a_floor_is_not_identified(tmp_path: Path, capsys
     assert row["value"] is None
     assert row["low"] < -0.34 < row["high"] < 0
     _, printed, _ = run(["analyze", str(file), "--law", "power"], capsys)
-    assert "without one this exponent is too shallow" in printed.splitlines()[0]
+    assert "a law without one gives too shallow an exponent" in printed.splitlines()[0]
 
 
 def test_a_feature_may_fall_below_zero_in_its_law_with_an_offset() -> None:

@@ -128,7 +128,7 @@ def test_what_is_no_file_among_checkpoints_is_named(tmp_path):
     series = open_series(tmp_path / "run")
     assert series.steps == {"run": [10]}
     (finding,) = series.findings
-    assert "step_20.safetensors: is no regular file" in finding.message
+    assert "step_20.safetensors: is not a regular file" in finding.message
 
 
 def test_a_step_of_too_many_digits_is_named(tmp_path):

@@ -160,7 +160,7 @@ def test_the_advice_to_leave_a_run_out_works_as_printed(
     exit_code(name, "six.csv", *options, "--without", found[1])
     told = capsys.readouterr()
     assert "siblings" not in told.out or "none of 5 runs is unlike its siblings" in told.out
-    assert "s3 (as asked)" in told.out or "left out, as asked: s3" in told.err
+    assert "s3 (as asked)" in told.out or "left out on request: s3" in told.err
     if name == "report":
         for page in ("index.html", "report.md"):
             assert "Left out: run s3 (as asked)" in Path("REPORT", page).read_text().replace("\\", "")
@@ -232,7 +232,7 @@ def test_a_forecast_leaves_a_run_out_and_advice_says_so_too(
     assert {one["run"] for one in made["forecasts"]} == {"s0", "s1", "s3", "s4"}
     assert exit_code(*words) == 0
     told = capsys.readouterr()
-    assert "note: left out, as asked: s2" in told.err
+    assert "note: left out on request: s2" in told.err
     assert "s2" not in told.out
     assert exit_code("forecast", str(path), "--without", "s7") == 2
     assert "there is no such run; name one of s0, s1" in capsys.readouterr().err

@@ -319,7 +319,7 @@ def test_one_odd_gradient_is_noticed_and_gradients_that_stay_high_are_an_alarm()
         watch = RunWatch("run")
         places = np.array_split(np.arange(len(table)), parts)
         return [
-            (one.kind, one.test, one.step, one.sentence.endswith("back by step 124"))
+            (one.kind, one.test, one.step, one.sentence.endswith("back to normal by step 124"))
             for place in places
             for one in watch.metrics(table.iloc[place])
         ]

@@ -81,13 +81,14 @@ class RunCheck:
     def end(self) -> str:
         """Where the run will end, in words."""
         if self.ended:
-            return "has come to its end"
+            return "has reached its last step"
         if self.horizon is None:
             return rendered(
-                f"goes well so far; its last step is unknown: give {option('horizon')} STEP for a forecast"
+                "has no problem so far; its last step is unknown, so give "
+                f"{option('horizon')} STEP for a forecast"
             )
         if self.forecast is None:
-            return "cannot be forecast, as its steps are no whole numbers"
+            return "cannot be forecast, because its steps are not whole numbers"
         return _end(self.forecast)
 
     @property
@@ -110,9 +111,9 @@ class RunCheck:
             seen = f"{self.losses:,} losses"
             if self.checkpoints:
                 seen += f" and {_checkpoints(self.checkpoints)}"
-            found.append(f"Ground: {seen} checked, and no problem was found.")
+            found.append(f"Checked: {seen}; no problem was found.")
         if noticed := self.judgement.noticed:
-            found.append(f"Noticed, and no reason to act: {_noticed(noticed)}.")
+            found.append(f"Noticed, but no action is needed: {_noticed(noticed)}.")
         return tuple(found)
 
     def differs(self, before: RunCheck) -> bool:
@@ -184,7 +185,7 @@ class Check:
     def line(self) -> str:
         """The answer in one line."""
         bad = len(self.problems)
-        more = f"; {bad} problem{'s' * (bad > 1)} with what was given, named below" if bad else ""
+        more = f"; {bad} problem{'s' * (bad > 1)} with the input, named below" if bad else ""
         return (self.runs[0].line if len(self.runs) == 1 else self._summary()) + more
 
     def _summary(self) -> str:
@@ -194,17 +195,19 @@ class Check:
             ended = sum(one.ended for one in self.runs)
             unknown = sum(one.horizon is None for one in self.runs)
             ways = (
-                (ended, "at their end"), (total - ended - unknown, "on the way"), (unknown, "of unknown end")
+                (ended, "finished"), (total - ended - unknown, "under way"),
+                (unknown, "without a known last step"),
             )  # fmt: skip
             said = ", ".join(f"{count} {what}" for count, what in ways if count)
             return f"{ALL_RIGHT}: {total} of {total} runs ({said})"
         parts = []
-        for level, what in ((STOP, "stop"), (LOOK, "to be looked at")):
+        for level, what in ((STOP, "to stop"), (LOOK, "to look at")):
             if counts[level]:
                 names = [one.name for one in self.runs if one.level == level]
-                parts.append(f"{counts[level]} {what} ({_named(names)})")
+                of = "" if parts else f" of {total} runs"
+                parts.append(f"{counts[level]}{of} {what} ({_named(names)})")
         parts.append(f"{counts[ALL_RIGHT]} all right")
-        return f"{self.level}: of {total} runs {', '.join(parts)}"
+        return f"{self.level}: {', '.join(parts)}"
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -216,9 +219,9 @@ class Check:
         for one in worst[:MOST_TOLD]:
             found += [one.line, *(f"  {ground}" for ground in one.grounds)]
         if len(worst) > MOST_TOLD:
-            found.append(f"The grounds of {len(worst) - MOST_TOLD} more stand in the table.")
+            found.append(f"The table has the reasons of the other {len(worst) - MOST_TOLD}.")
         if noticed := sum(len(one.judgement.noticed) for one in self.runs):
-            found.append(f"Noticed in all runs: {noticed} that passed by themselves; no reason to act.")
+            found.append(f"Noticed: {noticed} passing events over all runs; no action is needed.")
         found += _shared("Limits", [one.limits for one in self.runs], least=2, whole=True)
         found += _shared("Not checked", [one.unseen for one in self.runs])
         found += _shared("Log", [(one.read,) for one in self.runs])
@@ -325,14 +328,16 @@ def _end(made: Forecast) -> str:
         return f"cannot be forecast: {made.reason}"
     final, low, high = near(made.final, made.low, made.high)
     if not math.isfinite(made.low):
-        return "cannot be forecast yet: nothing bounds where it ends"
+        return "cannot be forecast yet: no interval can be given"
     if made.status == "ill":
-        return f"would end near {final} if it were well ({low} to {high})"
+        return f"would end near {final} without this problem ({low} to {high})"
     if made.high > WIDE * made.low:
-        return f"cannot be forecast yet: its end may be anything from {made.low:.2g} to {made.high:.2g}"
+        return (
+            f"cannot be forecast yet: its final loss may be anything from {made.low:.2g} to {made.high:.2g}"
+        )
     if made.status == "no plan":
         sure = "unsure" if made.coverage.startswith("not") else made.coverage
-        return f"may end near {final} ({low} to {high}, without a plan of its rate: {sure})"
+        return f"may end near {final} ({low} to {high} without a plan of the learning rate; {sure})"
     return f"should end near {final} ({chance(made.level)}: {low} to {high})"
 
 

@@ -92,8 +92,8 @@ def check(
     >>> noise = 0.01 * np.random.default_rng(0).standard_normal(400)
     >>> sound = pd.DataFrame({"step": step, "loss": 2 + 5 * step**-0.5 + noise})
     >>> print(check(sound, horizon=1000).line)
-    all right: the table at step 400 of 1,000 (loss 2.254) may end near 2.16 (2.03 to 2.20, without a plan \
-of its rate: 93% held on 212 real runs)
+    all right: the table at step 400 of 1,000 (loss 2.254) may end near 2.16 (2.03 to 2.20 without a plan \
+of the learning rate; 93% held on 212 real runs)
     >>> broken = sound.assign(loss=np.where(step > 300, np.nan, sound["loss"]))
     >>> print(check(broken).line)
     stop: the table at step 400 (loss nan): the last 100 logged losses, from step 301 on, are not finite; \
@@ -169,7 +169,7 @@ def _siblings(beside: Sequence[str | pd.DataFrame], reading: Reading) -> tuple[l
     curves, left, _ = read_curves(beside, replace(reading, horizon=None, plan=None))
     refuse_twins(curves)
     problems = [f"sibling {one.run}: {one.reason}" for one in left]
-    problems += [f"sibling {one.run}: it has not come to its end" for one in curves if not one.finished]
+    problems += [f"sibling {one.run}: it is not finished" for one in curves if not one.finished]
     return [one for one in curves if one.finished], problems
 
 
@@ -215,12 +215,12 @@ def _problems(place: Looked) -> list[str]:
 
 
 def _notes(looked: Sequence[Looked], gone: Sequence[str]) -> list[str]:
-    asked = [f"left out, as asked: {', '.join(gone)}"] if gone else []
+    asked = [f"left out on request: {', '.join(gone)}"] if gone else []
     no_logs = [name for place in looked for name in place.no_logs]
     if not no_logs:
         return asked
     more = f" and {len(no_logs) - _MOST_NAMED} more" if len(no_logs) > _MOST_NAMED else ""
-    return [*asked, f"no logs, and left out: {', '.join(no_logs[:_MOST_NAMED])}{more}"]
+    return [*asked, f"left out because they are not logs: {', '.join(no_logs[:_MOST_NAMED])}{more}"]
 
 
 def _names_of_runs(place: Looked) -> list[str]:
@@ -343,14 +343,14 @@ def _unseen(place: Looked, rows: pd.DataFrame, column: str, losses: int) -> list
     found = [f"{said} (not logged)" for name, said in wanted if name not in rows or rows[name].isna().all()]
     held = int(rows["heldout_loss"].notna().sum()) if "heldout_loss" in rows else 0
     if column == "loss" and 0 < held < FEWEST:
-        found.append(f"overfitting (told from the {FEWEST}th held-out loss on)")
+        found.append(f"overfitting (needs {FEWEST} held-out losses)")
     if not losses:
         none = "finite" if len(rows) and column in rows else "logged"
         return [f"losses (none is {none})", *([place.unseen] if place.unseen else [])]
     if losses < FIRST:
-        found.append(f"loss spikes (told from the {FIRST}th loss on)")
+        found.append(f"loss spikes (need {FIRST} losses)")
     if losses < LEAST:
-        found.append(f"plateaus and small rises (told from the {LEAST}th loss on)")
+        found.append(f"plateaus and small rises (need {LEAST} losses)")
     return [*found, place.unseen] if place.unseen else found
 
 
@@ -361,7 +361,7 @@ def _limits(curve: Curve | None, forecast: Forecast | None, lost: int) -> list[s
     found = []
     if curve is not None and forecast is not None:
         if not curve.endless:
-            found.append(f"the run is taken to go on to step {curve.horizon:,}")
+            found.append(f"the forecast assumes that the run goes on to step {curve.horizon:,}")
         found += [part for part in forecast.reason.split("; ") if part and forecast.status != "failed"]
         found += [note for note in curve.notes if lost or not note.endswith(WITHOUT_LOSS)]
     elif curve is not None:

@@ -67,11 +67,11 @@ class RingAnswer:
         """The answer in one line."""
         test, sure = self.test, f"p = {_p(self.test.largest_p)}, {self.test.draws} draws"
         if self.verdict == RING:
-            times = f"{test.ratio / test.most_allowed:.2g} x what its nulls allow"
-            return f"Ring: yes; longest H1 bar {times} ({sure}, false rings <= {LEVEL:.0%})."
-        said = f"such a longest H1 bar also occurs in clouds without a ring ({sure})"
+            times = f"is {test.ratio / test.most_allowed:.2g} x the limit of clouds without a ring"
+            return f"Ring: yes; its longest loop (H1 bar) {times} ({sure}, false rings <= {LEVEL:.0%})."
+        said = f"a loop (H1 bar) this long also occurs in clouds without a ring ({sure})"
         if not test.bars:
-            said = "there is no H1 bar at all"
+            said = "there is no loop (H1 bar) at all"
         if self.verdict == NONE:
             return f"Ring: none shown; {said}."
         return f"Ring: cannot tell (too few points: {self._found()}); {said}."
@@ -92,8 +92,9 @@ class RingAnswer:
         if test.bars:
             null, statistic = test.hardest
             found.append(
-                f"Ground: the bar dies at {test.ratio:.3g} times its birth; one in twenty clouds without a "
-                f"ring exceeds {test.most_allowed:.3g}. The null that comes nearest: {NULLS[null]}, by "
+                f"Reason: the loop closes at {test.ratio:.3g} times the distance at which it "
+                "appears; one in twenty clouds without a "
+                f"ring exceeds {test.most_allowed:.3g}. The closest null: {NULLS[null]}, by "
                 f"{_ASKED[statistic]}."
             )
         if (power := self.power) is not None:

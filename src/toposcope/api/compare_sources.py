@@ -162,7 +162,7 @@ def seeds_at(side: Side, name: str, reading: Reading) -> Seeds:
     if not runs:
         raise InputError(f"{name}: no run has a logged loss", remedy="give a log, or a folder of logs")
     left_out = [place for one in found for place in one.no_logs]
-    notes = [f"no logs, and left out: {', '.join(left_out)}"] if left_out else []
+    notes = [f"left out because they are not logs: {', '.join(left_out)}"] if left_out else []
     notes += [f"{place.name}: {note}" for place in found for note in place.repaired]
     counted = any(_COUNTED in place.said for place in found)
     return Seeds(name, tuple(runs), tuple(problems), tuple(notes), counted)

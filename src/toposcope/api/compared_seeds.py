@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from toposcope.statistics.seeds import Difference
     from toposcope.study.findings import Finding
 
-TURNED = "of 4,329 pairs of public recipes with a lead at 40%, the other one was better at the end in 21%"
+TURNED = "in 21% of 4,329 pairs of public recipes the one that led at 40% was worse at the end"
 """How often a lead on the way turned round: benchmarks.compare_runs, 2026-11-23."""
 BETTER, DIFFERENT, ALIKE, UNKNOWN = "better", "different", "no difference shown", "cannot tell"
 SAME, EARLY = "same run", "too early"
@@ -51,7 +51,10 @@ def diverged(made: SeedComparison) -> list[str]:
         for run in side.runs:
             rows = pd.DataFrame({"step": run.losses.index, "loss": run.losses.to_numpy()})
             grounds = [one.ground for one in health(rows) if one.kind in BROKEN]
-            found += [f"{run.name} of {side.name} diverges: {ground}; it counts" for ground in grounds]
+            found += [
+                f"{run.name} of {side.name} diverges: {ground}; it is counted all the same"
+                for ground in grounds
+            ]
     return found
 
 
@@ -148,7 +151,7 @@ seeds against 4)
             f"which of {first} and {second} is better" if of_loss else f"whether {first} and {second} differ"
         )
         if test is None:
-            return f"one run of each cannot say {asked}: {self._ends()}"
+            return f"one run of each cannot tell {asked}: {self._ends()}"
         if answer == EARLY:
             return f"too early to say {asked}: {self._progress()}"
         so_far = "" if made.ended else " so far"
@@ -169,7 +172,10 @@ seeds against 4)
         name, other, lost = self.names[side], self.names[1 - side], self.compared.broke[side]
         left = len(self.compared.values[side])
         runs = f"{lost} of {lost + left} runs of {name} ended without a finite loss"
-        return f"cannot say that {name} is better than {other}: {runs}, and only the others have lower losses"
+        return (
+            f"cannot say that {name} is better than {other}: {runs}, and only its other runs have "
+            "lower losses"
+        )
 
     def _apart_by(self, test: Difference, way: str = "") -> str:
         way = way or ("lower" if test.value < 0 else "higher")
@@ -221,9 +227,9 @@ seeds against 4)
 
     def _on_the_way(self) -> list[str]:
         made, first = self.compared, self.passed
-        how = f"a group-sequential test at {len(INTERIM)} steps, with 5% spent over them"
+        how = f"a group-sequential test at {len(INTERIM)} steps, with an error rate of 5% in all"
         if not made.ended:
-            turned = f" A lead need not last: {TURNED}." if self.answer in _SHOWN else ""
+            turned = f" A lead may not last: {TURNED}." if self.answer in _SHOWN else ""
             return [
                 rendered(
                     f"On the way: {self._progress()}, so this is {how}; "
@@ -231,14 +237,18 @@ seeds against 4)
                 )
             ]
         if first is None or first.step >= made.at:
-            return [f"On the way: no earlier step could say so ({how})."] if self.answer in _SHOWN else []
+            return (
+                [f"On the way: this could not be said at an earlier step ({how})."]
+                if self.answer in _SHOWN
+                else []
+            )
         name = self.names[int(first.difference.value < 0)]
         part = f"step {first.step:,.0f}, after {first.step / made.at:.0%} of the run"
         found = self.decisive if self.answer in _SHOWN else None
         if found is not None and (found.value < 0) == (first.difference.value < 0):
             return [f"On the way: this could be said at {part} ({how})."]
         was = f"{name} was better" if is_loss(self.column) else "the two differed"
-        return [f"On the way: at {part}, {was}; at the end that is not shown ({how})."]
+        return [f"On the way: at {part}, {was}; at the end this is no longer shown ({how})."]
 
     def _progress(self) -> str:
         made = self.compared
@@ -250,9 +260,9 @@ seeds against 4)
             return []
         k, m = (len(values) for values in made.values)
         size, finds = (f"{value:.2g}" for value in (made.needed.difference, made.finds))
-        these = f"these {k} and {m} would show one of {finds}"
+        these = f"{k} against {m} seeds show a difference of {finds}"
         if self.answer in _SHOWN or made.needed.difference == 0:
-            return [f"Seeds: in 4 of 5 such comparisons {these} or more."]
+            return [f"Seeds: {these} or more in 4 of 5 comparisons."]
         wanted = _many(made.needed.seeds)
         low, high = _many(made.needed.low), _many(made.needed.high)
         return [
@@ -261,27 +271,29 @@ seeds against 4)
         ]
 
     def _ground(self, test: Difference) -> str:
-        how = "Welch's t, as the two scatter differently" if test.welch else "Student's t"
+        how = "Welch's t, because the two sides scatter differently" if test.welch else "Student's t"
         loss = "held-out loss" if self.column == "heldout_loss" else self.column
         return (
-            f"Basis: the mean {loss} of each run over the last tenth of its steps (3 losses at least), "
-            f"{len(self.compared.steps):,} of them in common; "
+            f"Basis: the mean {loss} of each run over the last tenth of its steps (at least 3 losses); "
+            f"they have {len(self.compared.steps):,} steps in common; "
             f"noise between seeds {test.sd:.2g} ({_free(test.degrees)}); {how}."
         )
 
     def _means(self) -> str:
         return (
-            "Basis: the loss of a run is its mean over the last tenth of the steps that both have "
-            f"({len(self.compared.steps):,}; 3 losses at least)."
+            "Basis: the loss of a run is its mean over the last tenth of the "
+            f"{len(self.compared.steps):,} steps that both have (at least 3 losses)."
         )
 
     def _no_noise(self) -> str:
         parting = self.compared.parting
         scatter = "" if parting is None or not math.isfinite(parting.scatter) else (
-            f"the loss of one run scatters by {parting.scatter:.2g} from step to step, which is no noise "
+            f"the loss of one run scatters by {parting.scatter:.2g} from step to step, which "
+"is not the noise "
             "between seeds; ")  # fmt: skip
         return rendered(
-            f"Noise: {scatter}give several seeds of each, or seeds of such a recipe by {option('siblings')}."
+            f"Noise: {scatter}give several seeds of each, or seeds of a similar recipe by "
+            f"{option('siblings')}."
         )
 
     @property

@@ -129,7 +129,7 @@ def forecast(
     reading.refuse_unmet()
     gone = as_names(without)
     refuse_unknown(gone, [*(c.run for c in own + others), *(one.run for one in problems + more)])
-    asked = [f"left out, as asked: {', '.join(gone)}"] if gone else []
+    asked = [f"left out on request: {', '.join(gone)}"] if gone else []
     own, others = ([one for one in curves if one.run not in gone] for curves in (own, others))
     problems, more = ([one for one in found if one.run not in gone] for found in (problems, more))
     refuse_twins(own + others)

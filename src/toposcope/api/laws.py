@@ -92,7 +92,7 @@ class ScalingLaw:
                 *(given[c] for c in ("parameter", "value", "low", "high")), strict=True
             )
         ]
-        return ", ".join(said) + (f". Mind: {reason}" if reason else "")
+        return ", ".join(said) + (f". Caution: {reason}" if reason else "")
 
     def _repr_html_(self) -> str:
         return answered(repr(self), self.table, self.plot)

@@ -122,7 +122,7 @@ def _when(count: int, *, dated: bool, least: int) -> str:
 def _beyond(known: int, least: int) -> str:
     need = f"({least} are needed)"
     if not known:
-        return rendered(f"nothing, no checkpoint has a loss {need}: give a log with {option('losses')}")
+        return rendered(f"nothing: no checkpoint has a loss {need}; give a log with {option('losses')}")
     return f"{'yes' if known >= least else 'nothing'}, {_of(known, 'checkpoint')} with a loss {need}"
 
 
@@ -130,10 +130,10 @@ def _seeds(runs: Sequence[Run]) -> str:
     """Say what the seeds of the size with the most of them tell."""
     most = max(Counter((run.family, run.parameters) for run in runs).values(), default=0)
     if most < 2:
-        return "nothing, there is one seed of each size"
+        return "nothing: there is one seed of each size"
     if most < _SEEDS_FOR_AN_INTERVAL:
         return f"how far {most} seeds differ, without an interval ({_SEEDS_FOR_AN_INTERVAL} are needed)"
-    return f"yes, {most} seeds of a size bound how far another one may be"
+    return f"yes, {most} seeds of one size give an interval for another seed"
 
 
 def _scaling(runs: Sequence[Run], least: int) -> str:

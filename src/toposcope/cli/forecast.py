@@ -211,7 +211,10 @@ def _show_begun(made: Forecasts, as_json: bool) -> int:
         show_lines(made.begun, leading, len(made.ended))
         if made.everything:
             show_methods(made.begun, made.made)
-            show_ablation(effects, "What features added on the finished siblings at the same share")
+            show_ablation(
+                effects,
+                "What features added to forecasts of the finished siblings at the same share of training",
+            )
         show_problems(made.faults, curves)
     bad = any(one.status == "failed" for one in leading.values())
     return 1 if made.faults or bad or grounds else 0

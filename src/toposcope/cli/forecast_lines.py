@@ -155,7 +155,7 @@ def show_ended(made: Forecasts, *, as_json: bool) -> int:
     else:
         for curve in made.at_end:
             where = f"step {curve.last:,} of {curve.horizon:,}, final loss {curve.final_loss():.4g}"
-            say(f"{made.verdict}: {curve.run} has come to its end ({where})")
+            say(f"{made.verdict}: {curve.run} has reached its last step ({where})")
     show_problems(made.faults, made.at_end)
     return 1 if made.faults else 0
 
@@ -205,7 +205,9 @@ def _say_score(summary: pd.DataFrame) -> None:
 def show_ablation(worth: pd.DataFrame | None, what: str) -> None:
     """Print what features added to a forecast, paired by run; p corrected for the number of rows."""
     if worth is None or not len(worth):
-        say("Topology: no effect could be measured: it takes features of 3 finished siblings or more.")
+        say(
+            "Topology: its effect could not be measured; this needs features of at least 3 finished siblings."
+        )
         return
     good = worth[worth["status"] == "ok"]
     rows = [

@@ -34,11 +34,11 @@ def decayed(curve: Curve, steps: int) -> Curve:
     if plan is None:
         raise InputError(
             f"run {curve.run}: {option('annealed')} needs its learning rate so far, which is not logged; "
-            f"give {option('schedule')} with the whole plan, the decay too"
+            f"give {option('schedule')} with the whole plan, including the decay"
         )
     if np.isfinite(curve.rate).any() and share_of_peak(curve) is None:
         raise InputError(
-            f"run {curve.run}: its learning rate is annealed already; leave {option('annealed')} out"
+            f"run {curve.run}: its learning rate has been annealed already; leave {option('annealed')} out"
         )
     least = int(np.ceil(FINAL_SHARE / (1 - FINAL_SHARE) * last)) + 1
     if steps < least:
@@ -51,7 +51,7 @@ def decayed(curve: Curve, steps: int) -> Curve:
     before = plan.step < last
     knots = np.append(plan.step[before], [last, last + steps])
     rates = np.append(plan.rate[before], [float(plan.at(np.array([last]))[0]), 0.0])
-    note = f"forecast as if its rate fell to nothing from step {last} to step {last + steps}"
+    note = f"forecast as if its learning rate fell to 0 from step {last} to step {last + steps}"
     return replace(
         curve, schedule=Schedule(knots, rates), horizon=last + steps, endless="", notes=(*curve.notes, note)
     )

@@ -45,7 +45,9 @@ _ANNEALS = 0.9
 """A plan whose rate ahead falls below this share of its rate now anneals."""
 
 _NOTED = 0.9
-_HELD_BACK = "no method was much more exact on the siblings than the current loss, or they fell otherwise"
+_HELD_BACK = (
+    "on the siblings no method was much better than their current loss, or their losses fell differently"
+)
 
 
 def default_candidates() -> tuple[Forecaster, ...]:
@@ -150,7 +152,11 @@ class Auto(Forecaster):
         shrinkage = self.falls.shrinkage(math.log(point.final) - now)
         final = math.exp(now + shrinkage * (math.log(point.final) - now))
         path = now + shrinkage * (np.log(point.loss) - now)
-        held = f"{shrinkage:.0%} of the average's fall is taken: {_HELD_BACK}" if shrinkage < _NOTED else ""
+        held = (
+            f"only {shrinkage:.0%} of the fall that the methods forecast is used: {_HELD_BACK}"
+            if shrinkage < _NOTED
+            else ""
+        )
         note = "; ".join(part for part in (point.note, held) if part)
         return replace(point, final=final, loss=np.exp(path), note=note)
 

@@ -157,7 +157,9 @@ def forecast(
     finished = [curve for curve in ended if not curve.rose()]
     risen = [curve.run for curve in ended if curve.rose()]
     seen, lender = with_borrowed_plan(seen, finished)
-    borrowed = f"the planned rate is that of {lender}" if lender and "schedule" in method.needs else ""
+    borrowed = (
+        f"the planned learning rate is that of {lender}" if lender and "schedule" in method.needs else ""
+    )
     try:
         _check(method, seen, finished)
         point = method.fit(finished, share).predict(seen)
@@ -232,7 +234,7 @@ def _with_interval(
             said = [*mine, *shared, *said]
             low, status = lower, "no plan"
         if grave := [symptom.kind for symptom in seen.symptoms if symptom.grave]:
-            said, status = [f"{', '.join(grave)}: forecast as if the run were well", *said], "ill"
+            said, status = [f"{', '.join(grave)}: forecast as if the run were healthy", *said], "ill"
     return Forecast(
         seen.run, method.name, seen.last / seen.horizon, point.final, low, high, level, point.step,
         point.loss, source, tuple(errors), status, rendered("; ".join(said)), *band, point.used,
@@ -241,8 +243,8 @@ def _with_interval(
 
 def _too_early(seen: Curve) -> tuple[str, str]:
     return (
-        f"a run alone has an interval from {EARLIEST:.0%} of its steps on",
-        f"ask again at step {math.ceil(EARLIEST * seen.horizon)}, or give three finished siblings",
+        f"a run without siblings gets an interval from {EARLIEST:.0%} of its steps on",
+        f"repeat the forecast at step {math.ceil(EARLIEST * seen.horizon)}, or give three finished siblings",
     )
 
 

@@ -56,5 +56,7 @@ def said(seen: Curve, siblings: Sequence[Curve]) -> str:
     larger = seen.parameters > max(curve.parameters for curve in siblings)
     of, rest = ("larger", "smaller") if larger else ("smaller", "larger")
     by = f"by a factor of {math.exp(distance(seen, siblings)):.3g}"
-    off = f"{of} siblings are off when the {rest} ones alone forecast them"
-    return f"the run is {of} than all its siblings {by}: its interval is wider by how far {off}"
+    return (
+        f"the run is {of} than all its siblings {by}, so its interval is wider, "
+        f"by the error of forecasting {of} siblings from {rest} ones"
+    )

@@ -76,7 +76,7 @@ class CollapseResidual:
         return (
             f"{since}its loss is {abs(math.expm1(self.residual)):.1%} {side} the common curve of its "
             f"{len(self.siblings)} siblings (a healthy run: {math.expm1(self.low):+.1%} to "
-            f"{math.expm1(self.high):+.1%}, wrong in 1 of {1 / self.level:.0f})"
+            f"{math.expm1(self.high):+.1%}; 1 healthy run in {1 / self.level:.0f} is outside)"
         )
 
     @property

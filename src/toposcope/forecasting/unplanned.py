@@ -65,15 +65,15 @@ def ranges(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return what a row without a plan says, clause by clause: the range to quote, and what all such say."""
     least, most = ANNEALING_GAIN
-    held = "how often such an interval holds was not measured"
+    held = "it was not measured how often such an interval contains the final loss"
     if own and level == HELD_LEVEL:
-        held = f"{HELD:.0%} of such intervals held on {HELD_RUNS} real runs, read without their plan"
+        held = f"{HELD:.0%} of such intervals held on {HELD_RUNS} real runs whose plan was not used"
     return (
-        f"quote {lower:.4g} to {high:.4g}",
-        f"if the rate goes on as before, the run ends in {low:.4g} to {high:.4g}",
-        f"an annealing would bring its end to {final * (1 - most):.4g} to {final * (1 - least):.4g}",
+        f"without a plan of the learning rate, quote {lower:.4g} to {high:.4g}",
+        f"if the rate stays as it is, the run should end between {low:.4g} and {high:.4g}",
+        f"if the rate is annealed, it may end near {final * (1 - most):.4g} to {final * (1 - least):.4g}",
     ), (
-        NO_PLAN,
-        f"so the lower end is lowered by {lowered(own):.1%}, which a decay gained in published runs",
+        f"the lower end is {lowered(own):.1%} lower to allow for a decay of the rate, as in published runs",
         held,
+        f"give the plan with {option('schedule')}",
     )

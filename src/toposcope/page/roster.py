@@ -76,7 +76,7 @@ def _free(figure: OnPage, others: Iterable[OnPage]) -> OnPage:
         )
     if figure.about and figure.about not in (names := [one.name for one in (*subjects().values(), TABLE)]):
         raise InputError(
-            f"figure {figure.name!r} is about {figure.about!r}, which is no subject; use one of "
+            f"figure {figure.name!r} is about {figure.about!r}, which is not a subject; use one of "
             f"{', '.join(names)}, or add the subject first"
         )
     taken = {one.file_name(to.name) for to in (*subjects().values(), TABLE) for one in _own(to)}

@@ -267,7 +267,8 @@ def false_alarms(studied: Sequence[StudiedRun]) -> Section:
     note += f"Beyond the stated rate: {'; '.join(beyond)}." if beyond else "None is beyond the stated rate."
     if beyond:
         note += (
-            " Such a series turns for other reasons too, as when the norm does: it is no evidence of circles."
+            " Such a series turns for other reasons too, as when the norm does: it is not "
+            "evidence of circles."
         )
     return Section("Negative control: planes without circles", columns, tuple(rows), note)
 

@@ -65,9 +65,9 @@ APART = {
 LOGARITHMIC = ("power",)
 """Laws that are fitted to the logarithm of what they give."""
 
-NO_FLOOR = "a loss has a floor: without one this exponent is too shallow (law offset fits it)"
+NO_FLOOR = "a loss has a floor, and a law without one gives too shallow an exponent (law offset fits it)"
 
-EXACT = "the sizes lie on it without any scatter, so its interval knows of no noise"
+EXACT = "the sizes lie exactly on the law, so its interval contains no noise"
 
 ROWS = ("law", "parameter", "value", "error", "low", "high", "n", "left_out", "status", "reason")
 _SURFACES: dict[str, Callable[..., ScalingFit]] = {

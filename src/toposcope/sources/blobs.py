@@ -179,7 +179,11 @@ class LocalFolder:
             if _is(entry.is_file) or _is(entry.is_dir) or (links and not entry.is_symlink()):
                 continue
             where = f"{self.label}/{readable(entry.name)}"
-            what = "is a link that leads to no file or folder" if entry.is_symlink() else "is no regular file"
+            what = (
+                ("is a link that leads to no file or folder")
+                if entry.is_symlink()
+                else "is not a regular file"
+            )
             found[readable(entry.name)] = f"{where}: {what}; remove it, or bring back what it stood for"
         return found
 

@@ -139,7 +139,7 @@ def _array(value: Any, what: str) -> np.ndarray:
 
 
 def _info(name: str, array: np.ndarray) -> TensorInfo:
-    skip = "" if array.dtype in _KNOWN else f"its dtype {array.dtype} is no number type"
+    skip = "" if array.dtype in _KNOWN else f"its dtype {array.dtype} is not a number type"
     return TensorInfo(name, tuple(array.shape), array.dtype, skip)
 
 

@@ -69,7 +69,7 @@ class NpzFile:
         skip = (
             ""
             if (dtype.kind, dtype.itemsize) in _BY_KIND and dtype.isnative
-            else f"its dtype {dtype} is no number type"
+            else f"its dtype {dtype} is not a number type"
         )
         info = TensorInfo(
             name,

@@ -194,7 +194,7 @@ class PickleData:
     def _call_with_keywords(self) -> None:
         symbol, arguments, keywords = self._pop(3)
         if not isinstance(keywords, dict):
-            raise self.bad("keywords that are no dictionary")
+            raise self.bad("keywords that are not a dictionary")
         self._copied(keywords)
         self._push(Record(symbol, arguments, pairs=dict(keywords)))
 
@@ -235,7 +235,7 @@ class PickleData:
     def _add(self) -> None:
         items = self._to_mark()
         if not isinstance(self._stack[-1], set):
-            raise self.bad("items are added to something that is no set")
+            raise self.bad("items are added to something that is not a set")
         self._check_keys(items)
         self._stack[-1].update(items)
 

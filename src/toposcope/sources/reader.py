@@ -131,7 +131,7 @@ def check_shape(label: str, name: str, shape: Any) -> tuple[int, ...]:
         count *= max(extent, 1)
     if not good or count > MAX_ELEMENTS:
         stated = (
-            f"{shape!r:.80}" if isinstance(shape, list | tuple) and _is_flat(shape) else "that is no shape"
+            f"{shape!r:.80}" if isinstance(shape, list | tuple) and _is_flat(shape) else "that is not a shape"
         )
         raise SourceError(f"{label}: tensor {name!r} has the impossible shape {stated}; fetch the file again")
     return tuple(shape)

@@ -84,12 +84,14 @@ class Odd:
 
         >>> loss = Beside("loss", 5.47, 5.16, 5.25)
         >>> Odd("s13", ("s1", "s2", "s3"), 0.001, 20.0, (loss,), ("learning rate is 6 x theirs",)).sentence
-        'not like its 3 siblings: loss 5.47 (theirs 5.16 to 5.25), apart since step 20; its learning rate is \
-6 x theirs'
+        'not like its 3 siblings: loss 5.47 (theirs 5.16 to 5.25), different since step 20; its learning rate \
+is 6 x theirs'
         """
         parts = [*self._still, *(str(one) for one in self.beside[:_NAMED])]
         if self.since is not None:
-            parts.append("apart from the start" if self.at_once else f"apart since step {self.since:,.0f}")
+            parts.append(
+                "different from the start" if self.at_once else f"different since step {self.since:,.0f}"
+            )
         shown = f": {', '.join(parts)}" if parts else ""
         why = f"; its {listed(self.differs)}" if self.differs else ""
         return f"not like its {len(self.siblings)} siblings{shown}{why}"

@@ -108,7 +108,8 @@ def _sizes(given: pd.Series) -> pd.Series:
     text = given[sizes.isna() & given.notna()]
     if len(text):
         raise InputError(
-            f"the table: column 'parameters' has {text.iloc[0]!r}, which is no number; give the model's size"
+            f"the table: column 'parameters' has {text.iloc[0]!r}, which is not a number; "
+            "give the model's size"
         )
     return sizes.where(np.isfinite(sizes))
 

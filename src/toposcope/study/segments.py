@@ -34,8 +34,8 @@ COLUMNS = (
     "start_high", "kind", "direction", "spectral_label", "embedding_label", "false_alarm_rate", "boundary_p",
     "boundary_holm", "status", "reason",
 )  # fmt: skip
-UNEVEN = "cannot tell: too weak a bend at uneven steps (p {p:.2f})"
-CANNOT_TELL = "cannot tell: uneven noise bends as much (p {p:.2f}; with even noise {own:.2g})"
+UNEVEN = "cannot tell: the bend is too weak for uneven steps (p {p:.2f})"
+CANNOT_TELL = "cannot tell: noise of changing size bends as much (p {p:.2f}; for even noise {own:.2g})"
 GENTLE = "no verdict: a gentle wave fits as well (p {p:.2f})"
 """A gentle wave has at most three periods over the checkpoints."""
 _P = COLUMNS.index("boundary_p") - 2

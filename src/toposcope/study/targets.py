@@ -118,7 +118,7 @@ def _steps(frame: pd.DataFrame, path: Path) -> pd.Series:
         )
     if bad.any():
         listed = ", ".join(repr(value) for value in shown.head(_LISTED))
-        raise InputError(f"{path}: {listed} is no step; give whole numbers, or revisions such as step1000")
+        raise InputError(f"{path}: {listed} is not a step; give whole numbers, or revisions such as step1000")
     return steps.astype("int64")
 
 

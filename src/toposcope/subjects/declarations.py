@@ -68,7 +68,7 @@ def shape_feature(
     'H1 longest bar'
     """
     if name not in SHAPE:
-        raise ValueError(f"{name!r} is no feature of a diagram; use one of {', '.join(SHAPE)}")
+        raise ValueError(f"{name!r} is not a feature of a diagram; use one of {', '.join(SHAPE)}")
     return Feature(
         f"h{dim}_{name}",
         f"H{dim} {_LABELS[name]}",

@@ -52,7 +52,7 @@ def not_judged(store: Store, journal: Sequence[Event], target: float | None = No
     left = sorted({str(one) for event in journal for one in event.data.get("unread") or ()})
     if left:
         more = f" and {len(left) - 3} more" if len(left) > 3 else ""
-        found.append(f"tensors that are no weights were not read: {', '.join(left[:3])}{more}")
+        found.append(f"tensors that are not weights were not read: {', '.join(left[:3])}{more}")
     return found
 
 

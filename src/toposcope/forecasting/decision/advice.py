@@ -181,7 +181,7 @@ def _known_sizes(
         known, losses = [*known, seen], [*losses, _early_level(seen, steps)]
     elif made.status != "failed":
         known, losses = [*known, seen], [*losses, math.log(_on_the_way(made, seen, steps))]
-    caveat = "read in mid-schedule: a schedule of its own would end lower"
+    caveat = "read in mid-schedule; with a schedule of its own it would end lower"
     return np.log([c.parameters for c in known]), np.array(losses), caveat
 
 
@@ -217,13 +217,16 @@ def by_loss(options: Sequence[Option], seen: Curve) -> tuple[str, str]:
     """
     usable = {option.action: option for option in options if option.status == "ok"}
     if CONTINUE not in usable:
-        return CONTINUE, "its own end cannot be forecast with an interval, so nothing is weighed against it"
+        return CONTINUE, "its own end cannot be forecast with an interval, so no option is compared with it"
     best = min(usable.values(), key=lambda option: option.cost)
     if best.action == CONTINUE:
-        return CONTINUE, "nothing else is expected to cost less"
+        return CONTINUE, "no other option is expected to cost less"
     gain = 1.0 - best.cost / usable[CONTINUE].cost
     chance = chance_cheaper(best, usable[CONTINUE])
-    return best.action, f"expected to cost {gain:.1%} less than going on, with probability {chance:.2f}"
+    return (
+        best.action,
+        f"expected to cost {gain:.1%} less than going on (it costs less with probability {chance:.2f})",
+    )
 
 
 def chance_cheaper(option: Option, base: Option) -> float:

@@ -187,7 +187,7 @@ def _accuracy(usable: pd.DataFrame) -> Symptom | None:
         return None
     step = usable["step"].to_numpy(float)
     ground = (
-        f"this looks like an accuracy: it rises from {parts[0]:.3g} to {parts[-1]:.3g} within 0 to {top:.0f}"
+        f"this looks like an accuracy: it rises from {parts[0]:.3g} to {parts[-1]:.3g}, within 0 to {top:.0f}"
     )
     return Symptom(
         ACCURACY, int(step[0]), ground, rendered(f"give the column of the loss ({option('column')})")
@@ -216,13 +216,13 @@ def _said(rise: Rise, step: np.ndarray, rate: np.ndarray | None) -> Symptom:
     went = f"the loss rose from {rise.low:.3g} at step {at} to {rise.now:.3g} at step {last}"
     back = f"the loss rose from {rise.low:.3g} at step {at} to {rise.top:.3g} and is back at {rise.now:.3g}"
     if rise.width:
-        went = f"the loss swings wider and wider since step {at}, by {rise.width:.0%} at step {last}"
+        went = f"the loss has swung wider and wider since step {at}, by {rise.width:.0%} at step {last}"
     again = f"look again after {max(1, last - at):,} more steps"
     ground, remedy = {
         DIVERGING: (went, f"go back to a checkpoint before step {at}, with a lower rate"),
         RESTART: (f"{went}, after the learning rate went back up{_raised(rate, rise.start)}", again),
         FALLING: (back, f"look at the data there; {again}"),
-        AGAIN: (f"{went}, no further than it rose and came back from before", again),
+        AGAIN: (f"{went}; it came back from an earlier rise at least as large", again),
         SHIFT: _shifted(went, again, alone=len(step) - rise.start <= _NEWEST),
     }[rise.kind]
     return Symptom(rise.kind, at, ground, remedy)
@@ -231,8 +231,8 @@ def _said(rise: Rise, step: np.ndarray, rate: np.ndarray | None) -> Symptom:
 def _shifted(went: str, again: str, *, alone: bool) -> tuple[str, str]:
     """Return ground and remedy of a higher level; of one that the newest losses alone make, to look again."""
     if alone:
-        return f"{went}, so far in its newest losses only", again
-    return f"{went} and rises no further", "look whether the data or the batch changed there"
+        return f"{went}, but so far only in its newest losses", again
+    return f"{went} and has stopped rising", "check whether the data or the batch changed there"
 
 
 def _raised(rate: np.ndarray | None, start: int) -> str:
@@ -283,8 +283,8 @@ def _rate_ended(rows: pd.DataFrame, horizon: float | None) -> Symptom | None:
         return None
     if horizon is not None and not ahead:
         return None
-    ground = f"the learning rate is {rate[-1]:.3g} since step {at}, of a peak of {rate.max():.3g}"
-    return Symptom("rate ended", at, ground, "nothing more is learnt; give it a new schedule or stop")
+    ground = f"the learning rate has been {rate[-1]:.3g} since step {at}; its peak was {rate.max():.3g}"
+    return Symptom("rate ended", at, ground, "the run learns nothing more; give it a new schedule or stop")
 
 
 def _plateau(step: np.ndarray, log: np.ndarray) -> Symptom | None:

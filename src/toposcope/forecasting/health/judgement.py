@@ -142,7 +142,7 @@ def judge(
     --------
     >>> judged = judge(alarms=[Alarmed("loss spike", 40, "loss is 9 where 3 was expected", 48)], losses=90)
     >>> judged.level, [one.sentence for one in judged.noticed]
-    ('all right', ['loss spike at step 40 (loss is 9 where 3 was expected), back by step 48'])
+    ('all right', ['loss spike at step 40 (loss is 9 where 3 was expected), back to normal by step 48'])
     """
     found = [*_of_counts(losses, lost), *(_of_symptom(one, ended=ended) for one in symptoms)]
     lost_known = any(one.kind in (BROKEN[0], GAP) for one in symptoms)
@@ -167,9 +167,9 @@ def back_by(step: float) -> str:
     """Return the words for an alarm that passed at a step.
 
     >>> back_by(2048)
-    'back by step 2,048'
+    'back to normal by step 2,048'
     """
-    return f"back by step {written(step)}"
+    return f"back to normal by step {written(step)}"
 
 
 def _of_counts(losses: int, lost: int) -> list[Ground]:
@@ -206,6 +206,6 @@ def _of_audit(one: AuditFinding, last: int | None) -> Ground:
     tensor = f" {one.tensor}" if one.tensor else ""
     what = "checkpoint" if steps else "audit"
     sentence = f"{what}{at}:{tensor} {one.message}"
-    remedy = "go back to a checkpoint before it" if at_end else "do not resume from it before it is mended"
+    remedy = "go back to a checkpoint before it" if at_end else "do not resume from it until it is repaired"
     states_remedy = not steps or ("; " in one.message and not at_end)
     return Ground(STOP if at_end else LOOK, one.fault, one.step, sentence, "" if states_remedy else remedy)

@@ -202,10 +202,10 @@ def split_runs(
 def _with_end(curve: Curve, longer: Sequence[Curve]) -> Curve:
     """Return the curve with the end of the sibling that it follows, or with the reason why it has none."""
     planned = [(c, plan) for c in longer if (plan := c.plan()) is not None]
-    why = "no learning rates to compare; the longest finished run"
+    why = "no learning rates can be compared, and it is the longest finished run"
     alike = sorted(longer, key=lambda c: -c.horizon)[:1]
     if planned and np.isfinite(curve.rate).any():
-        why = "its learning rate so far is that of this run"
+        why = "both have had the same learning rate so far"
         alike = [c for c, plan in planned if _follows(curve, plan)]
         ends = sorted({c.horizon for c in alike})
         unknown = "follows no sibling's"
@@ -218,7 +218,7 @@ def _with_end(curve: Curve, longer: Sequence[Curve]) -> Curve:
             )
             return replace(curve, endless=reason)
     lender = max(alike, key=lambda c: c.horizon)
-    note = f"end assumed at step {lender.horizon} as {lender.run} ({why})"
+    note = f"end assumed at step {lender.horizon}, as for {lender.run}: {why}"
     return replace(curve, horizon=lender.horizon, notes=(*curve.notes, note))
 
 
