@@ -660,7 +660,7 @@ def test_a_checkpoint_beside_a_log_that_cannot_be_read_or_is_of_many_runs_says_n
     table("own", end=600).drop(columns="run").to_csv(log, index=False)
     (read,), _, notes = read_curves([str(log)], Reading())
     assert read.horizon == read.last
-    assert any("ckpt.pt beside it says no plan" in note for note in notes)
+    assert any("ckpt.pt beside it states no plan" in note for note in notes)
     torch.save({"model": {"w": torch.ones(4, 4)}, "config": NANOGPT}, tmp_path / "ckpt.pt")
     pd.concat([table("a", end=600), table("b", end=600)]).to_csv(log, index=False)
     assert all(one.horizon == one.last for one in read_curves([str(log)], Reading())[0])

@@ -524,7 +524,7 @@ def test_the_command_says_its_cost_and_rule_first(run, tmp_path, capsys) -> None
     assert code == 0
     assert json.loads(out)["measured"] == 4
     assert "forward passes of the batch" in err
-    assert "until the mean loss of its two ends is that of the run's first measured checkpoint" in err
+    assert "to where the mean loss of its two ends is that of the run's first measured checkpoint" in err
     (tmp_path / "few.txt").write_text("one text\n")
     for arguments, message in [
         ((run, "--texts", "nowhere"), "texts 'nowhere' is neither a file"),

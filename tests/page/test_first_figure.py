@@ -63,7 +63,7 @@ def test_the_first_figure_has_the_odd_run_of_another_group(tmp_path: Path) -> No
     first = ts.analyze(store.path).studies[0]
     assert "s3" not in set(first.runs["run"])
     assert set(curves(ON_PAGE.draw(first))) == {"s0", "s1", "s2", "s3", "s4"}
-    assert "Drawn beside them, for it is not like them: s3." in ON_PAGE.caption(first).shows
+    assert "Drawn separately, because it is unlike the others: s3." in ON_PAGE.caption(first).shows
     assert first_screen(first.findings).title.startswith("Run s3 is not like its 4 siblings")
 
 

@@ -140,11 +140,11 @@ def test_attention_in_three_dimensions_is_taken_apart_and_buffers_are_left_out(t
         np.testing.assert_array_equal(found[name].values, tensors["blocks.0.attn.W_Q"][k].T)
     assert found["blocks.0.mlp.W_in"].values.shape == (32, 8)
     assert series.skipped(at) == {
-        "blocks.0.attn.mask": "a buffer, no weight",
-        "rotary.inv_freq": "a buffer, no weight",
+        "blocks.0.attn.mask": "a buffer, not a weight",
+        "rotary.inv_freq": "a buffer, not a weight",
         "conv": "3 dimensions, neither a stack of experts nor of attention heads",
     }
-    assert "and 1 more: a buffer, no weight" in series.left_out()
+    assert "and 1 more: a buffer, not a weight" in series.left_out()
 
 
 def test_an_adapter_says_its_base(tmp_path: Path) -> None:

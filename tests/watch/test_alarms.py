@@ -187,14 +187,14 @@ def _swapped(state):
 @pytest.mark.parametrize(
     ("fault", "sentence"),
     [
-        (_swapped, "2 rows that took one another's places"),
+        (_swapped, "2 rows that swapped places"),
         (_with(lambda w: np.where(np.arange(12)[:, None] < 4, 0.0, w)), "rows that died: 33% are zero"),
         (_with(lambda w: np.full((12, 10), np.nan)), "holds NaN"),
         (_with(lambda w: 1.5 * w), "was multiplied by 1.5"),
         (_with(lambda w: np.where(np.arange(12)[:, None] < 4, w[5], w)), "copies of others: 33%"),
         (
             _with(lambda w: np.where(np.arange(12)[:, None] < 4, NOISE, w)),
-            "nothing to do with what they were",
+            "no longer resemble their earlier values",
         ),
         (_with(lambda w: w + 0.3 * np.outer(np.arange(12) == 2, np.ones(10))), "moved by"),
     ],

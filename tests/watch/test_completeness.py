@@ -204,7 +204,7 @@ def test_ranks_that_nothing_counts_wait_for_a_tracker_but_not_for_ever(tmp_path)
     for file in sorted(files, key=lambda name: "model_01" in name)[:2]:  # all that rank 0 writes
         shutil.copy(tmp_path / "whole" / file, run / file)
     assert not _ready(follower, clock, 590.0)
-    assert "no tracker file says that it is whole" in follower.look().waiting.values()
+    assert "no tracker file says that it is complete" in follower.look().waiting.values()
     shutil.copytree(tmp_path / "whole", run, dirs_exist_ok=True)
     assert not _ready(follower, clock, 590.0)
     assert len(_ready(follower, clock, 10.0)) == 1  # converted checkpoints have no tracker

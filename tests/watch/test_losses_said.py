@@ -77,7 +77,7 @@ def test_what_came_and_what_went_is_told_once(tmp_path):
     assert first
     assert told() == []
     store.write_metrics(rows.assign(loss=falling()))
-    assert told() == [(kind, f"{kind}: not any more") for kind, _ in first]
+    assert told() == [(kind, f"{kind}: over") for kind, _ in first]
 
 
 def test_a_log_states_the_plan_of_the_run_beside_it(tmp_path):

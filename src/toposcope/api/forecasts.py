@@ -60,7 +60,7 @@ class Forecasts:
         """The line that says which runs do not belong together; "" where all do."""
         from toposcope.sources.belonging import said
 
-        return said(self.groups, "no run is forecast from another group's")
+        return said(self.groups, "no run is forecast from another group")
 
     @cached_property
     def parts(self) -> dict[str, Forecasts]:

@@ -86,7 +86,7 @@ class Audit:
         """The line that says which runs do not belong together; "" where all do."""
         from toposcope.sources.belonging import said
 
-        return said(self.groups, "conclude nothing over two of them")
+        return said(self.groups, "draw no conclusion across groups")
 
     @property
     def checkpoints(self) -> int:

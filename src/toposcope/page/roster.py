@@ -83,7 +83,7 @@ def _free(figure: OnPage, others: Iterable[OnPage]) -> OnPage:
     taken.update(name for one in others for name in _files(one))
     for name in _files(figure):
         if name in taken:
-            raise InputError(f"figure {name!r} is there already; give yours another name")
+            raise InputError(f"figure {name!r} exists already; give yours another name")
     return figure
 
 

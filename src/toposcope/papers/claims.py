@@ -96,6 +96,6 @@ def claims_section(claims: Sequence[Claim]) -> Section:
         f"Of {len(claims)} claim{'s' * (len(claims) != 1)}, {', '.join(told)}",
         ("claim", "source", "here", "statistic", "judgement"),
         tuple(rows),
-        "A claim holds only as drift where the quantities go together because both change steadily with the "
-        "step: what is left beyond a smooth trend and the past of each shows nothing.",
+        "A claim holds only as drift if the quantities move together only because both change steadily with "
+        "the step: beyond a smooth trend and the past of each, no relation was found.",
     )

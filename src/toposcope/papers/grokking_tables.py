@@ -143,7 +143,7 @@ def detection(studied: Sequence[StudiedRun]) -> Section:
     note = (
         f"The general search for changes finds H1's turn in {sum(searched)} of {len(studied)} runs and that "
         f"of the held-out loss in {sum(loss)}; the online detector raises an alarm on H1 in {sum(online)}. "
-        "Both know nothing of the shuffles, and a gentle wave of up to three periods is no change to them: a "
+        "Neither uses the shuffles, and neither counts a gentle wave of up to three periods as a change: a "
         "rise over twenty checkpoints is as gentle. Choosing the frequencies at the last checkpoint is "
         "retrospective, and has no shuffles. A turn is a boundary after which the slope on log(step) has the "
         "awaited sign (bars rise, second / longest and loss fall) and is steeper than before; from-to is its "

@@ -123,7 +123,7 @@ def _noise(worth: Differences) -> Claim:
         text=f"An improvement below {NOISE} is within the noise of a single run",
         source=f"{NOISE}",
         here=f"two seeds of one recipe differ by more in {share:.1%} of pairs",
-        statistic=f"95% over recipes: {low:.1%} to {high:.1%}, where 5% is meant; 95% of differences are "
+        statistic=f"95% over recipes: {low:.1%} to {high:.1%}, where 5% is intended; 95% of differences are "
         f"below {worth.quantile(0.95):.4f}",
         judgement=within(low, high, 0.05, 1.0),
     )

@@ -113,7 +113,7 @@ def trained(
             remedy=f"name a folder with {option('out')}",
         )
     if not call.quiet:
-        there = rendered(f"{option('runs')} takes runs that are there")
+        there = rendered(f"{option('runs')} takes existing runs")
         call.say(f"training the recipe {recipe} into {folder / 'runs'}; {there}")
     replicates = {"seeds": list(range(FIRST_SEED, FIRST_SEED + seeds))} if seeds > 1 else {}
     changes = {key: value for key, value in (overrides or {}).items() if value is not None}

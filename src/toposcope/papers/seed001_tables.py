@@ -187,5 +187,6 @@ def sizes_and_seeds(measured: MeasuredFamily) -> Section:
         ("feature", "runs", "likeness of two seeds", "likeness of two sizes", "p"),
         tuple(rows),
         "Likeness is the mean rank correlation of two runs' courses over the checkpoints. p is the share of "
-        "ways to deal the runs to the sizes that part them as well; one seed of a size gives none.",
+        "ways to assign the runs to the sizes that separate them as well; with one seed of a "
+        "size there is none.",
     )

@@ -213,9 +213,10 @@ def noise_section(rows: pd.DataFrame) -> Section:
                 (run, name, float(first[name]), float(second[name]), float(second[name] - first[name]))
             )
     note = (
-        "Between step 0 and step 1 the stored perplexity is the same to its last digit: so is the model. "
-        "The H1 numbers are not: their difference is the measurement's own noise, and a difference of "
-        "that size between two other checkpoints means nothing."
+        "Between step 0 and step 1 the stored perplexity is the same to its last digit, so the model "
+        "is the same. The H1 numbers differ. This difference is the noise of the "
+        "measurement, and a difference "
+        "of that size between two other checkpoints means nothing."
     )
     columns = ("model", "quantity", "step 0", "step 1", "difference")
     return Section("The noise of the measurement", columns, tuple(lines), note)

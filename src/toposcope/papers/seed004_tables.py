@@ -106,7 +106,7 @@ def persistence(measured: MeasuredRuns, dim: str) -> Section:
         "without a recorded seed, bars above 2.0 dropped; only TINY-3K has no more than 200 rows, so only "
         "its row can agree digit for digit. 'By the text': every layer its own cloud, no threshold, totals "
         f"added up. The interval is the mean over the {_NEAREST} draws whose rho is nearest to the printed "
-        "one. p-values and intervals are the paper's kind: they take checkpoints for independent."
+        "one. p-values and intervals are the paper's kind: they treat checkpoints as independent."
     )
     return Section(f"Table {number}: {name} total persistence and the loss", columns, tuple(rows), note)
 

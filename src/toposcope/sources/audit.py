@@ -182,7 +182,7 @@ def _transformed(
         )
         return _told(finding, fault, f"{what} since step {before.step}")
     if old.ndim == 2 and old.shape[0] == old.shape[1] and distance(new, old.T) < 0.5 * moved:
-        return _told(finding, "transposed-tensor", f"is transposed against step {before.step}")
+        return _told(finding, "transposed-tensor", f"is transposed compared with step {before.step}")
     if distance(np.sort(new, axis=None), np.sort(old, axis=None)) < 0.2 * moved:
         return _told(finding, "permuted-tensor", f"holds the values of step {before.step} in another order")
     return finding

@@ -101,12 +101,15 @@ def structure(steps: Evidence) -> Iterator[AuditFinding]:
                 yield _finding(
                     step,
                     "shape-change",
-                    f"has shape {item.info.shape}, elsewhere {expected.info.shape}",
+                    f"has shape {item.info.shape}; at the other steps it is {expected.info.shape}",
                     name,
                 )
             elif expected is not None and item.info.dtype != expected.info.dtype:
                 yield _finding(
-                    step, "dtype-change", f"is {item.info.dtype}, elsewhere {expected.info.dtype}", name
+                    step,
+                    "dtype-change",
+                    f"is {item.info.dtype}; at the other steps it is {expected.info.dtype}",
+                    name,
                 )
 
 
@@ -132,7 +135,7 @@ def values(steps: Evidence) -> Iterator[AuditFinding]:
                 yield _finding(
                     step,
                     "zero-block",
-                    f"{item.zeros:.1%} of its values are exactly zero, elsewhere {usual[name][0]:.1%}",
+                    f"{item.zeros:.1%} of its values are exactly zero, where {usual[name][0]:.1%} is usual",
                     name,
                 )
             elif (

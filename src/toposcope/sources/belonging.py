@@ -138,11 +138,11 @@ def grouped(
     return tuple(Group(label, tuple(names[i] for i in g)) for label, g in zip(labels, found, strict=True))
 
 
-def said(groups: Sequence[Group], what: str = "each is judged apart") -> str:
+def said(groups: Sequence[Group], what: str = "each is judged separately") -> str:
     """Return the line that says that runs do not belong together; "" for one group.
 
     >>> said([Group("bpe", ("a", "b")), Group("characters", ("c",))])
-    '2 groups of runs do not belong together, so each is judged apart: bpe (a, b); characters (c).'
+    '2 groups of runs do not belong together, so each is judged separately: bpe (a, b); characters (c).'
     """
     if len(groups) < 2:
         return ""

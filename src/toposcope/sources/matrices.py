@@ -50,16 +50,16 @@ def why_skipped(info: TensorInfo) -> str:
     """Return why a tensor is no weight matrix; empty for one, and for what has fewer than two dimensions.
 
     >>> why_skipped(TensorInfo("h.0.attn.bias", (1, 1, 8, 8), np.dtype("float32")))
-    'a buffer, no weight'
+    'a buffer, not a weight'
     """
     if info.skip:
         return info.skip
     if len(info.shape) < 2:
         return ""
     if BUFFERS.search(info.name):
-        return "a buffer, no weight"
+        return "a buffer, not a weight"
     if info.dtype not in WEIGHT_DTYPES:
-        return f"of type {info.dtype}, no weight"
+        return f"of type {info.dtype}, not a weight"
     if 0 in info.shape:
         return "empty"
     if len(info.shape) == 2 or (len(info.shape) == 3 and _is_stack(info.name)):
@@ -145,7 +145,7 @@ def _beyond_float32(values: np.ndarray) -> str:
     Single values that are lost beside much larger ones change nothing that float32 would tell.
 
     >>> _beyond_float32(np.array([[1e-200, 0.0]]))
-    'holds float64 values of at most 1e-200, which float32 takes for zero; scale the tensor up'
+    'holds float64 values of at most 1e-200, which is zero in float32; scale the tensor up'
     >>> _beyond_float32(np.array([[1.0, 1e-200]]))
     ''
     """
@@ -154,7 +154,7 @@ def _beyond_float32(values: np.ndarray) -> str:
     largest = float(max(values.max(), -values.min()))
     if 0.0 < largest < float(np.finfo(np.float32).tiny):
         what = f"holds float64 values of at most {largest:.3g}"
-        return f"{what}, which float32 takes for zero; scale the tensor up"
+        return f"{what}, which is zero in float32; scale the tensor up"
     if float(np.finfo(np.float32).max) < largest < np.inf:
         return f"holds a float64 value of {largest:.3g}, which is infinite in float32; scale the tensor down"
     return ""

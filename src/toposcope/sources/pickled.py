@@ -174,9 +174,7 @@ class PickleData:
         if not allowed:
             raise SourceError(
                 f"{self._label}: its pickle names {module}.{name}, which no checkpoint needs; the file "
-                "refused, "
-                "and nothing "
-                "was run: save the weights alone (as safetensors) where you trust the file"
+                "was refused, and nothing was run: save the weights alone (as safetensors) if you trust it"
             )
         self._push(Symbol(module, name))
 

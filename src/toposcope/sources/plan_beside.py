@@ -81,7 +81,7 @@ def plan_beside(log: Path, *, alone: bool) -> dict[str, Any]:
     try:
         found = facts_beside(LocalFolder(place))
     except SourceError as error:
-        raise SourceError(f"{CHECKPOINT} beside it says no plan: {error}") from error
+        raise SourceError(f"{CHECKPOINT} beside it states no plan: {error}") from error
     return found | {PLAN_FROM: CHECKPOINT} if found else {}
 
 
@@ -201,7 +201,7 @@ def _read(file: Path) -> Mapping[str, Any]:
             said = _yaml(text)
     except (OSError, ValueError, RecursionError) as error:
         why = str(error).splitlines()[0][:80]
-        raise SourceError(f"{file.name} beside it says no plan: it cannot be read ({why})") from error
+        raise SourceError(f"{file.name} beside it states no plan: it cannot be read ({why})") from error
     if file.name == TRAINER_STATE and isinstance(said, Mapping):
         return {"max_steps": said.get("max_steps")}
     return said if isinstance(said, Mapping) else {}

@@ -106,7 +106,7 @@ class Series:
     def __repr__(self) -> str:
         """Return how much the series holds, what is wrong with its names, and where it is."""
         found = len(self.duplicates)
-        wrong = f"; {found} more of steps that are there already: .findings has them" if found else ""
+        wrong = f"; {found} more are duplicates of a step: .findings has them" if found else ""
         wrong += f"; {len(self.unread)} not checked: .findings has them" if self.unread else ""
         return f"{counted(len(self), len(self._sources))}{wrong}\nseries {self.uri}; .tables lists them"
 
@@ -388,7 +388,7 @@ class Series:
             return
         name, _ = min(own ^ expected)
         here, there = dict(own).get(name), dict(expected).get(name)
-        what = f"has shape {here}, its neighbours {there}"
+        what = f"has shape {here}; its neighbours have {there}"
         if here is None or there is None:
             what = "is missing" if here is None else "is in none of its neighbours"
         raise SourceError(

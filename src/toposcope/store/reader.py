@@ -141,7 +141,7 @@ class StoreReader:
         said = f"{done} measured by {probes}" if steps else "nothing measured yet"
         ill = f"; {', '.join(wrong)}: .findings has them" if wrong else ""
         return (
-            f"{said}{ill}\nstore {self.path}; .tables has the numbers, toposcope.analyze says what they tell"
+            f"{said}{ill}\nstore {self.path}; .tables has the numbers, toposcope.analyze says what they show"
         )
 
     def _repr_html_(self) -> str:

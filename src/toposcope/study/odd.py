@@ -84,8 +84,8 @@ class Odd:
 
         >>> loss = Beside("loss", 5.47, 5.16, 5.25)
         >>> Odd("s13", ("s1", "s2", "s3"), 0.001, 20.0, (loss,), ("learning rate is 6 x theirs",)).sentence
-        'not like its 3 siblings: loss 5.47 (theirs 5.16 to 5.25), different since step 20; its learning rate \
-is 6 x theirs'
+        'not like its 3 siblings: loss 5.47 (theirs 5.16 to 5.25), different since step 20; its learning \
+rate is 6 x theirs'
         """
         parts = [*self._still, *(str(one) for one in self.beside[:_NAMED])]
         if self.since is not None:

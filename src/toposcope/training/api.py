@@ -246,7 +246,7 @@ def _result(job: TrainingJob, outcome: Outcome | None) -> TrainedRun:
     if isinstance(outcome, Exception):
         return TrainedRun(run, path, "failed", problem=str(outcome))
     if outcome is None and not files.is_finished(job.folder, job.recipe.steps):
-        return TrainedRun(run, path, "failed", problem="not begun: an earlier run could not be written")
+        return TrainedRun(run, path, "failed", problem="not started: an earlier run could not be written")
     row: Metric = outcome if outcome is not None else files.last_row(job.folder, job.recipe.steps)
     status = "trained" if outcome is not None else "skipped"
     return TrainedRun(run, path, status, loss=_number(row["loss"]), heldout_loss=_number(row["heldout_loss"]))

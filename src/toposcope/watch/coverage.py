@@ -36,7 +36,7 @@ def not_judged(store: Store, journal: Sequence[Event], target: float | None = No
         run, n = next(iter(short.items()))
         more = f" (and {len(short) - 1} more runs)" if len(short) > 1 else ""
         found.append(
-            f"{run}{more} has {_many(n, 'checkpoint')}: how matrices move is judged from {FEWEST + 3} on"
+            f"{run}{more} has {_many(n, 'checkpoint')}; changes of matrices are judged from {FEWEST + 3} on"
         )
     if not len(features) and max(steps.values()) > 1:  # a first checkpoint has no update
         found.append("updates were not measured: add updates to --features")
@@ -47,7 +47,7 @@ def not_judged(store: Store, journal: Sequence[Event], target: float | None = No
     parts = [event for event in journal if event.kind == "measured" and event.data.get("sampled")]
     if parts:
         found.append(
-            f"at {_many(len(parts), 'checkpoint')} a part of the matrices was read: --bytes-per-step"
+            f"at {_many(len(parts), 'checkpoint')} only a part of the matrices was read: see --bytes-per-step"
         )
     left = sorted({str(one) for event in journal for one in event.data.get("unread") or ()})
     if left:
@@ -63,8 +63,8 @@ def _aimless(store: Store, journal: Sequence[Event], target: float | None) -> li
     if target is None or not runs:
         return []
     more = f" (and {len(runs) - 1} more runs)" if len(runs) > 1 else ""
-    why = "no step is known to which it will go on; its trainer's own state has to say how many are planned"
-    return [f"the target of {target:g} was not judged of {runs[0]}{more}: {why}"]
+    why = "its last step is unknown; its trainer's own state has to say how many are planned"
+    return [f"the target of {target:g} was not checked for {runs[0]}{more}: {why}"]
 
 
 def _headless(store: Store, features: pd.DataFrame) -> bool:
@@ -87,7 +87,7 @@ def _logs(store: Store, runs: Sequence[str]) -> list[str]:
         found.append(f"{few[0]} has {counts[few[0]]} logged losses: spikes are judged from {LOSSES} on")
     rates = metrics["learning_rate"].notna() if len(metrics) else None
     if not without and rates is not None and not rates.any():
-        found.append("no learning rate is logged: the level of all updates together was not judged")
+        found.append("no learning rate is logged: the level of all updates together was not checked")
     return found
 
 

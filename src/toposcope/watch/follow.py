@@ -248,7 +248,7 @@ class Follower:
         if missing and quiet < (self._lag if ranked else self._patience):
             return f"lacks {min(missing)}, which earlier checkpoints have"
         if tracked is None and ranked and quiet < self._lag:
-            return "no tracker file says that it is whole"
+            return "no tracker file says that it is complete"
         try:
             entry.open().infos()
             return short_of(Path(uri), files)

@@ -198,11 +198,13 @@ class Monitor:
     def _copy(self, model: Any, step: int) -> None:
         why = why_refused(model)
         if why:
-            self.refused = f"{why}; watch from beside: {recommended('watch', 'CHECKPOINT_FOLDER')}"
+            self.refused = (
+                f"{why}; watch it from another process: {recommended('watch', 'CHECKPOINT_FOLDER')}"
+            )
             self._complain(self.refused)
             return
         if self._work.full() or self._work.unfinished_tasks:
-            self.skip(step, "the copy before is still being measured")
+            self.skip(step, "the previous copy is still being measured")
             return
         tensors = tensors_of(model)
         sizes = [(name, bytes_of(one)) for name, one in tensors.items() if len(one.shape) > 1]

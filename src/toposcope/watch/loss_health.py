@@ -125,7 +125,7 @@ class HealthWatch:
             if key not in self._told
         ]
         found += [
-            _event("health", run, None, kind=kind, sentence=f"{kind}: not any more")
+            _event("health", run, None, kind=kind, sentence=f"{kind}: over")
             for run, kind in self._told
             if (run, kind) not in now
         ]

@@ -166,7 +166,7 @@ class Sidecar:
                 return []
             if self._state.segments.of(at.run).has(at.step):
                 return []  # measured before, and being deleted
-            return [self.journal.append("vanished", at.run, at.step, why="gone before it was held")]
+            return [self.journal.append("vanished", at.run, at.step, why="gone before it was copied")]
         try:
             self._newest = newest
             events = self._take(sighting, held)

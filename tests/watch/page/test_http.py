@@ -296,8 +296,8 @@ def test_the_page_answers_as_analyze_does_by_the_rules_it_is_given(growing):
     found = ts.analyze(growing.path).all_findings
     assert [part["answers"] for part in told["parts"]] == [words.paragraphs(one) for one in found]
     assert told != answers(growing.path, named_rules(""))
-    with _client(growing, published="toposcope.nowhere:RULES") as made:
-        _wait(lambda: "the analysis broke off" in made.get("/fragment/answer").text)  # another process
+    with _client(growing, published="toposcope.nowhere:RULES") as made:  # another process
+        _wait(lambda: "the analysis stopped with an error" in made.get("/fragment/answer").text)
 
 
 def test_the_audit_says_what_was_found_that_nothing_was_or_that_none_was_made(growing):

@@ -208,7 +208,7 @@ def _legend(ax: Axes, runs: Sequence[CheckedCurve]) -> None:
         if any(mark.what == what and mark.acts for mark in marks)
     ]
     if any(not mark.acts for mark in marks):
-        label = "passed, or no reason to act"
+        label = "over, or no action needed"
         shown.append(
             Line2D([], [], marker="v", linestyle="", color=MUTED, markerfacecolor="white", label=label)
         )

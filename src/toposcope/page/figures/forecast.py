@@ -118,7 +118,7 @@ def caption(study: Study) -> Caption:
         can += (
             "Topology lowers the error of sibling transfer beyond chance in places. The text says where."
             if found.clear
-            else "In no case does topology lower the error of sibling transfer beyond chance."
+            else "Topology does not lower the error of sibling transfer beyond chance in any case."
         )
         least = 2.0 ** (1 - found.runs)
         limit = f" With {found.runs} runs, a paired rank test cannot give a p below {least:.3g}."
@@ -141,9 +141,12 @@ def _title(study: Study) -> str:
     if end is None or not end.numbers.get("auto"):
         return "Error of forecasts of the final loss"
     error, cut, n = end.numbers["auto"][-1], end.numbers["cuts"][-1], end.numbers["runs"]
-    topology = "topology makes that better" if end.strength == "better" else "topology makes that no better"
+    topology = "topology improves this" if end.strength == "better" else "topology does not improve this"
     beside = f"; {topology}" if end.numbers["compared"] else ""
-    return f"From {cut:.0%} of a run, its end is off by {error:.3f} on average ({n} runs){beside}"
+    return (
+        f"After {cut:.0%} of a run, the forecast of its end is off by {error:.3f} on average ({n} "
+        f"runs){beside}"
+    )
 
 
 ON_PAGE = OnPage(

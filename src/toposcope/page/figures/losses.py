@@ -53,8 +53,8 @@ def _caption(study: Study) -> Caption:
     held = losses_of(study)["heldout_loss"].notna().any()
     can = "How fast and how far each run learned, up to the noise of a minibatch."
     cannot = (
-        "Generalisation: no held-out loss was recorded, and the training loss is measured on what is "
-        "learned from."
+        "Generalisation: no held-out loss was recorded, and the training loss is measured on the "
+        "data that the model learns from."
     )
     if held:
         can = "How fast and how far each run learned, and how far training and held-out loss are apart."
@@ -85,7 +85,7 @@ def _caption(study: Study) -> Caption:
 
 def _beside(study: Study) -> str:
     more = _odd_elsewhere(study)
-    return f" Drawn beside them, for it is not like them: {listed(more)}." if more else ""
+    return f" Drawn separately, because it is unlike the others: {listed(more)}." if more else ""
 
 
 def _title(study: Study) -> str:

@@ -196,7 +196,7 @@ def _cut(
     if not text and count > max(1, len(table) // LEAST_ROWS):  # rows in no order are one run
         which, count = np.zeros(len(table), int), 1
     if count > 1:
-        notes.append(f"{name}: cut into {count} runs where the step falls")
+        notes.append(f"{name}: split into {count} runs where the step falls back")
     made: list[LoggedRun] = []
     kept: list[pd.DataFrame] = []
     for part in range(count):
@@ -208,7 +208,7 @@ def _cut(
         if alone:
             own = _together(_without_replaced(own, name, notes) if text else own, taken, text=text)
         if any(own.equals(earlier) for earlier in kept):
-            notes.append(f"{name}: run {part + 1} is an earlier one once more, left out")
+            notes.append(f"{name}: run {part + 1} repeats an earlier one and is left out")
             continue
         kept.append(own)
         own = own.loc[:, own.notna().any() | own.columns.isin(["step", "loss"])]
@@ -226,7 +226,10 @@ def _without_replaced(table: pd.DataFrame, name: str, notes: list[str]) -> pd.Da
     if not len(falls) or len(falls) > len(table) // 10:  # rows in no order, or repeated ones
         return table
     gone = replaced(step, trained)
-    notes.append(f"{name}: goes back {len(falls)} times; {int(gone.sum())} rows trained again are left out")
+    notes.append(
+        f"{name}: its steps go back {len(falls)} times; {int(gone.sum())} rows that were trained "
+        "again are left out"
+    )
     return table[~gone].reset_index(drop=True)
 
 

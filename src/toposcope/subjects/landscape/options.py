@@ -13,8 +13,9 @@ GRAPHS = ("lattice", "kuhn", "knn")
 RISE = 0.1
 """The surface reaches at least this far above its centre, in nats per token."""
 RULE = (
-    "each axis reaches until the mean loss of its two ends is that of the run's first measured checkpoint, "
-    f"or {RISE} nats above the centre where that is more; and a quarter of it"
+    "each axis reaches to where the mean loss of its two ends is that of the run's first "
+    "measured checkpoint, "
+    f"or {RISE} nats above the centre if that is higher; and again to a quarter of this reach"
 )
 
 

@@ -102,7 +102,7 @@ class LandscapeStudy:
         named = ", ".join(early[:_NAMED]) + f" and {len(early) - _NAMED} more runs" * (len(early) > _NAMED)
         return (
             f"No surface of {named}: directions of the trajectory need {first + 1} checkpoints of the run, "
-            "this one counted."
+            "including this one."
         )
 
     @property
@@ -131,11 +131,15 @@ class LandscapeStudy:
     def announcement(self, series: Series) -> str:
         """Return in words what will be done and what it costs; said before it starts."""
         fixed = self.options.reach
-        said = RULE if fixed is None else f"each axis reaches {fixed:g} of its unit, and a quarter of it"
+        said = (
+            RULE
+            if fixed is None
+            else (f"each axis reaches {fixed:g} of its unit, and again a quarter of that")
+        )
         ranges = f" Range: {said}." if "surface" in self.names else ""
         ranges += f" {early}" if (early := self.without_surface(series)) else ""
         products = f" {self.products.sentence()}" if self._multiplies else ""
-        said = f"The dearest probe takes {self.cost(series).sentence()} at each checkpoint.{products}"
+        said = f"The most expensive probe takes {self.cost(series).sentence()} at each checkpoint.{products}"
         return said.rstrip() + ranges
 
 

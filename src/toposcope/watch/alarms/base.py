@@ -173,7 +173,7 @@ class Alarm:
     """Its share of the run's false-alarm rate, beside the other alarms' shares; 0 for a fixed rule."""
     rest: ClassVar[int] = 20
     """Looks for which it is silent after it has alarmed."""
-    next: ClassVar[str] = "look at the checkpoint before and after it"
+    next: ClassVar[str] = "look at the checkpoints before and after it"
     """What to do then, in one clause; `{back}` becomes the last good step."""
 
     def __init__(self, watched: Watched) -> None:

@@ -77,7 +77,7 @@ def _still(now: float, past: Sequence[float], role: str) -> str:
 
 
 def _exchanged(now: float, past: Sequence[float], role: str) -> str:
-    return f"has {now:.0f} rows that took one another's places" if now >= 2 else ""
+    return f"has {now:.0f} rows that swapped places" if now >= 2 else ""
 
 
 def _repeated(now: float, past: Sequence[float], role: str) -> str:
@@ -87,7 +87,7 @@ def _repeated(now: float, past: Sequence[float], role: str) -> str:
 def _renewed(now: float, past: Sequence[float], role: str) -> str:
     if len(past) < LATELY or now < RENEWED or max(past) > USUAL:
         return ""
-    return f"has rows that have nothing to do with what they were: {now:.0%}"
+    return f"has rows that no longer resemble their earlier values: {now:.0%}"
 
 
 def _scaled(part: str) -> Check:
@@ -104,7 +104,7 @@ def _finite(now: float, past: Sequence[float], role: str) -> str:
 
 
 def _present(now: float, past: Sequence[float], role: str) -> str:
-    return "came: the checkpoint before lacks it" if now else "is gone: the checkpoint before has it"
+    return "is new: the checkpoint before lacks it" if now else "is gone: the checkpoint before has it"
 
 
 def _emptied(now: float, past: Sequence[float], role: str) -> str:
@@ -183,7 +183,7 @@ class ContentFault(Alarm):
     """Every check of content that fails at a checkpoint, as one alarm."""
 
     test = "content"
-    next = "read the file again, and go back{back} if it says the same"
+    next = "read the file again, and go back{back} if the result is the same"
 
     def __init__(self, watched: Watched) -> None:
         super().__init__(watched)

@@ -20,7 +20,7 @@ class LossNotFinite(Alarm):
     """The last logged losses are NaN; rows that lack one by habit come one by one, and are none."""
 
     test = LOSS_LOST
-    next = "stop, and go on{back} with a lower rate or clipped gradients"
+    next = "stop, and resume{back} with a lower rate or clipped gradients"
 
     def __init__(self, watched: Watched) -> None:
         super().__init__(watched)

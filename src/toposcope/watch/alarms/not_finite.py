@@ -19,7 +19,7 @@ class NotFinite(Alarm):
     """A matrix or head that could not be measured, or a checkpoint without one finite tensor."""
 
     test = "not finite"
-    next = "stop, and go on{back}: what comes after it is lost"
+    next = "stop, and resume{back}: what comes after it is lost"
 
     def __init__(self, watched: Watched) -> None:
         super().__init__(watched)

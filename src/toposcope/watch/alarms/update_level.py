@@ -75,4 +75,4 @@ def _slow(one: Change[Hashable], name: str) -> Slow:
     fold, key = math.exp(abs(one.now - one.before)), (name, -1, of.UPDATE_NORM.name)
     times = f"{fold:.3g} times" if one.now > one.before else f"1/{fold:.3g} of"
     change = Change(key, one.before, one.now, one.since, one.size)
-    return Slow(change, f"updates over the learning rate are {times} their usual size")
+    return Slow(change, f"updates divided by the learning rate are {times} their usual size")

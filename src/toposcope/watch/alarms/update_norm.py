@@ -34,5 +34,5 @@ class UpdateNorm(Alarm):
         if judged is None or judged.moves[0].size < 0 or judged.p > self.spending.level():
             return []
         usual = math.exp(judged.moves[0].before)
-        sentence = f"update norm over learning rate is {now:.4g} where {usual:.4g} was usual"
+        sentence = f"update norm over learning rate is {now:.4g}; usually it is {usual:.4g}"
         return self.alarm_once(look.step, sentence, p=judged.p)

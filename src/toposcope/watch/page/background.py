@@ -112,7 +112,7 @@ class Background:
                 await process.wait()
             raise
         if broken:
-            why = f"the analysis broke off; this says why: {recommended('analyze', self.live.path)}"
+            why = f"the analysis stopped with an error; to see why: {recommended('analyze', self.live.path)}"
             self._take({**(self.answer or {}), "trouble": [why]})
 
     def _take(self, answer: Mapping[str, Any]) -> None:

@@ -42,13 +42,13 @@ class Work:
         >>> work = Work(clock=lambda: 100.0)
         >>> work.begin()
         >>> work.sentence().partition(", ")[2]
-        'and take about 30 s, longer on a busy machine.'
+        'which takes about 30 s, longer on a busy machine.'
         """
         if self.began is not None:
             usual = USUAL if self.took is None else max(self.took, 1.0)
             return (
-                f"The findings are being computed since {_at(self.began)}, "
-                f"and take about {usual:.0f} s, longer on a busy machine."
+                f"The findings are being computed (since {_at(self.began)}), "
+                f"which takes about {usual:.0f} s, longer on a busy machine."
             )
         if self.next_at is not None and self.next_at > self.clock():
             return f"The next findings are computed at {_at(self.next_at)}, if there is something new."

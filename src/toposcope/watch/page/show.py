@@ -110,7 +110,7 @@ def _doing(live: Live, answer: Mapping[str, Any], work: Work, counts: Mapping[st
     behind = outdated(answer, counts["checkpoints"])
     if answer.get("parts"):
         since = counts["checkpoints"] - answer["seen"] if behind else 0
-        more = f"; {since:,} came since" if since else ""
+        more = f"; {since:,} more have come since" if since else ""
         of = f"The findings are of {answer['seen']:,} checkpoints{more}. " if "seen" in answer else ""
         return of + (work.sentence() if since or work.began is not None else "")
     trouble = () if behind else answer.get("trouble") or ()

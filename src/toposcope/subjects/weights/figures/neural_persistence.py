@@ -204,7 +204,7 @@ def _beside(study: Study, probe: str) -> str:
     if _drawn(study, probe) == PERSISTENCE.name:
         return "."
     return (
-        ", less the mean of the same entries in random order. Grey: the range in which one more shuffling "
+        ", minus the mean of the same entries in random order. Grey: the range in which one more shuffling "
         "would lie with 95% probability, for the size with the widest range."
     )
 
