@@ -51,7 +51,7 @@ def test_one_long_look_says_that_it_goes_on(tmp_path, capsys, monkeypatch):
     _save(tmp_path / "run", 10)
     code, printed = _watch(capsys, tmp_path / "run", *_options(tmp_path))
     assert code == 0
-    assert "looking at the checkpoints: " in printed.err
+    assert "reading the checkpoints: " in printed.err
 
 
 def test_once_answers_first_and_goes_on_from_the_store(tmp_path, capsys):

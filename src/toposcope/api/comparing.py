@@ -45,20 +45,20 @@ def compare(
         Each is a log, a folder of logs, a store, a table, a list of logs or tables, a folder of runs, a
         checkpoint, or a series.
     siblings
-        Other places with several seeds of one recipe: the noise between these counts, too.
+        Other places with several seeds of one recipe, from which the noise between seeds is estimated, too.
     horizon
         The step at which the runs end, and up to which they are compared; by default what their logs plan.
     column
-        The loss to compare; by default the training loss, or else the held-out loss. Of a column that is no
-        loss, such as a reward, it is said whether the two differ, and not which one is better.
+        The loss to compare; by default the training loss, or else the held-out loss. For a column that is
+        not a loss, such as a reward, the answer is whether the two differ, not which one is better.
     rename
         New names of columns of tables: {"nll": "loss"}.
     step
-        Of weights, the step at which to compare; by default the last step of each.
+        For weights: the step at which to compare; by default the last step of each.
     preset
-        Of weights, the settings of the probes: "default", or "seed004".
+        For weights: the settings of the probes, "default" or "seed004".
     points, draws
-        Of weights, the rows of a subsampled cloud, and the number of random subsamples.
+        For weights: the rows of a subsampled cloud, and the number of random subsamples.
     step_pattern
         As for `open_series`: extracts the step from file names.
 

@@ -39,7 +39,7 @@ def analyze(
     scores
         Further targets: a file that `read_targets` reads, or what it returns.
     rename
-        What columns of a table or a log are: {"final_loss": "loss"}.
+        New names of columns of a table or a log: {"final_loss": "loss"}.
     without
         Runs to leave out, by name.
 
@@ -115,7 +115,7 @@ def report(
     scores
         Further targets: a file, or what `read_targets` returns.
     rename
-        What columns of a table or a log are: {"final_loss": "loss"}.
+        New names of columns of a table or a log: {"final_loss": "loss"}.
     without
         Runs to leave out, by name.
 

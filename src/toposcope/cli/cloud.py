@@ -12,7 +12,7 @@ from toposcope.cli.output import json_option, print_json, print_table, say
 @click.command("cloud")
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
 @click.option(
-    "--tensor", help="Array of FILE to take. Needed where a file holds several with two dimensions."
+    "--tensor", help="Array of FILE to read. Needed if FILE holds several arrays with two dimensions."
 )
 @click.option(
     "--columns", multiple=True,
@@ -34,7 +34,7 @@ from toposcope.cli.output import json_option, print_json, print_table, say
 @click.option(
     "--noise", type=float,
     help="Noise, in radii, of the circles for which the power is computed.  "
-    "[default: that of a ring found, else 0.3]",
+    "[default: the noise of the ring found, or else 0.3]",
 )  # fmt: skip
 @click.option(
     "--out", type=click.Path(path_type=Path),

@@ -53,7 +53,7 @@ MOST_RUNS = 40
     "--siblings",
     multiple=True,
     metavar="PLACE",
-    help="Seeds of another recipe: their noise counts, too. Can be repeated.",
+    help="Seeds of another recipe, from which the noise between seeds is estimated, too. Can be repeated.",
 )
 @click.option(
     "--horizon",
@@ -172,7 +172,10 @@ def _show_adapter(found: AdapterComparison) -> None:
     if cells:
         columns = ("matrix", "norm", "of W", "rank", "used")
         print_table(f"the largest changes of {len(found.relative)}", columns, cells)
-        say("norm: of the change. of W: in parts of the norm of the base's matrix. used: the effective rank.")
+        say(
+            "norm: norm of the change. of W: the same, over the norm of the base's matrix. used: "
+            "effective rank of the change."
+        )
 
 
 def _show_weights(found: Comparison, *, everything: bool) -> None:

@@ -124,7 +124,10 @@ def command(
             )
         return _families(out, recipe, families, as_json)
     folders, runs, seen = _written(out, recipe, amounts, quiet=as_json)
-    late = f"held-out losses at step {steps}, not of fully trained models: what is not learned yet bends it"
+    late = (
+        f"held-out losses at step {steps}, not of fully trained models: what they have not "
+        "learned yet bends the law"
+    )
     fits = fitted_exponents(runs, seen)
     table = exponent_table(recipe.spectrum, fits, {"size": late, "data": late})
     if as_json:

@@ -140,7 +140,7 @@ def command(
         stack.enter_context(_page(watching.store.path, port, host))
         be_small(budget.cpu_share)
         if once:
-            with busy("looking at the checkpoints"):
+            with busy("reading the checkpoints"):
                 answer = watching.once()
             if as_json:
                 print_json(answer.to_dict())
@@ -167,7 +167,7 @@ def _refuse(
         raise InputError(f"every is {every:g}; give seconds above 0")
     if once and port is not None:
         raise InputError(
-            f"it ends after one look, but {option('port')} {port} keeps a page open",
+            f"it stops after one reading, but {option('port')} {port} keeps a page open",
             argument="once",
             remedy="leave one of them out",
         )

@@ -320,7 +320,7 @@ class Series:
     def skipped(self, checkpoint: Checkpoint) -> dict[str, str]:
         """Return the tensors that `matrices` leaves out, and why: unreadable ones, buffers, other shapes.
 
-        Norms, biases and other tensors of fewer than two dimensions are parameters but no matrices, and are
+        Norms, biases and other tensors of fewer than two dimensions are parameters but not matrices, and are
         not listed.
         """
         with self.reading(checkpoint) as reader:

@@ -159,8 +159,8 @@ def neural_persistence(
     Parameters
     ----------
     W : array_like of shape (n_out, n_in), or Diagram
-        A matrix (float16, bfloat16, float32, float64 or integers), or its `weight_diagram` where the tree is
-        already there.
+        A matrix (float16, bfloat16, float32, float64 or integers), or its `weight_diagram` if that was
+        computed already.
     normalization : {"network", "matrix"}
         Fixes p. Both use this matrix's maximum unless `scale` says otherwise: give the maximum over the
         whole network for "network". "rieck" and "seed004", as stores spell them, are accepted too.

@@ -53,8 +53,8 @@ def rips(
     thresh : float, optional
         Longest edge of the complex.
     backend : {"auto", "native", "gudhi"}
-        Who computes H1 and above. "native" is our kernel, for dimensions 1 and 2 over Z/2; "auto" takes it
-        where it applies and gudhi elsewhere. Both give the same diagrams.
+        Which code computes H1 and above. "native" is toposcope's kernel, for dimensions 1 and 2 over Z/2;
+        "auto" takes it where it applies and gudhi elsewhere. Both give the same diagrams.
     field : int
         The coefficients are Z/field, a prime. H0 does not depend on it.
     memory_limit : int
