@@ -321,8 +321,8 @@ def test_one_line_per_run_comes_first(call, files):
     lines = out.splitlines()
     assert code == 0
     assert lines[0].startswith("x  2.2")
-    assert "auto by 5 siblings, 30% seen" in lines[0]
-    assert " Made of: " in lines[1]
+    assert "auto; interval from 5 siblings; 30% seen" in lines[0]
+    assert " Methods in the average: " in lines[1]
     assert len(lines) == 2
 
 

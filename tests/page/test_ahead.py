@@ -43,7 +43,7 @@ def test_an_unfinished_run_has_its_forecast_in_the_answer(family):
     sure, way = ("", "should") if ahead["sure"] else (", unsure", "may")
     ends = f"{way} end near {final}{sure} (9 in 10: {low} to {high})."
     assert found.headline == f"young (step 1,000 of 2,000) {ends}"
-    assert "1 of 5 runs goes on" in found.first.checks[1].text
+    assert "1 of 5 runs is not finished" in found.first.checks[1].text
 
 
 def test_a_finished_family_has_none(family):

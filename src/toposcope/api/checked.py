@@ -240,7 +240,7 @@ class Check:
     @property
     def cells(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """The columns and rows of the table that is printed; grounds only where there are some."""
-        columns = ("run", "answer", "step", "of", "loss", "where it ends", "ground")
+        columns = ("run", "answer", "step", "of", "loss", "where it ends", "reason")
         rows: list[tuple[object, ...]] = [
             (
                 one.name, one.level, None if one.step is None else written(one.step),

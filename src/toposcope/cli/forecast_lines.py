@@ -39,7 +39,7 @@ def record(made: Forecast) -> dict[str, object]:
 
 def show_lines(curves: Sequence[Curve], made: Mapping[str, Forecast], siblings: int) -> None:
     """Print one line per run: value, interval, method, from what; what several runs share is said once."""
-    lines = [(c.run, _value(made[c.run]), f"{_source(made[c.run])}, {_seen(c)}") for c in curves]
+    lines = [(c.run, _value(made[c.run]), f"{_source(made[c.run])}; {_seen(c)}") for c in curves]
     widths = [max(len(line[i]) for line in lines) for i in (0, 1)]
     shared, own = _reasons([made[curve.run] for curve in curves])
     for curve, (run, value, source) in zip(curves, lines, strict=True):
@@ -75,7 +75,7 @@ def _method_shares(made: Sequence[Forecast]) -> str:
     mean = {name: sum(u.get(name, 0.0) for u in used) / len(used) for name in {n for u in used for n in u}}
     named = [f"{v:.0%} {k}" for k, v in sorted(mean.items(), key=lambda i: -i[1]) if v >= _LEAST_SAID]
     over = f", on average over {len(used)} runs" if len(used) > 1 else ""
-    return f" Made of{over}: {' + '.join(named)}."
+    return f" Methods in the average{over}: {' + '.join(named)}."
 
 
 def _seen(curve: Curve) -> str:
@@ -93,7 +93,7 @@ def _value(one: Forecast) -> str:
 
 def _source(one: Forecast) -> str:
     by = _by(one)
-    return f"{one.method} by {by}" if by else one.method
+    return f"{one.method}; interval from {by}" if by else one.method
 
 
 def _by(one: Forecast) -> str:
@@ -111,12 +111,12 @@ def show_methods(curves: Sequence[Curve], made: Sequence[Forecast]) -> None:
             if one.reason:
                 notes.setdefault(one.reason, f"{len(notes) + 1}")
         by = list(dict.fromkeys(filter(None, map(_by, rows))))
-        names = ["method", "final loss", "low", "high", "note", *(["by"] if len(by) > 1 else [])]
+        names = ["method", "final loss", "low", "high", "note", *(["interval from"] if len(by) > 1 else [])]
         cells = [
             (one.method, one.final, one.low, one.high, notes.get(one.reason), _by(one))[: len(names)]
             for one in rows
         ]
-        learnt = f", by {by[0]}" if len(by) == 1 else ""
+        learnt = f" from {by[0]}" if len(by) == 1 else ""
         title = f"{curve.run}: final loss by every method ({rows[0].level:.0%} intervals{learnt})"
         of_cells(title, names, cells).show(compact=True)
         for reason, number in notes.items():
@@ -180,7 +180,8 @@ def show_scores(summary: pd.DataFrame, largest: pd.DataFrame, level: float) -> N
         (row["method"], f"{row['cut']:.0%}", *(row[c] for c in numbers))
         for row in largest.to_dict("records") if row["status"] != "failed"
     ]  # fmt: skip
-    title = f"The largest run ({largest['run'].iloc[0]}) from the smaller ones"
+    run = largest["run"].iloc[0]
+    title = f"The largest run{f' ({run})' if run else ''} from the smaller ones"
     if cells:
         of_cells(title, ("method", "seen", *numbers), cells).show(compact=True)
     for reason in dict.fromkeys(largest.loc[largest["status"] == "failed", "reason"]):
@@ -197,9 +198,13 @@ def _say_score(summary: pd.DataFrame) -> None:
     leading = first.iloc[0]
     last = first["mean_relative"].get(LastValue.name)
     beside = f" (the last value: {last:.2%})" if last is not None and last == last else ""
-    held = f"; its interval held {leading['covered']} of {leading['bounded']}" if leading["bounded"] else ""
+    inside = f"{leading['covered']} of {leading['bounded']} final losses lay in its interval"
+    held = f"; {inside}" if leading["bounded"] else ""
     cut, off = leading["cut"], leading["mean_relative"]
-    say(f"From {cut:.0%} of a run, {first.index[0]} is off by {off:.2%} of the final loss{beside}{held}.")
+    say(
+        f"After {cut:.0%} of a run, the method {first.index[0]} is off by {off:.2%} of the final loss "
+        f"on average{beside}{held}."
+    )
 
 
 def show_ablation(worth: pd.DataFrame | None, what: str) -> None:

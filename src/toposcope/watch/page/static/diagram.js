@@ -19,7 +19,7 @@ export class Diagram {
     this.clouds = await get("/panel/clouds", { run: this.run });
     const choice = select("run", runs.map((one) => [one.run, one.run]), this.run, (run) => { this.run = run; this.cloud = ""; this.open(); });
     if (!this.clouds.length) {
-      const why = "No diagram of this run is kept; measure with --diagrams to keep them.";
+      const why = "No diagram of this run was stored; measure with --diagrams to store them.";
       return this.place.replaceChildren(html("div", { class: "tools" }, choice), html("p", { class: "soft" }, why));
     }
     const name = (one) => [one.probe, one.filtration, one.name].join("/");
@@ -56,7 +56,7 @@ export class Diagram {
     try {
       data = await get("/panel/diagram", { run: this.run, probe, filtration, name, step: asked });
     } catch {
-      this.reading.textContent = "This diagram is not kept any more.";
+      this.reading.textContent = "This diagram is no longer stored.";
       return;
     }
     if (asked !== this.step) return; // the slider went on

@@ -26,7 +26,7 @@ export class Heat {
 
   async open() {
     const { runs, maps } = this.page.index;
-    if (!maps.length) return this.place.replaceChildren(html("p", { class: "soft" }, "No matrix, head or layer is measured one by one in this store."));
+    if (!maps.length) return this.place.replaceChildren(html("p", { class: "soft" }, "This store has no numbers of single matrices, heads or layers."));
     if (!runs.some((one) => one.run === this.run)) this.run = runs[0].run;
     if (!maps.some((one) => one.key === this.key)) this.key = maps[0].key;
     const change = (name) => async (value) => { this[name] = value; await this.open(); this.page.listen(); };
