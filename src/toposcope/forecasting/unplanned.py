@@ -73,7 +73,8 @@ def ranges(
         f"if the rate stays as it is, the run should end between {low:.4g} and {high:.4g}",
         f"if the rate is annealed, it may end near {final * (1 - most):.4g} to {final * (1 - least):.4g}",
     ), (
-        f"the interval's lower end is {lowered(own):.1%} lower, because a decay may come, as in published runs",
+        f"the interval's lower end is {lowered(own):.1%} lower, because a decay may come, as "
+        "in published runs",
         held,
         f"give the plan with {option('schedule')}",
     )
