@@ -200,7 +200,7 @@ class Check:
             )  # fmt: skip
             said = ", ".join(f"{count} {what}" for count, what in ways if count)
             return f"{ALL_RIGHT}: {total} of {total} runs ({said})"
-        parts = []
+        parts: list[str] = []
         for level, what in ((STOP, "to stop"), (LOOK, "to look at")):
             if counts[level]:
                 names = [one.name for one in self.runs if one.level == level]
