@@ -165,6 +165,8 @@ def test_an_alarm_is_one_class_and_is_told_wherever_alarms_are(tmp_path: Path) -
     assert f"told: alarm {said}" in out
     told = {line.partition(": ")[0]: line.partition(": ")[2] for line in out}
     assert told["once"].startswith(f"alarm: {said}")
+    advice = "compare the schedule with the plan, and go back to the last good checkpoint"
+    assert told["check"].endswith(f"not back yet; {advice}")
     assert "next: compare the schedule with the plan, and go back" in told["once"]
     assert told["page"] == "True"
     assert told["check"].startswith("look: ")
@@ -173,6 +175,8 @@ def test_an_alarm_is_one_class_and_is_told_wherever_alarms_are(tmp_path: Path) -
     found = re.search(r'entry-points\."([\w.]+)"\]\n(\w+) = "([\w:]+)"', text)
     assert found is not None
     _install(tmp_path, "jumps", found[1], f"{found[2]} = {found[3]}")
+    both = _toposcope(tmp_path, "check", "log.jsonl")  # with the line that is not needed, once all the same
+    assert both.stdout.count("learning rate jump") == 1, both.stderr
     alone = (tmp_path / "jumps.py").read_text(encoding="utf-8").replace("@add_alarm\n", "")
     (tmp_path / "jumps.py").write_text(alone, encoding="utf-8")
     watch = ("watch", "run", "--out", "new", "--losses", "log.jsonl", "--once", "--rest", "0")

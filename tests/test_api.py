@@ -342,3 +342,9 @@ def test_measure_reads_states_that_were_kept_without_a_model_and_finds_the_same(
     with pytest.raises(InputError, match=r"limit 13: .* contains only 12 texts"):
         ts.measure(SavedStates(folder), tmp_path / "many", features="representations", limit=13)
     assert not (tmp_path / "many").exists()
+
+
+def test_a_name_that_no_probe_has_is_told_before_settings_that_fit_none(tmp_path):
+    with pytest.raises(InputError, match="'outliers'"):
+        ts.measure({0: {"w": np.eye(3)}}, tmp_path / "store", features="outliers", options=object())
+    assert not (tmp_path / "store").exists()

@@ -24,6 +24,8 @@ def test_every_file_states_the_version_and_the_license() -> None:
     recipe = yaml.safe_load((ROOT / "conda" / "recipe.yaml").read_text(encoding="utf-8"))
     versions = {PROJECT["version"], citation["version"], zenodo["version"], recipe["context"]["version"]}
     assert versions == {toposcope.__version__}
+    assert recipe["about"]["summary"] == PROJECT["description"]
+    assert citation["authors"] == zenodo["creators"] == PROJECT["authors"]
     assert {citation["license"], zenodo["license"], recipe["about"]["license"]} == {PROJECT["license"]}
 
 
@@ -65,3 +67,16 @@ def test_hooks_run_tools_of_this_project_alone() -> None:
         assert hook["entry"].startswith(".venv/bin/")
         for path in re.findall(r"\S+\.py", hook["entry"]):
             assert (ROOT / path).is_file()
+
+
+def test_a_source_distribution_has_all_tests_and_pages() -> None:
+    """By its list: without one, setuptools takes the tests of the top folder alone."""
+    lines = (ROOT / "MANIFEST.in").read_text(encoding="utf-8").splitlines()
+    assert {"graft tests", "graft docs", "graft benchmarks"} <= set(lines)
+    made = {
+        line.removeprefix("/docs/").rstrip("/")
+        for line in (ROOT / ".gitignore").read_text().splitlines()
+        if line.startswith("/docs/")
+    }
+    left_out = {line.split("docs/")[1] for line in lines if line.startswith(("prune docs", "exclude docs"))}
+    assert made == left_out

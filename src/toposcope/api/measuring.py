@@ -206,6 +206,7 @@ def measure(
             look=StorePlace.of(Path(store)).fresh,
         )  # fmt: skip
     else:
+        _refuse_unknown(names)
         weights = _settings(options, About.WEIGHTS, preset)
         found = _of_names(series, names, wanted.texts, weights, steps)
     kept = bool({*names} & {*OURS}) if diagrams is None else diagrams
@@ -265,6 +266,14 @@ def _of_names(
     probes = weight_probes(chosen, options) if chosen else []
     found = opened(series, split=options.split, steps=steps)
     return of_weights(found, probes, options, gradients=gradients, texts=texts)
+
+
+def _refuse_unknown(names: list[str]) -> None:
+    """Raise InputError for a name that no probe has: it says more than settings that fit none of them."""
+    from toposcope.subjects.registry import weight_probes
+    from toposcope.subjects.weights.options import WeightOptions
+
+    weight_probes([name for name in names if name != "gradients"], WeightOptions())
 
 
 def _settings(given: object, kind: About, preset: str = "default"):  # type: ignore[no-untyped-def]

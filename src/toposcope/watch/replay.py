@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from toposcope.forecasting.health.judgement import Alarmed
 from toposcope.sources.metrics import tidy
+from toposcope.watch.alarms.advice import next_step
 from toposcope.watch.run_watch import RunWatch
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ def replay(table: pd.DataFrame, run: str = "run") -> list[Alarmed]:
     watch = RunWatch(run)
     told = [(one, watch.passed(one, rows)) for one in watch.metrics(rows)]
     made = [
-        Alarmed(one.test, one.step, one.data.get("told", one.sentence), passed)
+        Alarmed(one.test, one.step, one.data.get("told", one.sentence), passed, next_step(one.test, None))
         for one, passed in told
         if one.kind == "alarm" or passed is not None
     ]
@@ -58,4 +60,4 @@ def replay(table: pd.DataFrame, run: str = "run") -> list[Alarmed]:
 
 def _at(alarm: Alarmed, steps: np.ndarray) -> Alarmed:
     passed = None if alarm.passed is None else float(steps[int(alarm.passed)])
-    return Alarmed(alarm.test, float(steps[int(alarm.step)]), alarm.sentence, passed)
+    return replace(alarm, step=float(steps[int(alarm.step)]), passed=passed)

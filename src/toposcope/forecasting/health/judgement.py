@@ -30,7 +30,7 @@ TOO_EARLY = "too early"
 
 @dataclass(frozen=True, slots=True)
 class Alarmed:
-    """An alarm of a watch over a log: its test, step and sentence, and the step at which it had passed.
+    """An alarm of a watch over a log: its test, step and sentence, when it had passed, and what to do.
 
     `passed` is None where the series is not back yet.
     """
@@ -39,6 +39,7 @@ class Alarmed:
     step: float
     sentence: str
     passed: float | None = None
+    remedy: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +196,7 @@ def _of_alarm(one: Alarmed) -> Ground:
     said = f"{one.test} at step {written(one.step)} ({one.sentence})"
     if one.passed is not None:
         return Ground(ALL_RIGHT, one.test, one.step, f"{said}, {back_by(one.passed)}")
-    remedy = "look at the data and the gradient norm there"
-    return Ground(LOOK, one.test, one.step, f"{said}, not back yet", remedy)
+    return Ground(LOOK, one.test, one.step, f"{said}, not back yet", one.remedy)
 
 
 def _of_audit(one: AuditFinding, last: int | None) -> Ground:

@@ -61,15 +61,24 @@ def add_alarm(alarm: type[Alarm]) -> type[Alarm]:
         When another alarm has its name.
     """
     if alarm not in _ADDED:
-        if any(one.test == alarm.test for one in alarms()):
-            raise InputError(f"alarm {alarm.test!r} exists already; give yours another name")
+        # not those of installed packages: the line may stand in one of these, which is being imported now
+        _refuse_doubles((*ALARMS, *_ADDED, alarm))
         _ADDED.append(alarm)
     return alarm
 
 
 def alarms() -> tuple[type[Alarm], ...]:
     """Return every alarm: the package's, those of installed packages, and those that were added."""
-    return (*ALARMS, *_installed(), *_ADDED)
+    found = tuple(dict.fromkeys((*ALARMS, *_installed(), *_ADDED)))
+    _refuse_doubles(found)
+    return found
+
+
+def _refuse_doubles(found: Sequence[type[Alarm]]) -> None:
+    tests = [one.test for one in found]
+    for place, test in enumerate(tests):
+        if test in tests[:place]:
+            raise InputError(f"alarm {test!r} exists already; give yours another name")
 
 
 @functools.cache
