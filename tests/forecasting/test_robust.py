@@ -679,3 +679,9 @@ def test_a_law_reads_the_sizes_by_any_of_their_names(tmp_path, capsys):
         main(["analyze", str(tmp_path / "m.csv"), "--law", "power", "--json"])
     fit = {row["parameter"]: row["value"] for row in json.loads(capsys.readouterr().out)["fit"]}
     assert (ended.value.code, round(fit["exponent"], 3)) == (0, -0.3)
+
+
+def test_a_run_whose_steps_are_epochs_is_not_beyond_its_own_end():
+    epoch = np.arange(1, 121) / 100
+    run = curve_from_metrics("a", pd.DataFrame({"step": epoch, "loss": 3 - epoch}))
+    assert run.horizon == 2

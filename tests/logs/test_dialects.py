@@ -122,6 +122,14 @@ TEXTS = {
         [(10, 6.5, math.nan), (20, 5.25, 5.5)],
         None,
     ),
+    "progress bar": (
+        "Sanity Checking DataLoader 0: 100%|##########| 2/2 [00:00<00:00, 90.0it/s]\r"
+        "Epoch 0:  50%|#####     | 10/20 [00:01<00:01, 9.0it/s, v_num=0, train_loss=6.50]\r"
+        "Validation DataLoader 0: 100%|###| 5/5 [00:00<00:00, 90.0it/s, val_loss=9.9]\r"
+        "Epoch 0: 100%|##########| 20/20 [00:02<00:00, 9.0it/s, v_num=0, train_loss=5.25, val_loss=5.50]\n",
+        [(10, 6.5, math.nan), (20, 5.25, 5.5)],
+        None,
+    ),
     "text": (
         "Epoch 1 [step 10/40] loss = 6.5, lr = 1e-4\nsaved model.pt\nEpoch 1 [step 20/40] loss = 5.25 val_loss = 5.5\n",  # noqa: E501
         [(10, 6.5, math.nan), (20, 5.25, 5.5)],
@@ -179,6 +187,55 @@ def test_what_a_restart_trained_again_is_left_out(tmp_path):
     assert run.table.set_index("step")["loss"][410] == pytest.approx(3.9)
 
 
+def test_a_bar_counts_the_steps_of_its_epochs_and_one_without_epochs_states_the_plan(tmp_path):
+    bar = "Epoch {}: 50%|##   | {}/20 [00:01<00:01, 9.0it/s, train_loss={}]\n"
+    (tmp_path / "a.log").write_text(
+        "".join(bar.format(e, s, 7 - e - s / 100) for e in (1, 2, 3) for s in (10, 20))
+    )
+    (run,) = read_log(tmp_path / "a.log").runs
+    assert (run.table["step"].tolist(), run.planned_steps) == ([10, 20, 30, 40, 50, 60], None)
+    one = "train: 50%|##   | {0}/200 [00:01<00:01, 9.0it/s, loss=6.{0}]\r"
+    (tmp_path / "b.log").write_text("".join(one.format(s) for s in (10, 20, 20, 30)))
+    (run,) = read_log(tmp_path / "b.log").runs
+    assert (run.table["step"].tolist(), run.planned_steps) == ([10, 20, 30], 200)
+
+
+def test_mlxs_validation_is_no_training_loss_however_it_is_written(tmp_path):
+    rates = "Learning Rate 1.000e-05, It/sec 1.2, Tokens/sec 100.1"
+    lines = [f"Iter 10: Val loss 5.500, Val took 3.1s\nIter 10: Train loss 6.500, {rates}",
+             f"Iter 20: Train loss 5.250, {rates}\nIter 20: Val loss 5.400, Val took 3.1s"]  # fmt: skip
+    (tmp_path / "mlx.log").write_text("\n".join(lines))
+    log = read_log(tmp_path / "mlx.log")
+    assert same(losses(log.table), [(10, 6.5, 5.5), (20, 5.25, 5.4)])
+    assert log.table["learning_rate"].tolist() == [1e-5, 1e-5]
+
+
+def test_fairseqs_updates_and_llama_factorys_steps_are_steps_and_the_plan_is_read(tmp_path):
+    record = 'INFO | train_inner | {{"epoch": 1, "update": 0.{0}, "loss": "6.{0}", "num_updates": "{0}"}}\n'
+    (tmp_path / "fairseq.log").write_text("".join(record.format(s) for s in (10, 20)))
+    assert losses(read_log(tmp_path / "fairseq.log").table)[-1][:2] == (20, 6.20)
+    rows = [{"current_steps": s, "total_steps": 40, "loss": 7 - s / 10, "epoch": s / 40} for s in (10, 20)]
+    (tmp_path / "trainer_log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (run,) = read_log(tmp_path / "trainer_log.jsonl").runs
+    assert (run.table["step"].tolist(), run.planned_steps) == ([10, 20], 40)
+
+
+def test_rows_of_a_table_in_no_order_are_one_run_and_many_short_runs_are_many(tmp_path):
+    step = np.random.default_rng(0).permutation(np.arange(10, 1210, 10))
+    pd.DataFrame({"step": step, "loss": 3.0}).to_csv(tmp_path / "mixed.csv", index=False)
+    assert len(read_log(tmp_path / "mixed.csv").runs) == 1
+    many = pd.DataFrame({"step": np.tile([1, 2, 3, 4], 20), "loss": np.arange(80.0)})
+    many.to_csv(tmp_path / "many.csv", index=False)
+    assert len(read_log(tmp_path / "many.csv").runs) == 20
+
+
+def test_a_last_row_of_a_table_that_is_being_written_is_left_out(tmp_path):
+    (tmp_path / "metrics.csv").write_text("epoch,step,train_loss\n0,10,6.5\n0,20,5.25\n0,3")
+    assert losses(read_log(tmp_path / "metrics.csv").table)[-1][:2] == (20, 5.25)
+    (tmp_path / "whole.csv").write_text("epoch,step,train_loss\n0,10,6.5\n0,20,5.25")
+    assert losses(read_log(tmp_path / "whole.csv").table)[-1][:2] == (20, 5.25)
+
+
 def _varint(value: int) -> bytes:
     out = b""
     while value > 0x7F:
@@ -192,9 +249,13 @@ def _field(number: int, content: bytes | int) -> bytes:
     return _varint(number << 3 | 2) + _varint(len(content)) + content
 
 
-def wandb_file(rows: list[dict[str, object]], name: str) -> bytes:
+def wandb_file(rows: list[dict[str, object]], name: str, config: dict[str, object] | None = None) -> bytes:
     """Return an offline run as W&B's DataStore writes it: blocks of 32 KiB, records of at most a block."""
-    records = [_field(17, _field(1, b"abc123") + _field(8, name.encode()))]
+    said = b"".join(
+        _field(1, _field(1, k.encode()) + _field(16, json.dumps(v).encode()))
+        for k, v in (config or {}).items()
+    )
+    records = [_field(17, _field(1, b"abc123") + _field(4, said) + _field(8, name.encode()))]
     for step, row in enumerate(rows):
         items = [
             _field(1, _field(1, k.encode()) + _field(16, json.dumps(v).encode())) for k, v in row.items()
@@ -230,13 +291,15 @@ WANTED = [(10, 6.5, math.nan), (20, 5.25, 5.5)]
 def test_an_offline_wandb_file_is_read_and_its_own_counter_is_not_the_step(tmp_path):
     folder = tmp_path / "wandb" / "offline-run-1-abc123"
     folder.mkdir(parents=True)
-    content = wandb_file(HF, "bold-sun-1")
+    content = wandb_file(HF, "bold-sun-1", {"max_steps": 400, "model": {"n_layer": 2}})
     (folder / "run-abc123.wandb").write_bytes(content)
     for place in (folder / "run-abc123.wandb", tmp_path / "wandb", tmp_path):
         log = read_log(place)
         assert (log.dialect, log.runs[0].name) == ("W&B", "bold-sun-1")
         assert same(losses(log.table), WANTED)
         assert log.taken["step"] == "train/global_step"
+    (tmp_path / "wandb" / "latest-run").symlink_to(folder)  # as W&B leaves it: the same run again
+    assert [run.planned_steps for run in read_log(tmp_path / "wandb").runs] == [400]
     (folder / "run-abc123.wandb").write_bytes(content[:-3])  # a live file
     assert same(losses(read_log(folder).table), [(10, 6.5, math.nan), (20, 5.25, math.nan)])
 
@@ -277,9 +340,12 @@ def test_mlflows_folder_and_its_export(tmp_path):
         metrics = tmp_path / "mlruns" / "0" / run / "metrics" / "train"
         metrics.mkdir(parents=True)
         (metrics / "loss").write_text("".join(f"171000{s} {7 - s / 10 + shift} {s}\n" for s in (10, 20)))
+        (metrics.parents[1] / "params").mkdir()
+        (metrics.parents[1] / "params" / "max_steps").write_text("40")
         (metrics.parents[1] / "meta.yaml").write_text(f"artifact_uri: file:x\nrun_name: seed-{run}\n")
     log = read_log(tmp_path / "mlruns")
     assert (log.dialect, [run.name for run in log.runs]) == ("MLflow", ["seed-1a", "seed-2b"])
+    assert [run.planned_steps for run in log.runs] == [40, 40]
     assert log.table["loss"].tolist() == [6.0, 5.0, 7.0, 6.0]
     rows = [(r, k, v, s) for r, d in (("a", 0), ("b", 1)) for s in (10, 20)
             for k, v in (("train/loss", 7 - s / 10 + d), ("lr", 0.1))]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -188,7 +189,7 @@ def curve_from_metrics(
         notes.append(_listed(usable[wrong]))
         usable = usable[~wrong]
     step, loss, rate = (usable[name].to_numpy(float) for name in ("step", "loss", "rate"))
-    end = horizon or (schedule.end if schedule is not None else int(step[-1]))
+    end = horizon or (schedule.end if schedule is not None else math.ceil(step[-1]))
     if schedule is not None and schedule.end < 0.999 * max(end, step[-1]):
         raise InputError(
             f"run {run}: its schedule ends at step {schedule.end}, the run at {int(max(end, step[-1]))}; "

@@ -16,7 +16,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "step": (
         "steps", "iter", "iteration", "iter_num", "global_step", "train_global_step", "trainer_global_step",
         "training_global_step", "train_step", "training_step", "trainer_step", "iterations", "num_updates",
-        "update", "record",
+        "update", "current_steps", "record",
     ),
     "tokens": ("tokens_seen", "num_tokens", "num_input_tokens_seen", "total_tokens"),
     "loss": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 
 import pandas as pd
@@ -9,10 +10,11 @@ import pandas as pd
 from toposcope.core.errors import SourceError
 from toposcope.sources.blobs import Folder
 from toposcope.sources.events import read_events
-from toposcope.sources.logs.collect import RawRun, collected, number
+from toposcope.sources.logs.collect import PLANNED, RawRun, collected, number
 from toposcope.sources.logs.dialect import FileDialect, FolderDialect
 from toposcope.sources.logs.lines import lines
 from toposcope.sources.logs.wandb_file import DIALECT as WANDB
+from toposcope.sources.plan_beside import stated_plan
 
 DEEPEST = 5
 """Folders in one another that are looked through for logs."""
@@ -74,8 +76,17 @@ def _mlflow(folder: Folder) -> Sequence[RawRun]:
                         rows.setdefault(step, {"step": step})[tag] = number(fields[1])
         said = (line.partition(":") for line in lines(one.open("meta.yaml")))
         named = next((value.strip().strip("'\"") for key, _, value in said if key == "run_name"), "")
-        runs.append(RawRun(named or below.rsplit("/", 1)[-1], collected(rows.values(), one.label)))
+        table = collected(rows.values(), one.label)
+        runs.append(RawRun(named or below.rsplit("/", 1)[-1], table, _mlflow_plan(one)))
     return runs
+
+
+def _mlflow_plan(run: Folder) -> int | None:
+    """Return the planned steps among a run's parameters: `params/NAME` has the value of each."""
+    if "params" not in run.folders():
+        return None
+    params = run.sub("params")
+    return stated_plan({name: next(lines(params.open(name)), "") for name in params.files()}).get(PLANNED)
 
 
 def _wandb_files(folder: Folder) -> list[tuple[Folder, str]]:
@@ -83,8 +94,13 @@ def _wandb_files(folder: Folder) -> list[tuple[Folder, str]]:
 
 
 def _wandb(folder: Folder) -> Sequence[RawRun]:
-    found = dict.fromkeys((one.open(file).label, one, file) for one, file in _wandb_files(folder))
-    return [run for _, one, file in found for run in WANDB.read(one.open(file))]
+    """Return the runs of every file once: beside the folders of runs W&B links the latest one again."""
+    files = [one.open(file) for one, file in _wandb_files(folder)]
+    return [
+        run
+        for blob in {os.path.realpath(one.label): one for one in files}.values()
+        for run in WANDB.read(blob)
+    ]
 
 
 def _any(found: Iterator[object]) -> bool:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from toposcope.core.errors import SourceError
 from toposcope.sources.blobs import Blob
-from toposcope.sources.logs.collect import RawRun, Record, collected, number
+from toposcope.sources.logs.collect import PLANNED, RawRun, Record, collected, number
 from toposcope.sources.logs.dialect import FileDialect
 from toposcope.sources.logs.json_text import flat
 from toposcope.sources.logs.lines import LONGEST, lines, whole_text
@@ -19,6 +19,8 @@ from toposcope.sources.reader import parse_json
 
 LARGEST = 1 << 28
 """Bytes of the largest JSON file that is read whole."""
+TOTAL = "total_steps"
+"""The planned steps in each record of LLaMA-Factory's trainer_log.jsonl."""
 _HISTORY = ("log_history", "history", "logs", "log", "metrics", "records")
 """Names under which files keep their list of records, the first that is there first."""
 
@@ -59,7 +61,7 @@ def _jsonl(blob: Blob) -> Sequence[RawRun]:
             texts.append({name: value for name, value in content.items() if _is_name(name, value)})
             yield {name: value for name, value in flat(content).items() if name not in texts[-1]}
 
-    table = collected(numbers(), blob.label)
+    table = collected(numbers(), blob.label).rename(columns={TOTAL: PLANNED})
     return runs_of_table(_with_texts(table, texts))
 
 

@@ -46,5 +46,8 @@ def records(lines: Iterable[str]) -> Iterator[Record]:
 
 
 DIALECT = TextDialect(
-    "JSON in text", ('":', '" :'), re.compile(r'"(?:[\w/ -]{0,40}step|iter\w{0,9})"\s?:\s?"?\d'), records
+    "JSON in text",
+    ('":', '" :'),
+    re.compile(r'"(?:[\w/ -]{0,40}steps?|iter\w{0,9}|num_updates)"\s?:\s?"?\d'),
+    records,
 )

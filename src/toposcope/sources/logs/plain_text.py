@@ -16,7 +16,7 @@ _STEP = re.compile(
 )
 _LOSS = rf"(?:[A-Za-z]+[ _/.-])?(?:lm |ce )?loss\b\s{{0,4}}[:=]?\s{{0,4}}(?:{NUMBER})"
 _PAIR = re.compile(
-    rf"(?<![\w/])(?P<name>(?:(?:train|training|val|valid|validation|eval|test|lm|grad|learning)[ ])?"
+    rf"(?<![\w/])(?P<name>(?:(?i:train|training|val|valid|validation|eval|test|lm|grad|learning)[ ])?"
     rf"[A-Za-z_][\w/.-]{{0,60}}?)(?:\s{{0,4}}[:=]\s{{0,4}}|\s{{1,8}})(?P<number>{NUMBER})(?P<unit>ms|s)?(?![\w.])"
 )
 

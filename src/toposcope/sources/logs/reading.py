@@ -27,6 +27,8 @@ LARGEST_STEP = 2.0**53
 """Steps from here on are no whole numbers in float64."""
 LEAST_ROWS = 3
 """Rows that a run of a table has on average: where there would be fewer, the rows are in no order."""
+OUT_OF_ORDER = 0.1
+"""Share of rows at which the step falls within a run; where there are more, the rows are in no order."""
 
 
 def read_log(path: str | Path, *, rename: Mapping[str, str] | None = None) -> RunLog:
@@ -193,7 +195,7 @@ def _cut(
     alone = "run" not in table and "step" in table
     which = parts(table["step"].to_numpy(float)) if alone else np.zeros(len(table), int)
     count = int(which.max()) + 1
-    if not text and count > max(1, len(table) // LEAST_ROWS):  # rows in no order are one run
+    if not text and _in_no_order(table, count):
         which, count = np.zeros(len(table), int), 1
     if count > 1:
         notes.append(f"{name}: split into {count} runs where the step falls back")
@@ -218,12 +220,19 @@ def _cut(
     return [replace(made[0], name=name)] if len(made) == 1 else made
 
 
+def _in_no_order(table: pd.DataFrame, count: int) -> bool:
+    """Return whether the rows of a table that its steps cut into `count` runs are in no order."""
+    falls = int((np.diff(table["step"].to_numpy(float)) < 0).sum()) if count > 1 else 0
+    inside = falls - (count - 1)
+    return count > max(1, len(table) // LEAST_ROWS) or inside > OUT_OF_ORDER * len(table)
+
+
 def _without_replaced(table: pd.DataFrame, name: str, notes: list[str]) -> pd.DataFrame:
     """Leave out what a restart from an earlier checkpoint trained again."""
     step = table["step"].to_numpy(float)
     trained = table["loss"].notna().to_numpy() if "loss" in table else np.ones(len(table), bool)
     falls = np.flatnonzero(np.diff(step[trained]) < 0)
-    if not len(falls) or len(falls) > len(table) // 10:  # rows in no order, or repeated ones
+    if not len(falls) or len(falls) > OUT_OF_ORDER * len(table):  # rows in no order, or repeated ones
         return table
     gone = replaced(step, trained)
     notes.append(

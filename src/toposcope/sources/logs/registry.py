@@ -13,6 +13,7 @@ from toposcope.sources.logs import (
     nanogpt_log,
     olmo_log,
     plain_text,
+    progress_bar,
     tables,
     torchtitan,
     trackio_file,
@@ -33,6 +34,7 @@ TEXTS: tuple[TextDialect, ...] = (
     verl.DIALECT,
     olmo_log.DIALECT,
     json_text.DIALECT,
+    progress_bar.DIALECT,
     plain_text.DIALECT,
 )
 FILES: tuple[FileDialect, ...] = (

@@ -1,9 +1,9 @@
 """Offline runs of W&B: run-ID.wandb, read without W&B.
 
 The file is a log in blocks of 32 KiB (seven bytes of header, then records of checksum, length, type, data).
-Each record is a protocol buffer `Record`, of which history (2), run (17) and their few fields are decoded:
-HistoryRecord.item = 1, HistoryItem.key = 1, nested_key = 2, value_json = 16, HistoryRecord.step = 2, its
-num = 1; RunRecord.run_id = 1, display_name = 8.
+Each record is a protocol buffer `Record`, of which history (2), config (5), run (17) and their few fields are
+decoded: HistoryRecord.item = 1 and ConfigRecord.update = 1, with key = 1, nested_key = 2, value_json = 16;
+HistoryRecord.step = 2, its num = 1; RunRecord.run_id = 1, config = 4, display_name = 8.
 """
 
 from __future__ import annotations
@@ -11,13 +11,16 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from toposcope.core.errors import SourceError
 from toposcope.sources.blobs import Blob, stream
 from toposcope.sources.events import fields_of
-from toposcope.sources.logs.collect import RawRun, collected
+from toposcope.sources.logs.collect import PLANNED, RawRun, collected
 from toposcope.sources.logs.dialect import FileDialect
 from toposcope.sources.logs.json_text import flat
+from toposcope.sources.logs.tables import COUNTER
+from toposcope.sources.plan_beside import stated_plan
 
 MAGIC = b":W&B"
 # The format of W&B's DataStore: blocks of 32 KiB, a header of checksum, length and kind before each piece.
@@ -25,8 +28,8 @@ _BLOCK = 1 << 15
 _HEADER = struct.Struct("<IHB")
 # Kinds of pieces: a whole record, or its first, middle and last part.
 _FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
-# Field numbers of W&B's protobuf record: a history row, and the description of the run.
-_HISTORY, _RUN = 2, 17
+# Field numbers of W&B's protobuf record: a history row, a change of the config, the description of the run.
+_HISTORY, _CONFIG, _RUN = 2, 5, 17
 LARGEST = 1 << 26
 """Bytes of one record: a larger one holds pictures, no numbers."""
 
@@ -62,6 +65,7 @@ def _records(blob: Blob) -> Iterator[bytes]:
 
 def _run(blob: Blob) -> Sequence[RawRun]:
     name = ""
+    config: dict[str, Any] = {}
 
     def rows() -> Iterator[dict[str, float]]:
         nonlocal name
@@ -71,6 +75,9 @@ def _run(blob: Blob) -> Sequence[RawRun]:
                     said = dict(fields_of(content))
                     named = said.get(8) or said.get(1) or b""
                     name = named.decode("utf-8", "replace") if isinstance(named, bytes) else ""
+                    config.update(_items(said[4]) if isinstance(said.get(4), bytes) else {})
+                elif number == _CONFIG and isinstance(content, bytes):
+                    config.update(_items(content))
                 elif number == _HISTORY and isinstance(content, bytes):
                     yield _history(content)
 
@@ -82,24 +89,28 @@ def _run(blob: Blob) -> Sequence[RawRun]:
         raise SourceError(
             f"{blob.label}: is not a valid W&B file ({str(error)[:80]}); fetch it again"
         ) from error
-    return [RawRun(name, table)]
+    return [RawRun(name, table, stated_plan(config).get(PLANNED))]
 
 
 def _history(content: bytes) -> dict[str, float]:
-    row: dict[str, float] = {}
+    step = dict(fields_of(content)).get(2)
+    counted = {COUNTER: float(dict(fields_of(step)).get(1, 0))} if isinstance(step, bytes) else {}
+    return counted | flat(_items(content))
+
+
+def _items(content: bytes) -> dict[str, Any]:
+    """Return the names and values of a row of history or of a config."""
+    found: dict[str, Any] = {}
     for number, item in fields_of(content):
-        if number == 2 and isinstance(item, bytes):
-            row["_step"] = float(dict(fields_of(item)).get(1, 0))
-        elif number == 1 and isinstance(item, bytes):
+        if number == 1 and isinstance(item, bytes):
             parts = list(fields_of(item))
             keys = [part.decode("utf-8", "replace") for which, part in parts if which in (1, 2)]
             text = next((part for which, part in parts if which == 16), b"")
             try:
-                value = json.loads(text)
+                found["/".join(filter(None, keys))] = json.loads(text)
             except (ValueError, RecursionError):
                 continue
-            row |= flat({"/".join(filter(None, keys)): value})
-    return row
+    return found
 
 
 DIALECT = FileDialect("W&B", lambda name, head: name.endswith(".wandb") or head.startswith(MAGIC), _run)
