@@ -6,12 +6,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from toposcope import open_store
+from toposcope import open_store, read_log
+from toposcope.sources.logs import reading
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -183,3 +185,15 @@ def test_an_alarm_is_one_class_and_is_told_wherever_alarms_are(tmp_path: Path) -
     done = _toposcope(tmp_path, *watch)
     assert done.returncode == 1, done.stderr
     assert f"alarm: run step 151: {said}" in " ".join(done.stdout.split())
+
+
+def test_a_dialect_is_one_module_and_reads_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (block,) = re.findall(r"```python\n(# short_log.py\n.*?)```", (DOCS / "logs.md").read_text(), flags=re.S)
+    made: dict[str, Any] = {}
+    exec(block, made)
+    lines = [f"12:00 it={n}/5000 L={2 + 1 / n:.3f} lr=1e-3" for n in range(1, 9)]
+    (tmp_path / "train.log").write_text("begin\n" + "\n".join(lines))
+    monkeypatch.setattr(reading, "TEXTS", (made["DIALECT"], *reading.TEXTS))
+    log = read_log(tmp_path / "train.log")
+    assert log.table["loss"].tolist() == [round(2 + 1 / n, 3) for n in range(1, 9)]
+    assert (log.runs[0].planned_steps, set(log.table["learning_rate"])) == (5000, {0.001})

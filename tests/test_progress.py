@@ -177,6 +177,10 @@ def test_work_of_unknown_length_says_that_it_goes_on(monkeypatch, capsys, termin
             heard += capsys.readouterr().err
     assert ("writing the report: 1 s so far" in heard) != terminal
     capsys.readouterr()
+    monkeypatch.setattr(shown, "duration", lambda seconds: "6 min")
+    with busy("writing the report"):
+        time.sleep(0.2)
+    assert capsys.readouterr().err.count("6 min so far") <= 1
     with busy("writing the report", quiet=True):
         time.sleep(0.1)
     assert capsys.readouterr().err == ""

@@ -176,8 +176,12 @@ def busy(label: str, *, quiet: bool = False) -> Iterator[None]:
     over, start = threading.Event(), time.monotonic()
 
     def tell() -> None:
+        before = ""
         while not over.wait(_PLAIN_EVERY_SECONDS):
-            print(f"{label}: {duration(time.monotonic() - start)} so far", file=sys.stderr, flush=True)
+            passed = duration(time.monotonic() - start)
+            if passed != before:  # minutes change less often than lines would come
+                print(f"{label}: {passed} so far", file=sys.stderr, flush=True)
+            before = passed
 
     with ExitStack() as stack:
         stack.callback(over.set)
