@@ -34,6 +34,7 @@ import torch
 from torch.nn.utils import vector_to_parameters
 
 from toposcope.models import Batch, Objective
+from toposcope.models.curvature import HessianProduct
 from toposcope.models.gpt import GPTModel
 from toposcope.subjects.landscape.geometry.directions import random_directions
 from toposcope.subjects.landscape.geometry.lanczos import random_start, top_eigenpairs
@@ -85,7 +86,7 @@ def products(repeats: int) -> list[dict[str, object]]:
             optimiser = torch.optim.AdamW(trained.parameters(), lr=1e-9)
             tokens = torch.tensor(objective.batch.rows)
             vector = random_start(objective.n_parameters, torch.float32)
-            kept = objective.hessian()
+            kept = HessianProduct(objective)
 
             def step(
                 model: GPT = trained, by: torch.optim.AdamW = optimiser, on: torch.Tensor = tokens
@@ -96,7 +97,7 @@ def products(repeats: int) -> list[dict[str, object]]:
 
             sides = {
                 "step": step,
-                "product": lambda o=objective, v=vector: o.hvp(v),
+                "product": lambda o=objective, v=vector: HessianProduct(o, keep_bytes=0)(v),
                 "kept": lambda k=kept, v=vector: k(v),
             }
             seconds = alternating(sides, 3 * repeats)
@@ -162,7 +163,7 @@ def eigenvalues(repeats: int) -> list[dict[str, object]]:
 
         def own(objective: Objective = objective, start: torch.Tensor = start,
                 into: list[np.ndarray] = ours) -> None:  # fmt: skip
-            into.append(top_eigenpairs(objective.hessian(), start, k=5, tolerance=1e-4).values)
+            into.append(top_eigenpairs(HessianProduct(objective), start, k=5, tolerance=1e-4).values)
 
         seconds = alternating({"own": own, "other": other}, repeats)
         apart = np.abs(np.sort(ours[-1]) - np.sort(theirs[-1])).max() / np.abs(ours[-1]).max()

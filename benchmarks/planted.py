@@ -19,7 +19,8 @@ import pandas as pd
 
 from benchmarks.planted_kinds import FAULTS, ODDITIES, Fault
 from benchmarks.planted_measure import measured
-from benchmarks.planted_train import LATER, Plan, Trained, kind_of, make
+from benchmarks.planted_plan import Plan
+from benchmarks.planted_train import LATER, Trained, kind_of, make
 from toposcope.watch.alarms.base import culprits
 from toposcope.watch.run_watch import RunWatch
 

@@ -9,17 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from benchmarks.planted_plan import EVERY, Plan
 from toposcope.core.seeding import rng
 
-if TYPE_CHECKING:
-    from benchmarks.planted_train import Plan
-
 State = dict[str, np.ndarray]
-EVERY = 10
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ import pandas as pd
 
 from benchmarks.planted_kinds import FAULTS, ODDITIES, Fault
 from benchmarks.planted_model import SIZES
-from benchmarks.planted_train import Plan, State, Trained, kind_of, settings_of
+from benchmarks.planted_plan import Plan
+from benchmarks.planted_train import State, Trained, kind_of, settings_of
 from toposcope.core.types import Scope, Status
 from toposcope.sources.memory import in_memory
 from toposcope.subjects.snapshot import RunReader

@@ -6,90 +6,25 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from benchmarks.planted_kinds import EVERY, FAULTS, ODDITIES, Fault
-from benchmarks.planted_model import CONTEXT, FORMATS, SIZES, Stack, first_adapter, first_weights
+from benchmarks.planted_kinds import FAULTS, ODDITIES, Fault
+from benchmarks.planted_model import CONTEXT, Stack, first_adapter, first_weights
+from benchmarks.planted_plan import EVERY, STEPS, Plan, texts
 from toposcope.core.seeding import rng
-from toposcope.training.corpus import load_corpus
 
-STEPS, LATER = 400, 3
-"""Updates of a healthy run, and updates from the checkpoint before a fault to the fault."""
+LATER = 3
+"""Updates from the checkpoint before a fault to the fault."""
 
 SUDDEN, SLOW = 60, 160
 """Updates for which a run is followed after a fault."""
 
 AVERAGING = 0.98
 State = dict[str, np.ndarray]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """One run: its number decides everything."""
-
-    number: int
-
-    @property
-    def recipe(self) -> dict[str, Any]:
-        """The settings of the training."""
-        draw = rng(run=self.number, what="planted/recipe2")
-        return {
-            "size": list(SIZES)[self.number % 3], "layout": FORMATS[self.number // 3 % 3],
-            "tied": bool(draw.random() < 0.5), "rate": float(draw.choice([1e-3, 3e-3, 6e-3])),
-            "decay": float(draw.choice([0.01, 0.1])), "batch": int(draw.choice([4, 6, 8])),
-            "schedule": str(draw.choice(["cosine", "constant", "wsd"])), "warmup": int(draw.choice([10, 40])),
-            "rank": 0, "optimiser": "adamw",
-        }  # fmt: skip
-
-    @property
-    def checkpoint(self) -> int:
-        """The last checkpoint before the fault: between 30% and 55% of the run."""
-        share = rng(run=self.number, what="planted/when2").uniform(0.3, 0.55)
-        return int(share * STEPS) // EVERY * EVERY
-
-    @property
-    def doubling(self) -> int:
-        """Checkpoints in which what grows slowly doubles."""
-        return int(rng(run=self.number, what="planted/doubling").choice([2, 4, 8]))
-
-    @property
-    def heads(self) -> int:
-        """Heads of a layer."""
-        return SIZES[self.recipe["size"]][2]
-
-    @property
-    def layer(self) -> int:
-        """The layer that is hit."""
-        return int(rng(run=self.number, what="planted/layer").integers(SIZES[self.recipe["size"]][1]))
-
-    @property
-    def head(self) -> int:
-        """The head that is hit."""
-        return int(rng(run=self.number, what="planted/head").integers(self.heads))
-
-    @property
-    def row(self) -> int:
-        """The row of the embedding that is hit: one of a frequent letter."""
-        return int(rng(run=self.number, what="planted/row").choice(_frequent()))
-
-
-@cache
-def _texts() -> tuple[np.ndarray, np.ndarray]:
-    """Return two texts as tokens: letters, and the same text with its letters turned by 13."""
-    raw = np.frombuffer(load_corpus("python-docs").train.encode("ascii", "replace"), np.uint8)
-    tokens = np.where(raw == 10, 0, np.clip(np.where(raw >= 96, raw - 32, raw), 32, 95) - 31) % 64
-    letters = (tokens >= 34) & (tokens < 60)
-    return tokens.astype(np.int64), np.where(letters, (tokens - 34 + 13) % 26 + 34, tokens).astype(np.int64)
-
-
-@cache
-def _frequent() -> np.ndarray:
-    return np.argsort(-np.bincount(_texts()[0], minlength=64))[:20]
 
 
 @dataclass
@@ -145,7 +80,7 @@ def _batch(plan: Plan, settings: Mapping[str, Any], step: int) -> tuple[np.ndarr
     size = settings["batch"]
     if settings.get("ramp"):
         size = 2 * (1 + (step >= 120) + 2 * (step >= 240))
-    one, other = _texts()
+    one, other = texts()
     at = draw.integers(0, len(one) - CONTEXT - 1, MOST)
     share = min(1.0, max(0.0, (step - 120) / 120)) if settings.get("curriculum") else 0.0
     share = 1.0 if settings.get("tuned") else share

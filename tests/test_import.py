@@ -2,6 +2,10 @@
 
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
+
+import pytest
 
 HEAVY = ("torch", "transformers", "ray", "matplotlib", "numba", "pandas", "sklearn", "scipy", "gudhi")
 
@@ -33,8 +37,6 @@ def test_every_public_name_resolves():
 
 
 def test_an_unknown_name_is_an_attribute_error():
-    import pytest
-
     import toposcope
 
     with pytest.raises(AttributeError, match="attribute bogus"):
@@ -44,7 +46,6 @@ def test_an_unknown_name_is_an_attribute_error():
 def test_no_two_classes_share_a_name():
     import ast
     from collections import defaultdict
-    from pathlib import Path
 
     import toposcope
 
@@ -56,13 +57,41 @@ def test_no_two_classes_share_a_name():
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
 
-def test_no_modules_import_one_another_in_a_circle():
+def _imports(root: str) -> dict[str, set[str]]:
+    """Return what each module imports: at its top, inside functions, and for types alone."""
     import grimp
 
-    graph = grimp.build_graph("toposcope", exclude_type_checking_imports=True)
-    imported = {m: graph.find_modules_directly_imported_by(m) - {"toposcope"} for m in graph.modules}
-    imported.pop("toposcope")
+    graph = grimp.build_graph(root, cache_dir=None)
+    return {module: graph.find_modules_directly_imported_by(module) - {root} for module in graph.modules}
+
+
+@pytest.mark.parametrize("root", ["toposcope", "benchmarks"])
+def test_no_modules_import_one_another_in_a_circle(root):
+    imported = _imports(root)
+    imported.pop(root)
     while free := {module for module, others in imported.items() if not others & set(imported)}:
         imported = {module: others for module, others in imported.items() if module not in free}
     # what is left imports something of what is left: a circle, or what stands above one
     assert not imported, sorted(imported)
+
+
+def test_imports_run_downwards_only():
+    """The floors are those of pyproject.toml; a subject's figures and page stand on `page`'s."""
+    contracts = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))
+    layers = contracts["tool"]["importlinter"]["contracts"][0]["layers"]
+    floor = {room: at for at, layer in enumerate(layers) for room in layer.split(" | ")}
+
+    def of(module: str) -> tuple[str, int]:
+        parts = module.split(".")
+        room = "page" if parts[1] == "subjects" and parts[3:4] in (["page"], ["figures"]) else parts[1]
+        return room, floor[room]
+
+    imported = _imports("toposcope")
+    imported.pop("toposcope")
+    upwards = [
+        f"{module} -> {other}"
+        for module, others in imported.items()
+        for other in others
+        if of(other)[0] != of(module)[0] and of(other)[1] <= of(module)[1]
+    ]
+    assert not upwards

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -16,6 +18,35 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 CONDA_NAMES = {"matplotlib-base": "matplotlib", "lazy-loader": "lazy_loader", "ml_dtypes": "ml-dtypes"}
 """Names that conda-forge has for packages of other names."""
+
+
+DISTRIBUTIONS = {"sklearn": "scikit-learn", "yaml": "pyyaml", "mlflow": "mlflow-skinny"}
+"""Names under which some packages are imported."""
+BROUGHT = {"markupsafe": "jinja2", "httpx": "huggingface_hub"}
+"""Modules that another package brings along."""
+OF_THE_READER = {"akriti", "lightning"}
+"""Packages whose objects are taken from someone who has them."""
+
+
+def test_whatever_is_imported_is_declared() -> None:
+    """A config.yaml beside a log once ended in a traceback where PyYAML was not installed."""
+    extras = [
+        line
+        for name, lines in PROJECT["optional-dependencies"].items()
+        if name not in ("dev", "docs")
+        for line in lines
+    ]
+    declared = {re.split(r"[\[>]", line)[0].replace("-", "_") for line in [*PROJECT["dependencies"], *extras]}
+    imported = set()
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                imported.add(node.module.split(".")[0])
+    foreign = imported - sys.stdlib_module_names - OF_THE_READER - {"toposcope"}
+    named = {BROUGHT.get(name) or DISTRIBUTIONS.get(name, name) for name in foreign}
+    assert sorted({name.replace("-", "_") for name in named} - declared) == []
 
 
 def test_every_file_states_the_version_and_the_license() -> None:

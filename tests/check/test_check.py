@@ -503,7 +503,7 @@ def test_check_and_forecast_have_one_rule_for_where_a_run_ends(name, tmp_path):
     file = write(tmp_path / name, DIALECTS[name](falling(), 1000))
     run = only(ts.check(file))
     made = ts.forecast(file)
-    assert [curve.horizon for curve in made.begun] == ([run.horizon] if run.horizon else [])
+    assert [curve.horizon for curve in made.unfinished] == ([run.horizon] if run.horizon else [])
     if run.horizon is None:
         assert "last step is unknown" in run.line
         assert "last step of this run is unknown" in made.too_few

@@ -39,7 +39,7 @@ def test_siblings_that_decayed_tell_what_a_decay_now_would_give():
     truth = law(WHOLE)[STEP > 0.98 * 4000].mean()
     made = ts.forecast(log_of(FLAT, seed=9), siblings=siblings, annealed=DECAY, finished=False)
     (one,) = made.made
-    assert (made.begun[0].horizon, one.status) == (4000, "ok")
+    assert (made.unfinished[0].horizon, one.status) == (4000, "ok")
     assert one.final == pytest.approx(truth, rel=0.005)
     assert one.low <= truth <= one.high
     kept = ts.forecast(log_of(FLAT, seed=9), schedule=constant(peak=PEAK, steps=4000)).made[0]

@@ -9,11 +9,12 @@ from scipy.sparse.linalg import aslinearoperator, eigsh
 
 from tests.landscape.conftest import tiny_objective
 from toposcope.core.errors import InputError
+from toposcope.models.curvature import HessianProduct
 from toposcope.subjects.landscape.geometry.lanczos import random_start, top_eigenpairs
 
 
 def test_scipys_eigenvalues_are_those_of_the_dense_hessian_and_our_own(objective, dense) -> None:
-    hessian = objective.hessian()
+    hessian = HessianProduct(objective)
     exact = np.linalg.eigvalsh(dense.numpy())
     wanted = exact[np.argsort(-np.abs(exact))][:4]
     start = np.random.default_rng(0).normal(size=hessian.shape[0])
@@ -54,7 +55,7 @@ def test_a_product_is_a_linear_operator(objective, kind: str) -> None:
 
 
 def test_an_operator_in_float32_keeps_its_type() -> None:
-    matrix = tiny_objective(dtype=torch.float32).hessian()
+    matrix = HessianProduct(tiny_objective(dtype=torch.float32))
     assert matrix.dtype == np.float32
     found = matrix @ np.ones(300)
     assert found.dtype == np.float32

@@ -432,7 +432,7 @@ def test_products_of_models_that_are_differentiated_once_are_timed_and_counted(
     (tmp_path / "texts.txt").write_text("\n".join(text * 5 for text in TEXTS[:8]))
     options = replace(SMALL, directions="hessian" if names == ("surface",) else "random", eigenvalues=2)
     twice = study_of_texts(options, str(tmp_path / "texts.txt"), tmp_path, features=names).of(series)
-    assert twice.products == HessianProducts(looked=True)
+    assert twice.products == HessianProducts(opened=True)
     assert "second derivative" not in twice.announcement(series)
     attention = transformers.models.gpt_neox.modeling_gpt_neox.GPTNeoXMLP
     plain = attention.forward

@@ -12,6 +12,7 @@ from tests.landscape.conftest import tiny_objective
 from tests.models.test_objective import small, windows
 from toposcope.core.errors import InputError
 from toposcope.models import Batch, Objective
+from toposcope.models.curvature import GaussNewtonProduct, HessianProduct
 from toposcope.models.gpt import GPTModel
 from toposcope.models.pretrained import TransformersModel
 from toposcope.models.twice import twice_differentiable
@@ -26,11 +27,11 @@ def rows(product, n: int) -> torch.Tensor:
 @pytest.mark.parametrize("keep_bytes", [0, 2**30])
 def test_hessian_products_are_the_dense_hessian(objective, dense, keep_bytes) -> None:
     assert len(objective.pieces) > 1
-    product = objective.hessian(keep_bytes=keep_bytes)
+    product = HessianProduct(objective, keep_bytes=keep_bytes)
     torch.testing.assert_close(rows(product, objective.n_parameters), dense, atol=1e-12, rtol=1e-10)
     assert product.method == "double backward"
     vector = torch.linspace(-1, 1, objective.n_parameters, dtype=torch.float64)
-    torch.testing.assert_close(objective.hvp(vector), dense @ vector)
+    torch.testing.assert_close(HessianProduct(objective)(vector), dense @ vector)
 
 
 def test_a_blocks_product_is_its_block_of_the_hessian(objective, dense) -> None:
@@ -39,7 +40,7 @@ def test_a_blocks_product_is_its_block_of_the_hessian(objective, dense) -> None:
     sizes = {name: int(np.prod(shape)) for name, shape in objective.shapes.items()}
     where = torch.cat([torch.full((size,), name.startswith("layers.0.")) for name, size in sizes.items()])
     own = dense[where][:, where]
-    torch.testing.assert_close(rows(blocks["layer 0"].hessian(), 244), own, atol=1e-12, rtol=1e-10)
+    torch.testing.assert_close(rows(HessianProduct(blocks["layer 0"]), 244), own, atol=1e-12, rtol=1e-10)
     assert blocks["layer 0"].loss() == objective.loss()
     with pytest.raises(InputError, match="parameter 'nothing' is none of them; the objective has"):
         objective.block(["nothing"])
@@ -52,12 +53,14 @@ def test_differences_of_gradients_stand_in_for_a_missing_second_derivative(objec
 
     plain = objective.model.module
     rough = Objective(OnlyOnce(plain), objective.batch)
-    product = rough.hessian()
+    product = HessianProduct(rough)
     vector = torch.linspace(-1, 1, objective.n_parameters, dtype=torch.float64)
     torch.testing.assert_close(product(vector), dense @ vector, atol=1e-6, rtol=1e-5)
     assert product.method == "finite differences"
-    gauss_newton = rough.gauss_newton()
-    torch.testing.assert_close(gauss_newton(vector), objective.gauss_newton()(vector), atol=1e-6, rtol=1e-5)
+    gauss_newton = GaussNewtonProduct(rough)
+    torch.testing.assert_close(
+        gauss_newton(vector), GaussNewtonProduct(objective)(vector), atol=1e-6, rtol=1e-5
+    )
     assert gauss_newton.method == "finite differences"
     assert float(gauss_newton(torch.zeros_like(vector)).norm()) == 0.0
 
@@ -91,14 +94,14 @@ def test_gauss_newton_is_the_hessian_of_a_model_linear_in_its_parameters() -> No
     torch.manual_seed(0)
     batch = Batch.of([[0, 1, 2, 3], [4, 4, 1], [2, 0]])
     linear = Objective(BigramModel(Bigram()), batch)
-    hessian, gauss_newton = (rows(p, 25) for p in (linear.hessian(), linear.gauss_newton()))
+    hessian, gauss_newton = (rows(p, 25) for p in (HessianProduct(linear), GaussNewtonProduct(linear)))
     torch.testing.assert_close(gauss_newton, hessian, atol=1e-12, rtol=1e-10)
     assert float(hessian.abs().max()) > 0.01
 
 
 @pytest.mark.slow
 def test_gauss_newton_has_no_negative_eigenvalue_and_is_no_hessian_here(objective, dense) -> None:
-    matrix = rows(objective.gauss_newton(), objective.n_parameters)
+    matrix = rows(GaussNewtonProduct(objective), objective.n_parameters)
     torch.testing.assert_close(matrix, matrix.T, atol=1e-12, rtol=0)
     assert float(torch.linalg.eigvalsh(matrix)[0]) > -1e-12
     assert float(torch.linalg.eigvalsh(dense)[0]) < -1.0
@@ -107,7 +110,7 @@ def test_gauss_newton_has_no_negative_eigenvalue_and_is_no_hessian_here(objectiv
 @pytest.mark.parametrize("kind", ["gpt2", "neox"])
 def test_products_of_transformers_models_are_differences_of_their_gradients(kind: str) -> None:
     objective = Objective(TransformersModel.of_module(small(kind).double()), Batch.of(windows()))
-    product = objective.hessian()
+    product = HessianProduct(objective)
     vector = torch.randn(objective.n_parameters, dtype=torch.float64, generator=torch.manual_seed(1))
     torch.testing.assert_close(product(vector), product._by_differences(vector), atol=1e-5, rtol=1e-4)
     assert product.method == "double backward"
@@ -118,9 +121,9 @@ def test_a_llamas_product_is_torchs_own(monkeypatch) -> None:
     """Its norm rounds to float32 whatever the parameters are: differences of gradients drown in that."""
     objective = Objective(TransformersModel.of_module(small("llama").double()), Batch.of(windows()))
     vector = torch.randn(objective.n_parameters, dtype=torch.float64, generator=torch.manual_seed(1))
-    own = objective.hvp(vector)
+    own = HessianProduct(objective)(vector)
     monkeypatch.setattr("toposcope.models.twice.twice_differentiable", lambda: sdpa_kernel(SDPBackend.MATH))
-    torch.testing.assert_close(own, objective.hvp(vector), atol=1e-12, rtol=1e-12)
+    torch.testing.assert_close(own, HessianProduct(objective)(vector), atol=1e-12, rtol=1e-12)
     assert float(own.abs().max()) > 1.0
 
 
@@ -147,11 +150,16 @@ def test_curvlinops_gives_the_same_products(objective) -> None:
             loss = torch.nn.CrossEntropyLoss()
             operator = getattr(curvlinops, kind)(flat, loss, params, data, check_deterministic=False)
             other[kind] = operator @ vector
-    torch.testing.assert_close(objective.ggnvp(vector), other["GGNLinearOperator"], atol=1e-9, rtol=1e-8)
+    torch.testing.assert_close(
+        GaussNewtonProduct(objective)(vector), other["GGNLinearOperator"], atol=1e-9, rtol=1e-8
+    )
     # curvlinops differentiates forward over backward, and torch's forward mode is wrong for the weights of
     # LayerNorm: there the differences of gradients, which need no second derivative, are the judge
-    found, hessian = objective.named(objective.hvp(vector)), objective.named(other["HessianLinearOperator"])
-    differences = objective.named(objective.hessian()._by_differences(vector))
+    found, hessian = (
+        objective.named(HessianProduct(objective)(vector)),
+        objective.named(other["HessianLinearOperator"]),
+    )
+    differences = objective.named(HessianProduct(objective)._by_differences(vector))
     for name, own in found.items():
         torch.testing.assert_close(own, differences[name], atol=1e-6, rtol=1e-5)
         if ".ln" not in name and not name.startswith("ln"):
@@ -160,14 +168,14 @@ def test_curvlinops_gives_the_same_products(objective) -> None:
 
 def test_a_kept_graph_does_not_follow_a_model_that_trains_on(objective, dense) -> None:
     own = tiny_objective()
-    product = own.hessian()
+    product = HessianProduct(own)
     vector = torch.linspace(-1, 1, own.n_parameters, dtype=torch.float64)
     torch.testing.assert_close(product(vector), dense @ vector)
     with torch.no_grad():
         for parameter in own.model.module.parameters():
             parameter.add_(1.0)
     torch.testing.assert_close(product(vector), dense @ vector)
-    assert float((own.hvp(vector) - dense @ vector).abs().max()) > 1e-3
+    assert float((HessianProduct(own)(vector) - dense @ vector).abs().max()) > 1e-3
 
 
 def test_what_costs_too_much_is_refused_with_the_cheap_way() -> None:
@@ -181,7 +189,7 @@ def test_a_product_that_is_not_finite_is_named() -> None:
     objective = tiny_objective(dtype=torch.float32)
     broken = objective.at(objective.parameters * float("nan"))
     with pytest.raises(InputError, match="a curvature product is not finite"):
-        broken.hvp(torch.ones(objective.n_parameters))
+        HessianProduct(broken)(torch.ones(objective.n_parameters))
 
 
 @pytest.mark.parametrize("rows", [5, 33, 128])

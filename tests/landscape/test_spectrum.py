@@ -9,6 +9,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 from tests.landscape.conftest import tiny_objective
 from toposcope.core.errors import InputError
+from toposcope.models.curvature import HessianProduct
 from toposcope.subjects.landscape.geometry.lanczos import Basis, _check_memory, random_start, top_eigenpairs
 from toposcope.subjects.landscape.geometry.sharpness import along_update, critical_step
 from toposcope.subjects.landscape.geometry.trace import hutchinson, spectral_density
@@ -70,11 +71,11 @@ def test_every_copy_of_a_multiple_eigenvalue_is_found() -> None:
 
 def test_a_transformers_eigenvalues_are_those_of_its_dense_hessian_and_of_arpack(objective, dense) -> None:
     n = objective.n_parameters
-    found = top_eigenpairs(objective.hessian(), random_start(n, torch.float64), k=6, tolerance=1e-8)
+    found = top_eigenpairs(HessianProduct(objective), random_start(n, torch.float64), k=6, tolerance=1e-8)
     values = torch.linalg.eigvalsh(dense).numpy()
     expected = values[np.argsort(-np.abs(values))][:6]
     np.testing.assert_allclose(found.values, expected, rtol=1e-7)
-    product = objective.hessian()
+    product = HessianProduct(objective)
     operator = LinearOperator(
         (n, n), matvec=lambda v: product(torch.from_numpy(v.ravel())).numpy(), dtype=np.float64
     )

@@ -10,6 +10,7 @@ from tests.landscape.conftest import tiny_objective
 from tests.models.test_objective import small, windows
 from toposcope.core.errors import InputError
 from toposcope.models import Batch, Objective
+from toposcope.models.curvature import HessianProduct
 from toposcope.models.pretrained import TransformersModel
 from toposcope.subjects.landscape.geometry import surface as module
 from toposcope.subjects.landscape.geometry.directions import (
@@ -137,7 +138,7 @@ def test_random_directions_have_the_weights_lengths_row_by_row() -> None:
 
 
 def test_along_eigenvectors_the_loss_bends_as_the_unit_says(objective, dense) -> None:
-    pairs = top_eigenpairs(objective.hessian(), random_start(300, torch.float64), k=2, tolerance=1e-8)
+    pairs = top_eigenpairs(HessianProduct(objective), random_start(300, torch.float64), k=2, tolerance=1e-8)
     for rise, change in ((None, 0.5), (1e-6, 1e-6)):
         directions = hessian_directions(pairs, 2, rise=rise)
         for vector, value in zip(directions.vectors, pairs.values, strict=True):
@@ -150,7 +151,7 @@ def test_along_eigenvectors_the_loss_bends_as_the_unit_says(objective, dense) ->
 
 def test_eigenvectors_that_cannot_be_directions_are_named(objective) -> None:
     pairs = top_eigenpairs(
-        objective.hessian(), random_start(300, torch.float64), k=2, tolerance=1e-12, most=3
+        HessianProduct(objective), random_start(300, torch.float64), k=2, tolerance=1e-12, most=3
     )
     with pytest.raises(InputError, match="has not converged after 3 products"):
         hessian_directions(pairs, 2)

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from toposcope.core.errors import InputError
-from toposcope.models import Batch, Objective
+from toposcope.models import Batch, ModelLoader, Objective
+from toposcope.models.curvature import HessianProduct
 from toposcope.models.gpt import GPTModel
 from toposcope.models.loading import model_of
 from toposcope.models.pretrained import TransformersModel
@@ -127,7 +128,7 @@ def test_a_module_of_transformers_in_memory_has_its_own_loss(kind: str) -> None:
     module = small(kind).eval()
     series = open_series({10: module})
     ids = torch.from_numpy(windows())
-    with series.model(next(iter(series))) as model:
+    with ModelLoader().model(series, next(iter(series))) as model:
         found = Objective(model, Batch.of(windows()), tokens_at_once=14)
         assert found.loss() == pytest.approx(module(ids, labels=ids).loss.item(), rel=1e-5)
         module(ids, labels=ids).loss.backward()
@@ -138,7 +139,7 @@ def test_a_module_of_transformers_in_memory_has_its_own_loss(kind: str) -> None:
 def test_the_model_of_a_series_is_a_copy_and_has_a_digest() -> None:
     module = tiny().train()
     series = open_series({"a": {0: module}})
-    with series.model(next(iter(series))) as model:
+    with ModelLoader().model(series, next(iter(series))) as model:
         assert model.digest == model_of(module).digest != model_of(tiny(seed=1)).digest
         assert model.module is not module
         assert module.training
@@ -153,13 +154,13 @@ def test_what_is_no_model_is_named() -> None:
     series = open_series({0: torch.nn.Linear(3, 3)})
     with (
         pytest.raises(InputError, match="a Linear is not a language model of a known kind"),
-        series.model(next(iter(series))),
+        ModelLoader().model(series, next(iter(series))),
     ):
         pass
     weights = open_series({0: {"w": np.eye(3)}})
     with (
         pytest.raises(InputError, match="contains weights but no model"),
-        weights.model(next(iter(weights))),
+        ModelLoader().model(weights, next(iter(weights))),
     ):
         pass
 
@@ -183,7 +184,9 @@ def test_a_16_bit_model_is_evaluated_in_float32(kind: str, dtype: torch.dtype) -
     np.testing.assert_array_equal(surfaces[0].losses, surfaces[1].losses)
     assert np.ptp(surfaces[0].mean) > 1e-3
     torch.testing.assert_close(*(one.gradient() for one in objectives), rtol=0, atol=0)
-    products = [one.hvp(along.vectors[0]) for one, along in zip(objectives, directions, strict=True)]
+    products = [
+        HessianProduct(one)(along.vectors[0]) for one, along in zip(objectives, directions, strict=True)
+    ]
     torch.testing.assert_close(*products, rtol=1e-5, atol=1e-7)
     assert {parameter.dtype for parameter in module.parameters()} == {dtype}
     assert objectives[0].model.module is not module

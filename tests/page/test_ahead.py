@@ -8,7 +8,6 @@ import pytest
 
 import toposcope as ts
 from toposcope.core.forms import near
-from toposcope.study.findings import words
 
 STEP = np.arange(10, 2001, 10)
 
@@ -31,7 +30,7 @@ def test_an_unfinished_run_has_its_forecast_in_the_answer(family):
     (ahead,) = found["on"].numbers["ahead"]
     assert ahead["final"] == pytest.approx(one["final_loss"])
     assert ahead["interval"] == pytest.approx([one["low"], one["high"]])
-    said = words.said(found, found["on"])
+    said = found.said(found["on"])
     band = f"{one['final_loss']:.4g} [{one['low']:.4g}, {one['high']:.4g}]"
     assert said.act.startswith(f"Run young, at step 1,000 of 2,000, is expected to end at a loss of {band} (")
     assert f"{100 * ahead['level']:.0f}% interval" in said.act
@@ -70,7 +69,7 @@ def test_a_run_without_a_known_end_is_not_finished(family):
     on = found["on"]
     assert (on.strength, on.numbers["begun"], on.numbers["finished"]) == ("begun", ["young"], 4)
     assert [one["run"] for one in on.numbers["endless"]] == ["young"]
-    assert "end unknown" in words.said(found, on).act
+    assert "end unknown" in found.said(on).act
 
 
 @pytest.mark.parametrize("until", [1000, 1500])
@@ -79,4 +78,4 @@ def test_the_cards_of_a_run_that_goes_on_agree(family, until):
     few = family[family["run"].isin(["run0"])]
     found = ts.analyze(pd.concat([few, log("young", 1.5, until)])).findings
     assert found["on"].strength == "begun"
-    assert "not finished" not in words.said(found, found["end"]).text
+    assert "not finished" not in found.said(found["end"]).text

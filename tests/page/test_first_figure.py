@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 
 import toposcope as ts
 from toposcope.page.figures.losses import ON_PAGE
-from toposcope.study.findings.summary import first_screen
 
 STEPS = np.arange(10, 410, 10)
 
@@ -64,20 +63,20 @@ def test_the_first_figure_has_the_odd_run_of_another_group(tmp_path: Path) -> No
     assert "s3" not in set(first.runs["run"])
     assert set(curves(ON_PAGE.draw(first))) == {"s0", "s1", "s2", "s3", "s4"}
     assert "Drawn separately, because it is unlike the others: s3." in ON_PAGE.caption(first).shows
-    assert first_screen(first.findings).title.startswith("Run s3 is not like its 4 siblings")
+    assert first.findings.first.title.startswith("Run s3 is not like its 4 siblings")
 
 
 def test_titles_are_findings(tmp_path: Path) -> None:
     one = {7: {"fc.weight": np.random.default_rng(0).standard_normal((6, 5))}}
     store = ts.measure(one, tmp_path / "store", features="baselines")
-    title = first_screen(ts.analyze(store).findings).title
+    title = ts.analyze(store).findings.first.title
     assert title.startswith("No fault was found in this checkpoint of memory") or title.startswith(
         "This checkpoint of memory was measured and not audited"
     )
     assert title.endswith("; a second checkpoint, or a log, would show how it trains.")
     g = np.random.default_rng(1)
     beside = pd.DataFrame({"step": STEPS, "loss": losses(0), "mine": g.standard_normal(40)})
-    title = first_screen(ts.analyze(beside).findings).title
+    title = ts.analyze(beside).findings.first.title
     assert title == "The other column was not found to say more than the minibatch loss."
 
 

@@ -23,7 +23,6 @@ from toposcope.papers.report_files import tidy_rows
 from toposcope.store import KeptDiagram, Result, Store, Unit
 from toposcope.study.analysis import study_of_rows
 from toposcope.study.catalogue import column_of
-from toposcope.study.findings import words
 from toposcope.study.findings.rivals import strengths
 from toposcope.study.findings.when import fixed_phases
 from toposcope.study.representations import QUALITY
@@ -50,7 +49,7 @@ def tables(study):
 def answers(study):
     """Return the headline, and every question with its words."""
     found = study.findings
-    return found.headline, {one.question: words.said(found, one).text for one in found}
+    return found.headline, {one.question: found.said(one).text for one in found}
 
 
 def build(features, metrics, runs, **more):

@@ -12,10 +12,9 @@ import pytest
 from tests.on_page import captions
 from toposcope.page.figures import correlations, forecast, scaling
 from toposcope.page.parts import _of_adapters, of_means
-from toposcope.study.ends import half_steps
-from toposcope.study.findings import words
 from toposcope.study.findings.base import Finding
 from toposcope.study.findings.changed import changed
+from toposcope.study.net_change import half_steps
 
 H0 = "rips/euclidean/pooled/h0_total"
 NP = "neural_persistence/seed004/neural_persistence"
@@ -23,7 +22,7 @@ NORM = "baselines/weight_norm"
 
 
 def said(study, question="beyond"):
-    return words.said(study.findings, study.findings[question])
+    return study.findings.said(study.findings[question])
 
 
 def test_nothing_found_is_said_with_what_would_have_been_missed(study):
@@ -98,7 +97,7 @@ def test_faults_of_the_checkpoints_lead(make_study):
 def test_every_answer_begins_with_a_line_and_the_terminal_holds_it(make_study, verdict):
     study = make_study(verdicts=dict.fromkeys((H0, NP, NORM), verdict))
     for finding in study.findings:
-        assert 0 < len(words.said(study.findings, finding).act.split()) <= 45
+        assert 0 < len(study.findings.said(finding).act.split()) <= 45
     lines = study.findings.as_text().splitlines()
     assert len(lines) <= 15
     assert max(map(len, lines)) <= 80
@@ -193,7 +192,7 @@ def test_a_command_stays_on_one_line_of_a_terminal(study):
 def test_a_blank_stands_between_two_sentences(make_study, verdict):
     for steps in ((0, 100, 200), tuple(range(0, 2000, 50))):
         made = make_study(verdicts=dict.fromkeys((H0, NP, NORM), verdict), steps=steps)
-        text = " ".join(answer for _, answer in words.paragraphs(made.findings))
+        text = " ".join(answer for _, answer in made.findings.paragraphs)
         assert not re.search(r"\w[.:;,][A-Z]", text), text
 
 
@@ -215,7 +214,7 @@ def test_families_and_corpora_share_no_range(study, column, named):
     ))  # fmt: skip
     finding = changed(mixed)
     assert [one["family"] for one in finding.numbers["quality"]["ranges"]] == named
-    act = words.said(study.findings, finding).act
+    act = study.findings.said(finding).act
     assert f"from 5.00 to 2.00 in {named[0]}, from 5.00 to 2.00 in {named[1]}" in act
     assert ("and 1 more family" in act) == (len(named) == 3)
     assert "10.01–12.01" not in act
@@ -362,7 +361,7 @@ def test_models_of_several_families_are_said_to_share_no_law(make_study):
     mixed = dataclasses.replace(study, runs=study.runs.assign(family=families))
     found = mixed.findings["scale"]
     assert found.strength == "apart"
-    assert words.said(mixed.findings, found).text == (
+    assert mixed.findings.said(found).text == (
         "Models of 2 families (gpt2 and llama) have no common law of their size. Measure or "
         "analyse each family separately."
     )
@@ -376,7 +375,7 @@ def test_norms_and_spectra_alone_are_not_called_topology(make_study):
     left = [c for c in study.series.values if c not in set(known["column"]) - set(plain["column"])]
     series = dataclasses.replace(study.series, catalogue=plain, values=study.series.values[left])
     bare = dataclasses.replace(study, series=series).findings
-    assert words.said(bare, bare["beyond"]).act.startswith(
+    assert bare.said(bare["beyond"]).act.startswith(
         (
             "Nothing shows that the size of the weights (norms and",
             "This design cannot tell whether the size of",

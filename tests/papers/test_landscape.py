@@ -58,9 +58,9 @@ def test_files_of_weights_alone_are_the_models_of_the_recipe(tmp_path) -> None:
     loader = ModelLoader(recipe=load_training_recipe("grokking"))
     series = open_series(str(folder))
     with pytest.raises(SourceError, match="does not have the shapes of any model of the recipe"):
-        series.model(series.of_run(series.names[0])[0], loader).__enter__()
+        loader.model(series, series.of_run(series.names[0])[0]).__enter__()
     with pytest.raises(SourceError, match=r"contains weights but no model.*also takes recipe"):
-        series.model(series.of_run(series.names[0])[0]).__enter__()
+        ModelLoader().model(series, series.of_run(series.names[0])[0]).__enter__()
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])

@@ -198,6 +198,14 @@ def test_python_leaves_a_run_out_as_the_commands_do(tmp_path: Path) -> None:
         ts.check(frame, without="s7")
 
 
+def test_python_reads_how_python_leaves_a_run_out() -> None:
+    losses = healthy(6, 1)
+    losses[3] *= 1.15
+    found = ts.check(table(losses))
+    assert "leave it out: without='s3'" in repr(found)
+    assert "--without" not in repr(found)
+
+
 def test_audit_names_the_odd_run_and_its_setting(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     losses = healthy(5, 7)
     losses[3] *= 1.15
@@ -237,7 +245,7 @@ def test_a_forecast_leaves_a_run_out_and_advice_says_so_too(
     assert exit_code("forecast", str(path), "--without", "s7") == 2
     assert "there is no such run; name one of s0, s1" in capsys.readouterr().err
     found = ts.forecast(path, horizon=800, without="s2")
-    assert {curve.run for curve in found.begun} == {"s0", "s1", "s3", "s4"}
+    assert {curve.run for curve in found.unfinished} == {"s0", "s1", "s3", "s4"}
     broken = table(healthy(5, 3)).assign(mine=1.0)
     rising = (broken["run"] == "s1") & (broken["step"] > 300)
     broken.loc[rising, "loss"] += 0.05 * (broken.loc[rising, "step"] - 300)

@@ -8,7 +8,7 @@ from safetensors.numpy import save_file
 from toposcope.core.errors import InputError
 from toposcope.core.types import Checkpoint
 from toposcope.watch.follow import Follower, stamps, tracker_step
-from toposcope.watch.hold import hold
+from toposcope.watch.retained import retain
 from toposcope.watch.segments import Segments
 
 
@@ -165,7 +165,7 @@ def _sighting(tmp_path, step=10):
 def test_a_held_checkpoint_survives_rotation(tmp_path):
     path = _transformers(tmp_path / "run", 10)
     sighting = _sighting(tmp_path)
-    held = hold(sighting, tmp_path / "held")
+    held = retain(sighting, tmp_path / "held")
     assert held is not None
     assert held.linked
     shutil.rmtree(path)
@@ -176,7 +176,7 @@ def test_a_held_checkpoint_survives_rotation(tmp_path):
 
 def test_holding_costs_no_space_and_leaves_the_files_alone(tmp_path):
     path = _transformers(tmp_path / "run", 10)
-    held = hold(_sighting(tmp_path), tmp_path / "held")
+    held = retain(_sighting(tmp_path), tmp_path / "held")
     assert (path / "model.safetensors").stat().st_nlink == 2
     held.release()
     assert (path / "model.safetensors").stat().st_nlink == 1
@@ -190,7 +190,7 @@ def test_where_links_fail_the_files_themselves_are_read(tmp_path, monkeypatch):
         raise OSError(18, "Invalid cross-device link")
 
     monkeypatch.setattr("os.link", refuse)
-    held = hold(sighting, tmp_path / "held")
+    held = retain(sighting, tmp_path / "held")
     assert (held.path, held.linked) == (path, False)
     held.release()
     assert path.is_dir()
@@ -200,7 +200,7 @@ def test_what_is_gone_cannot_be_held(tmp_path):
     path = _transformers(tmp_path / "run", 10)
     sighting = _sighting(tmp_path)
     shutil.rmtree(path)
-    assert hold(sighting, tmp_path / "held") is None
+    assert retain(sighting, tmp_path / "held") is None
 
 
 def _names(*seen):

@@ -16,7 +16,6 @@ from safetensors.numpy import save_file
 import toposcope as ts
 from toposcope.cli.main import main
 from toposcope.store import Store
-from toposcope.study.findings.summary import first_screen
 from toposcope.study.odd_members import matrices_changed, members_of, odd_of_store
 from toposcope.study.published import NOTHING
 from toposcope.watch.loss_health import HealthWatch
@@ -117,7 +116,7 @@ def test_the_page_has_the_four_checks_of_the_first_screen(tmp_path: Path) -> Non
     with Watching(folder, WatchOptions(features=["baselines"], rest=0)) as watching:
         watching.once()
     made = answers(watching.store.path, NOTHING)
-    screens = [first_screen(found).as_data() for found in ts.analyze(watching.store.path).all_findings]
+    screens = [found.first.as_data() for found in ts.analyze(watching.store.path).all_findings]
     assert [part["screen"] for part in made["parts"]] == screens
     live = Live(watching.store.path)
     live.look()
@@ -158,7 +157,7 @@ def test_a_frozen_layer_is_named_everywhere(tmp_path: Path, capsys: pytest.Captu
     ]
     found = ts.analyze(tmp_path / "runs-watch").findings
     assert found.headline.startswith(f"Run s2 is {sentence}")
-    screen = first_screen(found).as_text(width=400)
+    screen = found.first.as_text(width=400)
     assert "1 of 5 runs is unlike its siblings: s2 (1 of its matrices never changed)" in screen
     assert "Look which parameters s2 trains" in screen or "look which parameters s2 trains" in screen
 

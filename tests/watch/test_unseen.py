@@ -51,9 +51,9 @@ def test_beside_an_odd_folder_the_good_ones_are_measured_and_it_is_named(tmp_pat
     assert [event.step for event in events if event.kind == "measured"] == [30]
     (unseen,) = [event for event in events if event.kind == "unseen"]
     assert "far" in unseen.data["place"] or "a\\b" in unseen.data["place"]
-    assert len(sidecar.sight.problems) == 1
+    assert len(sidecar.checked.problems) == 1
     assert not [event for event in sidecar.look() if event.kind == "unseen"]  # told once
-    assert len(sidecar.sight.problems) == 1  # and known as long as it lies there
+    assert len(sidecar.checked.problems) == 1  # and known as long as it lies there
 
 
 def test_the_answer_the_json_and_the_exit_code_say_what_was_looked_at(tmp_path, capsys):
@@ -114,12 +114,12 @@ def test_a_checkpoint_whose_data_cannot_be_read_stays_a_problem_until_it_is_repl
     assert "a number that nothing holds" in skipped.data["why"]
     again = _sidecar(tmp_path)
     again.look()
-    assert len(again.sight.problems) == 1
+    assert len(again.checked.problems) == 1
     time.sleep(0.01)
     checkpoints(tmp_path / "runs", 10)
     again.look()
-    assert not again.sight.problems
-    assert again.sight.measured == {"runs": [10]}
+    assert not again.checked.problems
+    assert again.checked.measured == {"runs": [10]}
 
 
 def test_a_folder_of_other_files_that_states_a_step_is_no_checkpoint_in_trouble(tmp_path, capsys):
@@ -184,7 +184,7 @@ def test_a_measured_checkpoint_that_is_removed_file_by_file_is_not_lost(tmp_path
     sidecar.look()
     shutil.rmtree(old)
     assert not [event for event in sidecar.look() if event.kind == "vanished"]
-    assert not sidecar.sight.problems
+    assert not sidecar.checked.problems
 
 
 @pytest.mark.parametrize("measured", [False, True])

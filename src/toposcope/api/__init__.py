@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toposcope.api.checked import Check, RunCheck
+from toposcope.api.checked import Check
 from toposcope.api.checking import check
 from toposcope.api.checkpoints import audit
 from toposcope.api.cloud_answer import RingAnswer
@@ -16,6 +16,7 @@ from toposcope.api.laws import ScalingLaw, fit_scaling_law
 from toposcope.api.measuring import measure
 from toposcope.api.representations import TextRequest
 from toposcope.api.results import Audit, Comparison, Reply, Report
+from toposcope.api.run_check import RunCheck
 from toposcope.api.tuned import AdapterComparison
 
 __all__ = [

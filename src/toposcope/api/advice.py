@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from toposcope.api.forecasts import Forecasts
     from toposcope.forecasting import Curve
     from toposcope.forecasting.decision.advice import Advice
     from toposcope.forecasting.health.judgement import Ground, Judgement
@@ -73,38 +72,9 @@ class Advices:
         return answered(repr(self), self.table, self.plot)
 
 
-def advices_on(
-    made: Forecasts, *, budget: float, larger: int | None, tokens_per_step: float | None
-) -> Advices:
-    """Advise on every unfinished run, and on every run whose log shows a fault; see `Forecasts.advise`.
-
-    A run whose log shows a grave fault gets its advice without a forecast, even if the options cannot be
-    compared.
-    """
-    from toposcope.forecasting.decision.advice import of_symptoms
-
-    names = {curve.run for curve in made.begun}
-    judged = {curve.run: made.judgements.get(curve.run) or of_symptoms(curve) for curve in made.own}
-    ended = [curve for curve in made.own if judged[curve.run].grounds and curve.run not in names]
-    ill = [curve for curve in ended if curve.broke] if made.begun else ended
-    if not made.begun and not ill:
-        raise InputError(
-            "every run is finished",
-            argument="advise",
-            remedy=f"give one that is not, or a {option('horizon')} beyond its last step",
-        )
-    asked = _Asked(budget, larger, tokens_per_step, made.level)
-    chosen = [*ill, *made.begun]
-    advice = tuple(
-        _advice(curve, made.ended, asked, judged[curve.run], forecast=curve.run in names) for curve in chosen
-    )
-    grounds = {curve.run: list(judged[curve.run].grounds) for curve in chosen}
-    return Advices(advice, {run: found for run, found in grounds.items() if found})
-
-
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """FLOP that are left, size of the larger model, tokens in a step, confidence."""
+class AdviceOptions:
+    """FLOP that are left, parameters of the larger model (None: twice its own), tokens per step, coverage."""
 
     budget: float
     larger: int | None
@@ -112,28 +82,57 @@ class _Asked:
     level: float
 
 
+def advices_on(
+    unfinished: Sequence[Curve], finished: Sequence[Curve], own: Sequence[Curve],
+    judgements: Mapping[str, Judgement], options: AdviceOptions,
+) -> Advices:  # fmt: skip
+    """Advise on every unfinished run, and on every run of `own` whose log shows a fault.
+
+    A run whose log shows a grave fault gets its advice without a forecast, even if the options cannot be
+    compared.
+    """
+    from toposcope.forecasting.decision.advice import of_symptoms
+
+    names = {curve.run for curve in unfinished}
+    judged = {curve.run: judgements.get(curve.run) or of_symptoms(curve) for curve in own}
+    ended = [curve for curve in own if judged[curve.run].grounds and curve.run not in names]
+    broken = [curve for curve in ended if curve.broke] if unfinished else ended
+    if not unfinished and not broken:
+        raise InputError(
+            "every run is finished",
+            argument="advise",
+            remedy=f"give one that is not, or a {option('horizon')} beyond its last step",
+        )
+    chosen = [*broken, *unfinished]
+    advice = tuple(
+        _advice(curve, finished, options, judged[curve.run], forecast=curve.run in names) for curve in chosen
+    )
+    grounds = {curve.run: list(judged[curve.run].grounds) for curve in chosen}
+    return Advices(advice, {run: found for run, found in grounds.items() if found})
+
+
 def _advice(
-    curve: Curve, finished: Sequence[Curve], asked: _Asked, judgement: Judgement, *, forecast: bool
+    curve: Curve, finished: Sequence[Curve], options: AdviceOptions, judgement: Judgement, *, forecast: bool
 ) -> Advice:
     from toposcope.forecasting.decision.advice import Advice, advise, by_health
 
     try:
         if not forecast:
             raise InputError(f"run {curve.run} is finished: its log reaches its last step")
-        budget, larger = _budget(curve, asked)
+        budget, larger = _budget(curve, options)
         others = [other for other in finished if other.run != curve.run and other.akin(curve)]
-        return advise(curve, others, budget=budget, larger=larger, level=asked.level, judgement=judgement)
+        return advise(curve, others, budget=budget, larger=larger, level=options.level, judgement=judgement)
     except InputError:
         if (first := by_health(judgement)) is None:
             raise
         return Advice(curve.run, *first, ())
 
 
-def _budget(curve: Curve, asked: _Asked) -> tuple[float, int]:
+def _budget(curve: Curve, options: AdviceOptions) -> tuple[float, int]:
     """Return the budget in parameters x steps, and the larger model's size."""
     if curve.endless:
         raise InputError(f"run {curve.run}: {curve.endless}")
-    tokens = asked.tokens_per_step or curve.covariates.get("tokens_per_step")
+    tokens = options.tokens_per_step or curve.covariates.get("tokens_per_step")
     if not tokens or curve.parameters <= 0:
         missing = (
             f"tokens per step ({option('tokens_per_step')})"
@@ -141,7 +140,7 @@ def _budget(curve: Curve, asked: _Asked) -> tuple[float, int]:
             else "number of parameters"
         )
         raise InputError(f"run {curve.run}: its {missing} is unknown, so FLOP cannot be counted")
-    larger = asked.larger or 2 * curve.parameters
+    larger = options.larger or 2 * curve.parameters
     if larger <= curve.parameters:
         raise InputError(
             f"run {curve.run} has {curve.parameters} parameters",
@@ -149,4 +148,4 @@ def _budget(curve: Curve, asked: _Asked) -> tuple[float, int]:
             value=larger,
             remedy="give more than that",
         )
-    return asked.budget / (6.0 * tokens), larger
+    return options.budget / (6.0 * tokens), larger

@@ -30,7 +30,7 @@ _OF_STORE = "checkpoints (what the store's audit found is here; give their folde
 
 
 @dataclass(frozen=True)
-class Looked:
+class Contents:
     """The contents of one source: the log of its runs, and the audit of their checkpoints.
 
     `name` is the name of the source. `steps` are the checkpoints of each run, `audit` the findings, and
@@ -52,9 +52,9 @@ class Looked:
     changed: Changed = not_known
 
 
-def look_into(
+def read_contents(
     source: str | pd.DataFrame, name: str, reading: Reading, *, loss: bool, audited: bool = True
-) -> list[Looked]:
+) -> list[Contents]:
     """Return the contents of a source, one for each log of a folder.
 
     Parameters
@@ -85,7 +85,7 @@ def look_into(
     return [_logged(source, name, reading, loss=loss)]
 
 
-def _logged(source: str | pd.DataFrame, name: str, reading: Reading, *, loss: bool) -> Looked:
+def _logged(source: str | pd.DataFrame, name: str, reading: Reading, *, loss: bool) -> Contents:
     from toposcope.study.forecasts.reading import log_of
 
     run = Path(name).stem if isinstance(source, str) else "run"
@@ -100,22 +100,22 @@ def _logged(source: str | pd.DataFrame, name: str, reading: Reading, *, loss: bo
             raise error from None
     said, _, repaired = log.said.partition("; ")
     notes = tuple(repaired.split("; ")) if repaired else ()
-    return Looked(name, log, said or "a table: step and loss", unseen=_FILE_ALONE, repaired=notes)
+    return Contents(name, log, said or "a table: step and loss", unseen=_FILE_ALONE, repaired=notes)
 
 
-def _of_store(path: str, name: str) -> Looked:
+def _of_store(path: str, name: str) -> Contents:
     from toposcope.forecasting.frame import Log
     from toposcope.store import Store
     from toposcope.study.odd_members import changed_of_store
 
     store = Store.open(path)
-    return Looked(
+    return Contents(
         name, Log(store.metrics(), store.runs()), "step and loss as the store has them",
         store.measured_steps(), tuple(store.audited()), _OF_STORE, changed=changed_of_store(store),
     )  # fmt: skip
 
 
-def _of_folder(path: str, name: str, reading: Reading, *, loss: bool, audited: bool) -> list[Looked]:
+def _of_folder(path: str, name: str, reading: Reading, *, loss: bool, audited: bool) -> list[Contents]:
     from toposcope.sources import open_series
     from toposcope.sources.audit import audit
     from toposcope.sources.lightning import METRICS
@@ -142,7 +142,7 @@ def _of_folder(path: str, name: str, reading: Reading, *, loss: bool, audited: b
 
 def _of_series(
     series: Series, path: str, name: str, reading: Reading, *, loss: bool, findings: tuple[AuditFinding, ...]
-) -> list[Looked]:
+) -> list[Contents]:
     """Return the runs of a series with their audit; where they have no losses, the log beside them."""
     import pandas as pd
 
@@ -156,26 +156,26 @@ def _of_series(
         log = read_source(path, name, reading)
     except SourceError:  # the audit has found that the losses cannot be read
         log = Log(pd.DataFrame(columns=["run", "step", "loss"]), pd.DataFrame({"run": series.names}))
-    own = Looked(name, log, said, series.steps, findings, changed=lambda run: changed_matrices(series, run))
+    own = Contents(name, log, said, series.steps, findings, changed=lambda run: changed_matrices(series, run))
     if _has_losses(own.log) or not Path(path).is_dir():
         return [own]
     if is_log(path):
         log = log_at(path, Path(path).resolve().name, reading)
-        beside = [Looked(name, log, log.said)]
+        beside = [Contents(name, log, log.said)]
     else:
         beside = _logs_inside(Path(path), name, reading, loss=loss)
     return with_logs([own, *beside])
 
 
-def with_logs(looked: list[Looked]) -> list[Looked]:
+def with_logs(contents: list[Contents]) -> list[Contents]:
     """Join the checkpoints of one run with the log of one run, if there is nothing else."""
-    bare = [one for one in looked if one.steps and not _has_losses(one.log)]
-    logs = [one for one in looked if not one.steps]
-    if len(looked) != 2 or len(bare) != 1 or len(logs) != 1 or len(bare[0].steps) != 1:
-        return looked
+    bare = [one for one in contents if one.steps and not _has_losses(one.log)]
+    logs = [one for one in contents if not one.steps]
+    if len(contents) != 2 or len(bare) != 1 or len(logs) != 1 or len(bare[0].steps) != 1:
+        return contents
     runs = [str(run) for run in logs[0].log.metrics["run"].unique()]
     if len(runs) != 1:
-        return looked
+        return contents
     own, there = next(iter(bare[0].steps.items()))
     steps = {runs[0]: there}
     named = tuple(replace(one, run=runs[0], runs=()) for one in bare[0].audit)
@@ -194,9 +194,9 @@ def _has_losses(log: Log) -> bool:
     return bool(log.metrics[columns].notna().to_numpy().any())
 
 
-def _logs_inside(folder: Path, name: str, reading: Reading, *, loss: bool, depth: int = 0) -> list[Looked]:
+def _logs_inside(folder: Path, name: str, reading: Reading, *, loss: bool, depth: int = 0) -> list[Contents]:
     """Return the logs in a folder and in the folders inside it; files that are none are named."""
-    found: list[Looked] = []
+    found: list[Contents] = []
     problems: list[str] = []
     no_logs: list[str] = []
     try:

@@ -5,150 +5,23 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from toposcope.api.bounds import WIDE
-from toposcope.core.forms import chance, near, sentences
+from toposcope.api.run_check import MOST_SHOWN, RunCheck, ground_as_data
+from toposcope.core.forms import near, sentences
 from toposcope.core.tabular import Tables, answered
-from toposcope.core.wording import option, rendered
-from toposcope.forecasting.health.judgement import ALL_RIGHT, LEVELS, LOOK, STOP, Judgement, written
+from toposcope.forecasting.health.judgement import ALL_RIGHT, LEVELS, LOOK, STOP, written
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from toposcope.api.checking import Logged
-    from toposcope.forecasting import Forecast
-    from toposcope.forecasting.health.judgement import Ground
     from toposcope.study.findings import Finding
 
-MOST_TOLD = 3
-"""Runs of several whose grounds are told."""
 _MOST_NAMED, _MOST_SHARED = 5, 3
 _COLUMNS = ("run", "answer", "step", "of", "loss", "end", "low", "high", "ground")
-
-
-@dataclass(frozen=True)
-class RunCheck:
-    """The answer for one run: `level` is "all right", "look" or "stop", and `line` says it.
-
-    `name` is what the run is called here, `source` where it was read and `run` its name there. `judgement`
-    holds the grounds; `step` and `loss` are the last logged ones, `horizon` the step at which the run is to
-    end (None where nothing says it), `ended` whether it has. `forecast` is that of `toposcope.forecast`, None
-    where there is nothing to forecast. `losses` and `checkpoints` are how many were looked at, `read` what
-    was taken as step and loss, `unseen` what was not checked, `limits` what else to know, `logged` the log.
-    """
-
-    name: str
-    source: str
-    run: str
-    judgement: Judgement
-    step: float | None
-    loss: float | None
-    horizon: int | None
-    ended: bool
-    forecast: Forecast | None
-    losses: int
-    checkpoints: int
-    read: str
-    unseen: tuple[str, ...] = ()
-    limits: tuple[str, ...] = ()
-    logged: Logged | None = field(default=None, repr=False, compare=False)
-
-    @property
-    def level(self) -> str:
-        """The worst level that a ground asks for."""
-        return self.judgement.level
-
-    @property
-    def subject(self) -> str:
-        """The run, how far it is, and its last loss."""
-        if self.step is None:
-            return f"{self.name} with {_checkpoints(self.checkpoints)}" if self.checkpoints else self.name
-        of = f" of {self.horizon:,}" if self.horizon is not None else ""
-        loss = "" if self.loss is None else f" (loss {_number(self.loss)})"
-        return f"{self.name} at step {written(self.step)}{of}{loss}"
-
-    @property
-    def line(self) -> str:
-        """The answer in one line: what to do, about what, and why or where it will end."""
-        if self.level != ALL_RIGHT:
-            return f"{self.level}: {self.subject}: {self.judgement.grounds[0]}"
-        return f"{self.level}: {self.subject} {self.end}"
-
-    @property
-    def end(self) -> str:
-        """Where the run will end, in words."""
-        if self.ended:
-            return "has reached its last step"
-        if self.horizon is None:
-            return rendered(
-                "has no problem so far; its last step is unknown, so give "
-                f"{option('horizon')} STEP for a forecast"
-            )
-        if self.forecast is None:
-            return "cannot be forecast, because its steps are not whole numbers"
-        return _end(self.forecast)
-
-    @property
-    def lines(self) -> tuple[str, ...]:
-        """The answer, then its ground, what was noticed, the forecast, and what was not checked."""
-        found = [self.line, *self.grounds]
-        if self.level != ALL_RIGHT and self.forecast is not None:
-            found.append(f"End: it {_end(self.forecast)}.")
-        if self.limits:
-            found.append(f"Limits: {sentences(self.limits)}")
-        if self.unseen:
-            found.append(f"Not checked: {', '.join(self.unseen)}.")
-        return (*found, f"Log: {self.read}.")
-
-    @property
-    def grounds(self) -> tuple[str, ...]:
-        """What the answer rests on, a line for each ground beyond the first; what was noticed comes last."""
-        found = [f"Also: {ground}." for ground in self.judgement.grounds[1:]]
-        if self.level == ALL_RIGHT:
-            seen = f"{self.losses:,} losses"
-            if self.checkpoints:
-                seen += f" and {_checkpoints(self.checkpoints)}"
-            found.append(f"Checked: {seen}; no problem was found.")
-        if noticed := self.judgement.noticed:
-            found.append(f"Noticed, but no action is needed: {_noticed(noticed)}.")
-        return tuple(found)
-
-    def differs(self, before: RunCheck) -> bool:
-        """Say whether the answer is another one: its level, its kinds of grounds, or where the run ends.
-
-        Another end is one outside the interval of before. Of what passed by itself the number counts.
-        """
-        kinds, were = ({one.kind for one in given.judgement.grounds} for given in (self, before))
-        noticed = len(self.judgement.noticed) != len(before.judgement.noticed)
-        if (self.level, kinds, self.ended) != (before.level, were, before.ended) or noticed:
-            return True
-        now, then = self.forecast, before.forecast
-        if now is None or then is None:
-            return now is not then
-        if not math.isfinite(then.low) or not math.isfinite(now.low):
-            return math.isfinite(then.low) != math.isfinite(now.low)
-        return not then.low <= now.final <= then.high
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain data."""
-        made = self.forecast
-        return {
-            "run": self.name, "source": self.source, "name": self.run, "level": self.level,
-            "answer": self.line, "step": self.step, "planned_steps": self.horizon, "ended": self.ended,
-            "loss": self.loss, "losses": self.losses, "checkpoints": self.checkpoints,
-            "grounds": [_ground(one) for one in self.judgement.grounds],
-            "noticed": [_ground(one) for one in self.judgement.noticed],
-            "forecast": None if made is None else {
-                "final_loss": made.final, "low": made.low, "high": made.high, "level": made.level,
-                "method": made.method, "status": made.status, "reason": made.reason,
-                "interval_from": made.interval_from, "used": dict(made.used),
-            },
-            "limits": list(self.limits), "not_looked_at": list(self.unseen),
-            "read": self.read,
-        }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -213,21 +86,21 @@ class Check:
     def lines(self) -> tuple[str, ...]:
         """The answer, then the grounds of the worst few runs, then what holds for several."""
         if len(self.runs) == 1:
-            return (self.line, *self.runs[0].lines[1:], *self._told())
+            return (self.line, *self.runs[0].lines[1:], *self._remarks())
         worst = [one for one in self.runs if one.level != ALL_RIGHT]
         found = [self.line]
-        for one in worst[:MOST_TOLD]:
+        for one in worst[:MOST_SHOWN]:
             found += [one.line, *(f"  {ground}" for ground in one.grounds)]
-        if len(worst) > MOST_TOLD:
-            found.append(f"The table has the reasons of the other {len(worst) - MOST_TOLD}.")
+        if len(worst) > MOST_SHOWN:
+            found.append(f"The table has the reasons of the other {len(worst) - MOST_SHOWN}.")
         if noticed := sum(len(one.judgement.noticed) for one in self.runs):
             found.append(f"Noticed: {noticed} passing events over all runs; no action is needed.")
         found += _shared("Limits", [one.limits for one in self.runs], least=2, whole=True)
         found += _shared("Not checked", [one.unseen for one in self.runs])
         found += _shared("Log", [(one.read,) for one in self.runs])
-        return (*found, *self._told())
+        return (*found, *self._remarks())
 
-    def _told(self) -> list[str]:
+    def _remarks(self) -> list[str]:
         return [*(f"problem: {one}" for one in self.problems), *(f"note: {one}" for one in self.notes)]
 
     @property
@@ -260,7 +133,7 @@ class Check:
         import pandas as pd
 
         rows = [
-            {"run": one.name, **_ground(ground)}
+            {"run": one.name, **ground_as_data(ground)}
             for one in self.runs
             for ground in (*one.judgement.grounds, *one.judgement.noticed)
         ]
@@ -303,42 +176,10 @@ def worst_first(runs: Iterable[RunCheck]) -> tuple[RunCheck, ...]:
 
 def _row(one: RunCheck) -> tuple[object, ...]:
     made = one.forecast
-    ill = made is None or one.level == STOP
-    end = (math.nan,) * 3 if ill or made is None else (made.final, made.low, made.high)
+    no_end = made is None or one.level == STOP
+    end = (math.nan,) * 3 if no_end or made is None else (made.final, made.low, made.high)
     grounds = "; ".join(ground.sentence for ground in one.judgement.grounds)
     return (one.name, one.level, one.step, one.horizon, one.loss, *end, grounds)
-
-
-def _ground(one: Ground) -> dict[str, object]:
-    return {
-        "level": one.level if one.level != ALL_RIGHT else "noticed", "kind": one.kind, "step": one.step,
-        "sentence": one.sentence, "remedy": one.remedy,
-    }  # fmt: skip
-
-
-def _noticed(noticed: Sequence[Ground]) -> str:
-    named = "; ".join(one.sentence for one in noticed[:MOST_TOLD])
-    left = len(noticed) - MOST_TOLD
-    return f"{named}; and {left} more" if left > 0 else named
-
-
-def _end(made: Forecast) -> str:
-    """Return where a forecast says that a run ends, and how sure it is."""
-    if made.status == "failed":
-        return f"cannot be forecast: {made.reason}"
-    final, low, high = near(made.final, made.low, made.high)
-    if not math.isfinite(made.low):
-        return "cannot be forecast yet: no interval can be given"
-    if made.status == "ill":
-        return f"would end near {final} without this problem ({low} to {high})"
-    if made.high > WIDE * made.low:
-        return (
-            f"cannot be forecast yet: its final loss may be anything from {made.low:.2g} to {made.high:.2g}"
-        )
-    if made.status == "no plan":
-        sure = "unsure" if made.coverage.startswith("not") else made.coverage
-        return f"may end near {final} ({low} to {high} without a plan of the learning rate; {sure})"
-    return f"should end near {final} ({chance(made.level)}: {low} to {high})"
 
 
 def _short_end(one: RunCheck) -> str:
@@ -352,14 +193,6 @@ def _short_end(one: RunCheck) -> str:
     if not made.high <= WIDE * made.low:
         return "too early to say"
     return f"{final} ({low} to {high}{', unsure' if made.status == 'no plan' else ''})"
-
-
-def _number(value: float) -> str:
-    return f"{value:.4g}"
-
-
-def _checkpoints(count: int) -> str:
-    return f"{count:,} checkpoint{'s' * (count > 1)}"
 
 
 def _named(names: Sequence[str]) -> str:

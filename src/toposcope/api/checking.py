@@ -7,17 +7,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from toposcope.api.checked import Check, RunCheck, worst_first
+from toposcope.api.checked import Check, worst_first
+from toposcope.api.run_check import Logged, RunCheck
 from toposcope.core.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toposcope.api.check_sources import Looked
+    from toposcope.api.check_sources import Contents
     from toposcope.forecasting import Curve, Forecast, Schedule
     from toposcope.forecasting.health.judgement import Judgement
     from toposcope.study.forecasts.reading import Given, Reading
@@ -25,13 +26,6 @@ if TYPE_CHECKING:
 WITHOUT_LOSS = "without a finite loss left out"
 """What a curve notes of rows that hold a held-out loss alone as well."""
 _MOST_NAMED = 3
-
-
-class Logged(NamedTuple):
-    """The losses of a run as they were logged: `step` and `loss` (n,)."""
-
-    step: np.ndarray
-    loss: np.ndarray
 
 
 def check(
@@ -119,27 +113,27 @@ go back to a checkpoint before step 301
     plan = read_schedule(Path(schedule)) if isinstance(schedule, str | Path) else schedule
     reading = Reading(column or "loss", dict(rename or {}), horizon, plan, 0, step_pattern)
     others, problems = _siblings(beside, reading)
-    looked, unread = _looked(given, reading, loss=column is None)
-    if not looked:
+    contents, unread = _contents(given, reading, loss=column is None)
+    if not contents:
         raise InputError(unread[0])
     reading.refuse_unmet()
-    asked = _CheckAsked(reading, tuple(others), level, column)
+    settings = _Settings(reading, tuple(others), level, column)
     gone = as_names(without)
-    refuse_unknown(gone, *_known(looked))
-    runs = [one for place in looked for one in _runs(place, asked, gone)]
+    refuse_unknown(gone, *_known(contents))
+    runs = [one for place in contents for one in _runs(place, settings, gone)]
     if not runs and gone:
         raise InputError(
             "no run is left", argument="without", value=", ".join(gone), remedy="keep at least one run"
         )
     if not runs:
-        raise InputError(f"{looked[0].name}: no run has a row or a checkpoint; give its log")
-    problems = [*unread, *(problem for place in looked for problem in _problems(place)), *problems]
-    runs = _off_siblings(with_odd(runs, looked), asked)
-    return Check(worst_first(runs), tuple(problems), tuple(_notes(looked, gone)))
+        raise InputError(f"{contents[0].name}: no run has a row or a checkpoint; give its log")
+    problems = [*unread, *(problem for place in contents for problem in _problems(place)), *problems]
+    runs = _off_siblings(with_odd(runs, contents), settings)
+    return Check(worst_first(runs), tuple(problems), tuple(_notes(contents, gone)))
 
 
 @dataclass(frozen=True, slots=True)
-class _CheckAsked:
+class _Settings:
     """How runs are read and forecast: `column` is None where the loss is chosen for each run."""
 
     reading: Reading
@@ -149,13 +143,12 @@ class _CheckAsked:
     curves: dict[str, Curve] = field(default_factory=dict)
 
 
-def _off_siblings(runs: Sequence[RunCheck], asked: _CheckAsked) -> list[RunCheck]:
+def _off_siblings(runs: Sequence[RunCheck], settings: _Settings) -> list[RunCheck]:
     """Return the runs, each unfinished one that left the curve of its finished siblings with a ground."""
     from toposcope.forecasting.collapse import off_siblings
 
-    curves = {name: replace(curve, run=name) for name, curve in asked.curves.items()}
-    begun = [one for one in curves.values() if not one.finished and not one.broke]
-    grounds = off_siblings(begun, [*asked.siblings, *curves.values()])
+    curves = [replace(curve, run=name) for name, curve in settings.curves.items()]
+    grounds = off_siblings(curves, [*settings.siblings, *curves])
     return [
         replace(one, judgement=one.judgement.beside(grounds[one.name])) if one.name in grounds else one
         for one in runs
@@ -173,19 +166,19 @@ def _siblings(beside: Sequence[str | pd.DataFrame], reading: Reading) -> tuple[l
     return [one for one in curves if one.finished], problems
 
 
-def _looked(
+def _contents(
     given: Sequence[str | pd.DataFrame], reading: Reading, *, loss: bool
-) -> tuple[list[Looked], list[str]]:
+) -> tuple[list[Contents], list[str]]:
     """Return what lies at every place, each once, and why some could not be read."""
-    from toposcope.api.check_sources import look_into, said_of, with_logs
+    from toposcope.api.check_sources import read_contents, said_of, with_logs
 
     names = _names([one for one in given if isinstance(one, str)])
-    found: list[Looked] = []
+    found: list[Contents] = []
     problems: list[str] = []
     for source in given if any(not isinstance(one, str) for one in given) else dict.fromkeys(given):
         name = names[source] if isinstance(source, str) else "the table"
         try:
-            found += look_into(source, name, reading, loss=loss)
+            found += read_contents(source, name, reading, loss=loss)
         except InputError as error:
             problems.append(said_of(name, error))
         except OSError as error:
@@ -207,77 +200,78 @@ def _names(paths: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _problems(place: Looked) -> list[str]:
+def _problems(place: Contents) -> list[str]:
     """Return the logs of a place that cannot be read, and what its audit says of none of its runs."""
     runs = _names_of_runs(place)
     strange = [one for one in place.audit if not set(one.runs or (one.run,)) & set(runs)]
     return [*place.problems, *map(str, strange)]
 
 
-def _notes(looked: Sequence[Looked], gone: Sequence[str]) -> list[str]:
-    asked = [f"left out on request: {', '.join(gone)}"] if gone else []
-    no_logs = [name for place in looked for name in place.no_logs]
+def _notes(contents: Sequence[Contents], gone: Sequence[str]) -> list[str]:
+    notes = [f"left out on request: {', '.join(gone)}"] if gone else []
+    no_logs = [name for place in contents for name in place.no_logs]
     if not no_logs:
-        return asked
+        return notes
     more = f" and {len(no_logs) - _MOST_NAMED} more" if len(no_logs) > _MOST_NAMED else ""
-    return [*asked, f"left out because they are not logs: {', '.join(no_logs[:_MOST_NAMED])}{more}"]
+    return [*notes, f"left out because they are not logs: {', '.join(no_logs[:_MOST_NAMED])}{more}"]
 
 
-def _names_of_runs(place: Looked) -> list[str]:
+def _names_of_runs(place: Contents) -> list[str]:
     metrics = place.log.metrics
     logged = map(str, metrics["run"].unique()) if len(metrics) else ()
     return list(dict.fromkeys([*logged, *place.steps]))
 
 
-def _called(place: Looked) -> dict[str, str]:
+def _called(place: Contents) -> dict[str, str]:
     """Return what the answer calls each run of a place, by its name there."""
     names = _names_of_runs(place)
     return {run: place.name if len(names) == 1 else f"{place.name}: {run}" for run in names}
 
 
-def _known(looked: Sequence[Looked]) -> tuple[list[str], list[str]]:
+def _known(contents: Sequence[Contents]) -> tuple[list[str], list[str]]:
     """Return by which names a run can be left out: its own if no other has it; what the answer calls it."""
-    called = [(run, name) for place in looked for run, name in _called(place).items()]
+    called = [(run, name) for place in contents for run, name in _called(place).items()]
     own = Counter(run for run, _ in called)
     return [run if own[run] == 1 else name for run, name in called], [name for _, name in called]
 
 
-def _runs(place: Looked, asked: _CheckAsked, gone: Sequence[str]) -> list[RunCheck]:
+def _runs(place: Contents, settings: _Settings, gone: Sequence[str]) -> list[RunCheck]:
     metrics = place.log.metrics
     made = []
     for run, name in _called(place).items():
         if run in gone or name in gone:
             continue
         rows = metrics[metrics["run"].astype(str) == run]
-        made.append(_run(place, run, name, rows, asked))
+        made.append(_run(place, run, name, rows, settings))
     return made
 
 
-def _run(place: Looked, run: str, name: str, rows: pd.DataFrame, asked: _CheckAsked) -> RunCheck:
+def _run(place: Contents, run: str, name: str, rows: pd.DataFrame, settings: _Settings) -> RunCheck:
     """Return the answer for one run from the rows of its log."""
     from toposcope.watch.judged import counted, judged
     from toposcope.watch.loss_health import column_of
 
-    column = asked.column or column_of(rows)
+    column = settings.column or column_of(rows)
     steps = list(place.steps.get(run, ()))
-    losses, lost = counted(rows, column, of_log=not place.steps)
-    curve, wrong = _curve(place, run, rows, replace(asked.reading, column=column))
+    count = counted(rows, column, of_log=not place.steps)
+    curve, wrong = _curve(place, run, rows, replace(settings.reading, column=column))
     audit = [one for one in place.audit if run in (one.runs or (one.run,))]
-    told = [step for one in audit for step in (*one.steps, one.step) if step is not None]
-    seen, forecast = _ahead(curve, asked)
+    audited = [step for one in audit for step in (*one.steps, one.step) if step is not None]
+    seen, forecast = _ahead(curve, settings)
     if seen is not None:
-        asked.curves[name] = seen
+        settings.curves[name] = seen
     ended = seen is not None and seen.ended
     judgement = judged(
-        rows, column, curve, of_log=not place.steps, audit=audit,
-        last_checkpoint=max([*steps, *told], default=None), wrong=wrong,
+        rows, column, curve, count=count, audit=audit,
+        last_checkpoint=max([*steps, *audited], default=None), wrong=wrong,
     )  # fmt: skip
     step, loss = _last(rows, column, judgement)
     known = seen is not None and (seen.stated or forecast is not None) and not seen.endless
     return RunCheck(
         name, place.name, run, judgement, step, loss, seen.horizon if seen is not None and known else None,
-        ended, forecast, losses, len(steps), place.said, tuple(_unseen(place, rows, column, losses)),
-        (*_limits(seen, forecast, lost), *place.repaired), _logged(rows, column),
+        ended, forecast, count.finite, len(steps), place.said,
+        tuple(_unseen(place, rows, column, count.finite)),
+        (*_limits(seen, forecast, count.lost), *place.repaired), _logged(rows, column),
     )  # fmt: skip
 
 
@@ -289,7 +283,7 @@ def _logged(rows: pd.DataFrame, column: str) -> Logged | None:
     return Logged(known["step"].to_numpy(float), known[column].to_numpy(float, na_value=np.nan))
 
 
-def _curve(place: Looked, run: str, rows: pd.DataFrame, reading: Reading) -> tuple[Curve | None, list[str]]:
+def _curve(place: Contents, run: str, rows: pd.DataFrame, reading: Reading) -> tuple[Curve | None, list[str]]:
     """Return the loss curve of a run, and what is wrong with its log."""
     from toposcope.forecasting.frame import Log
     from toposcope.study.forecasts.reading import curves_of
@@ -303,7 +297,7 @@ def _curve(place: Looked, run: str, rows: pd.DataFrame, reading: Reading) -> tup
     return curves[0] if curves else None, [one.reason.removeprefix(f"run {run}: ") for one in problems]
 
 
-def _ahead(curve: Curve | None, asked: _CheckAsked) -> tuple[Curve | None, Forecast | None]:
+def _ahead(curve: Curve | None, settings: _Settings) -> tuple[Curve | None, Forecast | None]:
     """Return the curve with its end, and the forecast of `toposcope forecast`; None where it has ended."""
     from toposcope.forecasting import forecast
     from toposcope.forecasting.auto import Auto
@@ -311,10 +305,10 @@ def _ahead(curve: Curve | None, asked: _CheckAsked) -> tuple[Curve | None, Forec
 
     if curve is None or not (curve.step == np.floor(curve.step)).all():  # epochs: forecasts count steps
         return curve, None
-    ended, begun = split_runs([curve], [one for one in asked.siblings if one.run != curve.run])
-    if not begun:
+    ended, unfinished = split_runs([curve], [one for one in settings.siblings if one.run != curve.run])
+    if not unfinished:
         return curve, None
-    return begun[0], forecast(Auto(), begun[0], ended, level=asked.level)
+    return unfinished[0], forecast(Auto(), unfinished[0], ended, level=settings.level)
 
 
 def _last(rows: pd.DataFrame, column: str, judgement: Judgement) -> tuple[float | None, float | None]:
@@ -333,7 +327,7 @@ def _last(rows: pd.DataFrame, column: str, judgement: Judgement) -> tuple[float 
     return last, math.nan if lost else float(finite[-1]) if len(finite) else None
 
 
-def _unseen(place: Looked, rows: pd.DataFrame, column: str, losses: int) -> list[str]:
+def _unseen(place: Contents, rows: pd.DataFrame, column: str, losses: int) -> list[str]:
     """Return what of the run nothing was read of, and why."""
     from toposcope.forecasting.health.overfitting import FEWEST
     from toposcope.forecasting.health.rises import LEAST

@@ -166,9 +166,9 @@ def _say_cost(points: np.ndarray, work: int) -> None:
     part = points[:_TIMED]
     draw = null_draws(part, "gaussian", 0)
     null_statistics(draw, range(1))  # loads what was compiled
-    begun = time.monotonic()
+    started = time.monotonic()
     null_statistics(draw, range(_CLOUDS_TIMED))
-    each = (time.monotonic() - begun) / _CLOUDS_TIMED
+    each = (time.monotonic() - started) / _CLOUDS_TIMED
     seconds = each * work * (len(points) / len(part)) ** _GROWTH
     if seconds > _WORTH_SAYING:
         said = f"{work} diagrams of {len(points)} points: about {duration(seconds)}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from toposcope.api.check_sources import look_into, said_of
+from toposcope.api.check_sources import read_contents, said_of
 from toposcope.core.errors import InputError, SourceError
 from toposcope.core.types import WEIGHT_FILES
 from toposcope.sources.belonging import Stated, configuration, size_of, stated
@@ -17,7 +17,7 @@ from toposcope.study.seeds import Recipe, SeedRun
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toposcope.api.check_sources import Looked
+    from toposcope.api.check_sources import Contents
     from toposcope.sources import Series
     from toposcope.store import Store
     from toposcope.study.forecasts.reading import Reading
@@ -146,13 +146,13 @@ def seeds_at(side: Side, name: str, reading: Reading) -> Seeds:
     if isinstance(side, Mapping):
         raise InputError(f"{name}: weights in memory have no log", remedy="give logs, or weights twice")
     several: Sequence[Any] = [side] if isinstance(side, str | Path | Store | pd.DataFrame) else side
-    found: list[Looked] = []
+    found: list[Contents] = []
     problems: list[str] = []
     for number, one in enumerate(several):
         source = one if isinstance(one, pd.DataFrame) else str(one.path if isinstance(one, Store) else one)
         label = name if len(several) == 1 else Path(source).name if isinstance(source, str) else f"{number}"
         try:
-            found += look_into(source, label, reading, loss=True, audited=False)
+            found += read_contents(source, label, reading, loss=True, audited=False)
         except InputError as error:
             if len(several) == 1:
                 raise
@@ -168,7 +168,7 @@ def seeds_at(side: Side, name: str, reading: Reading) -> Seeds:
     return Seeds(name, tuple(runs), tuple(problems), tuple(notes), counted)
 
 
-def _runs(place: Looked, side: str) -> list[_Logged]:
+def _runs(place: Contents, side: str) -> list[_Logged]:
     """Return the runs of a log; each is called by its file in the folder, and by its name if it has one."""
     metrics, runs = place.log.metrics, place.log.runs
     names = list(dict.fromkeys(map(str, metrics["run"]))) if len(metrics) else []

@@ -147,13 +147,13 @@ seeds against 4)
         if test is not None and self._won_by_survivors:
             return self._survived(test)
         of_loss = is_loss(self.column)
-        asked = (
+        question = (
             f"which of {first} and {second} is better" if of_loss else f"whether {first} and {second} differ"
         )
         if test is None:
-            return f"one run of each cannot tell {asked}: {self._ends()}"
+            return f"one run of each cannot tell {question}: {self._ends()}"
         if answer == EARLY:
-            return f"too early to say {asked}: {self._progress()}"
+            return f"too early to say {question}: {self._progress()}"
         so_far = "" if made.ended else " so far"
         if answer == DIFFERENT and self.decisive is not None:
             at = made.at if made.ended or self.passed is None else self.passed.step

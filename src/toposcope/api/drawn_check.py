@@ -13,7 +13,7 @@ from toposcope.forecasting.health.symptoms import KINDS
 from toposcope.page.figures.checked_runs import CheckedCurve, CheckMark
 
 if TYPE_CHECKING:
-    from toposcope.api.checked import RunCheck
+    from toposcope.api.run_check import RunCheck
     from toposcope.forecasting.health.judgement import Ground
 
 

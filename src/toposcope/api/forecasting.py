@@ -129,7 +129,7 @@ def forecast(
     reading.refuse_unmet()
     gone = as_names(without)
     refuse_unknown(gone, [*(c.run for c in own + others), *(one.run for one in problems + more)])
-    asked = [f"left out on request: {', '.join(gone)}"] if gone else []
+    left_out = [f"left out on request: {', '.join(gone)}"] if gone else []
     own, others = ([one for one in curves if one.run not in gone] for curves in (own, others))
     problems, more = ([one for one in found if one.run not in gone] for found in (problems, more))
     refuse_twins(own + others)
@@ -137,13 +137,13 @@ def forecast(
     everyone = with_groups(own + others)
     own, others = everyone[: len(own)], everyone[len(own) :]
     own = [decayed(curve, annealed) for curve in own] if annealed is not None else own
-    unfinished = [
+    no_siblings = [
         Problem(c.run, f"not finished, step {c.last} of {c.horizon}: it cannot serve as a sibling")
         for c in others
         if not c.finished
     ]
-    faults = (*problems, *more, *unfinished)
-    begun: list[Curve] = []
+    faults = (*problems, *more, *no_siblings)
+    unfinished: list[Curve] = []
     chosen: list[Forecaster] = []
     planned: list[Forecast] = []
     if plan is not None and not given:
@@ -158,25 +158,26 @@ def forecast(
         detail = f": {why[0]}" if why else ""
         raise InputError(f"no run of {', '.join(map(_named, given))} can be forecast{detail}")
     else:
-        ended, begun = split_runs(own, others, all_finished=finished)
-        chosen = _methods(begun + ended, methods)
+        ended, unfinished = split_runs(own, others, all_finished=finished)
+        chosen = _methods(unfinished + ended, methods)
     wrong = [problem for problem in problems if problem.run in reading.rows]
+    judgements = {curve.run: _judged(curve, reading, wrong) for curve in own}
     return Forecasts(
-        begun=tuple(begun), ended=tuple(ended), own=tuple(own), faults=faults,
-        notes=(*dict.fromkeys(notes + noted), *asked), methods=tuple(chosen), everything=methods != "auto",
+        unfinished=tuple(unfinished), ended=tuple(ended), own=tuple(own), faults=faults,
+        notes=(*dict.fromkeys(notes + noted), *left_out), methods=tuple(chosen), everything=methods != "auto",
         cuts=tuple(cuts), level=level, quiet=quiet, planned=tuple(planned), schedule=plan,
         groups=groups if len(groups) > 1 and not planned else (),
-        judgements=_with_siblings({curve.run: _judged(curve, reading, wrong) for curve in own}, begun, ended),
+        judgements=_with_siblings(judgements, unfinished, ended),
     )  # fmt: skip
 
 
 def _with_siblings(
-    judgements: dict[str, Judgement], begun: Sequence[Curve], ended: Sequence[Curve]
+    judgements: dict[str, Judgement], unfinished: Sequence[Curve], ended: Sequence[Curve]
 ) -> dict[str, Judgement]:
     """Return the judgements, with a ground for each unfinished run that left its siblings' curve."""
     from toposcope.forecasting.collapse import off_siblings
 
-    grounds = off_siblings([curve for curve in begun if not curve.broke], ended)
+    grounds = off_siblings(unfinished, ended)
     return {run: one.beside(grounds[run]) if run in grounds else one for run, one in judgements.items()}
 
 
@@ -191,7 +192,7 @@ def _judged(curve: Curve, reading: Reading, wrong: Sequence[Problem]) -> Judgeme
     return judged(reading.rows[curve.run], column, curve, wrong=own)
 
 
-def _methods(curves: list[Curve], asked: str | Sequence[Forecaster]) -> list[Forecaster]:
+def _methods(curves: list[Curve], wanted: str | Sequence[Forecaster]) -> list[Forecaster]:
     from toposcope.forecasting.annealing import PUBLISHED
     from toposcope.forecasting.auto import Auto, default_candidates
     from toposcope.forecasting.families import Exp4, ILog2, Janoschek
@@ -199,11 +200,11 @@ def _methods(curves: list[Curve], asked: str | Sequence[Forecaster]) -> list[For
     from toposcope.papers.forecasters import published_rules
     from toposcope.study.forecasts.gather import topological_methods
 
-    if not isinstance(asked, str):
-        return list(asked)
-    if asked not in ("auto", "all"):
-        raise InputError(f'methods {asked!r}: give "auto", "all" or forecasters')
-    if asked == "auto":
+    if not isinstance(wanted, str):
+        return list(wanted)
+    if wanted not in ("auto", "all"):
+        raise InputError(f'methods {wanted!r}: give "auto", "all" or forecasters')
+    if wanted == "auto":
         return [Auto()]
     laws = (MultiPower(shape=PUBLISHED),)
     families = (Exp4(), ILog2(), Janoschek())

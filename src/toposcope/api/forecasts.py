@@ -32,15 +32,15 @@ _COLUMNS = ("run", "method", "share_seen", "final_loss", "low", "high", "level",
 class Forecasts:
     """Forecasts of final losses, printed as a line for each run; everything is computed on first use.
 
-    `begun` has the loss curves of unfinished runs, `ended` those of the finished runs that they are forecast
-    from, and `own` all curves of the sources. `faults` are the problems of the logs, and `notes` say how they
-    were read. `judgements` have the verdict of `check` on each own run. `everything` is
-    true if all methods were requested. `planned` are the forecasts of the run that `schedule` plans.
+    `unfinished` has the loss curves of runs that go on, `ended` those of the finished runs that they are
+    forecast from, and `own` all curves of the sources. `faults` are the problems of the logs, and `notes` say
+    how they were read. `judgements` have the verdict of `check` on each own run. `everything` is true if all
+    methods were requested. `planned` are the forecasts of the run that `schedule` plans.
     `groups` are groups of runs that do not belong together; it is empty if all do. No run is forecast or
     scored from another group (`parts` has the forecasts of each group).
     """
 
-    begun: tuple[Curve, ...]
+    unfinished: tuple[Curve, ...]
     ended: tuple[Curve, ...]
     own: tuple[Curve, ...]
     faults: tuple[Problem, ...]
@@ -70,15 +70,15 @@ class Forecasts:
         return {group.label: self._of(group) for group in self.groups}
 
     def _of(self, group: Group) -> Forecasts:
-        begun, ended, own = (
+        unfinished, ended, own = (
             tuple(curve for curve in curves if curve.run in group.runs)
-            for curves in (self.begun, self.ended, self.own)
+            for curves in (self.unfinished, self.ended, self.own)
         )
-        runs = {curve.run for curve in (*begun, *ended, *own)}
+        runs = {curve.run for curve in (*unfinished, *ended, *own)}
         first = group == self.groups[0]
         known = {name for one in self.groups for name in one.runs}
         faults = tuple(f for f in self.faults if f.run in runs or (first and f.run not in known))
-        return replace(self, begun=begun, ended=ended, own=own, faults=faults, groups=())
+        return replace(self, unfinished=unfinished, ended=ended, own=own, faults=faults, groups=())
 
     def _tabled(self, name: str) -> pd.DataFrame:
         """Return a table of every group that has it below one another, the group in a first column."""
@@ -96,9 +96,9 @@ class Forecasts:
         from toposcope.forecasting import forecast as forecast_one
 
         found = []
-        total = len(self.begun) * len(self.methods)
+        total = len(self.unfinished) * len(self.methods)
         with Progress("forecasting", total, quiet=self.quiet or not total) as progress:
-            for curve in self.begun:
+            for curve in self.unfinished:
                 for method in self.methods:
                     found.append(forecast_one(method, curve, self.ended, level=self.level))
                     progress.advance(note=curve.run)
@@ -167,7 +167,7 @@ class Forecasts:
     @property
     def _shown(self) -> Sequence[Curve]:
         few = len(self.ended) < LEAST_SCORED
-        return self.begun or (self.ended if few else [curve for curve in self.ended if curve.broke])
+        return self.unfinished or (self.ended if few else [curve for curve in self.ended if curve.broke])
 
     @property
     def too_few(self) -> str:
@@ -239,10 +239,12 @@ class Forecasts:
         if self.groups:
             known = [part.effects is not None for part in self.parts.values() if not part.too_few]
             return self._tabled("effects") if any(known) else None
-        if not self.begun:
+        if not self.unfinished:
             return None if self.too_few else worth_of_features(self.scores, controls=CONTROLS)
         compared = [method for method in self.methods if isinstance(method, FeatureTransfer)]
-        shares = sorted({round(curve.last / curve.horizon, 4) for curve in self.begun if not curve.endless})
+        shares = sorted(
+            {round(curve.last / curve.horizon, 4) for curve in self.unfinished if not curve.endless}
+        )
         if self.too_few or not compared or not shares:
             return None
         return worth_of_features(score_forecasts(self.ended, [SiblingTransfer(), *compared], shares))
@@ -266,12 +268,13 @@ class Forecasts:
         InputError
             When no run is unfinished, or its size or its tokens in a step are not known.
         """
-        from toposcope.api.advice import advices_on
+        from toposcope.api.advice import AdviceOptions, advices_on
         from toposcope.api.bounds import check_positive
 
         for name, value in (("budget", budget), ("larger", larger), ("tokens_per_step", tokens_per_step)):
             check_positive(name, value)
-        return advices_on(self, budget=budget, larger=larger, tokens_per_step=tokens_per_step)
+        chosen = AdviceOptions(budget, larger, tokens_per_step, self.level)
+        return advices_on(self.unfinished, self.ended, self.own, self.judgements, chosen)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw each run's forecast with its interval, the first method's, and return the axes."""

@@ -179,9 +179,9 @@ def measure(
     from toposcope.subjects.representations.saved_states import SavedStates
     from toposcope.sweep import Execution
 
-    asked = features.split(",") if isinstance(features, str) else list(features)
-    names = [one.strip() for one in asked if isinstance(one, str)]
-    own = [one for one in asked if not isinstance(one, str)]
+    requested = features.split(",") if isinstance(features, str) else list(features)
+    names = [one.strip() for one in requested if isinstance(one, str)]
+    own = [one for one in requested if not isinstance(one, str)]
     brought = None if isinstance(series, SavedStates) else _brought(names)
     kind = brought.name if brought else kind_of(names, kept=isinstance(series, SavedStates))
     refuse_meaningless(kind, ",".join(names) or "your own", {
@@ -189,7 +189,7 @@ def measure(
         "device": None if device == "cpu" else device, "preset": None if preset == "default" else preset,
     })  # fmt: skip
     _refuse_doubled(options, preset, execution, jobs, diagrams, quiet=quiet)
-    wanted = _asked(texts, tuple(names), limit, recipe, device, tokenizer)
+    wanted = _requested(texts, tuple(names), limit, recipe, device, tokenizer)
     if isinstance(series, SavedStates):
         found = of_kept(series, _settings(options, About.REPRESENTATIONS, preset), wanted)
     elif brought is not None:
@@ -234,7 +234,7 @@ def _refuse_doubled(
         refuse_both(twice[0], beside[twice[0]], "execution")
 
 
-def _asked(
+def _requested(
     texts: str | Path | TextRequest | None,
     features: tuple[str, ...],
     limit: int | None,

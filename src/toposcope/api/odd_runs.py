@@ -11,28 +11,28 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from toposcope.core.commands import typed
 from toposcope.core.errors import SourceError
+from toposcope.core.wording import option, rendered
 from toposcope.forecasting.health.judgement import LOOK, Ground
 from toposcope.statistics.odd import FEWEST
 from toposcope.study.odd import Odd
 from toposcope.study.odd_members import members_of, odd_of, odd_of_tables
 
 if TYPE_CHECKING:
-    from toposcope.api.check_sources import Looked
-    from toposcope.api.checked import RunCheck
+    from toposcope.api.check_sources import Contents
+    from toposcope.api.run_check import RunCheck
     from toposcope.sources import Series
 
 _REMEDY = "compare its settings and data with theirs, or leave it out: "
 _FROZEN = "check which parameters it trains, or leave it out: "
 
 
-def with_odd(runs: Sequence[RunCheck], looked: Sequence[Looked]) -> list[RunCheck]:
+def with_odd(runs: Sequence[RunCheck], contents: Sequence[Contents]) -> list[RunCheck]:
     """Return the runs, and give each odd run a ground to look at it."""
     if len(runs) <= FEWEST:
         return list(runs)
     members = []
-    for place in looked:
+    for place in contents:
         named = {one.run: one.name for one in runs if one.source == place.name}
         members += members_of(place.log.metrics, _listed(place, named), place.changed, named)
     own = Counter(one.run for one in runs)
@@ -44,7 +44,7 @@ def with_odd(runs: Sequence[RunCheck], looked: Sequence[Looked]) -> list[RunChec
     ]
 
 
-def _listed(place: Looked, named: Sequence[str] | dict[str, str]) -> pd.DataFrame:
+def _listed(place: Contents, named: Sequence[str] | dict[str, str]) -> pd.DataFrame:
     """Return what is known of the runs of a place, those without a line of their own included."""
     runs = place.log.runs
     known = set(map(str, runs["run"])) if "run" in runs else set()
@@ -54,7 +54,7 @@ def _listed(place: Looked, named: Sequence[str] | dict[str, str]) -> pd.DataFram
 
 def _ground(one: Odd, run: str) -> Ground:
     remedy = _FROZEN if one.p is None else _REMEDY
-    return Ground(LOOK, "odd run", one.since, one.sentence, remedy + typed("without", run))
+    return Ground(LOOK, "odd run", one.since, one.sentence, rendered(remedy + option("without", run)))
 
 
 def odd_of_series(series: Series) -> tuple[Odd, ...]:

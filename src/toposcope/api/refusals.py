@@ -48,10 +48,10 @@ def kind_of(names: Collection[str], *, kept: bool) -> str:
 
 def refuse_meaningless(kind: str, features: str, given: Mapping[str, object]) -> None:
     """Raise InputError for the first given argument that has no meaning for this kind of measurement."""
-    asked = dict(given)
-    if isinstance(texts := asked.get("texts"), TextRequest):
-        asked |= _said(texts)
-    for name, value in asked.items():
+    settings = dict(given)
+    if isinstance(texts := settings.get("texts"), TextRequest):
+        settings |= _said(texts)
+    for name, value in settings.items():
         if value is not None and kind not in TAKEN_BY[name] and (kind in BUILT_IN or name != "steps"):
             raise InputError(
                 f"{name} {value if isinstance(value, int) else str(value)!r}: features {features!r} do not "

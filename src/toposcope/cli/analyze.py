@@ -156,9 +156,9 @@ def command(
     from toposcope.api import analyze
     from toposcope.core.progress import busy
     from toposcope.forecasting.health.judgement import ALL_RIGHT
-    from toposcope.study.analysis import PARTS, USUAL
+    from toposcope.study.analysis import DEFAULT_TABLES, PARTS
 
-    chosen = PARTS if everything or "all" in parts else parts or USUAL
+    chosen = PARTS if everything or "all" in parts else parts or DEFAULT_TABLES
     with busy("analysing"):
         analysis = analyze(
             source, targets=targets, columns=features, scores=score_file, rename=named, without=without
@@ -225,10 +225,8 @@ _FURTHER = {"changed": "Changed", "when": "When", "end": "Forecasts"}
 
 def _further(findings: Findings) -> list[str]:
     """Return the answers to what the first screen leaves out, a line each."""
-    from toposcope.study.findings.words import said
-
     found = {name: findings.get(question) for question, name in _FURTHER.items()}
-    return [f"{name}: {said(findings, one).act}" for name, one in found.items() if one is not None]
+    return [f"{name}: {findings.said(one).act}" for name, one in found.items() if one is not None]
 
 
 def _width() -> int:

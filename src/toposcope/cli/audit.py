@@ -40,35 +40,35 @@ def command(
     if not as_json and (said := hint(opened)):
         click.echo(f"note: {said}", err=True)
     left_out = opened.left_out()
-    looked = audit(opened, cheap=cheap, quiet=as_json)
-    findings = looked.findings
+    answer = audit(opened, cheap=cheap, quiet=as_json)
+    findings = answer.findings
     if as_json:
         print_json(
             {
                 "series": list(series),
                 "checkpoints": len(opened),
-                "groups": [{"label": one.label, "runs": list(one.runs)} for one in looked.groups],
+                "groups": [{"label": one.label, "runs": list(one.runs)} for one in answer.groups],
                 "findings": [dataclasses.asdict(f) for f in findings],
-                "adapters": [{**dataclasses.asdict(one), "shares": one.shares} for one in looked.adapters],
-                "odd": [dataclasses.asdict(one) for one in looked.odd],
+                "adapters": [{**dataclasses.asdict(one), "shares": one.shares} for one in answer.adapters],
+                "odd": [dataclasses.asdict(one) for one in answer.odd],
                 "left_out": left_out,
             }
         )
-        return 1 if findings or looked.odd else 0
-    if looked.apart:
-        say(looked.apart)
+        return 1 if findings or answer.odd else 0
+    if answer.apart:
+        say(answer.apart)
     if findings:
         rows = [(f.run, f.step, f.fault, f.tensor, f.message) for f in findings]
         title = "1 finding" if len(findings) == 1 else f"{len(findings)} findings"
         print_table(title, ("run", "step", "fault", "tensor", "what"), rows)
     else:
         read = "sampled" if cheap else "read"
-        nothing = "no fault of a checkpoint found" if looked.apart or looked.odd else "nothing found"
+        nothing = "no fault of a checkpoint found" if answer.apart or answer.odd else "nothing found"
         say(f"{counted(len(opened), len(opened.runs))} {read}: {nothing}")
-    for one in looked.adapters:
+    for one in answer.adapters:
         say(f"{one.run} step {one.step}: {one.sentence}")
-    for odd in looked.odd:
+    for odd in answer.odd:
         say(f"{odd.run} is {odd.sentence}")
     if left_out:
         say(f"Not measured as weights: {left_out}")
-    return 1 if findings or looked.odd else 0
+    return 1 if findings or answer.odd else 0

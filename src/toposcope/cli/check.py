@@ -108,20 +108,20 @@ def show(found: Check) -> None:
 
 def _follow(look: Callable[[], Check], targets: tuple[str, ...], every: float, *, as_json: bool) -> int:
     """Look again whenever something was written, and print a line when the answer changes."""
-    told: Check | None = None
+    last_answer: Check | None = None
     seen: list[Written] | None = None
     try:
         while True:
             written = _written(targets)
-            if told is None or written is None or written != seen:
+            if last_answer is None or written is None or written != seen:
                 seen = written
-                found = _again(look, told)
-                if found.differs(told):
-                    told = found  # the exit code is that of what was said last
+                found = _again(look, last_answer)
+                if found.differs(last_answer):
+                    last_answer = found  # the exit code is that of what was said last
                     click.echo(json.dumps(plain(found.to_dict())) if as_json else found.line)
             time.sleep(every)
     except KeyboardInterrupt:
-        return 0 if told is not None and told.ok else 1
+        return 0 if last_answer is not None and last_answer.ok else 1
 
 
 def _written(targets: tuple[str, ...]) -> list[Written] | None:

@@ -142,7 +142,7 @@ def command(
     )  # fmt: skip
     for note in made.notes:
         click.echo(f"note: {note}", err=True)
-    if advise and made.at_end and not made.begun and not made.grounds:
+    if advise and made.at_end and not made.unfinished and not made.grounds:
         return show_ended(made, as_json=as_json)
     if advise and not made.planned:
         found = made.advise(float(budget or 0), larger=larger, tokens_per_step=tokens_per_step)
@@ -152,15 +152,15 @@ def command(
     say(made.apart)
     codes = []
     for label, part in made.parts.items():
-        if part.begun or not made.begun:
+        if part.unfinished or not made.unfinished:
             click.echo("")
             say(f"{label}:")
-            codes.append(_shown(part, as_json=False) if part.begun or not part.too_few else _none(part))
+            codes.append(_shown(part, as_json=False) if part.unfinished or not part.too_few else _none(part))
     return max(codes)
 
 
 def _shown(made: Forecasts, as_json: bool) -> int:
-    shown = _show_planned if made.planned else _show_begun if made.begun else _show_scored
+    shown = _show_planned if made.planned else _show_unfinished if made.unfinished else _show_scored
     return shown(made, as_json)
 
 
@@ -192,9 +192,9 @@ def _reasons(made: Forecasts) -> list[dict[str, object]]:
     return [{"run": fault.run, "reason": fault.reason} for fault in made.faults]
 
 
-def _show_begun(made: Forecasts, as_json: bool) -> int:
+def _show_unfinished(made: Forecasts, as_json: bool) -> int:
     leading = {one.run: one for one in made.made if one.method == made.methods[0].name}
-    effects, grounds, curves = made.effects, made.grounds, [*made.begun, *made.ended]
+    effects, grounds, curves = made.effects, made.grounds, [*made.unfinished, *made.ended]
     if as_json:
         print_json(
             {
@@ -208,9 +208,9 @@ def _show_begun(made: Forecasts, as_json: bool) -> int:
         )
     else:
         show_grounds(grounds)
-        show_lines(made.begun, leading, len(made.ended))
+        show_lines(made.unfinished, leading, len(made.ended))
         if made.everything:
-            show_methods(made.begun, made.made)
+            show_methods(made.unfinished, made.made)
             show_ablation(
                 effects,
                 "What features added to forecasts of the finished siblings at the same share of training",

@@ -31,7 +31,7 @@ def show_advice(found: Advices, made: Forecasts, *, as_json: bool) -> int:
         if made.apart:
             say(made.apart)
         _show(found.advice, made.level)
-        show_problems(made.faults, [*made.begun, *made.ended])
+        show_problems(made.faults, [*made.unfinished, *made.ended])
     return 1 if made.faults or found.grounds else 0
 
 

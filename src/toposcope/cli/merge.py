@@ -33,10 +33,10 @@ def command(stores: tuple[Path, ...], out: Path, as_json: bool) -> int:
     groups = groups_of(pd.DataFrame({"run": runs}).merge(known, on="run", how="left"), made.metrics())
     if as_json:
         changed = [{"store": str(one.store), "run": one.run, "name": one.name} for one in renamed]
-        told = [
+        group_data = [
             {"label": one.label, "runs": list(one.runs)} for one in groups[: len(groups) * (len(groups) > 1)]
         ]
-        print_json({"store": str(out), "runs": runs, "groups": told, "renamed": changed})
+        print_json({"store": str(out), "runs": runs, "groups": group_data, "renamed": changed})
         return 0
     if line := said(groups):
         say(line)

@@ -307,10 +307,10 @@ def show_sweep(
     look = f"; look at this first: the audit found {faults} fault{'s' * (faults != 1)}" if faults else ""
     click.echo(f"{out}: {count}, in {report.seconds:.1f} s{look}")
     if failed:
-        told = together(
+        merged = together(
             (Observation(f.run, f.step, f.probe, f.note) for f in report.failures), lambda f: f.tensor
         )
-        named = [(one.run, one.step, one.tensor, one.message) for one in told]
+        named = [(one.run, one.step, one.tensor, one.message) for one in merged]
         print_table(
             "Failed twice; repeat the command to try them again", ("run", "step", "probe", "why"), named
         )

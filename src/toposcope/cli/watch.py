@@ -195,9 +195,9 @@ def _as_json(event: Event) -> None:
 
 
 def _as_text(event: Event) -> None:
-    from toposcope.watch.watch_answer import told
+    from toposcope.watch.watch_answer import lines_of
 
-    for line, indent in told(event):
+    for line, indent in lines_of(event):
         say(line, indent)
 
 
@@ -220,8 +220,8 @@ def _page_only(store: Path, port: int, host: str | None) -> int:
 
     click.echo(f"{store}: another process writes into it, so this one only shows the page", err=True)
 
-    def told(address: str) -> None:
+    def announce(address: str) -> None:
         click.echo(f"page: {address}", err=True)
 
-    serve(store, port, host=host or HOST, published=PUBLISHED, say=told)
+    serve(store, port, host=host or HOST, published=PUBLISHED, say=announce)
     return 0

@@ -92,8 +92,8 @@ def statistics_of(h1: Diagram) -> tuple[float, float]:
         return 1.0, -np.inf
     longest = int(logs.argmax())
     others = float(logs.sum() - logs[longest])
-    usual = (others + PRIOR_BARS * PLANE) / (len(logs) - 1 + PRIOR_BARS)
-    return float(np.exp(np.exp(logs[longest]))), float(logs[longest] - usual)
+    expected = (others + PRIOR_BARS * PLANE) / (len(logs) - 1 + PRIOR_BARS)
+    return float(np.exp(np.exp(logs[longest]))), float(logs[longest] - expected)
 
 
 def log_log(h1: Diagram) -> np.ndarray:

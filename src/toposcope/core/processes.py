@@ -51,7 +51,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def begun(make: Callable[[], R]) -> Future[R]:
+def in_background(make: Callable[[], R]) -> Future[R]:
     """Return what `make` will return, at work in a thread that ends with the program.
 
     >>> begun(lambda: 2 + 2).result()

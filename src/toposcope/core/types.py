@@ -376,7 +376,7 @@ class Diagram:
         """Draw death against birth, with pairs that never die at the edge, and return the axes."""
         from toposcope.core.drawing.diagram import draw_diagram
 
-        return draw_diagram(self, ax)
+        return draw_diagram(self.pairs, self.dim, self.filtration, ax)
 
 
 @dataclass(frozen=True, slots=True)

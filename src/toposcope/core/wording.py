@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from toposcope.core.commands import recommended
+from toposcope.core.commands import recommended, typed
 
 _OPEN, _CLOSE = "\ue000", "\ue001"
 """The ends of a mark: characters of Unicode's private use area."""
@@ -50,16 +50,21 @@ def typed_options(typed: bool = True) -> Iterator[None]:
         _typed = before
 
 
-def option(name: str) -> str:
-    """Return the mark of an option, by the name of its argument in Python.
+def option(name: str, value: str | None = None) -> str:
+    """Return the mark of an option, by the name of its argument in Python; with its value if one is given.
 
     >>> rendered(f"give {option('step_pattern')} REGEX")
     'give step_pattern REGEX'
     >>> with typed_options():
     ...     rendered(f"give {option('step_pattern')} REGEX")
     'give --step-pattern REGEX'
+    >>> rendered(option("without", "my run"))
+    "without='my run'"
+    >>> with typed_options():
+    ...     rendered(option("without", "my run"))
+    "--without 'my run'"
     """
-    return _marked("option", name)
+    return _marked("option", name) if value is None else _marked("option", name, value)
 
 
 def command(name: str, *words: object, **options: object) -> str:
@@ -95,13 +100,16 @@ def _spelt(found: re.Match[str]) -> str:
     """Return what a mark stands for; what is no mark, as it is."""
     try:
         kind, name, *more = json.loads(found[1])
-        return _option(name) if kind == "option" else _command(name, *more)
+        return _option(name, *more) if kind == "option" else _command(name, *more)
     except (ValueError, TypeError):
         return found[0]
 
 
-def _option(name: str) -> str:
-    return f"--{_FLAGS.get(name, name).replace('_', '-')}" if _typed else name
+def _option(name: str, value: str | None = None) -> str:
+    if not _typed:
+        return name if value is None else f"{name}={value!r}"
+    flag = _FLAGS.get(name, name)
+    return f"--{flag.replace('_', '-')}" if value is None else typed(flag, value)
 
 
 def _command(name: str, words: list[str], options: dict[str, object]) -> str:

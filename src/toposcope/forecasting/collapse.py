@@ -129,8 +129,8 @@ def collapse_residual(
     shapes = np.array(theirs)
     apart = _apart(mine, shapes)
     residual = _late(apart)
-    usual = np.array([_late(_apart(one, np.delete(shapes, i, 0))) for i, one in enumerate(shapes)])
-    centre, spread, free = _predicted(curve, alike, usual)
+    residuals = np.array([_late(_apart(one, np.delete(shapes, i, 0))) for i, one in enumerate(shapes)])
+    centre, spread, free = _predicted(curve, alike, residuals)
     half = float(student_quantile(1 - level / 2, free)) * spread
     p = float(student_two_sided((residual - centre) / spread, free))
     steps = edges[:-1] * curve.horizon
@@ -142,9 +142,14 @@ def collapse_residual(
 
 
 def off_siblings(curves: Sequence[Curve], siblings: Sequence[Curve]) -> dict[str, Ground]:
-    """Return why runs are to be looked at that have left the curve of their finished siblings, by run."""
+    """Return why runs are to be looked at that have left the curve of their finished siblings, by run.
+
+    A run that is finished, or that broke, is not held against them: `check` judges it by its own log.
+    """
     found = {}
     for curve in curves:
+        if curve.finished or curve.broke:
+            continue
         one = collapse_residual(curve, [other for other in siblings if other.finished and other.akin(curve)])
         if one is not None and one.off:
             found[curve.run] = one.ground
@@ -209,18 +214,18 @@ def _late(apart: np.ndarray) -> float:
     return float(apart[int(_SETTLED * len(apart)) :].mean())
 
 
-def _predicted(curve: Curve, alike: Sequence[Curve], usual: np.ndarray) -> tuple[float, float, int]:
+def _predicted(curve: Curve, alike: Sequence[Curve], residuals: np.ndarray) -> tuple[float, float, int]:
     """Return the expected residual of a run by its siblings', its standard error, and degrees of freedom."""
     sizes = [one.parameters for one in (curve, *alike)]
-    columns = [np.ones(len(usual))]
+    columns = [np.ones(len(residuals))]
     at = [1.0]
-    if min(sizes) > 0 and len(usual) >= FEWEST + 2 and len(set(sizes[1:])) >= FEWEST:
+    if min(sizes) > 0 and len(residuals) >= FEWEST + 2 and len(set(sizes[1:])) >= FEWEST:
         columns.append(np.log(np.array(sizes[1:]) / sizes[0]))
         at.append(0.0)
     design, new = np.stack(columns, axis=1), np.array(at)
     inverse = np.linalg.pinv(design.T @ design)
-    slopes = inverse @ design.T @ usual
-    free = len(usual) - design.shape[1]
-    left = usual - design @ slopes
+    slopes = inverse @ design.T @ residuals
+    free = len(residuals) - design.shape[1]
+    left = residuals - design @ slopes
     spread = max(math.sqrt(float(left @ left) / free), _LEAST_SPREAD)
     return float(new @ slopes), spread * math.sqrt(1 + float(new @ inverse @ new)), free

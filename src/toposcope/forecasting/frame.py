@@ -65,8 +65,8 @@ def log_from_frame(frame: pd.DataFrame, *, name: str, column: str = "loss", name
     """
     if not len(frame):
         raise InputError(f"{name}: the table has no rows; give one row per logged step")
-    asked, column = column, column if meaning(column) not in ALIASES else meaning(column)
-    table, notes = _named(frame, name, column, asked, named=named)
+    given_name, column = column, column if meaning(column) not in ALIASES else meaning(column)
+    table, notes = _named(frame, name, column, given_name, named=named)
     if "run" in table and table["run"].isna().any():
         raise InputError(
             f"{name}: {int(table['run'].isna().sum())} rows have no run (empty, or a word such as "
@@ -116,11 +116,11 @@ def _kinds(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _named(
-    frame: pd.DataFrame, name: str, column: str, asked: str, *, named: bool
+    frame: pd.DataFrame, name: str, column: str, given_name: str, *, named: bool
 ) -> tuple[pd.DataFrame, list[str]]:
     """Return a copy under canonical names, and notes on what was renamed by likeness.
 
-    `column` is the loss's canonical name, `asked` the one that was given for it.
+    `column` is the loss's canonical name, `given_name` the one that was given for it.
     """
     renamed: dict[object, str] = {}
     for found, known in ({} if named else meanings(list(frame.columns))).items():
@@ -144,7 +144,7 @@ def _named(
             listed = ", ".join(str(c) for c in frame.columns[:12])
             other = f"{option('rename')} COLUMN={needed}"
             remedy = other if needed == "step" else f"{option('column')} COLUMN, or {other}"
-            words = [needed if needed == "step" else asked, *ALIASES.get(needed, ())]
+            words = [needed if needed == "step" else given_name, *ALIASES.get(needed, ())]
             among = [str(c) for c in (free if needed in ALIASES else frame.columns) if str(c) not in ALIASES]
             near = next(filter(None, (did_you_mean(word, among) for word in words)), "")
             raise InputError(

@@ -12,12 +12,11 @@ import numpy as np
 
 from toposcope.core.errors import InputError
 from toposcope.core.wording import command
+from toposcope.models.objective import BatchPart, Objective
 from toposcope.models.protocol import widened
 
 if TYPE_CHECKING:
     import torch
-
-    from toposcope.models.objective import BatchPart, Objective
 
 _TOKENS_ON_CPU = 4096
 """A product reads a graph's tensors several times: larger micro-batches leave the caches, smaller ones are

@@ -16,7 +16,7 @@ x W^T and stores (outputs, inputs). Conv1D is that of GPT-2, GPT-1, ImageGPT and
 _STACKS = ("Llama4TextExperts",)
 """Layers of experts that do not say so."""
 
-_TOLD = "is_transposed"
+_LAYOUT_FLAG = "is_transposed"
 """Where a layer of experts of transformers says whether it stores (experts, inputs, outputs)."""
 
 
@@ -64,8 +64,8 @@ def filters_of(module: torch.nn.Module) -> Filters:
     """
     axes: dict[str, tuple[int, ...]] = {}
     for path, layer in module.named_modules():
-        inputs_first = type(layer).__name__ in _INPUTS_FIRST or bool(getattr(layer, _TOLD, False))
-        experts = hasattr(layer, _TOLD) or type(layer).__name__ in _STACKS
+        inputs_first = type(layer).__name__ in _INPUTS_FIRST or bool(getattr(layer, _LAYOUT_FLAG, False))
+        experts = hasattr(layer, _LAYOUT_FLAG) or type(layer).__name__ in _STACKS
         for name, parameter in layer.named_parameters(recurse=False):
             found = _axes(layer, parameter.ndim, inputs_first=inputs_first, experts=experts)
             if found != (0,):

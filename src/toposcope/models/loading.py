@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from toposcope.models.protocol import LanguageModel
+    from toposcope.sources import Series
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,25 @@ class ModelLoader:
     device: str = "cpu"
     half: bool = False
     recipe: TrainingRecipe | None = None
+
+    @contextmanager
+    def model(self, series: Series, checkpoint: Checkpoint) -> Iterator[LanguageModel]:
+        """Yield the model of a checkpoint of a series; what was fetched for it is removed at the end.
+
+        Without `tokenizer`, `device` and `half` it has its own tokenizer, on the CPU, in float32.
+
+        Raises
+        ------
+        SourceError
+            When the checkpoint contains only weights and no model that can read text.
+        """
+        if (module := series.module(checkpoint)) is not None:
+            yield model_of(module, tokenizer=self.tokenizer, device=self.device)
+        elif self.needs_recipe(checkpoint):
+            yield self.of_weights(checkpoint, dict(series.tensors(checkpoint)))
+        else:
+            with self.open(checkpoint) as model:
+                yield model
 
     @contextmanager
     def open(self, checkpoint: Checkpoint) -> Iterator[LanguageModel]:

@@ -1,4 +1,4 @@
-"""A model and a batch as one function of the parameters: the loss, its gradient, its curvature."""
+"""A model and a batch as one function of the parameters: the loss and its gradient."""
 
 from __future__ import annotations
 
@@ -12,11 +12,6 @@ import numpy as np
 
 from toposcope.core.errors import InputError
 from toposcope.models.batch import Batch
-from toposcope.models.curvature import (
-    KEEP_BYTES,
-    GaussNewtonProduct,
-    HessianProduct,
-)
 from toposcope.models.filters import Filters, filters_of
 from toposcope.models.protocol import full_precision, with_parameters
 from toposcope.sources.names import family_of, place
@@ -227,22 +222,6 @@ class Objective:
     def gradient(self) -> torch.Tensor:
         """Return the gradient of the loss, flat."""
         return self.flat(self._gradients())
-
-    def hvp(self, vector: torch.Tensor) -> torch.Tensor:
-        """Return the Hessian's product with a flat vector; for many, `hessian` keeps the graph."""
-        return self.hessian(keep_bytes=0)(vector)
-
-    def ggnvp(self, vector: torch.Tensor) -> torch.Tensor:
-        """Return the Gauss-Newton product with a flat vector; for many, `gauss_newton` keeps the graph."""
-        return self.gauss_newton(keep_bytes=0)(vector)
-
-    def hessian(self, *, keep_bytes: int = KEEP_BYTES) -> HessianProduct:
-        """Return the Hessian as what multiplies vectors."""
-        return HessianProduct(self, keep_bytes=keep_bytes)
-
-    def gauss_newton(self, *, keep_bytes: int = KEEP_BYTES) -> GaussNewtonProduct:
-        """Return the Gauss-Newton matrix as what multiplies vectors."""
-        return GaussNewtonProduct(self, keep_bytes=keep_bytes)
 
     def gradient_arrays(self) -> dict[str, np.ndarray]:
         """Return the gradient of the loss by name, float32; a parameter that is not read is left out."""

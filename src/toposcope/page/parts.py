@@ -171,7 +171,7 @@ def part_of(
             for one in found
             if one.question != "trained"
             and (one.question != "scale" or len(study.sizes) > 1)
-            and (answer := words.said(found, one)).text
+            and (answer := found.said(one)).text
         ),
         pictures=tuple(picture for _, picture in pictures if picture is not opening),
         tables={table.name: table for table in made},

@@ -99,10 +99,10 @@ def on_cards(parts: Iterable[Subject]) -> list[str]:
     What may stand on the first screen comes first, then what shows what changed.
     """
     wanted = [(subject, one) for subject in parts for one in figures_of(subject)]
-    asked = sorted(QUESTIONS, key=lambda question: question != "changed")
+    ordered = sorted(QUESTIONS, key=lambda question: question != "changed")
     names = [
         one.file_name(subject.name)
-        for question in asked
+        for question in ordered
         for subject, one in sorted(wanted, key=lambda pair: pair[1].questions.get(question, 0))
         if question in one.questions
     ]

@@ -84,7 +84,7 @@ def claims_section(claims: Sequence[Claim]) -> Section:
     """
     counts = {one: sum(claim.judgement is one for claim in claims) for one in Standing}
     plural = {Standing.HOLDS: "hold", Standing.DRIFT: "hold only as drift", Standing.FAILS: "do not hold"}
-    told = [
+    judgements = [
         f"{count} {plural.get(one, one.value) if count > 1 else one.value}"
         for one, count in counts.items()
         if count
@@ -93,7 +93,7 @@ def claims_section(claims: Sequence[Claim]) -> Section:
         (claim.text, claim.source, claim.here, claim.statistic, claim.judgement.value) for claim in claims
     ]
     return Section(
-        f"Of {len(claims)} claim{'s' * (len(claims) != 1)}, {', '.join(told)}",
+        f"Of {len(claims)} claim{'s' * (len(claims) != 1)}, {', '.join(judgements)}",
         ("claim", "source", "here", "statistic", "judgement"),
         tuple(rows),
         "A claim holds only as drift if the quantities move together only because both change steadily with "

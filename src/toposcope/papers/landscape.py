@@ -18,7 +18,6 @@ from toposcope.sources import open_series
 from toposcope.store import Store
 from toposcope.study import trend_table
 from toposcope.study.analysis import analysis_of
-from toposcope.study.findings import words
 from toposcope.study.findings.surfaces import shares
 from toposcope.study.study import Study
 from toposcope.subjects.landscape.options import RULE, LandscapeOptions
@@ -142,7 +141,7 @@ def _answer(study: Study) -> Section:
         "explain, with Holm's correction. Where the design cannot tell, the reason says why."
     )
     columns = ("feature", "verdict", "r", "95%", "p, Holm", "r seen 4 in 5 times", "reason")
-    verdict = words.said(study.findings, study.findings["beyond"]).act
+    verdict = study.findings.said(study.findings["beyond"]).act
     return Section(f"Does it follow the loss beyond the step? {verdict}", columns,
                    tuple(rows), note)  # fmt: skip
 

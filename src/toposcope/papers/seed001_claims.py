@@ -155,16 +155,16 @@ def _courses(measured: MeasuredFamily) -> Claim:
     found = [apart(measured, column) for column in _present(measured)]
     mixed = [LABELS[one.column] for one in found if one.negative and one.positive]
     p = adjusted(found)
-    told = [LABELS[one.column] for one, value in zip(found, p, strict=True) if value < 0.05]
+    distinct = [LABELS[one.column] for one, value in zip(found, p, strict=True) if value < 0.05]
     known = bool(np.isfinite(p).all())
     return Claim(
         text="Criterion 2: the courses of the features differ in kind between the sizes",
         source="expected",
         here=f"rise in some runs and fall in others: {', '.join(mixed) or 'none'}",
-        statistic=f"more apart than seeds of a size: {', '.join(told) or 'none'} (Holm)"
+        statistic=f"more apart than seeds of a size: {', '.join(distinct) or 'none'} (Holm)"
         if known
         else "one seed of a size: another seed may differ as much",
-        judgement=holds(bool(told)) if known else Standing.UNTESTED,
+        judgement=holds(bool(distinct)) if known else Standing.UNTESTED,
     )
 
 

@@ -163,7 +163,7 @@ def _what_happened(series: Series, finding: AuditFinding, others: list[str]) -> 
                 alike = other != finding.tensor and info is not None and info.shape == previous.shape
                 if alike and distance(current, old.read(other)) < 0.5 * moved:
                     text = f"holds what {other!r} held at step {before.step}"
-                    return _told(finding, "swapped-tensors", text)
+                    return _with_cause(finding, "swapped-tensors", text)
     except SourceError:
         return finding
     return _transformed(finding, previous, current, moved, before)
@@ -180,13 +180,15 @@ def _transformed(
             if abs(scale + 1) < 0.2
             else ("rescaled-tensor", f"was scaled by {scale:.4g}")
         )
-        return _told(finding, fault, f"{what} since step {before.step}")
+        return _with_cause(finding, fault, f"{what} since step {before.step}")
     if old.ndim == 2 and old.shape[0] == old.shape[1] and distance(new, old.T) < 0.5 * moved:
-        return _told(finding, "transposed-tensor", f"is transposed compared with step {before.step}")
+        return _with_cause(finding, "transposed-tensor", f"is transposed compared with step {before.step}")
     if distance(np.sort(new, axis=None), np.sort(old, axis=None)) < 0.2 * moved:
-        return _told(finding, "permuted-tensor", f"holds the values of step {before.step} in another order")
+        return _with_cause(
+            finding, "permuted-tensor", f"holds the values of step {before.step} in another order"
+        )
     return finding
 
 
-def _told(finding: AuditFinding, fault: str, message: str) -> AuditFinding:
+def _with_cause(finding: AuditFinding, fault: str, message: str) -> AuditFinding:
     return dataclasses.replace(finding, fault=fault, message=message)

@@ -87,15 +87,15 @@ def structure(steps: Evidence) -> Iterator[AuditFinding]:
     counts = Counter(name for step in good for name in step.tensors)
     for name, count in counts.items():
         expected = _majority(good, name)
-        usual = count * 2 > len(good)
+        typical = count * 2 > len(good)
         for step in good:
             item = step.tensors.get(name)
             if item is None:
-                if usual:
+                if typical:
                     yield _finding(
                         step, "missing-tensor", f"lacks it; {count} of {len(good)} steps have it", name
                     )
-            elif not usual and len(good) > 2:
+            elif not typical and len(good) > 2:
                 yield _finding(step, "extra-tensor", f"has it; only {count} of {len(good)} steps do", name)
             elif expected is not None and item.info.shape != expected.info.shape:
                 yield _finding(
@@ -116,7 +116,7 @@ def structure(steps: Evidence) -> Iterator[AuditFinding]:
 def values(steps: Evidence) -> Iterator[AuditFinding]:
     """Find weights that are not finite, zero, or constant; blocks of zeros; lost precision."""
     good = _readable(steps)
-    usual = _usual(good)
+    typical = _typical(good)
     for index, step in enumerate(good):
         for name, item in step.tensors.items():
             matrix = len(item.info.shape) > 1
@@ -131,24 +131,24 @@ def values(steps: Evidence) -> Iterator[AuditFinding]:
                     else ("constant-tensor", "holds one value")
                 )
                 yield _finding(step, fault, what, name)
-            elif matrix and item.zeros > 0.002 + 4 * usual[name][0] and item.info.size >= SMALL:
+            elif matrix and item.zeros > 0.002 + 4 * typical[name][0] and item.info.size >= SMALL:
                 yield _finding(
                     step,
                     "zero-block",
-                    f"{item.zeros:.1%} of its values are exactly zero, where {usual[name][0]:.1%} is usual",
+                    f"{item.zeros:.1%} of its values are exactly zero, where {typical[name][0]:.1%} is usual",
                     name,
                 )
             elif (
                 matrix
                 and item.coarse
-                and not usual[name][1]
+                and not typical[name][1]
                 and item.info.size >= SMALL
                 and not item.constant
             ):
                 yield _finding(step, "precision-loss", "was rounded to bfloat16; other steps were not", name)
 
 
-def _usual(good: list[StepEvidence]) -> dict[str, tuple[float, bool]]:
+def _typical(good: list[StepEvidence]) -> dict[str, tuple[float, bool]]:
     """Return per tensor the median share of zeros, and whether most steps are coarse."""
     table: dict[str, list[TensorEvidence]] = defaultdict(list)
     for step in good:

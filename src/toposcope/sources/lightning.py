@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
 from toposcope.core.errors import SourceError
 from toposcope.sources.blobs import Folder, read_text
+from toposcope.sources.configuration import read_yaml, stated_plan
 from toposcope.sources.losses import separated
 from toposcope.sources.metrics import tidy
 
@@ -44,11 +46,12 @@ def _plain_names(table: pd.DataFrame) -> dict[str, str]:
 
 
 def lightning_facts(folder: Folder) -> dict[str, Any]:
-    """Return the positive max_steps of hparams.yaml as planned_steps; empty where it says none."""
+    """Return the steps that hparams.yaml plans as planned_steps; empty where it plans none."""
     if HPARAMS not in folder.files():
         return {}
-    for line in read_text(folder.open(HPARAMS)).splitlines():
-        key, _, value = line.partition(":")
-        if key.strip() == "max_steps" and value.strip().isdigit() and int(value) > 0:
-            return {"planned_steps": int(value)}
-    return {}
+    try:
+        said = read_yaml(read_text(folder.open(HPARAMS)))
+    except ValueError:  # it is beside the point of a series that can be read without it
+        return {}
+    plan = stated_plan(said) if isinstance(said, Mapping) else {}
+    return {"planned_steps": plan["planned_steps"]} if plan else {}

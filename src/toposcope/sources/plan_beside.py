@@ -14,14 +14,13 @@ from typing import Any
 
 from toposcope.core.errors import SourceError
 from toposcope.sources.blobs import LocalFolder
+from toposcope.sources.configuration import read_yaml, stated_plan
 from toposcope.sources.labels import step_of
 from toposcope.sources.lightning import METRICS, lightning_facts
 from toposcope.sources.logs.collect import PLANNED
 from toposcope.sources.nanogpt import CHECKPOINT, facts_beside
 from toposcope.sources.trainer_state import TRAINER_STATE
 
-PLANNED_RATE = "planned_rate"
-"""The fact that holds a planned learning rate: kind, peak, last, warmup, steps and, where known, decay."""
 PLAN_FROM = "plan_from"
 """The fact that names the file which states the plan."""
 
@@ -34,19 +33,6 @@ _STEMS = ("config", "args", "hparams", "training_args", "train_config", "hyperpa
 _SUFFIXES = (".yaml", ".yml", ".json", ".toml")
 _LARGEST = 2**20
 """Bytes above which a file is no configuration that someone wrote."""
-_STEPS = (
-    "max_steps", "max_iters", "train_iters", "total_steps", "num_iterations", "max_train_steps",
-    "num_train_steps", "num_training_steps", "total_training_steps", "train_steps", "planned_steps", "steps",
-)  # fmt: skip
-_PEAK = ("learning_rate", "max_lr", "peak_lr", "lr")
-_LAST = ("min_lr", "final_learning_rate", "lr_end", "end_lr")
-_WARMUP = ("warmup_steps", "warmup_iters", "lr_warmup_iters", "num_warmup_steps", "lr_warmup_steps")
-_KIND = ("lr_scheduler_type", "lr_decay_style", "lr_scheduler", "scheduler", "lr_schedule", "schedule")
-_SECTIONS = (
-    "training", "train", "trainer", "optimizer", "optim", "lr_scheduler", "scheduler", "training_args",
-    "hparams", "args", "config",
-)  # fmt: skip
-"""Sections of a file in which a plan stands; a data set or a model has steps of its own."""
 
 
 def plan_beside(log: Path, *, alone: bool) -> dict[str, Any]:
@@ -99,78 +85,6 @@ def with_plan(own: Mapping[str, Any], beside: Mapping[str, Any]) -> dict[str, An
     return {**own, PLAN_UNUSED: said}
 
 
-def stated_plan(said: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the planned steps of a configuration and, where it names one, the learning rate's schedule.
-
-    >>> stated_plan({"training": {"steps": 400}, "model": {"max_steps": 3}})
-    {'planned_steps': 400}
-    >>> stated_plan({"max_iters": 400, "lr": 1e-3, "decay_lr": True, "warmup_iters": 20})["planned_rate"]
-    {'kind': 'cosine', 'peak': 0.001, 'last': 0.0, 'warmup': 20, 'steps': 400}
-    >>> stated_plan({"max_steps": -1})
-    {}
-    """
-    known = dict(_leaves(said))
-    steps = _first(known, _STEPS, least=1)
-    if steps is None:
-        return {}
-    found: dict[str, Any] = {"planned_steps": int(steps)}
-    if (rate := _rate(known, int(steps))) is not None:
-        found[PLANNED_RATE] = rate
-    return found
-
-
-def _rate(known: Mapping[str, Any], steps: int) -> dict[str, Any] | None:
-    """Return the schedule that a configuration names; None where it names none that is known."""
-    named = next((str(known[name]).lower() for name in _KIND if isinstance(known.get(name), str)), "")
-    if known.get("decay_lr") is True and not named:
-        named = "cosine"
-    kind = next((one for one in ("cosine", "linear", "constant") if one in named), None)
-    peak = _first(known, _PEAK)
-    if kind is None or peak is None or "restart" in named:
-        return None
-    warmup = _first(known, _WARMUP)
-    share = _first(known, ("warmup_ratio", "warmup_proportion"))
-    if warmup is None or (not warmup and share):
-        warmup = (share or 0.0) * steps
-    decayed = _first(known, ("lr_decay_iters", "lr_decay_steps"), least=1)
-    end = min(steps, int(decayed)) if decayed is not None else steps
-    last = peak if kind == "constant" else (_first(known, _LAST) or 0.0)
-    if not 0 <= warmup < end or last > peak:
-        return None
-    found = {"kind": kind, "peak": peak, "last": last, "warmup": int(warmup), "steps": steps}
-    return found | ({"decay": end} if end < steps else {})
-
-
-def _first(known: Mapping[str, Any], names: tuple[str, ...], least: float = 0.0) -> float | None:
-    """Return the first of some numbers that is stated and not below `least`."""
-    for name in names:
-        value = known.get(name)
-        if isinstance(value, str):
-            try:
-                value = float(value)  # YAML takes 1e-4 for a word
-            except ValueError:
-                continue
-        if isinstance(value, int | float) and not isinstance(value, bool) and least <= value < float("inf"):
-            return value
-    return None
-
-
-def _leaves(said: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Yield names and values, those of the sections that hold a plan before those of the file itself.
-
-    W&B's config.yaml wraps each value: {"desc": ..., "value": ...}.
-    """
-    for name, value in said.items():
-        if isinstance(value, Mapping) and "value" not in value and name in _SECTIONS and depth < 2:
-            yield from _leaves(value, depth + 1)
-            if isinstance(kind := value.get("name") or value.get("type"), str) and "sched" in name:
-                yield "lr_scheduler_type", kind
-    for name, value in said.items():
-        plain = value["value"] if isinstance(value, Mapping) and "value" in value else value
-        if not isinstance(plain, Mapping):
-            yield str(name).replace("-", "_").lower(), plain
-
-
 def _files(place: Path) -> Iterator[Path]:
     """Yield the files of a folder that may state a plan, the surest first."""
     states = [place / TRAINER_STATE]
@@ -198,24 +112,10 @@ def _read(file: Path) -> Mapping[str, Any]:
         elif file.suffix == ".toml":
             said = tomllib.loads(text)
         else:
-            said = _yaml(text)
+            said = read_yaml(text)
     except (OSError, ValueError, RecursionError) as error:
         why = str(error).splitlines()[0][:80]
         raise SourceError(f"{file.name} beside it states no plan: it cannot be read ({why})") from error
     if file.name == TRAINER_STATE and isinstance(said, Mapping):
         return {"max_steps": said.get("max_steps")}
     return said if isinstance(said, Mapping) else {}
-
-
-def _yaml(text: str) -> object:
-    """Read YAML; values of a type of Python's own, as Lightning writes them, become None."""
-    import yaml
-
-    class Plain(yaml.SafeLoader):
-        """Reads every tag that it does not know as None."""
-
-    Plain.add_multi_constructor("", lambda *_: None)
-    try:
-        return yaml.load(text, Loader=Plain)
-    except yaml.YAMLError as error:
-        raise ValueError(str(error)) from error

@@ -34,9 +34,6 @@ from toposcope.sources.reader import Reader
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from toposcope.models.loading import ModelLoader
-    from toposcope.models.protocol import LanguageModel
-
 
 class Series:
     """Checkpoints of one or several runs, sorted by run and step; nothing is loaded until it is read.
@@ -202,30 +199,13 @@ class Series:
         finally:
             entry.release()
 
-    @contextmanager
-    def model(self, checkpoint: Checkpoint, loader: ModelLoader | None = None) -> Iterator[LanguageModel]:
-        """Open a checkpoint's language model; fetched files are removed at the end.
+    def module(self, checkpoint: Checkpoint) -> object | None:
+        """Return the module that holds a checkpoint in memory; None where it lies in files or arrays."""
+        return self._entries[checkpoint].module if checkpoint in self._entries else None
 
-        `loader` states the tokenizer's folder, the device and the precision; the defaults are the model's own
-        tokenizer, the CPU, and float32.
-
-        Raises
-        ------
-        SourceError
-            When the checkpoint contains only weights and no model that can read text.
-        """
-        from toposcope.models.loading import ModelLoader, model_of
-
-        loader = loader or ModelLoader()
-        module = self._entries[checkpoint].module if checkpoint in self._entries else None
-        if module is not None:
-            yield model_of(module, tokenizer=loader.tokenizer, device=loader.device)
-            return
-        if loader.needs_recipe(checkpoint):
-            yield loader.of_weights(checkpoint, dict(self.tensors(checkpoint)))
-            return
-        with loader.open(checkpoint) as model:
-            yield model
+    def origin(self, checkpoint: Checkpoint) -> tuple[Series, Checkpoint]:
+        """Return where a checkpoint is read and its name there: this series, and the checkpoint itself."""
+        return self, checkpoint
 
     def derived(self, tensors: Tensors, key: Callable[[Checkpoint], str], *, what: str) -> Series:
         """Return the same checkpoints with other tensors, computed by `tensors` whenever they are read.

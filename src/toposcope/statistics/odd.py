@@ -105,9 +105,9 @@ def _scaled(curves: Mapping[str, np.ndarray], steps: np.ndarray) -> tuple[np.nda
         rows = np.asarray(values, float)
         blocks = np.stack([np.median(rows[:, a:b], axis=1) for a, b in pairwise(ends)], 1)
         apart = blocks - np.median(blocks, axis=0)
-        usual = float(np.median(np.sqrt(np.mean(apart**2, axis=1))))
-        spread = np.hypot(np.median(np.abs(apart), axis=0), LEAST_SPREAD * usual)
-        parts.append(apart / spread if usual > 0 else np.full_like(apart, np.nan))
+        typical = float(np.median(np.sqrt(np.mean(apart**2, axis=1))))
+        spread = np.hypot(np.median(np.abs(apart), axis=0), LEAST_SPREAD * typical)
+        parts.append(apart / spread if typical > 0 else np.full_like(apart, np.nan))
     if not parts or not np.isfinite(parts).any():
         return None, steps[ends[:-1]]
     return np.stack(parts, axis=1), steps[ends[:-1]]

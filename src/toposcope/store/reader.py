@@ -139,10 +139,9 @@ class StoreReader:
         counts = ((failed, "not measured"), (audited, "found by the audit"), (gone, "files gone"))
         wrong = [f"{n} {what}" for n, what in counts if n]
         said = f"{done} measured by {probes}" if steps else "nothing measured yet"
-        ill = f"; {', '.join(wrong)}: .findings has them" if wrong else ""
-        return (
-            f"{said}{ill}\nstore {self.path}; .tables has the numbers, toposcope.analyze says what they show"
-        )
+        faulty = f"; {', '.join(wrong)}: .findings has them" if wrong else ""
+        more = ".tables has the numbers, toposcope.analyze says what they show"
+        return f"{said}{faulty}\nstore {self.path}; {more}"
 
     def _repr_html_(self) -> str:
         return answered(repr(self), self.runs().drop(columns="config"))

@@ -20,10 +20,9 @@ from toposcope.sources.belonging import Group, said
 from toposcope.store import Store
 from toposcope.study.compact import verdict_table
 from toposcope.study.findings import words
-from toposcope.study.findings.summary import first_screen
 from toposcope.study.merged_stores import Source, apart, joined
 from toposcope.study.published import NOTHING, PublishedRules
-from toposcope.study.studies import Asked, runs_of, studies_of, study_of_rows
+from toposcope.study.studies import StudyRequest, runs_of, studies_of, study_of_rows
 from toposcope.study.study import Study, groups_among, problems_of, why_nothing
 from toposcope.study.targets import read_targets
 from toposcope.study.without import as_names, refuse_unknown, without_runs
@@ -33,14 +32,14 @@ if TYPE_CHECKING:
 
     from toposcope.study.findings import Findings
 
-__all__ = ["PARTS", "USUAL", "Analysis", "analysis_of", "study_of_rows"]
+__all__ = ["DEFAULT_TABLES", "PARTS", "Analysis", "analysis_of", "study_of_rows"]
 
 PARTS = (
     "families", "trends", "replicates", "lags", "phases", "segments", "saturation", "scaling", "exponents",
     "forecasts", "forecast_effects",
 )  # fmt: skip
 """Tables that an analysis has by name; `problems` and `findings` stand beside them."""
-USUAL = ("families", "trends", "replicates", "phases", "scaling", "forecasts", "forecast_effects")
+DEFAULT_TABLES = ("families", "trends", "replicates", "phases", "scaling", "forecasts", "forecast_effects")
 _OVER_FAMILIES = ("exponents",)
 _ROWS = 3
 """Rows of the verdict that a notebook shows; printed, and among the tables, it has all."""
@@ -232,13 +231,13 @@ class Analysis:
         if not any(_holds_something(self.table(name)) for name in cheapest):
             raise InputError(f"nothing could be computed: {why_nothing(self.studies[0], parts)}")
 
-    def to_json(self, parts: Sequence[str] = USUAL) -> dict[str, object]:
+    def to_json(self, parts: Sequence[str] = DEFAULT_TABLES) -> dict[str, object]:
         """Return the findings, these tables as records, and the problems, as plain data."""
         found_data = [found.as_data() for found in self.all_findings]
         made = {name: self.table(name).to_dict("records") for name in parts}
         groups = [{"label": one.label, "runs": list(one.runs)} for one in self.groups]
-        told_too = {"verdict": self.verdict, "problems": list(self.problems), "read": list(self.read)}
-        return {"groups": groups, "findings": found_data, **made, **told_too}
+        remarks = {"verdict": self.verdict, "problems": list(self.problems), "read": list(self.read)}
+        return {"groups": groups, "findings": found_data, **made, **remarks}
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the correlation of innovations of what the verdict judges, and return the axes."""
@@ -254,7 +253,7 @@ class Analysis:
     def _repr_html_(self) -> str:
         first = f"<p><strong>{html.escape(self.apart)}</strong></p>" if self.apart else ""
         lead, *others = self.all_findings
-        said = lead._repr_html_() + "".join(f"<p>{html.escape(first_screen(o).title)}</p>" for o in others)
+        said = lead._repr_html_() + "".join(f"<p>{html.escape(o.first.title)}</p>" for o in others)
         table = verdict_table(self.studies[0])
         if len(table.rows) > _ROWS:
             table = replace(table, rows=table.rows[:_ROWS], sections=())
@@ -289,13 +288,13 @@ def analysis_of(
     given = [source] if isinstance(source, Store | str | Path | pd.DataFrame) else list(source)
     gone = as_names(without)
     read = read if read is None else without_runs(read, gone)
-    asked = Asked(named, tuple(columns), read, rename or {}, gone)
+    request = StudyRequest(named, tuple(columns), read, rename or {}, gone)
     with joined(given) as sources:
         if gone:
-            of_each = [set(runs_of(one, asked)) for one in sources]
+            of_each = [set(runs_of(one, request)) for one in sources]
             refuse_unknown(gone, dict.fromkeys(run for runs in of_each for run in sorted(runs)))
             sources = [one for one, runs in zip(sources, of_each, strict=True) if runs - set(gone)]
-        made = [studies_of(one, asked) for one in sources]
+        made = [studies_of(one, request) for one in sources]
     names = [study.subject.name for _, wholes in made for study in wholes]
     if len(set(names)) < len(names):
         listed = ", ".join(str(one.path if isinstance(one, Store) else one) for one in given)

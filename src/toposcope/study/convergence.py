@@ -39,10 +39,10 @@ def without_unconverged(features: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str
     out.index = features.index
     status = features["status"].astype(object).mask(bad, str(Status.UNCONVERGED))
     kept = features.assign(value=features["value"].mask(out), status=status)
-    return kept, tuple(_told(features, out))
+    return kept, tuple(_messages(features, out))
 
 
-def _told(features: pd.DataFrame, out: pd.Series) -> list[str]:
+def _messages(features: pd.DataFrame, out: pd.Series) -> list[str]:
     """Return a line for each number of the whole model, and one for all layers."""
     shown = features["scope"] != Scope.SETTING if "scope" in features else pd.Series(True, features.index)
     found = []

@@ -216,9 +216,9 @@ def _differing(one: Stated, others: Sequence[Stated]) -> tuple[str, ...]:
         theirs = Counter(other.facts[name] for other in others if name in other.facts)
         if not theirs or name not in one.facts:
             continue
-        usual, _ = theirs.most_common(1)[0]
-        if one.facts[name] != usual:
-            found.append(f"{name} is {_against(one.facts[name], usual)}")
+        common, _ = theirs.most_common(1)[0]
+        if one.facts[name] != common:
+            found.append(f"{name} is {_against(one.facts[name], common)}")
     return tuple(found)
 
 

@@ -27,7 +27,7 @@ from toposcope.subjects.weights.features import (
 
 if TYPE_CHECKING:
     from toposcope.store import Store
-    from toposcope.study.study import Study
+    from toposcope.study.table import SeriesTable
 
 _LOSSES = (("heldout_loss",), ("loss_smooth", "loss"))
 """The losses of a study that are compared: of the training loss the smoothed one where there is one."""
@@ -35,8 +35,6 @@ _LOGGED = {"loss": "loss", "heldout_loss": "held-out loss"}
 _STILL = ((UPDATES, UPDATE_NORM.name), (BASELINES, MATRIX_NORM.name), (NEURAL_PERSISTENCE, PERSISTENCE.name))
 """What is measured of each matrix by itself and without draws, by probe: none of it moves if the matrix does
 not."""
-LEAST_CHECKPOINTS = 3
-"""Checkpoints in which a matrix has to be known before it is said that it never changed."""
 _ROUNDING = 1e-12
 
 Changed = Callable[[str], Mapping[str, bool]]
@@ -87,13 +85,17 @@ def odd_of_store(store: Store) -> OddRuns:
     return odd_of_tables(metrics, runs, changed_of_store(store))
 
 
-def odd_of_study(study: Study) -> OddRuns:
-    """Return which runs of a study are not like their siblings, by their losses and the primary features."""
-    series = study.series
+def odd_of_measured(
+    series: SeriesTable, primary: Sequence[str], features: pd.DataFrame, metrics: pd.DataFrame
+) -> OddRuns:
+    """Return which measured runs are not like their siblings, by their losses and the primary features.
+
+    `primary` are the columns of those features; `features` and `metrics` are the store's. Both are empty for
+    a table made elsewhere.
+    """
     losses = [next((n for n in names if n in series.values), "") for names in _LOSSES]
-    primary = study.labels.primary()
     rows = series.runs.drop_duplicates("run").set_index("run", drop=False).to_dict("index")
-    moved = matrices_changed(study.features) if len(series.run_names) > FEWEST else {}
+    moved = matrices_changed(features) if len(series.run_names) > FEWEST else {}
     members = []
     for run in series.run_names:
         row, own = rows.get(run, {}), series.of_run(run)
@@ -103,7 +105,7 @@ def odd_of_study(study: Study) -> OddRuns:
         )
         facts = Stated(run, stated(row), size_of(row.get("parameters")))
         members.append(Member(facts, lost, measured, moved.get(run, {})))
-    return odd_among(members, study.metrics if len(study.metrics) else None)
+    return odd_among(members, metrics if len(metrics) else None)
 
 
 def members_of(
@@ -197,6 +199,8 @@ def matrices_changed(features: pd.DataFrame) -> dict[str, dict[str, bool]]:
     """
     if not len(features):
         return {}
+    from toposcope.sources.unchanged import LEAST_CHECKPOINTS  # readers of files, which a log alone needs not
+
     kind = list(zip(features["probe"], features["feature"], strict=True))
     mine = pd.Series(kind, index=features.index).isin(_STILL) & features["value"].notna()
     mine &= features["scope"].isin([str(Scope.MATRIX)])

@@ -181,12 +181,12 @@ def _usable(side: Recipe, problems: list[str], *, of_loss: bool) -> Recipe:
             problems.append(f"{run.name}: {where} not finite; skipped")
     if not finite:
         raise InputError(f"{side.name}: no run has a finite loss", remedy="give logs of its losses")
-    usual = float(np.median([run.last for run in finite]))
-    short = [run for run in finite if run.last < SHORT * usual]
+    median_last = float(np.median([run.last for run in finite]))
+    short = [run for run in finite if run.last < SHORT * median_last]
     problems += [
         f"{run.name}: it has no finite loss after step {run.last:,.0f}; left out"
         if run.broke
-        else f"{run.name}: it ends at step {run.last:,.0f}, the others near {usual:,.0f}; left out"
+        else f"{run.name}: it ends at step {run.last:,.0f}, the others near {median_last:,.0f}; left out"
         for run in short
     ]
     runs = tuple(run for run in finite if run not in short)

@@ -29,8 +29,8 @@ from toposcope.subjects.subject import TABLE, Subject
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What an analysis is asked for: targets, columns, further scores, what columns are called.
+class StudyRequest:
+    """What an analysis reads and tests: targets, columns, further scores, what columns are called.
 
     `without` are runs that are left out.
     """
@@ -41,7 +41,7 @@ class Asked:
     rename: Mapping[str, str]
     without: tuple[str, ...] = ()
 
-    def of(self, group: Group | None) -> Asked:
+    def of(self, group: Group | None) -> StudyRequest:
         """Return the same with the scores of a group's runs."""
         if group is None or self.scores is None or "run" not in self.scores:
             return self
@@ -49,27 +49,27 @@ class Asked:
         return replace(self, scores=self.scores[mine] if mine.any() else None)
 
 
-def runs_of(source: Source, asked: Asked) -> list[str]:
+def runs_of(source: Source, request: StudyRequest) -> list[str]:
     """Return the names of the runs in a source; a table that names none has one, "run"."""
     if isinstance(source, pd.DataFrame):
-        table = renamed(source, asked.rename, "source")
+        table = renamed(source, request.rename, "source")
         return [str(run) for run in table["run"].unique()] if "run" in table else ["run"]
     if isinstance(source, str | Path) and is_log(source):
-        log = _read(source, asked)
+        log = _read(source, request)
         return [str(run) for run in log.table["run"].unique()] if "run" in log.table else [log.runs[0].name]
     store = source if isinstance(source, Store) else Store.open(source)
     return [str(run) for run in store.features()["run"].unique()]
 
 
-def studies_of(source: Source, asked: Asked) -> tuple[list[Study], list[Study]]:
+def studies_of(source: Source, request: StudyRequest) -> tuple[list[Study], list[Study]]:
     """Return the studies of a source, runs that do not belong together apart, and those of all its runs."""
     if isinstance(source, pd.DataFrame):
         return _split_table(
-            without_runs(renamed(source, asked.rename, "source"), asked.without), "run", asked
+            without_runs(renamed(source, request.rename, "source"), request.without), "run", request
         )
     if isinstance(source, str | Path) and is_log(source):
-        log = _other_runs(_read(source, asked), asked.without)
-        return _split_table(log.table, log.runs[0].name, asked, log)
+        log = _other_runs(_read(source, request), request.without)
+        return _split_table(log.table, log.runs[0].name, request, log)
     store = source if isinstance(source, Store) else Store.open(source)
     features = store.features().drop(columns=["content_hash", "recipe_hash"])
     if features.empty:
@@ -77,28 +77,28 @@ def studies_of(source: Source, asked: Asked) -> tuple[list[Study], list[Study]]:
             f"{store.path} has no measured features: nothing was measured into it yet, or all of it failed; "
             "repeat the command that made it"
         )
-    features = without_runs(features, asked.without)
-    whole = _of_store(store, features, asked, None)
+    features = without_runs(features, request.without)
+    whole = _of_store(store, features, request, None)
     names = pd.DataFrame({"run": features["run"].unique()})
     runs = names.merge(store.runs(), on="run", how="left")
-    groups = groups_of(runs, without_runs(store.metrics(), asked.without))
+    groups = groups_of(runs, without_runs(store.metrics(), request.without))
     if len(groups) < 2:
         return whole, whole
     every = {study.subject.name: study for study in whole}
     split = [
         [replace(study, among=every[study.subject.name]) for study in _of_store(store, features, one, group)]
         for group in groups
-        for one in [asked.of(group)]
+        for one in [request.of(group)]
     ]
     order = [study.subject.name for study in whole]
     return sorted((s for part in split for s in part), key=lambda s: order.index(s.subject.name)), whole
 
 
-def _read(source: str | Path, asked: Asked) -> RunLog:
+def _read(source: str | Path, request: StudyRequest) -> RunLog:
     """Return a log with the columns that are asked for."""
     dialect, raw = raw_log(source)
-    keep = (*asked.targets, *asked.columns)
-    return log_of_runs(raw, str(source), dialect, asked.rename, keep=keep, strict=False)
+    keep = (*request.targets, *request.columns)
+    return log_of_runs(raw, str(source), dialect, request.rename, keep=keep, strict=False)
 
 
 def _other_runs(log: RunLog, without: tuple[str, ...]) -> RunLog:
@@ -111,11 +111,13 @@ def _other_runs(log: RunLog, without: tuple[str, ...]) -> RunLog:
     return replace(log, runs=tuple(one for one in parts if len(one.table)))
 
 
-def _of_store(store: Store, features: pd.DataFrame, asked: Asked, group: Group | None) -> list[Study]:
+def _of_store(
+    store: Store, features: pd.DataFrame, request: StudyRequest, group: Group | None
+) -> list[Study]:
     """Return a study of each kind of measurement on the runs of a group; of all without one."""
 
     def mine(table: pd.DataFrame) -> pd.DataFrame:
-        table = without_runs(table, asked.without)
+        table = without_runs(table, request.without)
         if group is None or "run" not in table:
             return table
         return table[table["run"].isin(group.runs)].reset_index(drop=True)
@@ -130,7 +132,7 @@ def _of_store(store: Store, features: pd.DataFrame, asked: Asked, group: Group |
             subject, rows, mine(store.metrics()), mine(store.runs()), catalogue=declared,
             diagrams=None if diagrams is None else mine(diagrams), audit=mine(store.audit()),
             provenance=stated,
-            targets=asked.targets, columns=asked.columns, scores=asked.scores,
+            targets=request.targets, columns=request.columns, scores=request.scores,
             kept=store.path / subject.folder if subject.folder else None, gone=gone,
         )  # fmt: skip
         found.append(replace(made, group=group))
@@ -138,10 +140,10 @@ def _of_store(store: Store, features: pd.DataFrame, asked: Asked, group: Group |
 
 
 def _split_table(
-    frame: pd.DataFrame, name: str, asked: Asked, read: RunLog | None = None
+    frame: pd.DataFrame, name: str, request: StudyRequest, read: RunLog | None = None
 ) -> tuple[list[Study], list[Study]]:
     """Return the studies of a plain table's groups of runs, and the one of all its runs."""
-    whole = _of_table(frame, name, asked, read)
+    whole = _of_table(frame, name, request, read)
     losses = whole.log.metrics if whole.log is not None else None
     groups = groups_of(whole.series.runs, losses)
     if len(groups) < 2 or "run" not in frame:
@@ -149,8 +151,8 @@ def _split_table(
     split = []
     for group in groups:
         mine = frame[frame["run"].astype(str).isin(group.runs)]
-        kept = mine[[c for c in mine if mine[c].notna().any() or c in asked.columns]]
-        made = _of_table(kept, name, asked.of(group))
+        kept = mine[[c for c in mine if mine[c].notna().any() or c in request.columns]]
+        made = _of_table(kept, name, request.of(group))
         split.append(replace(made, group=group, among=whole, read=whole.read))
     return split, [whole]
 
@@ -193,15 +195,17 @@ def study_of_rows(
     )  # fmt: skip
 
 
-def _of_table(frame: pd.DataFrame, name: str, asked: Asked, read: RunLog | None = None) -> Study:
-    brought = () if asked.scores is None else tuple(dict.fromkeys(asked.scores["target"]))
-    series = plain_table(frame, [target for target in asked.targets if target not in brought], asked.scores)
+def _of_table(frame: pd.DataFrame, name: str, request: StudyRequest, read: RunLog | None = None) -> Study:
+    brought = () if request.scores is None else tuple(dict.fromkeys(request.scores["target"]))
+    series = plain_table(
+        frame, [target for target in request.targets if target not in brought], request.scores
+    )
     try:
         log = log_from_frame(frame, name=name) if read is None else log_of_read(read, name=name)
     except InputError:  # no loss to forecast
         log = None
     noted = {} if read is None or read.plain else {"read": (read.said,)}
-    return _study(TABLE, series, asked.targets, asked.columns, brought, log=log, **noted)
+    return _study(TABLE, series, request.targets, request.columns, brought, log=log, **noted)
 
 
 def _study(
@@ -221,10 +225,10 @@ def _study(
             f"features: {', '.join(series.columns(scope='model')[:6])}, ..."
             + did_you_mean(absent[0], [*series.targets, *series.columns()])
         )
-    asked = tuple(chosen_target(series, name, preferred=()) for name in targets)
+    named = tuple(chosen_target(series, name, preferred=()) for name in targets)
     preferred = (*series.losses, *subject.targets) if subject.by_itself else subject.targets
-    target = asked[0] if asked else chosen_target(series, None, preferred=preferred)
-    chosen, further = chosen_targets(series, subject, target, asked, brought)
+    target = named[0] if named else chosen_target(series, None, preferred=preferred)
+    chosen, further = chosen_targets(series, subject, target, named, brought)
     return Study(
         subject, series, complete_runs(series), target, targets=chosen, further=further, wanted=columns,
         **tables,  # type: ignore[arg-type]

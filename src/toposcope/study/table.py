@@ -52,7 +52,7 @@ class SeriesTable:
     left_out: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def usual_targets(self) -> list[str]:
+    def default_targets(self) -> list[str]:
         """The targets that are tested unless others are named: those of a log, and the rows' own losses."""
         return [name for name in (*LOGGED, *self.losses) if name in self.targets]
 

@@ -77,6 +77,6 @@ def _filled(line: dict[Hashable, Any]) -> dict[Hashable, Any]:
     ours = {feature.name: feature for feature in DECLARED.get(line["probe"], ())}
     known = ours.get(line["feature"])
     if known is None:
-        usual = About.GRADIENTS if str(line["probe"]).startswith(weights.GRADIENT) else About.WEIGHTS
-        return {**line, "about": str(usual), "leads": []}
+        default = About.GRADIENTS if str(line["probe"]).startswith(weights.GRADIENT) else About.WEIGHTS
+        return {**line, "about": str(default), "leads": []}
     return {**line, **{name: declared_line(line["probe"], known)[name] for name in _ADDED}}

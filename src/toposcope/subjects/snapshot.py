@@ -14,6 +14,7 @@ from toposcope.sources.content import NOT_FINITE, all_finite
 
 if TYPE_CHECKING:
     from toposcope.models import LanguageModel, ModelLoader
+    from toposcope.sources import Series
     from toposcope.sources.reader import Reader
 
 K = TypeVar("K")
@@ -49,10 +50,8 @@ class SeriesLike(Protocol):
     def content_hash(self, checkpoint: Checkpoint) -> str:
         """Return the hash of the checkpoint's content."""
 
-    def model(
-        self, checkpoint: Checkpoint, loader: ModelLoader | None = None
-    ) -> AbstractContextManager[LanguageModel]:
-        """Open the checkpoint's language model."""
+    def origin(self, checkpoint: Checkpoint) -> tuple[Series, Checkpoint]:
+        """Return the series that holds a checkpoint, and its name there."""
 
 
 @runtime_checkable
@@ -233,7 +232,9 @@ class Snapshot:
 
     def model(self, loader: ModelLoader | None = None) -> AbstractContextManager[LanguageModel]:
         """Open the checkpoint's language model; to be entered with `with`."""
-        return self._reader.series.model(self.checkpoint, loader)
+        from toposcope.models.loading import ModelLoader
+
+        return (loader or ModelLoader()).model(*self._reader.series.origin(self.checkpoint))
 
     @property
     def config(self) -> Mapping[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +21,7 @@ from toposcope.subjects.weights.probes.rips import Rips
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toposcope.models import LanguageModel, ModelLoader
+    from toposcope.sources import Series
 
 KEY = ["probe", "scope", "name", "role", "layer", "filtration", "feature"]
 
@@ -43,11 +42,9 @@ class _Pair:
         series, true = self._held[checkpoint.uri]
         return series.content_hash(true)
 
-    def model(
-        self, checkpoint: Checkpoint, loader: ModelLoader | None = None
-    ) -> AbstractContextManager[LanguageModel]:
+    def origin(self, checkpoint: Checkpoint) -> tuple[Series, Checkpoint]:
         series, true = self._held[checkpoint.uri]
-        return series.model(true, loader)
+        return series.origin(true)
 
 
 def compare(

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 
-from toposcope.core.processes import LostProcessError, Message, spread
+from toposcope.core.processes import LostProcessError, Message, cores, spread
 from toposcope.core.wording import option, rendered
 from toposcope.sweep.plan import Task
 from toposcope.sweep.worker import Failure, Job, Outcome, Worker
@@ -37,7 +37,7 @@ def in_processes(job: Job, tasks: Sequence[Task], jobs: int, tell: Tell) -> Outc
     loses its process again is reported as failed, with how that one ended.
     """
     total = Outcome()
-    with capped_threads(1 if job.small else max(1, (os.cpu_count() or 1) // jobs)):
+    with capped_threads(1 if job.small else max(1, cores() // jobs)):
         for task, _ in _do_all(job, tasks, min(jobs, len(tasks)), total, tell):
             for _, how in _do_all(job, [task], 1, total, tell):
                 failed = lost(job, task, rendered(f"{how}; measure with fewer {option('jobs')}"))

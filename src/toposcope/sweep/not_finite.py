@@ -72,10 +72,10 @@ def with_status(measured: Measured) -> Measured:
 
     Weights near the largest float overflow in sums of squares: such a number is `degenerate`, not `ok`.
     """
-    return replace(measured, rows=[_told(row) for row in measured.rows])
+    return replace(measured, rows=[_marked(row) for row in measured.rows])
 
 
-def _told(row: Row) -> Row:
+def _marked(row: Row) -> Row:
     if math.isfinite(row.value) or row.status in (Status.DEGENERATE, Status.FAILED):
         return row
     why = "not defined here" if math.isnan(row.value) else "beyond the largest floating-point number"

@@ -95,7 +95,7 @@ class Outcome:
 
 
 @contextmanager
-def _parts_told(unit: str, tell: Callable[[Outcome], None] | None) -> Iterator[None]:
+def _parts_reported(unit: str, tell: Callable[[Outcome], None] | None) -> Iterator[None]:
     """Tell how far a unit is by what is counted inside it, at most once a second."""
     if tell is None:
         yield
@@ -137,7 +137,7 @@ class Worker:
                     measured = 0
                     for name in task.probes:
                         unit = f"{task.run} step {reader[indices[0]].checkpoint.step}, {name}"
-                        with _parts_told(unit, tell):
+                        with _parts_reported(unit, tell):
                             for outcome in self._group(reader, indices, self._probes[name]):
                                 worked = outcome.done + len(outcome.failures)
                                 outcome.units[task.run, name] = (worked, outcome.skipped)

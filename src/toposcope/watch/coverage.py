@@ -58,8 +58,8 @@ def not_judged(store: Store, journal: Sequence[Event], target: float | None = No
 
 def _aimless(store: Store, journal: Sequence[Event], target: float | None) -> list[str]:
     """Return which runs were never held against the target: their end is behind them, or not known."""
-    looked = {event.run for event in journal if event.kind == "look" and event.data.get("target") == target}
-    runs = sorted(set(store.metrics()["run"].astype(str)) - looked)
+    judged = {event.run for event in journal if event.kind == "look" and event.data.get("target") == target}
+    runs = sorted(set(store.metrics()["run"].astype(str)) - judged)
     if target is None or not runs:
         return []
     more = f" (and {len(runs) - 1} more runs)" if len(runs) > 1 else ""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from toposcope.core.types import Checkpoint, Matrix, Run, Scope
 from toposcope.sources.blobs import Folder, open_location
@@ -21,9 +19,6 @@ from toposcope.subjects.base import Measured, Probe, Reads
 from toposcope.subjects.snapshot import SeriesLike, Snapshot
 from toposcope.sweep.plan import Task
 from toposcope.sweep.worker import Job, Outcome, Worker
-
-if TYPE_CHECKING:
-    from toposcope.models import LanguageModel, ModelLoader
 
 _OF_ONE = (Scope.MATRIX, Scope.HEAD)
 
@@ -123,12 +118,9 @@ class GrowingSeries:
         whole = self.whole_hash(checkpoint)
         return whole if self.only is None else digest([whole, "only", *sorted(self.only)])
 
-    def model(
-        self, checkpoint: Checkpoint, loader: ModelLoader | None = None
-    ) -> AbstractContextManager[LanguageModel]:
-        """Open a checkpoint's language model."""
-        series, own = self._series[checkpoint]
-        return series.model(own, loader)
+    def origin(self, checkpoint: Checkpoint) -> tuple[Series, Checkpoint]:
+        """Return the series that holds a checkpoint, and its name there."""
+        return self._series[checkpoint]
 
     def describe(self, checkpoint: Checkpoint) -> Run:
         """Return what is known of a checkpoint's run."""

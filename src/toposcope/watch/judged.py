@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -29,7 +29,7 @@ def judged(
     column: str,
     curve: Curve | None,
     *,
-    of_log: bool = True,
+    count: LossCount | None = None,
     audit: Sequence[AuditFinding] = (),
     last_checkpoint: int | None = None,
     wrong: Sequence[str] = (),
@@ -44,8 +44,8 @@ def judged(
         The loss that is judged.
     curve
         Its loss curve; None where the log is too short for one.
-    of_log
-        Whether a log was read for its losses: beside checkpoints an empty column may mean that none was kept.
+    count
+        What `counted` returns; by default that of a log.
     audit
         What the audit of its checkpoints says.
     last_checkpoint
@@ -61,7 +61,7 @@ def judged(
     >>> judged(pd.DataFrame({"step": step, "loss": loss}), "loss", None).level
     'stop'
     """
-    losses, lost = counted(rows, column, of_log=of_log)
+    losses, lost = count or counted(rows, column)
     return judge(
         symptoms_of(curve, rows, column),
         replay(_replayed(rows, column)) if losses else (),
@@ -71,13 +71,24 @@ def judged(
     )  # fmt: skip
 
 
-def counted(rows: pd.DataFrame, column: str, *, of_log: bool) -> tuple[int, int]:
-    """Return how many losses are finite, and how many rows that log training have none that is."""
+class LossCount(NamedTuple):
+    """How many losses are finite, and how many rows that log training have none that is."""
+
+    finite: int
+    lost: int
+
+
+def counted(rows: pd.DataFrame, column: str, *, of_log: bool = True) -> LossCount:
+    """Return how many losses a run has and how many it lacks.
+
+    `of_log` says that a log was read for its losses: beside checkpoints an empty column may mean that none
+    was kept.
+    """
     if column not in rows or not len(rows):
-        return 0, 0
+        return LossCount(0, 0)
     finite = np.isfinite(rows[column].to_numpy(float, na_value=np.nan))
     lost = int((~finite & trained(rows, column)).sum())
-    return int(finite.sum()), lost if of_log or finite.any() else 0
+    return LossCount(int(finite.sum()), lost if of_log or finite.any() else 0)
 
 
 def judged_runs(store: Store) -> Mapping[str, Judgement]:
@@ -99,7 +110,8 @@ def judged_runs(store: Store) -> Mapping[str, Judgement]:
         finite = rows.replace([np.inf, -np.inf], np.nan)
         curves, problems = curves_of(Log(finite, runs[runs["run"] == run]), Reading(column))
         one = judged(
-            rows, column, curves[0] if curves else None, of_log=name not in steps,
+            rows, column, curves[0] if curves else None,
+            count=counted(rows, column, of_log=name not in steps),
             audit=[one for one in audit if name in (one.runs or (one.run,))],
             last_checkpoint=max(steps.get(name, ()), default=None),
             wrong=[one.reason.removeprefix(f"run {name}: ") for one in problems],

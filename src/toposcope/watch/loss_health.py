@@ -109,7 +109,7 @@ class HealthWatch:
     store: Store
     clock: Callable[[], float] = time.monotonic
     _ready_at: float = -np.inf
-    _told: dict[tuple[str, str], str] = field(default_factory=dict)
+    _announced: dict[tuple[str, str], str] = field(default_factory=dict)
     _odd: dict[str, tuple[object, ...]] = field(default_factory=dict)
     _passed: set[tuple[str, str, int | None]] = field(default_factory=set)
 
@@ -122,14 +122,14 @@ class HealthWatch:
         found = [
             _event("health", one.run, one.symptom.step, kind=one.symptom.kind, sentence=str(one.symptom))
             for key, one in now.items()
-            if key not in self._told
+            if key not in self._announced
         ]
         found += [
             _event("health", run, None, kind=kind, sentence=f"{kind}: over")
-            for run, kind in self._told
+            for run, kind in self._announced
             if (run, kind) not in now
         ]
-        self._told = {key: str(one) for key, one in now.items()}
+        self._announced = {key: str(one) for key, one in now.items()}
         found += self._new_odd()
         open_ = [one for one in alarms if (one.run, one.data["test"], one.step) not in self._passed]
         _, back = with_passed(self.store, open_)

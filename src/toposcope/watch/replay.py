@@ -49,10 +49,10 @@ def replay(table: pd.DataFrame, run: str = "run") -> list[Alarmed]:
         rows = rows.assign(step=np.searchsorted(steps, rows["step"].to_numpy(float)))
     rows = tidy(rows.drop(columns="run", errors="ignore"), run)
     watch = RunWatch(run)
-    told = [(one, watch.passed(one, rows)) for one in watch.metrics(rows)]
+    alerts = [(one, watch.passed(one, rows)) for one in watch.metrics(rows)]
     made = [
         Alarmed(one.test, one.step, one.data.get("told", one.sentence), passed, next_step(one.test, None))
-        for one, passed in told
+        for one, passed in alerts
         if one.kind == "alarm" or passed is not None
     ]
     return made if whole else [_at(one, steps) for one in made]

@@ -11,7 +11,7 @@ import numpy as np
 
 from toposcope.forecasting.health.assess import trained
 from toposcope.watch.alarms.base import Alarm, AlarmSettings, Alert, CheckpointLook, LogRow, StoreLook
-from toposcope.watch.alarms.registry import begun, family
+from toposcope.watch.alarms.registry import alarms_of_run, family
 from toposcope.watch.alarms.spending import RATE
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class RunWatch:
         looks: Mapping[str, Sequence[Event]] | None = None,
     ) -> None:
         self.run = run
-        self.alarms: list[Alarm] = begun(run, family(rate, settings), settings, looks)
+        self.alarms: list[Alarm] = alarms_of_run(run, family(rate, settings), settings, looks)
         self._rates = UpdateRates()
         self._metric_step = self._checkpoint_step = -1
         self.looks: deque[CheckpointLook] = deque(maxlen=64)

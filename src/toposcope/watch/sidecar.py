@@ -22,13 +22,13 @@ from toposcope.store import Store
 from toposcope.subjects.base import Probe
 from toposcope.watch.audits import FolderAudit
 from toposcope.watch.budget import Budget
+from toposcope.watch.checked import Checked, UncheckedLog
 from toposcope.watch.follow import FolderLook, Follower, Sighting
 from toposcope.watch.growing import GrowingSeries, Measurer, Turn, opened, take_turn
-from toposcope.watch.hold import Held, as_stamps, hold
 from toposcope.watch.journal import FOLDER, Event, Journal
 from toposcope.watch.losses import LossCopy, LossFile, PlanCopy
+from toposcope.watch.retained import Retained, as_stamps, retain
 from toposcope.watch.segments import Segments
-from toposcope.watch.sight import Sight, Unseeing
 
 _LOOSE, _PACKED = 64, 256
 """Checkpoints after which the store's files are joined, and units of a file that is then left alone."""
@@ -41,7 +41,7 @@ class _Last:
 
     checkpoint: Checkpoint
     content: str
-    held: Held | None = None
+    held: Retained | None = None
 
 
 @dataclass(slots=True)
@@ -96,7 +96,7 @@ class Sidecar:
         self._plans = None if losses is None else PlanCopy(store, losses)
         self._audit = FolderAudit(follower, store)
         self._held_in = store.path / FOLDER / "held"
-        self._unseen = Unseeing()
+        self._unseen = UncheckedLog()
         self._settling, self._newest = False, True
         self._loose = 0
         self._state = _State()
@@ -109,7 +109,7 @@ class Sidecar:
         """Look once, measure what is new, and return what happened."""
         found = self._follower.look()
         self._settling = found.settling
-        early = self._copy_losses(begun=False)
+        early = self._copy_losses(started=False)
         events = self._tell_waiting(found)
         events += [
             self.journal.append("vanished", at.run, at.step, why="gone before it was complete")
@@ -132,9 +132,9 @@ class Sidecar:
         return self._settling
 
     @property
-    def sight(self) -> Sight:
+    def checked(self) -> Checked:
         """What was looked at up to now, and what the latest look could not look at."""
-        return Sight.of(self.store, self._unseen.now)
+        return Checked.of(self.store, self._unseen.now)
 
     def _tell_waiting(self, found: FolderLook) -> list[Event]:
         """Record why a checkpoint is not complete, once for each reason, unless it settles or is stuck."""
@@ -151,13 +151,13 @@ class Sidecar:
             for uri, why in changed.items()
         ]
 
-    def _hold(self, sighting: Sighting) -> Held | None:
+    def _hold(self, sighting: Sighting) -> Retained | None:
         """Keep a checkpoint: a copy where its name states no step, since the next one is written over it."""
         name = sighting.path.name
         stated = step_of(name) if sighting.path.is_dir() else step_of_file(sighting.path.stem)
-        return hold(sighting, self._held_in, copy=stated is None)
+        return retain(sighting, self._held_in, copy=stated is None)
 
-    def _take_or_tell(self, sighting: Sighting, held: Held | None, *, newest: bool) -> list[Event]:
+    def _take_or_tell(self, sighting: Sighting, held: Retained | None, *, newest: bool) -> list[Event]:
         """Measure one checkpoint; what goes wrong with it ends no watch of the others."""
         at = sighting.checkpoint
         if held is None:
@@ -184,7 +184,7 @@ class Sidecar:
         self._unseen.faulty[at.uri] = why
         return self.journal.append("skipped", at.run, at.step, why=why, fault=True, **_files(sighting))
 
-    def _take(self, sighting: Sighting, held: Held) -> list[Event]:
+    def _take(self, sighting: Sighting, held: Retained) -> list[Event]:
         """Measure one checkpoint that is held."""
         own = sighting.checkpoint
         source = self._follower.sources[own.run]
@@ -219,7 +219,7 @@ class Sidecar:
             return []
         return [self.journal.append("segment", at.run, at.step, of=own.run, after=after)]
 
-    def _measure(self, sighting: Sighting, at: Checkpoint, held: Held, content: str) -> Event:
+    def _measure(self, sighting: Sighting, at: Checkpoint, held: Retained, content: str) -> Event:
         last = self._state.last.get(at.run)
         before, lost = self._before(at, last, self._follower.sources[sighting.checkpoint.run])
         turn = self._turn(at)
@@ -230,7 +230,7 @@ class Sidecar:
         )
         self._series.only = None
         if self._newest and not held.linked:  # no link can be made there: the next one needs a copy
-            held = hold(sighting, self._held_in, copy=True) or held
+            held = retain(sighting, self._held_in, copy=True) or held
         event = self.journal.append(
             "measured",
             at.run,
@@ -282,7 +282,7 @@ class Sidecar:
         self._state.turn[at.run] = turn.start
         return turn
 
-    def _keep(self, at: Checkpoint, content: str, held: Held) -> None:
+    def _keep(self, at: Checkpoint, content: str, held: Retained) -> None:
         """Keep the newest checkpoint of a segment for the next one, and let the one before it go."""
         last = self._state.last.get(at.run)
         if last is not None and last.checkpoint.step > at.step:
@@ -301,13 +301,13 @@ class Sidecar:
                 other.held = None
         self._state.last[at.run] = _Last(at, content, held)
 
-    def _copy_losses(self, *, begun: bool = True) -> list[Event]:
+    def _copy_losses(self, *, started: bool = True) -> list[Event]:
         """Copy what the logs have new; first, before what lies there is measured, of new runs alone."""
         events = []
         unreadable: dict[str, str] = {}
         for name, source in self._follower.sources.items():
             past = self._state.segments.of(name)
-            if len(past) and not begun:
+            if len(past) and not started:
                 continue  # a rollback is known when its checkpoint is taken in
             segment = past.newest if len(past) else name
             try:
@@ -322,7 +322,7 @@ class Sidecar:
                 events.append(self.journal.append("metrics", segment, first=span[0], last=span[1]))
             if self._plans is not None:
                 self._plans.copy(segment, name)
-        if begun:
+        if started:
             self._unseen.losses = unreadable
         return events
 
@@ -357,7 +357,7 @@ class Sidecar:
         last = self._state.last.get(event.run)
         if last is not None and last.checkpoint.step > event.step:
             return
-        held = Held.of(data["held"], files)
+        held = Retained.of(data["held"], files)
         self._state.last[event.run] = _Last(at, data["content"], held)
 
     def _drop_links(self) -> None:
@@ -365,7 +365,7 @@ class Sidecar:
         kept = {str(one.held.path) for one in self._state.last.values() if one.held is not None}
         for place in self._held_in.glob("*/*"):
             if str(place) not in kept:
-                Held(place, linked=True).release()
+                Retained(place, linked=True).release()
 
 
 def _files(sighting: Sighting) -> dict[str, object]:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toposcope.forecasting.health.judgement import ALL_RIGHT, LOOK, Judgement, worst
+from toposcope.watch.checked import Checked
 from toposcope.watch.journal import Event
 from toposcope.watch.loss_health import RunHealth
-from toposcope.watch.sight import Sight
 
 if TYPE_CHECKING:
     from toposcope.study.odd import Odd
@@ -37,7 +37,7 @@ class WatchAnswer:
     events: tuple[Event, ...]
     health: tuple[RunHealth, ...]
     audit: tuple[str, ...]
-    sight: Sight
+    checked: Checked
     not_judged: tuple[str, ...]
     stated: str
     odd: tuple[Odd, ...] = ()
@@ -62,14 +62,14 @@ class WatchAnswer:
         """What is wrong and is no alarm of the watch."""
         broken = [str(one) for one in self.health if one.broken]
         odd = [f"{one.run} is {one.sentence}" for one in self.odd]
-        return [*broken, *odd, *_of_events(self.events), *self.sight.problems, *self.audit]
+        return [*broken, *odd, *_of_events(self.events), *self.checked.problems, *self.audit]
 
     @property
     def line(self) -> str:
         """The answer in one line."""
         many = len(self.passed)
         more = f"; {many} alarm{'s have' if many > 1 else ' has'} passed" if many and not self.alarms else ""
-        return self.sight.answer(self.alarms, self.problems) + more
+        return self.checked.answer(self.alarms, self.problems) + more
 
     @property
     def lines(self) -> Iterator[tuple[str, str]]:
@@ -80,10 +80,10 @@ class WatchAnswer:
                 yield f"verdict: {run}: {one.level} ({', '.join(ground.kind for ground in one.grounds)})", ""
         quiet = ("alarm", "unseen")
         for event in (*self.alarms, *self.passed, *(one for one in self.events if one.kind not in quiet)):
-            yield from told(event)
+            yield from lines_of(event)
         parts = (
             ("odd run", (f"{one.run} is {one.sentence}" for one in self.odd)),
-            ("health", map(str, self.health)), ("not checked", self.sight.problems),
+            ("health", map(str, self.health)), ("not checked", self.checked.problems),
             ("audit", self.audit), ("not judged", self.not_judged),
         )  # fmt: skip
         for name, said in parts:
@@ -97,12 +97,12 @@ class WatchAnswer:
             "alarms": list(map(plain_event, self.alarms)), "passed": list(map(plain_event, self.passed)),
             "problems": self.problems, "odd": [dataclasses.asdict(one) for one in self.odd],
             "health": list(map(str, self.health)), "audit": list(self.audit),
-            **self.sight.told(), "not_judged": list(self.not_judged),
+            **self.checked.to_dict(), "not_judged": list(self.not_judged),
             "events": list(map(plain_event, self.events)), "false_alarms": self.stated,
         }  # fmt: skip
 
 
-def told(event: Event) -> Iterator[tuple[str, str]]:
+def lines_of(event: Event) -> Iterator[tuple[str, str]]:
     """Yield the lines that tell an event, each with its indent; none for what nobody asks for."""
     if event.kind not in _SHOWN or (event.kind == "unseen" and not event.data["why"]):
         return

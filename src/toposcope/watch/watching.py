@@ -15,13 +15,13 @@ from toposcope.core.wording import option
 from toposcope.store import Store
 from toposcope.store.manifest import MANIFEST
 from toposcope.watch.budget import Budget
+from toposcope.watch.checked import Checked
 from toposcope.watch.coverage import not_judged
 from toposcope.watch.journal import Event, Journal
 from toposcope.watch.judged import judged_runs
 from toposcope.watch.lock import locked
 from toposcope.watch.loss_health import HealthWatch, health_of, with_passed
 from toposcope.watch.sidecar import Sidecar
-from toposcope.watch.sight import Sight
 from toposcope.watch.sinks.summaries import Forwarder
 from toposcope.watch.watch_answer import WatchAnswer
 from toposcope.watch.watchman import Watchman
@@ -119,7 +119,7 @@ class Watching:
         standing, passed = with_passed(self.store, [one for one in journal if one.kind == "alarm"])
         return WatchAnswer(
             self.store.path, tuple(standing), tuple(passed), tuple(events), tuple(health_of(self.store)),
-            tuple(map(str, self.store.audited())), self._sight(),
+            tuple(map(str, self.store.audited())), self._checked(),
             tuple(not_judged(self.store, journal, self.options.target_loss)), self.watchman.stated(),
             odd_of_store(self.store).found,
             judged_runs(self.store),
@@ -148,9 +148,9 @@ class Watching:
         audit = [Event(time.time_ns(), "audit", data={"sentence": one}) for one in new]
         return [*self._health.look(alarms), *audit]
 
-    def _sight(self) -> Sight:
+    def _checked(self) -> Checked:
         """Return what was looked at and what was not."""
-        return Sight.of(self.store) if self.sidecar is None else self.sidecar.sight
+        return Checked.of(self.store) if self.sidecar is None else self.sidecar.checked
 
 
 class AnotherWatchError(InputError):
@@ -199,7 +199,7 @@ def _store(place: Path, folder: Path | None) -> Store:
     return Store.create(place, recipe=WeightOptions().recipe())
 
 
-def _sidecar(folder: Path | None, store: Store, asked: WatchOptions) -> Sidecar | None:
+def _sidecar(folder: Path | None, store: Store, settings: WatchOptions) -> Sidecar | None:
     from toposcope.subjects.registry import weight_probes
     from toposcope.subjects.weights.options import WeightOptions
     from toposcope.watch.follow import Follower
@@ -207,8 +207,8 @@ def _sidecar(folder: Path | None, store: Store, asked: WatchOptions) -> Sidecar 
     if folder is None:
         return None
     options = WeightOptions()
-    probes = weight_probes([name.strip() for name in asked.features], options)
+    probes = weight_probes([name.strip() for name in settings.features], options)
     return Sidecar(
-        Follower(folder, rest=asked.rest, patience=max(60.0, asked.rest)), store, probes,
-        budget=asked.budget, split=options.split, losses=asked.losses, keep_diagrams=asked.diagrams,
+        Follower(folder, rest=settings.rest, patience=max(60.0, settings.rest)), store, probes,
+        budget=settings.budget, split=options.split, losses=settings.losses, keep_diagrams=settings.diagrams,
     )  # fmt: skip

@@ -53,7 +53,7 @@ class Watchman:
         self._runs: dict[str, RunWatch] = {}
         self._losses: dict[str, ByStep] = {}
         self._looks: dict[str, dict[str, list[Event]]] = {}
-        self._told: set[tuple[str, str, str, int | None]] = set()
+        self._announced: set[tuple[str, str, str, int | None]] = set()
         self._open: list[Alert] = []
         for event in self.journal.read():
             self._recall(event)
@@ -63,7 +63,7 @@ class Watchman:
         if event.kind == "look":
             self._looks.setdefault(event.run, {}).setdefault(str(event.data["test"]), []).append(event)
         if event.kind in ("alarm", "notice"):
-            self._told.add(_key(event))
+            self._announced.add(_key(event))
         if event.kind == "alarm" and "compared" not in event.data and not event.data.get("culprits"):
             said = event.data["test"], event.run, event.step or 0, event.data["sentence"]
             self._open.append(Alert("alarm", *said))
@@ -96,9 +96,9 @@ class Watchman:
             beside = self._beside(logged=bool(len(new.metrics)))
             for run in sorted(self._runs):
                 found += self._runs[run].beside(beside)
-        events = [self._write(finding) for finding in found if _key(finding) not in self._told]
-        told = [event for event in events if event.kind != "look"]
-        return [*told, *self._complete()]
+        events = [self._write(finding) for finding in found if _key(finding) not in self._announced]
+        notice = [event for event in events if event.kind != "look"]
+        return [*notice, *self._complete()]
 
     def _watch(self, run: str) -> RunWatch:
         if run not in self._runs:
@@ -166,7 +166,7 @@ class Watchman:
     def _write(self, finding: Alert) -> Event:
         if finding.kind == "look":
             return self.journal.append("look", finding.run, finding.step, test=finding.test, **finding.data)
-        self._told.add(_key(finding))
+        self._announced.add(_key(finding))
         data = dict(finding.data) | {"test": finding.test, "sentence": finding.sentence}
         if finding.kind == "alarm":
             look, good = self._around(finding)
@@ -200,17 +200,17 @@ class Watchman:
             if look is None:
                 continue
             self._open.remove(finding)
-            told = Alert("notice", f"culprits of {finding.test}", finding.run, finding.step, "")
-            if _key(told) in self._told:
+            notice = Alert("notice", f"culprits of {finding.test}", finding.run, finding.step, "")
+            if _key(notice) in self._announced:
                 continue
-            self._told.add(_key(told))
+            self._announced.add(_key(notice))
             named = culprits(look)
             first = (
                 f"{named[0]['name']}: {named[0]['sentence']}" if named else "nothing moved beyond its noise"
             )
             events.append(
                 self.journal.append(
-                    "notice", finding.run, finding.step, test=told.test, culprits=named, last_good=good,
+                    "notice", finding.run, finding.step, test=notice.test, culprits=named, last_good=good,
                     compared=look.step, sentence=f"after the {finding.test} alarm: {first}",
                 )
             )  # fmt: skip

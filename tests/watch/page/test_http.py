@@ -20,7 +20,6 @@ from toposcope.core.errors import InputError, StoreError
 from toposcope.core.repeats import AuditFinding
 from toposcope.forecasting.unplanned import coverage
 from toposcope.store import Store
-from toposcope.study.findings import words
 from toposcope.watch.page import panels, traces
 from toposcope.watch.page import serve as serving
 from toposcope.watch.page.answers import answers, named_rules
@@ -294,7 +293,7 @@ def test_the_page_answers_as_analyze_does_by_the_rules_it_is_given(growing):
     growing.runs("small-seed0", "small-seed1", HOSTILE, steps=2000)  # finished: forecasts are compared
     told = answers(growing.path, named_rules(PUBLISHED_BY_NAME))
     found = ts.analyze(growing.path).all_findings
-    assert [part["answers"] for part in told["parts"]] == [words.paragraphs(one) for one in found]
+    assert [part["answers"] for part in told["parts"]] == [one.paragraphs for one in found]
     assert told != answers(growing.path, named_rules(""))
     with _client(growing, published="toposcope.nowhere:RULES") as made:  # another process
         _wait(lambda: "the analysis stopped with an error" in made.get("/fragment/answer").text)

@@ -63,8 +63,8 @@ def _draw(
 
 def _shown(steps: Mapping[str, Sequence[int]], found: Sequence[AuditFinding]) -> list[str]:
     """Return at most `MOST` of the runs, in their order."""
-    ill = {run for one in found for run in one.runs or (one.run,)}
-    chosen = set(sorted(steps, key=lambda run: run not in ill)[:MOST])
+    faulty = {run for one in found for run in one.runs or (one.run,)}
+    chosen = set(sorted(steps, key=lambda run: run not in faulty)[:MOST])
     return [run for run in steps if run in chosen]
 
 

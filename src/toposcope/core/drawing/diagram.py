@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from matplotlib.axes import Axes
 
 from toposcope.core.drawing.style import INK, MUTED, house, say_empty, shown_axes
 
-if TYPE_CHECKING:
-    from toposcope.core.types import Diagram
 
-
-def draw_diagram(diagram: Diagram, ax: Axes | None = None) -> Axes:
-    """Draw the pairs of one diagram; those that never die stand on the edge as triangles."""
+def draw_diagram(pairs: np.ndarray, dim: int, filtration: str = "", ax: Axes | None = None) -> Axes:
+    """Draw pairs (n, 2) of birth and death; those that never die stand on the edge as triangles."""
     if ax is None:
         with house():
             ax = shown_axes(3.4, 3.6)
-    birth, death = diagram.pairs.T
+    birth, death = pairs.T
     known = np.concatenate([birth, death[np.isfinite(death)]])
     if not len(known):
         say_empty(ax, "no pairs")
@@ -31,7 +26,7 @@ def draw_diagram(diagram: Diagram, ax: Axes | None = None) -> Axes:
     up = death[~finite] > 0
     ends = np.where(up, high + edge, low - edge)
     ax.plot(birth[~finite], ends, "^" if up.all() else "v", color=INK, markersize=5)
-    ax.set_xlabel(f"birth{f' ({diagram.filtration})' if diagram.filtration else ''}")
+    ax.set_xlabel(f"birth{f' ({filtration})' if filtration else ''}")
     ax.set_ylabel("death")
-    ax.set_title(f"H{diagram.dim}: {len(diagram)} pairs")
+    ax.set_title(f"H{dim}: {len(pairs)} pairs")
     return ax

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from collections import deque
@@ -16,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from toposcope.core.drawing.style import WIDTH, on_axes, say_empty, to_png, to_svg
-from toposcope.core.processes import GoneError, launch, receive, send
+from toposcope.core.processes import GoneError, cores, launch, receive, send
 
 _PHONE = 4.0
 """Inches of a figure on a phone of 390 pixels: its letters are then about 9 pixels tall."""
@@ -103,7 +102,7 @@ class _Work:
             self._waiting.append((self._count, figure))
             self._count += 1
             self._change.notify()
-        if self._count == WORTH and sys.executable and (os.cpu_count() or 1) > 1:
+        if self._count == WORTH and sys.executable and cores() > 1:
             self._beside = threading.Thread(target=self._render_beside, daemon=True)
             self._beside.start()
 

@@ -280,9 +280,9 @@ def _restarted(scale: Scale, rate: np.ndarray | None, low: int, start: int, leve
     raised = (
         known[highest] >= RATE_RAISED * known[lowest] and known[highest] <= KNOWN * known[: low + 1].max()
     )
-    begun = lowest + int(np.argmax(known[lowest:] >= RATE_RAISED * known[lowest]))
+    rises = lowest + int(np.argmax(known[lowest:] >= RATE_RAISED * known[lowest]))
     slack = max(_FEW_WINDOW, int(SHARES[0] * len(known)))
-    return bool(raised and begun <= start + slack and len(known) - highest <= RECENT * len(known) + slack)
+    return bool(raised and rises <= start + slack and len(known) - highest <= RECENT * len(known) + slack)
 
 
 def _rose_before(value: np.ndarray, rise: float, length: int, width: int) -> bool:

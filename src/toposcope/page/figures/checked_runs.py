@@ -176,13 +176,13 @@ def _limits(runs: Sequence[CheckedCurve]) -> tuple[float, float]:
     for one in runs:
         good = np.isfinite(one.loss)
         step, loss = one.step[good], one.loss[good]
-        begun = loss[step >= step[0] + 0.05 * (_last(one) - step[0])]
-        begun = begun if len(begun) else loss
+        after_start = loss[step >= step[0] + 0.05 * (_last(one) - step[0])]
+        after_start = after_start if len(after_start) else loss
         at = [float(np.interp(mark.step, step, loss)) for mark in one.marks]
         ahead = np.r_[one.ahead[:, 2:].ravel(), one.end[2:]]
         ahead = ahead[np.isfinite(ahead)].tolist()
-        lows.append(min([float(begun.min()), *ahead]))
-        highs.append(max([float(begun.max()), *at, *ahead]))
+        lows.append(min([float(after_start.min()), *ahead]))
+        highs.append(max([float(after_start.max()), *at, *ahead]))
     room = 0.06 * (max(highs) - min(lows)) or 0.1
     return min(lows) - room, max(highs) + room
 

@@ -11,9 +11,10 @@ from toposcope.core.forms import listed, span
 from toposcope.page.notes import alarmed, of_seeds
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.study import Study
+from toposcope.study.tables import StudyTables
 
 
-def losses_of(study: Study) -> pd.DataFrame:
+def losses_of(study: StudyTables) -> pd.DataFrame:
     """Return the logged losses of a study: of a store its metrics, of a table its own rows.
 
     A log of one run that names none may call it otherwise than the study does.

@@ -19,7 +19,6 @@ from toposcope.page.on_page import Caption, OnPage
 from toposcope.scaling.band import law_band
 from toposcope.scaling.table import predicted
 from toposcope.study.catalogue import label_of
-from toposcope.study.findings import words
 from toposcope.study.study import Study
 
 _APART_X, _APART_Y = 0.16, 0.1
@@ -188,7 +187,7 @@ def caption(study: Study) -> Caption:
     found = study.findings.get("scale")
     n = found.numbers["sizes"] if found else 0
     apart = found is not None and found.strength == "apart"
-    can = words.said(study.findings, found).act if found else "Nothing: no size is known."
+    can = study.findings.said(found).act if found else "Nothing: no size is known."
     law = "" if apart else ", with the fitted law (a loss has a floor in it) and its 95% confidence band"
     limit = f"The law beyond the sizes shown: {n} sizes determine it, and width and depth change together"
     if apart:

@@ -9,12 +9,12 @@ import pandas as pd
 
 from toposcope.core.errors import SourceError
 from toposcope.sources.blobs import Folder
+from toposcope.sources.configuration import stated_plan
 from toposcope.sources.events import read_events
 from toposcope.sources.logs.collect import PLANNED, RawRun, collected, number
 from toposcope.sources.logs.dialect import FileDialect, FolderDialect
 from toposcope.sources.logs.lines import lines
 from toposcope.sources.logs.wandb_file import DIALECT as WANDB
-from toposcope.sources.plan_beside import stated_plan
 
 DEEPEST = 5
 """Folders in one another that are looked through for logs."""

@@ -15,12 +15,12 @@ from typing import Any
 
 from toposcope.core.errors import SourceError
 from toposcope.sources.blobs import Blob, stream
+from toposcope.sources.configuration import stated_plan
 from toposcope.sources.events import fields_of
 from toposcope.sources.logs.collect import PLANNED, RawRun, collected
 from toposcope.sources.logs.dialect import FileDialect
 from toposcope.sources.logs.json_text import flat
 from toposcope.sources.logs.tables import COUNTER
-from toposcope.sources.plan_beside import stated_plan
 
 MAGIC = b":W&B"
 # The format of W&B's DataStore: blocks of 32 KiB, a header of checksum, length and kind before each piece.

@@ -126,5 +126,5 @@ def robust_size(z: np.ndarray) -> np.ndarray:
     count = known.sum(axis=0)
     ranked = np.sort(np.where(known, sizes, np.inf), axis=0)
     places = np.stack([np.maximum(count - 1, 0) // 2, count // 2 * (count > 0)])
-    usual = np.take_along_axis(ranked, places, axis=0).sum(axis=0) / 2.0
-    return np.where(count > 0, usual, np.nan) / 0.6745
+    medians = np.take_along_axis(ranked, places, axis=0).sum(axis=0) / 2.0
+    return np.where(count > 0, medians, np.nan) / 0.6745

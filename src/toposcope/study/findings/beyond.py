@@ -17,7 +17,7 @@ from toposcope.study.trends.replicates import POOLED
 from toposcope.study.trends.verdicts import lag_words
 
 if TYPE_CHECKING:
-    from toposcope.study.study import Study
+    from toposcope.study.tables import StudyTables
 
 ADDS, TREND, CANNOT = "adds", "trend only", "cannot tell"
 TEST = "correlation of innovations, one test for each feature over all runs"
@@ -25,7 +25,7 @@ LEAST_VALUES = 4
 """Fewer points than this put into the same order say nothing: three do so by chance in one case of three."""
 
 
-def beyond(study: Study) -> Finding:
+def beyond(study: StudyTables) -> Finding:
     """Strength: "adds", "trend only", "cannot tell" (this design cannot), or "no target"."""
     if not study.target:
         return Finding("beyond", "no target", {"target": ""})
@@ -63,7 +63,7 @@ def beyond(study: Study) -> Finding:
     return Finding("beyond", strength, numbers, TEST, left)
 
 
-def _estimate(study: Study, line: dict) -> dict[str, object]:
+def _estimate(study: StudyTables, line: dict) -> dict[str, object]:
     low, high = (float(line[name]) for name in ("r_low", "r_high"))
     interval = [low, high] if np.isfinite(low) and np.isfinite(high) else []
     p = float(line["p_holm"]) if np.isfinite(line["p_holm"]) else None
@@ -89,7 +89,7 @@ _EVEN = 0.8
 """Share of equal gaps from which on checkpoints count as evenly saved: the last one often is not."""
 
 
-def _open(study: Study, topology: pd.DataFrame) -> dict[str, object] | None:
+def _open(study: StudyTables, topology: pd.DataFrame) -> dict[str, object] | None:
     """Return how many features have too few values for the test, and how often they should be measured.
 
     None where every feature has enough, or none has a value. `every` is 0 where steps are not even.
@@ -109,13 +109,13 @@ def _open(study: Study, topology: pd.DataFrame) -> dict[str, object] | None:
             "gap": gap, "every": every}  # fmt: skip
 
 
-def _forecast(study: Study) -> str:
+def _forecast(study: StudyTables) -> str:
     """Return whether forecasts with topology beat their control: better, no better, or unknown."""
     found = forecasts_of(study)
     return "unknown" if found is None else "better" if found.clear else "no better"
 
 
-def _lead(study: Study) -> dict[str, object]:
+def _lead(study: StudyTables) -> dict[str, object]:
     """Return the raw correlation of the feature that leads, and what is left of it, over the runs."""
     known = study.strengths
     mine = known[known["target"] == study.target] if len(known) else known
@@ -133,7 +133,7 @@ def _lead(study: Study) -> dict[str, object]:
     return {}
 
 
-def _clock(study: Study) -> dict[str, object]:
+def _clock(study: StudyTables) -> dict[str, object]:
     """Return how closely the step itself ranks the target: the rank correlation over the runs."""
     from toposcope.study.findings.rivals import spearman
 
@@ -146,7 +146,7 @@ def _clock(study: Study) -> dict[str, object]:
     return {"known": int(counts.max()) if len(counts) else 0, "rho": extent(rho)}
 
 
-def _across(study: Study) -> dict[str, object] | None:
+def _across(study: StudyTables) -> dict[str, object] | None:
     """Return whether a run's features go with its own target more than with another seed's."""
     rows = study.replicates
     if not len(rows) or "pairing_holm" not in rows:

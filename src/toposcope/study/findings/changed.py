@@ -12,14 +12,14 @@ from toposcope.core.forms import extent
 from toposcope.core.groups import families_of, short
 from toposcope.core.lines import LEAST, curve, null_band, of_column
 from toposcope.core.types import Use
-from toposcope.study.ends import beyond_scatter, draw_noise, first_last
 from toposcope.study.findings.base import Finding
+from toposcope.study.net_change import beyond_scatter, draw_noise, first_last
 
 if TYPE_CHECKING:
-    from toposcope.study.study import Study
+    from toposcope.study.tables import StudyTables
 
 
-def changed(study: Study) -> Finding:
+def changed(study: StudyTables) -> Finding:
     """Strength: "moved" (a leading quantity left the noise of draws and neighbours), else "still"."""
     moves = [move for column in _moved(study) if (move := _move(study, column))]
     quality = _quality(study)
@@ -39,14 +39,14 @@ def changed(study: Study) -> Finding:
     )
 
 
-def _moved(study: Study) -> list[str]:
+def _moved(study: StudyTables) -> list[str]:
     return (
         study.leads(Use.CHANGE)
         or [column for column in study.labels.primary() if column in study.series.values][:4]
     )
 
 
-def _who(study: Study) -> dict[str, object]:
+def _who(study: StudyTables) -> dict[str, object]:
     groups = study.sizes
     known = [group.parameters for group in groups if group.parameters > 0]
     counts = study.series.values.groupby("run")["step"].agg(["count", "min", "max"])
@@ -59,19 +59,19 @@ def _who(study: Study) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _draws(study: Study) -> int:
+def _draws(study: StudyTables) -> int:
     """Return how many random subsamples the leading columns are means over; 1 where nothing was drawn."""
     known = study.series.catalogue.set_index("column")["draws"]
     return max((int(known[column]) for column in _moved(study) if column in known), default=1)
 
 
-def _known(study: Study) -> bool:
+def _known(study: StudyTables) -> bool:
     """Return whether the target has a value at any measured checkpoint."""
     values = study.series.values
     return study.target in values and bool(values[study.target].notna().any())
 
 
-def _quality(study: Study) -> dict[str, object] | None:
+def _quality(study: StudyTables) -> dict[str, object] | None:
     column = study.target
     if not column or column not in study.series.values:
         return None
@@ -88,7 +88,7 @@ def _quality(study: Study) -> dict[str, object] | None:
     }  # fmt: skip
 
 
-def _move(study: Study, column: str) -> dict[str, object] | None:
+def _move(study: StudyTables, column: str) -> dict[str, object] | None:
     ends = first_last(study.series, column)
     if ends.empty:
         return None
@@ -103,7 +103,7 @@ def _move(study: Study, column: str) -> dict[str, object] | None:
     }  # fmt: skip
 
 
-def _ranges(study: Study, ends: pd.DataFrame) -> list[dict[str, object]]:
+def _ranges(study: StudyTables, ends: pd.DataFrame) -> list[dict[str, object]]:
     """Return where the runs began and ended, of each family apart: one range over several says nothing."""
     families = families_of(study.series.runs)
     family = ends["run"].map(lambda run: families.get(run) or "unnamed")
@@ -126,13 +126,13 @@ class BesideNull:
     """Median over sizes of the measured value over the null's mean."""
 
 
-def nulls_of(study: Study) -> list[BesideNull]:
+def nulls_of(study: StudyTables) -> list[BesideNull]:
     """Return the comparison of every leading feature with its null, at the last checkpoint."""
     found = [_beside(study, label, own, null) for label, own, null in _beside_their_nulls(study)]
     return [one for one in found if one is not None]
 
 
-def _null_draws(study: Study) -> int:
+def _null_draws(study: StudyTables) -> int:
     """Return how many draws the leading nulls have at most; a band takes `LEAST` of them."""
     return max(
         (
@@ -145,7 +145,7 @@ def _null_draws(study: Study) -> int:
     )
 
 
-def _beside_their_nulls(study: Study) -> list[tuple[str, pd.DataFrame, pd.DataFrame]]:
+def _beside_their_nulls(study: StudyTables) -> list[tuple[str, pd.DataFrame, pd.DataFrame]]:
     """Return the column, the measured rows and the rows of the null of every leading feature that has one."""
     if "probe" not in study.features:
         return []
@@ -158,7 +158,9 @@ def _beside_their_nulls(study: Study) -> list[tuple[str, pd.DataFrame, pd.DataFr
     ]
 
 
-def _beside(study: Study, column: str, measured: pd.DataFrame, nulls: pd.DataFrame) -> BesideNull | None:
+def _beside(
+    study: StudyTables, column: str, measured: pd.DataFrame, nulls: pd.DataFrame
+) -> BesideNull | None:
     above = below = n = 0
     ratios = []
     for group in study.sizes:

@@ -20,7 +20,7 @@ from toposcope.study.forecasts.compare import BY_SIBLINGS, NOT_FINISHED, worth_o
 from toposcope.study.forecasts.gather import gather_curves, split_runs
 
 if TYPE_CHECKING:
-    from toposcope.study.study import Study
+    from toposcope.study.tables import StudyTables
 
 TOPOLOGY = (f"{BY_SIBLINGS} + topology", f"{BY_SIBLINGS} + saturating topology")
 ALPHA = 0.05
@@ -49,7 +49,7 @@ class ForecastCounts:
     harmful: tuple[tuple[str, float], ...]
 
 
-def forecasts_of(study: Study) -> ForecastCounts | None:
+def forecasts_of(study: StudyTables) -> ForecastCounts | None:
     """Count what a study's table of forecasts says; None where it has no forecast."""
     scores = study.forecasts
     good = scores[scores["status"] != "failed"] if len(scores) else scores
@@ -76,7 +76,7 @@ def forecasts_of(study: Study) -> ForecastCounts | None:
     )
 
 
-def end(study: Study) -> Finding | None:
+def end(study: StudyTables) -> Finding | None:
     """Strength: "better" or "no better" with topology, "unscored" where no forecast could be compared."""
     scores = study.forecasts
     if not len(scores):
@@ -110,29 +110,29 @@ def end(study: Study) -> Finding | None:
     return Finding("end", strength, numbers, "paired t-test over runs, Holm over cuts and methods", left)
 
 
-def go_on(study: Study) -> Finding | None:
+def go_on(study: StudyTables) -> Finding | None:
     """Strength: "broken" or "ill" (a log shows what overrides any forecast), "finished", "begun".
 
     Broken is a run that is to be stopped, ill one that is to be looked at. None without a loss.
     """
     column, curves = _logged(study)
-    ill = _symptoms(study, column, curves)
+    symptoms = _symptoms(study, column, curves)
     finished, going = split_runs(curves)
-    if not curves and not ill:
+    if not curves and not symptoms:
         return None
-    broken = any(one["level"] == STOP for one in ill)
-    strength = "broken" if broken else "ill" if ill else "begun" if going else "finished"
+    broken = any(one["level"] == STOP for one in symptoms)
+    strength = "broken" if broken else "ill" if symptoms else "begun" if going else "finished"
     numbers = {
-        "begun": [curve.run for curve in going], "runs": len(study.runs), "ill": ill,
+        "begun": [curve.run for curve in going], "runs": len(study.runs), "ill": symptoms,
         "finished": len(finished), "read": len(curves), "fell": sum(map(_fell, curves)),
         "ahead": _ahead(curves) if strength == "begun" else [],
         "endless": [{"run": curve.run, "reason": curve.endless} for curve in going if curve.endless],
-        "command": "" if strength == "finished" else _command(study, column, going, advise=not ill),
+        "command": "" if strength == "finished" else _command(study, column, going, advise=not symptoms),
     }  # fmt: skip
     return Finding("on", strength, numbers, "health of the logs")
 
 
-def _command(study: Study, column: str, going: Sequence[Curve], *, advise: bool) -> str:
+def _command(study: StudyTables, column: str, going: Sequence[Curve], *, advise: bool) -> str:
     """Return the command that says more of runs that go on or are ill; "" for a table in memory.
 
     Going on is weighed against a larger model where the size and the tokens of every run are known: by twice
@@ -191,7 +191,7 @@ def _path(one: Forecast) -> list[list[float]]:
     return path[at].tolist() if len(path) else []
 
 
-def _logged(study: Study) -> tuple[str, list[Curve]]:
+def _logged(study: StudyTables) -> tuple[str, list[Curve]]:
     """Return which loss is logged, the training loss where there is one, and its curves; "" without any."""
     if study.log is None:
         return "", []
@@ -202,7 +202,7 @@ def _logged(study: Study) -> tuple[str, list[Curve]]:
     return known[0], gather_curves(metrics, study.log.runs, column=known[0])[0]
 
 
-def _symptoms(study: Study, column: str, curves: Sequence[Curve]) -> list[dict[str, object]]:
+def _symptoms(study: StudyTables, column: str, curves: Sequence[Curve]) -> list[dict[str, object]]:
     """Return what asks for a look or a stop by the logs, a line for each run and ground, the gravest first.
 
     Where a run has too few losses to be judged, that is no ground: it is what the other findings rest on.

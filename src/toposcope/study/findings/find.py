@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toposcope.study.findings.base import Finding, Findings
+from toposcope.study.findings.base import Finding
 from toposcope.study.findings.beyond import beyond
 from toposcope.study.findings.changed import changed
 from toposcope.study.findings.end import end, go_on
+from toposcope.study.findings.findings import Findings
 from toposcope.study.findings.layers import layers, settings
 from toposcope.study.findings.odd import odd
 from toposcope.study.findings.rivals import rivals
@@ -18,12 +19,12 @@ from toposcope.study.findings.trained import trained
 from toposcope.study.findings.when import when
 
 if TYPE_CHECKING:
-    from toposcope.study.study import Study
+    from toposcope.study.tables import StudyTables
 
 _ASKED = (sound, odd, changed, when, beyond, rivals, end, go_on, scale, layers, surfaces, settings)
 
 
-def find(study: Study) -> Findings:
+def find(study: StudyTables) -> Findings:
     """Return what may be said of `study`; a question that it holds nothing for is left out."""
     answers: list[Finding] = [finding for ask in _ASKED if (finding := ask(study)) is not None]
     answers.insert(0, trained(study, answers))
@@ -31,7 +32,7 @@ def find(study: Study) -> Findings:
     subject, group = study.subject, study.group.label if study.group is not None else ""
     if subject.size and study.labels.plain:
         return Findings(
-            subject.name, subject.size, target, tuple(answers), asked="size", group=group,
+            subject.name, subject.size, target, tuple(answers), noun="size", group=group,
             without=study.without,
         )  # fmt: skip
     return Findings(

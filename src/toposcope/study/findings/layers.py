@@ -14,10 +14,10 @@ from toposcope.study.representations import PROBE, pairs
 from toposcope.subjects.representations.features import CARRIED_H1
 
 if TYPE_CHECKING:
-    from toposcope.study.study import Study
+    from toposcope.study.tables import StudyTables
 
 
-def layers(study: Study) -> Finding | None:
+def layers(study: StudyTables) -> Finding | None:
     """Strength: "described"; None where fewer than two layers were measured."""
     table = pairs(study.features) if study.has(CARRIED_H1.name) else pd.DataFrame()
     if table.empty:
@@ -36,7 +36,7 @@ def layers(study: Study) -> Finding | None:
     return Finding("layers", "described", numbers, "optimal matching of H1; Spearman's rho, no test")
 
 
-def leading_settings(study: Study) -> pd.DataFrame:
+def leading_settings(study: StudyTables) -> pd.DataFrame:
     """Return the sensitivity table's rows of the leading features, in their order."""
     table = study.sensitivity
     if table.empty:
@@ -49,7 +49,7 @@ def leading_settings(study: Study) -> pd.DataFrame:
     return kept.sort_values("place", kind="stable").drop(columns="place")
 
 
-def settings(study: Study) -> Finding | None:
+def settings(study: StudyTables) -> Finding | None:
     """Strength: "moves" where settings move some number more than training does, else "steady"."""
     table = leading_settings(study)
     known = table.dropna(subset=["settings_spread"]) if len(table) else table

@@ -9,10 +9,10 @@ from toposcope.statistics.odd import FEWEST, LEVEL
 from toposcope.study.findings.base import Finding
 
 if TYPE_CHECKING:
-    from toposcope.study.study import Study
+    from toposcope.study.tables import StudyTables
 
 
-def odd(study: Study) -> Finding | None:
+def odd(study: StudyTables) -> Finding | None:
     """Strength: "odd" (some run is), "alike" (none is), "alone" (too few siblings); None for one run."""
     found = study.odd
     if found.runs < 2:

@@ -14,10 +14,10 @@ from toposcope.study.representations import PROBE
 from toposcope.subjects.representations.features import H1_COUNT, H1_ENTROPY
 
 if TYPE_CHECKING:
-    from toposcope.study.study import Study
+    from toposcope.study.tables import StudyTables
 
 
-def rivals(study: Study) -> Finding | None:
+def rivals(study: StudyTables) -> Finding | None:
     """Strength: "ahead" or "not ahead"; None where there are not both kinds of features."""
     table = strengths(study) if study.target else pd.DataFrame(columns=["baseline", "raw"])
     topology, plain = strongest(table, baseline=False), strongest(table, baseline=True)
@@ -33,14 +33,14 @@ def rivals(study: Study) -> Finding | None:
     return Finding("rivals", strength, numbers, "mean over runs of Spearman's |rho|, no test")
 
 
-def worth(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
+def worth(study: StudyTables, rows: pd.DataFrame) -> pd.DataFrame:
     """Return rows of a trend table with what is left of them given each confound."""
     if study.confounds.empty:
         return rows
     return rows.merge(study.confounds, on=["run", "column", "target"], how="left")
 
 
-def strengths(study: Study) -> pd.DataFrame:
+def strengths(study: StudyTables) -> pd.DataFrame:
     """Return, per leading feature, means over the runs of |correlation|.
 
     Columns column, baseline, runs, raw (mean of |rho|), raw_low (the smallest over the runs), usual_p (runs
@@ -49,8 +49,8 @@ def strengths(study: Study) -> pd.DataFrame:
     mine = study.families[study.families["target"] == study.target]
     verdicts = {str(line["column"]): _verdict(line) for line in mine.to_dict("records")}
     lines = []
-    told = study.strengths
-    mine = worth(study, told[told["target"] == study.target] if len(told) else told)
+    trends = study.strengths
+    mine = worth(study, trends[trends["target"] == study.target] if len(trends) else trends)
     for column, rows in mine.groupby("column", sort=False):
         known = rows["spearman"].dropna().abs()
         if known.empty:
@@ -91,7 +91,7 @@ def spearman(one: pd.Series, other: pd.Series) -> float:
     return float(correlation(placed[:, :1], placed[:, 1:])[0])
 
 
-def _entropy(study: Study) -> dict[str, object] | None:
+def _entropy(study: StudyTables) -> dict[str, object] | None:
     """Return how closely H1 entropy follows the number of bars, and what is left of it given them."""
     entropy, count = (study.column(PROBE, feature) for feature in (H1_ENTROPY, H1_COUNT))
     if not entropy or not count:

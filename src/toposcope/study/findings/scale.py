@@ -14,12 +14,12 @@ from toposcope.scaling.power_law import spearman_exact
 from toposcope.study.findings.base import Finding
 
 if TYPE_CHECKING:
-    from toposcope.study.study import Study
+    from toposcope.study.tables import StudyTables
 
 LEAST_SIZES = 3
 
 
-def scale(study: Study) -> Finding | None:
+def scale(study: StudyTables) -> Finding | None:
     """Strength: "clear" (an interval without zero), "unclear", "too few" sizes, or families "apart".
 
     None without sizes.
@@ -38,7 +38,7 @@ def scale(study: Study) -> Finding | None:
     return Finding("scale", strength, numbers, "least squares in log-log over sizes", left)
 
 
-def _line(study: Study, line: dict) -> dict[str, object]:
+def _line(study: StudyTables, line: dict) -> dict[str, object]:
     low, high = float(line["low"]), float(line["high"])
     bounded = math.isfinite(low) and math.isfinite(high)
     return {
@@ -48,7 +48,7 @@ def _line(study: Study, line: dict) -> dict[str, object]:
     }  # fmt: skip
 
 
-def last_values(study: Study, columns: list[str]) -> pd.DataFrame:
+def last_values(study: StudyTables, columns: list[str]) -> pd.DataFrame:
     """Return the values of every run's last checkpoint: columns run, parameters, step, then `columns`."""
     parameters = study.series.parameters()
     rows = []
@@ -59,7 +59,7 @@ def last_values(study: Study, columns: list[str]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["run", "parameters", "step", *columns])
 
 
-def _order(study: Study) -> dict[str, object]:
+def _order(study: StudyTables) -> dict[str, object]:
     """Return the rank correlation of last values with size over runs, and the least p that it can have."""
     columns = study.leads(Use.END)
     table = last_values(study, columns)

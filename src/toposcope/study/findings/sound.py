@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from toposcope.study.findings.base import Finding
 
 if TYPE_CHECKING:
-    from toposcope.study.study import Study
+    from toposcope.study.tables import StudyTables
 
 
-def sound(study: Study) -> Finding:
+def sound(study: StudyTables) -> Finding:
     """Strength: "faults" (the audit found some), "gaps" (numbers are missing), "clean" (neither)."""
     audit, features = study.audit, study.features
     faults = 0 if audit is None else len(audit)

@@ -7,31 +7,10 @@ from __future__ import annotations
 
 import html
 import textwrap
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from toposcope.study.findings.words import of_group, said
-
-if TYPE_CHECKING:
-    from toposcope.study.findings.base import Findings
 
 GOOD, BAD, OPEN, NONE, SOME = "OK", "!!", "--", "no", "yes"
 """Marks of a check: nothing is wrong, something is, it cannot be told, nothing was found, something was."""
-
-MARKS: Mapping[tuple[str, str], str] = {
-    ("sound", "clean"): GOOD, ("sound", "gaps"): BAD, ("sound", "faults"): BAD,
-    ("on", "finished"): GOOD, ("on", "begun"): GOOD, ("on", "ill"): BAD, ("on", "broken"): BAD,
-    ("odd", "alike"): GOOD, ("odd", "alone"): OPEN, ("odd", "odd"): BAD,
-    ("beyond", "adds"): SOME, ("beyond", "trend only"): NONE, ("beyond", "cannot tell"): OPEN,
-    ("beyond", "no target"): OPEN,
-}  # fmt: skip
-"""The mark of each strength of the four findings that are checks."""
-_CHECKS = (("sound", "measurements"), ("on", "training"), ("odd", "odd runs"), ("beyond", ""))
-_ABSENT = {"on": "no finite loss was logged", "odd": "one run: nothing to compare"}
-_ACTS = ("sound", "on", "odd", "beyond")
-"""Whose remedy is the thing to do next: of several the first, that of the lead before all."""
-NOTHING = "Nothing has to be done about these runs."
 
 _MARK, _NAME = 4, 14
 """Columns of a terminal that a mark and the name of a check take."""
@@ -41,7 +20,7 @@ _NARROW = 60
 
 @dataclass(frozen=True, slots=True)
 class CheckLine:
-    """One check: its mark (one of `MARKS`), what was checked, and what was seen."""
+    """One check: its mark (one of the five above), what was checked, and what was seen."""
 
     mark: str
     name: str
@@ -105,42 +84,6 @@ class FirstScreen:
         """Return it as plain data."""
         checks = [{"mark": one.mark, "name": one.name, "text": one.text} for one in self.checks]
         return {"title": self.title, "checks": checks, "next": self.next, "left_out": self.left_out}
-
-
-def first_screen(findings: Findings) -> FirstScreen:
-    """Return what is said first of these findings; nothing is computed for it."""
-    lead = said(findings, findings.lead)
-    checks = tuple(_check(findings, question, name) for question, name in _CHECKS)
-    copied = findings["beyond"].numbers.get("left_out_columns", ())
-    gone = [f"run {run} (as asked)" for run in findings.without]
-    left_out = ", ".join([*gone, *(f"{one['column']} ({one['why']})" for one in copied)])
-    group = "" if findings.lead.question == "odd" else findings.group  # the odd run may be of another one
-    title = of_group(group, lead.title or lead.act)
-    return FirstScreen(title, checks, _to_do(findings), f"{left_out}." if left_out else "")
-
-
-def _check(findings: Findings, question: str, name: str) -> CheckLine:
-    """Return the line of a check; one that could not be made says why."""
-    name = name or ("columns" if findings.subject == "table" else findings.asked)
-    found = findings.get(question)
-    if found is None:
-        return CheckLine(OPEN, name, _ABSENT[question])
-    mark = MARKS[question, found.strength]
-    if question == "sound" and mark == GOOD and not found.numbers["audited"]:
-        mark = OPEN
-    return CheckLine(mark, name, said(findings, found).check)
-
-
-def _to_do(findings: Findings) -> str:
-    """Return the one thing to do: what the lead asks for, else the first of the checks that asks for one."""
-    order = [findings.lead.question, *(one for one in _ACTS if one != findings.lead.question)]
-    if "odd" in findings and findings["odd"].strength == "alone":
-        order = [*(one for one in order if one != "odd"), "odd"]  # more seeds are the last thing to wish for
-    for question in order:
-        found = findings.get(question)
-        if found is not None and (todo := said(findings, found).todo):
-            return todo
-    return NOTHING
 
 
 def _command(text: str) -> tuple[str, str]:

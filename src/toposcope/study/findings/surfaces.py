@@ -12,7 +12,7 @@ from toposcope.study.findings.base import Finding
 from toposcope.subjects.landscape.features import CONFIRMED, FOUND, MASKED, MINIMA, SURFACE, TRIVIAL
 
 if TYPE_CHECKING:
-    from toposcope.study.study import Study
+    from toposcope.study.tables import StudyTables
 
 PLACES = {
     "model": "full range", "full, every second place": "full range, every second place",
@@ -49,7 +49,7 @@ def shares(features: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(made)
 
 
-def surfaces(study: Study) -> Finding | None:
+def surfaces(study: StudyTables) -> Finding | None:
     """Strength: "trivial" (more than half of all surfaces have one minimum), "rugged"; None without any."""
     if study.subject.name != About.LANDSCAPE:
         return None

@@ -13,10 +13,10 @@ from toposcope.study.finals import finals_table
 from toposcope.study.findings.base import Finding
 
 if TYPE_CHECKING:
-    from toposcope.study.study import Study
+    from toposcope.study.tables import StudyTables
 
 
-def trained(study: Study, answers: Iterable[Finding]) -> Finding:
+def trained(study: StudyTables, answers: Iterable[Finding]) -> Finding:
     """Strength: "soundly" (logs without a fault, at their end), "unfinished", "measured" (no log says it).
 
     `answers` are the findings on the measurements and on the logs. Runs are ranked by the loss at their last
@@ -38,7 +38,7 @@ def trained(study: Study, answers: Iterable[Finding]) -> Finding:
     return Finding("trained", "measured" if gaps else "soundly", numbers)
 
 
-def _ranked(study: Study) -> dict[str, object]:
+def _ranked(study: StudyTables) -> dict[str, object]:
     """Return the size (of one size: the run) that ends lowest, and between what the others end."""
     nothing: dict[str, object] = {"label": "", "best": None, "others": [], "several": 0, "largest": False}
     lower = (*study.subject.targets, *study.series.losses)  # what is better where it is smaller

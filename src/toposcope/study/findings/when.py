@@ -9,16 +9,16 @@ import pandas as pd
 
 from toposcope.core.forms import extent
 from toposcope.core.types import Use
-from toposcope.study.ends import half_steps
 from toposcope.study.findings.base import Finding
+from toposcope.study.net_change import half_steps
 from toposcope.study.representations import PROBE
 from toposcope.subjects.representations.features import H1_TOTAL
 
 if TYPE_CHECKING:
-    from toposcope.study.study import Study
+    from toposcope.study.tables import StudyTables
 
 
-def when(study: Study) -> Finding:
+def when(study: StudyTables) -> Finding:
     """Strength: "known" up to the spacing of checkpoints, or "too few" checkpoints."""
     counts = study.series.values.groupby("run")["step"].count()
     if counts.max() < 3:
@@ -40,7 +40,7 @@ def when(study: Study) -> Finding:
     return Finding("when", "known", numbers, "segments on log step against smooth curves")
 
 
-def _bends(study: Study, lead: str) -> dict[str, object]:
+def _bends(study: StudyTables, lead: str) -> dict[str, object]:
     rows = study.bends
     mine = rows[(rows["column"] == lead) & (rows["status"] == "ok")] if "status" in rows else rows.iloc[:0]
     if mine.empty:
@@ -62,7 +62,7 @@ def _bends(study: Study, lead: str) -> dict[str, object]:
     }  # fmt: skip
 
 
-def fixed_phases(study: Study, column: str) -> pd.DataFrame:
+def fixed_phases(study: StudyTables, column: str) -> pd.DataFrame:
     """Return the change of a feature over each phase that a publication fixed, one row per run and phase.
 
     Columns run, column, phase, start_step, end_step, first, last: the values at the first and the last
@@ -89,7 +89,7 @@ def fixed_phases(study: Study, column: str) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=names)
 
 
-def _fixed(study: Study) -> list[dict[str, object]]:
+def _fixed(study: StudyTables) -> list[dict[str, object]]:
     total = study.column(PROBE, H1_TOTAL)
     if not total:
         return []

@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from toposcope.core import forms
 from toposcope.core.types import About
-
-if TYPE_CHECKING:
-    from toposcope.study.findings.base import Finding, Findings
+from toposcope.study.findings.base import Finding
 
 WIDTH = 80
 """Columns of a terminal, where nothing says how many it has."""
@@ -43,15 +40,15 @@ class Said:
         return " ".join(part for part in (self.act, self.ground, self.limits, self.more, self.next) if part)
 
 
-def said(findings: Findings, finding: Finding) -> Said:
-    """Return the words of one finding."""
+def said(finding: Finding, *, subject: str, topology: str, target: str) -> Said:
+    """Return the words of one finding on a subject; `topology` describes what is judged against `target`."""
     name = f"{finding.question}/{finding.strength.replace(' ', '_')}.txt"
     template = _environment().get_template(name)
     given = {
-        **finding.numbers, "topology": findings.topology, "target": findings.target,
-        "representations": findings.subject == About.REPRESENTATIONS,
-        "landscape": findings.subject == About.LANDSCAPE, "left_out": finding.left_out,
-        "entries": "gradients" if findings.subject == About.GRADIENTS else "weights",
+        **finding.numbers, "topology": topology, "target": target,
+        "representations": subject == About.REPRESENTATIONS,
+        "landscape": subject == About.LANDSCAPE, "left_out": finding.left_out,
+        "entries": "gradients" if subject == About.GRADIENTS else "weights",
     }  # fmt: skip
     context = template.new_context(given)
     for _ in template.root_render_func(context):  # running it is what finds the blocks of its parents
@@ -74,11 +71,6 @@ def of_group(group: str, text: str) -> str:
     ('bpe: One adds.', 'One adds.')
     """
     return f"{group}: {text}" if group else text
-
-
-def paragraphs(findings: Findings) -> list[tuple[str, str]]:
-    """Return every question with its answer in full."""
-    return [(findings.title(one), text) for one in findings if (text := said(findings, one).text)]
 
 
 @cache

@@ -12,5 +12,5 @@ from toposcope.study.forecasts.gather import split_runs
 
 def ahead(curves: Sequence[Curve], most: int | None = None) -> list[tuple[Curve, Forecast]]:
     """Return each unfinished run, or the first `most` of them, with its forecast."""
-    finished, begun = split_runs(curves)
-    return [(curve, forecast(Auto(), curve, finished)) for curve in begun[:most]]
+    finished, unfinished = split_runs(curves)
+    return [(curve, forecast(Auto(), curve, finished)) for curve in unfinished[:most]]

@@ -62,9 +62,9 @@ def forecast_table(
         wide=log.wide,
         catalogue=log.catalogue,
     )
-    finished, begun = split_runs(curves)
+    finished, unfinished = split_runs(curves)
     failed = [_failed(problem.run, problem.reason) for problem in problems if problem.left_out]
-    for curve in begun:
+    for curve in unfinished:
         ends = f"{NOT_FINISHED}, seen to step {curve.last} of {curve.horizon}"
         failed.append(_failed(curve.run, curve.endless or ends, curve))
     if len(finished) < LEAST_RUNS:

@@ -17,7 +17,8 @@ from toposcope.forecasting.health.assess import health
 from toposcope.forecasting.kin import with_groups
 from toposcope.forecasting.schedule import Schedule, cosine
 from toposcope.sources import belonging
-from toposcope.sources.plan_beside import BESIDE, PLAN_FROM, PLAN_UNUSED, PLANNED_RATE
+from toposcope.sources.configuration import PLANNED_RATE
+from toposcope.sources.plan_beside import BESIDE, PLAN_FROM, PLAN_UNUSED
 from toposcope.study.catalogue import leading_features
 from toposcope.study.convergence import without_unconverged
 from toposcope.study.forecasts.topology import FeatureTransfer
@@ -182,7 +183,7 @@ def split_runs(
     everyone = with_groups([*own, *others])
     own, others = everyone[: len(own)], everyone[len(own) :]
     finished = [curve for curve in others if curve.finished]
-    begun: list[Curve] = []
+    unfinished: list[Curve] = []
     for curve in own:
         unplanned = curve.schedule is None and curve.horizon == curve.last
         kin = [c for c in everyone if c is not curve and c.akin(curve)]
@@ -195,8 +196,8 @@ def split_runs(
             and any(c.horizon == longest for c in known)
         ):
             curve = _with_end(curve, [c for c in known if c.horizon > curve.last])
-        (finished if curve.finished else begun).append(curve)
-    return finished, begun
+        (finished if curve.finished else unfinished).append(curve)
+    return finished, unfinished
 
 
 def _with_end(curve: Curve, longer: Sequence[Curve]) -> Curve:

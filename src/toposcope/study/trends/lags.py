@@ -29,7 +29,7 @@ def lag_table(
     of all lags tried, `lead_p` against the best of the leads alone, `lag_holm` adjusts `lag_p` over the rows
     of a target.
     """
-    targets = table.usual_targets if targets is None else list(targets)
+    targets = table.default_targets if targets is None else list(targets)
     columns = default_columns(table) if columns is None else list(columns)
     rows: list[tuple[object, ...]] = []
     for target in targets:

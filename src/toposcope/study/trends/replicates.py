@@ -124,7 +124,7 @@ def replicate_table(
     replicates, rows of the family "all sizes" pool them. The reason names the smallest p that Holm's method
     can leave a row, every p of its target at its smallest, where that exceeds 5%.
     """
-    targets = table.usual_targets if targets is None else list(targets)
+    targets = table.default_targets if targets is None else list(targets)
     columns = default_columns(table) if columns is None else list(columns)
     rows: list[tuple[object, ...]] = []
     groups = {

@@ -55,7 +55,7 @@ def trend_table(
     table
         Features and targets (`series_table`, or `from_frame` for tables made elsewhere).
     targets
-        Columns of the table to correlate with; by default its `usual_targets`. Holm's method runs over each
+        Columns of the table to correlate with; by default its `default_targets`. Holm's method runs over each
         one's rows alone.
     columns, scopes
         Features to test; by default those of the model and of the roles, without their shuffle nulls.
@@ -173,7 +173,7 @@ def _chosen(
 ) -> tuple[list[str], list[str], list[str]]:
     """Return the targets, the columns and those of them that are confirmatory."""
     primary = primary_columns(table, columns)
-    targets = table.usual_targets if targets is None else targets
+    targets = table.default_targets if targets is None else targets
     columns = default_columns(table, scopes) if columns is None else columns
     for name in (*targets, *columns):
         if name not in table.values:
@@ -207,8 +207,8 @@ def judged(out: pd.DataFrame, primary: Sequence[str], alpha: float) -> pd.DataFr
         out.loc[sure, "p_holm"] = stat.holm(out.loc[sure, "p"].to_numpy(float))
         out.loc[rest, "q"] = stat.benjamini_hochberg(out.loc[rest, "p"].to_numpy(float))
     sizes = [(int(n), max(int(m), 1)) for n, m in zip(out["free"], out["family_size"], strict=True)]
-    asked = list(dict.fromkeys(sizes))
-    found = dict(zip(asked, run_blocks(lambda size: detectable_r(*size), asked), strict=True))
+    distinct = list(dict.fromkeys(sizes))
+    found = dict(zip(distinct, run_blocks(lambda size: detectable_r(*size), distinct), strict=True))
     out["detectable_r"] = [found[size] for size in sizes]
     rows = out.to_dict("records")
     decided = [_verdict(row, alpha) for row in rows]

@@ -83,7 +83,7 @@ def gradient_series(series: Series, batch: GradientBatch | None = None) -> Serie
         folder = run_folder_of(checkpoint)
         if folder is not None and folder.gradients(checkpoint.step).is_file():
             return _read(folder.gradients(checkpoint.step))
-        with series.model(checkpoint, batch.loader) as model:
+        with batch.loader.model(series, checkpoint) as model:
             return Objective(model, batch.of(model, checkpoint)).gradient_arrays()
 
     def key(checkpoint: Checkpoint) -> str:

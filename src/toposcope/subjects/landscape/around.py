@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from toposcope.core.errors import InputError
+from toposcope.models.curvature import HessianProduct
 from toposcope.subjects.landscape.geometry.directions import (
     Directions,
     hessian_directions,
@@ -55,7 +56,7 @@ def draws_of(
         here = objective.parameters
         start = random_start(len(here), here.dtype, **axes, step=at.step, batch=batch).to(here.device)
         pairs = top_eigenpairs(
-            objective.hessian(), start, k=n, tolerance=_TOLERANCE, most=options.products, axes=axes
+            HessianProduct(objective), start, k=n, tolerance=_TOLERANCE, most=options.products, axes=axes
         )
         made = hessian_directions(pairs, n)
     else:
@@ -100,7 +101,7 @@ class Quadratic:
     def of(cls, objective: Objective, directions: Directions) -> Quadratic:
         """Return the model at an objective's parameters: one gradient and n Hessian-vector products."""
         vectors = directions.vectors.to(objective.parameters)
-        gradient, hessian = objective.gradient(), objective.hessian()
+        gradient, hessian = objective.gradient(), HessianProduct(objective)
         images = [hessian(vector) for vector in vectors]
         curvatures = np.array([[float(v.double() @ image.double()) for image in images] for v in vectors])
         slopes = np.array([float(v.double() @ gradient.double()) for v in vectors])

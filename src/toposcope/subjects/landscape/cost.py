@@ -36,7 +36,7 @@ def seconds_with_products(
     each: float | None,
 ) -> float:
     """Return the rough time of work with so many products with the Hessian, `each` timed or as usual."""
-    usual = seconds_of(cost)
+    seconds = seconds_of(cost)
     if each is None:
-        return usual
-    return usual + products * (each - seconds_of(cost_of_shapes(shapes, options, FORWARDS["hessian"])))
+        return seconds
+    return seconds + products * (each - seconds_of(cost_of_shapes(shapes, options, FORWARDS["hessian"])))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from toposcope.core.errors import InputError
-from toposcope.models.curvature import TWICE
+from toposcope.models.curvature import TWICE, HessianProduct
 from toposcope.models.loading import local_path, run_folder_of
 from toposcope.subjects.landscape.cost import cost_of_shapes, seconds_of
 from toposcope.subjects.landscape.geometry.cost import FORWARDS
@@ -26,14 +26,14 @@ _MOST_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class HessianProducts:
-    """Whether the models of a series were `looked` at, and the seconds of a product that is a difference."""
+    """Whether the models of a series were `opened`, and the seconds of a product that is a difference."""
 
-    looked: bool = False
+    opened: bool = False
     seconds: float | None = None
 
     def sentence(self) -> str:
         """Return in words what products cost where that is not what is announced anyway; it may be empty."""
-        if not self.looked:
+        if not self.opened:
             return "Where a module has no second derivative, curvature takes up to five times as long."
         if self.seconds is None:
             return ""
@@ -54,20 +54,20 @@ def timed_products(
     """
     first = next(iter(series))
     if run_folder_of(first) is not None:
-        return HessianProducts(looked=True)
+        return HessianProducts(opened=True)
     expected = seconds_of(cost_of_shapes(shapes, options, 2 * FORWARDS["hessian"]))
     if expected > _MOST_SECONDS or not local_path(first).is_dir():
         return HessianProducts()
     snapshot = RunReader(series, series.of_run(first.run))[0]
     try:
         with source.objectives(snapshot, replace(options, batches=1)) as (objective,):
-            here, product = objective.parameters, objective.hessian()
+            here, product = objective.parameters, HessianProduct(objective)
             vector = random_start(len(here), here.dtype, purpose="timed product").to(here.device)
             product(vector)  # the first one finds out how, and compiles what there is to compile
             if product.method == TWICE:
-                return HessianProducts(looked=True)
+                return HessianProducts(opened=True)
             start = time.perf_counter()
             product(vector)
-            return HessianProducts(looked=True, seconds=time.perf_counter() - start)
+            return HessianProducts(opened=True, seconds=time.perf_counter() - start)
     except (InputError, OSError):
         return HessianProducts()

@@ -123,10 +123,10 @@ class ByStep:
 
     def at(self, steps: Sequence[int]) -> np.ndarray:
         """Return the numbers of steps, NaN where there is none."""
-        asked, known = np.asarray(steps, np.int64), np.array(self._steps, np.int64)
-        found = np.full(len(asked), np.nan)
-        there = np.isin(asked, known)
-        found[there] = np.array(self._values)[np.searchsorted(known, asked[there])]
+        wanted, known = np.asarray(steps, np.int64), np.array(self._steps, np.int64)
+        found = np.full(len(wanted), np.nan)
+        there = np.isin(wanted, known)
+        found[there] = np.array(self._values)[np.searchsorted(known, wanted[there])]
         return found
 
 
@@ -223,12 +223,12 @@ def culprits(look: CheckpointLook, most: int = 8) -> list[dict[str, object]]:
     Nothing, where no check failed and not even the largest move stands above the noise of all of them.
     """
     found: list[dict[str, object]] = []
-    told: set[tuple[str, int]] = set()
+    named: set[tuple[str, int]] = set()
     for one in sorted(look.culprits, key=lambda one: (one.kind, -one.size)):
         at = (one.name, one.head)
-        if (one.kind >= CulpritKind.CHANGE and at in told) or (one.doubtful and not found):
+        if (one.kind >= CulpritKind.CHANGE and at in named) or (one.doubtful and not found):
             continue
         if one.kind > CulpritKind.BROKEN:
-            told.add(at)
+            named.add(at)
         found.append(dict(one.line))
     return found[:most]

@@ -29,7 +29,7 @@ the cosine of its change and its weights is at least .85; healthy runs had up to
 STRETCHED = 0.5
 """As `SCALED`, of a norm's gain, a bias or a scalar: a few numbers move more freely than a matrix."""
 
-RENEWED, USUAL, ROWS = 1 / 8, 1 / 32, 4
+RENEWED, RARE, ROWS = 1 / 8, 1 / 32, 4
 """Share of rows that became unlike themselves, the most that there may have been lately, and their number at
 least: one or two rows of a small matrix turn by the noise of small batches alone."""
 
@@ -85,7 +85,7 @@ def _repeated(now: float, past: Sequence[float], role: str) -> str:
 
 
 def _renewed(now: float, past: Sequence[float], role: str) -> str:
-    if len(past) < LATELY or now < RENEWED or max(past) > USUAL:
+    if len(past) < LATELY or now < RENEWED or max(past) > RARE:
         return ""
     return f"has rows that no longer resemble their earlier values: {now:.0%}"
 

@@ -48,16 +48,16 @@ class ForecastTarget(Alarm):
 
     def on_store(self, store: StoreLook) -> list[Alert]:
         """Forecast the run when its log has grown, and tell when its side of the target becomes clear."""
-        finished, begun = store.curves()
-        curve = next((one for one in begun if one.run == self.run), None)
+        finished, unfinished = store.curves()
+        curve = next((one for one in unfinished if one.run == self.run), None)
         if curve is None or len(curve.step) < GROWTH * self.losses:
             return []
         self.losses = len(curve.step)
         found = self._judge(curve, finished)
-        looked = {
+        record = {
             "target": self._target, "look": self.spending.looks, "losses": self.losses, "side": self.side
         }  # fmt: skip
-        return [*found, Alert("look", self.test, self.run, int(curve.last), "", looked)]
+        return [*found, Alert("look", self.test, self.run, int(curve.last), "", record)]
 
     def _judge(self, curve: Curve, finished: Sequence[Curve]) -> list[Alert]:
         from toposcope.forecasting import forecast

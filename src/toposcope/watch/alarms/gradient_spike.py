@@ -43,11 +43,11 @@ class GradientSpike(Alarm):
         if norm is None or math.isnan(norm):
             return []
         found = self._settled(row.step, norm)
-        told = spike(self, self._series, row.step, norm, "gradient norm")
-        if told and "expected" in told[0].data:
-            self._held, self._since = told[0], []
+        spikes = spike(self, self._series, row.step, norm, "gradient norm")
+        if spikes and "expected" in spikes[0].data:
+            self._held, self._since = spikes[0], []
             return found
-        return found + told
+        return found + spikes
 
     def _settled(self, step: int, norm: float) -> list[Alert]:
         if self._held is None:

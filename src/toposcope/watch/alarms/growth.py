@@ -10,7 +10,7 @@ from toposcope.core.types import Role
 from toposcope.statistics.alarms.growth import Change, Growth
 from toposcope.subjects.weights import features as of
 from toposcope.watch.alarms.base import Alarm, Alert, CheckpointLook, Watched
-from toposcope.watch.alarms.slow import Key, Slow, told
+from toposcope.watch.alarms.slow import Key, Slow, slow_alerts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,7 +53,7 @@ class TensorGrowth(Alarm):
         for change in self._growth.update(look.step, _norms(rows)):
             row = int(index.get(change.key[0], -1)) if change.key[2] == of.ROW_LARGEST.name else -1
             found.append(Slow(change, _how(change, row)))
-        return told(self, look, found)
+        return slow_alerts(self, look, found)
 
 
 def _how(one: Change[Key], row: int) -> str:

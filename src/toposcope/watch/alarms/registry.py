@@ -97,7 +97,7 @@ def family(rate: float = RATE, settings: AlarmSettings | None = None) -> AlarmFa
     return AlarmFamily(rate, {one.test: one.share for one in wanted})
 
 
-def begun(
+def alarms_of_run(
     run: str,
     spent: AlarmFamily,
     settings: AlarmSettings | None = None,

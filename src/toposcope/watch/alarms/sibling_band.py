@@ -54,5 +54,5 @@ class SiblingBand(Alarm):
             found = self.alarm(
                 step, f"loss {loss:.4g} is above the band of {many} other seeds at this step", p=p
             )
-        looked = Alert("look", self.test, self.run, step, "", {"look": self.spending.looks})
-        return [*found, looked]  # in this order: a process that is killed in between looks again
+        record = Alert("look", self.test, self.run, step, "", {"look": self.spending.looks})
+        return [*found, record]  # in this order: a process that is killed in between looks again

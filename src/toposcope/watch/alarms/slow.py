@@ -38,7 +38,7 @@ class Slow:
         return Culprit(CulpritKind.CHANGE, name, line, head, self.change.size)
 
 
-def told(alarm: Alarm, look: CheckpointLook, slow: Sequence[Slow]) -> list[Alert]:
+def slow_alerts(alarm: Alarm, look: CheckpointLook, slow: Sequence[Slow]) -> list[Alert]:
     """Count a look, name what changed, and tell the first: the one that went farthest."""
     look.culprits += [one.culprit() for one in slow if one.change.key[0] != WHOLE_MODEL]
     alarm.spending.looks += 1

@@ -12,7 +12,7 @@ from toposcope.core.types import Scope
 from toposcope.statistics.alarms.growth import Change, Level
 from toposcope.subjects.weights import features as of
 from toposcope.watch.alarms.base import Alarm, Alert, CheckpointLook, Watched
-from toposcope.watch.alarms.slow import WHOLE_MODEL, Slow, told
+from toposcope.watch.alarms.slow import WHOLE_MODEL, Slow, slow_alerts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +37,7 @@ class UpdateLevel(Alarm):
     def on_checkpoint(self, look: CheckpointLook) -> list[Alert]:
         """Judge the updates since the checkpoint before."""
         assert look.rows is not None
-        return told(self, look, self._levels.update(look.step, look.since, look.rate, look.rows))
+        return slow_alerts(self, look, self._levels.update(look.step, look.since, look.rate, look.rows))
 
 
 class UpdateLevels:

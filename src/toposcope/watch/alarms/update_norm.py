@@ -33,6 +33,6 @@ class UpdateNorm(Alarm):
         judged = self._panel.update({"model": ("model", math.log(now))})
         if judged is None or judged.moves[0].size < 0 or judged.p > self.spending.level():
             return []
-        usual = math.exp(judged.moves[0].before)
-        sentence = f"update norm over learning rate is {now:.4g}; usually it is {usual:.4g}"
+        before = math.exp(judged.moves[0].before)
+        sentence = f"update norm over learning rate is {now:.4g}; usually it is {before:.4g}"
         return self.alarm_once(look.step, sentence, p=judged.p)

@@ -55,19 +55,18 @@ def answers(store: Path, published: PublishedRules) -> dict[str, Any]:
     """Return headline, answers question by question and problems of a store, in the report's own words."""
     from toposcope.study.analysis import analysis_of
     from toposcope.study.findings import words
-    from toposcope.study.findings.summary import first_screen
     from toposcope.watch.judged import judged
 
     analysis = analysis_of(store, published=published, judge=judged)
     parts = []
     for found in analysis.all_findings:
-        lead = words.said(found, found.lead)
+        lead = found.said(found.lead)
         parts.append(
             {
                 "subject": words.of_group(found.group, found.subject),
                 "said": {"act": lead.act, "ground": lead.ground, "limits": lead.limits, "next": lead.next},
-                "answers": words.paragraphs(found),
-                "screen": first_screen(found).as_data(),
+                "answers": found.paragraphs,
+                "screen": found.first.as_data(),
             }
         )
     return {"apart": analysis.apart, "parts": parts, "problems": list(analysis.problems)}

@@ -173,36 +173,36 @@ class Pages:
         """Stream points that are new since a version, and which parts of the page are."""
         if len(self.background.news) >= VIEWERS:
             raise HTTPException(503, "too many viewers")
-        asked = tuple(dict.fromkeys(request.query_params.getlist("panel")))[:32]
+        panel_names = tuple(dict.fromkeys(request.query_params.getlist("panel")))[:32]
         given = request.headers.get("last-event-id") or request.query_params.get("since")
         since = _number(given, 0)
         known = int(since) if self.live.first <= since <= self.live.version else -1
         answered = int(min(_number(request.query_params.get("answered"), -1), 1e9))
         news = asyncio.Event()
         self.background.news.add(news)  # before anything is awaited: those who come together count, too
-        return _Stream(self._stream(asked, known, answered, news), self.background.news, news)
+        return _Stream(self._stream(panel_names, known, answered, news), self.background.news, news)
 
     async def _stream(
-        self, asked: tuple[str, ...], since: int, answered: int, news: asyncio.Event
+        self, panel_names: tuple[str, ...], since: int, answered: int, news: asyncio.Event
     ) -> AsyncIterator[bytes]:
         """Yield events; a cursor of another server's counting starts with the request to load anew."""
         try:
             if since < 0:
                 since = self.live.version
                 yield _event("reload", {}, since)
-            begun = False
+            started = False
             news.set()
             while not self.background.closing:
                 if news.is_set():
                     news.clear()
-                    made, reached = self._points(asked, since)
+                    made, reached = self._points(panel_names, since)
                     names = self._parts(since, answered)
-                    if not begun or reached != since or names:
+                    if not started or reached != since or names:
                         yield made
                     if names:
                         answered = self.background.answered
                         yield _event("parts", {"names": names, "answered": answered}, reached)
-                    begun, since = True, reached
+                    started, since = True, reached
                 else:
                     yield b": still here\n\n"
                 with suppress(TimeoutError):
@@ -217,13 +217,13 @@ class Pages:
         kinds = [kind for kind, at in self.live.changed.items() if at > since]
         return sorted({name for kind in kinds for name in _SHOWN_IN.get(kind, ("answer",))})
 
-    def _points(self, asked: tuple[str, ...], since: int) -> tuple[bytes, int]:
+    def _points(self, panel_names: tuple[str, ...], since: int) -> tuple[bytes, int]:
         """Return the event of new points; viewers of the same panels share one."""
-        at = (asked, since, self.live.version)
+        at = (panel_names, since, self.live.version)
         if at not in self._new:
-            made = panels.newer(self.live, asked, since)
+            made = panels.newer(self.live, panel_names, since)
             self._new = {} if len(self._new) > 32 else self._new
-            at = (asked, since, made["version"])
+            at = (panel_names, since, made["version"])
             self._new[at] = _event("points", made, made["version"])
         return self._new[at], at[2]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from toposcope.watch.page.live import Live
 
-USUAL = 30.0
+TYPICAL = 30.0
 """Seconds that a first answer takes on an idle machine of two cores: most of it is starting Python."""
 
 
@@ -45,10 +45,10 @@ class Work:
         'which takes about 30 s, longer on a busy machine.'
         """
         if self.began is not None:
-            usual = USUAL if self.took is None else max(self.took, 1.0)
+            typical = TYPICAL if self.took is None else max(self.took, 1.0)
             return (
                 f"The findings are being computed (since {_at(self.began)}), "
-                f"which takes about {usual:.0f} s, longer on a busy machine."
+                f"which takes about {typical:.0f} s, longer on a busy machine."
             )
         if self.next_at is not None and self.next_at > self.clock():
             return f"The next findings are computed at {_at(self.next_at)}, if there is something new."
@@ -114,9 +114,9 @@ def why_no_forecast(live: Live, answer: Mapping[str, Any], work: Work) -> str:
         return "No loss is logged yet, so nothing is forecast."
     if "forecasts" not in answer:
         return f"No forecast yet: it comes after the findings. {work.sentence()}"
-    if begun := going(live):
-        run, last, planned = begun[0]
-        more = f" and {len(begun) - 1} more" if len(begun) > 1 else ""
+    if running := going(live):
+        run, last, planned = running[0]
+        more = f" and {len(running) - 1} more" if len(running) > 1 else ""
         return f"No forecast yet of {run} (step {last:,} of {planned:,}){more}. {work.sentence()}"
     said = "No run is known to be unfinished, so nothing is forecast."
     if unplanned := _without_checkpoint(live):

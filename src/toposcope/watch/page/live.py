@@ -118,10 +118,10 @@ class Live:
             if event.kind != "alarm":
                 continue
             test = str(event.data.get("test", "alarm"))
-            told = event if event.data.get("culprits") else later.get((event.run, event.step, test), event)
-            culprits = tuple(c for c in told.data.get("culprits") or () if isinstance(c, Mapping))
+            naming = event if event.data.get("culprits") else later.get((event.run, event.step, test), event)
+            culprits = tuple(c for c in naming.data.get("culprits") or () if isinstance(c, Mapping))
             sentence = str(event.data.get("sentence", ""))
-            good = told.data.get("last_good")
+            good = naming.data.get("last_good")
             more = str(event.data.get("next", "")), str(event.data.get("quiet", ""))
             found.append(ShownAlarm(event.run, event.step, event.at, test, sentence, good, culprits, *more))
         return found[::-1]

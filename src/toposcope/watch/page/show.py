@@ -172,7 +172,7 @@ def _gone(live: Live) -> list[tuple[str, str, str]]:
 
 def _notices(live: Live) -> list[tuple[str, str]]:
     """Return what is worth knowing and is no alarm: bends, plateaus, a target in reach; the latest first."""
-    told = [
+    listed = [
         event for event in live.events
         if event.kind == "notice" and event.data.get("sentence") and not event.data.get("culprits")
     ]  # fmt: skip
@@ -181,7 +181,7 @@ def _notices(live: Live) -> list[tuple[str, str]]:
             event.run + (f", step {event.step:,}" if (event.step or -1) >= 0 else ""),
             str(event.data["sentence"]),
         )
-        for event in told[:-21:-1]
+        for event in listed[:-21:-1]
     ]
 
 

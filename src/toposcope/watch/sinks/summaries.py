@@ -52,9 +52,9 @@ class Forwarder:
         dull = catalogue[catalogue["kind"].isin([Kind.NULL, Kind.NOISE])]
         part = part[~_pairs(part).isin(_pairs(dull))]
         primary = _pairs(part).isin(_pairs(catalogue[catalogue["primary"]]))
-        told = {(event.run, event.step): [] for event in alarms}  # type: dict[tuple[str, int | None], list[str]]
+        sentences_at = {(event.run, event.step): [] for event in alarms}  # type: dict[tuple[str, int | None], list[str]]
         for event in alarms:
-            told[event.run, event.step].append(str(event.data["sentence"]))
+            sentences_at[event.run, event.step].append(str(event.data["sentence"]))
         names = part["probe"] + "/" + part["filtration"].fillna("") + "/" + part["feature"]
         part = part.assign(tag="toposcope/" + names.str.replace("//", "/"), first=primary)
         made: dict[tuple[str, int], Summary] = {}
@@ -66,8 +66,8 @@ class Forwarder:
             kept += [name for name in mean.index if name not in kept][: max(0, self._room(run, kept))]
             found = mean["value"].reindex(kept).dropna()
             values = dict(zip(map(str, found.index), found.tolist(), strict=True))
-            made[run, step] = Summary(run, step, values, tuple(told.pop((run, step), ())))
-        for (run, at), sentences in told.items():  # of steps between checkpoints
+            made[run, step] = Summary(run, step, values, tuple(sentences_at.pop((run, step), ())))
+        for (run, at), sentences in sentences_at.items():  # of steps between checkpoints
             made[run, at or 0] = Summary(run, at or 0, {}, tuple(sentences))
         return [made[key] for key in sorted(made)]
 

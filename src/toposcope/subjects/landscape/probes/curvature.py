@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toposcope.core.types import Feature, Role, Row, Scope, Status
+from toposcope.models.curvature import GaussNewtonProduct, HessianProduct
 from toposcope.subjects.base import Cost, Measured, Probe
 from toposcope.subjects.landscape.cost import cost_of_shapes, seconds_with_products
 from toposcope.subjects.landscape.features import CURVATURE, DECLARED
@@ -72,7 +73,7 @@ class Curvature(Probe):
 
     def _of_batch(self, snapshot: Snapshot, objective: Objective, draw: int) -> list[Row]:
         axes: Axes = {"run": snapshot.checkpoint.run, "step": snapshot.checkpoint.step, "batch": draw}
-        hessian = objective.hessian()
+        hessian = HessianProduct(objective)
         pairs = self._top(hessian, objective, self.options.eigenvalues, axes)
         note = f"{hessian.method}, {pairs.products} products"
         rows = self._eigenvalue(snapshot, MODEL, "top_eigenvalue", pairs, draw, note)
@@ -84,7 +85,7 @@ class Curvature(Probe):
         low = self._top(lambda v: hessian(v) - max(top, 0.0) * v, objective, 1, {**axes, "end": "low"})
         note = f"{hessian.method}, {low.products} products"
         rows += self._eigenvalue(snapshot, MODEL, "bottom_eigenvalue", low, draw, note, shift=max(top, 0.0))
-        matrix = objective.gauss_newton()
+        matrix = GaussNewtonProduct(objective)
         gauss = self._top(matrix, objective, 1, {**axes, "matrix": "gauss-newton"})
         note = f"{matrix.method}, {gauss.products} products"
         rows += self._eigenvalue(snapshot, MODEL, "gauss_newton_top", gauss, draw, note)
@@ -129,7 +130,7 @@ class Curvature(Probe):
             return []
         rows = []
         for name, block in objective.layer_blocks().items():
-            pairs = self._top(block.hessian(), block, 1, {**axes, "block": name})
+            pairs = self._top(HessianProduct(block), block, 1, {**axes, "block": name})
             layer = int(name.removeprefix("layer ")) if name.startswith("layer ") else None
             label = Label(name, Role.MODEL, layer, scope=Scope.SETTING if layer is None else Scope.LAYER)
             note = f"{pairs.products} products"
@@ -141,8 +142,8 @@ class Curvature(Probe):
             return
         at = snapshot.checkpoint
         density = spectral_density(
-            objective.hessian(), objective.parameters, vectors=self.options.vectors, steps=self.options.steps,
-            run=at.run, step=at.step,
+            HessianProduct(objective), objective.parameters, vectors=self.options.vectors,
+            steps=self.options.steps, run=at.run, step=at.step,
         )  # fmt: skip
         save_density(place(self.folder, at, "density", 0), density)
 

@@ -11,7 +11,6 @@ from matplotlib.lines import Line2D
 from toposcope.core.drawing.series import sizes
 from toposcope.core.drawing.style import INK, MUTED, graded, house, new_figure, say_empty
 from toposcope.page.on_page import Caption, OnPage
-from toposcope.study.findings import words
 from toposcope.study.representations import pairs
 from toposcope.study.study import Study
 from toposcope.subjects.representations.features import REPRESENTATIONS
@@ -73,7 +72,7 @@ def _key(figure: Figure, layers: list[float], colours: dict[object, str]) -> Non
 def _caption(study: Study) -> Caption:
     can = "Whether the two agree on which layers change the representation most."
     if "layers" in study.findings:
-        can += " " + words.said(study.findings, study.findings["layers"]).ground
+        can += " " + study.findings.said(study.findings["layers"]).ground
     return Caption(
         "From layer to layer: carried H1 beside CKA",
         "The horizontal axis is the linear CKA (debiased) of two consecutive layers. The vertical axis is "

@@ -16,7 +16,6 @@ from toposcope.core.drawing.style import INK, house, log_axis, new_figure, say_e
 from toposcope.core.forms import number
 from toposcope.core.lines import curve, select
 from toposcope.page.on_page import Caption, OnPage
-from toposcope.study.findings import words
 from toposcope.study.findings.rivals import strengths
 from toposcope.study.representations import QUALITY, of_layer, perplexities
 from toposcope.study.study import Study
@@ -139,7 +138,7 @@ def _rho_notes(study: Study) -> dict[str, str]:
 def _caption(study: Study) -> Caption:
     can = "That the quantities move in step order, and where one moves while the other stands still."
     if "rivals" in study.findings:
-        can += " " + words.said(study.findings, study.findings["rivals"]).ground
+        can += " " + study.findings.said(study.findings["rivals"]).ground
     return Caption(
         f"Features against the {study.labels.label(study.target).removeprefix('log ')}",
         "Each point is a checkpoint. Each line is a model through time. The large point is the last one. "

@@ -9,7 +9,7 @@ import pandas as pd
 from toposcope.core.forms import interval, number, whole
 from toposcope.core.tabular import Table
 from toposcope.core.types import Use
-from toposcope.study.ends import first_last
+from toposcope.study.net_change import first_last
 from toposcope.study.study import Study
 from toposcope.subjects.weights.features import H0_TOTAL, H1_TOTAL, NEURAL_PERSISTENCE, PERSISTENCE, RIPS
 
@@ -79,8 +79,8 @@ def segments_table(study: Study) -> Table:
     """Return the segments between changepoints of neural persistence and H0."""
     wanted = _led(study)
     rows = []
-    told = (study.bends[study.bends["column"] == column].to_dict("records") for column in wanted)
-    for line in chain.from_iterable(told):
+    bends = (study.bends[study.bends["column"] == column].to_dict("records") for column in wanted)
+    for line in chain.from_iterable(bends):
         start = (
             f"{number(line['start_step'], '{:,.0f}')} {interval(line, 'start_low', 'start_high', '{:,.0f}')}"
         )

@@ -1,4 +1,4 @@
-"""What a watch has looked at and what it has not: "no alarm" is said of the first alone."""
+"""What a watch has checked and what it has not: "no alarm" is said of the first alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toposcope.watch.journal import Event
 
 
 @dataclass(frozen=True, slots=True)
-class Unseen:
+class Unchecked:
     """A file or folder that was not checked, and why; a `problem` unless it may still come by itself."""
 
     place: str
@@ -21,21 +21,21 @@ class Unseen:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class Checked:
     """The checkpoints that were measured, the runs whose losses are known, and what was not checked.
 
-    >>> Sight({"a": [10, 20]}).answer([], [])
+    >>> Checked({"a": [10, 20]}).answer([], [])
     'no alarm in 2 checkpoints of 1 run'
-    >>> Sight({}, unseen=(Unseen("runs", "holds no checkpoint"),)).answer([], [])
+    >>> Checked({}, unseen=(Unchecked("runs", "holds no checkpoint"),)).answer([], [])
     'nothing was checked: runs: holds no checkpoint'
     """
 
     measured: Mapping[str, Sequence[int]]
     logged: tuple[str, ...] = ()
-    unseen: tuple[Unseen, ...] = ()
+    unseen: tuple[Unchecked, ...] = ()
 
     @classmethod
-    def of(cls, store: Store, unseen: Sequence[Unseen] = ()) -> Sight:
+    def of(cls, store: Store, unseen: Sequence[Unchecked] = ()) -> Checked:
         """Return what a store holds, beside what was not checked."""
         losses = store.metrics()
         logged = losses.loc[losses["loss"].notna() | losses["heldout_loss"].notna(), "run"]
@@ -44,14 +44,14 @@ class Sight:
     @property
     def problems(self) -> list[str]:
         """What was not checked and will not come by itself, each named."""
-        told = [
+        reasons = [
             one.why if one.place in one.why else f"{one.place}: {one.why}"
             for one in self.unseen
             if one.problem
         ]
-        if not self.measured and not self.logged and not told:
+        if not self.measured and not self.logged and not reasons:
             return ["no checkpoint is complete yet"]
-        return told
+        return reasons
 
     def answer(self, alarms: Sequence[Event], problems: Sequence[str]) -> str:
         """Return the one line to act on; `problems` are all that there are."""
@@ -70,7 +70,7 @@ class Sight:
             return f"no alarm in {of}, but {many}: {problems[0]}{later}"
         return f"no alarm in {of}{later}"
 
-    def told(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return both halves as plain JSON."""
         runs = sorted({*self.measured, *self.logged})
         return {
@@ -84,29 +84,29 @@ class Sight:
 
 
 @dataclass(slots=True)
-class Unseeing:
-    """Keeps what a sidecar could not look at, over its looks; `new` tells each reason once."""
+class UncheckedLog:
+    """Keeps what a sidecar could not check, from one look to the next; `new` returns each reason once."""
 
     waiting: dict[str, str] = field(default_factory=dict)
-    told: dict[str, str] = field(default_factory=dict)
+    reported: dict[str, str] = field(default_factory=dict)
     faulty: dict[str, str] = field(default_factory=dict)
     """Checkpoints that are there and could not be measured, and why."""
     losses: dict[str, str] = field(default_factory=dict)
     """Runs whose loss history cannot be read, and why."""
-    now: tuple[Unseen, ...] = ()
+    now: tuple[Unchecked, ...] = ()
 
     def take(self, unread: Mapping[str, str], waiting: Mapping[str, str], stuck: frozenset[str]) -> None:
         """Take in what the latest look found."""
-        found = [Unseen(place, why) for place, why in unread.items()]
-        found += [Unseen(f"{run} losses", why) for run, why in self.losses.items()]
-        found += [Unseen(uri, why) for uri, why in self.faulty.items()]
-        found += [Unseen(uri, why, uri in stuck) for uri, why in waiting.items() if uri not in self.faulty]
+        found = [Unchecked(place, why) for place, why in unread.items()]
+        found += [Unchecked(f"{run} losses", why) for run, why in self.losses.items()]
+        found += [Unchecked(uri, why) for uri, why in self.faulty.items()]
+        found += [Unchecked(uri, why, uri in stuck) for uri, why in waiting.items() if uri not in self.faulty]
         self.now = tuple(found)
 
-    def new(self) -> list[Unseen]:
+    def new(self) -> list[Unchecked]:
         """Return the problems that are new, or others than they were; those that are gone have no why."""
         now = {one.place: one.why for one in self.now if one.problem}
-        fresh = [one for one in self.now if one.problem and self.told.get(one.place) != one.why]
-        fresh += [Unseen(place, "", problem=False) for place in self.told if place not in now]
-        self.told = now
+        fresh = [one for one in self.now if one.problem and self.reported.get(one.place) != one.why]
+        fresh += [Unchecked(place, "", problem=False) for place in self.reported if place not in now]
+        self.reported = now
         return fresh

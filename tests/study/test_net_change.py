@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 import toposcope as ts
-from toposcope.study.ends import beyond_scatter
-from toposcope.study.findings.words import said
+from toposcope.study.net_change import beyond_scatter
 from toposcope.study.table import SeriesTable
 
 STEPS = np.arange(50, 50 * 62, 50)
@@ -55,4 +54,4 @@ def test_a_tables_noise_is_not_said_to_have_risen(rise, word):
     norm = 1.3 + 0.05 * draw.standard_normal(61) + rise * np.linspace(0, 1, 61)
     table = pd.DataFrame({"step": STEPS, "loss": loss, "grad_norm": norm})
     findings = ts.analyze(table).studies[0].findings
-    assert f"grad_norm {word}" in said(findings, findings["changed"]).act
+    assert f"grad_norm {word}" in findings.said(findings["changed"]).act

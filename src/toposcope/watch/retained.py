@@ -1,4 +1,4 @@
-"""Keep a checkpoint against rotation, and against a trainer that writes in place, for the next one."""
+"""A checkpoint retained for the next one: against rotation, and a trainer that writes over it in place."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FICLONE = 0x40049409
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Retained:
     """A checkpoint that is kept: where to read it, and its files as they were.
 
     `linked` says whether the place is our own, by links or a copy; else it is the trainer's.
@@ -51,7 +51,7 @@ class Held:
         return {"path": str(self.path), "own": self.linked, "files": self.files}
 
     @classmethod
-    def of(cls, noted: Mapping[str, Any] | str | None, files: tuple[Stamp, ...]) -> Held | None:
+    def of(cls, noted: Mapping[str, Any] | str | None, files: tuple[Stamp, ...]) -> Retained | None:
         """Return what a journal noted; older ones note links by their path, of the trainer's `files`."""
         if isinstance(noted, str):
             return cls(Path(noted), linked=True, files=files)
@@ -65,7 +65,7 @@ def as_stamps(files: Sequence[Sequence[Any]]) -> tuple[Stamp, ...]:
     return tuple((str(a), int(b), int(c), int(d)) for a, b, c, d in files)
 
 
-def hold(sighting: Sighting, folder: Path, *, copy: bool = False) -> Held | None:
+def retain(sighting: Sighting, folder: Path, *, copy: bool = False) -> Retained | None:
     """Link every file of a checkpoint under `folder/NAME-WRITTEN/NAME` and return it.
 
     With `copy` the files are copied: a link does not hold against a trainer that writes over them in place.
@@ -86,12 +86,12 @@ def hold(sighting: Sighting, folder: Path, *, copy: bool = False) -> Held | None
         return None
     except OSError:
         shutil.rmtree(place.parent, ignore_errors=True)
-        own = Held(source, linked=False, files=sighting.files)
+        own = Retained(source, linked=False, files=sighting.files)
         return own if own.is_whole() else None
     held = _named(stamps(place), sighting.files)
     seen = _named(stamps(source), sighting.files) if copy else held
     if seen == sighting.files:
-        return Held(place, linked=True, files=held)
+        return Retained(place, linked=True, files=held)
     shutil.rmtree(place.parent, ignore_errors=True)
     return None
 

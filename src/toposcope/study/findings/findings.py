@@ -1,0 +1,188 @@
+"""All findings on one subject: which of them leads, their words, and the first screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from toposcope.study.findings.base import QUESTIONS, Finding
+from toposcope.study.findings.summary import BAD, GOOD, NONE, OPEN, SOME, CheckLine, FirstScreen
+from toposcope.study.findings.words import Said, of_group, said
+
+MARKS: Mapping[tuple[str, str], str] = {
+    ("sound", "clean"): GOOD, ("sound", "gaps"): BAD, ("sound", "faults"): BAD,
+    ("on", "finished"): GOOD, ("on", "begun"): GOOD, ("on", "ill"): BAD, ("on", "broken"): BAD,
+    ("odd", "alike"): GOOD, ("odd", "alone"): OPEN, ("odd", "odd"): BAD,
+    ("beyond", "adds"): SOME, ("beyond", "trend only"): NONE, ("beyond", "cannot tell"): OPEN,
+    ("beyond", "no target"): OPEN,
+}  # fmt: skip
+"""The mark of each strength of the four findings that are checks."""
+_CHECKS = (("sound", "measurements"), ("on", "training"), ("odd", "odd runs"), ("beyond", ""))
+_ABSENT = {"on": "no finite loss was logged", "odd": "one run: nothing to compare"}
+_ACTS = ("sound", "on", "odd", "beyond")
+"""Whose remedy is the thing to do next: of several the first, that of the lead before all."""
+NOTHING = "Nothing has to be done about these runs."
+
+
+@dataclass(frozen=True)
+class Findings:
+    """All findings on one subject, in reading order.
+
+    `topology` describes what is judged, and `noun` is the same in one word. `group` names the runs if others
+    of the same source do not belong to them; it is "" if all do.
+
+    Examples
+    --------
+    >>> found = Findings("weights", "the topology of the weights", "loss", (Finding("when", "too few", {}),))
+    >>> found["when"].strength, "scale" in found
+    ('too few', False)
+    """
+
+    subject: str
+    topology: str
+    target: str
+    answers: tuple[Finding, ...]
+    noun: str = "topology"
+    group: str = ""
+    without: tuple[str, ...] = ()
+
+    def __getitem__(self, question: str) -> Finding:
+        """Return the finding on one of `QUESTIONS`; KeyError where nothing could be asked."""
+        found = self.get(question)
+        if found is None:
+            raise KeyError(question)
+        return found
+
+    def __contains__(self, question: object) -> bool:
+        """Return whether there is a finding on this question."""
+        return any(finding.question == question for finding in self.answers)
+
+    def get(self, question: str) -> Finding | None:
+        """Return the finding on a question; None if there is none."""
+        return next((finding for finding in self.answers if finding.question == question), None)
+
+    def __iter__(self) -> Iterator[Finding]:
+        """Iterate over the findings in reading order."""
+        return iter(self.answers)
+
+    def title(self, finding: Finding) -> str:
+        """Return the question in words."""
+        return QUESTIONS[finding.question].format(target=self.target or "loss", noun=self.noun)
+
+    def said(self, finding: Finding) -> Said:
+        """Return the words of one of the findings."""
+        return said(finding, subject=self.subject, topology=self.topology, target=self.target)
+
+    @property
+    def paragraphs(self) -> list[tuple[str, str]]:
+        """Every question with its answer in full."""
+        return [(self.title(one), text) for one in self if (text := self.said(one).text)]
+
+    @property
+    def wrong(self) -> Finding | None:
+        """The gravest finding on faults of checkpoints or runs; None if there is no fault."""
+        for question, strength in (("sound", "faults"), ("on", "broken"), ("odd", "odd")):
+            found = self.get(question)
+            if found is not None and found.strength == strength:
+                return found
+        return None
+
+    @property
+    def lead(self) -> Finding:
+        """The finding that stands first.
+
+        It is the first of these that exists: a fault; a run to be looked at, or the end of an unfinished run;
+        the verdict, if a table's own columns are tested; how well the runs trained; or, if no target ranks
+        them, what changed or what is on the surfaces.
+        """
+        on, beyond = self.get("on"), self["beyond"]
+        if (wrong := self.wrong) is not None:
+            return wrong
+        if on is not None and (on.strength == "ill" or on.numbers["ahead"]):
+            return on
+        columns = self.subject == "table" and (
+            beyond.numbers.get("columns") or beyond.numbers.get("left_out_columns")
+        )
+        if columns or "trained" not in self:
+            return beyond
+        moved = self.get("changed")
+        if beyond.strength == "no target" and moved is not None and moved.strength == "moved":
+            return moved
+        if beyond.strength == "no target" and (surfaces := self.get("surfaces")) is not None:
+            return surfaces
+        return self["trained"]
+
+    @property
+    def first(self) -> FirstScreen:
+        """The first screen: a title, four checks, and one thing to do."""
+        lead = self.said(self.lead)
+        checks = tuple(self._check(question, name) for question, name in _CHECKS)
+        copied = self["beyond"].numbers.get("left_out_columns", ())
+        gone = [f"run {run} (as asked)" for run in self.without]
+        left_out = ", ".join([*gone, *(f"{one['column']} ({one['why']})" for one in copied)])
+        group = "" if self.lead.question == "odd" else self.group  # the odd run may be of another one
+        title = of_group(group, lead.title or lead.act)
+        return FirstScreen(title, checks, self._to_do(), f"{left_out}." if left_out else "")
+
+    def _check(self, question: str, name: str) -> CheckLine:
+        """Return the line of a check; one that could not be made says why."""
+        name = name or ("columns" if self.subject == "table" else self.noun)
+        found = self.get(question)
+        if found is None:
+            return CheckLine(OPEN, name, _ABSENT[question])
+        mark = MARKS[question, found.strength]
+        if question == "sound" and mark == GOOD and not found.numbers["audited"]:
+            mark = OPEN
+        return CheckLine(mark, name, self.said(found).check)
+
+    def _to_do(self) -> str:
+        """Return the one thing to do: what the lead asks for, else what the first check that asks does."""
+        order = [self.lead.question, *(one for one in _ACTS if one != self.lead.question)]
+        if "odd" in self and self["odd"].strength == "alone":
+            order = [
+                *(one for one in order if one != "odd"),
+                "odd",
+            ]  # more seeds are wished for last
+        for question in order:
+            found = self.get(question)
+            if found is not None and (todo := self.said(found).todo):
+                return todo
+        return NOTHING
+
+    @property
+    def headline(self) -> str:
+        """The one line that a busy person can act on."""
+        return self.first.title
+
+    def as_data(self) -> dict[str, object]:
+        """Return the findings as plain data, with their words."""
+        return {
+            "subject": self.subject,
+            "group": self.group,
+            "without": list(self.without),
+            "target": self.target,
+            "headline": self.headline,
+            "first": self.first.as_data(),
+            "answers": [
+                {
+                    "question": finding.question,
+                    "strength": finding.strength,
+                    "numbers": dict(finding.numbers),
+                    "test": finding.test,
+                    "left_out": list(finding.left_out),
+                    "words": self.said(finding).text,
+                }
+                for finding in self
+            ],
+        }
+
+    def as_text(self, *, width: int = 80) -> str:
+        """Return the first screen in words, wrapped for a terminal."""
+        return self.first.as_text(width=width)
+
+    def __repr__(self) -> str:
+        """Return the answer in words."""
+        return self.as_text()
+
+    def _repr_html_(self) -> str:
+        return self.first.as_html()

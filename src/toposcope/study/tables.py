@@ -1,0 +1,351 @@
+"""The tables of one study: what is computed about one kind of object, each once and when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import numpy as np
+import pandas as pd
+
+from toposcope.core.groups import ModelSize, sizes
+from toposcope.core.processes import in_background
+from toposcope.core.types import Feature, Kind, Normalization, Scope, Use
+from toposcope.forecasting.frame import Log
+from toposcope.forecasting.health.judgement import JudgeOfLog
+from toposcope.sources.belonging import Group
+from toposcope.statistics.trends.descriptive import DEFAULT_DRAWS, Draws
+from toposcope.study.catalogue import column_of
+from toposcope.study.clouds import leading_cloud
+from toposcope.study.finals import finals_table, fits_table, scaling_table
+from toposcope.study.forecasts.compare import COLUMNS as FORECASTS
+from toposcope.study.forecasts.compare import WORTH, forecast_table, worth_of_features
+from toposcope.study.labels import Labels
+from toposcope.study.odd import OddRuns
+from toposcope.study.odd_members import odd_of_measured
+from toposcope.study.published import NOTHING, PublishedRules
+from toposcope.study.representations import PROBE
+from toposcope.study.saturation import saturation_table
+from toposcope.study.segments import segment_table
+from toposcope.study.sensitivity import measured_sensitivity
+from toposcope.study.table import SeriesTable
+from toposcope.study.trends.confounds import confound_table, walk_bound
+from toposcope.study.trends.lags import lag_table
+from toposcope.study.trends.replicates import replicate_table
+from toposcope.study.trends.verdicts import default_columns, family_table, trend_table
+from toposcope.subjects.catalogue import DECLARED
+from toposcope.subjects.subject import TABLE, Subject
+from toposcope.subjects.weights.features import GRADIENT, PERSISTENCE, RIPS
+
+Made = TypeVar("Made")
+
+SHOWN = 60
+"""Most features whose runs are listed one by one on a page."""
+
+CONTROLS = {"top": Kind.BASELINE, "count": Kind.TOPOLOGY}
+"""What stands in for topology: one number of the spectrum, and how many bars there are."""
+
+_CLOUDS = (RIPS, GRADIENT + RIPS)
+"""The probes that measure clouds of rows."""
+
+
+@dataclass(frozen=True)
+class StudyTables:
+    """The tables of one subject; those of `given` are taken as they are, the others are computed once.
+
+    `features`, `metrics`, `runs`, `diagrams` and `audit` are the store's; `series` joins them. `target` is
+    what correlations are taken with ("" where nothing can be), `further` are targets that were brought along.
+    `wanted` holds the features that were asked for; empty: those of the model and of each role. `kept` is
+    the folder of what was kept beside the rows: sampled surfaces; `published` are the rules of papers;
+    `alarms` says for each run which tests of a watch raised an alarm, and at which steps; `judge` judges a
+    run by its log, as a watch does (None: by its health alone). `group` says which
+    runs these are where others of the same source do not belong to them, and `among` is the study of all;
+    None where all do. `read` says what was taken as step and loss of a log. `places` are the stores or tables
+    that were read and `renamed` their columns that were, as a command names them; empty for tables in memory.
+    `without` are the runs that were left out because someone asked for it.
+    """
+
+    subject: Subject
+    series: SeriesTable
+    runs: pd.DataFrame
+    target: str
+    features: pd.DataFrame = field(default_factory=pd.DataFrame)
+    metrics: pd.DataFrame = field(default_factory=pd.DataFrame)
+    diagrams: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["probe", "dim", "run"]))
+    audit: pd.DataFrame | None = None
+    provenance: Mapping[str, object] = field(default_factory=dict)
+    log: Log | None = None
+    targets: tuple[str, ...] = ()
+    further: tuple[str, ...] = ()
+    wanted: tuple[str, ...] = ()
+    kept: Path | None = None
+    published: PublishedRules = NOTHING
+    alarms: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)
+    judge: JudgeOfLog | None = None
+    group: Group | None = None
+    among: StudyTables | None = None
+    read: tuple[str, ...] = ()
+    given: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    places: tuple[str, ...] = ()
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    without: tuple[str, ...] = ()
+
+    def with_tables(self, **given: pd.DataFrame) -> Self:
+        """Return the study with these tables in the place of computed ones."""
+        return replace(self, given={**self.given, **given})
+
+    def once(self, make: Callable[[Self], Made]) -> Made:
+        """Return what a function makes of this study: made when it is first asked for, then kept.
+
+        It is for what several figures show and no table holds, such as the files of `kept`.
+        """
+        if make not in self._kept_results:
+            self._kept_results[make] = make(self)
+        made: Made = self._kept_results[make]
+        return made
+
+    @cached_property
+    def _kept_results(self) -> dict[Callable[..., Any], Any]:
+        return {}
+
+    def _made(self, name: str, make: Callable[[], pd.DataFrame]) -> pd.DataFrame:
+        return self.given[name] if name in self.given else make()
+
+    @cached_property
+    def labels(self) -> Labels:
+        """What the columns are called, and which of them are primary."""
+        return Labels(self.series)
+
+    @property
+    def judged(self) -> str:
+        """What one row of the verdict is of: a feature declared primary, or a column of a table."""
+        return "column" if self.subject.name == TABLE.name else "primary feature"
+
+    @cached_property
+    def whole(self) -> pd.DataFrame:
+        """Those of `features` that are of no single matrix or head: a few of many."""
+        if "scope" not in self.features:
+            return self.features
+        return self.features[~self.features["scope"].isin([Scope.MATRIX, Scope.HEAD, Scope.TENSOR])]
+
+    @cached_property
+    def sizes(self) -> list[ModelSize]:
+        """The model sizes, smallest first, each with its runs."""
+        return sizes(self.runs)
+
+    @property
+    def has_sizes(self) -> bool:
+        """Whether there are models of more than one known size."""
+        return len({group.parameters for group in self.sizes if group.parameters > 0}) > 1
+
+    @property
+    def has_curves(self) -> bool:
+        """Whether any run has more than one checkpoint."""
+        return bool((self.series.values.groupby("run")["step"].nunique() > 1).any())
+
+    @cached_property
+    def ordered(self) -> list[str]:
+        """The runs, smallest model first, the seeds of a size beside each other."""
+        return [run for group in self.sizes for run in group.runs]
+
+    @cached_property
+    def columns(self) -> list[str]:
+        """The features that are analysed."""
+        chosen = self.wanted or default_columns(self.series)
+        return [column for column in chosen if column not in self.targets]
+
+    @cached_property
+    def trends(self) -> pd.DataFrame:
+        """Every feature with every target in every run: see `trend_table`."""
+        return self._made(
+            "trends",
+            lambda: trend_table(self.series, targets=list(self.targets), columns=self.columns, every=True),
+        )
+
+    @cached_property
+    def leading(self) -> pd.DataFrame:
+        """The rows of `trends` that pages read: primary features, then what leads; targets with a table."""
+        if "trends" in self.given or "trends" in self.__dict__:
+            return self.trends
+        return self._leading(DEFAULT_DRAWS)
+
+    @cached_property
+    def strengths(self) -> pd.DataFrame:
+        """The rows of `leading` for the words, which quote no bootstrap: most of the time goes into those."""
+        if "leading" in self.__dict__ or "trends" in self.given or "trends" in self.__dict__:
+            return self.leading
+        return self._leading(replace(DEFAULT_DRAWS, block=0))
+
+    def _leading(self, draws: Draws) -> pd.DataFrame:
+        columns = self.labels.leading(self.columns, most=SHOWN) or self.columns
+        chosen = [name for name in (self.target, *self.further) if name]
+        return trend_table(self.series, targets=chosen, columns=columns, draws=draws)
+
+    @cached_property
+    def bends(self) -> pd.DataFrame:
+        """The rows of `segments` that findings and pages read: the columns whose change is told."""
+        columns = self.leads(Use.CHANGE) or self.labels.primary()[:4]
+        return self._made("segments", lambda: segment_table(self.series, columns=columns))
+
+    @cached_property
+    def families(self) -> pd.DataFrame:
+        """Every feature with every target over all runs: one test each, which carries the verdict."""
+        return self._made(
+            "families", lambda: family_table(self.series, targets=list(self.targets), columns=self.columns)
+        )
+
+    @cached_property
+    def confounds(self) -> pd.DataFrame:
+        """Correlations given one number that needs no topology, where the store has it."""
+        return self._made("confounds", self._confounds)
+
+    def _confounds(self) -> pd.DataFrame:
+        known = self.series.catalogue.set_index("column")["kind"]
+        of_kind = {str(known[column]): column for column in reversed(self.leads(Use.CONTROL))}
+        controls = {name: of_kind[kind] for name, kind in CONTROLS.items() if kind in of_kind}
+        names = [self.target, *self.further] if self.target else list(self.further)
+        if not controls or not names:
+            return pd.DataFrame()
+        made = [confound_table(self.series, t, self.columns, controls).assign(target=t) for t in names]
+        return pd.concat(made, ignore_index=True)
+
+    @cached_property
+    def replicates(self) -> pd.DataFrame:
+        """Every feature across training replicates; empty without any."""
+        return self._made(
+            "replicates",
+            lambda: replicate_table(self.series, targets=list(self.targets), columns=self.columns),
+        )
+
+    @cached_property
+    def lags(self) -> pd.DataFrame:
+        """Leads and lags of innovations."""
+        return self._made(
+            "lags", lambda: lag_table(self.series, targets=list(self.targets), columns=self.columns)
+        )
+
+    @cached_property
+    def phases(self) -> pd.DataFrame:
+        """Where the published rules see phases begin; empty where none were handed down."""
+        return self._made("phases", lambda: self.published.phases(self.series, self.columns))
+
+    @cached_property
+    def segments(self) -> pd.DataFrame:
+        """Stretches of constant slope on log step, with the interval of each bend."""
+        return self._made("segments", lambda: segment_table(self.series, columns=self.columns))
+
+    @cached_property
+    def saturation(self) -> pd.DataFrame:
+        """Saturating fits of every feature."""
+        return self._made("saturation", lambda: saturation_table(self.series, columns=self.columns))
+
+    @cached_property
+    def scaling(self) -> pd.DataFrame:
+        """Power laws of last values with model size."""
+        return self._made("scaling", lambda: scaling_table(self.series, columns=list(self.wanted) or None))
+
+    @cached_property
+    def exponents(self) -> pd.DataFrame:
+        """Exponents predicted from features, every family or run left out."""
+        from toposcope.study.recover import exponent_recovery
+
+        return self._made("exponents", lambda: exponent_recovery(self.series))
+
+    @cached_property
+    def finals(self) -> pd.DataFrame:
+        """The leading quantities at every run's last checkpoint."""
+        wanted = [self.target, *self.leads(Use.END)]
+        present = [name for name in dict.fromkeys(wanted) if name in self.series.values]
+        return self._made("finals", lambda: finals_table(self.series, present))
+
+    @cached_property
+    def fits(self) -> pd.DataFrame:
+        """Power laws of the leading quantities."""
+        return self._made("fits", lambda: fits_table(self.finals))
+
+    def begin(self) -> None:
+        """Begin to forecast in a thread: that is Python's work, most of the other tables compiled code's."""
+        if "forecasts" not in self.given and "forecasts" not in self.__dict__:
+            _ = self._forecasting
+
+    @cached_property
+    def forecasts(self) -> pd.DataFrame:
+        """Every finished run's final loss from the others; empty where no loss was logged."""
+        at_work = self.__dict__.get("_forecasting")
+        return self._made("forecasts", self._forecast) if at_work is None else at_work.result()
+
+    @cached_property
+    def _forecasting(self) -> Future[pd.DataFrame]:
+        return in_background(self._forecast)
+
+    def _forecast(self) -> pd.DataFrame:
+        if self.log is None or "loss" not in self.series.targets:
+            return pd.DataFrame(columns=list(FORECASTS))
+        return forecast_table(self.log, published=self.published.forecasters)
+
+    @cached_property
+    def forecast_effects(self) -> pd.DataFrame:
+        """What features add to a forecast, paired by run."""
+        return self._made("forecast_effects", lambda: effects_of(self.forecasts, self.published.controls))
+
+    @cached_property
+    def sensitivity(self) -> pd.DataFrame:
+        """How far numbers on representations move with their settings."""
+        return self._made("sensitivity", lambda: measured_sensitivity(self.features))
+
+    @cached_property
+    def chance(self) -> float:
+        """The |rho| that 5% of pairs of random walks of this length exceed."""
+        counted = self.strengths["n"].max() if len(self.strengths) else np.nan
+        return walk_bound(int(counted)) if np.isfinite(counted) else float("nan")
+
+    @cached_property
+    def odd(self) -> OddRuns:
+        """Which runs are not like their siblings, those with another setting included."""
+        whole = self.among or self
+        found = odd_of_measured(whole.series, whole.labels.primary(), whole.features, whole.metrics)
+        return found.of(self.series.run_names)
+
+    def has(self, feature: str, *, probe: str = PROBE) -> bool:
+        """Return whether a probe measured a feature of this name with a finite value."""
+        if not len(self.features):
+            return False
+        mine = (self.features["probe"] == probe) & (self.features["feature"] == feature)
+        return bool(np.isfinite(self.features.loc[mine, "value"].to_numpy(float)).any())
+
+    @cached_property
+    def filtration(self) -> str:
+        """The leading normalization: the matrix's, unless only the network's was measured."""
+        known = self.series.catalogue
+        measured = set(known.loc[known["feature"] == PERSISTENCE.name, "filtration"])
+        network, matrix = Normalization.NETWORK, Normalization.MATRIX
+        return network if network in measured and matrix not in measured else matrix
+
+    @cached_property
+    def cloud(self) -> Scope:
+        """The scope of the cloud that leads: the one of all rows where it was measured, else the layers'."""
+        measured = self.whole
+        clouds = measured[measured["probe"].isin(_CLOUDS)] if len(measured) else measured
+        return leading_cloud(clouds)
+
+    def leads(self, use: Use) -> list[str]:
+        """Return the columns that speak for this subject in a use, in the order of their places."""
+        return self.series.leads(use, self.subject.name)
+
+    def brought(self, use: Use) -> list[str]:
+        """Return those of `leads` that probes from elsewhere measured: no figure of ours is made for them."""
+        probe = self.series.catalogue.set_index("column")["probe"]
+        return [column for column in self.leads(use) if probe[column] not in DECLARED]
+
+    def column(self, probe: str, feature: Feature) -> str:
+        """Return the column in which a feature of a probe speaks for the model; "" where there is none."""
+        return column_of(self.series.catalogue, probe, feature.name)
+
+
+def effects_of(scores: pd.DataFrame, controls: Mapping[str, str] | None = None) -> pd.DataFrame:
+    """Return what features add to these forecasts; empty where none was made."""
+    return worth_of_features(scores, controls=controls) if len(scores) else pd.DataFrame(columns=list(WORTH))
