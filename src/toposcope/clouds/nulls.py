@@ -27,6 +27,7 @@ CLUSTERS = (3, 10)
 _MOST_DEGREES = 100.0
 """Above these degrees of freedom a Student cloud is drawn as a Gaussian one."""
 _LLOYD, _REWEIGHTED = 25, 30
+"""Rounds of Lloyd's means, and of the reweighted fit of the t law."""
 _GAUSSIAN_SPREAD = np.pi**2 / 8.0
 """Variance of ln|z| of a standard normal z."""
 

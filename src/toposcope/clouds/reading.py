@@ -20,6 +20,7 @@ LARGEST = 8 * 2**30
 LEAST_POINTS = 4
 """A ring has at least so many distinct points."""
 _NAMED = 5
+"""Arrays that a message names."""
 _MAGIC = b"\x93NUMPY"
 
 

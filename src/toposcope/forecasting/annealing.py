@@ -35,6 +35,7 @@ _PIECE = 0.02
 """A slope in one line is cut into events of at most this share of the peak."""
 
 DECAYS = (0.99, 0.995, 0.998, 0.999)
+"""Momenta of the Tissue law that are tried; Tissue et al. (2024) state .99 to .999."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +150,10 @@ def tissue(theta: np.ndarray, run: Drive, s2: np.ndarray) -> tuple[np.ndarray, n
 
 MULTI_POWER_LOW = np.array([0.0, -12.0, 0.02, -5.0, -12.0])
 MULTI_POWER_HIGH = np.array([20.0, 8.0, 2.0, 14.0, 12.0])
+"""Bounds of (L0, log A, alpha, log B, log C) in the search."""
 TISSUE_LOW = np.array([0.0, -12.0, 0.02, -20.0])
 TISSUE_HIGH = np.array([20.0, 8.0, 2.0, 8.0])
+"""Bounds of (L0, log A, alpha, log C) in the search."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,7 @@ _ANNEALS = 0.9
 """A plan whose rate ahead falls below this share of its rate now anneals."""
 
 _NOTED = 0.9
+"""A fall that is shrunk to less than this share of itself is said to be."""
 _HELD_BACK = (
     "on the siblings no method was much better than their current loss, or their losses fell differently"
 )

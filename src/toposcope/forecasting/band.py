@@ -14,6 +14,7 @@ AHEAD = np.linspace(0.0, 1.0, 13)[1:]
 """Where between the cut (0) and the end (1), in log step, errors of a backtest's curve are read."""
 
 LEAST_PATHS = 3
+"""Siblings whose paths a band is read off at a share of training."""
 
 
 def path_errors(actual: Curve, cut: float, step: np.ndarray, loss: np.ndarray) -> np.ndarray:

@@ -21,6 +21,7 @@ from toposcope.forecasting.schedule import Schedule
 from toposcope.forecasting.unplanned import NO_PLAN, coverage, lowered, may_anneal, ranges
 
 LEVEL = 0.9
+"""Coverage that an interval aims at; others are scaled from it by the normal quantile."""
 
 OWN_WIDTH = "its own slope, fit and noise"
 """What the interval of a run alone is learnt from (`toposcope.forecasting.plain_law.half_width`)."""

@@ -27,6 +27,7 @@ from toposcope.forecasting.curve import Curve
 from toposcope.forecasting.health.judgement import LOOK, Ground
 
 BLOCKS = 12
+"""Stretches: eight set the scale and four are the end, each a median of several losses."""
 FEWEST = 3
 """Siblings that a run is held against."""
 LEVEL = 0.02

@@ -12,6 +12,7 @@ from toposcope.forecasting.base import Forecaster, Point, future_steps, point_fr
 from toposcope.forecasting.curve import FINAL_SHARE, Curve, binned
 
 _RATES = np.geomspace(0.02, 3.0, 60)
+"""Exponents that are tried; the other parameters of a family follow by least squares."""
 
 
 _RECENT = 0.2

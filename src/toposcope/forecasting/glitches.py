@@ -6,7 +6,9 @@ import numpy as np
 import pandas as pd
 
 HALF_WINDOW = 5
+"""Losses on either side of the running median: `MOST_IN_A_ROW` of eleven hardly move it."""
 _LOCAL = 51
+"""Deviations whose median is the local spread: noise is larger where the loss is higher."""
 SPREADS = 10.0
 """Robust standard deviations by which a glitch leaves the running median."""
 LEAST = 0.25
@@ -17,6 +19,7 @@ _BEFORE = 2 * MOST_IN_A_ROW + 1
 FEWEST = 30
 """Losses below which nothing is called a glitch: their spread is not known well enough."""
 _FIRST = np.log(20.0)
+"""Log loss by which the first value lies above the second: an initial loss is high, but not 20 times."""
 
 
 def glitches(loss: np.ndarray) -> np.ndarray:

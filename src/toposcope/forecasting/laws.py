@@ -30,6 +30,7 @@ from toposcope.forecasting.families import warmup_end
 from toposcope.forecasting.schedule import Schedule
 
 _POINTS = 150
+"""Bins of a curve that a law is fitted to."""
 _RECENT = 0.25
 """The law is shifted to the mean log residual over this last share of the losses seen."""
 

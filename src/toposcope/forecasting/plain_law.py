@@ -44,8 +44,10 @@ NOISE = 0.03
 """Noise of a log loss where fewer than three differences tell it: the median of parameter_golf's runs."""
 
 _RECENT, _GAPS = 0.9, 5
+"""The last tenth of the steps seen, and the gaps between losses whose median is the usual one."""
 
 _LOWEST, _EXPONENTS = -12.0, (0.01, 5.0)
+"""Log floor and log height below the loss of now, and exponents: bounds of the search, and no prior."""
 
 
 @dataclass(frozen=True, slots=True)

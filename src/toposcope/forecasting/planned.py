@@ -25,6 +25,7 @@ LAWS: dict[str, Shape | None] = {
 """The laws that need no loss of the run itself, by their names in tables."""
 
 _KNOTS = 2000
+"""Steps of a plan that are read one by one; a longer plan is read on an even grid."""
 
 
 def forecast_planned(

@@ -19,6 +19,7 @@ SHRINKAGE = np.geomspace(1e-3, 1e3, 13)
 """Penalties on a slope's distance from 1, in units of the variance of the levels."""
 
 _NO_SPREAD = 1e-9
+"""A column that varies less is constant: it is not scaled."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,12 @@ from toposcope.core.distributions import f_quantile
 from toposcope.scaling.power_law import PowerLaw, failed_law, spearman_exact
 
 LEAST_SIZES = 4
+"""Sizes of a law with a floor: it has three parameters."""
 WIDEST = 2.0
 """The exponents of an interval that E = 0 is in may differ by this factor; beyond it E is not identified."""
 
 _STEEPEST = 6.0
+"""Exponents beyond this are stated as this or steeper."""
 _EXPONENTS = -np.geomspace(_STEEPEST, 1e-3, 400)
 
 

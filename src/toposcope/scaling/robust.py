@@ -17,9 +17,13 @@ Law = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """theta (s, p) -> log-loss predictions (s, n) and their Jacobian (s, n, p), for s vectors at once."""
 
 HUBER_DELTA = 1e-3
+"""Of log losses, as Hoffmann et al. (2022) fit their law."""
 _SWEEPS = 30
+"""Steps of the coarse descent from every start."""
 _CHUNK = 500
+"""Starts that descend together; changes memory and speed only."""
 _POLISHED = 12
+"""Ends of the coarse descent that are polished, the best."""
 
 
 @dataclass(frozen=True, slots=True)

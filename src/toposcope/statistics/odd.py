@@ -29,6 +29,7 @@ FEWEST = 3
 MOST_PART = 4
 """At most one run in so many is odd; where more differ, no one can say which are the odd ones."""
 LEVEL = 0.05
+"""How often a group of like runs may have one that is called odd."""
 LEAST_SPREAD = 0.3
 """Part of a quantity's usual spread that counts at least: where runs happen to cross they are no distance."""
 

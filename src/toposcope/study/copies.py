@@ -34,6 +34,7 @@ _BETWEEN, _MOST = 0.05, 0.75
 """Part of the way between its neighbours that most values on a curve may be off the line between these."""
 LEAST_ROWS = 5
 LEAST_LEVELS = 4
+"""Rows of a run, and levels of a column in steps, below which agreement proves no copy."""
 _SINGLE = 4e-7
 """Relative error of numbers that were once of single precision (2^-22, and a half)."""
 _MANY_DIGITS = 12

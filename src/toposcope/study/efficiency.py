@@ -9,9 +9,11 @@ TARGETS = ("loss", "heldout_loss", "loss_smooth", "gap", "efficiency", "efficien
 WINDOW_FACTOR = 1.25
 """The slope at token count T is fitted over [T / factor, T * factor]."""
 LEAST_POINTS = 8
+"""Logged points of a local line, at least."""
 SMOOTH = 100
 """Logged steps averaged for the smoothed training loss."""
 FLOP_PER_PARAMETER_TOKEN = 6.0
+"""Two forward and four backward, for each parameter and token (Kaplan et al. 2020)."""
 _METRIC_COLUMNS = ("tokens", "loss", "heldout_loss", "weight_norm", "learning_rate")
 
 

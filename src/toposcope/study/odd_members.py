@@ -36,6 +36,7 @@ _STILL = ((UPDATES, UPDATE_NORM.name), (BASELINES, MATRIX_NORM.name), (NEURAL_PE
 """What is measured of each matrix by itself and without draws, by probe: none of it moves if the matrix does
 not."""
 _ROUNDING = 1e-12
+"""Part of a number by which two sums of the same values may differ."""
 
 Changed = Callable[[str], Mapping[str, bool]]
 """By the name of a run: each matrix, and whether it ever changed; empty where that is not known."""

@@ -23,9 +23,13 @@ from toposcope.study.table import SeriesTable
 from toposcope.subjects.weights.features import WEIGHT_NORM
 
 LEAST_UNITS = 5
+"""Families or runs that an exponent is predicted over."""
 PERMUTATIONS = 99
+"""Orders of the units that are drawn: p = .01 is the smallest."""
 SEEN = 0.5
+"""Share of each run that is seen."""
 _ALL_UP_TO = 5
+"""Units whose orders are all looked at: 5! is 120."""
 _SETS = {"topology": Use.EXPONENT, "norms": Use.NORM}
 _NORM = "weight_norm"
 """The norm that training logs: it takes the place of the measured one."""

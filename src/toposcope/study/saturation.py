@@ -16,7 +16,9 @@ from toposcope.study.trends.verdicts import default_columns
 
 FORMS = ("exponential", "hyperbolic")
 GRID = 121
+"""Time constants that are tried; the best is refined by a parabola between its neighbours."""
 LEAST_POINTS = 8
+"""Checkpoints of a fit of three parameters."""
 QUANTITIES = ("start", "asymptote", "rate", "knee_step")
 COLUMNS = (
     "run", "column", "form", *(f"{name}{end}" for name in QUANTITIES for end in ("", "_low", "_high")),

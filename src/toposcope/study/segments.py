@@ -19,6 +19,7 @@ from toposcope.study.table import SeriesTable
 from toposcope.study.trends.verdicts import default_columns
 
 MOST_BENDS = 8
+"""Bends of one series, at most."""
 MOST_POINTS = 150
 """Longer series are searched as means of neighbours: the packaged references of even steps end at 152."""
 LOOK_AHEAD = 0.01

@@ -24,6 +24,7 @@ TARGET_LABELS = {
 """What the columns of a log are called. What a feature gives is called as that; any other as its column."""
 _KEYS = ("run", "step", "revision")
 _LISTED = 5
+"""Names that a message lists."""
 _READ = (*SUFFIXES, ".json")
 
 

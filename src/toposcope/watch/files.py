@@ -15,7 +15,7 @@ from toposcope.sources.formats import NOT_WEIGHTS, is_weights_file
 TRACKERS = ("latest_checkpointed_iteration.txt", "latest", "latest.txt")
 """Files beside checkpoints that name the last one saved: of Megatron-LM, DeepSpeed or GPT-NeoX, nanotron."""
 
-_TRACKER_BYTES = 200
+_TRACKER_BYTES = 200  # of a file that names the latest step, in which nothing else stands
 _LAST_NUMBER = re.compile(r"(\d{1,40})\D*$")
 _NUMBERS = re.compile(r"\d+")
 _DEPTH = 16

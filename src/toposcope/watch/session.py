@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _ATTEMPTS = 8
+"""Readings of a store that another process writes to meanwhile, before the last of them counts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ _WINDOW_SHARE = SHARES[0]
 _HABIT = 3
 """Gaps in a log from which on rows without a loss are its habit."""
 _SURE = 2.33
+"""Standard errors of a slope: one-sided 1%."""
 _BESIDE = ("heldout_loss", "learning_rate")
 _NEWEST = 2
 """Losses since the start of a rise up to which nothing confirms it."""

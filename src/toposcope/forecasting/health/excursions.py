@@ -13,7 +13,9 @@ from toposcope.forecasting.health.symptoms import OUTLIERS, Symptom
 SPIKES = 3
 """Spikes within the last half of the log that make a finding."""
 _SPIKE = 0.1
+"""Log loss that a spike has at least above the median around it."""
 _AROUND = 51
+"""Losses of that median, at most."""
 
 
 def spikes(step: np.ndarray, scale: Scale) -> Symptom | None:

@@ -17,6 +17,7 @@ SPREADS = 4.0
 FEWEST = 8
 """Losses of either kind to judge."""
 _WINDOW = 3
+"""Held-out losses whose median is a level, and which all must exceed the lowest one."""
 
 
 def overfitting(train: pd.DataFrame, held: pd.DataFrame) -> Symptom | None:

@@ -11,11 +11,14 @@ FEWEST = 8
 """Blocks whose differences the scale is read off before the first alarm."""
 
 MOST_BLOCKS = 64
+"""Blocks that are kept: with 64 full, two become one, so that memory and scale stay bounded."""
 ALLOWANCE = 0.5
 """The cumulative sum loses this much per block, in standard deviations: slower rises are let pass."""
 
 _CLIP = 3.0
+"""Standard deviations that one block adds at most: a single spike is no drift."""
 _OVERSHOOT = 1.166
+"""By how much a sum of normal steps passes its bar, twice .583: Siegmund's correction (`threshold`)."""
 
 
 def threshold(rate: float, blocks: int) -> float:

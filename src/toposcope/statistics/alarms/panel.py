@@ -23,8 +23,11 @@ DEGREES = 8.0
 """Degrees of freedom of the Student t law of a healthy series' moves; see docs/watch.md for what set it."""
 
 KEPT = 64
+"""Moves of each series that its scale is read off."""
 LEVEL_WINDOW = 4
+"""Values whose median is the level before the newest."""
 _PRIOR = 8.0
+"""Moves that the typical scale of all series counts for beside a series' own."""
 
 K = TypeVar("K", bound=Hashable)
 

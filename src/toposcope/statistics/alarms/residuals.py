@@ -23,8 +23,10 @@ HISTORY = 128
 LEAST_DEGREES = 3.0
 """No heavier tail than this is believed: it is more often a trend in the scale than a law."""
 
+# Degrees of freedom whose ratio of far quantile to median is tabulated: between 1 (Cauchy) and 30 (normal).
 _DEGREES = np.concatenate([np.arange(1.0, 5.0, 0.1), np.arange(5.0, 31.0, 1.0)])
 _FAR, _QUARTILE = 0.95, 0.67449
+"""The quantile of |residuals| that tells the tail, and the quartile of a normal value."""
 _RATIOS = stdtrit(_DEGREES, 0.975) / stdtrit(_DEGREES, 0.75)
 
 

@@ -50,6 +50,7 @@ from toposcope.statistics.phases.noise import (
 )
 
 LEAST_POINTS = 16
+"""Changes of a series that trends, waves and a bend are told apart from at least."""
 AMPLITUDES = np.array([0.0, 1.0, 4.0, 16.0, 64.0, 256.0, 1024.0])
 """Of gentle waves, in standard deviations of one change; the first is none."""
 _FIRST_TRENDS, _FIRST_WAVES = 4, 6
@@ -59,6 +60,7 @@ _ONCE = 5
 _RISE = 60.0
 """Standard deviations of one change."""
 _HIDDEN = 1.0
+"""Variances of one change: what the trends leave of a curve below this hides in its noise."""
 _TOO_MUCH = 10.0
 """What all trends together may leave of a falling curve before a series is too smooth to test."""
 _LIKELY = 7.0
@@ -66,7 +68,9 @@ _LIKELY = 7.0
 _EVEN = np.array([0, 3, 7, 10])
 """Models of the noise, a few of each sort, by which a change is placed first."""
 _MOST_STILL = 0.8
+"""Share of changes that are exactly zero above which there is no noise to judge by."""
 _TINY, _LEAST = 1e-12, 1e-14
+"""Powers and shares of rounding, kept away from 0 before a logarithm or a quotient."""
 
 
 @dataclass(frozen=True, slots=True)

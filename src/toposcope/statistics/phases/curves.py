@@ -14,6 +14,7 @@ from toposcope.statistics.phases.noise import MODELS, factors
 from toposcope.statistics.trends.basis import TREND_TOLERANCE
 
 LEAST_SEGMENT = 3
+"""Changes on either side of a bend, at least."""
 Span = tuple[int, int]
 """First change of a bend or ramp, and its end: the number of changes for a bend, which lasts."""
 MOST_PERIODS = 3.0
@@ -26,9 +27,13 @@ _RAMP = 7.5
 _TAIL = 0.5 - np.log(9.0) / _RAMP
 """The part of a ramp in which the first tenth is risen (0.207)."""
 _MOST_PLACES = 24
+"""Places at which ramps begin, at most: the time of a scan grows with their number."""
 _CHECKPOINTS_PER_WAVE = 6
+"""At least so many for each wave of the design, or the waves would fit the noise."""
 _MOST_WAVES = 12
+"""Waves of the design, at most."""
 _POWERS = np.array([0.05, 0.2, 0.4, 0.6, 0.8, 1.0, 1.3, 1.6, 2.0])
+"""Exponents of the power laws of training, t^-b, beside log t."""
 _LATE = np.geomspace(0.002, 1.0, 8)
 """How late a power law (u + c)^-b in the share u of the run may begin."""
 _FALLS = np.geomspace(0.02, 1.0, 12)

@@ -15,6 +15,7 @@ from toposcope.statistics.phases.simulated import gentle_series, plain_series, u
 SERIES = 400
 """Of each of three sorts: eight looks at 51 checkpoints then take about half a minute of one core."""
 MOST_LOOKS = 8
+"""Looks over a run, spread evenly: each spends an equal part of the rate."""
 
 
 @dataclass(frozen=True, slots=True)

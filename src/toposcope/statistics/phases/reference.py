@@ -30,6 +30,7 @@ from toposcope.statistics.phases.curves import design
 from toposcope.statistics.phases.simulated import curves, gentle_series, plain_series, unkind_series
 
 FALSE_ALARMS = 0.05
+"""The level at even steps: how often a series without a bend may have one."""
 UNEVEN_LEVEL = 0.02
 """At uneven steps p is too small by a factor of two or more for some noises: p above this is no bend."""
 PACKAGED = "reference.npz"
@@ -47,6 +48,7 @@ ALIKE = 5
 JUDGED, JUDGED_AT_ONCE = 1000, 200
 """Series of each of the `curves` that the stated rate of false alarms is counted over: packaged, and not."""
 _TAIL = 0.05
+"""The part of the simulated gains, the largest, that the exponential tail is fitted to."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,19 @@ from toposcope.core.seeding import rng
 from toposcope.statistics.phases.curves import MOST_PERIODS
 
 MOST_PHI = 0.95
+"""The most persistent noise of the simulated series; the square root draws more near it than near 0."""
 _MOST_ERROR = 20.0
+"""Sizes of the measurement error, at most, in those of a change."""
 _POWERS = (-1.2, 0.6)
+"""Range of the powers of time by which the size of noise falls or grows."""
 _TAILS = 4.0
+"""Degrees of freedom of the heavy-tailed noise: its variance is finite, its kurtosis is not."""
 _NOISES = (0.003, 1.0)
 """Noise of gentle series, in ranges of their trend."""
 _KEEPS = (0.3, 0.95)
 """What the moving means of gentle series keep of the row before."""
 _FEWEST_PERIODS = 0.25
+"""Periods of a gentle wave over the run, at least."""
 
 
 def curves(steps: np.ndarray, count: int) -> dict[str, np.ndarray]:

@@ -9,10 +9,15 @@ import numpy as np
 TREND_TOLERANCE = 1e-3
 """Principal functions of the core with a singular value above this part of the first are kept."""
 _CORE_EXPONENTS = np.linspace(0.05, 2.0, 40)
+"""Exponents of power laws of the step, t^-b."""
 _RATES = np.geomspace(0.02, 2.0, 40)
+"""Times in which exponentials fall by e, in shares of the run."""
 _WIDTHS = (0.05, 0.1)
+"""Widths of sigmoids, in shares of the run."""
 _PLACES = np.linspace(0.05, 0.95, 19)
+"""Centres of sigmoids, in shares of the run and of its logarithm."""
 _EXTRA = (0, 2, 4, 7, 11, 16, 22)
+"""Numbers of trends beyond the core that AICc chooses among."""
 _HIDDEN = 1e-2
 """What the core leaves of a learning rate is a trend above this part of it; less hides in the noise."""
 

@@ -25,11 +25,14 @@ from toposcope.statistics.trends.preregistered_nulls import PREREGISTERED_NULLS
 from toposcope.statistics.trends.whitening import whiten
 
 DRAWS = 10_000
+"""Pairs of series: a rate of 5% then has a standard error of .2 points."""
 OTHER_DRAWS = 100
 """Pairs on which the tests that do not carry the verdict are tried; their errors are tens of points."""
-ALPHA = 0.05
+ALPHA = 0.05  # the level whose rate is counted
 RESAMPLES, SURROGATES = 200, 2000
+"""Of the bootstraps, and of the surrogate nulls, in each of those pairs."""
 PLANTED = (0.3, 0.5, 0.7)
+"""Correlations of innovations whose power is counted."""
 VERDICT = "innovations"
 REFUSED = "not tested"
 COLUMNS = ("kind", "case", "test", "columns", "rate", "error", "draws", "n")

@@ -37,6 +37,7 @@ LEAST_HALF = 60
 FINER, SHORTEST, REPEATS = 8, 3, 2
 """Base frequencies per 1 / n; the shortest period; how often a shape is seen at least."""
 OTHERS, TURN_WIDTH = 2.0, 3
+"""Robust variances of the lesser two of a turn, and its checkpoints."""
 TURNED = 0.1
 """How often white noise has a turn anywhere: the bar of its mean square follows from chi squared."""
 

@@ -16,6 +16,7 @@ from toposcope.statistics.trends import resampling as res
 from toposcope.statistics.trends.basis import core_trends
 
 LEAST_POINTS = 4
+"""Checkpoints of a rank correlation: of three, no order has a p below 1/6."""
 DEFAULT = ("spearman", "naive_p", "block_low", "block_high", "departure_rho")
 EVERY = (
     "spearman", "pearson", "naive_p", "naive_low", "naive_high", "effective_n", "effective_p",

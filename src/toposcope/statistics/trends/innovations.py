@@ -29,6 +29,7 @@ from toposcope.statistics.trends.swings import both_swing
 from toposcope.statistics.trends.whitening import SHORT, Whitened
 
 LEAST_LENGTH = 12
+"""Checkpoints of a test: with fewer, trend and persistence leave too little to judge."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,11 @@ from toposcope.statistics.trends.signs import LEVERAGE_POWER, pair_products, sig
 from toposcope.statistics.trends.whitening import whiten
 
 FLIPS = 999
+"""Flips of signs for the maximum over the lags: p = 1/1,000 is the smallest."""
 TAIL = 0.01
 """Below this the draws are few, and the bound over the lags takes over where it is less."""
 _PAIRS = 16
+"""Pairs that are flipped together; changes memory and speed only."""
 
 
 def most_lags(n: int) -> int:

@@ -15,6 +15,7 @@ PHIS = np.array([*np.arange(0.0, 0.9, 0.05), 0.9, 0.92, 0.94, 0.96, 0.97, 0.98, 
 """Autoregressive coefficients are rounded to these, so that series share their null distributions."""
 WALK = len(PHIS) - 1
 _CHUNK = 512
+"""Columns that are resampled together; changes memory and speed only."""
 
 
 def block_length(n: int) -> int:

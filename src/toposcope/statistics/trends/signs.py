@@ -12,6 +12,7 @@ from numba import njit
 from toposcope.core.seeding import rng
 
 LEVERAGE_POWER = 0.375
+"""Set on simulated nulls (docs/statistics-evidence.md, Constants)."""
 ALPHA = 0.05
 """The level of the test and of its intervals."""
 LAGS = (0, 1, -1, 2, -2)
@@ -23,6 +24,7 @@ The rest is that of lag 0, .68 of the level: where it was .6, r = .7 at 26 check
 power beside a test without lags."""
 OWN_SHARE = 1.0 - SPIKE_SHARE - LAG_SHARE * (len(LAGS) - 1)
 _SIMULATED = 400
+"""Pairs of white series by which the detectable correlation is found."""
 _MANY, _FAR = 100, 6.0
 """From so many innovations on, a sum so many standard deviations out has a tail below 1e-7."""
 _TAKEN = 1e-3

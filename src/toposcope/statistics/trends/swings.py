@@ -18,11 +18,13 @@ from toposcope.core.seeding import rng
 from toposcope.statistics.trends.whitening import SHORT, uneven_steps
 
 PARTS, MOST_LAGS = 3, 6
+"""Parts of a run that are held against one another, and autocorrelations of each."""
 BAR = 0.9
 """A pair of white series is refused in one case of a hundred, the same series twice in ten.
 
 Set on chirps of 20 to 4 and 12 to 5 checkpoints; quarters and sixths of the run find fewer of them."""
 _SIMULATED = 2000
+"""White series that the bar at a number of checkpoints is read off."""
 
 
 def both_swing(steps: np.ndarray, e: np.ndarray, f: np.ndarray) -> np.ndarray:

@@ -39,6 +39,7 @@ from toposcope.kernels.threads import row_blocks, run_blocks
 from toposcope.statistics.trends.basis import trend_family
 
 MOST_ORDER = 12
+"""Of an autoregression, from 60 checkpoints on; of fewer, a fifth of their number."""
 ROUNDS = 3
 """Times that persistence and trend are estimated in turn."""
 SHORT = 40

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 TOPOLOGY = (f"{BY_SIBLINGS} + topology", f"{BY_SIBLINGS} + saturating topology")
 ALPHA = 0.05
+"""Level of the paired test, after Holm, at which topology adds to a forecast."""
 _POINTS = 40
 """Points of a forecast's path: a figure shows no more of so smooth a curve."""
 MOST_AHEAD = 2

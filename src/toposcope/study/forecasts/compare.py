@@ -18,8 +18,11 @@ from toposcope.statistics.correlations import holm
 from toposcope.study.forecasts.gather import gather_curves, split_runs, topological_methods
 
 CUTS = (0.2, 0.3, 0.5)
+"""Shares of training at which finished runs are forecast."""
 LEAST_RUNS = 3
+"""Finished runs, at least: each is forecast from two others."""
 MOST_RUNS = 8
+"""Finished runs that are compared, evenly over the sizes: each is forecast from the others."""
 NOT_FINISHED = "not finished"
 """How the reason begins why a run is not among those that forecasts are scored on: it goes on."""
 

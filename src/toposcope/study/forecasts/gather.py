@@ -31,6 +31,7 @@ MOST_FEATURES = 12
 """Columns of a plain table that become features, in the order of their names."""
 
 _GRADIENT_WINDOW = 100
+"""Logged gradient norms that are averaged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ IMAGE_BINS = 6
 LANDSCAPE_POINTS = 12
 LANDSCAPE_LAYERS = 3
 _BLUR = 0.12
+"""Bins of an image, points and layers of a landscape, and the image's blur in shares of the range."""
 
 
 def persistence_image(birth: np.ndarray, death: np.ndarray, bins: int = IMAGE_BINS) -> np.ndarray:

@@ -12,6 +12,7 @@ from toposcope.statistics.trends.resampling import WALK, null_correlations
 from toposcope.study.table import SeriesTable
 
 LEAST_POINTS = 6
+"""Checkpoints of a partial correlation."""
 
 
 def confound_table(

@@ -9,6 +9,7 @@ from toposcope.subjects.landscape.options import LandscapeOptions
 
 _FLOP_PER_SECOND = 4e9
 _SECONDS_PER_PASS = 2e-3
+"""Rough speed of one core, and the fixed cost of a pass: they only predict a duration."""
 
 
 def cost_of_shapes(

@@ -12,7 +12,9 @@ from toposcope.core.wording import option
 from toposcope.subjects.landscape.options import RISE
 
 _SMALLEST, _LARGEST = 2.0**-8, 2.0**4
+"""Reaches that are tried, doubling."""
 _BISECTIONS = 4
+"""Of the last doubling, in the logarithm: to 4% of the reach."""
 
 
 @dataclass(frozen=True, slots=True)

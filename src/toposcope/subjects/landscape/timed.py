@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 _MOST_SECONDS = 10.0
+"""A product that is expected to take longer is not timed before the plan."""
 
 
 @dataclass(frozen=True, slots=True)

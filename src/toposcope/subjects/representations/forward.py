@@ -22,6 +22,7 @@ Pooling = Literal["mean", "last", "token"]
 
 _STATE_BYTES = 256 * 2**20
 _LOGIT_BYTES = 128 * 2**20
+"""Bytes of the hidden states of one pass, and of the logits of one piece: they bound memory."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ RENEWED, RARE, ROWS = 1 / 8, 1 / 32, 4
 least: one or two rows of a small matrix turn by the noise of small batches alone."""
 
 LATELY = 4
+"""Earlier checkpoints that a jump is held against."""
 
 Key = tuple[str, int, str]
 """Name of the matrix, head (-1: none), feature."""

@@ -29,6 +29,7 @@ VIEWERS = 64
 """Streams that are open at once, at most."""
 
 _HEARTBEAT = 15.0
+"""Seconds after which a silent stream sends a line, so that no proxy closes it."""
 _SHOWN_IN = {"events": ("alarms", "answer"), "audit": ("audit",), "diagrams": ()}
 _TYPES = {".js": "text/javascript", ".css": "text/css"}
 

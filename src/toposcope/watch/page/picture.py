@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 WIDTH, HEIGHT = 760, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 150, 10, 34
+"""Units of the picture, and its margins: names of runs stand on the right."""
 _APART, _LONGEST = 13, 20
 """Units between two names at least, and letters of a name that is not cut."""
 COLOURS = 8

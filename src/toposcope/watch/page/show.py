@@ -22,6 +22,7 @@ FRAGMENTS = ("answer", "alarms", "forecasts", "findings", "audit")
 """Parts of the page that are painted again when there is news."""
 
 _ALARMS = 50
+"""Alarms that the page lists."""
 _FIRST = 300
 """Points of a trace in the first paint."""
 

@@ -19,6 +19,7 @@ from toposcope.topology.merge_tree import MergeTree
 
 MINIMUM_COLOUR, SADDLE_COLOUR = OKABE_ITO[1], OKABE_ITO[5]
 _LEVELS = 24
+"""Contours of a surface."""
 _CONFIRMED = 2.4
 """Points: a confirmed branch is three times as thick as the others."""
 

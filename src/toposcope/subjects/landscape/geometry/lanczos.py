@@ -19,6 +19,7 @@ Matvec = Callable[["torch.Tensor"], "torch.Tensor"]
 BASIS_BYTES = 4 * 2**30
 """The vectors that are kept for reorthogonalising may take up to this much memory."""
 _CHECK_EVERY = 5
+"""Steps between two looks at convergence: each solves the small matrix."""
 
 
 @dataclass(frozen=True, slots=True)

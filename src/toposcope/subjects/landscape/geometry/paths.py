@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from toposcope.models.objective import Objective
 
 _LEAST = 4
+"""Sequences of a barrier with an interval."""
 
 
 @dataclass(frozen=True)

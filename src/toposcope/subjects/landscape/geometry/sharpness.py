@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from toposcope.models.objective import Objective
 
 PASSES = 8
+"""Evaluations of the loss along a direction."""
 _GROWTH, _SMALLEST, _LARGEST = 4.0, 2.0**-12, 2.0**12
+"""Factor between steps until the critical one is enclosed, and where the search gives up."""
 _RESAMPLES = 500
+"""Resamplings of the sequences for an interval."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from toposcope.subjects.landscape.geometry.lanczos import Matvec
 
 _TOLERANCE = 1e-3
+"""Relative residual of an eigenpair."""
 MODEL = Label("model")
 Axes = dict[str, Any]
 

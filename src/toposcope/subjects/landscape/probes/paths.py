@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _POINTS = 11
 _STEPS = 30
 _RATE = 1e-3
+"""Points of a path, and steps and rate by which its control point is trained."""
 
 Partners = Mapping[str, tuple[Checkpoint, ...]]
 """By run, the checkpoints of another seed of the same size."""

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 RANGES = {"full": 1.0, "quarter": 0.25}
 _REACH_PASSES = 34
+"""Evaluations for the reach of an axis, at both ends: it only predicts a duration."""
 _MODEL = Label("model")
 _NULLS = tuple(feature.name for feature in WITH_NULL)
 

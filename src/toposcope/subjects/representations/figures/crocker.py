@@ -23,6 +23,7 @@ from toposcope.topology.vectors import common_grid, crocker
 
 _MAP = "magma_r"
 RESOLUTION = 120
+"""Scales of the grid."""
 
 
 def draw(

@@ -15,6 +15,7 @@ from toposcope.core.errors import InputError
 _LABELS = ("label", "Quality")
 _TEXTS = (("sentence",), ("text",), ("sentence1", "sentence2"), ("#1 String", "#2 String"))
 _FOLDS = 5
+"""Folds of the cross-validation; each needs a text of every label."""
 
 
 @dataclass(frozen=True, slots=True)

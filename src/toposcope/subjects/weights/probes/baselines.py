@@ -21,6 +21,7 @@ from toposcope.topology import baselines
 from toposcope.topology.spectra import Approximate, is_large, large_baselines
 
 _MOST_THREADS = 8
+"""Matrices that are decomposed side by side, at most: each holds memory."""
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from toposcope.subjects.weights.probes.rips import POOLED, pooled_shapes
 from toposcope.topology import bottleneck, maximum_spanning_tree_weights, wasserstein
 
 _MOST_BARS = 500
+"""Bars of a diagram that are matched; of more, as many quantiles of their deaths."""
 _GROUND = "ground L2 (Wasserstein), L-infinity (bottleneck)"
 
 

@@ -21,6 +21,7 @@ from toposcope.topology.clouds import distance_matrix
 
 POOLED = Label("pooled", scope=Scope.POOLED)
 _BATCH_BYTES = 64 * 2**20
+"""Distance matrices that wait to be reduced together; changes memory and speed only."""
 
 
 K = TypeVar("K")

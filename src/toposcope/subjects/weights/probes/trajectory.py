@@ -28,9 +28,12 @@ SKETCH = 4096
 """Coordinates of a sketch."""
 
 _MOST_POINTS = 200
+"""Checkpoints of a trajectory, evenly chosen: distances grow with their square."""
 _FEWEST_FOR_DIMENSION = 20
+"""Points of a persistent-homology dimension, at least."""
 _BLOCK = 1 << 20
 _TOGETHER = 16
+"""Entries of a block, and blocks that are summed side by side; change memory and speed only."""
 
 
 @dataclass(frozen=True)
