@@ -107,3 +107,26 @@ def test_the_phases_have_whole_steps_and_say_that_step_0_is_left_out(planted):
     assert {str(step) for step in steps} >= {"1", "143000"}
     assert not any(isinstance(step, float) for step in steps)
     assert "step 0 is left out" in phases.note
+
+
+def test_every_finding_of_the_report_is_judged_on_its_rows(shared_data):
+    claims = {row[0]: row[1:] for row in reproduce_rows(shared_data / "seed_embeddings")[0].rows}
+    assert len(claims) == 10
+    fails = claims["The spectrum fails for the largest model, where topology does not"]
+    assert "in 1 of 3 runs (p 0.1 at most)" in fails[1]
+    assert fails[3] == "does not hold"  # the top eigenvalue is significant there
+    grows = claims["After the collapse the total of H1 grows at every checkpoint"]
+    assert "in 0 of 3 runs" in grows[1]
+    assert grows[3] == "does not hold"
+    assert claims["Before training the total of H1 grows with the size"][1] == "23.4, 33.7, 43.5"
+
+
+def test_rows_that_grow_after_the_collapse_bear_the_report_out(tmp_path):
+    _write_rows(tmp_path)
+    for path in tmp_path.glob("*.json"):
+        rows = json.loads(path.read_text())
+        for place, row in enumerate(rows):
+            row["h1_total_persistence"] = 20.0 + place
+        path.write_text(json.dumps(rows))
+    claims = {row[0]: row[1:] for row in reproduce_rows(tmp_path)[0].rows}
+    assert claims["After the collapse the total of H1 grows at every checkpoint"][3] == "holds"

@@ -11,17 +11,22 @@ from toposcope.study import from_frame, segment_table
 ENTROPY, COUNT, TOTAL = "h1_persistence_entropy", "h1_n_features", "h1_total_persistence"
 _STRONG = 0.84
 """The size of the correlation that the report states for its two best features."""
+_LEVEL = 0.05
 
 
 def claims(rows: pd.DataFrame, trends: pd.DataFrame) -> list[Claim]:
     """Return the report's claims, judged; `trends` is the test on innovations of the log perplexity."""
     return [
         _evolve(rows),
+        _grows(rows),
         _strong(trends),
         _outperforms(trends),
+        _spectrum_fails(trends),
         _constant(trends),
         _phases(rows),
         _sizes(rows),
+        _starts(rows),
+        _rates(),
     ]
 
 
@@ -41,6 +46,24 @@ def _evolve(rows: pd.DataFrame) -> Claim:
         here=f"fewer in {fewer} of {len(count)} runs, a larger total in {longer}",
         statistic="first against last checkpoint of every run",
         judgement=holds(fewer == longer == len(count)),
+    )
+
+
+def _grows(rows: pd.DataFrame) -> Claim:
+    collapsed = printed()["phases"]["collapse"][1]
+    late = rows[rows["step"] >= collapsed].sort_values("step")
+    risen = [values.diff().dropna() > 0 for _, values in late.groupby("run", sort=False)[TOTAL]]
+    risen = [rises for rises in risen if len(rises)]
+    share = [float(rises.mean()) for rises in risen]
+    always = sum(bool(rises.all()) for rises in risen)
+    return Claim(
+        text="After the collapse the total of H1 grows at every checkpoint",
+        source="monotonically, in all models",
+        here=f"at every checkpoint from step {collapsed} in {always} of {len(risen)} runs"
+        if risen
+        else f"no run has two checkpoints from step {collapsed} on",
+        statistic=f"it grows at {min(share):.0%} to {max(share):.0%} of a run's checkpoints" if risen else "",
+        judgement=holds(always == len(risen)) if risen else Standing.UNTESTED,
     )
 
 
@@ -84,6 +107,23 @@ def _outperforms(trends: pd.DataFrame) -> Claim:
     )
 
 
+def _spectrum_fails(trends: pd.DataFrame) -> Claim:
+    """Ask whether the spectrum fails in the runs in which the report's effective rank does."""
+    p = trends.pivot(index="run", columns="column", values="naive_p")
+    failed = p.index[p["effective_rank"] >= _LEVEL]
+    top = p.loc[failed, "top_eigenvalue"]
+    also = int((top >= _LEVEL).sum())
+    return Claim(
+        text="The spectrum fails for the largest model, where topology does not",
+        source="effective rank p = 0.10",
+        here=f"the effective rank is not significant in {len(failed)} of {len(p)} runs"
+        + (f" (p {p.loc[failed, 'effective_rank'].max():.2g} at most)" if len(failed) else ""),
+        statistic=f"there the top eigenvalue is significant in {len(failed) - also} of {len(failed)}"
+        + (f" (p {top.max():.2g} at most)" if len(failed) else ""),
+        judgement=holds(bool(len(failed)) and also == len(failed)),
+    )
+
+
 def _constant(trends: pd.DataFrame) -> Claim:
     rho = trends.loc[trends["column"] == "h0_total_persistence", "spearman"]
     return Claim(
@@ -115,5 +155,26 @@ def _sizes(rows: pd.DataFrame) -> Claim:
         source="final entropy 4.01, 4.14, 3.88",
         here="final entropy " + ", ".join(f"{value:.2f}" for value in last),
         statistic="one run of each size here: another seed may differ as much",
+        judgement=Standing.UNTESTED,
+    )
+
+
+def _starts(rows: pd.DataFrame) -> Claim:
+    first = _ends(rows, TOTAL)["first"]
+    return Claim(
+        text="Before training the total of H1 grows with the size",
+        source="22.5, 31.1, 42.6",
+        here=", ".join(f"{value:.1f}" for value in first),
+        statistic="one run of each size here: another seed may differ as much",
+        judgement=Standing.UNTESTED,
+    )
+
+
+def _rates() -> Claim:
+    return Claim(
+        text="Diagrams of larger models change faster late in training",
+        source="Wasserstein distances highest for 410M after step 10,000",
+        here="rows hold no distance between diagrams",
+        statistic="",
         judgement=Standing.UNTESTED,
     )
