@@ -132,7 +132,11 @@ def test_the_build_needs_no_network() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "page",
-    [*(name for name in QUESTIONS if name != "phase-change"), *(f"methods/{name}" for name in METHODS)],
+    [
+        *(name for name in QUESTIONS if name != "phase-change"),
+        "forecasting",
+        *(f"methods/{name}" for name in METHODS),
+    ],
 )
 def test_what_a_page_shows_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
