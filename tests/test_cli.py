@@ -134,3 +134,24 @@ def test_former_spellings_are_accepted_and_not_shown(tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "--columns" in shown
     assert "--feature" not in shown
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (["forecast", "a.log"], "interrupted; nothing was written"),
+        (
+            ["weights", "runs", "--out", "store"],
+            "interrupted; finished work is saved: repeat the command to continue",
+        ),
+    ],
+)
+def test_an_interruption_says_what_is_kept(typed, said, monkeypatch, capsys):
+    def interrupted(**_):
+        raise click.exceptions.Abort
+
+    monkeypatch.setattr(cli.toposcope, "main", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(typed)
+    assert ended.value.code == 1
+    assert capsys.readouterr().err.splitlines()[-1].endswith(said)

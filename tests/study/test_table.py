@@ -137,3 +137,10 @@ def test_a_table_that_cannot_be_made_says_what_it_needs(table: str, need: str) -
     frame = pd.DataFrame({"step": steps, "loss": 5 - 0.1 * steps + noise[0], "mine": noise[1]})
     with pytest.raises(InputError, match=f"the table {table} needs {need}; "):
         analysis_of(frame).refuse_nothing([table])
+
+
+def test_a_table_whose_rows_have_no_result_says_their_reason() -> None:
+    noise = np.random.default_rng(0).normal(size=(2, 13))
+    frame = pd.DataFrame({"step": np.arange(13), "loss": 5 + noise[0], "mine": noise[1]})
+    with pytest.raises(InputError, match="12 checkpoints after step 0: at least 17 are needed; "):
+        analysis_of(frame).refuse_nothing(["segments"])

@@ -179,7 +179,9 @@ def _run(args: list[str] | None) -> None:
         )
         sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.Abort:
-        _die("interrupted; finished work is saved: repeat the command to continue", 1)
+        writes = typed[:1] == ["watch"] or any(word.partition("=")[0] == "--out" for word in typed)
+        rest = "finished work is saved: repeat the command to continue" if writes else "nothing was written"
+        _die(f"interrupted; {rest}", 1)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         sys.exit(2)

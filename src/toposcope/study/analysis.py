@@ -229,7 +229,10 @@ class Analysis:
             return  # a part of the trends: the whole of them takes most of an analysis' time
         cheapest = [name for name in _BY_COST if name in parts]
         if not any(_holds_something(self.table(name)) for name in cheapest):
-            raise InputError(f"nothing could be computed: {why_nothing(self.studies[0], parts)}")
+            reasons = {
+                name: str(why) for name in cheapest for why in self.table(name).get("reason", ()) if why
+            }
+            raise InputError(f"nothing could be computed: {why_nothing(self.studies[0], parts, reasons)}")
 
     def to_json(self, parts: Sequence[str] = DEFAULT_TABLES) -> dict[str, object]:
         """Return the findings, these tables as records, and the problems, as plain data."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -64,8 +64,8 @@ _NEEDS = {
 """What a table is made from, where that is a number of runs."""
 
 
-def why_nothing(study: Study, tables: Sequence[str] = ()) -> str:
-    """Say why none of these tables could be computed, and what would help."""
+def why_nothing(study: Study, tables: Sequence[str] = (), reasons: Mapping[str, str] | None = None) -> str:
+    """Say why no table could be computed, and what would help; `reasons` stand in their rows."""
     longest = study.series.values.groupby("run")["step"].count().max()
     if longest < LEAST_POINTS:
         return f"the longest run has {longest} checkpoints, at least {LEAST_POINTS} are needed; add some"
@@ -78,6 +78,7 @@ def why_nothing(study: Study, tables: Sequence[str] = ()) -> str:
             "changed: " + page_of(study.places, study.without)
         )
     needs = [f"the table {name} needs {_NEEDS[name]}" for name in tables if name in _NEEDS]
+    needs += [f"the table {name} says: {why}" for name, why in (reasons or {}).items() if name not in _NEEDS]
     why = "; ".join(needs) or "these tables have no row for these runs"
     return f"{why}; {option('table')} all makes every table that has rows"
 
