@@ -505,3 +505,10 @@ def test_only_some_of_many_runs_are_compared():
 
 def test_a_choice_between_schedules_leaves_the_laws_out():
     assert not any("schedule" in c.needs for c in Auto.without_laws().candidates)
+
+
+def test_an_advice_on_a_run_of_unknown_size_names_the_option(tmp_path, call):
+    step = np.arange(1, 401)
+    pd.DataFrame({"step": step, "loss": 2 + 5 * step**-0.5}).to_csv(tmp_path / "log.csv", index=False)
+    code, _, err = call(tmp_path / "log.csv", "--horizon", "1000", "--advise", "--budget", "1e15")
+    assert (code, "its number of parameters (--parameters) is not stated" in err) == (2, True), err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,8 @@ def test_sizes_are_those_of_the_matrices(runs: Path) -> None:
     assert found.sentence().startswith(
         "20 checkpoints of 2 runs, 0.1 MB of weights, 100 units of work; expecting"
     )
+    one = replace(found, runs=1, checkpoints=1, units=1)
+    assert one.sentence().startswith("1 checkpoint of 1 run, 0.1 MB of weights, 1 unit of work; expecting")
 
 
 def test_shards_and_processes_share_the_work(runs: Path) -> None:

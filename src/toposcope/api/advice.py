@@ -137,9 +137,9 @@ def _budget(curve: Curve, options: AdviceOptions) -> tuple[float, int]:
         missing = (
             f"tokens per step ({option('tokens_per_step')})"
             if curve.parameters > 0
-            else "number of parameters"
+            else f"number of parameters ({option('parameters')})"
         )
-        raise InputError(f"run {curve.run}: its {missing} is unknown, so FLOP cannot be counted")
+        raise InputError(f"run {curve.run}: its {missing} is not stated, so FLOP cannot be counted")
     larger = options.larger or 2 * curve.parameters
     if larger <= curve.parameters:
         raise InputError(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from toposcope.core.processes import cores
 from toposcope.core.progress import duration
+from toposcope.core.tabular import counted
 from toposcope.core.types import Checkpoint
 from toposcope.core.wording import option, rendered
 from toposcope.kernels.threads import thread_count
@@ -77,8 +78,8 @@ class Expectation:
         if self.seconds > _LONG and most > self.seconds / 2 and len(self.by_probe) > 1:
             more += rendered(f", {duration(most)} of it for {slowest} ({option('features')} leaves it out)")
         return (
-            f"{self.checkpoints} checkpoints of {self.runs} run{'s' * (self.runs != 1)}, "
-            f"{size(self.bytes)} of weights, {self.units} units of work; expecting "
+            f"{counted(self.checkpoints, self.runs)}, {size(self.bytes)} of weights, "
+            f"{self.units} unit{'s' * (self.units != 1)} of work; expecting "
             f"{self.span}{more} and {size(self.memory_bytes)} of memory{left_out}"
         )
 
