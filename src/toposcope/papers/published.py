@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from toposcope.papers.fixed_phases import EMBEDDING_PHASES
 from toposcope.papers.forecasters import CONTROLS, CombinedRule, LossOnlyRule, published_rules
 from toposcope.papers.phase_rules import phase_table
-from toposcope.study.published import PublishedRules
+from toposcope.study.published import FixedPhase, FixedPhases, PublishedRules
+
+EMBEDDING_PHASES = FixedPhases(
+    "the embedding report",
+    (
+        FixedPhase("collapse", 0, 32, -1),
+        FixedPhase("reorganisation", 32, 1000, 0),
+        FixedPhase("refinement", 1000, None, 1),
+    ),
+)
+"""Read off a figure of H1 total persistence of one model."""
 
 PUBLISHED = PublishedRules(
     published_rules, lambda table, columns: phase_table(table, columns=columns), EMBEDDING_PHASES,

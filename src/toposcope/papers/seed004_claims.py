@@ -66,16 +66,21 @@ def _beyond(judged: Standing, verdict: str) -> Standing:
 
 
 def _loss_law(across: AcrossSeeds) -> Claim:
-    stated = printed()["scaling"]["loss"]
     values = across.exponents["loss"].to_numpy(float)
-    mean, low, high = mean_interval(values)
-    falls = bool((values < 0).all())
+    text = "The final loss scales as a power of the size"
+    return _law(across, text, "loss", values, bool((values < 0).all()))
+
+
+def _law(across: AcrossSeeds, text: str, printed_as: str, exponents: np.ndarray, held: bool) -> Claim:
+    """Return a claim on a power law: the paper's exponent beside the mean over the seeds."""
+    stated = printed()["scaling"][printed_as]
+    mean, low, high = mean_interval(exponents)
     return Claim(
-        text="The final loss scales as a power of the size",
+        text=text,
         source=f"N^{stated['exponent']}, R2 {stated['r2']}",
         here=f"N^{mean:.3f}, from {_of_seeds(across)}",
         statistic=f"95% over seeds: {low:.3f} to {high:.3f}" if across.seeds > 1 else ONE_SEED,
-        judgement=holds(falls),
+        judgement=holds(held),
     )
 
 
@@ -191,17 +196,10 @@ def _step(steps: pd.Series) -> str:
 
 
 def _feature_law(across: AcrossSeeds) -> Claim:
-    stated = printed()["scaling"]["h0"]
     values = across.exponents[H0].to_numpy(float)
-    mean, low, high = mean_interval(values)
-    positive = bool(low > 0) if across.seeds > 1 else bool(mean > 0)
-    return Claim(
-        text="Final H0 total persistence grows as a power of the size",
-        source=f"N^{stated['exponent']}, R2 {stated['r2']}",
-        here=f"N^{mean:.3f}, from {_of_seeds(across)}",
-        statistic=f"95% over seeds: {low:.3f} to {high:.3f}" if across.seeds > 1 else ONE_SEED,
-        judgement=holds(positive),
-    )
+    mean, low, _ = mean_interval(values)
+    text = "Final H0 total persistence grows as a power of the size"
+    return _law(across, text, "h0", values, bool((low if across.seeds > 1 else mean) > 0))
 
 
 def _first(across: AcrossSeeds) -> Claim:

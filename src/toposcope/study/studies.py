@@ -20,9 +20,9 @@ from toposcope.study.convergence import without_unconverged
 from toposcope.study.derived import with_derived
 from toposcope.study.merged_stores import Source
 from toposcope.study.plain import plain_table
-from toposcope.study.study import Study, chosen_targets
+from toposcope.study.study import Study
 from toposcope.study.table import SeriesTable, series_table
-from toposcope.study.target import chosen_target
+from toposcope.study.target import chosen_target, chosen_targets
 from toposcope.study.without import without_runs
 from toposcope.subjects.roster import rows_of
 from toposcope.subjects.subject import TABLE, Subject

@@ -13,10 +13,8 @@ from toposcope.sources.belonging import Group
 from toposcope.statistics.trends.innovations import LEAST_LENGTH
 from toposcope.study.findings import Findings, find
 from toposcope.study.forecasts.compare import LEAST_RUNS
-from toposcope.study.table import SeriesTable
 from toposcope.study.tables import StudyTables
 from toposcope.study.trends.verdicts import LEAST_POINTS
-from toposcope.subjects.subject import Subject
 
 
 class Study(StudyTables):
@@ -81,19 +79,3 @@ def why_nothing(study: Study, tables: Sequence[str] = (), reasons: Mapping[str, 
     needs += [f"the table {name} says: {why}" for name, why in (reasons or {}).items() if name not in _NEEDS]
     why = "; ".join(needs) or "these tables have no row for these runs"
     return f"{why}; {option('table')} all makes every table that has rows"
-
-
-def chosen_targets(
-    series: SeriesTable, subject: Subject, target: str, wanted: Sequence[str], brought: Sequence[str]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the targets that correlations are taken with, and those of them that were brought along.
-
-    `wanted` were asked for and stand alone with the further ones; otherwise the usual losses are there. What
-    the rows themselves say of quality, beyond what the subject prefers, counts as brought along.
-    """
-    known = {*subject.targets, *series.default_targets}
-    along = {*brought, *(name for name in series.own if name not in known)}
-    more = tuple(name for name in series.targets if name in along and name != target)
-    chosen = wanted if wanted else series.default_targets
-    first = [target] if target else []
-    return tuple(dict.fromkeys([*first, *chosen, *more])), tuple(t for t in more if t not in wanted)

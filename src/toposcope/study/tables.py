@@ -20,7 +20,6 @@ from toposcope.forecasting.health.judgement import JudgeOfLog
 from toposcope.sources.belonging import Group
 from toposcope.statistics.trends.descriptive import DEFAULT_DRAWS, Draws
 from toposcope.study.catalogue import column_of
-from toposcope.study.clouds import leading_cloud
 from toposcope.study.finals import finals_table, fits_table, scaling_table
 from toposcope.study.forecasts.compare import COLUMNS as FORECASTS
 from toposcope.study.forecasts.compare import WORTH, forecast_table, worth_of_features
@@ -51,6 +50,8 @@ CONTROLS = {"top": Kind.BASELINE, "count": Kind.TOPOLOGY}
 
 _CLOUDS = (RIPS, GRADIENT + RIPS)
 """The probes that measure clouds of rows."""
+_OF_MODEL = (Scope.POOLED, Scope.MODEL)
+"""The scopes of a cloud of the whole model, the one that speaks for it first: as the probe declares them."""
 
 
 @dataclass(frozen=True)
@@ -349,3 +350,15 @@ class StudyTables:
 def effects_of(scores: pd.DataFrame, controls: Mapping[str, str] | None = None) -> pd.DataFrame:
     """Return what features add to these forecasts; empty where none was made."""
     return worth_of_features(scores, controls=controls) if len(scores) else pd.DataFrame(columns=list(WORTH))
+
+
+def leading_cloud(rows: pd.DataFrame) -> Scope:
+    """Return the scope of the cloud that leads in some rows: of all weight rows together, else of the layers.
+
+    >>> leading_cloud(pd.DataFrame({"scope": ["model", "role"]})).value
+    'model'
+    >>> leading_cloud(pd.DataFrame({"scope": ["model", "pooled"]})).value
+    'pooled'
+    """
+    measured = set(rows["scope"]) if "scope" in rows else set()
+    return next((scope for scope in _OF_MODEL if scope in measured), _OF_MODEL[0])

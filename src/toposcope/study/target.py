@@ -1,4 +1,4 @@
-"""Which target correlations are taken with."""
+"""Which targets correlations are taken with."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from toposcope.core.errors import InputError, did_you_mean
 from toposcope.study.table import SeriesTable
+from toposcope.subjects.subject import Subject
 
 
 def chosen_target(series: SeriesTable, wanted: str | None, *, preferred: Sequence[str]) -> str:
@@ -41,3 +42,19 @@ def chosen_target(series: SeriesTable, wanted: str | None, *, preferred: Sequenc
         if (known > 0.5).all():
             return name
     return max(there, key=lambda name: series.values[name].notna().mean(), default="")
+
+
+def chosen_targets(
+    series: SeriesTable, subject: Subject, target: str, wanted: Sequence[str], brought: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the targets that correlations are taken with, and those of them that were brought along.
+
+    `wanted` were asked for and stand alone with the further ones; otherwise the usual losses are there. What
+    the rows themselves say of quality, beyond what the subject prefers, counts as brought along.
+    """
+    known = {*subject.targets, *series.default_targets}
+    along = {*brought, *(name for name in series.own if name not in known)}
+    more = tuple(name for name in series.targets if name in along and name != target)
+    chosen = wanted if wanted else series.default_targets
+    first = [target] if target else []
+    return tuple(dict.fromkeys([*first, *chosen, *more])), tuple(t for t in more if t not in wanted)

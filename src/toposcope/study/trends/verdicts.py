@@ -22,7 +22,6 @@ from toposcope.statistics.trends.pooling import TEST, RunPair, parts_of, pooled
 from toposcope.statistics.trends.refusals import FEW_DECIDE, TOO_FEW
 from toposcope.statistics.trends.signs import detectable_r
 from toposcope.study.table import SeriesTable
-from toposcope.study.trends.confirmatory import primary_columns
 
 __all__ = ["LEAST_POINTS", "Draws", "default_columns", "family_table", "trend_table"]
 
@@ -172,7 +171,7 @@ def _chosen(
     table: SeriesTable, targets: Sequence[str] | None, columns: Sequence[str] | None, scopes: Sequence[str]
 ) -> tuple[list[str], list[str], list[str]]:
     """Return the targets, the columns and those of them that are confirmatory."""
-    primary = primary_columns(table, columns)
+    primary = _primary_columns(table, columns)
     targets = table.default_targets if targets is None else targets
     columns = default_columns(table, scopes) if columns is None else columns
     for name in (*targets, *columns):
@@ -188,6 +187,19 @@ def _ordered(out: pd.DataFrame, order: dict[str, list[str]]) -> pd.DataFrame:
     keys = {name: {value: i for i, value in enumerate(values)} for name, values in order.items()}
     places = [out[name].map(key).to_numpy() for name, key in reversed(keys.items())]
     return out.iloc[np.lexsort(places)].reset_index(drop=True)
+
+
+def _primary_columns(table: SeriesTable, columns: Sequence[str] | None = None) -> list[str]:
+    """Return the columns over which the verdict is corrected.
+
+    They are those that the catalogue calls `primary`. `columns`, where given, restricts them, and where none
+    of those named is primary, naming them is the choice.
+    """
+    found = list(table.catalogue.loc[table.catalogue["primary"].astype(bool), "column"])
+    if columns is None:
+        return found
+    named = [column for column in columns if column in set(found)]
+    return named or list(columns)
 
 
 def judged(out: pd.DataFrame, primary: Sequence[str], alpha: float) -> pd.DataFrame:
