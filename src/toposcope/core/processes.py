@@ -54,7 +54,7 @@ def cores() -> int:
 def in_background(make: Callable[[], R]) -> Future[R]:
     """Return what `make` will return, at work in a thread that ends with the program.
 
-    >>> begun(lambda: 2 + 2).result()
+    >>> in_background(lambda: 2 + 2).result()
     4
     """
     future: Future[R] = Future()
