@@ -122,7 +122,9 @@ def _when(count: int, *, dated: bool, least: int) -> str:
 def _beyond(known: int, least: int) -> str:
     need = f"({least} are needed)"
     if not known:
-        return rendered(f"nothing: no checkpoint has a loss {need}; give a log with {option('losses')}")
+        return rendered(
+            f"nothing, because no checkpoint has a loss {need}; give a log with {option('losses')}"
+        )
     return f"{'yes' if known >= least else 'nothing'}, {_of(known, 'checkpoint')} with a loss {need}"
 
 
@@ -130,7 +132,7 @@ def _seeds(runs: Sequence[Run]) -> str:
     """Say what the seeds of the size with the most of them tell."""
     most = max(Counter((run.family, run.parameters) for run in runs).values(), default=0)
     if most < 2:
-        return "nothing: there is one seed of each size"
+        return "nothing, because there is one seed of each size"
     if most < _SEEDS_FOR_AN_INTERVAL:
         return f"how far {most} seeds differ, without an interval ({_SEEDS_FOR_AN_INTERVAL} are needed)"
     return f"yes, {most} seeds of one size give an interval for another seed"
@@ -138,17 +140,17 @@ def _seeds(runs: Sequence[Run]) -> str:
 
 def _scaling(runs: Sequence[Run], least: int) -> str:
     sizes = len({run.parameters for run in runs if run.parameters > 0})
+    if sizes >= least:
+        return f"a law with a floor, from {_of(sizes, 'size')} ({least} are needed)"
     there = f"there {'is' if sizes == 1 else 'are'} {_of(sizes, 'size')}" if sizes else "no size is known"
-    return (
-        f"{'a law with a floor' if sizes >= least else 'no law with a floor'}, {there} ({least} are needed)"
-    )
+    return f"no law with a floor, because {there} ({least} are needed)"
 
 
 def _forecasts(runs: int, least: int) -> str:
     if runs >= least:
-        return f"can be scored where {least} of these {runs} runs are finished"
+        return f"can be scored once {least} of these {runs} runs are finished"
     return (
-        f"cannot be scored, there {'is' if runs == 1 else 'are'} {_of(runs, 'run')} "
+        f"cannot be scored, because there {'is' if runs == 1 else 'are'} {_of(runs, 'run')} "
         f"({least} finished ones are needed)"
     )
 
