@@ -412,7 +412,7 @@ def test_a_plan_is_borrowed_only_where_all_agree(annealed_runs):
         "new", pd.DataFrame({"step": SEEN, "loss": constant_run.loss, "learning_rate": 1e-3}), horizon=6000
     ).seen(2000)
     made = forecast(MultiPower(), seen, [cosine_run, constant_run])
-    assert (made.status, made.reason) == ("ok", "the planned rate is that of constant")
+    assert (made.status, made.reason) == ("ok", "the planned learning rate is that of constant")
     assert forecast(MultiPower(), seen, [constant_run, drop_run]).status == "failed"  # either may be its plan
 
 

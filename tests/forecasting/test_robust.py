@@ -355,9 +355,9 @@ def test_what_several_runs_share_is_said_once(call, files):
     code, out, _ = call(files / "begun.csv", "--horizon", "2000")
     lines = out.splitlines()
     assert code == 0
-    assert sum("No plan of the learning rate is known" in line for line in lines) == 1
+    assert sum("The interval's lower end is " in line for line in lines) == 1
     assert sum("If the rate stays as it is" in line for line in lines) == 3
-    assert [line.split()[0] for line in lines if not line.startswith((" ", "No plan", "Final"))] == [
+    assert [line.split()[0] for line in lines if not line.startswith((" ", "The interval", "Final"))] == [
         "x0", "x1", "x2"
     ]  # fmt: skip
 

@@ -66,11 +66,11 @@ def test_a_question_that_no_page_asks_is_refused_with_those_that_are():
 def test_a_name_that_is_taken_is_refused():
     with pytest.raises(InputError, match="figure 'loss' exists already; give yours another name"):
         roster.add_figure(replace(MINE, name="loss"))
-    with pytest.raises(InputError, match="'loss_landscape' is there already"):  # another part's file
+    with pytest.raises(InputError, match="'loss_landscape' exists already"):  # another part's file
         roster.add_figure(replace(MINE, name="loss_landscape"))
     roster.add_figure(MINE)
     assert roster.add_figure(MINE) is MINE
-    with pytest.raises(InputError, match="'mine' is there already"):
+    with pytest.raises(InputError, match="'mine' exists already"):
         roster.add_figure(replace(MINE, questions={}))
 
 

@@ -65,7 +65,7 @@ class Audit:
     """The result of an audit of a series: `findings`, and `table` with a row for each of them.
 
     `steps` are the steps of every run's checkpoints. `groups` are groups of runs that do not belong together;
-    it is empty if all do. Several groups are not a fault, but nothing should be concluded over two of them.
+    it is empty if all do. Several groups are not a fault, but no conclusion should combine two of them.
     `adapters` are the last states of runs whose weights are an adapter's. `odd` are the runs whose losses
     differ from those of their siblings.
 

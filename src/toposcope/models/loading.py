@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class ModelLoader:
     """Opens the model of a checkpoint; `tokenizer` is a folder to use where a model brings none.
 
-    `recipe` says what files of weights alone are: which of its models, and that it reads characters.
+    `recipe` defines the architecture for files that contain only weights, and that it reads characters.
     """
 
     tokenizer: Path | None = None

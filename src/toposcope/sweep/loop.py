@@ -47,7 +47,9 @@ class Sweepable(SeriesLike, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """Where and how a sweep runs; of numbers, it moves the last digits of what torch sums over threads.
+    """Where and how a sweep runs.
+
+    It changes no number, except the last digits of what torch sums over threads.
 
     `jobs` are processes; None takes one per core where that pays and changes no number, else one.
     """

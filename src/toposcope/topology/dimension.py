@@ -20,8 +20,8 @@ from toposcope.topology.validation import check_points
 class DimensionEstimate:
     """A value with its band, and how it came to be: `n` points used, `merged` duplicates left out.
 
-    The band is what repeating the estimate leaves open (see each estimator). It does not hold the dimension
-    of the manifold at a known rate: bias, edges and shared points are outside it
+    The band is the spread of repeated estimates (see each estimator). It leaves out bias, edges and shared
+    points, so it does not contain the dimension of the manifold at a known rate
     (`benchmarks/dimension_coverage.py`).
     """
 

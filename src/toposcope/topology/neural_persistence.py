@@ -233,7 +233,7 @@ def normalization_of(name: str) -> Normalization:
 def neural_persistence_bounds(
     W: Any, *, scale: float | None = None, p: float = 2.0, name: str = "W"
 ) -> tuple[float, float]:
-    """Return Rieck's lower and upper bound of the neural persistence (Theorem 2), normalised as it is.
+    """Return Rieck's lower and upper bound of the neural persistence (Theorem 2), normalised alike.
 
     The tree's n - 1 weights are replaced by the n - 1 largest weights of the whole matrix for the lower
     bound, by the n - 1 smallest for the upper.

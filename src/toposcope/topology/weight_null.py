@@ -151,7 +151,7 @@ def clipped_neural_persistence(
 def magnitude_variance(W: Any, *, scale: float | None = None, name: str = "W") -> float:
     """Return Var(|w| / scale), the population variance; `scale` is max|W| by default.
 
-    Any scale of weights is right: they are taken in units of a power of two.
+    The weights may have any scale: they are divided by a power of two first.
 
     Examples
     --------

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TrainedRun:
-    """What became of one run: `status` is "trained", "skipped" (it was finished already) or "failed".
+    """The result of one run: `status` is "trained", "skipped" (it was finished already) or "failed".
 
     `loss` and `heldout_loss` are those of the last step, None when it failed; `problem` says why.
     """
