@@ -1,5 +1,6 @@
 """`import toposcope` costs next to nothing."""
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).parents[1]
 HEAVY = ("torch", "transformers", "ray", "matplotlib", "numba", "pandas", "sklearn", "scipy", "gudhi")
 
 
@@ -75,11 +77,23 @@ def test_no_modules_import_one_another_in_a_circle(root):
     assert not imported, sorted(imported)
 
 
+def test_the_table_of_the_house_has_every_room_in_its_order():
+    rows = re.findall(
+        r"^\| (`\w+`(?:, `\w+`)*) \|", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.MULTILINE
+    )
+    rooms = [name for row in rows for name in re.findall(r"\w+", row)]
+    assert rooms == [room for layer in _layers() for room in layer.split(" | ")]
+
+
+def _layers() -> list[str]:
+    """Return the rooms as pyproject.toml orders them, from top to bottom."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    return project["tool"]["importlinter"]["contracts"][0]["layers"]
+
+
 def test_imports_run_downwards_only():
     """The floors are those of pyproject.toml; a subject's figures and page stand on `page`'s."""
-    contracts = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))
-    layers = contracts["tool"]["importlinter"]["contracts"][0]["layers"]
-    floor = {room: at for at, layer in enumerate(layers) for room in layer.split(" | ")}
+    floor = {room: at for at, layer in enumerate(_layers()) for room in layer.split(" | ")}
 
     def of(module: str) -> tuple[str, int]:
         parts = module.split(".")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
 
@@ -19,9 +18,6 @@ from toposcope.sources.adapter import ADAPTER
 from toposcope.study.findings import words
 from toposcope.study.findings.summary import BAD, FirstScreen
 from toposcope.study.study import Study
-
-if TYPE_CHECKING:
-    from toposcope.subjects.landscape.page.view import SurfaceView
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +42,19 @@ class Answer:
     question: str
     said: words.Said
     picture: Picture | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SurfaceView:
+    """What the page's script draws: a frame for each checkpoint, as plain lists.
+
+    A frame has `step`, `values` (rows of losses; None where masked), `branches` and `confirmed`: the places
+    of each minimum, then, where its branch ends, of the saddle and of the minimum that survives there. The
+    confirmed ones are those of half of the sequences.
+    """
+
+    caption: Caption
+    frames: list[dict[str, object]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from toposcope.page.on_page import Caption
+from toposcope.page.parts import SurfaceView
 from toposcope.subjects.landscape.page.shown_surfaces import ShownSurfaces
 from toposcope.subjects.landscape.saved_surfaces import SavedSurface
 from toposcope.topology.merge_tree import MergeTree
 from toposcope.topology.sampled_surface import SurfaceTopology
-
-
-@dataclass(frozen=True, slots=True)
-class SurfaceView:
-    """What the script draws: a frame for each checkpoint, as plain lists.
-
-    A frame has `step`, `values` (rows of losses; None where masked), `branches` and `confirmed`: the places
-    of each minimum, then, where its branch ends, of the saddle and of the minimum that survives there. The
-    confirmed ones are those of half of the sequences.
-    """
-
-    caption: Caption
-    frames: list[dict[str, object]]
 
 
 def surface_view(shown: ShownSurfaces) -> SurfaceView | None:
