@@ -109,6 +109,14 @@ def test_a_store_that_does_not_exist(name: str, place: Path, capsys: pytest.Capt
     assert call([*filled(line, SERIES="all runs"), *QUICK], capsys)[0] == 0
 
 
+def test_a_table_that_does_not_exist_is_not_called_a_store(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, text = call(["analyze", "nothing.csv"], capsys)
+    assert (code, recommended_in(text)) == (2, [])
+    assert "nothing.csv: no such file or folder" in text
+
+
 def test_one_store_to_merge(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for run in ("one", "two"):
         assert call(["weights", f"all runs/{run}", "--out", f"of {run}", *QUICK], capsys)[0] == 0

@@ -183,6 +183,37 @@ def test_a_copy_that_is_named_is_refused_and_says_why(tmp_path: Path) -> None:
         analysis_of(_file(tmp_path, written(log())), columns=("ppl",))
 
 
+def test_a_column_that_cannot_be_tested_is_named() -> None:
+    own = np.random.default_rng(3)
+    frame = log().assign(
+        stage="warm", ok=True, efficiency=own.standard_normal(len(STEP)), mine=own.standard_normal(len(STEP))
+    )
+    table = plain_table(frame)
+    assert table.columns() == ["mine"]
+    assert {name: table.left_out.get(name) for name in ("stage", "ok", "efficiency")} == {
+        "stage": "not a number",
+        "ok": "not a number",
+        "efficiency": "a name that is kept for a quantity made of the loss",
+    }
+    assert "efficiency" not in plain_table(frame, ("efficiency",)).left_out
+
+
+@pytest.mark.parametrize(
+    ("column", "says"),
+    [
+        ("stage", "column 'stage' is not a number; name another column"),
+        ("loss", "column 'loss' is a target, which columns are compared with; name another column"),
+        ("efficiency", r"with rename \w* ?efficiency=OTHER|efficiency=OTHER"),
+        ("nosuch", "'nosuch' is not in the table; .*; columns: mine"),
+    ],
+)
+def test_what_is_wrong_with_a_named_column_is_said(tmp_path: Path, column: str, says: str) -> None:
+    own = np.random.default_rng(3).standard_normal((2, len(STEP)))
+    frame = log().assign(stage="warm", efficiency=own[0], mine=own[1])
+    with pytest.raises(InputError, match=says):
+        analysis_of(_file(tmp_path, frame), columns=(column,))
+
+
 def _file(folder: Path, frame: pd.DataFrame) -> Path:
     frame.to_csv(folder / "log.csv", index=False)
     return folder / "log.csv"

@@ -326,6 +326,16 @@ def test_the_terminal_says_why_a_row_has_no_verdict() -> None:
     assert untold(study) == [f"cannot tell: A and C: {SWINGS}"]
 
 
+def test_the_terminal_names_the_rule_without_which_a_verdict_would_be_another() -> None:
+    rule = f"{NOTHING_SHARED}; a shared wave of 5 checkpoints left out"
+    families = pd.DataFrame({
+        "target": "loss", "column": ["a", "b", "c"], "confirmatory": [True, True, False],
+        "verdict": "trend only", "reason": [rule, NOTHING_SHARED, rule],
+    })  # fmt: skip
+    study = SimpleNamespace(families=families, target="loss", labels=SimpleNamespace(label=str.upper))
+    assert untold(study) == [f"trend only: A: {rule}, or the verdict would be another"]
+
+
 def test_tables_and_figures_carry_the_lag() -> None:
     frame = leading(1, 2).assign(learning_rate=1e-3)
     families = family_table(from_frame(frame, features=["h0"]), targets=["loss"])

@@ -362,6 +362,8 @@ def _no_store(path: Path) -> str:
     """Say what a path is that is no store, and which store or which command was meant."""
     if path.is_file():
         return f"{path} is not a store (it is a file)"
+    if not path.exists() and path.suffix:  # a log or a table was meant
+        return f"{path}: no such file or folder; check the path"
     if not path.exists():
         made = command("weights", "SERIES", out=path)
         return f"{path} is not a store (it does not exist); one is made with: {made}"

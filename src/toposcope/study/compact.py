@@ -9,6 +9,7 @@ import pandas as pd
 from toposcope.core.forms import capital, interval, lag_cell, listed, number
 from toposcope.core.tabular import Table, of_cells
 from toposcope.study.study import Study
+from toposcope.study.trends.verdicts import NOTHING_SHARED
 
 _TITLES: Mapping[str, str] = {
     "families": "Every feature over all runs: the test behind the verdict, the smallest p first "
@@ -70,13 +71,18 @@ def verdict_table(study: Study) -> Table:
 
 
 def untold(study: Study) -> list[str]:
-    """Return why rows of the verdict have none: one line for each reason, the features that share it."""
+    """Return why rows have no verdict, or by which rule they have theirs: a line for each reason."""
     mine = study.families[study.families["target"] == study.target]
-    mine = mine[mine["confirmatory"].astype(bool) & (mine["verdict"] == "cannot tell")]
-    return [
-        f"cannot tell: {listed([study.labels.label(str(column)) for column in rows['column']])}: {why}"
-        for why, rows in mine.groupby("reason", sort=False)
-    ]
+    mine = mine[mine["confirmatory"].astype(bool)]
+    decided = mine["reason"].str.startswith(f"{NOTHING_SHARED}; ")
+    lines = []
+    for (why, by_rule), rows in mine[decided | (mine["verdict"] == "cannot tell")].groupby(
+        ["reason", decided], sort=False
+    ):
+        named = listed([study.labels.label(str(column)) for column in rows["column"]])
+        end = ", or the verdict would be another" if by_rule else ""
+        lines.append(f"{rows['verdict'].iloc[0]}: {named}: {why}{end}")
+    return lines
 
 
 def of_frame(name: str, part: pd.DataFrame, rows: int) -> Table:

@@ -20,6 +20,8 @@ DESCRIBES = tuple(dict.fromkeys(("family", "parameters", "seed", "schedule", "co
 """Columns that describe a run: constant along it, never features."""
 WORKED_OUT = ("gap", "efficiency", "efficiency_flop")
 """Targets that follow from the losses, as they do in a store."""
+KEPT_NAME = "a name that is kept for a quantity made of the loss"
+NO_NUMBER = "not a number"
 _LOGGED = ("tokens", "weight_norm", "loss", "heldout_loss")
 
 
@@ -30,8 +32,8 @@ def plain_table(
 
     Columns are also known by the names in `toposcope.sources.losses.ALIASES`, but for named targets.
     The named targets and the known ones among the columns become targets, the others features, but for those
-    that are functions of a target or of the step (`analysis.copies`), which `left_out` names. Where
-    `gap`, `efficiency` and `efficiency_flop` are absent they are worked out as in a store: held-out
+    that are functions of a target or of the step (`analysis.copies`) or no numbers, which `left_out` names.
+    Where `gap`, `efficiency` and `efficiency_flop` are absent they are worked out as in a store: held-out
     minus smoothed training loss; -dL/dlog tokens (log steps without tokens); the same per FLOP, 6 N per
     token. `scores`, as `read_targets` returns them, become targets too.
 
@@ -66,6 +68,8 @@ def plain_table(
     later = [name for name in WORKED_OUT if name not in frame] if "loss" in frame else []
     wanted = list(dict.fromkeys([*known, *(name for name in targets if name not in later)]))
     table = from_frame(frame.drop(columns=described), targets=wanted or ["loss"], runs=runs)
+    untested = _untested(frame, [*described, *targets])
+    table = replace(table, left_out={written.get(name, name): why for name, why in untested.items()})
     table = _without_copies(_worked_out(table, later), written)
     absent = [name for name in targets if name not in table.values]
     if absent:
@@ -74,6 +78,18 @@ def plain_table(
             "efficiency_flop needs tokens and parameters); add it"
         )
     return table if scores is None else _without_copies(with_targets(table, scores), written)
+
+
+def _untested(frame: pd.DataFrame, others: Sequence[str]) -> dict[str, str]:
+    """Return the columns of a table that are not tested although they may have been meant to be, and why.
+
+    >>> _untested(pd.DataFrame({"step": [1], "loss": [2.0], "gap": [0.1], "stage": ["a"]}), [])
+    {'stage': 'not a number', 'gap': 'a name that is kept for a quantity made of the loss'}
+    """
+    numbers = {str(column) for column in frame.select_dtypes("number")}
+    text = [str(column) for column in frame if str(column) not in {"run", "step", *numbers, *others}]
+    kept = [name for name in TARGETS if name in frame and name not in {"loss", "heldout_loss", *others}]
+    return {**dict.fromkeys(text, NO_NUMBER), **dict.fromkeys(kept, KEPT_NAME)}
 
 
 def _refuse_lost(frame: pd.DataFrame, targets: Sequence[str]) -> None:

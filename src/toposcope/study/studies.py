@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from toposcope.core.errors import InputError, did_you_mean
+from toposcope.core.wording import option
 from toposcope.forecasting.frame import Log, log_from_frame, log_of_read
 from toposcope.sources.belonging import Group, groups_of
 from toposcope.sources.history import renamed
@@ -19,7 +20,7 @@ from toposcope.store.reader import REMEASURE
 from toposcope.study.convergence import without_unconverged
 from toposcope.study.derived import with_derived
 from toposcope.study.merged_stores import Source
-from toposcope.study.plain import plain_table
+from toposcope.study.plain import NO_NUMBER, plain_table
 from toposcope.study.study import Study
 from toposcope.study.table import SeriesTable, series_table
 from toposcope.study.target import chosen_target, chosen_targets
@@ -212,19 +213,7 @@ def _study(
     subject: Subject, series: SeriesTable, targets: tuple[str, ...], columns: tuple[str, ...],
     brought: tuple[str, ...], **tables: object,
 ) -> Study:  # fmt: skip
-    absent = [column for column in columns if column not in series.values]
-    if absent and absent[0] in series.left_out:
-        raise InputError(
-            f"column {absent[0]!r} is {series.left_out[absent[0]]}: it has no information of its "
-            "own; name another "
-            f"column ({', '.join(series.columns()[:6]) or 'there is none'}), or test it as a target"
-        )
-    if absent:
-        raise InputError(
-            f"{absent[0]!r} is not in the table; targets: {', '.join(series.targets) or 'none'}; "
-            f"features: {', '.join(series.columns(scope='model')[:6])}, ..."
-            + did_you_mean(absent[0], [*series.targets, *series.columns()])
-        )
+    _refuse_columns(columns, series, subject)
     named = tuple(chosen_target(series, name, preferred=()) for name in targets)
     preferred = (*series.losses, *subject.targets) if subject.by_itself else subject.targets
     target = named[0] if named else chosen_target(series, None, preferred=preferred)
@@ -233,6 +222,34 @@ def _study(
         subject, series, complete_runs(series), target, targets=chosen, further=further, wanted=columns,
         **tables,  # type: ignore[arg-type]
     )  # fmt: skip
+
+
+def _refuse_columns(columns: tuple[str, ...], series: SeriesTable, subject: Subject) -> None:
+    """Raise InputError where a named column cannot be tested: it is a copy, a text, a target, or absent."""
+    others = [column for column in series.columns(scope="model") if column not in columns]
+    among = ", ".join(others[:6]) or "there is none"
+    for column in columns:
+        why = series.left_out.get(column, "")
+        if column in series.values and (subject is not TABLE or column not in series.targets):
+            continue
+        if column in series.values:
+            raise InputError(
+                f"column {column!r} is a target, which columns are compared with",
+                remedy=f"name another column ({among}), or give it another name with {option('rename')} "
+                f"{column}=OTHER",
+            )
+        if why == NO_NUMBER:
+            raise InputError(f"column {column!r} is {why}", remedy=f"name another column ({among})")
+        if why:
+            raise InputError(
+                f"column {column!r} is {why}: it has no information of its own; name another "
+                f"column ({among}), or test it as a target"
+            )
+        raise InputError(
+            f"{column!r} is not in the table; targets: {', '.join(series.targets) or 'none'}; "
+            f"{'columns' if subject is TABLE else 'features'}: {among}{', ...' if len(others) > 6 else ''}"
+            + did_you_mean(column, [*series.targets, *series.columns()])
+        )
 
 
 def complete_runs(series: SeriesTable) -> pd.DataFrame:

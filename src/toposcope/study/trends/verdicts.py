@@ -334,7 +334,8 @@ def _of_run(
         if table.repeated.get(run):
             notes.append(f"{table.repeated[run]} repeated rows of a step averaged")
         if len(frame) - len(steps):
-            notes.append(f"{len(frame) - len(steps)} checkpoints without a finite value left out")
+            lost = len(frame) - len(steps)
+            notes.append(f"{lost} checkpoint{'s' * (lost != 1)} without a finite value left out")
         block["reason"] = ["; ".join(part for part in (own, *notes) if part) for own in block["reason"]]
         yield block
 
