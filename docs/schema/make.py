@@ -121,9 +121,10 @@ def _logs(folder: Path) -> None:
         loss = [level + 5 * n**-0.5 + 0.02 * generator.normal() for n in range(1, 401)]
         rows = "\n".join(f"{n},{value:.4f},0.001" for n, value in enumerate(loss, 1))
         (folder / f"{name}.csv").write_text(f"step,loss,learning_rate\n{rows}\n")
-    (folder / "seeds").mkdir()
-    for name in ("c", "d"):
-        (folder / "seeds" / f"{name}.csv").write_text((folder / f"{name}.csv").read_text())
+    for place, names in (("seeds", "cd"), ("others", "ab")):
+        (folder / place).mkdir()
+        for name in names:
+            (folder / place / f"{name}.csv").write_text((folder / f"{name}.csv").read_text())
     broken = [*loss[:300], *([float("nan")] * 20)]
     rows = "\n".join(f"step {n} loss {value}" for n, value in enumerate(broken, 1))
     (folder / "broken.log").write_text(rows)
@@ -157,6 +158,24 @@ def _hurt(folder: Path) -> str:
     return str(place)
 
 
+def _tuned(folder: Path) -> tuple[str, str]:
+    """Write a model of one matrix, and a LoRA adapter of it."""
+    from safetensors.numpy import save_file
+
+    generator = np.random.default_rng(0)
+    name = "model.layers.0.self_attn.q_proj"
+    base, adapter = folder / "base.safetensors", folder / "adapter"
+    adapter.mkdir()
+    save_file({f"{name}.weight": generator.normal(size=(16, 16)).astype("float32")}, base)
+    parts = {"A": generator.normal(size=(2, 16)), "B": generator.normal(size=(16, 2))}
+    save_file(
+        {f"base_model.model.{name}.lora_{one}.weight": part.astype("float32") for one, part in parts.items()},
+        adapter / "adapter_model.safetensors",
+    )
+    (adapter / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": 2, "lora_alpha": 2}))
+    return str(base), str(adapter)
+
+
 def _demo(folder: Path) -> object:
     from toposcope.papers import demo
 
@@ -165,8 +184,11 @@ def _demo(folder: Path) -> object:
         return printed(["demo", "--jobs", "1", "--out", str(folder / "demo")])
 
 
-def outputs(folder: Path) -> dict[str, list[object]]:
-    """Return what each command prints on small data in `folder`."""
+def outputs(folder: Path, names: Sequence[str] = ()) -> dict[str, list[object]]:
+    """Return what each command, or those of these names, prints on small data in `folder`.
+
+    All but check, forecast, cloud and law need the runs that train makes, and most need the store of sweep.
+    """
     _logs(folder)
     at = lambda name: str(folder / name)  # noqa: E731
     few = [word for one in ("steps=6", "checkpoint_every=2", "warmup_steps=1") for word in ("--set", one)]
@@ -176,6 +198,7 @@ def outputs(folder: Path) -> dict[str, list[object]]:
     alone = ["forecast", at("a.csv"), "--horizon", "1000"]
     clouds = ("ring.npy", "noise.npy")
     check = [["check", at(name), "--horizon", "1000"] for name in ("a.csv", "broken.log")]
+    check += [["check", at("a.csv")], ["check", *map(at, ("a.csv", "b.csv", "c.csv", "d.csv"))]]
     run = f"{at('runs')}/tiny-3k-seed1/checkpoints/step_00000"
     made: dict[str, Callable[[], list[object]]] = {
         "check": lambda: [printed(one) for one in check],
@@ -191,6 +214,10 @@ def outputs(folder: Path) -> dict[str, list[object]]:
         "compare": lambda: [
             printed(["compare", f"{run}0.safetensors", f"{run}6.safetensors"]),
             printed(["compare", at("a.csv"), at("b.csv"), "--siblings", at("seeds")]),
+            printed(["compare", at("a.csv"), at("b.csv")]),
+            printed(["compare", at("seeds"), at("others")]),
+            printed(["compare", at("seeds"), at("others"), "--horizon", "1000"]),
+            printed(["compare", *_tuned(folder)]),
         ],
         "analyze": lambda: [printed(["analyze", at("table.csv")]), printed(["analyze", at("store")])],
         "law": lambda: [
@@ -213,7 +240,7 @@ def outputs(folder: Path) -> dict[str, list[object]]:
         ],
         "demo": lambda: [_demo(folder)],
     }  # fmt: skip
-    return {name: make() for name, make in made.items()}
+    return {name: make() for name, make in made.items() if not names or name in names}
 
 
 def store_schema() -> Schema:
@@ -259,14 +286,14 @@ def _said(part: Schema) -> Schema:
     return made
 
 
-def main(folder: Path = FOLDER) -> None:
-    """Write every schema."""
+def main(names: Sequence[str] = (), folder: Path = FOLDER) -> None:
+    """Write every schema, or those of these names and the store's."""
     with tempfile.TemporaryDirectory() as place:
-        made = {name: schema_of(name, found) for name, found in outputs(Path(place)).items()}
+        made = {name: schema_of(name, found) for name, found in outputs(Path(place), names).items()}
     for name, schema in {**made, "store": store_schema()}.items():
         (folder / f"{name}.json").write_text(json.dumps(schema, indent=1) + "\n", encoding="utf-8")
         print(name, file=sys.stderr)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
