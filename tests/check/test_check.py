@@ -517,3 +517,45 @@ def test_one_wrong_last_loss_asks_for_a_look_and_no_stop(count):
     loss[-1] *= 3
     table = pd.DataFrame({"step": np.arange(1, count + 1), "loss": loss})
     assert only(ts.check(table)).level == "look"
+
+
+def test_each_run_of_a_folder_has_the_log_beside_its_checkpoints(tmp_path):
+    for name in ("a", "b", "c"):
+        write(checkpoints(tmp_path / "runs" / name) / "train.log", modded(falling()))
+    cut = tmp_path / "runs" / "b" / "step_300.safetensors"
+    cut.write_bytes(cut.read_bytes()[:400])
+    found = ts.check(tmp_path / "runs")
+    assert [(run.name, run.level, run.checkpoints, run.losses) for run in found.runs] == [
+        ("runs/b/train.log", "look", 5, 400),
+        ("runs/a/train.log", "all right", 5, 400),
+        ("runs/c/train.log", "all right", 5, 400),
+    ]
+    assert "checkpoint at step 300: " in found.runs[0].line
+
+
+def test_a_log_of_the_name_of_a_run_is_its_log_and_two_are_none(tmp_path):
+    for name in ("a", "b"):
+        checkpoints(tmp_path / "runs" / name)
+    write(tmp_path / "runs" / "logs" / "a.log", modded(falling()))
+    for file in ("one.log", "two.log"):
+        write(tmp_path / "runs" / "b" / file, modded(falling()))
+    found = {run.name: (run.checkpoints, run.losses) for run in ts.check(tmp_path / "runs").runs}
+    assert found == {
+        "runs/logs/a.log": (5, 400),
+        "runs: b": (5, 0),
+        "runs/b/one.log": (0, 400),
+        "runs/b/two.log": (0, 400),
+    }
+
+
+def test_the_odd_seed_of_a_table_is_found_beside_other_logs(tmp_path):
+    step = np.arange(1, 401)
+    seeds = {f"s{i}": falling() + 0.02 * np.sin(0.01 * step + i) for i in range(5)}
+    seeds["s4"] = seeds["s4"] + np.where(step > 200, 0.3, 0.0)
+    rows = pd.concat([pd.DataFrame({"run": run, "step": step, "loss": loss}) for run, loss in seeds.items()])
+    rows.to_csv(tmp_path / "seeds.csv", index=False)
+    (alone,) = [run for run in ts.check(tmp_path / "seeds.csv").runs if run.level == "look"]
+    for i in range(4):
+        write(tmp_path / f"other{i}.log", modded(falling() + i))
+    (beside,) = [run for run in ts.check(tmp_path).runs if run.level == "look"]
+    assert (beside.run, beside.grounds) == (alone.run, alone.grounds)

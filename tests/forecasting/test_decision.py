@@ -104,6 +104,8 @@ def test_advice_has_the_interval_of_the_forecast_and_leaves_no_run_without_one(r
     if rows == 9:
         assert (made.status, on.status) == ("degenerate", "degenerate")
         assert "cannot be forecast with an interval" in advice.why
+    else:
+        assert advice.why == "stopping now is not expected to cost less; a larger model could not be judged"
 
 
 def test_the_last_value_of_a_run_just_begun_is_no_mean_of_all_it_had():
@@ -247,6 +249,20 @@ def test_command_names_the_remedy(folders, capsys, extra, message):
     code, printed = run_command(["forecast", str(folders / "finished"), *extra], capsys)
     assert code == 2
     assert message in " ".join(printed.err.split())
+
+
+def test_all_that_advice_lacks_is_asked_for_at_once(tmp_path, capsys):
+    step = np.arange(10, 2001, 10)
+    pd.DataFrame({"step": step, "loss": 1.5 + 3 / np.sqrt(step)}).to_csv(tmp_path / "run.csv", index=False)
+    given = ["forecast", str(tmp_path / "run.csv"), "--horizon", "4000", "--advise", "--budget", "1e9"]
+    for more, asked in (
+        ((), "its number of parameters (--parameters) and the number of tokens in a step (--tokens-per-step) are"),
+        (("--parameters", "1000"), "the number of tokens in a step (--tokens-per-step) is"),
+        (("--tokens-per-step", "100"), "its number of parameters (--parameters) is"),
+    ):
+        code, printed = run_command([*given, *more], capsys)
+        assert code == 2
+        assert f"run run: {asked} unknown, so FLOP cannot be counted; give " in printed.err
 
 
 @pytest.mark.parametrize(

@@ -260,6 +260,7 @@ def test_a_size_that_cannot_be_is_unknown_and_used_nowhere(call, family, tmp_pat
     family.drop(columns="parameters").to_csv(tmp_path / "runs.csv", index=False)
     _, out, _ = call(tmp_path / "runs.csv", "--cuts", "0.3", "--json")
     assert json.loads(out)["unseen_largest"][0]["reason"] == "the size of no run is known"
+    assert "The largest run" not in call(tmp_path / "runs.csv", "--cuts", "0.3")[1]
 
 
 def test_rounding_is_no_effect():

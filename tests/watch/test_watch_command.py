@@ -99,6 +99,17 @@ def test_a_checkpoint_without_a_finite_tensor_is_an_alarm(tmp_path, capsys):
     assert json.loads(printed.out)["alarms"] == told["alarms"]  # written once
 
 
+def test_one_spoilt_tensor_is_named_and_no_other_is(tmp_path, capsys):
+    for step in (10, 20):
+        _save(tmp_path / "run", step, fault=step == 20)
+    options = [*_options(tmp_path)[:-1], "neural_persistence,baselines", "--json"]
+    code, printed = _watch(capsys, tmp_path / "run", *options)
+    told = json.loads(printed.out)
+    assert code == 1
+    assert told["answer"].startswith(f"alarm: {NAMES[3]} holds NaN or infinite weights; ")
+    assert [one["name"] for one in told["alarms"][0]["culprits"]] == [NAMES[3]]
+
+
 def test_spoilt_tensors_of_a_watched_checkpoint_are_told_together(tmp_path, capsys):
     _save(tmp_path / "run", 10, fault=True)
     path = tmp_path / "run" / "checkpoint-10" / "model.safetensors"

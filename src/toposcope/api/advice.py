@@ -134,12 +134,16 @@ def _budget(curve: Curve, options: AdviceOptions) -> tuple[float, int]:
         raise InputError(f"run {curve.run}: {curve.endless}")
     tokens = options.tokens_per_step or curve.covariates.get("tokens_per_step")
     if not tokens or curve.parameters <= 0:
-        missing = (
-            f"tokens per step ({option('tokens_per_step')})"
-            if curve.parameters > 0
-            else f"number of parameters ({option('parameters')})"
+        unknown = {
+            f"its number of parameters ({option('parameters')})": curve.parameters > 0,
+            f"the number of tokens in a step ({option('tokens_per_step')})": bool(tokens),
+        }
+        missing = [what for what, known in unknown.items() if not known]
+        are = "is" if len(missing) == 1 else "are"
+        raise InputError(
+            f"run {curve.run}: {' and '.join(missing)} {are} not stated, so FLOP cannot be counted; give "
+            f"{'it' if len(missing) == 1 else 'them'}"
         )
-        raise InputError(f"run {curve.run}: its {missing} is not stated, so FLOP cannot be counted")
     larger = options.larger or 2 * curve.parameters
     if larger <= curve.parameters:
         raise InputError(

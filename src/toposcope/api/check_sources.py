@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from toposcope.core.errors import InputError, SourceError
 from toposcope.core.types import WEIGHT_FILES
+from toposcope.sources.discover import STORE
 from toposcope.study.odd_members import Changed, not_known
 
 if TYPE_CHECKING:
@@ -78,7 +81,7 @@ def read_contents(
     if not isinstance(source, str):
         return [_logged(source, name, reading, loss=loss)]
     place = Path(source)
-    if (place / "store.json").is_file():
+    if (place / STORE).is_file():
         return [_of_store(source, name)]
     if place.is_dir() or place.suffix.lower() in WEIGHT_FILES:
         return _of_folder(source, name, reading, loss=loss, audited=audited)
@@ -164,7 +167,62 @@ def _of_series(
         beside = [Contents(name, log, log.said)]
     else:
         beside = _logs_inside(Path(path), name, reading, loss=loss)
-    return with_logs([own, *beside])
+    folders = {run.run: Path(os.path.relpath(run.uri, path)) for run in series.runs}
+    return with_logs(_each_with_its_log(own, beside, folders))
+
+
+def _each_with_its_log(own: Contents, beside: list[Contents], folders: Mapping[str, Path]) -> list[Contents]:
+    """Give each of several runs the one log that lies with its checkpoints, or that has its name.
+
+    `folders` are those of the checkpoints of each run, from the folder that all of them lie in.
+    """
+    logs = {one.name: Path(one.name.removeprefix(f"{own.name}/")) for one in beside}
+    near = {
+        run: [one for one in beside if _lies_with(logs[one.name], folder) or logs[one.name].stem == run]
+        for run, folder in folders.items()
+        if run in own.steps
+    }
+    claimed = Counter(one.name for found in near.values() for one in found)
+    pairs = {
+        run: found[0]
+        for run, found in near.items()
+        if len(found) == 1 and claimed[found[0].name] == 1 and len(_runs_of(found[0])) == 1
+    }
+    if len(own.steps) < 2 or not pairs:
+        return [own, *beside]
+    told = {run: [one for one in own.audit if run in (one.runs or (one.run,))] for run in pairs}
+    given = {id(one) for found in told.values() for one in found}
+    left = {run: steps for run, steps in own.steps.items() if run not in pairs}
+    rest = replace(
+        own, name=f"{own.name}: {next(iter(left))}" if len(left) == 1 else own.name, steps=left,
+        audit=tuple(one for one in own.audit if id(one) not in given),
+        log=replace(own.log, runs=own.log.runs[~own.log.runs["run"].isin(list(pairs))]),
+    )  # fmt: skip
+    joined = [_joined(replace(own, audit=tuple(told[run])), run, log) for run, log in pairs.items()]
+    loose = [one for one in beside if one.name not in {log.name for log in pairs.values()}]
+    return [*([rest] if rest.steps or rest.audit else []), *joined, *loose]
+
+
+def _lies_with(log: Path, folder: Path) -> bool:
+    """Return whether a log lies in a folder of checkpoints or inside or around it, below their common folder.
+
+    >>> _lies_with(Path("a/train.log"), Path("a/checkpoints")), _lies_with(Path("train.log"), Path("a"))
+    (True, False)
+    """
+    around = log.parent
+    return around != Path() and (around.is_relative_to(folder) or folder.is_relative_to(around))
+
+
+def _runs_of(log: Contents) -> list[str]:
+    return [str(run) for run in log.log.metrics["run"].unique()]
+
+
+def _joined(own: Contents, run: str, log: Contents) -> Contents:
+    """Return a log of one run with the checkpoints of that run, which has another name there."""
+    (name,) = _runs_of(log)
+    named = tuple(replace(one, run=name, runs=()) for one in own.audit)
+    steps = {name: own.steps[run]}
+    return replace(log, steps=steps, audit=named, unseen="", changed=lambda _: own.changed(run))
 
 
 def with_logs(contents: list[Contents]) -> list[Contents]:
@@ -173,14 +231,9 @@ def with_logs(contents: list[Contents]) -> list[Contents]:
     logs = [one for one in contents if not one.steps]
     if len(contents) != 2 or len(bare) != 1 or len(logs) != 1 or len(bare[0].steps) != 1:
         return contents
-    runs = [str(run) for run in logs[0].log.metrics["run"].unique()]
-    if len(runs) != 1:
+    if len(_runs_of(logs[0])) != 1:
         return contents
-    own, there = next(iter(bare[0].steps.items()))
-    steps = {runs[0]: there}
-    named = tuple(replace(one, run=runs[0], runs=()) for one in bare[0].audit)
-    changed = bare[0].changed
-    return [replace(logs[0], steps=steps, audit=named, unseen="", changed=lambda _: changed(own))]
+    return [_joined(bare[0], next(iter(bare[0].steps)), logs[0])]
 
 
 def said_of(name: str, error: InputError) -> str:
@@ -209,7 +262,7 @@ def _logs_inside(folder: Path, name: str, reading: Reading, *, loss: bool, depth
         label = f"{name}/{one.name}"
         try:
             if one.is_dir():
-                deeper = depth < DEEPEST and not one.is_symlink()
+                deeper = depth < DEEPEST and not one.is_symlink() and not (one / STORE).is_file()
                 found += _logs_inside(one, label, reading, loss=loss, depth=depth + 1) if deeper else []
             elif one.is_file():
                 read = _logged(str(one), label, reading, loss=loss)

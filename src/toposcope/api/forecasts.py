@@ -314,6 +314,9 @@ def nothing_ends(curves: Sequence[Curve]) -> str:
 
     if not curves:
         return "no finished run"
+    if all(curve.ended for curve in curves):
+        ends = ", ".join(f"{c.run} has come to its end (step {c.last:,} of {c.horizon:,})" for c in curves)
+        return f"{ends}; nothing is left to forecast"
     named = ", ".join(curve.run for curve in curves)
     going = [f"{c.run} at {share:.0%} of its peak" for c in curves if (share := share_of_peak(c)) is not None]
     one = len(curves) == 1

@@ -15,7 +15,7 @@ from toposcope.core.errors import SourceError
 from toposcope.core.wording import option, rendered
 from toposcope.forecasting.health.judgement import LOOK, Ground
 from toposcope.statistics.odd import FEWEST
-from toposcope.study.odd import Odd
+from toposcope.study.odd import Member, Odd
 from toposcope.study.odd_members import members_of, odd_of, odd_of_tables
 
 if TYPE_CHECKING:
@@ -28,20 +28,35 @@ _FROZEN = "check which parameters it trains, or leave it out: "
 
 
 def with_odd(runs: Sequence[RunCheck], contents: Sequence[Contents]) -> list[RunCheck]:
-    """Return the runs, and give each odd run a ground to look at it."""
+    """Return the runs, and give each odd run a ground to look at it.
+
+    Enough runs in one place, such as the seeds of a table, are held against each other and against nothing
+    beside them; the runs of all other places are held against each other.
+    """
     if len(runs) <= FEWEST:
         return list(runs)
-    members = []
-    for place in contents:
-        named = {one.run: one.name for one in runs if one.source == place.name}
-        members += members_of(place.log.metrics, _listed(place, named), place.changed, named)
     own = Counter(one.run for one in runs)
     short = {one.name: one.run if own[one.run] == 1 else one.name for one in runs}
-    grounds = {one.run: _ground(one, short[one.run]) for one in odd_of(members).found}
+    groups = _groups(runs, contents)
+    grounds = {one.run: _ground(one, short[one.run]) for group in groups for one in odd_of(group).found}
     return [
         replace(one, judgement=one.judgement.beside(grounds[one.name])) if one.name in grounds else one
         for one in runs
     ]
+
+
+def _groups(runs: Sequence[RunCheck], contents: Sequence[Contents]) -> list[list[Member]]:
+    """Return the runs of each place that has enough for siblings, and those of all other places."""
+    apart: list[list[Member]] = []
+    rest: list[Member] = []
+    for place in contents:
+        named = {one.run: one.name for one in runs if one.source == place.name}
+        members = members_of(place.log.metrics, _listed(place, named), place.changed, named)
+        if len(members) > FEWEST:
+            apart.append(members)
+        else:
+            rest += members
+    return [*apart, rest]
 
 
 def _listed(place: Contents, named: Sequence[str] | dict[str, str]) -> pd.DataFrame:

@@ -184,7 +184,8 @@ def show_scores(summary: pd.DataFrame, largest: pd.DataFrame, level: float) -> N
     title = f"The largest run{f' ({run})' if run else ''} from the smaller ones"
     if cells:
         of_cells(title, ("method", "seen", *numbers), cells).show(compact=True)
-    for reason in dict.fromkeys(largest.loc[largest["status"] == "failed", "reason"]):
+    failed = dict.fromkeys(largest.loc[largest["status"] == "failed", "reason"])
+    for reason in failed if run else ():
         say(f"{title}: {reason}", "  ")
 
 

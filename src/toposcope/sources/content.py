@@ -18,6 +18,8 @@ Signature = frozenset[tuple[str, tuple[int, ...]]]
 
 NOT_FINITE = "holds NaN or infinite weights"
 """What is said of such a tensor."""
+SPOILT = "failed"
+"""The feature of the one row that such a tensor has."""
 
 # Entries checked at a time: a check for NaN needs no second copy of a large tensor.
 _BLOCK = 1 << 18

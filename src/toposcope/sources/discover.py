@@ -61,6 +61,10 @@ GENERIC = frozenset(
 """File names that say nothing about the run: the folder's name stands for it."""
 
 
+STORE = "store.json"
+"""The file by which a store is known."""
+
+
 def discover(location: Folder | Blob, unread: list[Unread] | None = None) -> list[Source]:
     """Return the runs that a folder or a file holds.
 
@@ -157,6 +161,8 @@ def _runs_inside(folder: Folder, depth: int, unread: list[Unread]) -> list[Sourc
             if "\\" in name:
                 raise SourceError(f"{folder.label}/{name}: the name contains a backslash; rename it")
             inner = folder.sub(name)
+            if STORE in inner.files():  # what `watch` holds there for a while is no run
+                continue
             if _holds(inner, folder):
                 raise SourceError(
                     f"{folder.label}/{name}: is a link to a folder that contains the link; remove it"

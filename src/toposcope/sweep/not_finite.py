@@ -9,13 +9,11 @@ from dataclasses import replace
 from toposcope.core.errors import SourceError
 from toposcope.core.repeats import Observation
 from toposcope.core.types import Checkpoint, Role, Row, Scope, Status
+from toposcope.sources.content import SPOILT
 from toposcope.store import Store
 from toposcope.subjects.base import Measured, Probe, Reads
 from toposcope.subjects.snapshot import NonFiniteMatrix, Snapshot
 from toposcope.subjects.weights.options import WeightOptions
-
-_MARK = "failed"
-"""The feature of the one row that a tensor with such values has."""
 
 
 def mark_spoilt(probe: Probe, snapshot: Snapshot, measured: Measured) -> Measured:
@@ -59,7 +57,7 @@ def known_spoilt(
     wanted = {(run, at.step) for run, checkpoints in runs.items() for at in checkpoints}
     notes: dict[tuple[str, int, str], Observation] = {}
     for probe in probes:
-        rows = store.features(probe=probe.name, feature=_MARK)
+        rows = store.features(probe=probe.name, feature=SPOILT)
         for line in rows[rows["name"] != ""].to_dict("records"):
             if (line["run"], line["step"]) in wanted:
                 observed = Observation(line["run"], int(line["step"]), line["name"], line["note"])
@@ -103,6 +101,6 @@ def _reaches(matrix: NonFiniteMatrix, row: Row) -> bool:
 
 def _row(at: Checkpoint, probe: str, matrix: NonFiniteMatrix) -> Row:
     return Row(
-        at.run, at.step, probe, _MARK, math.nan, tokens=at.tokens, name=matrix.name, role=matrix.role,
+        at.run, at.step, probe, SPOILT, math.nan, tokens=at.tokens, name=matrix.name, role=matrix.role,
         layer=matrix.layer, head=matrix.head, scope=Scope.MATRIX, status=Status.FAILED, note=matrix.note,
     )  # fmt: skip

@@ -102,7 +102,7 @@ def check_distance_matrix(D: Any, *, name: str = "D") -> np.ndarray:
     array = _real_array(D, name)
     if array.ndim != 2 or array.shape[0] != array.shape[1]:
         raise InputError(
-            f"{name} has shape {array.shape}; a distance matrix is square: use check_points for points"
+            f"{name} has shape {array.shape}; a distance matrix is square: for points, choose another metric"
         )
     if array.size == 0:
         raise InputError(f"{name} is empty; give at least one point")

@@ -220,6 +220,8 @@ def by_loss(options: Sequence[Option], seen: Curve) -> tuple[str, str]:
         return CONTINUE, "its own end cannot be forecast with an interval, so no option is compared with it"
     best = min(usable.values(), key=lambda option: option.cost)
     if best.action == CONTINUE:
+        if SCALE not in usable:
+            return CONTINUE, "stopping now is not expected to cost less; a larger model could not be judged"
         return CONTINUE, "no other option is expected to cost less"
     gain = 1.0 - best.cost / usable[CONTINUE].cost
     chance = chance_cheaper(best, usable[CONTINUE])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toposcope.core.types import Scope, Status
-from toposcope.sources.content import NOT_FINITE
+from toposcope.core.types import Scope
+from toposcope.sources.content import NOT_FINITE, SPOILT
 from toposcope.watch.alarms.base import Alarm, Alert, CheckpointLook, Culprit, CulpritKind, Watched
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class NotFinite(Alarm):
         """Tell the tensors that are broken now and were not at the checkpoint before."""
         rows = look.rows
         assert rows is not None
-        failed = (rows["status"] == Status.FAILED) & rows["scope"].isin(OWN)
+        failed = (rows["feature"] == SPOILT) & rows["scope"].isin(OWN)
         broken = sorted(set(rows.loc[failed, "name"]))
         new = [name for name in broken if name not in self._broken]
         self._broken = set(broken)
