@@ -255,10 +255,14 @@ def test_all_that_advice_lacks_is_asked_for_at_once(tmp_path, capsys):
     step = np.arange(10, 2001, 10)
     pd.DataFrame({"step": step, "loss": 1.5 + 3 / np.sqrt(step)}).to_csv(tmp_path / "run.csv", index=False)
     given = ["forecast", str(tmp_path / "run.csv"), "--horizon", "4000", "--advise", "--budget", "1e9"]
+    size, tokens = (
+        "its number of parameters (--parameters)",
+        "the number of tokens in a step (--tokens-per-step)",
+    )
     for more, asked in (
-        ((), "its number of parameters (--parameters) and the number of tokens in a step (--tokens-per-step) are"),
-        (("--parameters", "1000"), "the number of tokens in a step (--tokens-per-step) is"),
-        (("--tokens-per-step", "100"), "its number of parameters (--parameters) is"),
+        ((), f"{size} and {tokens} are"),
+        (("--parameters", "1000"), f"{tokens} is"),
+        (("--tokens-per-step", "100"), f"{size} is"),
     ):
         code, printed = run_command([*given, *more], capsys)
         assert code == 2

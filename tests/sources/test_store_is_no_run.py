@@ -14,5 +14,5 @@ def test_the_store_of_a_watch_beside_its_run_is_no_run(tmp_path):
         save_file({"fc.weight": np.eye(8, dtype=np.float32)}, tmp_path / place / "step_2.safetensors")
     (tmp_path / "a-watch" / "store.json").write_text("{}")
     (tmp_path / "a-watch" / "watch" / "events.jsonl").write_text('{"step": 2, "loss": 3.0}\n')
-    assert open_series(str(tmp_path)).names == ["a"]
+    assert open_series(str(tmp_path)).names == ("a",)
     assert [run.run for run in ts.check(tmp_path).runs] == ["a"]
