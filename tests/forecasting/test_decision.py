@@ -266,7 +266,7 @@ def test_all_that_advice_lacks_is_asked_for_at_once(tmp_path, capsys):
     ):
         code, printed = run_command([*given, *more], capsys)
         assert code == 2
-        assert f"run run: {asked} unknown, so FLOP cannot be counted; give " in printed.err
+        assert f"run run: {asked} not stated, so FLOP cannot be counted; give " in printed.err
 
 
 @pytest.mark.parametrize(
