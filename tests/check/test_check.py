@@ -133,7 +133,7 @@ def test_a_spike_that_passed_is_counted_and_one_that_has_not_is_looked_at(tmp_pa
     fresh = ts.check(write(tmp_path / "b.log", modded(spiked(at=400))))
     assert fresh.level == "look"
     assert re.search(
-        r"^look: b\.log .*: loss spike at step 400 .*, not back yet; look at the data", fresh.line
+        r"^look: b\.log .*: loss spike at step 400 .*, not back yet; look at the batch", fresh.line
     )
     assert "End: it may end near" in str(fresh)
 

@@ -171,7 +171,7 @@ def test_two_runs_in_one_file_are_cut_where_the_step_falls_and_a_run_twice_is_on
         assert same(
             losses(run.table), [(s, last if loss == 5.25 else loss, held) for s, loss, held in wanted]
         )
-    assert "cut into 2 runs" in log.said
+    assert "split into 2 runs" in log.said
     file.write_text(text.rpartition("\n")[0] + "\n" + text, encoding="utf-8")
     twice = read_log(file)
     assert [run.name for run in twice.runs] == ["train"]

@@ -82,8 +82,8 @@ def test_every_format_gives_the_same_targets(tmp_path, suffix):
     ("content", "message"),
     [
         ("run,piqa\na,0.5\n", "neither a column 'step' nor 'revision'"),
-        ("run,step,piqa\na,1.5,0.5\n", "1.5 is no step"),
-        ("run,revision,piqa\na,main,0.5\n", "'main' is no step"),
+        ("run,step,piqa\na,1.5,0.5\n", "1.5 is not a step"),
+        ("run,revision,piqa\na,main,0.5\n", "'main' is not a step"),
         ("run,step,piqa\na,1,0.5\na,1,0.6\n", "run 'a' step 1 is there twice"),
         ("run,step,name\na,1,x\n", "no numeric column"),
         ("run,step,piqa\n", "has no row"),

@@ -145,7 +145,10 @@ def _named(
             other = f"{option('rename')} COLUMN={needed}"
             remedy = other if needed == "step" else f"{option('column')} COLUMN, or {other}"
             words = [needed if needed == "step" else given_name, *ALIASES.get(needed, ())]
-            among = [str(c) for c in (free if needed in ALIASES else frame.columns) if str(c) not in ALIASES]
+            others = [
+                str(c) for c in free if str(c) not in ALIASES
+            ]  # a column of another known meaning is no candidate
+            among = others if needed in ALIASES else [str(c) for c in frame.columns]
             near = next(filter(None, (did_you_mean(word, among) for word in words)), "")
             raise InputError(
                 f"{name}: no column {needed!r} among {listed}; say which one it is: {remedy}{near}"

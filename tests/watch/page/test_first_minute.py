@@ -43,7 +43,7 @@ def test_the_first_answer_needs_no_computing(young):
     work.begin()
     text = fragment("answer", live, None, work)
     assert "No alarm so far in 2 checkpoints of 1 run." in text
-    assert "being computed since" in text
+    assert "The findings are being computed (since " in text
     assert going(live) == [("a", 200, 400)]
     assert "no run is" not in fragment("forecasts", live, None, work).lower()
 
@@ -84,7 +84,7 @@ def test_the_findings_come_before_the_forecasts_and_say_of_what_they_are(young):
     assert second["forecasts"]
     young.checkpoint("a", 220)
     text = fragment("answer", _live(young), second)
-    assert "The findings are of 11 checkpoints; 1 came since." in text
+    assert "The findings are of 11 checkpoints; 1 more have come since." in text
 
 
 def test_a_run_without_a_plan_is_not_said_to_have_ended(young):

@@ -48,6 +48,6 @@ def records(lines: Iterable[str]) -> Iterator[Record]:
 DIALECT = TextDialect(
     "JSON in text",
     ('":', '" :'),
-    re.compile(r'"(?:[\w/ -]{0,40}steps?|iter\w{0,9}|num_updates)"\s?:\s?"?\d'),
+    re.compile(r'"(?:[\w/ -]{0,40}step|current_steps|iter\w{0,9}|num_updates)"\s?:\s?"?\d'),
     records,
 )
