@@ -220,7 +220,12 @@ def test_the_page_has_every_figure_and_table_as_a_file(page):
     text, twin = (page / "index.html").read_text(), (page / "report.md").read_text()
     assert text.count("<figure") == len(FIGURES)
     assert text.count("<caption>") == len(TABLES) + 1 + (1 if "What could not be measured" in text else 0)
-    for question in ("What changed?", "more closely than plain numbers?", "When?", "from layer to layer?"):
+    for question in (
+        "What changed?",
+        "more closely than plain numbers?",
+        "When did it change?",
+        "from layer to layer?",
+    ):
         assert question in text
         assert question in twin
 

@@ -92,9 +92,9 @@ def _seed001(
 ) -> int:  # fmt: skip
     """Carry out the research plan: five sizes on subwords, with gradients.
 
-    Its four hypotheses and three success criteria are judged one by one, as the plan words them and by the
-    honest statistic. With --seeds above 1 the differences between sizes are compared with those between
-    seeds.
+    Its four hypotheses and three success criteria are judged one by one, as the plan words them and by a
+    statistic that allows for drift. With --seeds above 1 the differences between sizes are compared with
+    those between seeds.
     """
     sections = reproducing.seed001(
         _call(out, jobs, as_json), runs=runs, seeds=seeds, corpus=corpus, updates=updates
@@ -121,7 +121,7 @@ def _seed004(
 
     Each table shows the paper's value, the value by the paper's own conventions, and the value by the
     definitions in its text where these differ. With several seeds of a size, the claims are judged across
-    seeds. --out also receives rows.csv, one line for each checkpoint; --rows judges the claims from it. Of a
+    seeds. --out also receives rows.csv, one line for each checkpoint; --rows judges the claims from it. For a
     folder with several such files it shows the judgements side by side.
     """
     call = _call(out, jobs, as_json)

@@ -195,13 +195,12 @@ def caption(study: Study) -> Caption:
     panels = [_PANELS[stage] for stage in shown]
     can = (
         f"Only the outlined rows of the innovations ({_outlined(study)}) are evidence of a relation beyond "
-        "a shared "
-        "trend: only the error rate of this panel holds for drifting curves."
+        "a shared trend: only the error rate of this panel holds for drifting curves."
         if tested
         else "Which quantities rise and fall in step order. No test was possible. The table of verdicts says "
         "why."
     )
-    cannot = "Nothing from a dark cell of the raw correlations alone. Nothing about cause."
+    cannot = "A relation from a dark cell of the raw correlations alone, or a cause."
     if tested:
         cannot += (
             " A row without outline does not exclude a relation: with this many checkpoints small effects "

@@ -112,8 +112,10 @@ def caption(study: Study) -> Caption:
             min((m for m in found.mae if np.isfinite(found.mae[m][i])), key=lambda m, i=i: found.mae[m][i])  # type: ignore[misc]
             for i in range(len(found.cuts))
         ]
-        can = f"For these {found.runs} runs the smallest mean error at {seen} had " + (
-            " / ".join(best) + ". "
+        can = (
+            f"The methods with the smallest mean error on these {found.runs} runs at {seen} are: "
+            + " / ".join(best)
+            + ". "
         )
         can += (
             "Topology lowers the error of sibling transfer beyond chance in places. The text says where."

@@ -188,7 +188,7 @@ def caption(study: Study) -> Caption:
     n = found.numbers["sizes"] if found else 0
     apart = found is not None and found.strength == "apart"
     can = study.findings.said(found).act if found else "Nothing: no size is known."
-    law = "" if apart else ", with the fitted law (a loss has a floor in it) and its 95% confidence band"
+    law = "" if apart else ", with the fitted law (that of a loss has a floor) and its 95% confidence band"
     limit = f"The law beyond the sizes shown: {n} sizes determine it, and width and depth change together"
     if apart:
         limit = "How one family scales: width and depth change together"

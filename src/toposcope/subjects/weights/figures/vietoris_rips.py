@@ -132,7 +132,7 @@ def _components(study: Study) -> Caption:
 
 def _caption(study: Study) -> Caption:
     return Caption(
-        "H1 of the weight cloud, and both without the growth of the weights",
+        "H1 of the weight cloud, and H0 and H1 without the growth of the weights",
         f"Total persistence of loops (H1) of {_cloud(study)}, and of components (H0) and loops with "
         f"distances divided by their median. Lines are means; {of_draws(study, 'cloud')}."
         + marked(study, RIPS, [one.name for one in _OTHERS])
