@@ -112,7 +112,7 @@ def test_every_answer_begins_with_a_line_and_the_terminal_holds_it(make_study, v
         (
             "trend only",
             "no",
-            "nothing found beyond the minibatch loss: 2 features tested, none passed (below r =",
+            "nothing found beyond the minibatch loss: 2 features tested, none passed (a relation below r =",
         ),
         ("cannot tell", "--", "this design cannot tell: too few checkpoints"),
     ],
