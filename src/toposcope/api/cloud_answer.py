@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 ENOUGH = 0.8
 """Power below which a test that found nothing cannot tell."""
 RING, NONE, UNKNOWN = "ring", "no ring shown", "cannot tell"
-_ASKED = {"ratio": "death/birth", "contrast": "how far it stands above the cloud's other bars"}
+_STATISTICS = {"ratio": "death/birth", "contrast": "how far it stands above the cloud's other bars"}
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class RingAnswer:
                 f"Reason: the loop closes at {test.ratio:.3g} times the distance at which it "
                 "appears; one in twenty clouds without a "
                 f"ring exceeds {test.most_allowed:.3g}. The closest null: {NULLS[null]}, by "
-                f"{_ASKED[statistic]}."
+                f"{_STATISTICS[statistic]}."
             )
         if (power := self.power) is not None:
             found.append(

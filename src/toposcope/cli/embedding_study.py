@@ -38,14 +38,14 @@ class Seed003Call:
         InputError
             When nothing was named to read, or more than one kind of series.
         """
-        asked = [self.rows is not None, bool(self.series), self.recipe is not None, self.corpus is not None]
-        if sum(asked) > 1:
+        given = [self.rows is not None, bool(self.series), self.recipe is not None, self.corpus is not None]
+        if sum(given) > 1:
             raise InputError(
                 f"{option('rows')}, {option('series')}, {option('recipe')} and {option('train')} cannot be "
                 "combined",
                 remedy="give one of them",
             )
-        if not any(asked):
+        if not any(given):
             raise InputError(
                 "seed003 needs an input",
                 remedy=f"give {option('rows')} FOLDER, {option('series')} SERIES, "

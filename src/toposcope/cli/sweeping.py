@@ -135,7 +135,7 @@ class Sweeping:
             By what is returned: more than a day, without `--yes` and without a terminal that agrees.
         """
 
-        def asked(expectation: Expectation) -> None:
+        def ask(expectation: Expectation) -> None:
             from toposcope.sweep.expect import is_long, must_ask
 
             if not is_long(expectation.seconds):
@@ -151,7 +151,7 @@ class Sweeping:
                 f"this sweep takes {long}: repeat it with {option('yes')}, or measure less: {cheaper}"
             )
 
-        return asked
+        return ask
 
     def _cheaper(self, series: Series, expectation: Expectation) -> str:
         """Return the command as it was typed with fewer steps, and what that takes.

@@ -216,8 +216,8 @@ def _with_interval(
     low, high = point.final * math.exp(-half), point.final * math.exp(half)
     band, status = (none, none), "ok"
     if math.isnan(half) or (len(errors) < 3 and not own):
-        begun = own and seen.last < EARLIEST * seen.horizon
-        said = [*said, *(_too_early(seen) if begun else _TOO_SHORT), *([NO_PLAN] if unplanned else [])]
+        early = own and seen.last < EARLIEST * seen.horizon
+        said = [*said, *(_too_early(seen) if early else _TOO_SHORT), *([NO_PLAN] if unplanned else [])]
         source = "nothing"
         low, high, status = math.nan, math.nan, "degenerate"
     elif not own and not any(errors):
@@ -337,10 +337,10 @@ def _own_backtests(method: Forecaster, seen: Curve, siblings: Sequence[Curve]) -
         if np.sum(seen.step <= end / ahead) < LEAST_SEEN:
             continue
         shorter = _ended_at(seen, float(end))
-        begun = shorter.seen(end / ahead) if ahead > 1 else shorter
+        prefix = shorter.seen(end / ahead) if ahead > 1 else shorter
         try:
-            _check(method, begun, siblings)
-            tests.append(_backtest(shorter, begun.last, method.fit(siblings, 1 / ahead).predict(begun)))
+            _check(method, prefix, siblings)
+            tests.append(_backtest(shorter, prefix.last, method.fit(siblings, 1 / ahead).predict(prefix)))
         except (InputError, ValueError, np.linalg.LinAlgError):
             continue
     return tests

@@ -206,10 +206,10 @@ class LocalFolder:
         return LocalFolder(self._inside(name), self._roots)
 
 
-def _is(asked: Callable[[], bool]) -> bool:
+def _is(test: Callable[[], bool]) -> bool:
     """Ask an entry of a folder what it is; a link that leads round in circles is nothing."""
     try:
-        return asked()
+        return test()
     except OSError:
         return False
 

@@ -59,7 +59,7 @@ _ONCE = 5
 """Moves within fewer changes are judged once."""
 _RISE = 60.0
 """Standard deviations of one change."""
-_HIDDEN = 1.0
+_NEGLIGIBLE = 1.0
 """Variances of one change: what the trends leave of a curve below this hides in its noise."""
 _TOO_MUCH = 10.0
 """What all trends together may leave of a falling curve before a series is too smooth to test."""
@@ -79,7 +79,7 @@ class Scan:
 
     `span` is the likeliest of the design's, or `place` of the given rows. `bare` is T with no wave of any
     amplitude. `persistence` is the correlation of neighbouring changes under the models of the noise, by
-    their weight; `trends` how many the series needs, `hidden` what they leave of a falling curve, in
+    their weight; `trends` how many the series needs, `remainder` what they leave of a falling curve, in
     variances of the noise; `sigma` (n,) the sizes, `model` the likeliest noise beside that change,
     `variance` its variance.
     """
@@ -90,7 +90,7 @@ class Scan:
     place: int
     persistence: float
     trends: int
-    hidden: float
+    remainder: float
     sigma: np.ndarray
     model: int
     variance: float
@@ -120,10 +120,10 @@ def scan(
         _, parts, noise = grid.given
         own = grid.rows(given), grid.rows(beside), np.ascontiguousarray(rows)
         found = ((0, 0), *_judged(change, *own, parts, noise))
-    (first, end), gain, bare, place, persistence, trends, hidden, sigma, model, variance, profile = found
+    (first, end), gain, bare, place, persistence, trends, remainder, sigma, model, variance, profile = found
     return Scan(
         float(gain), float(bare), (int(first), int(end)), int(place), float(persistence), int(trends),
-        float(hidden), sigma, int(model), float(variance), profile,
+        float(remainder), sigma, int(model), float(variance), profile,
     )  # fmt: skip
 
 
@@ -140,7 +140,7 @@ def why_not(change: np.ndarray, found: Scan) -> str:
     """
     if np.mean(change == 0) > _MOST_STILL:
         return "the feature hardly ever changes: no noise level to judge by"
-    if found.hidden > _TOO_MUCH:
+    if found.remainder > _TOO_MUCH:
         return "too smooth to test: its noise is so small that no family of trends leaves less"
     return ""
 
@@ -231,7 +231,9 @@ def _judged(change, given, beside, shapes, grid, noise):  # type: ignore[no-unty
     best = factor[np.argmax(rough)]
     left, variance = _left(z, smooth, best)
     z = calmed(z, left, best)
-    count, hidden = _needed(whitened(trend, best), whitened(curves / sigma * reach, best), _HIDDEN * variance)
+    count, remainder = _needed(
+        whitened(trend, best), whitened(curves / sigma * reach, best), _NEGLIGIBLE * variance
+    )
     mean = np.concatenate((given, trend[:count]))
     plain = weights(z, mean, factor, log_det)
     wanted = (plain > plain.max() - _LIKELY) | (rough > rough.max() - _LIKELY)
@@ -253,7 +255,7 @@ def _judged(change, given, beside, shapes, grid, noise):  # type: ignore[no-unty
     beyond = np.concatenate((mean, gentle[:_FIRST_WAVES] / sigma, shapes[place : place + 1]))
     _, spread = _left(z, beyond, factor[model])
     persistence = np.sum(likely * PERSISTENCE)
-    return gain, bare, place, persistence, count, hidden / variance, sigma, model, spread, profile
+    return gain, bare, place, persistence, count, remainder / variance, sigma, model, spread, profile
 
 
 @njit(cache=True)
@@ -305,8 +307,8 @@ def _beside(z, mean, gentle, shapes, factor, log_det, variance, plain, out):  # 
 
 
 @njit(cache=True)
-def _needed(trend, powers, hidden):  # type: ignore[no-untyped-def]
-    """Return how many trends leave no power law more than `hidden`, at least two, and what they leave."""
+def _needed(trend, powers, bound):  # type: ignore[no-untyped-def]
+    """Return how many trends leave no power law more than `bound`, at least two, and what they leave."""
     basis, left = trend.copy(), powers.copy()
     orthonormal(basis)
     count, most = 0, 0.0
@@ -315,6 +317,6 @@ def _needed(trend, powers, hidden):  # type: ignore[no-untyped-def]
         for p in range(len(left)):
             subtract(basis[j], left[p])
             most = max(most, np.dot(left[p], left[p]))
-        if most <= hidden and count > 1:
+        if most <= bound and count > 1:
             break
     return count, most

@@ -18,7 +18,7 @@ _PLACES = np.linspace(0.05, 0.95, 19)
 """Centres of sigmoids, in shares of the run and of its logarithm."""
 _EXTRA = (0, 2, 4, 7, 11, 16, 22)
 """Numbers of trends beyond the core that AICc chooses among."""
-_HIDDEN = 1e-2
+_NEGLIGIBLE = 1e-2
 """What the core leaves of a learning rate is a trend above this part of it; less hides in the noise."""
 
 
@@ -101,7 +101,7 @@ def _joined(core: np.ndarray, more: np.ndarray) -> np.ndarray:
     more = more - more.mean(axis=0)
     more = more / np.maximum(np.linalg.norm(more, axis=0), 1e-300)
     left, power, _ = np.linalg.svd(more - core @ (core.T @ more), full_matrices=False)
-    basis, _ = np.linalg.qr(np.column_stack([core, left[:, power > _HIDDEN]]))
+    basis, _ = np.linalg.qr(np.column_stack([core, left[:, power > _NEGLIGIBLE]]))
     return basis
 
 

@@ -21,12 +21,12 @@ from toposcope.study.findings.when import when
 if TYPE_CHECKING:
     from toposcope.study.tables import StudyTables
 
-_ASKED = (sound, odd, changed, when, beyond, rivals, end, go_on, scale, layers, surfaces, settings)
+_FINDERS = (sound, odd, changed, when, beyond, rivals, end, go_on, scale, layers, surfaces, settings)
 
 
 def find(study: StudyTables) -> Findings:
     """Return what may be said of `study`; a question that it holds nothing for is left out."""
-    answers: list[Finding] = [finding for ask in _ASKED if (finding := ask(study)) is not None]
+    answers: list[Finding] = [finding for ask in _FINDERS if (finding := ask(study)) is not None]
     answers.insert(0, trained(study, answers))
     target = study.labels.label(study.target) if study.target else ""
     subject, group = study.subject, study.group.label if study.group is not None else ""

@@ -91,9 +91,9 @@ def trend_table(
         for run in table.run_names
         for block in _of_run(table, run, target, columns, draws, every)
     ]
-    usual = EVERY if every else DEFAULT
+    columns_of_trends = EVERY if every else DEFAULT
     extra = ("naive_bonferroni",) if every else ()
-    names = [*_IDENTITY, *usual, *TEST, *_LAG, *extra, *_JUDGED, "rate_known", "status", "reason"]
+    names = [*_IDENTITY, *columns_of_trends, *TEST, *_LAG, *extra, *_JUDGED, "rate_known", "status", "reason"]
     if not blocks:
         return pd.DataFrame(columns=names)
     out = pd.concat(blocks, ignore_index=True)
