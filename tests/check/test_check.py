@@ -58,7 +58,8 @@ def test_the_answer_of_a_sound_run_says_how_far_it_is_and_where_it_ends(tmp_path
     found = ts.check(file)
     assert re.fullmatch(
         r"all right: train\.log at step 400 of 1,000 \(loss 2\.2\d*\) may end near 2\.\d\d "
-        r"\(\d\.\d\d to \d\.\d\d without a plan of the learning rate; 93% held on 212 real runs\)",
+        r"\(\d\.\d\d to \d\.\d\d without a plan of the learning rate; "
+        r"right in 93% of tests on 212 real runs\)",
         found.line,
     )
     first, ground, limits, unseen, read = str(found).splitlines()

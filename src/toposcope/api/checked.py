@@ -192,7 +192,7 @@ def _short_end(one: RunCheck) -> str:
     final, low, high = near(made.final, made.low, made.high)
     if not made.high <= WIDE * made.low:
         return "too early to say"
-    return f"{final} ({low} to {high}{', unsure' if made.status == 'no plan' else ''})"
+    return f"{final} ({low} to {high}{', no plan' if made.status == 'no plan' else ''})"
 
 
 def _named(names: Sequence[str]) -> str:

@@ -179,7 +179,8 @@ def _end(made: Forecast) -> str:
             f"cannot be forecast yet: its final loss may be anything from {made.low:.2g} to {made.high:.2g}"
         )
     if made.status == "no plan":
-        sure = "unsure" if made.coverage.startswith("not") else made.coverage
+        unknown = made.coverage.startswith("not")
+        sure = "how often that is right was not measured" if unknown else f"right in {made.coverage}"
         return f"may end near {final} ({low} to {high} without a plan of the learning rate; {sure})"
     return f"should end near {final} ({chance(made.level)}: {low} to {high})"
 

@@ -170,7 +170,7 @@ def show_scores(summary: pd.DataFrame, largest: pd.DataFrame, level: float) -> N
         )
         for row in summary.to_dict("records") if row["n"]
     ]  # fmt: skip
-    names = ("method", "seen", "MAE", "MAE/loss", "worst", "held")
+    names = ("method", "after", "MAE", "MAE/loss", "worst", "in the interval")
     title = f"Every run forecast from the others ({summary['n'].max()} runs, {level:.0%} intervals)"
     of_cells(title, names, rows).show(compact=True)
     for reason in dict.fromkeys(r for r in summary["reason"] if r):
@@ -183,7 +183,7 @@ def show_scores(summary: pd.DataFrame, largest: pd.DataFrame, level: float) -> N
     run = largest["run"].iloc[0]
     title = f"The largest run{f' ({run})' if run else ''} from the smaller ones"
     if cells:
-        of_cells(title, ("method", "seen", *numbers), cells).show(compact=True)
+        of_cells(title, ("method", "after", *numbers), cells).show(compact=True)
     failed = dict.fromkeys(largest.loc[largest["status"] == "failed", "reason"])
     for reason in failed if run else ():
         say(f"{title}: {reason}", "  ")
@@ -223,7 +223,7 @@ def show_ablation(worth: pd.DataFrame | None, what: str) -> None:
         )
         for row in good.to_dict("records")
     ]  # fmt: skip
-    names = ("method", "seen", "effect", "low", "high", "t p", "Holm", "Wilcoxon p")
+    names = ("method", "after", "effect", "low", "high", "t p", "Holm", "Wilcoxon p")
     of_cells(f"{what} (|error| against its control; negative: better)", names, rows).show(compact=True)
     if len(good):
         n, least = int(good["n"].min()), float(good["smallest_wilcoxon_p"].max())

@@ -1,4 +1,4 @@
-"""Forecasts without a plan of the learning rate: what a decay may still gain, and how often that held."""
+"""Forecasts without a plan of the learning rate: what a decay may still gain; how often that is right."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DECAY = 0.04
 
 HELD, HELD_RUNS, HELD_LEVEL = 0.93, 212, 0.9
 """Share of a run's own intervals without a plan that held, over how many real runs that set no width, at what
-level (benchmarks.forecast_alone, 2026-11-23; the table stands in docs/forecasting.md)."""
+level (benchmarks.forecast_alone, 2026-11-23; the table stands in docs/forecasting-evidence.md)."""
 
 
 def share_of_peak(seen: Curve) -> float | None:
@@ -53,10 +53,10 @@ def coverage(status: str, level: float, *, own: bool) -> str:
     >>> coverage("ok", 0.9, own=True), coverage("no plan", 0.9, own=False)
     ('90%', 'not 90%')
     >>> coverage("no plan", 0.9, own=True)
-    '93% held on 212 real runs'
+    '93% of tests on 212 real runs'
     """
     if status == "no plan" and own and level == HELD_LEVEL:
-        return f"{HELD:.0%} held on {HELD_RUNS} real runs"
+        return f"{HELD:.0%} of tests on {HELD_RUNS} real runs"
     return f"not {level:.0%}" if status in UNSURE else f"{level:.0%}"
 
 
@@ -67,7 +67,10 @@ def ranges(
     least, most = ANNEALING_GAIN
     held = "it was not measured how often such an interval contains the final loss"
     if own and level == HELD_LEVEL:
-        held = f"{HELD:.0%} of such intervals held on {HELD_RUNS} real runs whose plan was not used"
+        held = (
+            f"{HELD:.0%} of such intervals contained the final loss, on {HELD_RUNS} real runs read without "
+            "their plan"
+        )
     return (
         f"without a plan of the learning rate, quote {lower:.4g} to {high:.4g}",
         f"if the rate stays as it is, the run should end between {low:.4g} and {high:.4g}",

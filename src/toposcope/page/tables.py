@@ -227,7 +227,7 @@ def forecasts_table(study: Study) -> Table:
         "last loss instead of topology), paired by run, with Student's 95% interval. This interval is not "
         "corrected for the number of comparisons. The answer in words is corrected. A negative number is "
         "better.",
-        ("seen", "method", "MAE", "mean error", "held", "minus its control", "runs", "note"),
+        ("after", "method", "MAE", "mean error", "in the interval", "minus its control", "runs", "note"),
         tuple(rows),
         frame=scores,
     )

@@ -159,7 +159,14 @@ def _forecasts(held: Sequence[ForecastCoverage]) -> Section:
     ]  # fmt: skip
     return Section(
         "Forecasts of a run alone, its plan withheld",
-        ("seen", "runs", "error, %", "last value, %", "90% intervals that hold [95%]", "half-width, %"),
+        (
+            "after",
+            "runs",
+            "error, %",
+            "last value, %",
+            "final losses in their 90% interval [95%]",
+            "half-width, %",
+        ),
         tuple(rows),
         "One run of each folder, drawn, with 20 losses or more, from "
         f"{', '.join(f'{cut:.0%}' for cut in CUTS)} of itself. "

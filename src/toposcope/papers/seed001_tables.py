@@ -145,7 +145,7 @@ def forecasts(measured: MeasuredFamily) -> Section:
     rows = [*_by_rules(measured), *_by_siblings(measured)]
     return Section(
         "H4: forecasts of the last held-out loss",
-        ("seen", "method", "mean absolute error", "better than loss-only", "runs", "rank correlation"),
+        ("after", "method", "mean absolute error", "better than loss-only", "runs", "rank correlation"),
         tuple(rows),
         "The rules are the weight-space paper's: a power law of the loss, a rule on the rate of neural "
         "persistence, their mixture, and two controls: the mixture with the last loss, and with the neural "

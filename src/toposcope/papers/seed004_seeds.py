@@ -278,7 +278,7 @@ def _forecasts(across: AcrossSeeds) -> Section:
         ))  # fmt: skip
     return Section(
         "Table 5 across seeds",
-        ("seen", *shown_methods, "gain over loss-only, %",
+        ("after", *shown_methods, "gain over loss-only, %",
          *(f"gain over {name}, %" for name in CONTROLS.values())),
         tuple(rows),
         "Mean absolute errors over the five sizes, then means over seeds with Student's 95% intervals. The "

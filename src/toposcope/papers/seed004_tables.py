@@ -184,7 +184,7 @@ def forecasts(measured: MeasuredRuns) -> Section:
             )
         )  # fmt: skip
     columns = (
-        "seen", "loss-only: paper", "loss-only", "TDA-only: paper", "TDA-only", "combined: paper",
+        "after", "loss-only: paper", "loss-only", "TDA-only: paper", "TDA-only", "combined: paper",
         "combined", "agrees",
         "average, as the text says", "last-loss control",
     )  # fmt: skip

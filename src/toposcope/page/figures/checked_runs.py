@@ -111,7 +111,7 @@ def _extremes(step: np.ndarray, loss: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def _cone(ax: Axes, one: CheckedCurve, colour: str) -> None:
-    """Draw the forecast's interval up to the planned end, dashed where it is unsure."""
+    """Draw the forecast's interval up to the planned end, dashed without a plan of the learning rate."""
     dashes = "-" if one.sure else (0, (2, 2))
     if len(one.ahead):
         step, loss, low, high = one.ahead.T
@@ -214,8 +214,8 @@ def _legend(ax: Axes, runs: Sequence[CheckedCurve]) -> None:
         )
     ahead = [one for one in runs if len(one.ahead) or np.isfinite(one.end).all()]
     if ahead:
-        unsure = "" if all(one.sure for one in ahead) else ", unsure where its edge is dashed"
-        shown.append(Patch(color=MUTED, alpha=0.3, label=f"forecast, {ahead[0].level:.0%} interval{unsure}"))
+        dashed = "" if all(one.sure for one in ahead) else ", dashed: no plan of the learning rate"
+        shown.append(Patch(color=MUTED, alpha=0.3, label=f"forecast, {ahead[0].level:.0%} interval{dashed}"))
     if shown:
         ax.legend(
             handles=shown, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=len(shown), fontsize=7.5,
