@@ -225,6 +225,15 @@ def test_files_without_steps_are_refused(tmp_path: Path, tensors):
         open_series(tmp_path)
 
 
+def test_names_without_a_known_step_are_answered_with_a_pattern_that_fits(tmp_path: Path, tensors):
+    for step in (0, 25):
+        save_file(tensors, tmp_path / f"gpt-it{step}-loss4.75.safetensors")
+    with pytest.raises(SourceError, match=r"give step_pattern 'it\(\\d\+\)' if that is the step"):
+        open_series(tmp_path)
+    with step_pattern(r"it(\d+)"):
+        assert [one.step for one in open_series(tmp_path)] == [0, 25]
+
+
 def test_content_hash_tells_weights_apart_and_ignores_the_format(tmp_path: Path, series_of_files):
     series = open_series(series_of_files())
     hashes = [series.content_hash(c) for c in series]

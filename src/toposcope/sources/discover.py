@@ -28,7 +28,14 @@ from toposcope.sources.entries import (
     with_tokens,
 )
 from toposcope.sources.formats import config_of, is_weights_file, open_file
-from toposcope.sources.labels import checked_step, stated_pattern, step_of, step_of_file, tokens_of
+from toposcope.sources.labels import (
+    checked_step,
+    pattern_of,
+    stated_pattern,
+    step_of,
+    step_of_file,
+    tokens_of,
+)
 from toposcope.sources.lightning import CHECKPOINTS, is_lightning, lightning_facts, lightning_metrics
 from toposcope.sources.metrics import empty, tidy
 from toposcope.sources.reader import read_json, step_in
@@ -117,9 +124,11 @@ def _stepless(label: str, names: Sequence[str]) -> str:
             f"{label}: the name {names[0]}{more} not state a step where {option('step_pattern')} '{given}' "
             "looks for one; the group must find digits in each name"
         )
+    pattern = pattern_of(names[0])
+    given = f"'{pattern}' if that is the step" if pattern else "'REGEX' with one group around the step"
     return (
         f"{label}: the name {names[0]}{more} not state a step; rename them to step_N, give "
-        f"{option('step_pattern')} 'REGEX' with one group around the step, or open one of them"
+        f"{option('step_pattern')} {given}, or open one of them"
     )
 
 

@@ -64,6 +64,16 @@ def _checked(pattern: str) -> re.Pattern[str]:
     return found
 
 
+def pattern_of(name: str) -> str:
+    r"""Return the regex of the first number in a name, with the letters before it; "" without such a number.
+
+    >>> pattern_of("gpt-it250-loss4.75.pth"), pattern_of("last.pt")
+    ('it(\\d+)', '')
+    """
+    found = re.search(r"([A-Za-z]+[_\-=]?)\d+", name)
+    return f"{found.group(1)}(\\d+)" if found else ""
+
+
 def step_of_file(name: str) -> int | None:
     """Return the step that a weight file's name, without its ending, states; None when it states none.
 

@@ -301,8 +301,7 @@ def _plateau(step: np.ndarray, log: np.ndarray) -> Symptom | None:
     if -slope + _SURE * error >= FLAT or slope - _SURE * error > FLAT:
         return None
     at = int(step[late][0])
-    moves = "falls" if slope <= 0 else "rises"
     ground = (
-        f"since step {at} the loss {moves} by {abs(slope):.2%} +- {_SURE * error:.2%} per doubling of steps"
+        f"since step {at} the loss hardly moves: {slope:+.2%} +- {_SURE * error:.2%} per doubling of steps"
     )
     return Symptom("plateau", at, ground, "lower the learning rate, or stop")
