@@ -328,3 +328,14 @@ def test_a_scale_of_the_rate_reaches_the_forecasts_reading_of_a_log(tmp_path, ca
         main(["forecast", str(tmp_path / "log.csv"), "--horizon", "8000"])
     assert ended.value.code == 1
     assert capsys.readouterr().out.startswith("look: log: rate raised: the loss rose from")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_jump_that_falls_again_slowly_is_looked_at_and_one_that_stands_diverges(seed):
+    random = np.random.default_rng(seed)
+    since = np.arange(14)
+    loss = (1.8 + 6 * (1 + np.arange(214) / 20) ** -0.5) * np.exp(0.002 * random.standard_normal(214))
+    falls, stands = loss.copy(), loss.copy()
+    falls[200:] *= 1 + 0.6 * np.exp(-since / 150)  # 9% of the jump are won back in 14 losses
+    stands[200:] *= 1.6
+    assert [[one.kind for one in said(log)] for log in (falls, stands)] == [["falling again"], ["diverging"]]

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from toposcope.core.distributions import student_quantile
+
 DIVERGED = 0.05
 """Log loss by which the recent losses must exceed the lowest level that the run had reached."""
 SPREADS = 6.0
@@ -29,21 +31,20 @@ STILL, LATE = (0.1, 0.25), 0.1
 """Share of what is left of it that it goes on winning: at first, and a tenth of the log after the top."""
 COLLAPSED = (0.25, 0.1)
 """A level that stands is a collapse by 25% of the loss and a tenth of what the run had won; else a shift."""
+HALVED, BEFORE = 12, 20
+"""Losses since a rise's top from which on only their latter half counts; losses before the rise, at least."""
 RATE_RAISED, KNOWN, RECENT = 1.25, 1.1, 0.2
 """A rate went up by a quarter, to at most 1.1 of what the run knew, within the last fifth of the log."""
 CONFIRMED = 1 / 3
 """Share of a rise at which the last loss but one confirms it: an even climb over three is at 1/2."""
 _TAKEN = 0.5
-"""Share of what was won that a rise which a higher rate excuses may take at most."""
 _KNEES = 60
-"""Places of a bend in a line that are tried, at most: the time of a judgement grows with them."""
 
 DIVERGING, RESTART, FALLING, SHIFT, AGAIN = (
     "diverging", "rate raised", "falling again", "higher level", "rose before"
 )  # fmt: skip
 
 _WINDOW, _FEW_WINDOW, _FEW_DIVERGED = 7, 3, 0.3
-"""Losses of a window; those of a log of fewer than `LEAST`, and the log loss by which they have risen."""
 _SHORT, _LINE = 200, 0.03
 """Losses below which the end of a line through the last fifth is looked at; by how much it has to rise."""
 _LAST = {2: math.log(1.5), 1: math.log(3.0)}
@@ -51,7 +52,6 @@ _LAST = {2: math.log(1.5), 1: math.log(3.0)}
 _SWINGS, _SWUNG, _SWUNG_WON = 3.0, 0.1, 0.05
 """Swings of a loss have grown threefold, to 10% of it and a twentieth of what the run had won."""
 _BLOCKS, _TURNS, _QUARTERS = 5, 3, (0.25, 0.75)
-"""Parts of each half whose breadth is compared, turns that make a swing, and the quantiles of a breadth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +108,10 @@ def find(scale: Scale, rate: np.ndarray | None = None) -> Rise | None:
 
     diverging: it goes on, or stands 25% and a tenth of what was won above the lowest. rate raised: after the
     learning rate (`rate`, for each loss, NaN where unknown) went back up. falling again: a tenth of the rise
-    was won back. higher level: it stands, lower than that. rose before: the run came back from as high and as
-    long a rise. Swings that grow are diverging as well. One value alone never diverges: a log that does so
-    with its last value and not without it has a higher level, until a second value confirms the rise.
+    was won back, or it surely falls faster than the run fell before. higher level: it stands, lower than
+    that. rose before: the run came back from as high and as long a rise. Swings that grow are diverging as
+    well. One value alone never diverges: a log that does so with its last value and not without it has a
+    higher level, until a second value confirms the rise.
     """
     found = _found(scale, rate)
     if found is None or found.kind != DIVERGING or found.width or _confirmed(scale, found):
@@ -225,7 +226,8 @@ def _symptom(scale: Scale, rate: np.ndarray | None, low: int, level: float, widt
     regained = (math.exp(top) - math.exp(end)) / (math.exp(top) - math.exp(level))
     won_back = regained > (FEW_REGAINED if len(value) < LEAST else REGAINED)
     sure = top - end > 3 * math.sqrt(2) * error
-    if won_back and sure and _falling(since, still, level, error * math.sqrt(part)):
+    falls = won_back and sure and _falling(since, still, level, error * math.sqrt(part))
+    if falls or _falls_faster(value[: start + 1], since):
         return _of(made, FALLING)
     if _rose_before(value[: start + 1], top - level, len(after), width):
         return _of(made, AGAIN)
@@ -270,6 +272,25 @@ def _falling(since: np.ndarray, still: float, level: float, error: float) -> boo
     early, late = float(np.median(since[:half])), float(np.median(since[-half:]))
     left = (math.exp(late) - math.exp(level)) / math.exp(late)
     return math.expm1(early - late) > still * left and early - late > 3 * error * math.sqrt(2 / half)
+
+
+def _falls_faster(before: np.ndarray, since: np.ndarray) -> bool:
+    """Return whether what follows a rise's top surely falls (99%), and faster than the run fell before it."""
+    if min(len(before), len(since)) <= 2:
+        return False
+    late = since[len(since) // 2 :] if len(since) > HALVED else since
+    slope, error = _line(late)
+    most = slope + float(student_quantile(0.99, len(late) - 2)) * error
+    return most < min(0.0, _line(before[-max(BEFORE, len(late)) :])[0])
+
+
+def _line(value: np.ndarray) -> tuple[float, float]:
+    """Return the slope of the straight line through a series, and its standard error."""
+    place = np.arange(len(value)) - (len(value) - 1) / 2
+    spread = float(place @ place)
+    slope = float(place @ value) / spread
+    rest = value - value.mean() - slope * place
+    return slope, math.sqrt(float(rest @ rest) / (len(value) - 2) / spread)
 
 
 def _restarted(scale: Scale, rate: np.ndarray | None, low: int, start: int, level: float, top: float) -> bool:
