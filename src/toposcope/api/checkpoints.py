@@ -63,7 +63,7 @@ def audit(series: Where, *, cheap: bool = False, quiet: bool = True) -> Audit:
     >>> import numpy as np
     >>> weights = {0: {"fc.weight": np.eye(3)}, 10: {"fc.weight": np.full((3, 3), np.nan)}}
     >>> print(audit(weights))
-    2 checkpoints of 1 run: 1 finding; the first:
+    1 finding in 2 checkpoints of 1 run: non-finite (memory step 10)
     memory step 10: non-finite: holds NaN or infinite values
     """
     from toposcope.api.odd_runs import odd_of_series

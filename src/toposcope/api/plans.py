@@ -88,9 +88,9 @@ def tells(
     ...     print(line)
     When it changed: yes, 24 checkpoints (a changepoint needs 17 after step 0).
     Beyond the loss: yes, 24 checkpoints with a loss (12 are needed).
-    Another seed: nothing, there is one seed of each size.
-    Scaling: no law with a floor, there is 1 size (4 are needed).
-    Forecasts: cannot be scored, there is 1 run (3 finished ones are needed).
+    Another seed: nothing, because there is one seed of each size.
+    Scaling: no law with a floor, because there is 1 size (4 are needed).
+    Forecasts: cannot be scored, because there is 1 run (3 finished ones are needed).
     """
     from toposcope.scaling.loss_law import LEAST_SIZES
     from toposcope.statistics.phases.bends import LEAST_POINTS

@@ -30,6 +30,8 @@ _ROUNDING = 1e-6
 """Relative difference below which two numbers of a comparison are one number twice."""
 _FAR = 5.0
 """How many times as far some matrices have to have moved as the rest to be named apart."""
+_MOST_PLACES = 3
+"""Places of a kind of fault that the first line of an audit names."""
 _MOST_KINDS = 6
 """Kinds of matrices that a comparison names in its line."""
 
@@ -71,7 +73,7 @@ class Audit:
 
     >>> found = AuditFinding("a", 10, "", "holds what step 0 holds", fault="identical")
     >>> print(Audit({"a": (0, 10)}, (found,)))
-    2 checkpoints of 1 run: 1 finding; the first:
+    1 finding in 2 checkpoints of 1 run: identical (a step 10)
     a step 10: identical: holds what step 0 holds
     """
 
@@ -117,20 +119,35 @@ class Audit:
 
         return draw_checkpoints(self.steps, self.findings, ax)
 
+    @property
+    def line(self) -> str:
+        """The number of findings, and of each kind where it was found: at most three places by name."""
+        many = len(self.findings)
+        kinds: dict[str, list[str]] = {}
+        for one in self.findings:
+            at = one.run if one.step is None else f"{one.run} step {one.step}"
+            kinds.setdefault(one.fault, []).append(at)
+        said = [
+            f"{fault} ({', '.join(where[:_MOST_PLACES])}{' ...' * (len(where) > _MOST_PLACES)})"
+            for fault, where in ((fault, list(dict.fromkeys(places))) for fault, places in kinds.items())
+        ]
+        found = f"{many} finding{'s' * (many > 1)} in {counted(self.checkpoints, self.runs)}"
+        return f"{found}: {', '.join(said)}"
+
     def __repr__(self) -> str:
         """Return the answer, then the first findings."""
-        seen, many = counted(self.checkpoints, self.runs), len(self.findings)
         apart = f" {self.apart}" if self.apart else ""
         does = "".join(f"\n{one.run} step {one.step}: {one.sentence}" for one in self.adapters)
         does += "".join(f"\n{one.run} is {one.sentence}" for one in self.odd)
-        if not many:
+        if not self.findings:
             nothing = "no fault found" if self.odd else "nothing found"
+            seen = counted(self.checkpoints, self.runs)
             return f"{seen}: {'no other finding.' if apart else nothing}{apart}{does}"
-        first = f"{seen}: {many} finding{'s' * (many > 1)}; the first:"
-        return "\n".join([self.apart + " " * bool(apart) + first, *map(str, self.findings[:5])]) + does
+        first = self.apart + " " * bool(apart) + self.line
+        return "\n".join([first, *map(str, self.findings[:5])]) + does
 
     def _repr_html_(self) -> str:
-        return answered(repr(self).partition("; the first:")[0], self.table)
+        return answered(repr(self).partition("\n")[0], self.table)
 
 
 @dataclass(frozen=True)

@@ -58,9 +58,9 @@ def command(
     if answer.apart:
         say(answer.apart)
     if findings:
+        say(answer.line)
         rows = [(f.run, f.step, f.fault, f.tensor, f.message) for f in findings]
-        title = "1 finding" if len(findings) == 1 else f"{len(findings)} findings"
-        print_table(title, ("run", "step", "fault", "tensor", "what"), rows)
+        print_table("Findings", ("run", "step", "fault", "tensor", "what"), rows)
     else:
         read = "sampled" if cheap else "read"
         nothing = "no fault of a checkpoint found" if answer.apart or answer.odd else "nothing found"

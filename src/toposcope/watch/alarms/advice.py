@@ -11,7 +11,7 @@ def next_step(test: str, good: int | None) -> str:
     """Return what to do at an alarm of a test; `good` is the last good step, where one is known.
 
     >>> next_step("not finite", 300)
-    'stop, and go on from step 300: what comes after it is lost'
+    'stop, and resume from step 300: what comes after it is lost'
     """
     back = f" from step {good:,}" if good is not None else " from the last good checkpoint"
     said = next((one.next for one in alarms() if one.test == test), Alarm.next)
