@@ -15,7 +15,7 @@ import toposcope as ts
 from toposcope.cli.reproduce import command as reproduce
 from toposcope.core.errors import InputError
 from toposcope.papers.seed004 import from_rows
-from toposcope.papers.seed004_rows import COLUMNS, read_rows, rows_of, schema, write_rows
+from toposcope.papers.seed004_rows import COLUMNS, dictionary, read_rows, rows_of, schema, write_rows
 from toposcope.papers.seed004_runs import printed
 
 STEPS = np.arange(0, 1300, 100)
@@ -87,7 +87,9 @@ def test_two_files_stand_side_by_side(tmp_path: Path) -> None:
     assert judgements.columns == ("claim", "first", "second")
     differs = {row[0] for row in judgements.rows if row[1] != row[2]}
     assert "H0 total persistence is anticorrelated with the loss in every model" in differs
-    assert judgements.title == f"Of 10 claims, {10 - len(differs)} are judged alike on all 2 corpora"
+    assert (
+        judgements.title == f"Of 10 claims that all 2 files can answer, {10 - len(differs)} are judged alike"
+    )
     assert "1 on first, 2 on second" in judgements.note
     by_name = {str(row[0]): row[1:] for row in numbers.rows}
     paper, first, second = by_name["exponent of the minibatch loss"]
@@ -99,6 +101,17 @@ def test_two_files_stand_side_by_side(tmp_path: Path) -> None:
         < 0
         < float(str(by_name["rho of H0 and the loss, XL-97K"][2]).split()[0])
     )
+
+
+def test_a_file_of_two_sizes_has_no_exponent(tmp_path: Path) -> None:
+    simulated().to_csv(tmp_path / "all.csv", index=False)
+    two = simulated()
+    two[two["parameters"] < 10_000].to_csv(tmp_path / "two.csv", index=False)
+    judgements, numbers, _ = from_rows(tmp_path)
+    assert judgements.title.startswith("Of 4 claims that all 2 files can answer")
+    _, whole, few = next(row[1:] for row in numbers.rows if row[0] == "exponent of the minibatch loss")
+    assert whole is not None
+    assert few is None
 
 
 def test_a_file_of_rows_is_analysed_like_any_table(file: Path) -> None:
@@ -138,6 +151,29 @@ def test_places_without_rows_are_refused(tmp_path: Path) -> None:
     for more in (["--corpus", "python-docs"], ["--seeds", "3"], ["--runs", "x"]):
         with pytest.raises(InputError, match="leave one of them out"):
             CliRunner().invoke(reproduce, ["seed004", "--rows", str(tmp_path), *more], catch_exceptions=False)
+
+
+def test_the_committed_rows_are_those_of_the_code() -> None:
+    folder = Path(__file__).parents[2] / "data" / "seed004"
+    assert json.loads((folder / "schema.json").read_text()) == schema()
+    assert dictionary() in (folder / "README.md").read_text()
+    files = sorted(folder.glob("*.csv"))
+    assert {"python-docs-characters", "wikitext2-bpe", "wikitext2-characters"} <= {f.stem for f in files}
+    for file in files:
+        rows = pd.read_csv(file)
+        steps = rows.groupby("run")["step"]
+        assert (steps.size() == 51).all()
+        assert (steps.max() == 5000).all()
+        for row in rows.astype(object).where(rows.notna(), None).to_dict("records"):
+            jsonschema.validate(row, schema())
+        assert len(read_rows(file).sizes) == rows["run"].nunique()
+
+
+def test_the_committed_rows_are_analysed() -> None:
+    file = Path(__file__).parents[2] / "data" / "seed004" / "wikitext2-bpe.csv"
+    families = ts.analyze(file, columns=["h0_total"]).families
+    line = families[families["target"] == "heldout_loss"].iloc[0]
+    assert line["verdict"] in {"trend only", "cannot tell"}
 
 
 @pytest.mark.slow

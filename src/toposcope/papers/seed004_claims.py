@@ -14,7 +14,8 @@ from toposcope.papers.seed004_runs import H0, H1, printed
 from toposcope.papers.seed004_seeds import AcrossSeeds, mean_interval, shown, shown_rho
 
 _HALF = 0.5
-_SIZES = 3
+LEAST_SIZES = 3
+"""Sizes below which nothing is claimed about their order."""
 _FEW = 3
 """Seeds below which no majority is counted."""
 _CLAIMED = 10.0
@@ -29,7 +30,7 @@ def claims(across: AcrossSeeds) -> list[Claim]:
 
     Runs of fewer than three sizes have no claim about the order of sizes.
     """
-    if len(across.groups) < _SIZES:
+    if len(across.groups) < LEAST_SIZES:
         return [_tracks(across), _forecasts(across), _first(across), _larger(across)]
     return [
         _loss_law(across),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from toposcope.papers.claims import beyond_drift
 from toposcope.papers.sections import Section
-from toposcope.papers.seed004_claims import ONE_SEED, claims
+from toposcope.papers.seed004_claims import LEAST_SIZES, ONE_SEED, claims
 from toposcope.papers.seed004_runs import H0, printed
 from toposcope.papers.seed004_seeds import AcrossSeeds, shown, shown_rho
 
@@ -22,11 +22,12 @@ def _judgements(across: Mapping[str, AcrossSeeds]) -> Section:
     found = {
         name: {claim.text: claim.judgement.value for claim in claims(one)} for name, one in across.items()
     }
-    texts = list(dict.fromkeys(text for judged in found.values() for text in judged))
+    texts = dict.fromkeys(text for judged in sorted(found.values(), key=len)[::-1] for text in judged)
     rows = [(text, *(judged.get(text) for judged in found.values())) for text in texts]
-    alike = sum(len(set(row[1:])) == 1 for row in rows)
+    everywhere = [row for row in rows if None not in row]
+    alike = sum(len(set(row[1:])) == 1 for row in everywhere)
     return Section(
-        f"Of {len(rows)} claims, {alike} are judged alike on all {len(across)} corpora",
+        f"Of {len(everywhere)} claims that all {len(across)} files can answer, {alike} are judged alike",
         ("claim", *across),
         tuple(rows),
         "The same recipe, with another text or tokenizer. " + _seeds(across),
@@ -70,7 +71,9 @@ def _loss(size: int) -> _Cell:
 
 
 def _exponent(column: str) -> _Cell:
-    return lambda one: shown(one.exponents[column]) if column in one.exponents else None
+    return lambda one: (
+        shown(one.exponents[column]) if column in one.exponents and len(one.groups) >= LEAST_SIZES else None
+    )
 
 
 def _rho(size: int) -> _Cell:
