@@ -38,7 +38,8 @@ def test_a_log_alone_has_its_curve_in_the_first_figure(tmp_path: Path) -> None:
     assert list(drawn) == list(study.runs["run"])
 
 
-def test_the_first_figure_has_the_odd_run_of_another_group(tmp_path: Path) -> None:
+def two_groups(tmp_path: Path) -> ts.Analysis:
+    """Five seeds of which one has six times the learning rate and higher losses."""
     weights = {
         f"s{i}": {step: {"fc.weight": np.eye(4) * (1 + i + step)} for step in (0, 200, 400)} for i in range(5)
     }
@@ -59,11 +60,31 @@ def test_the_first_figure_has_the_odd_run_of_another_group(tmp_path: Path) -> No
         ]
     )
     store.write_metrics(metrics)
-    first = ts.analyze(store.path).studies[0]
+    return ts.analyze(store.path)
+
+
+def test_the_first_figure_has_the_odd_run_of_another_group(tmp_path: Path) -> None:
+    first = two_groups(tmp_path).studies[0]
     assert "s3" not in set(first.runs["run"])
-    assert set(curves(ON_PAGE.draw(first))) == {"s0", "s1", "s2", "s3", "s4"}
+    figure = ON_PAGE.draw(first)
+    assert set(curves(figure)) == {"s0", "s1", "s2", "s3", "s4"}
+    (odd,) = (line for line in figure.axes[0].lines if line.get_gid() == "loss s3")
+    siblings = [line for line in figure.axes[0].lines if line.get_gid() in ("loss s0", "loss s1")]
+    assert odd.get_color() not in {line.get_color() for line in siblings}
+    assert odd.get_linewidth() > max(line.get_linewidth() for line in siblings)
+    assert "s3 (odd)" in {text.get_text() for text in figure.axes[0].texts}
     assert "Drawn separately, because it is unlike the others: s3." in ON_PAGE.caption(first).shows
     assert first.findings.first.title.startswith("Run s3 is not like its 4 siblings")
+
+
+def test_a_group_of_odd_runs_alone_says_nothing_twice(tmp_path: Path) -> None:
+    analysis = two_groups(tmp_path)
+    assert [study.aside for study in analysis.studies] == [False, True]
+    assert repr(analysis).count("Run s3 is not like its 4 siblings") == 1
+    page = ts.report(analysis, tmp_path / "page").page.read_text()
+    assert page.count('<ul class="checks">') == 1
+    assert page.count('<details class="part">') == 1
+    assert page.index('<details class="part">') < page.index("0.006: answers")
 
 
 def test_titles_are_findings(tmp_path: Path) -> None:
@@ -88,6 +109,11 @@ def test_a_notebook_shows_at_most_150_words(tmp_path: Path) -> None:
     table = pd.concat(runs, ignore_index=True)
     g = np.random.default_rng(2)
     wide = table.assign(**{f"mine{i}": g.standard_normal(len(table)) for i in range(30)})
-    for shown in (ts.check(table), ts.analyze(table), ts.analyze(wide)):
+    seeds = [table[table["run"] == f"s{i}"] for i in range(5)]
+    asked = (
+        ts.check(table), ts.analyze(table), ts.analyze(wide), ts.compare(seeds[:2], seeds[2:]),
+        ts.compare(seeds[0], seeds[1]), ts.forecast(table, horizon=800),
+    )  # fmt: skip
+    for shown in asked:
         words = re.sub(r"<style.*?</style>|<[^>]+>", " ", shown._repr_html_(), flags=re.DOTALL).split()
         assert 10 < len(words) <= 150

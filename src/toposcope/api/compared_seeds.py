@@ -375,7 +375,7 @@ seeds against 4)
         return "\n".join(self.lines)
 
     def _repr_html_(self) -> str:
-        return answered(repr(self), self.table)
+        return answered(repr(self), self.table, self.plot)
 
 
 def _equal(found: Parting) -> str:

@@ -305,7 +305,11 @@ class Forecasts:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        return answered(repr(self), self.table, self.plot)
+        """Return the lines, the picture, and the runs with their intervals, without the text of reasons."""
+        if self.apart or not len(self.table):
+            return answered(repr(self), self.table, self.plot if len(self.table) else None)
+        shown = self.table[["run", "method", "final_loss", "low", "high"]].round(4)
+        return answered(repr(self), shown, self.plot)
 
 
 def nothing_ends(curves: Sequence[Curve]) -> str:

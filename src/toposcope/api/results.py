@@ -320,7 +320,10 @@ class Comparison:
         )
 
     def _repr_html_(self) -> str:
-        return answered(repr(self), self.table)
+        if self.faults or not len(self.moved):
+            return answered(repr(self))
+        far = self.moved.sort_values("change", ascending=False, kind="stable").round({"change": 4})
+        return answered(repr(self), far[["name", "role", "change"]], self.plot)
 
 
 def _percent(share: float) -> str:

@@ -97,7 +97,9 @@ class AdapterComparison:
         return self.headline
 
     def _repr_html_(self) -> str:
-        return answered(repr(self), self.relative)
+        if self.faults:
+            return answered(repr(self), self.relative)
+        return answered(repr(self), self.relative, self.plot)
 
 
 def beside_base(

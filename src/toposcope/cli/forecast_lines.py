@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import click
-
 from toposcope.cli.output import print_json, say
 from toposcope.core.forms import sentences
 from toposcope.core.tabular import of_cells
@@ -43,7 +41,7 @@ def show_lines(curves: Sequence[Curve], made: Mapping[str, Forecast], siblings: 
     widths = [max(len(line[i]) for line in lines) for i in (0, 1)]
     shared, own = _reasons([made[curve.run] for curve in curves])
     for curve, (run, value, source) in zip(curves, lines, strict=True):
-        click.echo(f"{run:{widths[0]}}  {value:{widths[1]}}  {source}")
+        say(f"{run:{widths[0]}}  {value:{widths[1]}}  {source}")
         if own[curve.run]:
             say(sentences(own[curve.run]), "  ")
     if shared:

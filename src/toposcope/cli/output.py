@@ -71,7 +71,7 @@ def show_first(analysis: Analysis) -> None:
     if analysis.apart:
         say(analysis.apart)
         click.echo("")
-    for found in analysis.all_findings:
+    for found in analysis.shown_first:
         click.echo(found.as_text(width=width))
         click.echo("")
 

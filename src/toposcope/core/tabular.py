@@ -189,18 +189,47 @@ def answered(
     """
     from html import escape
 
-    lines = [escape(line) for line in answer.splitlines()]
-    first, *more = lines if len(lines) <= LINES else [*lines[: LINES - 1], "… (print it for all)"]
+    least = 0 if table is None or not len(table) else _words(table, _FEWEST)
+    lines = [escape(line) for line in _first(answer.splitlines(), WORDS - least)]
+    first, *more = lines
     said = "<br>".join([f"<strong>{first}</strong>", *more])
     rows = "" if table is None or not len(table) else _short(table, WORDS - len(" ".join(lines).split()))
     return f"<p>{said}</p>{pictured(plot) if plot else ''}{rows}"
 
 
+_MORE = "… (print it for all)"
+
+
+def _first(lines: list[str], words: int) -> list[str]:
+    """Return the first lines of an answer: `LINES` at most, with this many words, and the first in any case.
+
+    >>> _first(["yes", "for one", "for two"], 6)
+    ['yes', 'for one', '… (print it for all)']
+    """
+    kept = 1
+    while kept < len(lines):
+        last = kept + 1 == len(lines)
+        said = " ".join([*lines[: kept + 1], *([] if last else [_MORE])])
+        if len(said.split()) > words or kept + 1 > LINES - (not last):
+            break
+        kept += 1
+    return [*lines[:kept], *([_MORE] if kept < len(lines) else [])] or [""]
+
+
+_FEWEST = 3
+"""Rows of a table that a notebook shows at least."""
+
+
+def _words(table: pd.DataFrame, rows: int) -> int:
+    """Return how many words a table with this many rows has."""
+    cells = [*table.columns, *table.head(rows).to_numpy().ravel()]
+    return sum(len(str(value).split()) for value in cells)
+
+
 def _short(table: pd.DataFrame, words: int) -> str:
-    """Return a table as HTML with as many rows as a number of words allows, at least three."""
-    each = max(sum(len(str(value).split()) for value in table.iloc[0]), 1)
-    head = sum(len(str(name).split()) for name in table.columns)
-    fits = max((words - head) // each, 3)
+    """Return a table as HTML with as many rows as a number of words allows, at least `_FEWEST`."""
+    each = max(_words(table.iloc[:1], 1) - _words(table, 0), 1)
+    fits = max((words - _words(table, 0)) // each, _FEWEST)
     return table.to_html(index=False, max_rows=min(fits, SHOWN))
 
 

@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import pandas as pd
 
 from toposcope.core.drawing.marks import bends_of
+from toposcope.core.forms import capital
 from toposcope.study.catalogue import column_of
+from toposcope.study.findings.changed import move_of
 from toposcope.study.study import Study
+
+_TITLED = 2
+"""Quantities that a title names."""
+
+
+def moved(study: Study, columns: Iterable[str], otherwise: str) -> str:
+    """Return what the first of these columns did as a title; `otherwise` where none can be told."""
+    found = [move for column in columns if column and (move := move_of(study, column))][:_TITLED]
+    said = [f"{move['label']} {_way(move)}" for move in found]
+    return capital("; ".join(said)) if said else otherwise
+
+
+def _way(move: Mapping[str, Any]) -> str:
+    verb, n = max((("rose", move["rose"]), ("fell", move["fell"])), key=lambda pair: pair[1])
+    if not n:
+        return "did not move"
+    return f"{verb} in {n} of {move['of']} runs" if move["of"] > 1 else verb
+
+
+def moved_features(study: Study, probe: str, features: Iterable[str], otherwise: str) -> str:
+    """Return what features of a probe did, as `moved` does."""
+    return moved(study, (column_of(study.series.catalogue, probe, name) for name in features), otherwise)
 
 
 def changepoints(study: Study, probe: str, features: Iterable[str]) -> dict[str, pd.DataFrame]:

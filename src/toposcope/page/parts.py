@@ -64,6 +64,7 @@ class PagePart:
     `first` is its first screen, below which stands `opening`; `answers` are those to its questions, and
     `pictures` the other figures. `lead` is the table of verdicts. Figures and tables have names that no other
     part uses: they are files. `view` is what a script draws below the figures.
+    A part that is `aside` is on odd runs alone: what is first said of their siblings names them.
     """
 
     name: str
@@ -76,6 +77,7 @@ class PagePart:
     tables: Mapping[str, Table]
     lead: str
     view: SurfaceView | None = None
+    aside: bool = False
 
     @property
     def figures(self) -> list[str]:
@@ -101,6 +103,11 @@ class Page:
     failures: tuple[tuple[str, ...], ...]
     provenance: tuple[tuple[str, ...], ...]
     apart: str = ""
+
+    @property
+    def shown_first(self) -> tuple[PagePart, ...]:
+        """The parts whose first screens are shown: not those on odd runs alone."""
+        return tuple(part for part in self.parts if not part.aside) or self.parts
 
     @property
     def headline(self) -> str:
@@ -179,13 +186,19 @@ def part_of(
             Answer(found.title(one), answer, _on_card(one.question, pictures))
             for one in found
             if one.question != "trained"
+            and (one.question, one.strength) not in _NO_CARD
             and (one.question != "scale" or len(study.sizes) > 1)
             and (answer := found.said(one)).text
         ),
         pictures=tuple(picture for _, picture in pictures if picture is not opening),
         tables={table.name: table for table in made},
         lead="families",
+        aside=study.aside,
     )
+
+
+_NO_CARD = (("odd", "alone"), ("end", "unscored"), ("on", "finished"))
+"""Findings without a card: nothing could be told, or a check of the first screen says the same."""
 
 
 def _on_card(question: str, pictures: Iterable[tuple[OnPage, Picture]]) -> Picture | None:

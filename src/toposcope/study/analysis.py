@@ -182,6 +182,12 @@ class Analysis:
         return tuple(study.findings for study in self.studies)
 
     @property
+    def shown_first(self) -> tuple[Findings, ...]:
+        """What is printed: all, but for groups of odd runs alone, which the group of their siblings names."""
+        shown = tuple(study.findings for study in self.studies if not study.aside)
+        return shown or self.all_findings
+
+    @property
     def verdict(self) -> str:
         """What is to be done about the worst run by its log, in the words of `check`."""
         on = [found["on"] for found in self.all_findings if "on" in found]
@@ -251,11 +257,11 @@ class Analysis:
     def __repr__(self) -> str:
         """Return the first screen of each study, at most 15 lines of 80 columns."""
         first = [textwrap.fill(self.apart, words.WIDTH)] if self.apart else []
-        return "\n\n".join([*first, *(found.as_text(width=words.WIDTH) for found in self.all_findings)])
+        return "\n\n".join([*first, *(found.as_text(width=words.WIDTH) for found in self.shown_first)])
 
     def _repr_html_(self) -> str:
         first = f"<p><strong>{html.escape(self.apart)}</strong></p>" if self.apart else ""
-        lead, *others = self.all_findings
+        lead, *others = self.shown_first
         said = lead._repr_html_() + "".join(f"<p>{html.escape(o.first.title)}</p>" for o in others)
         table = verdict_table(self.studies[0])
         if len(table.rows) > _ROWS:

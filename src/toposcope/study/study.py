@@ -20,6 +20,11 @@ from toposcope.study.trends.verdicts import LEAST_POINTS
 class Study(StudyTables):
     """The tables of one subject, and the findings that they allow: see `StudyTables`."""
 
+    @property
+    def aside(self) -> bool:
+        """Whether it is only on runs that other studies call odd: these say so, with the siblings."""
+        return self.among is not None and {one.run for one in self.odd.found} >= set(self.series.run_names)
+
     @cached_property
     def findings(self) -> Findings:
         """What may be said, question by question."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -11,9 +12,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from toposcope.core.drawing.lines import draw_group, runs_are_named
-from toposcope.core.drawing.marks import Marks, mark_symptoms
+from toposcope.core.drawing.marks import ALARM, Marks, mark_symptoms
 from toposcope.core.drawing.series import DrawnSize, binned, sizes
 from toposcope.core.drawing.style import end_labels, house, new_figure, on_axes, say_empty, step_axis
+
+_ODD_WIDTH = 2.4
+"""Points of the line of an odd run: as strong as the strongest."""
 
 EndLabel: TypeAlias = tuple[float, str, str]
 """What names a line at its right end: where (in units of the y axis), the words, the colour."""
@@ -25,6 +29,7 @@ def draw(
     *,
     symptoms: Marks | None = None,
     ahead: Mapping[str, np.ndarray] | None = None,
+    odd: Collection[str] = (),
 ) -> Figure:
     """Draw the losses of all runs on one pair of axes, every curve named at its end.
 
@@ -38,6 +43,8 @@ def draw(
         The kinds and steps of faults and alarms of each run; they are marked.
     ahead
         For each run that is not finished where it goes: (n, 4) of step, loss, low and high.
+    odd
+        Runs that are not like their siblings: strong lines in a colour of their own, in no mean.
 
     Returns
     -------
@@ -49,7 +56,7 @@ def draw(
     """
     with house():
         figure, axes = new_figure(3.3)
-        ax, groups = axes[0, 0], sizes(runs)
+        ax, groups = axes[0, 0], _apart(sizes(runs[~runs["run"].isin(odd)]), sizes(runs), odd)
         both = bool(np.isfinite(metrics["heldout_loss"].to_numpy(dtype=np.float64)).any())
         if both:
             for group in groups:
@@ -71,6 +78,17 @@ def draw(
         if symptoms:
             mark_symptoms(ax, symptoms)
     return figure
+
+
+def _apart(groups: list[DrawnSize], every: list[DrawnSize], odd: Collection[str]) -> list[DrawnSize]:
+    """Return the sizes without the odd runs, then each odd run as a line of its own."""
+    alone = [
+        replace(group, label=f"{run} (odd)", runs=(run,), colour=ALARM, width=_ODD_WIDTH)
+        for group in every
+        for run in group.runs
+        if run in odd
+    ]
+    return [*groups, *alone]
 
 
 def _pale(ax: Axes, metrics: pd.DataFrame, group: DrawnSize) -> None:

@@ -24,12 +24,12 @@ class DrawnSize(groups.ModelSize):
 
 def sizes(runs: pd.DataFrame) -> list[DrawnSize]:
     """Group runs by size as `toposcope.core.groups.sizes` does, each size with its colour."""
-    found = groups.sizes(runs)
+    found = groups.sizes(runs) if len(runs) else []
     colours = sequential(len(found))
     widths = np.linspace(*_WIDTHS, len(found)) if len(found) > 1 else [1.6]
     return [
         DrawnSize(g.label, g.parameters, g.runs, colour, float(width))
-        for g, colour, width in zip(found, colours, widths, strict=True)
+        for g, colour, width in zip(found, colours, widths, strict=False)
     ]
 
 

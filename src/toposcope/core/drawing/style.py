@@ -274,6 +274,7 @@ def end_labels(
     order = np.argsort(at)
     placed = _raised(_spread([at[i] for i in order], gap), 0.4 * gap, gap)
     line = {"arrowstyle": "-", "linewidth": 0.5, "shrinkA": 0, "shrinkB": 0}
+    line["relpos"] = (0.0, 0.5)  # to where the words begin: a line to their middle crosses other labels
     for i, y in zip(order, placed, strict=True):
         _, text, colour = labels[i]
         ax.annotate(

@@ -186,6 +186,14 @@ def _outlined(study: Study) -> str:
     return passing(numbers["found"], numbers["tested"], f"{study.judged}s")
 
 
+def _title(study: Study, target: str) -> str:
+    """Return how many of what the verdict judges go with the target beyond a shared trend."""
+    numbers = study.findings["beyond"].numbers
+    if not numbers.get("tested"):
+        return f"Nothing could be tested against the {target}: raw correlations show drift alone"
+    return f"{numbers['found']} of {numbers['tested']} {study.judged}s go with the {target} beyond the trend"
+
+
 def caption(study: Study) -> Caption:
     """Return the words under the heat maps of correlations, of the panels that are drawn."""
     target = study.labels.label(study.target)
@@ -207,7 +215,7 @@ def caption(study: Study) -> Caption:
             "stay undetected."
         )
     return Caption(
-        f"Correlation with the {target}" + ("" if len(shown) < 3 else ": raw, beside the trend, and beyond"),
+        _title(study, target),
         f"{capital('; '.join(panels))}. A dash: not computable." if panels else "Nothing could be computed.",
         can,
         cannot,

@@ -7,7 +7,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from toposcope.core.drawing import loss_curves
-from toposcope.core.forms import listed, span
+from toposcope.core.forms import extent, listed, span
+from toposcope.core.groups import families_of
 from toposcope.page.notes import alarmed, of_seeds
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.study import Study
@@ -35,7 +36,8 @@ def _drawn(study: Study) -> Figure:
         others, known = losses_of(study.among), study.among.runs
         metrics = pd.concat([metrics, others[others["run"].isin(more)]], ignore_index=True)
         runs = pd.concat([runs, known[known["run"].isin(more)]], ignore_index=True)
-    return loss_curves.draw(metrics, runs, symptoms=symptoms_of(study), ahead=ahead_of(study))
+    odd = [one.run for one in study.odd.found]
+    return loss_curves.draw(metrics, runs, symptoms=symptoms_of(study), ahead=ahead_of(study), odd=odd)
 
 
 def _odd_elsewhere(study: Study) -> list[str]:
@@ -51,7 +53,7 @@ def ahead_of(study: Study) -> dict[str, np.ndarray]:
 
 
 def _caption(study: Study) -> Caption:
-    held = losses_of(study)["heldout_loss"].notna().any()
+    held = bool(losses_of(study)["heldout_loss"].notna().any())
     can = "How fast and how far each run learned, up to the noise of a minibatch."
     cannot = (
         "Generalisation: no held-out loss was recorded, and the training loss is measured on the "
@@ -64,12 +66,13 @@ def _caption(study: Study) -> Caption:
         "The loss on fixed held-out batches at each checkpoint. Pale: the training loss, averaged within "
         "log-spaced bins."
         if held
-        else "Training loss of every step, averaged within log-spaced bins with their 5% to 95% range."
+        else "Every logged training loss; of more than 220 the means within log-spaced bins, with their 5% "
+        "to 95% range."
     )
     return Caption(
         _title(study),
         shown
-        + (" A dashed curve with a band is the forecast with its interval." if ahead_of(study) else "")
+        + _forecast_drawn(study, held=held)
         + _beside(study)
         + (
             " A dashed vertical line is a fault that the log shows, with its name."
@@ -84,18 +87,39 @@ def _caption(study: Study) -> Caption:
     )
 
 
+def _forecast_drawn(study: Study, *, held: bool) -> str:
+    if not ahead_of(study):
+        return ""
+    of = " of the training loss" if held else ""
+    return f" A dashed curve with a band is the forecast{of} with its interval."
+
+
 def _beside(study: Study) -> str:
     more = _odd_elsewhere(study)
     return f" Drawn separately, because it is unlike the others: {listed(more)}." if more else ""
 
 
 def _title(study: Study) -> str:
-    """Return what the losses did, as the finding on what changed has it."""
-    quality = study.findings["changed"].numbers["quality"]
-    if not quality or len(quality["ranges"]) != 1 or quality["rose"]:
+    """Return from where to where the losses went that are drawn: the held-out ones where there are any."""
+    table = losses_of(study)
+    column, name = "heldout_loss", "held-out loss"
+    if not table[column].notna().any():
+        column, name = "loss", "training loss"
+    for one in study.odd.found[:1]:
+        for beside in one.beside:
+            if beside.label.endswith(name):
+                theirs = span([beside.low, beside.high], "{:,.2f}")
+                return f"{one.run} leaves its siblings: {beside.label} {beside.value:,.2f}, theirs {theirs}"
+    by_run = table.dropna(subset=[column]).sort_values("step", kind="stable").groupby("run")[column]
+    ends = by_run.agg(["first", "last"])
+    if ends.empty or len(set(families_of(study.runs).values())) > 1:
         return "The loss of every run"
-    first, last = (span(quality["ranges"][0][end], "{:,.2f}") for end in ("first", "last"))
-    return f"The {quality['label']} fell from {first} to {last}"
+    if rose := int((ends["last"] >= ends["first"]).sum()):
+        where = f" in {rose} of {len(ends)} runs" if len(ends) > 1 else ""
+        return f"The {name} did not fall{where}"
+    first, last = (span(extent(ends[end]), "{:,.2f}") for end in ("first", "last"))
+    so_far = " so far" if ahead_of(study) else ""
+    return f"The {name} fell from {first} to {last}{so_far}"
 
 
 def symptoms_of(study: Study) -> dict[str, list[tuple[str, float]]]:

@@ -145,7 +145,7 @@ def _caption(study: Study) -> Caption:
     passed = passing(verdicts["found"], verdicts["tested"], "primary features of topology")
     baselines = passing(verdicts["baselines_found"], verdicts["baselines_tested"], "spectra and sizes")
     return Caption(
-        "Topological against spectral features",
+        f"Beyond the trend: {passed}; {baselines}",
         f"Left: |ρ| with the {study.labels.label(study.target)} over the checkpoints of each model, with the "
         f"interval of a moving-block bootstrap.{grey} Right: the correlation of innovations, which is what "
         "neither series' own past explains, with its interval; filled where it passes the test. Topology is "

@@ -99,7 +99,7 @@
   }
   slider.addEventListener("input", draw);
   common.addEventListener("change", draw);
-  window.addEventListener("resize", draw);
+  new ResizeObserver(draw).observe(canvas); // also when the fold around it opens
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   box.hidden = false;
   draw();

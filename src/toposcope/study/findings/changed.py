@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def changed(study: StudyTables) -> Finding:
     """Strength: "moved" (a leading quantity left the noise of draws and neighbours), else "still"."""
-    moves = [move for column in _moved(study) if (move := _move(study, column))]
+    moves = [move for column in _moved(study) if (move := move_of(study, column))]
     quality = _quality(study)
     nulls = nulls_of(study)
     numbers = {
@@ -88,7 +88,8 @@ def _quality(study: StudyTables) -> dict[str, object] | None:
     }  # fmt: skip
 
 
-def _move(study: StudyTables, column: str) -> dict[str, object] | None:
+def move_of(study: StudyTables, column: str) -> dict[str, object] | None:
+    """Return in how many runs a column rose or fell beyond its noise; None where no run has two values."""
     ends = first_last(study.series, column)
     if ends.empty:
         return None

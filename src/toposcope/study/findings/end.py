@@ -126,11 +126,19 @@ def go_on(study: StudyTables) -> Finding | None:
     numbers = {
         "begun": [curve.run for curve in going], "runs": len(study.runs), "ill": symptoms,
         "finished": len(finished), "read": len(curves), "fell": sum(map(_fell, curves)),
+        "loss": _called(study, column),
         "ahead": _ahead(curves) if strength == "begun" else [],
         "endless": [{"run": curve.run, "reason": curve.endless} for curve in going if curve.endless],
         "command": "" if strength == "finished" else _command(study, column, going, advise=not symptoms),
     }  # fmt: skip
     return Finding("on", strength, numbers, "health of the logs")
+
+
+def _called(study: StudyTables, column: str) -> str:
+    """Return which loss a forecast is of, where the runs log two; else ""."""
+    if study.log is None or column != "loss" or "heldout_loss" not in study.log.metrics:
+        return ""
+    return "training loss" if study.log.metrics["heldout_loss"].notna().any() else ""
 
 
 def _command(study: StudyTables, column: str, going: Sequence[Curve], *, advise: bool) -> str:

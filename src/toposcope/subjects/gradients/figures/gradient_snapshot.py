@@ -13,5 +13,5 @@ ON_PAGE = OnPage(
     questions={"changed": 7},
     needs=lambda study: not study.has_curves and study.has(PERSISTENCE.name, probe=PROBE),
     draw=lambda study: draw(persistences_of(study, study.features, probe=PROBE)),
-    caption=lambda study: caption("gradients"),
+    caption=lambda study: caption(persistences_of(study, study.features, probe=PROBE), "gradients"),
 )

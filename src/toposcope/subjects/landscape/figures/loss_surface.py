@@ -114,7 +114,7 @@ def _caption(study: Study) -> Caption:
     shown = shown_surfaces(study)
     n = len(shown)
     return Caption(
-        "The sampled surface over training",
+        shown.single,
         f"The loss on the sampled plane around {n} checkpoint{'s' * (n != 1)} of one run, on one colour "
         "scale. Dots are minima and crosses are saddles. A thin line joins a minimum to the saddle where its "
         "basin merges into a deeper one. A thick line is a confirmed branch: one half of the sequences shows "

@@ -63,6 +63,16 @@ class ShownSurfaces:
         return [(f"step {one.step:,}", found) for one, found in self]
 
     @property
+    def single(self) -> str:
+        """How many of them have one minimum, and how many branches are confirmed, as a title."""
+        one = sum(len(found.tree) == 1 for _, found in self)
+        confirmed = sum(
+            int(found.branches.confirmed.sum()) for _, found in self if found.branches is not None
+        )
+        many = f"; {confirmed or 'no'} branch{'es' * (confirmed != 1)} confirmed" if one < len(self) else ""
+        return f"{one} of {len(self)} sampled surfaces {'has' if one == 1 else 'have'} a single minimum{many}"
+
+    @property
     def graph_in_words(self) -> str:
         """How places are joined; and that trees were made for the page, where they were."""
         said = _GRAPHS.get(self.graph, "")

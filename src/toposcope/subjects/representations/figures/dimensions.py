@@ -17,7 +17,7 @@ from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.representations import noted_interval, of_layer
 from toposcope.study.study import Study
 from toposcope.subjects.representations import features as of
-from toposcope.subjects.representations.figures.trajectories import TrajectoryPanel, present, titles
+from toposcope.subjects.representations.figures.trajectories import TrajectoryPanel, drift, present, titles
 
 PANELS = (
     TrajectoryPanel(of.TWONN.name, "TwoNN dimension", "dimensions"),
@@ -80,7 +80,7 @@ def _panel(ax: Axes, rows: pd.DataFrame, groups: list[DrawnSize]) -> None:
 
 def _caption(study: Study) -> Caption:
     return Caption(
-        "Intrinsic dimension",
+        drift(study, PANELS, "Intrinsic dimension"),
         f"{titles(study, PANELS)} of the last hidden state's reduced cloud, each with the "
         "band that it states. The bands of TwoNN and PH do not cover at their nominal rate.",
         "Whether the estimators agree that the cloud becomes flatter or fuller.",

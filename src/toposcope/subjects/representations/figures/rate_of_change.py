@@ -6,7 +6,13 @@ from toposcope.page.notes import of_seeds
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.study import Study
 from toposcope.subjects.representations import features as of
-from toposcope.subjects.representations.figures.trajectories import TrajectoryPanel, bent, draw_study, moves
+from toposcope.subjects.representations.figures.trajectories import (
+    TrajectoryPanel,
+    bent,
+    draw_study,
+    drift,
+    moves,
+)
 
 PANELS = (
     TrajectoryPanel(of.H1_MOVED.name, "H1: W1 to the previous checkpoint", "distance"),
@@ -18,7 +24,7 @@ PANELS = (
 
 def _caption(study: Study) -> Caption:
     return Caption(
-        "Rate of topological change",
+        drift(study, PANELS, "Rate of topological change"),
         "Upper panels: the Wasserstein distance (order 1) between the diagrams of consecutive checkpoints. "
         "Lower panels: the same divided by the log of the ratio of their steps." + bent(study, PANELS),
         "Between which checkpoints the diagrams differ most. The lower panels can be compared along the "

@@ -10,6 +10,7 @@ from toposcope.subjects.representations.figures.trajectories import (
     TrajectoryPanel,
     bent,
     draw_study,
+    drift,
     moves,
     sampled,
     titles,
@@ -25,7 +26,7 @@ PANELS = (
 
 def _caption(study: Study) -> Caption:
     return Caption(
-        "Spectrum of the hidden states",
+        drift(study, PANELS, "Spectrum of the hidden states"),
         f"The baseline that a topological feature has to beat: {titles(study, PANELS)} of "
         "the covariance. " + sampled(study) + bent(study, PANELS),
         "When the spectrum collapses and widens, and whether H1 moves at the same checkpoints.",

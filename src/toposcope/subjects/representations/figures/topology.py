@@ -10,6 +10,7 @@ from toposcope.subjects.representations.figures.trajectories import (
     TrajectoryPanel,
     bent,
     draw_study,
+    drift,
     moves,
     sampled,
     titles,
@@ -35,7 +36,7 @@ def _caption(study: Study) -> Caption:
             "shape."
         )
     return Caption(
-        "Topology of the hidden states",
+        drift(study, PANELS, "Topology of the hidden states"),
         f"Loops (H1) and components (H0) of the cloud of texts: {titles(study, PANELS)}. "
         + sampled(study)
         + bent(study, PANELS),

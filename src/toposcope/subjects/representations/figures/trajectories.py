@@ -17,7 +17,7 @@ from toposcope.core.drawing.series import DrawnSize, sizes
 from toposcope.core.drawing.style import house, new_panels, say_empty
 from toposcope.core.forms import listed
 from toposcope.core.lines import select
-from toposcope.page.notes import changepoints, marked
+from toposcope.page.notes import changepoints, marked, moved_features
 from toposcope.study.representations import of_layer
 from toposcope.study.study import Study
 from toposcope.subjects.representations import features as of
@@ -115,6 +115,12 @@ def titles(study: Study, panels: Sequence[TrajectoryPanel]) -> str:
 def bent(study: Study, panels: Sequence[TrajectoryPanel]) -> str:
     """Return what a caption says on the changepoints that these panels carry."""
     return marked(study, of.REPRESENTATIONS, [panel.feature for panel in present(study, panels)])
+
+
+def drift(study: Study, panels: Sequence[TrajectoryPanel], otherwise: str) -> str:
+    """Return what the first two panels show, as a title; `otherwise` where no run has two values."""
+    shown = [panel.feature for panel in present(study, panels)]
+    return moved_features(study, of.REPRESENTATIONS, shown, otherwise)
 
 
 def sampled(study: Study) -> str:

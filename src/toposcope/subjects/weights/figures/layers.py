@@ -95,9 +95,23 @@ def _key(figure: Figure, colours: list[str], *, outside: bool) -> None:
     )
 
 
+def _title(study: Study) -> str:
+    """Return in how many matrices of the largest model neural persistence ended higher than it began."""
+    rows = persistences_of(study, study.features)
+    largest = [run for group in rows.sizes(most=2)[-1:] for run in group.runs]
+    matrices = rows.measured(Scope.MATRIX)
+    means = at_shared_steps(matrices[matrices["run"].isin(largest)], ["name"]).dropna(subset=["value"])
+    if means.empty:
+        return "Neural persistence of every matrix of the largest model"
+    ends = means.sort_values("step", kind="stable").groupby("name")["value"].agg(["first", "last"])
+    rose = int((ends["last"] > ends["first"]).sum())
+    of = f"{rose} of {len(ends)} matrices of the largest model"
+    return f"Neural persistence ended higher than it began in {of}"
+
+
 def _caption(study: Study) -> Caption:
     return Caption(
-        "Neural persistence of every matrix of the largest model",
+        _title(study),
         "Each line is one weight matrix, in the panel of its role and coloured by depth. Dotted: the mean of "
         "the shuffled weights of that role. The other models are in the store.",
         "Which matrices move early, and which depart from their shuffled counterparts.",

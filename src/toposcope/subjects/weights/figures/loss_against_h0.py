@@ -154,7 +154,7 @@ def _number(value: float) -> str:
 
 
 CAPTION = Caption(
-    "Loss against H0 total persistence",
+    "The loss and H0 both move with the step; this curve alone shows no relation",
     "Each point is a checkpoint, its colour the step. The points follow one another in time, which "
     "is why they form a curve.",
     "That both quantities move in step order, and where one moves while the other stands still.",

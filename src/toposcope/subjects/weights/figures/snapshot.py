@@ -67,10 +67,21 @@ def panel(ax: Axes, table: pd.DataFrame, group: DrawnSize) -> None:
     ax.legend(loc="best", fontsize=7)
 
 
-def caption(of: str = "weights") -> Caption:
+def _title(rows: Persistences, of: str) -> str:
+    """Return how many of the drawn matrices lie above their null, and how many below."""
+    ends = pd.concat([at_the_end(rows, group.runs[0]) for group in rows.sizes(4)])
+    known = ends.dropna(subset=["value", "low", "high"])
+    if known.empty:
+        return f"Neural persistence of the {of}, matrix by matrix"
+    above, below = int((known["value"] > known["high"]).sum()), int((known["value"] < known["low"]).sum())
+    where, n = ("below", below) if below > above else ("above", above)
+    return f"{n} of {len(known)} matrices lie {where} all of their shuffled {of}"
+
+
+def caption(rows: Persistences, of: str = "weights") -> Caption:
     """Return the words under it; `of` is what was measured: weights or gradients."""
     return Caption(
-        "Neural persistence of every matrix at this checkpoint",
+        _title(rows, of),
         "Each matrix's neural persistence beside the same entries in random order (grey: lowest to highest "
         "of the draws).",
         f"Which matrices' {of} are not arranged at random.",
@@ -84,5 +95,5 @@ ON_PAGE = OnPage(
     questions={"changed": 3},
     needs=lambda study: not study.has_curves and is_measured(study, PERSISTENCE),
     draw=lambda study: draw(persistences_of(study, study.features)),
-    caption=lambda study: caption(),
+    caption=lambda study: caption(persistences_of(study, study.features)),
 )

@@ -12,10 +12,9 @@ from toposcope.core.drawing.lines import draw_sizes
 from toposcope.core.drawing.marks import Marks, mark_symptoms
 from toposcope.core.drawing.series import DrawnSize, sizes
 from toposcope.core.drawing.style import house, new_panels, say_empty
-from toposcope.core.forms import capital
 from toposcope.core.lines import select
 from toposcope.core.types import Feature, Scope
-from toposcope.page.notes import alarmed, changepoints, marked, of_draws
+from toposcope.page.notes import alarmed, changepoints, marked, moved, of_draws
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.study import Study
 from toposcope.subjects.weights.features import H0_SCALED, H0_TOTAL, H1_SCALED, H1_TOTAL, RIPS
@@ -112,15 +111,8 @@ def _cloud(study: Study) -> str:
 
 def _components(study: Study) -> Caption:
     """Return the words under the figure of H0 alone."""
-    column = study.column(RIPS, H0_TOTAL)
-    move = next((m for m in study.findings["changed"].numbers["moves"] if m["column"] == column), None)
-    title = "H0 of the weight cloud"
-    if move is not None:
-        verb, n = max((("rose", move["rose"]), ("fell", move["fell"])), key=lambda pair: pair[1])
-        of = f" in {n} of {move['of']} runs" if move["of"] > 1 else ""
-        title = f"{capital(move['label'])} {verb}{of}" if n else f"{capital(move['label'])} did not move"
     return Caption(
-        title,
+        moved(study, [study.column(RIPS, H0_TOTAL)], "H0 of the weight cloud"),
         f"The length of the shortest tree through {_cloud(study)} (total persistence of H0). Lines are "
         f"means; {of_draws(study, 'cloud')}.{marked(study, RIPS, [H0_TOTAL.name])}{alarmed(study)}",
         "How far apart the rows of the weight matrices come to lie.",
@@ -132,7 +124,11 @@ def _components(study: Study) -> Caption:
 
 def _caption(study: Study) -> Caption:
     return Caption(
-        "H1 of the weight cloud, and H0 and H1 without the growth of the weights",
+        moved(
+            study,
+            [study.column(RIPS, one) for one in (H1_TOTAL, H0_SCALED)],
+            "H1 of the weight cloud, and H0 and H1 without the growth of the weights",
+        ),
         f"Total persistence of loops (H1) of {_cloud(study)}, and of components (H0) and loops with "
         f"distances divided by their median. Lines are means; {of_draws(study, 'cloud')}."
         + marked(study, RIPS, [one.name for one in _OTHERS])
