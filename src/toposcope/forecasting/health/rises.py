@@ -38,13 +38,16 @@ RATE_RAISED, KNOWN, RECENT = 1.25, 1.1, 0.2
 CONFIRMED = 1 / 3
 """Share of a rise at which the last loss but one confirms it: an even climb over three is at 1/2."""
 _TAKEN = 0.5
+"""Share of what was won that a rise which a higher rate excuses may take at most."""
 _KNEES = 60
+"""Places of a bend in a line that are tried, at most: the time of a judgement grows with them."""
 
 DIVERGING, RESTART, FALLING, SHIFT, AGAIN = (
     "diverging", "rate raised", "falling again", "higher level", "rose before"
 )  # fmt: skip
 
 _WINDOW, _FEW_WINDOW, _FEW_DIVERGED = 7, 3, 0.3
+"""Losses of a window; those of a log of fewer than `LEAST`, and the log loss by which they have risen."""
 _SHORT, _LINE = 200, 0.03
 """Losses below which the end of a line through the last fifth is looked at; by how much it has to rise."""
 _LAST = {2: math.log(1.5), 1: math.log(3.0)}
@@ -52,6 +55,7 @@ _LAST = {2: math.log(1.5), 1: math.log(3.0)}
 _SWINGS, _SWUNG, _SWUNG_WON = 3.0, 0.1, 0.05
 """Swings of a loss have grown threefold, to 10% of it and a twentieth of what the run had won."""
 _BLOCKS, _TURNS, _QUARTERS = 5, 3, (0.25, 0.75)
+"""Parts of each half whose breadth is compared, turns that make a swing, and the quantiles of a breadth."""
 
 
 @dataclass(frozen=True, slots=True)
