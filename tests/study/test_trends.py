@@ -759,3 +759,9 @@ def test_a_walk_has_a_unit_root_where_checkpoints_are_few() -> None:
     kept = [np.corrcoef(noise[1:, j], walks.e[1:, j])[0, 1] for j in range(400)]
     assert np.median(kept) > 0.85  # .69 without
     assert np.mean(_tested(*planted_pairs(0.7, few, 1000, kind="walk"), few).p <= 0.05) > 0.67
+
+
+def test_no_rank_correlation_has_a_p_of_zero() -> None:
+    step = np.arange(8.0) * 100
+    row = trend_table(from_frame(pd.DataFrame({"run": "a", "step": step, "loss": -step, "f": step}))).iloc[0]
+    assert (row["spearman"], row["naive_p"]) == (-1.0, pytest.approx(2 / 40_320))

@@ -5,6 +5,8 @@ All but `departure_rho` have intervals or p-values that are wrong under drift; `
 
 from __future__ import annotations
 
+import math
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,11 +83,20 @@ def pair_statistics(
 def _default(x: np.ndarray, y: np.ndarray, steps: np.ndarray, draws: Draws) -> dict[str, np.ndarray]:
     n = len(x)
     rho = stat.correlation(stat.ranks(x), stat.ranks(y))
-    found = {"spearman": rho, "naive_p": stat.t_p_value(rho, n - 2.0)}
+    found = {"spearman": rho, "naive_p": np.maximum(stat.t_p_value(rho, n - 2.0), _least_p(n))}
     if draws.block:
         blocks = res.block_indices(n, draws.block, res.block_length(n))
         found["block_low"], found["block_high"] = res.bootstrap_interval(x, y, blocks)
     return found | {"departure_rho": departure_correlation(x, y, steps)}
+
+
+def _least_p(n: int) -> float:
+    """Return the smallest two-sided p that the orders of n values can have: 2 / n!, and above 0.
+
+    >>> round(_least_p(5), 4), _least_p(1000) > 0
+    (0.0167, True)
+    """
+    return max(math.exp(math.log(2.0) - math.lgamma(n + 1.0)), sys.float_info.min)
 
 
 def departure_correlation(x: np.ndarray, y: np.ndarray, steps: np.ndarray) -> np.ndarray:
