@@ -127,6 +127,11 @@ def test_the_first_screen_has_four_checks_each_with_its_mark(make_study, verdict
     assert first.checks[3].text.startswith(text)
 
 
+def test_two_losses_are_both(make_study):
+    first = make_study({"small": 1_000, "large": 10_000}).findings.first
+    assert first.checks[1].text == "both losses fell to the end; none diverged, spiked or stalled"
+
+
 def test_the_title_names_the_best_model(make_study):
     assert (
         make_study().findings.headline == "Three models trained soundly; all end alike (minibatch loss 2.00)."
