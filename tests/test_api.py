@@ -206,7 +206,7 @@ def test_nothing_computed_names_the_checkpoints_that_are_lacking(n, said):
 
 def test_a_missing_column_names_its_remedy(frame):
     with pytest.raises(
-        InputError, match=r"column 'step' is missing .*: rename COLUMN=step; did you mean 'stepp'"
+        InputError, match=r"column 'step' is missing .*: rename=\{'COLUMN': 'step'\}; did you mean 'stepp'"
     ):
         ts.analyze(frame.rename(columns={"step": "stepp"}))
 

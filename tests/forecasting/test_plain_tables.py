@@ -66,16 +66,16 @@ def test_a_held_out_loss_is_never_taken_for_the_loss():
     [
         (
             pd.DataFrame({"a": [1.0]}),
-            "x: no column 'step' among a; say which one it is: rename COLUMN=step",
+            "x: no column 'step' among a; say which one it is: rename={'COLUMN': 'step'}",
         ),
         (
             pd.DataFrame({"it": [1], "nll": [2.0]}),
-            "no column 'step' among it, nll; say which one it is: rename COLUMN=step; did you mean 'it'",
+            "no column 'step' among it, nll; say which one it is: rename={'COLUMN': 'step'}; did you mean 'it'",
         ),
         (
             pd.DataFrame({"step": [1], "train_los": [2.0]}),
-            "no column 'loss' among step, train_los; say which one it is: column COLUMN, or "
-            "rename COLUMN=loss; did you mean 'train_los'",
+            "no column 'loss' among step, train_los; say which one it is: column='COLUMN', or "
+            "rename={'COLUMN': 'loss'}; did you mean 'train_los'",
         ),
         (pd.DataFrame({"step": [], "loss": []}), "the table has no rows"),
         (
@@ -93,7 +93,7 @@ def test_unclear_tables_name_the_column_and_the_remedy(frame, message):
 
 def test_a_misspelt_column_is_answered_by_the_nearest():
     with pytest.raises(
-        InputError, match=r"no column 'los' among .*: column COLUMN, or .*did you mean 'loss'"
+        InputError, match=r"no column 'los' among .*: column='COLUMN', or .*did you mean 'loss'"
     ):
         log_from_frame(table(), name="x", column="los")
 

@@ -10,7 +10,7 @@ from toposcope.api.compared_seeds import RunComparison, diverged, is_loss
 from toposcope.api.results import Comparison
 from toposcope.api.tuned import AdapterComparison, beside_base, equal, not_finite
 from toposcope.core.errors import InputError, SourceError
-from toposcope.core.wording import option, rendered
+from toposcope.core.wording import option, renaming, rendered
 
 if TYPE_CHECKING:
     from toposcope.api.compare_sources import Seeds, Side
@@ -164,7 +164,7 @@ def _of_losses(read: Sequence[Seeds], column: str | None, horizon: int | None) -
         counted = next(side.name for side in read if side.counted)
         raise InputError(
             f"{counted} states no step, so its records were counted; the others state theirs",
-            remedy=f"name its column of steps with {option('rename')} COLUMN=step",
+            remedy=f"name its column of steps with {renaming('COLUMN', 'step')}",
         )
     chosen = column or next((one for one in LOSSES if all(side.has(one) for side in read)), LOSSES[0])
     recipes = [side.recipe(chosen) for side in read]

@@ -67,6 +67,18 @@ def option(name: str, value: str | None = None) -> str:
     return _marked("option", name) if value is None else _marked("option", name, value)
 
 
+def renaming(old: str, new: str) -> str:
+    """Return the mark of the option that gives a column another name.
+
+    >>> rendered(renaming("THEIRS", "loss"))
+    "rename={'THEIRS': 'loss'}"
+    >>> with typed_options():
+    ...     rendered(renaming("THEIRS", "loss"))
+    '--rename THEIRS=loss'
+    """
+    return _marked("renaming", old, new)
+
+
 def command(name: str, *words: object, **options: object) -> str:
     """Return the mark of a command, by its arguments and options; see `toposcope.core.commands.recommended`.
 
@@ -99,9 +111,9 @@ def _marked(*parts: object) -> str:
 def _spelt(found: re.Match[str]) -> str:
     """Return what a mark stands for; what is no mark, as it is."""
     try:
-        kind, name, *more = json.loads(found[1])
-        return _option(name, *more) if kind == "option" else _command(name, *more)
-    except (ValueError, TypeError):
+        kind, *more = json.loads(found[1])
+        return _SPELT[kind](*more)
+    except (ValueError, TypeError, KeyError):
         return found[0]
 
 
@@ -110,6 +122,10 @@ def _option(name: str, value: str | None = None) -> str:
         return name if value is None else f"{name}={value!r}"
     flag = _FLAGS.get(name, name)
     return f"--{flag.replace('_', '-')}" if value is None else typed(flag, value)
+
+
+def _renaming(old: str, new: str) -> str:
+    return typed("rename", f"{old}={new}") if _typed else f"rename={{{old!r}: {new!r}}}"
 
 
 def _command(name: str, words: list[str], options: dict[str, object]) -> str:
@@ -132,3 +148,6 @@ def _command(name: str, words: list[str], options: dict[str, object]) -> str:
 def _literal(value: object) -> str:
     """Return a value as Python has it; a word in capitals stands for what the reader has to name."""
     return value if isinstance(value, str) and (value.isupper() or value == "...") else repr(value)
+
+
+_SPELT = {"option": _option, "renaming": _renaming, "command": _command}

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.errors import InputError, did_you_mean
-from toposcope.core.wording import option
+from toposcope.core.wording import option, renaming
 from toposcope.sources.belonging import DESCRIBES
 from toposcope.sources.logs.collect import PLANNED
 from toposcope.sources.losses import ALIASES, SCALES, meaning, meanings, plain
@@ -142,8 +142,8 @@ def _named(
     for needed in ("step", column):
         if needed not in table:
             listed = ", ".join(str(c) for c in frame.columns[:12])
-            other = f"{option('rename')} COLUMN={needed}"
-            remedy = other if needed == "step" else f"{option('column')} COLUMN, or {other}"
+            other = renaming("COLUMN", needed)
+            remedy = other if needed == "step" else f"{option('column', 'COLUMN')}, or {other}"
             words = [needed if needed == "step" else given_name, *ALIASES.get(needed, ())]
             others = [
                 str(c) for c in free if str(c) not in ALIASES

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from toposcope.core.errors import SourceError, did_you_mean
-from toposcope.core.wording import option
+from toposcope.core.wording import renaming
 from toposcope.sources.blobs import Blob, Folder
 from toposcope.sources.logs import read_log
 from toposcope.sources.logs.tables import parquet
@@ -76,7 +76,7 @@ def renamed(table: pd.DataFrame, rename: Mapping[str, str], label: str) -> pd.Da
     for old in rename:
         if old not in columns:
             has = f"it has {', '.join(columns)[:120]}{did_you_mean(old, columns)}"
-            raise SourceError(f"{label}: {option('rename')} {old}=...: no such column; {has}")
+            raise SourceError(f"{label}: {renaming(old, '...')}: no such column; {has}")
     return table.rename(columns=dict(rename))
 
 
@@ -94,6 +94,6 @@ def known_losses(table: pd.DataFrame, label: str = "losses") -> pd.DataFrame:
         if not any(name in known for name in wanted):
             raise SourceError(
                 f"{label}: has no column for {' or '.join(wanted)} among {', '.join(sorted(lower))[:120]}",
-                remedy=f"name the column with {option('rename')} THEIRS={wanted[0]}",
+                remedy=f"name the column with {renaming('THEIRS', wanted[0])}",
             )
     return table

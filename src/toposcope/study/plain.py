@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.errors import InputError
-from toposcope.core.wording import option
+from toposcope.core.wording import renaming
 from toposcope.sources import belonging
 from toposcope.sources.losses import canonical
 from toposcope.study.copies import copies
@@ -98,7 +98,7 @@ def _refuse_lost(frame: pd.DataFrame, targets: Sequence[str]) -> None:
     if len(frame) and lost and len(lost) == len(targets):
         raise InputError(
             f"the table: none of the {len(frame):,} losses in {lost[0]!r} is finite; start the run again "
-            f"with a lower learning rate, or name the column of another loss with {option('rename')} OLD=loss"
+            f"with a lower learning rate, or name the column of another loss with {renaming('OLD', 'loss')}"
         )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from toposcope.core.errors import InputError, did_you_mean
-from toposcope.core.wording import option
+from toposcope.core.wording import renaming
 from toposcope.forecasting.frame import Log, log_from_frame, log_of_read
 from toposcope.sources.belonging import Group, groups_of
 from toposcope.sources.history import renamed
@@ -235,8 +235,8 @@ def _refuse_columns(columns: tuple[str, ...], series: SeriesTable, subject: Subj
         if column in series.values:
             raise InputError(
                 f"column {column!r} is a target, which columns are compared with",
-                remedy=f"name another column ({among}), or give it another name with {option('rename')} "
-                f"{column}=OTHER",
+                remedy=f"name another column ({among}), or give it another name with "
+                f"{renaming(column, 'OTHER')}",
             )
         if why == NO_NUMBER:
             raise InputError(f"column {column!r} is {why}", remedy=f"name another column ({among})")

@@ -11,7 +11,7 @@ import pandas as pd
 
 from toposcope.core.errors import InputError, did_you_mean
 from toposcope.core.types import Kind, Scope, Use
-from toposcope.core.wording import option
+from toposcope.core.wording import renaming
 from toposcope.study.catalogue import CATALOGUE, column_key, describe, label_of, leads_in, named_leads
 from toposcope.study.derived import with_derived
 from toposcope.study.efficiency import add_targets, averaged
@@ -335,7 +335,7 @@ def _need(frame: pd.DataFrame, columns: Sequence[str], what: str) -> None:
         near = did_you_mean(missing[0], frame.columns)
         raise InputError(
             f"{what}: column {missing[0]!r} is missing (it has {have}); add it, or say which one it is: "
-            f"{option('rename')} COLUMN={missing[0]}{near}"
+            f"{renaming('COLUMN', missing[0])}{near}"
         )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.errors import EmptyLogError, SourceError, did_you_mean
-from toposcope.core.wording import option
+from toposcope.core.wording import renaming
 from toposcope.sources.blobs import Blob, Folder, open_location
 from toposcope.sources.logs.collect import PLANNED, RawRun, collected, parts, replaced
 from toposcope.sources.logs.dialect import TextDialect
@@ -148,7 +148,7 @@ def _taken(
     for old in rename:
         if old not in columns:
             has = f"it has {', '.join(columns)[:120]}{did_you_mean(old, columns)}"
-            raise SourceError(f"{label}: {option('rename')} {old}=...: no such column; {has}")
+            raise SourceError(f"{label}: {renaming(old, '...')}: no such column; {has}")
     given = {new: old for old, new in rename.items()}
     free = [
         column
@@ -165,7 +165,7 @@ def _refuse_unknown(taken: Mapping[str, str], columns: Sequence[str], label: str
         if not any(name in taken for name in wanted):
             raise SourceError(
                 f"{label}: has no column for {' or '.join(wanted)} among {', '.join(sorted(columns))[:120]}",
-                remedy=f"name the column with {option('rename')} THEIRS={wanted[0]}",
+                remedy=f"name the column with {renaming('THEIRS', wanted[0])}",
             )
 
 

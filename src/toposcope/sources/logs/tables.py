@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.errors import SourceError
-from toposcope.core.wording import option
+from toposcope.core.wording import renaming
 from toposcope.sources.blobs import Blob
 from toposcope.sources.logs.collect import RawRun, number
 from toposcope.sources.logs.dialect import FileDialect
@@ -188,7 +188,7 @@ def losses_as_numbers(
         if read.isna().all() and not any(one in table and one not in texts for one in _LOSSES):
             raise SourceError(
                 f"{label}: column {own!r} has {first[:40]!r}, which is no number",
-                remedy=f"correct it, or name the column of the loss with {option('rename')} OLD=loss",
+                remedy=f"correct it, or name the column of the loss with {renaming('OLD', 'loss')}",
             )
         lost = int((read.isna() & given.notna()).sum())
         notes.append(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from toposcope.core.errors import InputError, SourceError, did_you_mean
 from toposcope.core.types import WEIGHT_FILES
-from toposcope.core.wording import option
+from toposcope.core.wording import renaming
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +44,7 @@ class Reading:
         """Raise InputError when a column to be renamed was in none of the tables that were read."""
         if absent := [old for old in self.rename if old not in self.met]:
             near = did_you_mean(absent[0], sorted(self.seen))
-            raise InputError(f"{option('rename')} {absent[0]}=...: no such column in any of the tables{near}")
+            raise InputError(f"{renaming(absent[0], '...')}: no such column in any of the tables{near}")
 
 
 def listed(given: Given | Sequence[Given]) -> list[str | pd.DataFrame]:
@@ -142,7 +142,7 @@ def _with_unmet(error: InputError, path: str, columns: Sequence[str], reading: R
     if not (absent := [old for old in reading.rename if old not in columns]):
         return error
     near = did_you_mean(absent[0], columns)
-    why = f"{path}: {option('rename')} {absent[0]}=...: no such column among {', '.join(columns[:12])}{near}"
+    why = f"{path}: {renaming(absent[0], '...')}: no such column among {', '.join(columns[:12])}{near}"
     return InputError(f"{why}; {error}")
 
 
