@@ -70,7 +70,8 @@ def test_a_held_out_loss_is_never_taken_for_the_loss():
         ),
         (
             pd.DataFrame({"it": [1], "nll": [2.0]}),
-            "no column 'step' among it, nll; say which one it is: rename={'COLUMN': 'step'}; did you mean 'it'",
+            "no column 'step' among it, nll; say which one it is: "
+            "rename={'COLUMN': 'step'}; did you mean 'it'",
         ),
         (
             pd.DataFrame({"step": [1], "train_los": [2.0]}),
@@ -511,5 +512,9 @@ def test_a_choice_between_schedules_leaves_the_laws_out():
 def test_an_advice_on_a_run_of_unknown_size_names_the_option(tmp_path, call):
     step = np.arange(1, 401)
     pd.DataFrame({"step": step, "loss": 2 + 5 * step**-0.5}).to_csv(tmp_path / "log.csv", index=False)
-    code, _, err = call(tmp_path / "log.csv", "--horizon", "1000", "--advise", "--budget", "1e15")
+    asked = (tmp_path / "log.csv", "--horizon", "1000", "--advise", "--budget", "1e15")
+    code, _, err = call(*asked, "--tokens-per-step", "64")
     assert (code, "its number of parameters (--parameters) is not stated" in err) == (2, True), err
+    code, _, err = call(*asked)
+    both = "(--parameters) and the number of tokens in a step (--tokens-per-step) are not stated"
+    assert (code, both in err) == (2, True), err

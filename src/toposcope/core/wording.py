@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from toposcope.core.commands import recommended, typed
@@ -150,4 +150,4 @@ def _literal(value: object) -> str:
     return value if isinstance(value, str) and (value.isupper() or value == "...") else repr(value)
 
 
-_SPELT = {"option": _option, "renaming": _renaming, "command": _command}
+_SPELT: dict[str, Callable[..., str]] = {"option": _option, "renaming": _renaming, "command": _command}
