@@ -230,7 +230,7 @@ def test_a_forecast_prints_a_line_for_each_run(frame):
     assert set(advised.table["action"]) == {"continue", "stop", "scale"}
     with pytest.raises(InputError, match="budget 0: not a finite number above 0"):
         made.advise(0)
-    with pytest.raises(InputError, match=r"tokens per step .* is unknown"):
+    with pytest.raises(InputError, match=r"tokens in a step \(tokens_per_step\) is not stated"):
         made.advise(1e12)
 
 

@@ -104,7 +104,12 @@ def test_the_first_screen_has_the_title_the_checks_one_thing_to_do_and_a_chart(w
 def test_every_question_has_a_card_with_its_picture_and_the_numbers_behind_it(written, study):
     text = (written / "index.html").read_text()
     cards = re.findall(r'<article class="card">(.*?)</article>', text, re.S)
-    asked = [study.findings.title(one) for one in study.findings if one.question != "trained"]
+    silent = [("odd", "alone"), ("end", "unscored"), ("on", "finished")]  # a check says it, or nothing can
+    asked = [
+        study.findings.title(one)
+        for one in study.findings
+        if one.question != "trained" and (one.question, one.strength) not in silent
+    ]
     assert [html.unescape(re.search(r"<h3>(.*?)</h3>", card)[1]) for card in cards] == asked
     shown = {
         re.search(r"<h3>(.*?)</h3>", card)[1]: re.findall(r'href="#figure-(\w+)"', card) for card in cards

@@ -509,7 +509,7 @@ def test_targets_that_do_not_fit_are_listed_and_few_values_are_not_ranked(full, 
         assert line in page
         assert line in (tmp_path / "r" / "index.html").read_text(encoding="utf-8")
     assert "No run has the 4 values of the score" in page
-    assert "With 2 checkpoints of the score no primary feature can be tested" in page
+    assert "No primary feature can be tested with 2 checkpoints of the score" in page
     assert "The step itself has" not in page
 
 

@@ -15,7 +15,7 @@ from toposcope.cli.main import main
 from toposcope.store import Store
 from toposcope.subjects.registry import weight_probes
 from toposcope.subjects.weights.options import WeightOptions
-from toposcope.watch import hold as holding
+from toposcope.watch import retained
 from toposcope.watch.follow import Follower
 from toposcope.watch.sidecar import Sidecar
 
@@ -94,7 +94,7 @@ def _no_links(*_, **__):
 
 @pytest.mark.parametrize("rotated", [False, True])
 def test_a_store_on_another_file_system_keeps_a_copy(tmp_path, monkeypatch, rotated):
-    monkeypatch.setattr(holding, "_link", _no_links)
+    monkeypatch.setattr(retained, "_link", _no_links)
     for step in (10, 20, 30):
         _numbered(tmp_path / "out", step)
         sidecar = _sidecar(tmp_path)  # a start for every look, as by --once
@@ -112,8 +112,8 @@ def test_where_nothing_can_be_kept_the_trainers_file_is_taken_while_it_is_the_sa
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(holding, "_link", full)
-    monkeypatch.setattr(holding, "_copy", full)
+    monkeypatch.setattr(retained, "_link", full)
+    monkeypatch.setattr(retained, "_copy", full)
     _numbered(tmp_path / "out", 10)
     assert not _problems(_sidecar(tmp_path).look())
     _numbered(tmp_path / "out", 20)
