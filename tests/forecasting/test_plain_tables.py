@@ -20,6 +20,7 @@ from toposcope.forecasting.schedule import drop
 from toposcope.forecasting.siblings import SiblingTransfer
 from toposcope.study.forecasts.compare import forecast_table, worth_of_features
 from toposcope.study.forecasts.gather import split_runs
+from toposcope.study.forecasts.reading import Reading, log_of
 from toposcope.study.forecasts.topology import FeatureTransfer
 
 STEP = np.arange(10, 2001, 10.0)
@@ -97,6 +98,21 @@ def test_a_misspelt_column_is_answered_by_the_nearest():
         InputError, match=r"no column 'los' among .*: column='COLUMN', or .*did you mean 'loss'"
     ):
         log_from_frame(table(), name="x", column="los")
+
+
+def test_functions_of_the_loss_or_the_step_are_no_features(tmp_path):
+    step = np.arange(0, 4000, 50)
+    loss = 2 + 4 * (step + 60.0) ** -0.3 * np.exp(0.03 * np.random.default_rng(0).standard_normal(len(step)))
+    gauge = np.random.default_rng(1).standard_normal(len(step))
+    frame = pd.DataFrame(
+        {"_step": step, "loss": loss, "ppl": np.exp(loss), "epoch": step / 700, "gauge": gauge}
+    )
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    for source in (frame, str(tmp_path / "log.csv")):
+        log = log_of(source, "log", Reading())
+        assert [one for one in log.wide if one not in ("run", "step")] == ["gauge"]
+        assert "left out: ppl (a function of the loss), epoch (a function of the step)" in log.notes
+        assert "taken as features: gauge" in log.notes
 
 
 def test_text_among_the_losses_is_left_out_and_said():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from toposcope.sources.logs import RunLog
 
 METRICS = ("step", "tokens", "loss", "heldout_loss", "learning_rate", "grad_norm", "weight_norm")
+
+Copies: TypeAlias = Callable[[pd.DataFrame, Sequence[str], Sequence[str]], Mapping[str, str]]
+"""Which columns of a table are functions of its targets or of the step, and of which, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +43,23 @@ class Log:
     said: str = ""
 
 
-def log_from_frame(frame: pd.DataFrame, *, name: str, column: str = "loss", named: bool = False) -> Log:
+def log_from_frame(
+    frame: pd.DataFrame,
+    *,
+    name: str,
+    column: str = "loss",
+    named: bool = False,
+    copies: Copies | None = None,
+) -> Log:
     """Read a wide table with a row per logged step as losses, run properties and features.
 
     Columns: `step` and the loss called `column`; optionally `run` (else the whole table is the run `name`),
     `learning_rate`, `tokens`, `parameters`, `heldout_loss`, `grad_norm`, `weight_norm`.
     `sources.losses.ALIASES` has other names that are understood, of `column` too. Where no loss is called so,
     the only column that ends in "loss" is it; where no size is, the only one that begins with "param".
-    Every other numeric column that changes within a run is a feature. `named` says that the columns have
-    their canonical names already, as those of a file that was read have.
+    Every other numeric column that changes within a run is a feature, unless `copies` finds that it is a
+    function of a loss or of the step. `named` says that the columns have their canonical names already, as
+    those of a file that was read have.
 
     Raises
     ------
@@ -83,6 +95,12 @@ def log_from_frame(frame: pd.DataFrame, *, name: str, column: str = "loss", name
     features = [c for c in features if (table.groupby("run")[c].nunique() > 1).any()]
     if left := [c for c in others if c not in features]:
         notes.append(f"left out, text or the same at every step: {', '.join(left)}")
+    losses = [c for c in dict.fromkeys((column, "loss", "heldout_loss")) if c in table]
+    finite = table.replace([np.inf, -np.inf], np.nan)
+    same = copies(finite, losses, features) if copies and features else {}
+    if same:
+        notes.append("left out: " + ", ".join(f"{one} ({why})" for one, why in same.items()))
+        features = [c for c in features if c not in same]
     if features:
         notes.append(f"taken as features: {', '.join(features)}")
     wide = None
@@ -93,7 +111,7 @@ def log_from_frame(frame: pd.DataFrame, *, name: str, column: str = "loss", name
     return Log(metrics, runs.join(_kinds(table), on="run"), wide, notes=(*notes, *unsized))
 
 
-def log_of_read(read: RunLog, *, name: str, column: str = "loss") -> Log:
+def log_of_read(read: RunLog, *, name: str, column: str = "loss", copies: Copies | None = None) -> Log:
     """Return what a log that was read says of its runs, and how many steps each plans; see `log_from_frame`.
 
     Raises
@@ -101,7 +119,7 @@ def log_of_read(read: RunLog, *, name: str, column: str = "loss") -> Log:
     InputError
         As `log_from_frame` does.
     """
-    log = log_from_frame(read.table, name=name, column=column, named=True)
+    log = log_from_frame(read.table, name=name, column=column, named=True, copies=copies)
     planned = {run.name if len(read.runs) > 1 else name: run.planned_steps for run in read.runs}
     if not any(planned.values()):
         return log

@@ -127,12 +127,13 @@ def table_names(paths: Sequence[str]) -> dict[str, str]:
 def _log_of_table(table: pd.DataFrame, path: str, name: str, reading: Reading) -> Log:
     """Return what a table says of its runs, its columns renamed first; `path` is what it is called."""
     from toposcope.forecasting.frame import log_from_frame
+    from toposcope.study.copies import copies
 
     known = {old: new for old, new in reading.rename.items() if old in table}
     reading.met.update(known)
     reading.seen.update(map(str, table.columns))
     try:
-        return log_from_frame(table.rename(columns=known), name=name, column=reading.column)
+        return log_from_frame(table.rename(columns=known), name=name, column=reading.column, copies=copies)
     except InputError as error:
         raise _with_unmet(error, path, [str(column) for column in table], reading) from error
 
@@ -204,6 +205,7 @@ def log_at(path: str, name: str, reading: Reading) -> Log:
     from toposcope.sources.logs import log_of_runs, raw_log
     from toposcope.sources.losses import ALIASES, meaning
     from toposcope.sources.trainer_state import TRAINER_STATE
+    from toposcope.study.copies import copies
 
     dialect, raw = raw_log(path)
     columns = list(dict.fromkeys(str(column) for run in raw for column in run.table))
@@ -218,7 +220,7 @@ def log_at(path: str, name: str, reading: Reading) -> Log:
     elif len(raw) == 1 and raw[0].name:
         name = raw[0].name
     try:
-        log = log_of_read(read, name=name, column=reading.column)
+        log = log_of_read(read, name=name, column=reading.column, copies=copies)
     except InputError as error:
         raise _with_unmet(error, path, columns, reading) from error
     return replace(log, said=read.said, notes=log.notes if read.plain else (read.said, *log.notes))
