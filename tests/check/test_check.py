@@ -243,7 +243,7 @@ def test_a_column_is_renamed_and_a_wrong_name_is_an_error(tmp_path):
     assert only(ts.check(file, rename={"nll": "loss"})).losses == 400
     with pytest.raises(InputError, match="no column 'loss' among step, nll"):
         ts.check(file)
-    with pytest.raises(InputError, match=r"rename nlll=\.\.\.: no such column"):
+    with pytest.raises(InputError, match=r"rename=\{'nlll': '\.\.\.'\}: no such column"):
         ts.check(file, rename={"nlll": "loss"})
 
 

@@ -55,3 +55,18 @@ def test_a_tables_noise_is_not_said_to_have_risen(rise, word):
     table = pd.DataFrame({"step": STEPS, "loss": loss, "grad_norm": norm})
     findings = ts.analyze(table).studies[0].findings
     assert f"grad_norm {word}" in findings.said(findings["changed"]).act
+
+
+@pytest.mark.parametrize(("last", "said"), [(600, True), (STEPS[-1], False)])
+def test_ends_at_different_steps_are_said_to_be(last, said):
+    draw = np.random.default_rng(5)
+    tables = []
+    for run, end in (("a", STEPS[-1]), ("b", last)):
+        step = STEPS[end >= STEPS]
+        loss = 1.0 + 4.0 * step**-0.18 + 0.01 * draw.standard_normal(len(step))
+        tables.append(
+            pd.DataFrame({"run": run, "step": step, "loss": loss, "mine": draw.standard_normal(len(step))})
+        )
+    findings = ts.analyze(pd.concat(tables)).studies[0].findings
+    text = findings.said(findings["changed"]).act
+    assert ("at the runs' last steps, 600-3,050" in text.replace("\u2013", "-")) is said

@@ -109,7 +109,12 @@ def _ranges(study: StudyTables, ends: pd.DataFrame) -> list[dict[str, object]]:
     families = families_of(study.series.runs)
     family = ends["run"].map(lambda run: families.get(run) or "unnamed")
     return [
-        {"family": name, "first": extent(its["first"]), "last": extent(its["last"])}
+        {
+            "family": name,
+            "first": extent(its["first"]),
+            "last": extent(its["last"]),
+            "ends": extent(its["last_step"]),
+        }
         for name, its in ends.groupby(family, sort=True)
     ]
 
