@@ -560,3 +560,12 @@ def test_the_odd_seed_of_a_table_is_found_beside_other_logs(tmp_path):
         write(tmp_path / f"other{i}.log", modded(falling() + i))
     (beside,) = [run for run in ts.check(tmp_path).runs if run.level == "look"]
     assert (beside.run, beside.grounds) == (alone.run, alone.grounds)
+
+
+def test_it_is_said_that_finished_runs_beside_were_not_learnt_from(tmp_path):
+    done = write(tmp_path / "done.log", modded(falling(seed=1), plan=400))
+    begun = write(tmp_path / "begun.log", modded(falling(300), plan=400))
+    said = "forecast and report also learn from the finished run"
+    assert any(said in note for note in ts.check([done, begun]).notes)
+    assert not any("also learn" in note for note in ts.check(begun).notes)
+    assert not any("also learn" in note for note in ts.check([done, begun], siblings=done).notes)

@@ -129,7 +129,7 @@ go back to a checkpoint before step 301
         raise InputError(f"{contents[0].name}: no run has a row or a checkpoint; give its log")
     problems = [*unread, *(problem for place in contents for problem in _problems(place)), *problems]
     runs = _off_siblings(with_odd(runs, contents), settings)
-    return Check(worst_first(runs), tuple(problems), tuple(_notes(contents, gone)))
+    return Check(worst_first(runs), tuple(problems), (*_notes(contents, gone), *_alone(runs, others)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +214,18 @@ def _notes(contents: Sequence[Contents], gone: Sequence[str]) -> list[str]:
         return notes
     more = f" and {len(no_logs) - _MOST_NAMED} more" if len(no_logs) > _MOST_NAMED else ""
     return [*notes, f"left out because they are not logs: {', '.join(no_logs[:_MOST_NAMED])}{more}"]
+
+
+def _alone(runs: Sequence[RunCheck], siblings: Sequence[Curve]) -> list[str]:
+    """Return why the forecasts here may differ from those of `forecast`, which learns from finished runs."""
+    ended = sum(one.ended for one in runs)
+    if siblings or not ended or not any(one.forecast is not None for one in runs):
+        return []
+    finished = "the finished run" if ended == 1 else f"the {ended} finished runs"
+    return [
+        "each unfinished run is forecast from its own losses; forecast and report also learn from "
+        f"{finished}, so their intervals may differ"
+    ]
 
 
 def _names_of_runs(place: Contents) -> list[str]:
