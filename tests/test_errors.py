@@ -138,7 +138,7 @@ def test_a_mark_stands_only_in_an_error_or_in_a_text_that_is_rendered():
         if "toposcope.core.wording" not in {getattr(node, "module", None) for node in ast.walk(tree)}:
             continue
         resolved = {id(node) for call in _calls(tree, resolving) for node in ast.walk(call)}
-        if any(id(call) not in resolved for call in _calls(tree, {"option", "command"})):
+        if any(id(call) not in resolved for call in _calls(tree, {"option", "command", "renaming"})):
             outside.add(name)
     assert outside == HELPERS
 
