@@ -203,7 +203,7 @@ _MORE = "… (print it for all)"
 def _first(lines: list[str], words: int) -> list[str]:
     """Return the first lines of an answer: `LINES` at most, with this many words, and the first in any case.
 
-    >>> _first(["yes", "for one", "for two"], 6)
+    >>> _first(["yes", "for one", "for two, three and all that follow"], 8)
     ['yes', 'for one', '… (print it for all)']
     """
     kept = 1
