@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 from matplotlib.figure import Figure
 
 import toposcope as ts
@@ -35,7 +36,23 @@ def test_a_log_alone_has_its_curve_in_the_first_figure(tmp_path: Path) -> None:
     (study,) = ts.analyze(path).studies
     drawn = curves(ON_PAGE.draw(study))
     assert next(iter(drawn.values())) > 10
-    assert list(drawn) == list(study.runs["run"])
+    assert list(drawn) == ["alone"]
+
+
+@pytest.mark.parametrize(("factor", "gid"), [(1.0, "ahead log"), (3.0, "")])
+def test_forecast_and_faults_of_a_log_alone_stand_on_its_curve(
+    tmp_path: Path, factor: float, gid: str
+) -> None:
+    step = np.arange(20, 3001, 20)
+    loss = (2.2 + 4 * step**-0.35) * np.exp(0.01 * np.random.default_rng(0).standard_normal(len(step)))
+    loss[-30:] *= np.linspace(1.0, factor, 30)
+    lines = [f"step:{s}/5000 train_loss:{x:.4f} train_time:{s}ms" for s, x in zip(step, loss, strict=True)]
+    (tmp_path / "log.log").write_text("\n".join(lines))
+    (study,) = ts.analyze(tmp_path / "log.log").studies
+    axes = ON_PAGE.draw(study).axes[0]
+    gids = {line.get_gid() for line in axes.lines}
+    assert "loss log" in gids
+    assert (gid in gids) if gid else any("diverging" in one.get_text() for one in axes.texts)
 
 
 def two_groups(tmp_path: Path) -> ts.Analysis:

@@ -16,14 +16,15 @@ from toposcope.study.tables import StudyTables
 
 
 def losses_of(study: StudyTables) -> pd.DataFrame:
-    """Return the logged losses of a study: of a store its metrics, of a table its own rows.
-
-    A log of one run that names none may call it otherwise than the study does.
-    """
+    """Return the logged losses of a study: of a store its metrics, of a table its own rows."""
     table = study.metrics if len(study.features) or study.log is None else study.log.metrics
-    table = table.reindex(columns=["run", "step", "loss", "heldout_loss"])
-    names = list(study.runs["run"])
-    return table.assign(run=names[0]) if table["run"].nunique() == len(names) == 1 else table
+    return table.reindex(columns=["run", "step", "loss", "heldout_loss"])
+
+
+def _runs_of(study: Study) -> pd.DataFrame:
+    """Return the runs by the names of their log: of a table that names no run the log has the file's name."""
+    names = losses_of(study)["run"].unique()
+    return study.runs.assign(run=names[0]) if len(names) == len(study.runs) == 1 else study.runs
 
 
 def _logged(study: Study) -> bool:
@@ -31,7 +32,7 @@ def _logged(study: Study) -> bool:
 
 
 def _drawn(study: Study) -> Figure:
-    metrics, runs = losses_of(study), study.runs
+    metrics, runs = losses_of(study), _runs_of(study)
     if len(more := _odd_elsewhere(study)) and study.among is not None:
         others, known = losses_of(study.among), study.among.runs
         metrics = pd.concat([metrics, others[others["run"].isin(more)]], ignore_index=True)
@@ -91,7 +92,9 @@ def _forecast_drawn(study: Study, *, held: bool) -> str:
     if not ahead_of(study):
         return ""
     of = " of the training loss" if held else ""
-    return f" A dashed curve with a band is the forecast{of} with its interval."
+    unplanned = any(not one["sure"] for one in study.findings["on"].numbers["ahead"])
+    valid = ", which holds if the learning rate stays as it is" if unplanned else ""
+    return f" A dashed curve with a band is the forecast{of} with its interval{valid}."
 
 
 def _beside(study: Study) -> str:
