@@ -183,7 +183,10 @@ def test_a_finding_is_the_headline_of_the_answer_and_of_the_page(
 
 
 @pytest.mark.slow
-def test_two_thousand_equal_checkpoints_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_two_thousand_equal_checkpoints_are_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("COLUMNS", "100")  # a worker of pytest-xdist has a terminal of 80 columns
     tensors = {"layers.0.mlp.fc1.weight": np.tile(np.arange(8, dtype=np.float32), (8, 1))}
     save_file(tensors, tmp_path / "step_0.safetensors")
     for step in range(1, 2000):

@@ -138,7 +138,7 @@ def _checked(path: Path) -> pd.DataFrame:
     if not path.is_file():
         raise InputError(f"{path} is not a file of rows; a study writes {FILE} into its folder")
     try:
-        rows = pd.read_csv(path)
+        rows = pd.read_csv(path, dtype={column.name: str for column in COLUMNS if column.kind == "string"})
     except (ValueError, OSError) as error:
         raise InputError(f"{path} is not a table: {error}") from None
     missing = [column.name for column in COLUMNS if column.name not in rows]
