@@ -61,6 +61,14 @@ def test_every_page_is_in_one_menu_and_every_entry_is_a_page() -> None:
     assert len(listed) == len(set(listed))
 
 
+@pytest.mark.parametrize("page", sorted(pages()))
+def test_every_row_of_a_table_belongs_to_a_table(page: str) -> None:
+    text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
+    outside_code = re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)
+    starts = re.findall(r"(?:^|\n\n)(\|.*)\n(.*)", outside_code)
+    assert [row for row, below in starts if not re.fullmatch(r"\|[-:| ]+\|", below)] == []
+
+
 INCLUDED = {"benchmarks", "changes", "contributing"}
 """Pages that show a file of the source."""
 DRAWN = {path.stem.replace("_", "-"): path for path in sorted((DOCS / "pictures").glob("*.py"))}
