@@ -112,7 +112,7 @@ def log_from_frame(
 
 
 def log_of_read(read: RunLog, *, name: str, column: str = "loss", copies: Copies | None = None) -> Log:
-    """Return what a log that was read says of its runs, and how many steps each plans; see `log_from_frame`.
+    """Return what a log that was read says of its runs, their plans and sizes too; see `log_from_frame`.
 
     Raises
     ------
@@ -120,11 +120,19 @@ def log_of_read(read: RunLog, *, name: str, column: str = "loss", copies: Copies
         As `log_from_frame` does.
     """
     log = log_from_frame(read.table, name=name, column=column, named=True, copies=copies)
-    planned = {run.name if len(read.runs) > 1 else name: run.planned_steps for run in read.runs}
+    called = {run.name if len(read.runs) > 1 else name: run for run in read.runs}
+    log = replace(log, runs=_with_sizes(log.runs, {run: of.parameters for run, of in called.items()}))
+    planned = {run: of.planned_steps for run, of in called.items()}
     if not any(planned.values()):
         return log
     facts = [{PLANNED: steps} if (steps := planned.get(run)) else {} for run in log.runs["run"]]
     return replace(log, runs=log.runs.assign(config=pd.Series(facts, log.runs.index, dtype=object)))
+
+
+def _with_sizes(runs: pd.DataFrame, stated: Mapping[str, int]) -> pd.DataFrame:
+    """Fill in the size that a log states of a run where no column of it does."""
+    sizes = [size or stated.get(run, 0) for run, size in zip(runs["run"], runs["parameters"], strict=True)]
+    return runs.assign(parameters=sizes)
 
 
 def _kinds(table: pd.DataFrame) -> pd.DataFrame:

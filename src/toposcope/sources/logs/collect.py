@@ -17,6 +17,8 @@ Record = Mapping[str, float]
 
 PLANNED = "planned_steps"
 """The name under which a record says how many steps are planned."""
+PARAMETERS = "model_parameters"
+"""The name under which a record says how many parameters the model has."""
 MOST_COLUMNS = 4096
 """Names that one log may have: text in which every line has names of its own is no log."""
 BEGINS_AGAIN = 0.1

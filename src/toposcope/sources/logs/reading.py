@@ -12,11 +12,12 @@ import pandas as pd
 from toposcope.core.errors import EmptyLogError, SourceError, did_you_mean
 from toposcope.core.wording import renaming
 from toposcope.sources.blobs import Blob, Folder, open_location
-from toposcope.sources.logs.collect import PLANNED, RawRun, collected, parts, replaced
+from toposcope.sources.logs.collect import PARAMETERS, PLANNED, RawRun, collected, parts, replaced
 from toposcope.sources.logs.dialect import TextDialect
 from toposcope.sources.logs.lines import head_of, is_text, lines
 from toposcope.sources.logs.registry import FILES, FOLDERS, TEXTS
 from toposcope.sources.logs.result import LoggedRun, RunLog
+from toposcope.sources.logs.sizes import Size, with_size
 from toposcope.sources.logs.tables import losses_as_numbers, numeric
 from toposcope.sources.losses import ALIASES, chosen
 from toposcope.store.manifest import MANIFEST
@@ -203,10 +204,8 @@ def _cut(
     kept: list[pd.DataFrame] = []
     for part in range(count):
         own = table[which == part].reset_index(drop=True)
-        planned = run.planned
-        if PLANNED in own:
-            stated = own.pop(PLANNED).dropna()
-            planned = int(stated.iloc[-1]) if len(stated) and 0 < stated.iloc[-1] < LARGEST_STEP else planned
+        planned = _stated(own, PLANNED) or run.planned
+        parameters = _stated(own, PARAMETERS) or 0
         if alone:
             own = _together(_without_replaced(own, name, notes) if text else own, taken, text=text)
         if any(own.equals(earlier) for earlier in kept):
@@ -216,8 +215,16 @@ def _cut(
         own = own.loc[:, own.notna().any() | own.columns.isin(["step", "loss"])]
         front = [c for c in ("run", *taken) if c in own]
         own = own[[*dict.fromkeys(front), *(c for c in own if c not in front)]]
-        made.append(LoggedRun(name if count == 1 else f"{name}-{part + 1}", own, planned))
+        made.append(LoggedRun(name if count == 1 else f"{name}-{part + 1}", own, planned, parameters))
     return [replace(made[0], name=name)] if len(made) == 1 else made
+
+
+def _stated(table: pd.DataFrame, name: str) -> int | None:
+    """Take a column out of a table and return the whole number that it states last; None for none."""
+    if name not in table:
+        return None
+    stated = table.pop(name).dropna()
+    return int(stated.iloc[-1]) if len(stated) and 0 < stated.iloc[-1] < LARGEST_STEP else None
 
 
 def _in_no_order(table: pd.DataFrame, count: int) -> bool:
@@ -265,7 +272,7 @@ def _unique(runs: list[LoggedRun]) -> list[LoggedRun]:
     for run in runs:
         seen[run.name] = seen.get(run.name, 0) + 1
         name = run.name if seen[run.name] == 1 else f"{run.name}-{seen[run.name]}"
-        made.append(LoggedRun(name, run.table, run.planned_steps))
+        made.append(replace(run, name=name))
     return made
 
 
@@ -302,7 +309,9 @@ def _read_file(blob: Blob) -> tuple[str, Sequence[RawRun]]:
             f"{blob.label}: neither a store nor a log in a known format; no line names a step and a loss "
             f"(known are {known})"
         )
-    return text.name, [RawRun("", collected(text.records(lines(blob)), blob.label))]
+    size = Size()
+    records = with_size(text.records(size.read(lines(blob))), size)
+    return text.name, [RawRun("", collected(records, blob.label))]
 
 
 def _dialect_of(blob: Blob) -> TextDialect | None:

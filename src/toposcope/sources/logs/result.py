@@ -19,17 +19,20 @@ if TYPE_CHECKING:
 
 _TABLES = ("table", "parquet")
 _SAID = ("step", "loss", "heldout_loss")
+_SIZES = 3
+"""Sizes of models that are said."""
 _LISTED = 12
 """Runs that are printed."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedRun:
-    """A run of a log: its name, its rows under canonical names, and its planned number of steps."""
+    """A run of a log: its name, its rows under canonical names, its planned steps, its size (0: unknown)."""
 
     name: str
     table: pd.DataFrame
     planned_steps: int | None = None
+    parameters: int = 0
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,9 @@ class RunLog:
     def said(self) -> str:
         """One line with the file, its dialect, and the columns that were used as step and loss."""
         words = [f"{known} from {column!r}" for known, column in self.taken.items() if known in _SAID]
+        sizes = sorted({run.parameters for run in self.runs if run.parameters})
+        if sizes:
+            words.append(f"{' and '.join(f'{size:,}' for size in sizes[:_SIZES])} parameters")
         count = f", {len(self.runs)} runs" if len(self.runs) > 1 else ""
         return "; ".join([f"read as {self.dialect}{count}: {', '.join(words)}", *self.notes])
 
