@@ -1,5 +1,8 @@
 """The sinks against the real packages where they are installed; they skip where they are not."""
 
+import sys
+import types
+
 import numpy as np
 import pytest
 
@@ -13,6 +16,7 @@ from toposcope.sweep import Execution, sweep
 from toposcope.watch.journal import Journal
 from toposcope.watch.sinks import Collected, Summary, open_sink
 from toposcope.watch.sinks.summaries import MOST, Forwarder
+from toposcope.watch.watching import Watching, WatchOptions
 
 SENT = [Summary("a/b", 10, {"toposcope/x": 1.5}), Summary("a/b", 20, {"toposcope/x": 2.5}, ("it broke",))]
 
@@ -63,6 +67,46 @@ def test_a_new_forwarder_begins_with_what_comes_next(tmp_path):
     assert [one.alarms for one in sink.sent] == [("new",)]
 
 
+class Refusing(Collected):
+    """A tracker whose server is down, until it is up again."""
+
+    down = True
+
+    def send(self, summary):
+        if self.down:
+            raise ConnectionError("refused\nby port 5000")
+        super().send(summary)
+
+
+def test_a_tracker_that_is_down_ends_no_watch_and_gets_everything_later(tmp_path):
+    states = {step: {"layers.0.mlp.fc1.weight": np.eye(6) * step} for step in (1, 2)}
+    for step, state in states.items():
+        (tmp_path / "run").mkdir(exist_ok=True)
+        np.savez(tmp_path / "run" / f"step_{step}.npz", **state)
+    sink, sound = Refusing(), Collected()
+    with Watching(tmp_path / "run", WatchOptions(rest=0, sinks=[sink, sound])) as watching:
+        answer = watching.once()
+        wanted = "memory: 2 summaries could not be sent: ConnectionError: refused"
+        assert answer.problems == [wanted]
+        assert f"unsent: {wanted}" in [line for line, _ in answer.lines]
+        assert [one.step for one in sound.sent] == [1, 2]
+        assert [one.kind for one in watching.look()] == []  # named once
+        sink.down = False
+        assert watching.look() == []
+        assert [one.step for one in sink.sent] == [1, 2] == [one.step for one in sound.sent]
+
+
+def test_what_trackio_prints_is_no_output_of_the_command(monkeypatch, capsys):
+    run = types.SimpleNamespace(log=lambda values, step: print(f"logged {values} at {step}"))
+    fake = types.ModuleType("trackio")
+    fake.init, fake.finish, fake.alert = lambda **_: run, lambda: print("finished"), lambda **_: None
+    monkeypatch.setitem(sys.modules, "trackio", fake)
+    _send("trackio:project")
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("finished") == len(SENT)
+
+
 def test_tensorboard_reads_its_scalars_and_texts(tmp_path):
     pytest.importorskip("tensorboard", reason="tensorboard is not installed: pip install tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -104,11 +148,24 @@ def test_mlflow_answers_with_the_metrics_and_tags(tmp_path, monkeypatch):
     assert run.data.tags["toposcope.alarm.20.0"] == "it broke"
 
 
+def test_an_address_that_mlflow_refuses_is_one_line(monkeypatch):
+    refusal = type("MlflowException", (Exception,), {})
+
+    def refuse(tracking_uri):
+        raise refusal(f"The backend {tracking_uri} is in maintenance mode. Please migrate.")
+
+    tracking, exceptions = types.ModuleType("mlflow.tracking"), types.ModuleType("mlflow.exceptions")
+    tracking.MlflowClient, exceptions.MlflowException = refuse, refusal
+    for module in (types.ModuleType("mlflow"), tracking, exceptions):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    with pytest.raises(InputError, match=r"open it: The backend runs is in .*; give .*FILE_STORE=true"):
+        open_sink("mlflow:runs")
+
+
 def test_trackio_keeps_its_metrics_on_this_machine(tmp_path):
     pytest.importorskip("trackio", reason="trackio is not installed: pip install trackio")
     import os
     import subprocess
-    import sys
 
     code = (
         "from toposcope.watch.sinks import Summary, open_sink\n"

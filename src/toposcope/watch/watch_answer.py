@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _SHOWN = (
     "alarm", "notice", "segment", "vanished", "skipped", "unseen", "waiting", "measured", "health", "passed",
-    "audit", "odd run",
+    "audit", "odd run", "unsent",
 )  # fmt: skip
 
 
@@ -116,6 +116,7 @@ def lines_of(event: Event) -> Iterator[tuple[str, str]]:
     if event.kind == "segment":
         what = f"goes on from an earlier checkpoint of {data['of']}"
     kind = "not checked" if event.kind == "unseen" else "passed" if "passed" in data else event.kind
+    where = where or data.get("sink", "")
     where = where or (data["place"] if event.kind == "unseen" and data["place"] not in what else "")
     yield (f"{kind}: {where}: {what}" if where else f"{kind}: {what}"), ""
     if event.kind == "alarm" and data.get("next"):
@@ -141,6 +142,7 @@ def _of_events(events: Sequence[Event]) -> list[str]:
         if event.kind == "measured"
         for why in event.data["problems"]
     ]
+    found += [f"{event.data['sink']}: {event.data['why']}" for event in events if event.kind == "unsent"]
     return found + [
         f"{event.run} step {event.step}: {event.kind}, {event.data['why']}"
         for event in events

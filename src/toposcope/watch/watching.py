@@ -89,6 +89,7 @@ class Watching:
             self._stack.close()
             raise
         self._forwarder = Forwarder(self.store.path, tuple(self.options.sinks))
+        self._refusing: set[str] = set()
         self._health = HealthWatch(self.store)
         self._audited: set[str] = set()
 
@@ -105,7 +106,14 @@ class Watching:
         events = self.sidecar.look() if self.sidecar is not None else []
         events = [*events, *self.watchman.judge()]
         self._forwarder.forward()
-        return events
+        return [*events, *self._unsent()]
+
+    def _unsent(self) -> list[Event]:
+        """Return an event for each tracker that began to refuse what it is sent."""
+        now = self._forwarder.unsent
+        new = [kind for kind in now if kind not in self._refusing]
+        self._refusing = set(now)
+        return [Event(time.time_ns(), "unsent", data={"sink": one, "why": now[one]}) for one in new]
 
     def once(self) -> WatchAnswer:
         """Look once, after the files have been unchanged long enough, and return the answer."""
@@ -115,6 +123,7 @@ class Watching:
         if self.sidecar is not None and self.sidecar.settling:
             time.sleep(self.options.rest)
             events += self.look()
+            events = [one for one in events if one.kind != "unsent" or one.data["sink"] in self._refusing]
         journal = self.watchman.journal.read()
         standing, passed = with_passed(self.store, [one for one in journal if one.kind == "alarm"])
         return WatchAnswer(
@@ -129,7 +138,8 @@ class Watching:
         """Look repeatedly within the budget, and report what happens; `passes` limits the passes.
 
         Besides the journal's events it reports changes of the runs' health ("health"), odd runs ("odd run"),
-        alarms that have passed ("passed"), and findings of the audit ("audit").
+        alarms that have passed ("passed"), findings of the audit ("audit"), and trackers that refuse
+        what they are sent ("unsent").
         """
         number = 0
         while passes is None or number < passes:

@@ -20,6 +20,9 @@ class Summary:
 class Sink(Protocol):
     """Where summaries go. Steps of a run come in rising order."""
 
+    kind: str
+    """What messages call it."""
+
     def send(self, summary: Summary) -> None:
         """Take one summary; it is on its way, or on the disk, when this returns."""
 
@@ -29,6 +32,7 @@ class Collected:
     """A sink that keeps what it was sent: for tests and for notebooks."""
 
     sent: list[Summary] = field(default_factory=list)
+    kind: str = "memory"
 
     def send(self, summary: Summary) -> None:
         """Keep one summary."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from toposcope.core.errors import MissingExtraError
+from toposcope.core.errors import InputError, MissingExtraError
 from toposcope.watch.sinks.base import Summary
 
 EXPERIMENT = "toposcope"
@@ -14,12 +14,23 @@ EXPERIMENT = "toposcope"
 class MLflowSink:
     """Logs to one run for each run, in experiment `toposcope` at a tracking address; alarms are tags."""
 
+    kind = "mlflow"
+
     def __init__(self, address: str) -> None:
         try:
+            from mlflow.exceptions import MlflowException
             from mlflow.tracking import MlflowClient
         except ImportError:
             raise MissingExtraError("mlflow", "sinks") from None
-        self._client: Any = MlflowClient(tracking_uri=address)
+        try:
+            self._client: Any = MlflowClient(tracking_uri=address)
+        except MlflowException as error:  # MLflow 3 opens no folder unless MLFLOW_ALLOW_FILE_STORE is set
+            raise InputError(
+                f"MLflow does not open it: {str(error).partition('. ')[0]}",
+                argument="sink",
+                value=f"mlflow:{address}",
+                remedy="give a server's address, or set MLFLOW_ALLOW_FILE_STORE=true to write into a folder",
+            ) from None
         self._runs: dict[str, str] = {}
 
     def send(self, summary: Summary) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,26 +20,55 @@ MOST, LATER = 24, 4
 kept for what a run's first checkpoint cannot have, such as the norm of an update."""
 
 
+_MOST_WAITING = 10_000
+"""Summaries that wait for a sink which refuses them: some megabytes; the store has them all."""
+
+
 class Forwarder:
-    """Sends every checkpoint of a store to some sinks, once; a new one begins with what comes next."""
+    """Sends every checkpoint of a store to some sinks, once; a new one begins with what comes next.
+
+    A sink that refuses a summary, such as a server that is down, gets it again at the next call.
+    """
 
     def __init__(self, store: str | Path, sinks: Sequence[Sink], *, begin: int | None = None) -> None:
         self._live, self._sinks = LiveStore(store), tuple(sinks)
+        self._waiting = [deque[Summary](maxlen=_MOST_WAITING) for _ in self._sinks]
+        self._refusing: dict[int, str] = {}
         self._number = self._live.snapshot(0).number if begin is None and self._sinks else begin or 0
         self._names: dict[str, list[str]] = {}
         self._begun: set[str] = set()
 
     def forward(self) -> int:
-        """Send what is new; return how many summaries that were."""
+        """Send what is new and what still waits; return how many new summaries there were."""
         if not self._sinks:
             return 0
         new = self._live.snapshot(self._number)
         self._number = new.number
         made = self._summaries(new.features, new.alarms)
-        for summary in made:
-            for sink in self._sinks:
-                sink.send(summary)
+        for place, (sink, waiting) in enumerate(zip(self._sinks, self._waiting, strict=True)):
+            waiting.extend(made)
+            self._send(place, sink, waiting)
         return len(made)
+
+    def _send(self, place: int, sink: Sink, waiting: deque[Summary]) -> None:
+        """Send what waits for a sink, in order, up to the first summary that it refuses."""
+        self._refusing.pop(place, None)
+        while waiting:
+            try:
+                sink.send(waiting[0])
+            except Exception as error:  # every tracker has its own exceptions, and none may end a watch
+                why = f"{type(error).__name__}: {error}".partition("\n")[0]
+                self._refusing[place] = why
+                return
+            waiting.popleft()
+
+    @property
+    def unsent(self) -> Mapping[str, str]:
+        """What could not be sent to a sink in the last call, by the kind of the sink."""
+        return {
+            self._sinks[place].kind: f"{_counted(len(self._waiting[place]))} could not be sent: {why}"
+            for place, why in self._refusing.items()
+        }
 
     def _room(self, run: str, kept: Sequence[str]) -> int:
         """Return how many further numbers a run may have: none at its first checkpoint beyond its share."""
@@ -70,6 +100,10 @@ class Forwarder:
         for (run, at), sentences in sentences_at.items():  # of steps between checkpoints
             made[run, at or 0] = Summary(run, at or 0, {}, tuple(sentences))
         return [made[key] for key in sorted(made)]
+
+
+def _counted(many: int) -> str:
+    return "1 summary" if many == 1 else f"{many:,} summaries"
 
 
 def _pairs(table: pd.DataFrame) -> pd.Series:

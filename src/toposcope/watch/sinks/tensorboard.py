@@ -13,6 +13,8 @@ from toposcope.watch.sinks.base import Summary
 class TensorBoardSink:
     """Writes scalars, and alarms as texts, under `folder`/RUN."""
 
+    kind = "tensorboard"
+
     def __init__(self, folder: str | Path) -> None:
         try:
             import tensorboard.summary.writer.event_file_writer as _  # noqa: F401

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import redirect_stdout
+
 from toposcope.core.errors import MissingExtraError
 from toposcope.watch.sinks.base import Summary
 
 
 class TrackioSink:
     """Logs to one run of `project` for each run; each summary is finished, so that a kill loses none."""
+
+    kind = "trackio"
 
     def __init__(self, project: str) -> None:
         try:
@@ -18,6 +23,10 @@ class TrackioSink:
 
     def send(self, summary: Summary) -> None:
         """Log one summary, and its alarms as alerts."""
+        with redirect_stdout(sys.stderr):  # trackio prints its progress, and `--json` owns the output
+            self._log(summary)
+
+    def _log(self, summary: Summary) -> None:
         import trackio
 
         run = trackio.init(project=self._project, name=summary.run, resume="allow", embed=False)

@@ -13,6 +13,8 @@ STEP = "toposcope/step"
 class WandbSink:
     """Logs to one run of `project` for each run, against an axis of its own."""
 
+    kind = "wandb"
+
     def __init__(self, project: str) -> None:
         try:
             import wandb as _  # noqa: F401
