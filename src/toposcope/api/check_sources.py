@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 from toposcope.core.errors import InputError, SourceError
 from toposcope.core.types import WEIGHT_FILES
 from toposcope.sources.discover import STORE
+from toposcope.sources.logs_beside import LOGS, inside, logs_of_runs, may_be_log
 from toposcope.study.odd_members import Changed, not_known
 
 if TYPE_CHECKING:
@@ -22,11 +22,6 @@ if TYPE_CHECKING:
     from toposcope.sources import Series
     from toposcope.study.forecasts.reading import Reading
 
-LOGS = (".log", ".csv", ".tsv", ".jsonl", ".wandb")
-"""Files in a folder of logs that have to be logs; of others it is enough to say that they are none."""
-_NONE = (*WEIGHT_FILES, ".py", ".md", ".png", ".svg", ".pdf", ".toml", ".yaml", ".yml", ".html", ".sh")
-DEEPEST = 3
-"""Folders below the one that is given in which logs are looked for."""
 _FILE_ALONE = "checkpoints (a log alone was given; give the folder that holds them)"
 _NO_CHECKPOINT = "checkpoints (none in the folder)"
 _OF_STORE = "checkpoints (what the store's audit found is here; give their folder to audit them again)"
@@ -126,7 +121,7 @@ def _of_folder(path: str, name: str, reading: Reading, *, loss: bool, audited: b
     from toposcope.sources.trainer_state import TRAINER_STATE
 
     try:
-        series = open_series(path, step_pattern=reading.step_pattern)
+        series = open_series(path, step_pattern=reading.step_pattern, logs=False)
     except SourceError as error:
         place = Path(path)
         if not place.is_dir():
@@ -156,7 +151,7 @@ def _of_series(
 
     said = "step and loss as they lie beside the checkpoints"
     try:
-        log = read_source(path, name, reading)
+        log = read_source(path, name, reading, logs=False)
     except SourceError:  # the audit has found that the losses cannot be read
         log = Log(pd.DataFrame(columns=["run", "step", "loss"]), pd.DataFrame({"run": series.names}))
     own = Contents(name, log, said, series.steps, findings, changed=lambda run: changed_matrices(series, run))
@@ -172,23 +167,17 @@ def _of_series(
 
 
 def _each_with_its_log(own: Contents, beside: list[Contents], folders: Mapping[str, Path]) -> list[Contents]:
-    """Give each of several runs the one log that lies with its checkpoints, or that has its name.
+    """Give each run the one log that lies with its checkpoints, or that has its name.
 
     `folders` are those of the checkpoints of each run, from the folder that all of them lie in.
     """
-    logs = {one.name: Path(one.name.removeprefix(f"{own.name}/")) for one in beside}
-    near = {
-        run: [one for one in beside if _lies_with(logs[one.name], folder) or logs[one.name].stem == run]
-        for run, folder in folders.items()
-        if run in own.steps
+    logs = {
+        one.name: Path(one.name.removeprefix(f"{own.name}/")) for one in beside if len(_runs_of(one)) == 1
     }
-    claimed = Counter(one.name for found in near.values() for one in found)
-    pairs = {
-        run: found[0]
-        for run, found in near.items()
-        if len(found) == 1 and claimed[found[0].name] == 1 and len(_runs_of(found[0])) == 1
-    }
-    if len(own.steps) < 2 or not pairs:
+    named = {one.name: one for one in beside}
+    bare = {run: folder for run, folder in folders.items() if run in own.steps}
+    pairs = {run: named[log] for run, log in logs_of_runs(bare, logs).items()}
+    if not pairs:
         return [own, *beside]
     told = {run: [one for one in own.audit if run in (one.runs or (one.run,))] for run in pairs}
     given = {id(one) for found in told.values() for one in found}
@@ -201,16 +190,6 @@ def _each_with_its_log(own: Contents, beside: list[Contents], folders: Mapping[s
     joined = [_joined(replace(own, audit=tuple(told[run])), run, log) for run, log in pairs.items()]
     loose = [one for one in beside if one.name not in {log.name for log in pairs.values()}]
     return [*([rest] if rest.steps or rest.audit else []), *joined, *loose]
-
-
-def _lies_with(log: Path, folder: Path) -> bool:
-    """Return whether a log lies in a folder of checkpoints or inside or around it, below their common folder.
-
-    >>> _lies_with(Path("a/train.log"), Path("a/checkpoints")), _lies_with(Path("train.log"), Path("a"))
-    (True, False)
-    """
-    around = log.parent
-    return around != Path() and (around.is_relative_to(folder) or folder.is_relative_to(around))
 
 
 def _runs_of(log: Contents) -> list[str]:
@@ -253,17 +232,17 @@ def _logs_inside(folder: Path, name: str, reading: Reading, *, loss: bool, depth
     problems: list[str] = []
     no_logs: list[str] = []
     try:
-        inside = sorted(folder.iterdir())
+        listed = sorted(folder.iterdir())
     except OSError as error:
         raise SourceError(f"{folder}: {error.strerror or error}") from error
-    for one in inside:
-        if one.name.startswith(".") or one.suffix.lower() in _NONE:
+    for one in listed:
+        if not may_be_log(one):
             continue
         label = f"{name}/{one.name}"
         try:
             if one.is_dir():
-                deeper = depth < DEEPEST and not one.is_symlink() and not (one / STORE).is_file()
-                found += _logs_inside(one, label, reading, loss=loss, depth=depth + 1) if deeper else []
+                if inside(one, depth + 1):
+                    found += _logs_inside(one, label, reading, loss=loss, depth=depth + 1)
             elif one.is_file():
                 read = _logged(str(one), label, reading, loss=loss)
                 found.append(replace(read, unseen=_NO_CHECKPOINT))

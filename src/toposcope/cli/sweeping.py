@@ -71,7 +71,8 @@ _OPTIONS = (
     click.option(
         "--losses",
         type=click.Path(exists=True),
-        help="Training log to join, in any format that `toposcope` reads: text, table, TensorBoard folder.",
+        help="Training log to join, in any format that `toposcope` reads: text, table, TensorBoard folder.  "
+        "[default: the log beside checkpoints that have no losses]",
     ),
     click.option(
         "--revisions", help="Revisions of a hub series to measure: a name or a pattern such as 'step*'."

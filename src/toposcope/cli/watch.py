@@ -58,7 +58,8 @@ PUBLISHED = "toposcope.papers.published:PUBLISHED"
 @click.option(
     "--losses",
     type=click.Path(path_type=Path),
-    help="Training log that grows beside the checkpoints, as its trainer writes it, or a TensorBoard folder.",
+    help="Training log that grows, as its trainer writes it, or a TensorBoard folder.  [default: the log "
+    "beside checkpoints that have no losses]",
 )
 @click.option(
     "--rename",

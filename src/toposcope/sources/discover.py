@@ -37,6 +37,7 @@ from toposcope.sources.labels import (
     tokens_of,
 )
 from toposcope.sources.lightning import CHECKPOINTS, is_lightning, lightning_facts, lightning_metrics
+from toposcope.sources.logs_beside import with_logs_beside
 from toposcope.sources.metrics import empty, tidy
 from toposcope.sources.reader import read_json, step_in
 from toposcope.sources.trainer_state import (
@@ -72,10 +73,13 @@ STORE = "store.json"
 """The file by which a store is known."""
 
 
-def discover(location: Folder | Blob, unread: list[Unread] | None = None) -> list[Source]:
+def discover(
+    location: Folder | Blob, unread: list[Unread] | None = None, *, logs: bool = True
+) -> list[Source]:
     """Return the runs that a folder or a file holds.
 
     One odd folder beside the runs hides none of them: it is added to `unread`, by name, with what is wrong.
+    With `logs`, runs without losses of their own have those of the logs beside them.
 
     Raises
     ------
@@ -94,7 +98,7 @@ def discover(location: Folder | Blob, unread: list[Unread] | None = None) -> lis
             "folders, "
             "a model folder, or folders of these"
         )
-    return found
+    return with_logs_beside(location, found) if logs and isinstance(location, LocalFolder) else found
 
 
 def _parent_name(label: str) -> str:

@@ -47,6 +47,8 @@ class Source:
     """The steps of the loss history as it has them, unsorted."""
     facts: Callable[[], Mapping[str, Any]] = dict
     """What the trainer's own state says of the run: steps planned and done, batch size, tokens, FLOP."""
+    log: Callable[[], str] = str
+    """The log beside the checkpoints that the losses are read from, in one line; empty for none."""
 
 
 @dataclass(frozen=True, slots=True)

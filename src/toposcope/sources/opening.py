@@ -35,6 +35,7 @@ def open_series(
     split: str = "table",
     step_pattern: str | None = None,
     rename: Mapping[str, str] | None = None,
+    logs: bool = True,
 ) -> Series:
     """Open a series of checkpoints.
 
@@ -50,6 +51,7 @@ def open_series(
         Steps to read: "log", "first", "last", "A:B:EVERY", "0,1000" or numbers; all by default.
     losses
         A loss history to join to the series' own: a log as `toposcope.read_log` reads it, or a data frame.
+        Without it, a run that has no losses has those of the one training log that lies with it.
     split
         What to do with fused matrices: "table" (as the family's table says), "whole", "parts" or "heads".
     step_pattern
@@ -57,6 +59,8 @@ def open_series(
         revisions, if these have an unknown form.
     rename
         New names of columns of `losses`: {"their name": "loss"}.
+    logs
+        Whether training logs beside the checkpoints are read.
 
     Returns
     -------
@@ -88,7 +92,7 @@ def open_series(
     unread: list[Unread] = []
     for one in uris:
         with steps_by(step_pattern):
-            found = _sources(str(one), revisions, unread)
+            found = _sources(str(one), revisions, unread, logs=logs and losses is None)
         for source in found:
             taken = {other.run.run for other in sources}
             name, number = source.run.run, 2
@@ -118,18 +122,33 @@ def hint(series: Series) -> str:
     )
 
 
+def logs_said(series: Series) -> str:
+    """Return which logs beside the checkpoints the losses are read from; empty for none."""
+    said = list(series.logs().values())
+    if not said:
+        return ""
+    where = (
+        said[0]
+        if len(said) == 1
+        else f"the logs of {len(said)} runs beside their checkpoints ({said[0]}, ...)"
+    )
+    return rendered(f"losses from {where}; {option('losses', 'FILE')} names another log")
+
+
 def _losses(losses: str | Path | pd.DataFrame | None, rename: Mapping[str, str]) -> pd.DataFrame | None:
     if losses is None or isinstance(losses, str | Path):
         return None if losses is None else history.read_losses(str(losses), rename)
     return history.known_losses(history.renamed(losses, rename, "losses"))
 
 
-def _sources(uri: str, revisions: str | Sequence[str] | None, unread: list[Unread]) -> list[Source]:
+def _sources(
+    uri: str, revisions: str | Sequence[str] | None, unread: list[Unread], *, logs: bool
+) -> list[Source]:
     if uri.startswith("hf://"):
         from toposcope.sources.hub import discover_hub
 
         return discover_hub(uri, revisions)
-    return discover(open_location(uri), unread)
+    return discover(open_location(uri), unread, logs=logs)
 
 
 def _check_some(

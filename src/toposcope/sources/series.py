@@ -335,6 +335,11 @@ class Series:
             return own
         return history.join(own, self._losses, run)
 
+    def logs(self) -> dict[str, str]:
+        """Return the log that each run's losses are read from, in one line, for runs without their own."""
+        said = {name: source.log() for name, source in self._sources.items()}
+        return {name: line for name, line in said.items() if line}
+
     def content_hash(self, checkpoint: Checkpoint) -> str:
         """Return the SHA-256 of names, shapes, dtypes and values: the same weights have the same hash.
 

@@ -131,7 +131,7 @@ def sweep(
     expectation = expect(series, runs, probes, shard=execution.shard, jobs=execution.jobs)
     if not execution.quiet:
         print(expectation.sentence(), file=sys.stderr, flush=True)
-        if said := _hint(series):
+        for said in _hints(series):
             print(f"note: {said}", file=sys.stderr, flush=True)
     if agree is not None:
         agree(expectation)
@@ -175,11 +175,11 @@ def sweep(
     )
 
 
-def _hint(series: Sweepable) -> str:
+def _hints(series: Sweepable) -> list[str]:
     from toposcope.sources import Series
-    from toposcope.sources.opening import hint
+    from toposcope.sources.opening import hint, logs_said
 
-    return hint(series) if isinstance(series, Series) else ""
+    return [said for of in (hint, logs_said) if (said := of(series))] if isinstance(series, Series) else []
 
 
 def look_for_errors(series: Sweepable, store: Store, execution: Execution) -> list[AuditFinding]:

@@ -111,6 +111,8 @@ class Follower:
         Seconds from any start, never going back.
     now
         Seconds since 1970, by which the age of files is told.
+    logs
+        Whether runs without losses of their own have those of the training logs beside them.
     """
 
     def __init__(
@@ -122,12 +124,14 @@ class Follower:
         lag: float = LAG,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
+        logs: bool = True,
     ) -> None:
         if rest < 0 or patience < rest:
             raise InputError(f"rest is {rest} and patience {patience} s; give 0 <= rest <= patience")
         self.folder = folder
         self._rest, self._patience, self._lag = rest, patience, max(lag, rest)
         self._clock, self._now = clock, now
+        self._logs = logs
         self._since: dict[str, tuple[tuple[Stamp, ...], float]] = {}
         self._reported: dict[str, Sighting] = {}
         self._open: dict[str, Checkpoint] = {}
@@ -199,7 +203,7 @@ class Follower:
     def _entries(self, found: FolderLook) -> list[Entry]:
         unread: list[Unread] = []
         try:
-            sources = discover(open_location(str(self.folder)), unread)
+            sources = discover(open_location(str(self.folder)), unread, logs=self._logs)
         except (InputError, OSError) as error:
             sources = []  # nothing there yet, or nothing that can be told apart yet
             if not unread and self.folder.exists() and _holds_something(self.folder):

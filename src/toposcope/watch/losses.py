@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -124,13 +124,13 @@ class LossCopy:
 class PlanCopy:
     """Fills the plan that a log states into what the store knows of a run, where its own files state none."""
 
-    def __init__(self, store: Store, log: LossFile) -> None:
-        self._store, self._log = store, log
+    def __init__(self, store: Store) -> None:
+        self._store = store
         self._done: set[str] = set()
 
-    def copy(self, segment: str, run: str) -> None:
-        """Fill in the plan of a segment of `run`, once the log states it and the store knows the segment."""
-        plan = {} if segment in self._done else self._log.planned(run)
+    def copy(self, segment: str, planned: Callable[[], Mapping[str, Any]]) -> None:
+        """Fill in the plan of a segment, once its log states it and the store knows the segment."""
+        plan = {} if segment in self._done else planned()
         if not plan:
             return
         from toposcope.study.forecasts.gather import recipe_steps

@@ -13,6 +13,7 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from toposcope.core.errors import InputError
 from toposcope.core.types import Checkpoint
@@ -93,7 +94,9 @@ class Sidecar:
             Measurer(store, probes, keep_diagrams=keep_diagrams),
         )
         self._losses = LossCopy(store)
-        self._plans = None if losses is None else PlanCopy(store, losses)
+        self._plans = PlanCopy(store)
+        self._logs: set[str] = set()
+        """Runs of which the log beside their checkpoints has been named."""
         self._audit = FolderAudit(follower, store)
         self._held_in = store.path / FOLDER / "held"
         self._unseen = UncheckedLog()
@@ -315,13 +318,18 @@ class Sidecar:
             except (InputError, OSError) as error:
                 unreadable[name] = _line(error)  # or being written
                 continue
-            if self._loss_file is not None:
-                history = self._loss_file.joined(history, name)
+            log = self._loss_file
+            said = "" if log is not None else source.log()
+            if log is not None:
+                history = log.joined(history, name)
+            elif said and name not in self._logs:
+                self._logs.add(name)
+                events.append(self.journal.append("log", name, sentence=f"losses from {said}"))
             span = self._losses.copy(history, segment, after=self._state.starts.get(segment, -1))
             if span is not None:
                 events.append(self.journal.append("metrics", segment, first=span[0], last=span[1]))
-            if self._plans is not None:
-                self._plans.copy(segment, name)
+            if log is not None or said:
+                self._plans.copy(segment, partial(log.planned, name) if log is not None else source.facts)
         if started:
             self._unseen.losses = unreadable
         return events
@@ -335,6 +343,8 @@ class Sidecar:
     def _replay(self, event: Event) -> None:
         """Take back in what an earlier process did."""
         data = event.data
+        if event.kind == "log":
+            self._logs.add(event.run)
         if event.kind not in ("measured", "skipped", "waiting", "vanished") or event.step is None:
             return
         own = Checkpoint(str(data.get("of", event.run)), event.step, uri=str(data.get("uri", "")))

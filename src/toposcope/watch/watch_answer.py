@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _SHOWN = (
     "alarm", "notice", "segment", "vanished", "skipped", "unseen", "waiting", "measured", "health", "passed",
-    "audit", "odd run", "unsent",
+    "audit", "odd run", "unsent", "log",
 )  # fmt: skip
 
 

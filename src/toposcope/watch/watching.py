@@ -219,6 +219,9 @@ def _sidecar(folder: Path | None, store: Store, settings: WatchOptions) -> Sidec
     options = WeightOptions()
     probes = weight_probes([name.strip() for name in settings.features], options)
     return Sidecar(
-        Follower(folder, rest=settings.rest, patience=max(60.0, settings.rest)), store, probes,
+        Follower(
+            folder, rest=settings.rest, patience=max(60.0, settings.rest), logs=settings.losses is None
+        ),
+        store, probes,
         budget=settings.budget, split=options.split, losses=settings.losses, keep_diagrams=settings.diagrams,
     )  # fmt: skip

@@ -147,13 +147,14 @@ def _with_unmet(error: InputError, path: str, columns: Sequence[str], reading: R
     return InputError(f"{why}; {error}")
 
 
-def read_source(path: str, name: str, reading: Reading) -> Log:
+def read_source(path: str, name: str, reading: Reading, *, logs: bool = True) -> Log:
     """Return what a store, a log, or the series that `open_series` opens says of its runs.
 
     A file is a log unless its name says that it holds weights. A folder is a store, a series of checkpoints
     with the log beside them, a logger's folder, or the folder that holds Lightning's metrics.csv or
     transformers' trainer_state.json and no checkpoint. Beside a log of one run, the trainer's own files say
-    how many steps are planned, and by which learning rate (`sources.plan_beside`).
+    how many steps are planned, and by which learning rate (`sources.plan_beside`). With `logs`, runs
+    without losses have those of the logs beside their checkpoints.
     """
     import pandas as pd
 
@@ -177,7 +178,7 @@ def read_source(path: str, name: str, reading: Reading) -> Log:
     from toposcope.sources import open_series
 
     try:
-        series = open_series(path, step_pattern=reading.step_pattern)
+        series = open_series(path, step_pattern=reading.step_pattern, logs=logs)
     except SourceError:
         beside = [file for file in (METRICS, TRAINER_STATE) if (place / file).is_file()]
         if beside:
@@ -195,7 +196,7 @@ def read_source(path: str, name: str, reading: Reading) -> Log:
     ]  # fmt: skip
     filled = [frame for frame in frames if len(frame)]
     metrics = pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=["run"])
-    return Log(metrics, pd.DataFrame(rows))
+    return Log(metrics, pd.DataFrame(rows), notes=tuple(series.logs().values()))
 
 
 def log_at(path: str, name: str, reading: Reading) -> Log:

@@ -1,0 +1,197 @@
+"""The training log that lies with checkpoints, and which of several logs belongs to which run."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from toposcope.core.errors import SourceError
+from toposcope.core.types import WEIGHT_FILES
+from toposcope.sources import history
+from toposcope.sources.blobs import LocalFolder
+from toposcope.sources.entries import Source
+from toposcope.sources.logs import is_log, read_log
+from toposcope.sources.logs.collect import PLANNED
+from toposcope.sources.logs.result import RunLog
+from toposcope.sources.plan_beside import plan_beside, with_plan
+from toposcope.store.manifest import MANIFEST
+
+LOGS = (".log", ".csv", ".tsv", ".jsonl", ".wandb")
+"""Files in a folder of logs that have to be logs; of others it is enough to say that they are none."""
+_NONE = (*WEIGHT_FILES, ".py", ".md", ".png", ".svg", ".pdf", ".toml", ".yaml", ".yml", ".html", ".sh")
+DEEPEST = 3
+"""Folders below the one that is given in which logs are looked for."""
+_HELD = 128
+"""Logs that are held as they were read, so that none is read again before it grows."""
+
+
+def may_be_log(file: Path) -> bool:
+    """Return whether the name of a file leaves open that it is a log.
+
+    >>> may_be_log(Path("train.log")), may_be_log(Path("ckpt.pt")), may_be_log(Path(".hidden.log"))
+    (True, False, False)
+    """
+    return not file.name.startswith(".") and file.suffix.lower() not in _NONE
+
+
+def inside(folder: Path, depth: int) -> bool:
+    """Return whether logs are looked for in a folder that lies `depth` folders below the one given."""
+    return depth <= DEEPEST and not folder.is_symlink() and not (folder / MANIFEST).is_file()
+
+
+def logs_of_runs(runs: Mapping[str, Path], logs: Mapping[str, Path]) -> dict[str, str]:
+    """Return the log of each run: the only one that lies with its checkpoints, or that has its name.
+
+    `runs` are the folders of the checkpoints and `logs` the logs of one run, both as they lie below the
+    folder that was given. One run has the only log. A log that two runs could have belongs to neither.
+
+    >>> logs_of_runs({"a": Path("a"), "b": Path("b")}, {"x": Path("a/train.log"), "y": Path("logs/b.log")})
+    {'a': 'x', 'b': 'y'}
+    >>> logs_of_runs({"a": Path()}, {"x": Path("train.log")})
+    {'a': 'x'}
+    """
+    if len(runs) == 1:
+        return dict.fromkeys(runs, next(iter(logs))) if len(logs) == 1 else {}
+    near = {
+        run: [name for name, log in logs.items() if _lies_with(log, folder) or log.stem == run]
+        for run, folder in runs.items()
+    }
+    claimed = Counter(name for found in near.values() for name in found)
+    return {run: found[0] for run, found in near.items() if len(found) == 1 and claimed[found[0]] == 1}
+
+
+def _lies_with(log: Path, folder: Path) -> bool:
+    """Return whether a log lies in a folder of checkpoints or inside or around it, below their common folder.
+
+    >>> _lies_with(Path("a/train.log"), Path("a/checkpoints")), _lies_with(Path("train.log"), Path("a"))
+    (True, False)
+    """
+    around = log.parent
+    return around != Path() and (around.is_relative_to(folder) or folder.is_relative_to(around))
+
+
+def with_logs_beside(folder: LocalFolder, found: Sequence[Source]) -> list[Source]:
+    """Return the runs of a folder; one without losses of its own has those of the log beside it.
+
+    Logs are looked for when losses are first asked for, as `toposcope check` looks for them.
+    """
+    beside = _Beside(folder.path, {one.run.run: one for one in found})
+    return [
+        dataclasses.replace(
+            one,
+            metrics=partial(beside.metrics, one.run.run),
+            facts=partial(beside.facts, one.run.run),
+            log=partial(beside.said, one.run.run),
+        )
+        for one in found
+    ]
+
+
+class _Beside:
+    """The runs of a folder and the logs in it."""
+
+    def __init__(self, root: Path, sources: Mapping[str, Source]) -> None:
+        self._root, self._sources = root, sources
+        self._paired: dict[str, Path] | None = None
+
+    def metrics(self, run: str) -> pd.DataFrame:
+        """Return the losses of a run: its own, or else those of the log beside it."""
+        own = self._sources[run].metrics()
+        log = None if _any_loss(own) else self._log(run)
+        return own if log is None else history.join(own, log.runs[0].table, run)
+
+    def facts(self, run: str) -> Mapping[str, Any]:
+        """Return what the trainer's state says of a run, and the plan that its log states."""
+        own = self._sources[run].facts()
+        log = None if PLANNED in own or _with_losses(self._sources[run]) else self._log(run)
+        if log is None:
+            return own
+        planned = log.runs[0].planned_steps
+        return {**with_plan({PLANNED: planned} if planned else {}, _plan(Path(log.path))), **own}
+
+    def said(self, run: str) -> str:
+        """Return which log a run has its losses from and what was taken from it; empty for none."""
+        log = None if _with_losses(self._sources[run]) else self._log(run)
+        return "" if log is None else f"{os.path.relpath(log.path, self._root.parent)}, {log.said}"
+
+    def _log(self, run: str) -> RunLog | None:
+        """Return the log of a run as it is now."""
+        if self._paired is None:
+            logs = {one.path: Path(one.path).relative_to(self._root) for one in self._logs()}
+            bare = {
+                name: Path(os.path.relpath(one.run.uri, self._root))
+                for name, one in self._sources.items()
+                if not _with_losses(one)
+            }
+            self._paired = {name: Path(log) for name, log in logs_of_runs(bare, logs).items()}
+        return _read(self._paired[run]) if run in self._paired else None
+
+    def _logs(self) -> list[RunLog]:
+        """Return the logs of one run in the folder."""
+        if is_log(self._root):
+            files: Sequence[Path] = [self._root]
+        else:
+            checkpoints = {entry.checkpoint.uri for one in self._sources.values() for entry in one.entries}
+            files = [*_files(self._root, checkpoints - {str(self._root)})]
+        logs = [log for file in files if (log := _read(file)) is not None]
+        return [log for log in logs if len(log.runs) == 1 and "run" not in log.table]
+
+
+def _files(folder: Path, checkpoints: set[str], depth: int = 0) -> Iterator[Path]:
+    """Yield the files below a folder, but for those of its checkpoints, that may be logs."""
+    try:
+        listed = sorted(folder.iterdir())
+    except OSError:
+        return
+    for one in listed:
+        if not may_be_log(one) or str(one) in checkpoints:
+            continue
+        if one.is_dir():
+            if inside(one, depth + 1):
+                yield from _files(one, checkpoints, depth + 1)
+        elif one.is_file():
+            yield one
+
+
+def _read(path: Path) -> RunLog | None:
+    """Return a log as it is now; None where it is none, or has no losses yet."""
+    try:
+        stat = path.stat()
+        if path.is_dir():
+            return read_log(path)
+        return _read_once(path, stat.st_size, stat.st_mtime_ns, stat.st_ino)
+    except (SourceError, OSError):
+        return None
+
+
+@lru_cache(maxsize=_HELD)
+def _read_once(path: Path, size: int, changed: int, inode: int) -> RunLog:
+    """Read a log; the same file is read again only when it has changed."""
+    return read_log(path)
+
+
+def _plan(log: Path) -> dict[str, Any]:
+    """Return the plan that the trainer's files beside a log state."""
+    try:
+        return plan_beside(log, alone=True) if log.is_file() else {}
+    except (SourceError, OSError):  # being written
+        return {}
+
+
+def _with_losses(source: Source) -> bool:
+    """Return whether a run has losses of its own, or such as cannot be read: that is told elsewhere."""
+    try:
+        return _any_loss(source.metrics())
+    except SourceError:
+        return True
+
+
+def _any_loss(metrics: pd.DataFrame) -> bool:
+    return bool(metrics[["loss", "heldout_loss"]].notna().to_numpy().any())
