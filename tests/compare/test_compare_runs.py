@@ -412,3 +412,31 @@ def test_all_kinds_of_comparisons_share_four_keys(recipes: tuple[Path, Path]) ->
         found = made.to_dict()
         assert (found["compared"], found["ok"], found["problems"]) == (kind, True, [])
         assert found["line"] == str(made).splitlines()[0]
+
+
+def write_model(folder: Path, width: int, level: float | None = None) -> Path:
+    """Write a run folder's last checkpoint of one width, and its losses beside it."""
+    folder.mkdir()
+    np.savez(
+        folder / "step_1000.npz", **{"layers.0.mlp.fc1.weight": np.vander(range(1, width + 1)).astype(float)}
+    )
+    if level is not None:
+        write_csv(folder / "metrics.csv", losses(level))
+    return folder
+
+
+def test_runs_of_two_widths_are_compared_by_their_losses(tmp_path: Path, call: Call) -> None:
+    narrow, wide = write_model(tmp_path / "narrow", 3, 2.0), write_model(tmp_path / "wide", 4, 1.9)
+    code, out, err = call("compare", narrow, wide)
+    assert code == 0
+    assert out.startswith("one run of each cannot tell which of narrow and wide is better: wide is 0.1")
+    assert "note: the two have no matrix of the same name and shape; so their losses are compared" in err
+    code, out, err = call("compare", narrow, wide, "--step", 1000)
+    assert (code, out) == (2, "")
+    assert "no matrix of the same name and shape; without --step their losses are compared" in err
+
+
+def test_runs_with_no_matrix_in_common_and_no_losses_are_refused(tmp_path: Path, call: Call) -> None:
+    code, out, err = call("compare", write_model(tmp_path / "narrow", 3), write_model(tmp_path / "wide", 4))
+    assert (code, out) == (2, "")
+    assert "the two have no matrix of the same name and shape, and have no losses to compare" in err

@@ -333,7 +333,7 @@ def test_the_terminal_names_the_rule_without_which_a_verdict_would_be_another() 
         "verdict": "trend only", "reason": [rule, NOTHING_SHARED, rule],
     })  # fmt: skip
     study = SimpleNamespace(families=families, target="loss", labels=SimpleNamespace(label=str.upper))
-    assert untold(study) == [f"trend only: A: {rule}, or the verdict would be another"]
+    assert untold(study) == [f"trend only: A: {rule} (without this rule the verdict would differ)"]
 
 
 def test_tables_and_figures_carry_the_lag() -> None:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from toposcope.subjects.weights.options import WeightOptions
 
 
+_OF_OTHER_SHAPES = "the two have no matrix of the same name and shape"
+
+
 def compare(
     first: Side,
     second: Side,
@@ -37,7 +40,8 @@ def compare(
     """Say which of two recipes is better by the losses of their seeds, or compare two checkpoints' weights.
 
     Two places with the checkpoints of one run each are compared by their weights; everything else is compared
-    by the losses, and so are checkpoints when `siblings`, `horizon` or `column` is given.
+    by the losses, and so are checkpoints when `siblings`, `horizon` or `column` is given, or when the two
+    have no matrix of the same name and shape.
 
     Parameters
     ----------
@@ -91,21 +95,32 @@ def compare(
     of_losses = bool(siblings) or horizon is not None or column is not None
     opened = [series_at(side, split=options.split, step_pattern=step_pattern) for side in (first, second)]
     series = [one for one in opened if one is not None and not isinstance(one, SourceError)]
+    notes: tuple[str, ...] = ()
     if not of_losses and len(series) == 2 and all(len(one.names) == 1 for one in series):
-        return _of_weights(series, step, options)
+        found = _of_weights(series, step, options)
+        if not isinstance(found, Comparison) or found.faults or len(found.moved):
+            return found
+        notes = (f"{_OF_OTHER_SHAPES}; so their losses are compared",)
     given = {"step": step, "points": points, "draws": draws}
     if unfit := next((name for name, value in given.items() if value is not None), None):
+        if notes:
+            raise InputError(_OF_OTHER_SHAPES, remedy=f"without {option(unfit)} their losses are compared")
         _refuse_several(series)
         remedy = "leave it out, or name a checkpoint twice"
         raise InputError("losses are compared here", argument=unfit, value=given[unfit], remedy=remedy)
     reading = Reading(column or "loss", dict(rename or {}), horizon, None, 0, step_pattern)
     names = names_of([first, second, *siblings])
-    read = [
-        _seeds(side, name, reading, opened[i] if i < 2 else None)
-        for i, (side, name) in enumerate(zip([first, second, *siblings], names, strict=True))
-    ]
+    try:
+        read = [
+            _seeds(side, name, reading, opened[i] if i < 2 else None)
+            for i, (side, name) in enumerate(zip([first, second, *siblings], names, strict=True))
+        ]
+    except InputError as error:
+        if notes:
+            raise InputError(f"{_OF_OTHER_SHAPES}, and have no losses to compare") from error
+        raise
     reading.refuse_unmet()
-    return _of_losses(read, column, horizon)
+    return _of_losses(read, column, horizon, notes)
 
 
 def _of_weights(
@@ -157,7 +172,9 @@ def _refuse_several(series: Sequence[Series]) -> None:
             raise InputError(f"{one.uri} contains {len(runs)} runs ({', '.join(runs[:5])}); name one of them")
 
 
-def _of_losses(read: Sequence[Seeds], column: str | None, horizon: int | None) -> RunComparison:
+def _of_losses(
+    read: Sequence[Seeds], column: str | None, horizon: int | None, notes: tuple[str, ...]
+) -> RunComparison:
     from toposcope.study.seeds import compare_recipes
 
     if any(side.counted for side in read) and not all(side.counted for side in read):
@@ -180,7 +197,9 @@ def _of_losses(read: Sequence[Seeds], column: str | None, horizon: int | None) -
         for one in recipes[2:]
         if len(one.runs) < 2
     ]
-    return RunComparison(made, chosen, tuple(problems), tuple(one for side in read for one in side.notes))
+    return RunComparison(
+        made, chosen, tuple(problems), (*notes, *(one for side in read for one in side.notes))
+    )
 
 
 def _label(series: Series, checkpoint: Checkpoint, *, steps: bool) -> str:

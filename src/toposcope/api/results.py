@@ -247,8 +247,6 @@ class Comparison:
         by_role = self.moved.groupby("role", sort=False)["change"]
         means = by_role.mean().sort_values(ascending=False, kind="stable")
         moved = int((self.moved["change"] > 0).sum())
-        if not len(self.moved):
-            return "the two have no matrix of the same name and shape, so nothing can be compared"
         if not moved:
             return f"no common matrix changed{self._alone}" if self._alone else "no matrix changed"
         kinds = [(_LAYERS.get(str(role), str(role)), _percent(float(mean))) for role, mean in means.items()]
@@ -320,7 +318,7 @@ class Comparison:
         )
 
     def _repr_html_(self) -> str:
-        if self.faults or not len(self.moved):
+        if self.faults:
             return answered(repr(self))
         far = self.moved.sort_values("change", ascending=False, kind="stable").round({"change": 4})
         return answered(repr(self), far[["name", "role", "change"]], self.plot)

@@ -104,7 +104,7 @@ def command(
 
     Each is a log, a store, a folder of logs or runs (the seeds of one recipe), a checkpoint, or a series of
     checkpoints. Two checkpoints or series of one run each are compared by their weights, everything else by
-    the losses. Differences are SECOND minus FIRST.
+    the losses; also two runs whose weights have no matrix in common. Differences are SECOND minus FIRST.
 
     The exit code is 0 when everything was compared. It is 1 when something was left out or is wrong, which
     the output names. It is 2 when nothing could be compared.
@@ -180,7 +180,7 @@ def _show_adapter(found: AdapterComparison) -> None:
 
 def _show_weights(found: Comparison, *, everything: bool) -> None:
     say(found.headline)
-    if found.faults or not len(found.moved):
+    if found.faults:
         return
     if found.same_run:
         say(f"{found.same_run.strip()}.")

@@ -80,7 +80,7 @@ def untold(study: Study) -> list[str]:
         ["reason", decided], sort=False
     ):
         named = listed([study.labels.label(str(column)) for column in rows["column"]])
-        end = ", or the verdict would be another" if by_rule else ""
+        end = " (without this rule the verdict would differ)" if by_rule else ""
         lines.append(f"{rows['verdict'].iloc[0]}: {named}: {why}{end}")
     return lines
 
