@@ -188,7 +188,7 @@ def show_scores(summary: pd.DataFrame, largest: pd.DataFrame, level: float) -> N
 
 
 def _say_score(summary: pd.DataFrame) -> None:
-    """Say how far the default is off at the first cut, beside the last value."""
+    """Say that nothing goes on, and how far the default was off at the first cut, beside the last value."""
     from toposcope.forecasting.families import LastValue
 
     first = summary[(summary["cut"] == summary["cut"].min()) & (summary["n"] > 0)].set_index("method")
@@ -201,8 +201,8 @@ def _say_score(summary: pd.DataFrame) -> None:
     held = f"; {inside}" if leading["bounded"] else ""
     cut, off = leading["cut"], leading["mean_relative"]
     say(
-        f"After {cut:.0%} of a run, the method {first.index[0]} is off by {off:.2%} of the final loss "
-        f"on average{beside}{held}."
+        f"No run to forecast: every run has ended. After {cut:.0%} of a run, the method {first.index[0]} is "
+        f"off by {off:.2%} of the final loss on average{beside}{held}."
     )
 
 
