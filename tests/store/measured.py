@@ -21,7 +21,7 @@ from toposcope.subjects.registry import weight_probes
 from toposcope.subjects.representations.options import RepresentationOptions
 from toposcope.subjects.representations.probes.sensitivity import SensitivityOptions
 from toposcope.subjects.representations.saved_states import SavedFacts, SavedStates, save_states
-from toposcope.subjects.representations.study import study_of_kept
+from toposcope.subjects.representations.study import study_of_saved_states
 from toposcope.subjects.weights.options import WeightOptions
 from toposcope.sweep import Execution, sweep
 
@@ -41,7 +41,7 @@ def measure(folder: Path) -> pd.DataFrame:
     few = weight_probes(["neural_persistence", "baselines"], options)
     sweep(series, gradient_probes(few), stores[1], execution=_QUIET)
     kept = _kept(folder / "kept")
-    study = study_of_kept(
+    study = study_of_saved_states(
         RepresentationOptions(
             layers="all", components=4, points=20, draws=2, nulls=2, dimension=True, maxdim=2
         ),

@@ -179,15 +179,15 @@ def _each_with_its_log(own: Contents, beside: list[Contents], folders: Mapping[s
     pairs = {run: named[log] for run, log in logs_of_runs(bare, logs).items()}
     if not pairs:
         return [own, *beside]
-    told = {run: [one for one in own.audit if run in (one.runs or (one.run,))] for run in pairs}
-    given = {id(one) for found in told.values() for one in found}
+    by_run = {run: [one for one in own.audit if run in (one.runs or (one.run,))] for run in pairs}
+    given = {id(one) for found in by_run.values() for one in found}
     left = {run: steps for run, steps in own.steps.items() if run not in pairs}
     rest = replace(
         own, name=f"{own.name}: {next(iter(left))}" if len(left) == 1 else own.name, steps=left,
         audit=tuple(one for one in own.audit if id(one) not in given),
         log=replace(own.log, runs=own.log.runs[~own.log.runs["run"].isin(list(pairs))]),
     )  # fmt: skip
-    joined = [_joined(replace(own, audit=tuple(told[run])), run, log) for run, log in pairs.items()]
+    joined = [_joined(replace(own, audit=tuple(by_run[run])), run, log) for run, log in pairs.items()]
     loose = [one for one in beside if one.name not in {log.name for log in pairs.values()}]
     return [*([rest] if rest.steps or rest.audit else []), *joined, *loose]
 

@@ -157,13 +157,13 @@ seeds against 4)
         so_far = "" if made.ended else " so far"
         if answer == DIFFERENT and self.decisive is not None:
             at = made.at if made.ended or self.passed is None else self.passed.step
-            said = self._apart_by(self.decisive)
+            said = self._difference(self.decisive)
             where = f"the {self.column} of {second} at step {at:,.0f}"
             return f"{first} and {second} differ{so_far}: {where} is {said}"
         if answer == BETTER and self.decisive is not None:
             worse = first if self.best == second else second
             at = made.at if made.ended or self.passed is None else self.passed.step
-            lower = self._apart_by(self.decisive, "lower")
+            lower = self._difference(self.decisive, "lower")
             return f"{self.best} is better than {worse}{so_far}: its loss at step {at:,.0f} is {lower}"
         return f"no difference between {first} and {second} is shown{so_far}: {self._signed(test)}"
 
@@ -177,7 +177,7 @@ seeds against 4)
             "lower losses"
         )
 
-    def _apart_by(self, test: Difference, way: str = "") -> str:
+    def _difference(self, test: Difference, way: str = "") -> str:
         way = way or ("lower" if test.value < 0 else "higher")
         low, high = sorted((abs(test.low), abs(test.high)))
         if test.low <= 0 <= test.high:  # a test on the way with another level, or no noise at all
@@ -216,7 +216,7 @@ seeds against 4)
         """The answer, then its ground, the tests on the way, the seeds that would show it, and its limits."""
         found = [self.line]
         if self.compared.parting is not None and self.answer != SAME:
-            found.append(f"Same run? {_apart(self.compared.parting)}.")
+            found.append(f"Same run? {_first_difference(self.compared.parting)}.")
         if self.compared.test is not None and self.answer != SAME:
             found += [*self._on_the_way(), *self._seeds(), self._ground(self.compared.test)]
         elif self.answer == UNKNOWN:
@@ -387,7 +387,7 @@ def _equal(found: Parting) -> str:
     return f"equal to the {found.decimals} decimals of the shorter numbers at {many}{up_to}"
 
 
-def _apart(found: Parting) -> str:
+def _first_difference(found: Parting) -> str:
     """Return in words up to where two logs are equal, and since when they are not."""
     if found.last_equal is None:
         return f"No: the two differ from their first common step on, step {found.first_apart:,.0f}"

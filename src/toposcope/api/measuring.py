@@ -174,7 +174,7 @@ def measure(
     """
     from toposcope.api.landscapes import of_landscape
     from toposcope.api.refusals import kind_of, refuse_meaningless
-    from toposcope.api.representations import OURS, TextRequest, of_kept, of_representations
+    from toposcope.api.representations import OURS, TextRequest, of_representations, of_saved_states
     from toposcope.store import Store
     from toposcope.subjects.representations.saved_states import SavedStates
     from toposcope.sweep import Execution
@@ -183,7 +183,7 @@ def measure(
     names = [one.strip() for one in requested if isinstance(one, str)]
     own = [one for one in requested if not isinstance(one, str)]
     brought = None if isinstance(series, SavedStates) else _brought(names)
-    kind = brought.name if brought else kind_of(names, kept=isinstance(series, SavedStates))
+    kind = brought.name if brought else kind_of(names, saved_states=isinstance(series, SavedStates))
     refuse_meaningless(kind, ",".join(names) or "your own", {
         "texts": texts, "limit": limit, "tokenizer": tokenizer, "recipe": recipe, "steps": steps,
         "device": None if device == "cpu" else device, "preset": None if preset == "default" else preset,
@@ -191,7 +191,7 @@ def measure(
     _refuse_doubled(options, preset, execution, jobs, diagrams, quiet=quiet)
     wanted = _requested(texts, tuple(names), limit, recipe, device, tokenizer)
     if isinstance(series, SavedStates):
-        found = of_kept(series, _settings(options, About.REPRESENTATIONS, preset), wanted)
+        found = of_saved_states(series, _settings(options, About.REPRESENTATIONS, preset), wanted)
     elif brought is not None:
         assert brought.request is not None
         found = of_subject(brought, opened(series, steps=steps), options or brought.request())
@@ -209,8 +209,8 @@ def measure(
         _refuse_unknown(names)
         weights = _settings(options, About.WEIGHTS, preset)
         found = _of_names(series, names, wanted.texts, weights, steps)
-    kept = bool({*names} & {*OURS}) if diagrams is None else diagrams
-    execution = execution or Execution(jobs=jobs, keep_diagrams=kept, quiet=quiet)
+    keep_diagrams = bool({*names} & {*OURS}) if diagrams is None else diagrams
+    execution = execution or Execution(jobs=jobs, keep_diagrams=keep_diagrams, quiet=quiet)
     Measurement(found.series, [*found.probes, *own], found.recipe).carry_out(store, execution=execution)
     return Store.open(store)
 

@@ -47,16 +47,16 @@ def with_odd(runs: Sequence[RunCheck], contents: Sequence[Contents]) -> list[Run
 
 def _groups(runs: Sequence[RunCheck], contents: Sequence[Contents]) -> list[list[Member]]:
     """Return the runs of each place that has enough for siblings, and those of all other places."""
-    apart: list[list[Member]] = []
+    by_place: list[list[Member]] = []
     rest: list[Member] = []
     for place in contents:
         named = {one.run: one.name for one in runs if one.source == place.name}
         members = members_of(place.log.metrics, _listed(place, named), place.changed, named)
         if len(members) > FEWEST:
-            apart.append(members)
+            by_place.append(members)
         else:
             rest += members
-    return [*apart, rest]
+    return [*by_place, rest]
 
 
 def _listed(place: Contents, named: Sequence[str] | dict[str, str]) -> pd.DataFrame:

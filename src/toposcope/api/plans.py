@@ -163,7 +163,7 @@ def training_plan(recipe: TrainingRecipe) -> TrainingPlan:
     from toposcope.sweep.expect import PROCESS_BYTES
     from toposcope.training.shapes import GPTShape
 
-    kept = recipe.checkpoint_steps()
+    checkpoints = recipe.checkpoint_steps()
     sizes = {
         f"{model.name}-seed{seed}": GPTShape.in_recipe(model, recipe).parameters
         for seed in recipe.seeds
@@ -172,8 +172,8 @@ def training_plan(recipe: TrainingRecipe) -> TrainingPlan:
     runs = [Run(name, recipe.name, count) for name, count in sizes.items()]
     tokens = recipe.steps * recipe.batch_size * recipe.context
     return TrainingPlan(
-        sizes, recipe.steps, len(kept), 6.0 * tokens * sum(sizes.values()),
-        _BYTES_PER_NUMBER * len(kept) * sum(sizes.values()),
+        sizes, recipe.steps, len(checkpoints), 6.0 * tokens * sum(sizes.values()),
+        _BYTES_PER_NUMBER * len(checkpoints) * sum(sizes.values()),
         PROCESS_BYTES + _BYTES_PER_NUMBER * _BESIDE_THE_WEIGHTS * max(sizes.values()),
-        tells(dict.fromkeys(sizes, kept), runs, losses=dict.fromkeys(sizes, len(kept))),
+        tells(dict.fromkeys(sizes, checkpoints), runs, losses=dict.fromkeys(sizes, len(checkpoints))),
     )  # fmt: skip

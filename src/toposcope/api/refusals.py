@@ -9,37 +9,37 @@ from toposcope.api.representations import TextRequest
 from toposcope.core.errors import InputError
 from toposcope.subjects.roster import subject_of
 
-WEIGHTS, GRADIENTS, KEPT = "weights", "gradients", "states that were kept"
+WEIGHTS, GRADIENTS, SAVED_STATES = "weights", "gradients", "saved states"
 REPRESENTATIONS, LANDSCAPE = "representations", "landscape"
 TAKEN_BY: Mapping[str, tuple[str, ...]] = {
     "texts": (GRADIENTS, REPRESENTATIONS, LANDSCAPE),
-    "limit": (REPRESENTATIONS, KEPT),
+    "limit": (REPRESENTATIONS, SAVED_STATES),
     "tokenizer": (REPRESENTATIONS, LANDSCAPE),
     "recipe": (LANDSCAPE,),
     "device": (REPRESENTATIONS, LANDSCAPE),
-    "preset": (WEIGHTS, GRADIENTS, REPRESENTATIONS, KEPT),
+    "preset": (WEIGHTS, GRADIENTS, REPRESENTATIONS, SAVED_STATES),
     "steps": (WEIGHTS, GRADIENTS, REPRESENTATIONS, LANDSCAPE),
     "min_chars": (REPRESENTATIONS, LANDSCAPE),
     "split": (REPRESENTATIONS, LANDSCAPE),
     "labelled": (REPRESENTATIONS,),
-    "grid": (REPRESENTATIONS, KEPT),
+    "grid": (REPRESENTATIONS, SAVED_STATES),
     "keep": (REPRESENTATIONS,),
 }
 """Arguments of `measure`, and fields of `TextRequest`, and what they say something of."""
 
 
-BUILT_IN = (WEIGHTS, GRADIENTS, REPRESENTATIONS, LANDSCAPE, KEPT)
+BUILT_IN = (WEIGHTS, GRADIENTS, REPRESENTATIONS, LANDSCAPE, SAVED_STATES)
 """What `measure` measures without a further package; of another subject it takes `steps`, and its request."""
 
 
-def kind_of(names: Collection[str], *, kept: bool) -> str:
+def kind_of(names: Collection[str], *, saved_states: bool) -> str:
     """Return the subject that features of these names measure.
 
-    >>> kind_of(["rips"], kept=False), kind_of(["surface"], kept=False), kind_of(["sensitivity"], kept=False)
-    ('weights', 'landscape', 'representations')
+    >>> [kind_of([name], saved_states=False) for name in ("rips", "surface", "sensitivity")]
+    ['weights', 'landscape', 'representations']
     """
-    if kept:
-        return KEPT
+    if saved_states:
+        return SAVED_STATES
     for kind in (LANDSCAPE, REPRESENTATIONS):
         if {*names} & {kind, *subject_of(kind).features}:
             return kind

@@ -89,7 +89,7 @@ def of_representations(
     return Measurement(series, [*_wanted(study, request), *further], study.recipe())
 
 
-def of_kept(series: SavedStates, options: RepresentationOptions, request: TextRequest) -> Measurement:
+def of_saved_states(series: SavedStates, options: RepresentationOptions, request: TextRequest) -> Measurement:
     """Return the measurement of saved states, which needs no model.
 
     Raises
@@ -97,12 +97,12 @@ def of_kept(series: SavedStates, options: RepresentationOptions, request: TextRe
     InputError
         When `limit` exceeds the number of saved texts, or a layer or a feature is unknown.
     """
-    from toposcope.subjects.representations.study import study_of_kept
+    from toposcope.subjects.representations.study import study_of_saved_states
 
     _check_layers(options.layers)
     further = _further(request.features)
-    _check_kept(series, request.limit)
-    study = study_of_kept(options, series, limit=request.limit, grid=_grid(request))
+    _check_saved(series, request.limit)
+    study = study_of_saved_states(options, series, limit=request.limit, grid=_grid(request))
     return Measurement(series, [*_wanted(study, request), *further], study.recipe())
 
 
@@ -164,17 +164,17 @@ def _check_layers(choice: str) -> None:
         )
 
 
-def _check_kept(kept: SavedStates, limit: int | None) -> None:
+def _check_saved(saved: SavedStates, limit: int | None) -> None:
     """Refuse to take more texts than were kept at every checkpoint."""
     from toposcope.subjects.representations.saved_states import read_states
 
     if limit is None:
         return
-    states = read_states(kept.folder, next(iter(kept)))
+    states = read_states(saved.folder, next(iter(saved)))
     few = min(len(values) for values in states.values())
     if limit > few:
         raise InputError(
-            f"{kept.folder} contains only {few} texts",
+            f"{saved.folder} contains only {few} texts",
             argument="limit",
             value=limit,
             remedy="give a smaller number",

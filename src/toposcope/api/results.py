@@ -136,14 +136,14 @@ class Audit:
 
     def __repr__(self) -> str:
         """Return the answer, then the first findings."""
-        apart = f" {self.apart}" if self.apart else ""
+        note = f" {self.apart}" if self.apart else ""
         does = "".join(f"\n{one.run} step {one.step}: {one.sentence}" for one in self.adapters)
         does += "".join(f"\n{one.run} is {one.sentence}" for one in self.odd)
         if not self.findings:
             nothing = "no fault found" if self.odd else "nothing found"
             seen = counted(self.checkpoints, self.runs)
-            return f"{seen}: {'no other finding.' if apart else nothing}{apart}{does}"
-        first = self.apart + " " * bool(apart) + self.line
+            return f"{seen}: {'no other finding.' if note else nothing}{note}{does}"
+        first = self.apart + " " * bool(note) + self.line
         return "\n".join([first, *map(str, self.findings[:5])]) + does
 
     def _repr_html_(self) -> str:
@@ -193,8 +193,12 @@ class Comparison:
         if len(far) < 2 or not far.iloc[-1] > 0:
             return ()
         ratio = far.to_numpy()[:-1] / far.to_numpy()[1:]
-        apart = int(ratio.argmax()) + 1
-        return tuple(name for name in self.changed if name in far.index[:apart]) if ratio.max() > _FAR else ()
+        largest_gap = int(ratio.argmax()) + 1
+        return (
+            tuple(name for name in self.changed if name in far.index[:largest_gap])
+            if ratio.max() > _FAR
+            else ()
+        )
 
     @property
     def same_run(self) -> str:

@@ -30,7 +30,7 @@ class Seed003Call:
     device: str
     jobs: int
 
-    def sections(self, folder: Path, *, kept: bool, quiet: bool) -> Sequence[Section]:
+    def sections(self, folder: Path, *, keep_files: bool, quiet: bool) -> Sequence[Section]:
         """Return the tables of the stored rows, or of a measured series.
 
         Raises
@@ -52,16 +52,16 @@ class Seed003Call:
                 f"{option('recipe')} pythia or {option('train')} CORPUS",
             )
         if self.rows is None:
-            return self._measured(folder, kept=kept, quiet=quiet)
+            return self._measured(folder, keep_files=keep_files, quiet=quiet)
         from toposcope.papers.seed003 import reproduce_rows, write_rows_report
 
         found = reproduce_rows(self.rows)
-        if kept:
+        if keep_files:
             page = write_rows_report(self.rows, folder / "rows-report")
             click.echo(f"wrote {page}", err=True)
         return found
 
-    def _measured(self, folder: Path, *, kept: bool, quiet: bool) -> Sequence[Section]:
+    def _measured(self, folder: Path, *, keep_files: bool, quiet: bool) -> Sequence[Section]:
         from toposcope.api.representations import check_device
         from toposcope.papers import seed003_study
         from toposcope.subjects.representations.study import parse_grid
@@ -75,7 +75,7 @@ class Seed003Call:
         if self.recipe is not None:
             series = seed003_study.recipe_series(self.recipe)
         elif self.corpus is not None:
-            if not kept:
+            if not keep_files:
                 raise InputError(
                     "it trains three models first",
                     argument="train",
@@ -85,7 +85,7 @@ class Seed003Call:
         else:
             series = seed003_study.open_all(self.series)
         sections = seed003_study.study(series, folder, settings)
-        if kept:
+        if keep_files:
             click.echo(f"wrote {folder / 'report' / 'index.html'}", err=True)
         return sections
 

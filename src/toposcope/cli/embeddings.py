@@ -89,7 +89,7 @@ SENSITIVITY_SHOWN = {
 )
 @click.option(
     "--save-states",
-    "keep",
+    "save_states",
     cls=RenamedOption,
     formerly=("--keep",),
     type=click.Path(path_type=Path),
@@ -97,7 +97,7 @@ SENSITIVITY_SHOWN = {
 )
 @click.option(
     "--from-states",
-    "from_kept",
+    "from_states",
     cls=RenamedOption,
     formerly=("--from-kept",),
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -125,8 +125,8 @@ def command(
     sensitivity: bool,
     sensitivity_texts: str,
     features: str,
-    keep: Path | None,
-    from_kept: Path | None,
+    save_states: Path | None,
+    from_states: Path | None,
     no_diagrams: bool,
     tokenizer: Path | None,
     device: str,
@@ -140,7 +140,7 @@ def command(
     comes from the same forward pass. The results go to a store. If the command is interrupted, repeat it:
     it continues.
     """
-    from toposcope.api.representations import TextRequest, of_kept, of_representations
+    from toposcope.api.representations import TextRequest, of_representations, of_saved_states
     from toposcope.papers.representation_presets import preset as preset_options
     from toposcope.store import Store
     from toposcope.study.sensitivity import measured_sensitivity
@@ -152,13 +152,13 @@ def command(
     sensitivity |= SENSITIVITY in names
     request = TextRequest(
         texts=texts, limit=limit, min_chars=min_chars, split=split, features=names, labelled=labelled,
-        grid=parse_grid(sensitivity_texts) if sensitivity else None, keep=keep, tokenizer=tokenizer,
+        grid=parse_grid(sensitivity_texts) if sensitivity else None, keep=save_states, tokenizer=tokenizer,
         device=device,
     )  # fmt: skip
     execution = sweeping.execution(keep_diagrams=not no_diagrams)
-    if from_kept is not None:
-        _refuse_with_kept(series, texts, settings, labelled, keep, sweeping)
-        found, agree = of_kept(SavedStates(from_kept), options, request), None
+    if from_states is not None:
+        _refuse_with_states(series, texts, settings, labelled, save_states, sweeping)
+        found, agree = of_saved_states(SavedStates(from_states), options, request), None
     else:
         if not series or texts is None:
             raise InputError(
@@ -178,19 +178,19 @@ def command(
     return exit_code(report)
 
 
-def _refuse_with_kept(
+def _refuse_with_states(
     series: tuple[str, ...],
     texts: str | None,
     settings: Mapping[str, object],
     labelled: Path | None,
-    keep: Path | None,
+    save_states: Path | None,
     sweeping: Sweeping,
 ) -> None:
     """Refuse what only a pass through the models could do."""
     given = {
         "SERIES": series, "--texts": texts, "--pooling": settings.get("pooling"),
         "--length": settings.get("length"), "--labelled": labelled,
-        "--save-states": keep, "--steps": sweeping.steps, "--revisions": sweeping.revisions,
+        "--save-states": save_states, "--steps": sweeping.steps, "--revisions": sweeping.revisions,
         "--losses": sweeping.losses,
     }  # fmt: skip
     for name, value in given.items():

@@ -177,7 +177,7 @@ def _seed003(
         jobs or 1,
     )  # fmt: skip
     with _call(out, jobs, as_json).folder() as folder:
-        sections = plan.sections(folder, kept=out is not None, quiet=as_json)
+        sections = plan.sections(folder, keep_files=out is not None, quiet=as_json)
     return _show("seed003", sections, out, as_json)
 
 

@@ -231,13 +231,13 @@ def sweep_options(command: Callable[..., int]) -> Callable[..., int]:
 
 def _without_steps(typed: Sequence[str]) -> list[str]:
     """Return a command's words without its --steps, and without --plan."""
-    kept, words = [], iter(typed)
+    others, words = [], iter(typed)
     for word in words:
         if word == "--steps":
             next(words, None)
         elif word != "--plan" and not word.startswith("--steps="):
-            kept.append(word)
-    return kept
+            others.append(word)
+    return others
 
 
 def renamed(pairs: Sequence[str]) -> dict[str, str]:

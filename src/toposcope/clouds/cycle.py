@@ -43,8 +43,8 @@ def cycle_of(points: np.ndarray, birth: float) -> np.ndarray:
     from scipy.sparse.csgraph import dijkstra
 
     distances = distance_matrix(points)
-    apart = np.abs(np.triu(distances - birth, 1)) + np.tril(np.full(distances.shape, np.inf))
-    first, last = np.unravel_index(int(apart.argmin()), apart.shape)
+    gaps = np.abs(np.triu(distances - birth, 1)) + np.tril(np.full(distances.shape, np.inf))
+    first, last = np.unravel_index(int(gaps.argmin()), gaps.shape)
     limit = float(distances[first, last])
     edges = np.where((distances <= limit) & (distances > 0), distances, 0.0)
     edges[first, last] = edges[last, first] = 0.0

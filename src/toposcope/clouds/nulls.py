@@ -87,9 +87,9 @@ def _scattered(points: np.ndarray, labels: np.ndarray, chance: np.random.Generat
     """Return a cloud with these clusters at new places, each Gaussian with its own covariance."""
     found = np.unique(labels)
     centres = np.stack([points[labels == one].mean(axis=0) for one in found])
-    apart = centres - centres.mean(axis=0)
+    offsets = centres - centres.mean(axis=0)
     mixing = chance.standard_normal((len(found), len(found))) / np.sqrt(max(len(found) - 1, 1))
-    placed = centres.mean(axis=0) + mixing @ apart
+    placed = centres.mean(axis=0) + mixing @ offsets
     out = np.empty_like(points)
     for one, old, new in zip(found, centres, placed, strict=True):
         inner = points[labels == one] - old
@@ -185,13 +185,13 @@ def _scatter(away: np.ndarray, degrees: float) -> np.ndarray:
     left, scale, right = np.linalg.svd(away, full_matrices=False)
     rank = int((scale > max(away.shape) * np.finfo(np.float64).eps * scale[0]).sum())
     left, scale, right = left[:, :rank], scale[:rank], right[:rank]
-    kept = min(rank, max(len(away) // 4, 1))
-    leading = left[:, :kept]  # the scatter is equivariant: unit lengths do
+    components = min(rank, max(len(away) // 4, 1))
+    leading = left[:, :components]  # the scatter is equivariant: unit lengths do
     weights = np.ones(len(away))
     for _ in range(_REWEIGHTED):
         inner = (leading * weights[:, None]).T @ leading / len(away)
         distance = np.einsum("ij,ji->i", leading, np.linalg.pinv(inner) @ leading.T)
-        weights = (degrees + kept) / (degrees + distance)
+        weights = (degrees + components) / (degrees + distance)
     whole = np.sqrt(weights / len(away))[:, None] * (left * scale)
     inner = whole.T @ whole
     values, vectors = np.linalg.eigh(inner)

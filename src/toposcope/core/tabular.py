@@ -206,14 +206,14 @@ def _first(lines: list[str], words: int) -> list[str]:
     >>> _first(["yes", "for one", "for two, three and all that follow"], 8)
     ['yes', 'for one', '… (print it for all)']
     """
-    kept = 1
-    while kept < len(lines):
-        last = kept + 1 == len(lines)
-        said = " ".join([*lines[: kept + 1], *([] if last else [_MORE])])
-        if len(said.split()) > words or kept + 1 > LINES - (not last):
+    shown = 1
+    while shown < len(lines):
+        last = shown + 1 == len(lines)
+        said = " ".join([*lines[: shown + 1], *([] if last else [_MORE])])
+        if len(said.split()) > words or shown + 1 > LINES - (not last):
             break
-        kept += 1
-    return [*lines[:kept], *([_MORE] if kept < len(lines) else [])] or [""]
+        shown += 1
+    return [*lines[:shown], *([_MORE] if shown < len(lines) else [])] or [""]
 
 
 _FEWEST = 3

@@ -98,8 +98,8 @@ def _annealed(run: Drive, log_c: float, shape: Shape) -> tuple[np.ndarray, np.nd
     """Return sum drop * [1 - (1 + C eta^-gamma S)^-beta] at each loss step (n,), and its slope in log C."""
     since = np.maximum(run.area[:, None] - run.at_area, 0.0)  # a drop that is still to come buys nothing
     x = np.exp(log_c - shape.gamma * np.log(run.after)) * since
-    kept = np.exp(-shape.beta * np.log1p(x))
-    return (1.0 - kept) @ run.drop, shape.beta * (kept * x / (1.0 + x)) @ run.drop
+    remaining = np.exp(-shape.beta * np.log1p(x))
+    return (1.0 - remaining) @ run.drop, shape.beta * (remaining * x / (1.0 + x)) @ run.drop
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,11 +181,13 @@ def forecast(
         tests = _own_backtests(method, seen, finished)
         half = half_width([test.error for test in tests], level) if tests else math.nan
     left = f"siblings that ended above their first loss are left out: {', '.join(risen)}" if risen else ""
-    apart = f"runs that do not belong with {seen.run} are left out: {', '.join(strange)}" if strange else ""
+    strangers = (
+        f"runs that do not belong with {seen.run} are left out: {', '.join(strange)}" if strange else ""
+    )
     widened = ""
     if len(tests) >= 3 and (more := _beyond(method, seen, finished, share) * _of_level(level)):
         half, widened = math.hypot(half, more), beyond.said(seen, finished)
-    said = [note for note in (borrowed, point.note, widened, left, apart) if note]
+    said = [note for note in (borrowed, point.note, widened, left, strangers) if note]
     return _with_interval(method, seen, point, tests, half, source, said, level)
 
 

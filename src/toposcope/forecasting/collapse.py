@@ -128,14 +128,14 @@ def collapse_residual(
         return None
     mine, *theirs = (row for row in rows if row is not None)
     shapes = np.array(theirs)
-    apart = _apart(mine, shapes)
-    residual = _late(apart)
-    residuals = np.array([_late(_apart(one, np.delete(shapes, i, 0))) for i, one in enumerate(shapes)])
+    distances = _distance(mine, shapes)
+    residual = _late(distances)
+    residuals = np.array([_late(_distance(one, np.delete(shapes, i, 0))) for i, one in enumerate(shapes)])
     centre, spread, free = _predicted(curve, alike, residuals)
     half = float(student_quantile(1 - level / 2, free)) * spread
     p = float(student_two_sided((residual - centre) / spread, free))
     steps = edges[:-1] * curve.horizon
-    outside = np.abs(apart - centre) > half
+    outside = np.abs(distances - centre) > half
     stays = len(outside) - int(np.argmin(outside[::-1])) if not outside.all() else 0
     since = math.ceil(steps[stays]) if stays < len(steps) else None
     names = tuple(one.run for one in alike)
@@ -204,15 +204,15 @@ def _blocks(curve: Curve, edges: np.ndarray) -> np.ndarray | None:
     return np.array([float(np.median(log[a:b])) for a, b in pairwise(at)])
 
 
-def _apart(mine: np.ndarray, theirs: np.ndarray) -> np.ndarray:
+def _distance(mine: np.ndarray, theirs: np.ndarray) -> np.ndarray:
     """Return how far a run lies above the mean shape of others, each scaled by its first stretches."""
     first = int(_SETTLED * len(mine))
     shape = (theirs - theirs[:, :first].mean(axis=1, keepdims=True)).mean(axis=0)
     return mine - mine[:first].mean() - shape
 
 
-def _late(apart: np.ndarray) -> float:
-    return float(apart[int(_SETTLED * len(apart)) :].mean())
+def _late(distances: np.ndarray) -> float:
+    return float(distances[int(_SETTLED * len(distances)) :].mean())
 
 
 def _predicted(curve: Curve, alike: Sequence[Curve], residuals: np.ndarray) -> tuple[float, float, int]:

@@ -118,9 +118,9 @@ class ShrunkTransfer(Forecaster):
         x = level_and_slope(seen.step, seen.loss)[0]
         fall = _shrunk_line(self.level, self.fall, x)
         mean, free = float(self.fall.mean()), _line(self.level, self.fall, x)
-        kept = (fall - mean) / (free - mean) if abs(free - mean) > 1e-12 else 0.0
+        share = (fall - mean) / (free - mean) if abs(free - mean) > 1e-12 else 0.0
         paths = [
-            column.mean() + kept * (_line(self.level, column, x) - column.mean()) for column in self.falls.T
+            column.mean() + share * (_line(self.level, column, x) - column.mean()) for column in self.falls.T
         ]
         return Point(math.exp(x + fall), self.shares * seen.horizon, np.exp(x + np.array(paths)))
 

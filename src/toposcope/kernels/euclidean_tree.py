@@ -56,16 +56,16 @@ def euclidean_tree(X: np.ndarray, *, unit: bool = False) -> tuple[np.ndarray, np
     """
     rows = np.ascontiguousarray(X if X.dtype.itemsize > 2 else X.astype(np.float32))
     copies = duplicates(rows)
-    kept = np.flatnonzero(copies == np.arange(len(X)))
-    cloud = prepared(rows if kept.size == len(rows) else rows[kept], unit=unit)
+    distinct = np.flatnonzero(copies == np.arange(len(X)))
+    cloud = prepared(rows if distinct.size == len(rows) else rows[distinct], unit=unit)
     tree = _grown(cloud)
     squares = cloud.exact_squares(tree.u, tree.v)
     order = np.argsort(squares, kind="stable")
     lengths = np.sqrt(squares[order]) / cloud.scale
     again = np.flatnonzero(copies != np.arange(len(X)))
     return (
-        np.concatenate((copies[again], kept[tree.u[order]])),
-        np.concatenate((again, kept[tree.v[order]])),
+        np.concatenate((copies[again], distinct[tree.u[order]])),
+        np.concatenate((again, distinct[tree.v[order]])),
         np.concatenate((np.zeros(again.size), lengths)),
     )
 

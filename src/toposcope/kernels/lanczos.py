@@ -81,8 +81,8 @@ class RitzValues:
         unit = max(float(np.abs(self.values[rest]).max()), 1e-300)
         columns = np.stack([root * (self.values[rest] / unit) ** k for k in range(3)], axis=1)
         left, size, _ = np.linalg.svd(columns, full_matrices=False)
-        kept = left[:, size > 1e-9 * size[0]]
-        return np.divide(kept.T, root, out=np.zeros_like(kept.T), where=root > 0)
+        basis = left[:, size > 1e-9 * size[0]]
+        return np.divide(basis.T, root, out=np.zeros_like(basis.T), where=root > 0)
 
 
 def block_lanczos(A: np.ndarray, start: np.ndarray, steps: int) -> RitzValues:

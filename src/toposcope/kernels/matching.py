@@ -57,8 +57,8 @@ def matched_cost(
     for k in range(len(rows)):
         i, j = rows[k], columns[k]
         alone_first[i] = alone_second[j] = False
-        apart = to_diagonal[0][i] + to_diagonal[1][j]
-        total += min(apart, _cost(first[i], second[j], order, use_max))
+        unmatched = to_diagonal[0][i] + to_diagonal[1][j]
+        total += min(unmatched, _cost(first[i], second[j], order, use_max))
     for i in range(len(first)):
         if alone_first[i]:
             total += to_diagonal[0][i]
@@ -120,14 +120,14 @@ def distances_between(first: np.ndarray, second: np.ndarray, above: float, up_to
     count = 0
     for a in range(len(first)):
         for b in range(len(second)):
-            apart = max(abs(first[a, 0] - second[b, 0]), abs(first[a, 1] - second[b, 1]))
-            count += above < apart <= up_to
+            distance = max(abs(first[a, 0] - second[b, 0]), abs(first[a, 1] - second[b, 1]))
+            count += above < distance <= up_to
     found = np.empty(count)
     at = 0
     for a in range(len(first)):
         for b in range(len(second)):
-            apart = max(abs(first[a, 0] - second[b, 0]), abs(first[a, 1] - second[b, 1]))
-            if above < apart <= up_to:
-                found[at] = apart
+            distance = max(abs(first[a, 0] - second[b, 0]), abs(first[a, 1] - second[b, 1]))
+            if above < distance <= up_to:
+                found[at] = distance
                 at += 1
     return found

@@ -40,9 +40,9 @@ def spanning_tree_weights(tensors: Sequence[torch.Tensor]) -> list[np.ndarray]:
         prefixes.append((tensor, found, pool.submit(_prefix_tree, found, tensor.shape[0], tensor.shape[1])))
     weights = []
     for tensor, _, pending in prefixes:
-        kept, parent, size = pending.result()
-        missing = sum(tensor.shape) - 1 - kept.size
-        parts = [kept]
+        edges, parent, size = pending.result()
+        missing = sum(tensor.shape) - 1 - edges.size
+        parts = [edges]
         while missing:
             parts.append(_boruvka_round(_keys(tensor), parent, size))
             missing -= parts[-1].size

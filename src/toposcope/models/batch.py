@@ -39,12 +39,12 @@ class Batch:
         InputError
             When no row has two tokens.
         """
-        kept = tuple(tuple(int(token) for token in row) for row in rows if len(row) > 1)
-        if not kept:
+        usable = tuple(tuple(int(token) for token in row) for row in rows if len(row) > 1)
+        if not usable:
             raise InputError(
                 f"the batch has {len(rows)} rows, and none has two tokens or more; give longer texts"
             )
-        return cls(kept, last_only)
+        return cls(usable, last_only)
 
     @classmethod
     def of_texts(cls, model: LanguageModel, texts: Sequence[str], *, length: int = 128) -> Batch:

@@ -49,7 +49,7 @@ class Product(ABC):
         self._keep_bytes = keep_bytes
         self._pieces = objective.micro_batches(_TOKENS_ON_CPU) if _on_cpu(objective) else objective.pieces
         self._graphs: dict[int, Any] = {}
-        self._kept: bool | None = None
+        self._graphs_fit: bool | None = None
 
     @property
     def n(self) -> int:
@@ -169,13 +169,13 @@ class Product(ABC):
         from toposcope.models.twice import twice_differentiable
 
         with twice_differentiable():
-            if self._kept is None:
+            if self._graphs_fit is None:
                 with _counting() as count:
                     graph = self._build(part)
-                self._kept = count[0] * len(self._pieces) <= self._keep_bytes
+                self._graphs_fit = count[0] * len(self._pieces) <= self._keep_bytes
             else:
                 graph = self._build(part)
-        if self._kept:
+        if self._graphs_fit:
             self._graphs[index] = graph
         return graph
 
@@ -193,7 +193,7 @@ class Product(ABC):
 
     def _to_differentiate(self, gradients: list[torch.Tensor]) -> list[torch.Tensor]:
         """Return the gradients, to be differentiated once more; refuse at the first those that cannot be."""
-        if self._kept is None and _ends_in_error(gradients):
+        if self._graphs_fit is None and _ends_in_error(gradients):
             raise RuntimeError("double backward ends at a function that is differentiable once")
         return gradients
 

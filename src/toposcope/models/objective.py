@@ -239,11 +239,11 @@ class Objective:
                 if value is not None:
                     known = total[name]
                     total[name] = value if known is None else known + value
-        kept = {name: value for name, value in total.items() if value is not None}
+        present = {name: value for name, value in total.items() if value is not None}
         return (
-            kept
+            present
             if drop
-            else {name: kept.get(name, torch.zeros_like(leaf)).detach() for name, leaf in leaves.items()}
+            else {name: present.get(name, torch.zeros_like(leaf)).detach() for name, leaf in leaves.items()}
         )
 
     def leaves(self) -> dict[str, torch.Tensor]:

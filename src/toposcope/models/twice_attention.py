@@ -101,7 +101,7 @@ class _AttentionSlope(Function):
     @staticmethod
     @once_differentiable
     def backward(context: Any, *adjoint: Tensor) -> Any:
-        g, q, k, v, *kept = context.saved_tensors
+        g, q, k, v, *saved = context.saved_tensors
         groups, n = context.groups, len(context.groups)
         uq, uk, uv = adjoint
         by_g, by_q, by_k, by_v = (
@@ -112,7 +112,7 @@ class _AttentionSlope(Function):
         )
         by_shares = []
         left, right = torch.cat((uq, q), -1), torch.cat((k, uk), -1)
-        for (rows, columns), p, a, d in zip(groups, kept[:n], kept[n : 2 * n], kept[2 * n :], strict=True):
+        for (rows, columns), p, a, d in zip(groups, saved[:n], saved[n : 2 * n], saved[2 * n :], strict=True):
             moved = torch.bmm(left[:, rows], right[:, columns].mT)  # the adjoint of d
             moved -= _dot(moved, p)
             by_a = p * moved

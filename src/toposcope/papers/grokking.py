@@ -129,9 +129,9 @@ def measure(
     recipe = {"probe": PLANES, "draws": draws}
     with measured(
         series, (FourierPlanes(), FourierControl(draws)), store, recipe=recipe, jobs=jobs, quiet=quiet
-    ) as kept:
+    ) as measurements:
         return [
-            _run(run, table, kept.features(PLANES, run=run), kept.features(CONTROL, run=run))
+            _run(run, table, measurements.features(PLANES, run=run), measurements.features(CONTROL, run=run))
             for run, table in losses.items()
         ]
 

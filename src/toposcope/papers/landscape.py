@@ -72,8 +72,8 @@ def measure(
     from toposcope.sweep import Execution, sweep
 
     series = open_series(runs)
-    kept = log_steps(sorted({at.step for at in series}), checkpoints)
-    chosen = open_series(runs, steps=",".join(map(str, kept)))
+    steps = log_steps(sorted({at.step for at in series}), checkpoints)
+    chosen = open_series(runs, steps=",".join(map(str, steps)))
     loader = ModelLoader(recipe=load_training_recipe("seed004"))
     names = tuple(column.split("/")[0] for column, _ in QUESTIONS)
     study = study_of_texts(options, texts, store, features=names, loader=loader, min_chars=options.length)

@@ -90,8 +90,8 @@ def measure(
             f"{uri} holds {len(series.runs)} runs, but Table 8 needs the series of one model; give one run"
         )
     recipe = {"probe": PROBE, "draws": draws}
-    with measured(series, [Table8(draws)], store, recipe=recipe, quiet=quiet) as kept:
-        return kept.features(PROBE)
+    with measured(series, [Table8(draws)], store, recipe=recipe, quiet=quiet) as measurements:
+        return measurements.features(PROBE)
 
 
 def _in_a_block(matrix: Matrix) -> bool:

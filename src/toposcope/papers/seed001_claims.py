@@ -14,8 +14,8 @@ from toposcope.papers.seed001_tests import (
     EARLY,
     LOSS_ONLY,
     adjusted,
-    apart,
     coincidences,
+    compared_courses,
     rise_of,
     rule_errors,
     scaled,
@@ -152,7 +152,7 @@ def _correlated(measured: MeasuredFamily) -> Claim:
 
 
 def _courses(measured: MeasuredFamily) -> Claim:
-    found = [apart(measured, column) for column in _present(measured)]
+    found = [compared_courses(measured, column) for column in _present(measured)]
     mixed = [LABELS[one.column] for one in found if one.negative and one.positive]
     p = adjusted(found)
     distinct = [LABELS[one.column] for one, value in zip(found, p, strict=True) if value < 0.05]

@@ -15,8 +15,8 @@ from toposcope.papers.seed001_tests import (
     COMBINED,
     LOSS_ONLY,
     TDA_ONLY,
-    apart,
     coincidences,
+    compared_courses,
     diminishing_step,
     rise_of,
     rule_errors,
@@ -180,7 +180,7 @@ def sizes_and_seeds(measured: MeasuredFamily) -> Section:
     rows = []
     for column, label in LABELS.items():
         if any(column in table.values for table, _ in measured.parts):
-            one = apart(measured, column)
+            one = compared_courses(measured, column)
             rows.append((label, f"{one.positive} rise, {one.negative} fall", one.within, one.between, one.p))
     return Section(
         "Criterion 2: courses of different sizes",

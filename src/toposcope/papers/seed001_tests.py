@@ -171,7 +171,7 @@ class Apart:
     positive: int
 
 
-def apart(measured: MeasuredFamily, column: str) -> Apart:
+def compared_courses(measured: MeasuredFamily, column: str) -> Apart:
     """Compare the courses of a feature over training, by ranks, within sizes and across them."""
     wide = pd.DataFrame({run: pd.Series(*measured.of(run, column)[::-1]) for run in measured.runs}).dropna()
     courses = wide.to_numpy(float)

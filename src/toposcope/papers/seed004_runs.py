@@ -115,12 +115,12 @@ def _first_seeds(models: Mapping[str, Mapping[str, Any]], runs: pd.DataFrame) ->
 
 def _of_runs(table: SeriesTable, runs: Iterable[str]) -> SeriesTable:
     """Return the rows of some runs."""
-    kept = list(runs)
+    selected = list(runs)
     return replace(
         table,
-        values=table.values[table.values["run"].isin(kept)].reset_index(drop=True),
-        spread=table.spread[table.spread["run"].isin(kept)].reset_index(drop=True),
-        runs=table.runs[table.runs["run"].isin(kept)].reset_index(drop=True),
+        values=table.values[table.values["run"].isin(selected)].reset_index(drop=True),
+        spread=table.spread[table.spread["run"].isin(selected)].reset_index(drop=True),
+        runs=table.runs[table.runs["run"].isin(selected)].reset_index(drop=True),
     )
 
 

@@ -123,17 +123,17 @@ def grouped(
     """Group runs by what is stated of them, as `groups_of` does; without `settings` by `FACTS` alone."""
     names = [line.run for line in lines]
     facts = _unpadded([line.facts for line in lines])
-    apart = [*FACTS, *(_settings_apart(lines, facts) if settings else ())]
+    distinguishing = [*FACTS, *(_distinguishing_settings(lines, facts) if settings else ())]
     by_losses = _by_losses(names, losses)
     found: list[tuple[int, ...]] = []
-    for group in _together([tuple(one.get(name, "") for name in apart) for one in facts]):
+    for group in _together([tuple(one.get(name, "") for name in distinguishing) for one in facts]):
         if all(facts[i].get("corpus") or facts[i].get("task") for i in group):
             found.append(group)
         else:
             inner = _together([by_losses.get(names[i], ("", "")) for i in group])
             found += [tuple(group[i] for i in one) for one in inner]
     found.sort(key=min)
-    shown = [{name: one.get(name, "") for name in apart} for one in facts]
+    shown = [{name: one.get(name, "") for name in distinguishing} for one in facts]
     labels = _labels(found, shown, names, losses) if found else []
     return tuple(Group(label, tuple(names[i] for i in g)) for label, g in zip(labels, found, strict=True))
 
@@ -211,7 +211,7 @@ def _is_number(text: str) -> bool:
     return text.replace(".", "", 1).replace("e+", "", 1).isdigit()
 
 
-def _settings_apart(lines: Sequence[Stated], facts: Sequence[Mapping[str, str]]) -> list[str]:
+def _distinguishing_settings(lines: Sequence[Stated], facts: Sequence[Mapping[str, str]]) -> list[str]:
     """Return the settings in which two runs of one size and one set of facts differ."""
     cells: dict[tuple[object, ...], list[Mapping[str, str]]] = {}
     for line, one in zip(lines, facts, strict=True):
@@ -277,11 +277,11 @@ def _ends(losses: pd.DataFrame) -> dict[str, tuple[float, float, float]]:
     }
 
 
-def _clusters(values: Mapping[str, float], apart) -> dict[str, str]:  # type: ignore[no-untyped-def]
+def _clusters(values: Mapping[str, float], separate) -> dict[str, str]:  # type: ignore[no-untyped-def]
     """Return the cluster of each run: cut between neighbours in order of size that are `apart`."""
     number, below, found = 0, None, {}
     for run, value in sorted(values.items(), key=lambda item: item[1]):
-        number += below is not None and bool(apart(below, value))
+        number += below is not None and bool(separate(below, value))
         found[run] = str(number)
         below = value
     return found

@@ -219,12 +219,12 @@ def _range(have: list[int], text: str) -> set[int]:
 
 def _log(have: list[int]) -> set[int]:
     positive = np.array([step for step in have if step > 0], dtype=np.float64)
-    kept = {have[0], have[-1]}
+    selected = {have[0], have[-1]}
     if len(positive):
         top = positive[-1]
         marks = [base**power for base in (2, 10) for power in range(64) if base**power <= top]
         for mark in marks:
             ratio = np.abs(np.log(positive / mark))
             if ratio.min() < np.log(2) / 2:
-                kept.add(int(positive[ratio.argmin()]))
-    return kept
+                selected.add(int(positive[ratio.argmin()]))
+    return selected

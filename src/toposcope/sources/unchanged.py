@@ -47,11 +47,11 @@ def _counts(info: TensorInfo) -> bool:
 def _changed(first: Reader, last: Reader, info: TensorInfo) -> bool:
     if info.nbytes > SAMPLE_BYTES:
         for start, stop in sampled(info.shape[0], info.nbytes):
-            if _apart(first.rows(info.name, start, stop), last.rows(info.name, start, stop)):
+            if _differ(first.rows(info.name, start, stop), last.rows(info.name, start, stop)):
                 return True
-    return _apart(first.read(info.name), last.read(info.name))
+    return _differ(first.read(info.name), last.read(info.name))
 
 
-def _apart(one: np.ndarray, other: np.ndarray) -> bool:
+def _differ(one: np.ndarray, other: np.ndarray) -> bool:
     """Return whether two arrays differ in a bit."""
     return one.dtype != other.dtype or one.tobytes() != other.tobytes()

@@ -93,12 +93,12 @@ def partial_correlation(x: np.ndarray, y: np.ndarray, controls: np.ndarray) -> t
     basis = left[:, sizes > sizes[0] * 1e-10]
     rest_x, rest_y = x - basis @ (basis.T @ x), y - basis @ (basis.T @ y)
     r = correlation(rest_x, rest_y)
-    dust = np.minimum(_kept(rest_x, x), _kept(rest_y, y)) < COLLINEAR
+    dust = np.minimum(_share_left(rest_x, x), _share_left(rest_y, y)) < COLLINEAR
     degrees = np.full(x.shape[1], float(len(x) - 1 - basis.shape[1]))
     return np.where(dust, np.nan, r), degrees
 
 
-def _kept(rest: np.ndarray, whole: np.ndarray) -> np.ndarray:
+def _share_left(rest: np.ndarray, whole: np.ndarray) -> np.ndarray:
     whole = whole - whole.mean(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         part = np.einsum("ij,ij->j", rest, rest) / np.einsum("ij,ij->j", whole, whole)

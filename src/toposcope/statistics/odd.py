@@ -105,10 +105,10 @@ def _scaled(curves: Mapping[str, np.ndarray], steps: np.ndarray) -> tuple[np.nda
     for values in curves.values():
         rows = np.asarray(values, float)
         blocks = np.stack([np.median(rows[:, a:b], axis=1) for a, b in pairwise(ends)], 1)
-        apart = blocks - np.median(blocks, axis=0)
-        typical = float(np.median(np.sqrt(np.mean(apart**2, axis=1))))
-        spread = np.hypot(np.median(np.abs(apart), axis=0), LEAST_SPREAD * typical)
-        parts.append(apart / spread if typical > 0 else np.full_like(apart, np.nan))
+        deviations = blocks - np.median(blocks, axis=0)
+        typical = float(np.median(np.sqrt(np.mean(deviations**2, axis=1))))
+        spread = np.hypot(np.median(np.abs(deviations), axis=0), LEAST_SPREAD * typical)
+        parts.append(deviations / spread if typical > 0 else np.full_like(deviations, np.nan))
     if not parts or not np.isfinite(parts).any():
         return None, steps[ends[:-1]]
     return np.stack(parts, axis=1), steps[ends[:-1]]
@@ -129,13 +129,13 @@ def _where(
     """Return since when a run stays apart from the others, and by which quantities."""
     among = [*others, run]
     blocks = [_chance(z[:, :, b : b + 1], run, among) <= level for b in range(z.shape[2])]
-    apart = len(blocks)
-    while apart and blocks[apart - 1]:
-        apart -= 1
+    start = len(blocks)
+    while start and blocks[start - 1]:
+        start -= 1
     alone = [
         (_chance(z[:, q : q + 1], run, among), name)
         for q, name in enumerate(names)
         if np.isfinite(z[:, q]).all()
     ]
-    since = float(steps[apart]) if apart < len(blocks) else None
+    since = float(steps[start]) if start < len(blocks) else None
     return since, tuple(name for p, name in sorted(alone) if p <= level)

@@ -67,15 +67,15 @@ def parting(steps: np.ndarray, first: np.ndarray, second: np.ndarray) -> Parting
     # half a unit of the last digit of the coarser log, and a little more for binary fractions
     with np.errstate(invalid="ignore"):
         alike = bits | (np.abs(one - other) <= 0.5000001 * 10.0**-decimals)
-    apart = np.flatnonzero(~alike)
-    equal = int(apart[0]) if len(apart) else len(steps)
+    differing = np.flatnonzero(~alike)
+    equal = int(differing[0]) if len(differing) else len(steps)
     tail = max(int(STRETCH * len(steps)), min(_FEWEST, len(steps)))
     gap = (other - one)[-tail:]
     gap = gap[np.isfinite(gap)]
     return Parting(
         len(steps), equal,
         float(steps[equal - 1]) if equal else None,
-        float(steps[equal]) if len(apart) else None,
+        float(steps[equal]) if len(differing) else None,
         bool(bits[:equal].all()), decimals,
         float(gap.mean()) if len(gap) else float("nan"), _scatter(one, other, tail),
     )  # fmt: skip

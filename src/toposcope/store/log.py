@@ -61,8 +61,8 @@ def put(folder: Path, run: str, rows: pa.Table, noted: dict[str, object]) -> Non
                 begin = beyond["step"].to_numpy().min()
                 parts.write_atomically(_sorted(beyond), _path(folder, run, int(begin)), noted)
         if len(new):
-            kept, _ = _parted(held, ~np.isin(steps, new["step"].to_numpy()))
-            parts.write_atomically(_sorted(pa.concat_tables([kept, new])), path, noted)
+            earlier, _ = _parted(held, ~np.isin(steps, new["step"].to_numpy()))
+            parts.write_atomically(_sorted(pa.concat_tables([earlier, new])), path, noted)
 
 
 def _by_file(folder: Path, run: str, rows: pa.Table) -> Iterator[tuple[Path, pa.Table]]:

@@ -82,7 +82,7 @@ def merge(stores: Sequence[Store], out: str | Path) -> tuple[Store, tuple[Rename
         made = Store.create(aside, recipe=stores[0].recipe)
         for number, store in enumerate(stores):
             _copy_measured(store, aside, names[number])
-            _copy_kept(store, aside, names[number])
+            _copy_files(store, aside, names[number])
         _write_rest(stores, made, names)
         made.compact()
         _drop_settled_failures(aside)
@@ -172,7 +172,7 @@ def _holds(out: Path, stores: Sequence[Store], names: Sequence[Mapping[str, str]
 def _names(stores: Sequence[Store]) -> list[dict[str, str]]:
     """Return, for each store, what each of its runs is to be called."""
     known = [_runs(store) for store in stores]
-    apart = {
+    differing = {
         run
         for one, other in combinations(range(len(stores)), 2)
         for run in known[one].keys() & known[other].keys()
@@ -180,7 +180,7 @@ def _names(stores: Sequence[Store]) -> list[dict[str, str]]:
     }
     labels = _labels([store.path for store in stores])
     return [
-        {run: f"{label}/{run}" if run in apart else run for run in runs}
+        {run: f"{label}/{run}" if run in differing else run for run in runs}
         for label, runs in zip(labels, known, strict=True)
     ]
 
@@ -242,11 +242,11 @@ def _renamed(table: pa.Table, names: Mapping[str, str]) -> pa.Table:
     return table.set_column(at, table.schema.field(at), pa.array(runs, pa.string()))
 
 
-def _copy_kept(store: Store, out: Path, names: Mapping[str, str]) -> None:
+def _copy_files(store: Store, out: Path, names: Mapping[str, str]) -> None:
     """Copy what is kept beside the tables, such as sampled surfaces: FOLDER/RUN/FILE."""
     for path in _files(store.path):
-        kept = path.relative_to(store.path)
-        folder, rest = kept.parts[0], kept.relative_to(kept.parts[0]).as_posix()
+        relative = path.relative_to(store.path)
+        folder, rest = relative.parts[0], relative.relative_to(relative.parts[0]).as_posix()
         run = max((run for run in names if rest.startswith(f"{run}/")), key=len, default="")
         target = out / folder / names.get(run, "") / rest.removeprefix(f"{run}/" if run else "")
         target.parent.mkdir(parents=True, exist_ok=True)

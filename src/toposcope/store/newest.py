@@ -67,8 +67,8 @@ def split(parts: Iterable[Part], wanted: Mapping[Slot, str]) -> tuple[list[Part]
             live.add(part.path)
         else:
             stale.setdefault(part.path, []).append(held)
-    kept = [part for part in parts if part.path in live]
-    return kept, {part.path: _rows_of(stale[part.path]) for part in kept if part.path in stale}
+    current = [part for part in parts if part.path in live]
+    return current, {part.path: _rows_of(stale[part.path]) for part in current if part.path in stale}
 
 
 def live_units(parts: Iterable[Part], wanted: Mapping[Slot, str]) -> list[HeldUnit]:

@@ -166,8 +166,8 @@ class StoreReader:
                 live = [part for part in live if part.probe == probe]
             if run is not None:
                 live = [part for part in live if part.owner == parts.slug(str(run))]
-            kept, superseded = newest.split(live, counted)
-            return parts.read(kept, TABLES[table], expression(wanted), superseded)
+            current, superseded = newest.split(live, counted)
+            return parts.read(current, TABLES[table], expression(wanted), superseded)
 
         return steady(load)
 

@@ -138,9 +138,9 @@ class Store(StoreReader):
         seconds: float = 0.0,
     ) -> None:
         """Write one unit; with `diagrams` None, no diagrams are stored."""
-        kept = None if diagrams is None else tuple(diagrams)
-        result = Result(unit, tuple(rows), kept or (), seconds)
-        self.write_results([result], keep_diagrams=kept is not None)
+        given = None if diagrams is None else tuple(diagrams)
+        result = Result(unit, tuple(rows), given or (), seconds)
+        self.write_results([result], keep_diagrams=given is not None)
 
     def write_results(self, results: Sequence[Result], *, keep_diagrams: bool) -> None:
         """Write finished units of one run and probe as one file per table.
@@ -318,8 +318,8 @@ class Store(StoreReader):
     def _join(self, table: str, group: Sequence[parts.Part], wanted: Mapping[newest.Slot, str]) -> int:
         """Write the units of a group that count as one pack, and remove the group's files."""
         folder = self.path / table
-        kept, superseded = newest.split(group, wanted)
-        rows = parts.read(kept, TABLES[table], superseded=superseded)
+        current, superseded = newest.split(group, wanted)
+        rows = parts.read(current, TABLES[table], superseded=superseded)
         held = newest.live_units(group, wanted)
         name = parts.pack_name(group[0].owner, group[0].probe, [unit.key for unit in held])
         claimed = {part.path: part.written for part in group}

@@ -20,7 +20,7 @@ from toposcope.sources.belonging import Group, said
 from toposcope.store import Store
 from toposcope.study.compact import verdict_table
 from toposcope.study.findings import words
-from toposcope.study.merged_stores import Source, apart, joined
+from toposcope.study.merged_stores import Source, difference_of_recipes, joined
 from toposcope.study.published import NOTHING, PublishedRules
 from toposcope.study.studies import StudyRequest, runs_of, studies_of, study_of_rows
 from toposcope.study.study import Study, groups_among, problems_of, why_nothing
@@ -307,7 +307,7 @@ def analysis_of(
     names = [study.subject.name for _, wholes in made for study in wholes]
     if len(set(names)) < len(names):
         listed = ", ".join(str(one.path if isinstance(one, Store) else one) for one in given)
-        how = f" ({differ})" if (differ := apart(given)) else ""
+        how = f" ({differ})" if (differ := difference_of_recipes(given)) else ""
         raise InputError(
             f"{listed}: two of them contain the same kind of measurement with different "
             f"settings{how}; report them separately"

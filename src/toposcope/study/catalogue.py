@@ -91,8 +91,8 @@ def leading(columns: Iterable[str], catalogue: pd.DataFrame, most: int = 16) -> 
         ["again", "turn"], kind="stable"
     )
     topology = topology.loc[[*topology.index[primary], *rest.index]]
-    kept = min(int(baseline.sum()), max(most // _BASELINES_SHOWN, most - len(topology)))
-    return [*topology["column"].head(most - kept), *lines.loc[baseline, "column"].head(kept)]
+    baselines = min(int(baseline.sum()), max(most // _BASELINES_SHOWN, most - len(topology)))
+    return [*topology["column"].head(most - baselines), *lines.loc[baseline, "column"].head(baselines)]
 
 
 def leads_in(catalogue: pd.DataFrame, use: Use, about: str | None = None) -> list[str]:
@@ -313,8 +313,8 @@ def _scope(found: pd.DataFrame) -> np.ndarray:
     scope = found["scope"].astype(str).to_numpy(object)
     scope = np.where(found["scope"].isin([*map(str, _WIDE)]), "model", scope)
     scope = np.where((found["scope"] == Scope.LAYER) & ~found["inner"], "model", scope)
-    apart = found["kind"].isin([Kind.NULL, Kind.QUALITY, Kind.NOISE])
-    return np.where(apart, found["kind"], scope)
+    separate = found["kind"].isin([Kind.NULL, Kind.QUALITY, Kind.NOISE])
+    return np.where(separate, found["kind"], scope)
 
 
 def _null_columns(found: pd.DataFrame) -> list[str]:

@@ -38,8 +38,8 @@ def without_unconverged(features: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str
     out = places.merge(places[bad].drop_duplicates().assign(_out=True), on=keys, how="left")["_out"].notna()
     out.index = features.index
     status = features["status"].astype(object).mask(bad, str(Status.UNCONVERGED))
-    kept = features.assign(value=features["value"].mask(out), status=status)
-    return kept, tuple(_messages(features, out))
+    masked = features.assign(value=features["value"].mask(out), status=status)
+    return masked, tuple(_messages(features, out))
 
 
 def _messages(features: pd.DataFrame, out: pd.Series) -> list[str]:

@@ -260,8 +260,8 @@ def _stairs(step: np.ndarray, value: np.ndarray) -> bool:
         return False
     heights = np.diff(levels)
     slope, start = np.polyfit(step - step[0], value, 1)
-    apart = np.abs(value - start - slope * (step - step[0])).max()
-    return bool(np.allclose(heights, heights[0], rtol=1e-6) and apart <= 0.75 * heights[0])
+    deviation = np.abs(value - start - slope * (step - step[0])).max()
+    return bool(np.allclose(heights, heights[0], rtol=1e-6) and deviation <= 0.75 * heights[0])
 
 
 def _begins_anew(step: np.ndarray, value: np.ndarray, error: np.ndarray) -> bool:
@@ -284,8 +284,8 @@ def _same_in_runs(table: pd.DataFrame, column: str, targets: Sequence[str]) -> b
     mine = given[column][shared]
     if shared.sum() < LEAST_ROWS or not targets or mine.shape[1] < 2:
         return False
-    apart = (mine.max(axis=1) - mine.min(axis=1)).to_numpy(float)
+    ranges = (mine.max(axis=1) - mine.min(axis=1)).to_numpy(float)
     level = mine.mean(axis=1).to_numpy(float)
     differs = given[targets[0]][shared].nunique(axis=1) >= 2
-    same = np.all(apart <= 2.0 * rounding(level) + _SINGLE * np.abs(level))
+    same = np.all(ranges <= 2.0 * rounding(level) + _SINGLE * np.abs(level))
     return bool(same and np.ptp(level) > 0 and differs.all())

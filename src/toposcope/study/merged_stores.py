@@ -59,7 +59,7 @@ def joined(sources: Sequence[Source]) -> Iterator[list[Source]]:
         yield read
 
 
-def apart(sources: Sequence[Source]) -> str:
+def difference_of_recipes(sources: Sequence[Source]) -> str:
     """Return in words how the recipes of the first two stores of one kind differ; "" where none do."""
     recipes = [store.recipe for one in sources if (store := _opened(one)) is not None]
     pairs = ((a, b) for a, b in combinations(recipes, 2) if kind_of(a) == kind_of(b) and a != b)

@@ -135,11 +135,11 @@ def odd_among(members: Sequence[Member], losses: pd.DataFrame | None = None) -> 
         if not curves and sum(bool(member.changed) for member in group) <= FEWEST:
             continue
         compared += len(group)
-        apart = {one.run: one for one in odd_runs(curves, steps)} if curves else {}
+        odd = {one.run: one for one in odd_runs(curves, steps)} if curves else {}
         frozen = _frozen(group)
-        others = [i for i in range(len(group)) if i not in apart and i not in frozen]
-        for i in (*apart, *(i for i in frozen if i not in apart)):
-            found.append(_described(group, i, others, frozen.get(i, ()), _Apart(apart.get(i), curves, steps)))
+        others = [i for i in range(len(group)) if i not in odd and i not in frozen]
+        for i in (*odd, *(i for i in frozen if i not in odd)):
+            found.append(_described(group, i, others, frozen.get(i, ()), _Apart(odd.get(i), curves, steps)))
     return OddRuns(tuple(sorted(found, key=lambda one: one.p or 0.0)), compared, len(members))
 
 

@@ -210,8 +210,8 @@ def matrices_changed(features: pd.DataFrame) -> dict[str, dict[str, bool]]:
     spans = per.agg(["min", "max", "count"]).reset_index()
     updates = spans["feature"] == UPDATE_NORM.name
     spans = spans[spans["count"] >= LEAST_CHECKPOINTS - updates.astype(int)]
-    apart = spans["max"] - spans["min"] > _ROUNDING * spans["max"].abs()
-    moved = apart.where(spans["feature"] != UPDATE_NORM.name, spans["max"] > 0)
+    differ = spans["max"] - spans["min"] > _ROUNDING * spans["max"].abs()
+    moved = differ.where(spans["feature"] != UPDATE_NORM.name, spans["max"] > 0)
     found: dict[str, dict[str, bool]] = {}
     for run, name, did in zip(spans["run"], spans["name"], moved, strict=True):
         own = found.setdefault(str(run), {})

@@ -88,8 +88,8 @@ def _untested(frame: pd.DataFrame, others: Sequence[str]) -> dict[str, str]:
     """
     numbers = {str(column) for column in frame.select_dtypes("number")}
     text = [str(column) for column in frame if str(column) not in {"run", "step", *numbers, *others}]
-    kept = [name for name in TARGETS if name in frame and name not in {"loss", "heldout_loss", *others}]
-    return {**dict.fromkeys(text, NO_NUMBER), **dict.fromkeys(kept, KEPT_NAME)}
+    reserved = [name for name in TARGETS if name in frame and name not in {"loss", "heldout_loss", *others}]
+    return {**dict.fromkeys(text, NO_NUMBER), **dict.fromkeys(reserved, KEPT_NAME)}
 
 
 def _refuse_lost(frame: pd.DataFrame, targets: Sequence[str]) -> None:

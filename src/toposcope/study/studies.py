@@ -152,8 +152,8 @@ def _split_table(
     split = []
     for group in groups:
         mine = frame[frame["run"].astype(str).isin(group.runs)]
-        kept = mine[[c for c in mine if mine[c].notna().any() or c in request.columns]]
-        made = _of_table(kept, name, request.of(group))
+        filled = mine[[c for c in mine if mine[c].notna().any() or c in request.columns]]
+        made = _of_table(filled, name, request.of(group))
         split.append(replace(made, group=group, among=whole, read=whole.read))
     return split, [whole]
 

@@ -104,13 +104,13 @@ class StudyTables:
 
         It is for what several figures show and no table holds, such as the files of `kept`.
         """
-        if make not in self._kept_results:
-            self._kept_results[make] = make(self)
-        made: Made = self._kept_results[make]
+        if make not in self._results:
+            self._results[make] = make(self)
+        made: Made = self._results[make]
         return made
 
     @cached_property
-    def _kept_results(self) -> dict[Callable[..., Any], Any]:
+    def _results(self) -> dict[Callable[..., Any], Any]:
         return {}
 
     def _made(self, name: str, make: Callable[[], pd.DataFrame]) -> pd.DataFrame:

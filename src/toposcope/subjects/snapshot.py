@@ -158,7 +158,7 @@ class Snapshot:
         """Those that `matrices` has left out since this was last emptied."""
         self._matrices: tuple[Matrix, ...] | None = None
         self._memory: dict[Hashable, Any] = {}
-        self._kept: dict[Hashable, Any] = {}
+        self._cache: dict[Hashable, Any] = {}
 
     @property
     def previous(self) -> Snapshot | None:
@@ -259,9 +259,9 @@ class Snapshot:
 
     def remember_for_run(self, key: Hashable, compute: Callable[[], T]) -> T:
         """Return what `compute` gives, computed once and kept as long as the run: keep it small."""
-        if key not in self._kept:
-            self._kept[key] = compute()
-        return self._kept[key]
+        if key not in self._cache:
+            self._cache[key] = compute()
+        return self._cache[key]
 
     def forget(self) -> None:
         """Drop the matrices and what was remembered with them."""

@@ -61,8 +61,8 @@ def judged(store: Path, series: object, runs: Mapping[str, Sequence[Checkpoint]]
     for run, checkpoints in runs.items():
         if not isinstance(series, Series) or not checkpoints or not is_fetched(series, checkpoints[0]):
             continue
-        kept = [(at, unless_unreadable(partial(_kept, store, series, at))) for at in checkpoints]
-        seen = findings_of([(at, sketch) for at, sketch in kept if sketch is not None])
+        sketches = [(at, unless_unreadable(partial(_stored_sketch, store, series, at))) for at in checkpoints]
+        seen = findings_of([(at, sketch) for at, sketch in sketches if sketch is not None])
         found += without_rests(series, run, seen)
     return together(found, lambda finding: finding.fault)
 
@@ -122,7 +122,7 @@ def _write(store: Path, at: Checkpoint, content: str, sketch: np.ndarray) -> Non
     parts.write_atomically(table, _file(store, at, content), {})
 
 
-def _kept(store: Path, series: Series, at: Checkpoint) -> np.ndarray | None:
+def _stored_sketch(store: Path, series: Series, at: Checkpoint) -> np.ndarray | None:
     """Return the sketch of a checkpoint; None where none is kept or its file is damaged."""
     import pyarrow.parquet as pq
 

@@ -44,10 +44,10 @@ def mark_spoilt(probe: Probe, snapshot: Snapshot, measured: Measured) -> Measure
         _row(snapshot.checkpoint, probe.name, matrix) for matrix in found
     ]
     names = {matrix.name for matrix in found}
-    kept = [
+    diagrams = [
         item for item in measured.diagrams if item.role != Role.MODEL and item.name not in names
     ]  # fmt: skip
-    return replace(measured, rows=rows, diagrams=kept)
+    return replace(measured, rows=rows, diagrams=diagrams)
 
 
 def known_spoilt(

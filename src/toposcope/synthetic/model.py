@@ -165,9 +165,9 @@ def _kernel_problem(
 ) -> KernelProblem:
     """Infinite width, finite data: coordinates along the span of the training inputs."""
     rates, left = np.linalg.eigh(inputs @ inputs.T / len(inputs))
-    kept = rates > 1e-12
-    rates = rates[kept]
-    basis = inputs.T @ left[:, kept] / np.sqrt(len(inputs) * rates)
+    positive = rates > 1e-12
+    rates = rates[positive]
+    basis = inputs.T @ left[:, positive] / np.sqrt(len(inputs) * rates)
     weighted = basis * spectrum.variances[:, None]
     goal = basis.T @ target
     floor = np.zeros(target.shape[1])

@@ -99,12 +99,12 @@ def simulate(recipe: SyntheticRecipe, *, width: int, seed: int = 0) -> Synthetic
     problem = draw_problem(recipe.spectrum, width=width, data=recipe.data, outputs=recipe.outputs, seed=seed)
     source = rng(name="synthetic-noise", seed=seed, width=width)
     rate = recipe.plan().at(np.arange(recipe.steps + 1))
-    kept = np.unique(np.linspace(0, recipe.steps, recipe.checkpoints).astype(int)).tolist()
+    steps = np.unique(np.linspace(0, recipe.steps, recipe.checkpoints).astype(int)).tolist()
     weights = _INITIAL * source.standard_normal(problem.goal.shape)
     exact, norms = np.zeros(recipe.steps + 1), np.zeros((recipe.steps + 1, 2))
     base = float(problem.floor.mean()) + recipe.spectrum.tail + recipe.noise
     heldout, checkpoints, start = {}, {}, 0
-    for stop in [*kept, recipe.steps + 1]:
+    for stop in [*steps, recipe.steps + 1]:
         while start < stop:
             count = min(stop - start, max(1, _CHUNK // weights.size))
             drawn = count if recipe.batch else 0

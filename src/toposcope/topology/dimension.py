@@ -127,12 +127,12 @@ def twonn(X: np.ndarray, *, discard: float = 0.1, name: str = "X") -> DimensionE
         raise InputError(f"{name} has {n} distinct points; TwoNN needs at least 3")
     nearest = _neighbours(points, 2)
     logs = np.sort(np.log(nearest[:, 1] / nearest[:, 0]))
-    kept = max(1, round(n * (1.0 - discard)))
-    exposure = float(logs[:kept].sum() + (n - kept) * logs[kept - 1])
+    used = max(1, round(n * (1.0 - discard)))
+    exposure = float(logs[:used].sum() + (n - used) * logs[used - 1])
     if exposure == 0:
         return DimensionEstimate(float("nan"), float("nan"), float("nan"), n, merged)
-    low, high = scipy.stats.chi2.ppf([0.025, 0.975], 2 * kept) / (2 * exposure)
-    return DimensionEstimate(kept / exposure, float(low), float(high), n, merged)
+    low, high = scipy.stats.chi2.ppf([0.025, 0.975], 2 * used) / (2 * exposure)
+    return DimensionEstimate(used / exposure, float(low), float(high), n, merged)
 
 
 def mle_dimension(X: np.ndarray, *, k: int = 20, name: str = "X") -> DimensionEstimate:

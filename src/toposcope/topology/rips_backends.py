@@ -70,8 +70,8 @@ def gudhi(distances: np.ndarray, maxdim: int, limit: float, field: int) -> Bars:
 def _bars(distances: np.ndarray, edges: RipsEdges, births: np.ndarray, deaths: np.ndarray) -> np.ndarray:
     """Return the bars that have a length, in the distances as given."""
     lengths = edges.lengths
-    kept = (deaths < 0) | (lengths[births] < lengths[deaths])
-    births, deaths = births[kept], deaths[kept]
+    lasting = (deaths < 0) | (lengths[births] < lengths[deaths])
+    births, deaths = births[lasting], deaths[lasting]
     bars = np.full((len(births), 2), np.inf)
     bars[:, 0] = _lookup(distances, edges, births)
     bars[deaths >= 0, 1] = _lookup(distances, edges, deaths[deaths >= 0])

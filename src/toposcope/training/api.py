@@ -166,8 +166,8 @@ def _data(recipe: TrainingRecipe, planned: Sequence[TrainingJob]) -> TokenData:
     if recipe.task == "modular-addition":
         return modular_addition(recipe)
     corpus = load_corpus(recipe.corpus, heldout_fraction=recipe.heldout_fraction)
-    kept = (read_tokenizer(job.folder.tokenizer_file) for job in planned)
-    return tokenize(corpus, recipe, tokenizer=next((text for text in kept if text), ""))
+    tokenizers = (read_tokenizer(job.folder.tokenizer_file) for job in planned)
+    return tokenize(corpus, recipe, tokenizer=next((text for text in tokenizers if text), ""))
 
 
 def _start(job: TrainingJob, data: TokenData) -> None:

@@ -151,10 +151,10 @@ class _Trainer:
         )
         state = folder / _STATE
         if state.is_file():
-            kept = torch.load(state, weights_only=True, map_location="cpu")
-            self.model.load_state_dict(kept["model"])
-            self.optimiser.load_state_dict(kept["optimiser"])
-            self.step, self.log = kept["step"], kept["log"]
+            saved = torch.load(state, weights_only=True, map_location="cpu")
+            self.model.load_state_dict(saved["model"])
+            self.optimiser.load_state_dict(saved["optimiser"])
+            self.step, self.log = saved["step"], saved["log"]
 
     def update(self, windows: torch.Tensor) -> None:
         """Take one optimiser step on windows of (batch, length + 1) tokens."""
@@ -185,13 +185,13 @@ class _Trainer:
         history = {"global_step": self.step, "num_input_tokens_seen": self.step * per_step}
         text = json.dumps({**history, "log_history": self.log})
         write_aside(folder / "trainer_state.json", lambda aside: aside.write_text(text))
-        kept = {
+        state = {
             "model": self.model.state_dict(),
             "optimiser": self.optimiser.state_dict(),
             "step": self.step,
             "log": self.log,
         }
-        write_aside(self.folder / _STATE, lambda aside: torch.save(kept, aside))
+        write_aside(self.folder / _STATE, lambda aside: torch.save(state, aside))
 
 
 def _loss(model: Any, windows: torch.Tensor) -> torch.Tensor:

@@ -50,7 +50,7 @@ class FolderAudit:
         except (InputError, OSError):
             return  # rotated away meanwhile: the next look audits what is left
         new = [one for one in found if _is_there(series, one)]
-        every = together([*self._kept(series), *new], lambda one: one.fault)
+        every = together([*self._recorded(series), *new], lambda one: one.fault)
         self._store.write_audit(self._uri, every)
         self._audited = frozenset(complete)
         self._ready_at = self._clock() + REST * (self._clock() - began)
@@ -63,7 +63,7 @@ class FolderAudit:
         ]
         return Series(self._uri, sources)
 
-    def _kept(self, series: Series) -> list[AuditFinding]:
+    def _recorded(self, series: Series) -> list[AuditFinding]:
         """Return the earlier findings about checkpoints that are no longer in the folder."""
         present = {(at.run, at.step) for at in series}
         known = (one for one in self._store.audited(self._uri) if one.step is not None)

@@ -80,7 +80,7 @@ class RunWatch:
         since, self._checkpoint_step = self._checkpoint_step, step
         look = CheckpointLook(step, rows, since, self._rates.between(since, step), planned, led)
         found = [alert for alarm in self.alarms for alert in alarm.on_checkpoint(look)]
-        self.looks.append(look.kept())
+        self.looks.append(look.summary())
         return found
 
     def event(self, event: Event) -> list[Alert]:

@@ -88,8 +88,8 @@ class LiveStore:
                 written[slot] = max(held.written, written.get(slot, 0))
         new = {slot: counted[slot] for slot, number in written.items() if number > since}
         failed = [part for part in live if part.failed] if not since else []
-        kept, others = newest.split(fresh, new)
-        table = parts.read([*kept, *failed], FEATURES, superseded=others)
+        current, others = newest.split(fresh, new)
+        table = parts.read([*current, *failed], FEATURES, superseded=others)
         return table.to_pandas(), max(written.values(), default=0)
 
     def _metrics(self, since: int, events: Sequence[Event]) -> pd.DataFrame:

@@ -372,9 +372,9 @@ class Sidecar:
 
     def _drop_links(self) -> None:
         """Remove links that a killed process left, but for the latest checkpoint of each segment."""
-        kept = {str(one.held.path) for one in self._state.last.values() if one.held is not None}
+        in_use = {str(one.held.path) for one in self._state.last.values() if one.held is not None}
         for place in self._held_in.glob("*/*"):
-            if str(place) not in kept:
+            if str(place) not in in_use:
                 Retained(place, linked=True).release()
 
 

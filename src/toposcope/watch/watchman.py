@@ -144,9 +144,9 @@ class Watchman:
 
     def _remember(self, run: str, table: pd.DataFrame) -> None:
         column = table["heldout_loss"].fillna(table["loss"])
-        kept = self._losses.setdefault(run, ByStep())
+        losses = self._losses.setdefault(run, ByStep())
         for step, loss in zip(table["step"].astype(int), column, strict=True):
-            kept.put(step, loss)
+            losses.put(step, loss)
 
     def _runs_now(self) -> pd.DataFrame:
         """Return what is known of the runs, read once for each look."""

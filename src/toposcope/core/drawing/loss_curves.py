@@ -56,7 +56,7 @@ def draw(
     """
     with house():
         figure, axes = new_figure(3.3)
-        ax, groups = axes[0, 0], _apart(sizes(runs[~runs["run"].isin(odd)]), sizes(runs), odd)
+        ax, groups = axes[0, 0], _separated(sizes(runs[~runs["run"].isin(odd)]), sizes(runs), odd)
         both = bool(np.isfinite(metrics["heldout_loss"].to_numpy(dtype=np.float64)).any())
         if both:
             for group in groups:
@@ -80,7 +80,7 @@ def draw(
     return figure
 
 
-def _apart(groups: list[DrawnSize], every: list[DrawnSize], odd: Collection[str]) -> list[DrawnSize]:
+def _separated(groups: list[DrawnSize], every: list[DrawnSize], odd: Collection[str]) -> list[DrawnSize]:
     """Return the sizes without the odd runs, then each odd run as a line of its own."""
     alone = [
         replace(group, label=f"{run} (odd)", runs=(run,), colour=ALARM, width=_ODD_WIDTH)

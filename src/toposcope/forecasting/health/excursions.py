@@ -23,14 +23,14 @@ def spikes(step: np.ndarray, scale: Scale) -> Symptom | None:
     above, first, stop = _excursions(scale)
     late = (step[first] > step[-1] / 2) & (stop - first > 1)
     first, stop = first[late], stop[late]
-    apart = np.r_[True, np.diff(first) > 10] if len(first) else np.zeros(0, bool)
-    if np.count_nonzero(apart) < SPIKES:
+    separate = np.r_[True, np.diff(first) > 10] if len(first) else np.zeros(0, bool)
+    if np.count_nonzero(separate) < SPIKES:
         return None
     at, highest = (
         int(step[first[0]]),
         max(_factor(scale, above, a, b) for a, b in zip(first, stop, strict=True)),
     )
-    ground = f"{np.count_nonzero(apart)} spikes since step {at}, the highest by a factor of {highest:.2g}"
+    ground = f"{np.count_nonzero(separate)} spikes since step {at}, the highest by a factor of {highest:.2g}"
     return Symptom("spikes", at, ground, "look at the data and the gradient norm there, or lower the rate")
 
 

@@ -9,8 +9,8 @@ from toposcope.study.study import Study
 
 def drawn_run(study: Study) -> str:
     """Return the run whose bars are drawn: the largest model that kept them."""
-    kept = set(study.diagrams["run"])
-    return [run for run in study.ordered if run in kept][-1]
+    with_diagrams = set(study.diagrams["run"])
+    return [run for run in study.ordered if run in with_diagrams][-1]
 
 
 def caption(study: Study, cloud: str, points: str) -> Caption:

@@ -157,11 +157,11 @@ def spaced(ticks: list[float], limits: tuple[float, float], least: float) -> lis
     [1.0, 100.0]
     """
     span = abs(np.log(limits[1] / limits[0])) or 1.0
-    kept: list[float] = []
+    spaced: list[float] = []
     for tick in [*ticks[:1], *ticks[-1:], *ticks[1:-1]]:
-        if all(abs(np.log(tick / other)) >= least * span for other in kept):
-            kept.append(tick)
-    return sorted(kept)
+        if all(abs(np.log(tick / other)) >= least * span for other in spaced):
+            spaced.append(tick)
+    return sorted(spaced)
 
 
 def _round_ticks(low: float, high: float) -> list[float]:
@@ -186,11 +186,11 @@ def caption(study: Study) -> Caption:
     """Return the words under the power laws in the number of parameters."""
     found = study.findings.get("scale")
     n = found.numbers["sizes"] if found else 0
-    apart = found is not None and found.strength == "apart"
+    separate = found is not None and found.strength == "apart"
     can = study.findings.said(found).act if found else "Nothing: no size is known."
-    law = "" if apart else ", with the fitted law (that of a loss has a floor) and its 95% confidence band"
+    law = "" if separate else ", with the fitted law (that of a loss has a floor) and its 95% confidence band"
     limit = f"The law beyond the sizes shown: {n} sizes determine it, and width and depth change together"
-    if apart:
+    if separate:
         limit = "How one family scales: width and depth change together"
     return Caption(
         "Scaling of the measurements with model size",

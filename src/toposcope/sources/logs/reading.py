@@ -201,17 +201,17 @@ def _cut(
     if count > 1:
         notes.append(f"{name}: split into {count} runs where the step falls back")
     made: list[LoggedRun] = []
-    kept: list[pd.DataFrame] = []
+    distinct: list[pd.DataFrame] = []
     for part in range(count):
         own = table[which == part].reset_index(drop=True)
         planned = _stated(own, PLANNED) or run.planned
         parameters = _stated(own, PARAMETERS) or 0
         if alone:
             own = _together(_without_replaced(own, name, notes) if text else own, taken, text=text)
-        if any(own.equals(earlier) for earlier in kept):
+        if any(own.equals(earlier) for earlier in distinct):
             notes.append(f"{name}: run {part + 1} repeats an earlier one and is left out")
             continue
-        kept.append(own)
+        distinct.append(own)
         own = own.loc[:, own.notna().any() | own.columns.isin(["step", "loss"])]
         front = [c for c in ("run", *taken) if c in own]
         own = own[[*dict.fromkeys(front), *(c for c in own if c not in front)]]

@@ -57,23 +57,23 @@ def csv(blob: Blob) -> pd.DataFrame:
         When it is no table.
     """
     try:
-        return separated(_without_begun(whole_text(blob, LARGEST)))
+        return separated(_without_unfinished(whole_text(blob, LARGEST)))
     except (ValueError, OverflowError, RecursionError) as error:
         why = " ".join(str(error).split())[:80]
         raise SourceError(f"{blob.label}: is not a table ({why}); correct it") from error
 
 
-def _without_begun(text: str) -> str:
+def _without_unfinished(text: str) -> str:
     r"""Return a table without a last line that is being written: it has fewer columns and no end.
 
-    >>> _without_begun("step,loss\n10,2.5\n1"), _without_begun("step,loss\n10,2.5")
+    >>> _without_unfinished("step,loss\n10,2.5\n1"), _without_unfinished("step,loss\n10,2.5")
     ('step,loss\n10,2.5', 'step,loss\n10,2.5')
     """
     rest, end, last = text.rpartition("\n")
     header = rest.partition("\n")[0]
     separator = max(",\t;", key=header.count)
-    begun = bool(end and last) and last.count(separator) < header.count(separator)
-    return rest if begun else text
+    unfinished = bool(end and last) and last.count(separator) < header.count(separator)
+    return rest if unfinished else text
 
 
 def runs_of_table(table: pd.DataFrame, name: str = "") -> Sequence[RawRun]:

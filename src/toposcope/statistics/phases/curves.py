@@ -38,7 +38,7 @@ _LATE = np.geomspace(0.002, 1.0, 8)
 """How late a power law (u + c)^-b in the share u of the run may begin."""
 _FALLS = np.geomspace(0.02, 1.0, 12)
 """Over which share of the run an exponential falls by e."""
-_KEPT = (0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.97)
+_PERSISTENCES = (0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.97)
 """What exponential moving means over rows, as logs are smoothed by, keep of the row before."""
 _GROWING = 10.0
 """Steps grow where the largest gap is more than so many of the smallest: a ramp is one over the rows."""
@@ -120,7 +120,7 @@ def falling_curves(steps: np.ndarray) -> np.ndarray:
     late = (share + _LATE[:, None, None]) ** -_POWERS[1::3, None]
     falls = np.exp(-share / _FALLS[:, None])
     kinds = [powers, late.reshape(-1, len(steps)), falls]
-    return np.vstack([*kinds, *(_averaged(powers[::3], keep) for keep in _KEPT)])
+    return np.vstack([*kinds, *(_averaged(powers[::3], keep) for keep in _PERSISTENCES)])
 
 
 def _averaged(curves: np.ndarray, keep: float) -> np.ndarray:

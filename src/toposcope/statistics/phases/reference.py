@@ -76,10 +76,10 @@ class Reference:
 
     def kindly(self, gain: float, persistence: float, unevenness: float) -> float:
         """Return the share of the series alike in persistence and unevenness that gain as much."""
-        apart = np.zeros(len(self.scanned))
+        distance = np.zeros(len(self.scanned))
         for ranks, known, value in zip(self.ranks, self.known, (persistence, unevenness), strict=True):
-            apart += (ranks - np.clip(_rank(known, value), ranks.min(), ranks.max())) ** 2
-        like = self.scanned[np.argpartition(apart, len(apart) // ALIKE)[: len(apart) // ALIKE], 0]
+            distance += (ranks - np.clip(_rank(known, value), ranks.min(), ranks.max())) ** 2
+        like = self.scanned[np.argpartition(distance, len(distance) // ALIKE)[: len(distance) // ALIKE], 0]
         share = (1.0 + float(np.sum(like >= gain))) / (len(like) + 1.0)
         start = float(np.quantile(like, 1.0 - _TAIL))
         if gain <= start:

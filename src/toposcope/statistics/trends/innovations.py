@@ -173,8 +173,8 @@ def persistence_left(e: np.ndarray, f: np.ndarray, trace: np.ndarray) -> np.ndar
         for k in range(1, lags + 1):
             both = np.sum(e[k:] * e[:-k], axis=0) * np.sum(f[k:] * f[:-k], axis=0)
             excess += 2.0 * (both - trace[k - 1] - (1.0 - k / n) * own)
-        kept = (excess > 2.0 * np.sqrt(lags) / n) & (own * n < SAME**2)
-        return np.where(kept, 1.0 + excess, 1.0)
+        persistent = (excess > 2.0 * np.sqrt(lags) / n) & (own * n < SAME**2)
+        return np.where(persistent, 1.0 + excess, 1.0)
 
 
 def scores(e: np.ndarray) -> np.ndarray:

@@ -52,8 +52,8 @@ UNEVEN = 2.0
 """Steps are uneven where the largest gap is more than so many of the smallest."""
 PENALTY = 4.0
 """What a parameter costs in -2 log likelihood, times n / (n - parameters - 1): AICc has 2, BIC log n."""
-_MOST_KEPT = 2048
-_KEPT: dict[bytes, tuple[np.ndarray, ...]] = {}
+_MOST_CACHED = 2048
+_CACHE: dict[bytes, tuple[np.ndarray, ...]] = {}
 """The series that were whitened last, by the digest of their values and of the trends."""
 _FAST = {"reassoc", "contract", "nsz"}
 """Sums may be reordered, so that they run on several numbers at once."""
@@ -102,8 +102,8 @@ def whiten(values: np.ndarray, steps: np.ndarray, rate: np.ndarray | None = None
     whole[:, there] = (centred / np.where(scale > 0, scale, 1.0)).T
     holes, most = int(np.count_nonzero(~there)), most_order(len(steps))
     units = holes == 0
-    e, left, trace, place, order, kept = _known(whole, basis, sizes + holes, most, holes, units)
-    dust = (kept <= 1e-20) | ~(scale > 0)
+    e, left, trace, place, order, power = _known(whole, basis, sizes + holes, most, holes, units)
+    dust = (power <= 1e-20) | ~(scale > 0)
     e[dust] = np.nan
     return Whitened(
         e=e.T,
@@ -125,7 +125,7 @@ def _known(
 
     Each feature is compared with several targets, and in several tables.
     """
-    if len(whole) > _MOST_KEPT:  # a simulation: nothing comes back
+    if len(whole) > _MOST_CACHED:  # a simulation: nothing comes back
         return list(_whiten(whole, basis, sizes, most, holes, units))
     design = hashlib.blake2b(
         basis.tobytes() + sizes.tobytes() + repr((most, holes, units)).encode(), digest_size=16
@@ -135,7 +135,7 @@ def _known(
         series = design.copy()
         series.update(row.tobytes())
         keys.append(series.digest())
-    found = {key: known for key in keys if (known := _KEPT.get(key)) is not None}
+    found = {key: known for key in keys if (known := _CACHE.get(key)) is not None}
     new = [j for j, key in enumerate(keys) if key not in found]
     rows = np.ascontiguousarray(whole[new])
     parts = run_blocks(
@@ -145,10 +145,10 @@ def _known(
     for i, j in enumerate(new):
         found[keys[j]] = tuple(part[i].copy() for part in made)
     for key in dict.fromkeys(keys):
-        _KEPT.pop(key, None)
-        _KEPT[key] = found[key]  # behind the others: those asked for longest ago go first
-    while len(_KEPT) > _MOST_KEPT:
-        _KEPT.pop(next(iter(_KEPT)), None)
+        _CACHE.pop(key, None)
+        _CACHE[key] = found[key]  # behind the others: those asked for longest ago go first
+    while len(_CACHE) > _MOST_CACHED:
+        _CACHE.pop(next(iter(_CACHE)), None)
     return [np.array(column) for column in zip(*(found[key] for key in keys), strict=True)]
 
 
@@ -202,7 +202,7 @@ def _whiten(values, basis, sizes, most, holes, units):  # type: ignore[no-untype
     columns, n = values.shape
     e, left = np.empty((columns, n)), np.empty((columns, n))
     place, order = np.zeros(columns, np.int64), np.zeros(columns, np.int64)
-    kept, trace = np.empty(columns), np.zeros((columns, most))
+    powers, trace = np.empty(columns), np.zeros((columns, most))
     for j in range(columns):
         best = np.inf
         for i in range(len(sizes)):
@@ -210,7 +210,7 @@ def _whiten(values, basis, sizes, most, holes, units):  # type: ignore[no-untype
                 fitted = _fitted(values[j], basis[: sizes[i]], most, holes, sizes[0], unit)
                 score, p, w, h, traced, power = fitted
                 if i == 0:
-                    kept[j] = power
+                    powers[j] = power
                 if unit and _jumps(w):
                     continue
                 if score < best:
@@ -219,7 +219,7 @@ def _whiten(values, basis, sizes, most, holes, units):  # type: ignore[no-untype
                     _scaled(h, 1.0, left[j])
                     _scaled(traced, 1.0, trace[j])
                     place[j], order[j] = i, p
-    return e, left, trace, place, order, kept
+    return e, left, trace, place, order, powers
 
 
 @njit(cache=True)

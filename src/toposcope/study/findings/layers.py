@@ -45,8 +45,8 @@ def leading_settings(study: StudyTables) -> pd.DataFrame:
     own = catalogue[catalogue["probe"] == PROBE].set_index("column")["feature"]
     known = list(own[study.labels.leading(own.index, most=60)])
     places = table["feature"].map({name: i for i, name in reversed(list(enumerate(known)))})
-    kept = table[places.notna()].assign(place=places)
-    return kept.sort_values("place", kind="stable").drop(columns="place")
+    placed = table[places.notna()].assign(place=places)
+    return placed.sort_values("place", kind="stable").drop(columns="place")
 
 
 def settings(study: StudyTables) -> Finding | None:

@@ -76,12 +76,14 @@ def forecast_table(
         failed += [_failed(curve.run, reason, curve) for curve in finished]
         return pd.DataFrame(failed or [_failed("", reason)], columns=list(COLUMNS))
     by_size = sorted(finished, key=lambda curve: curve.parameters)
-    kept = [by_size[i] for i in np.unique(np.linspace(0, len(by_size) - 1, MOST_RUNS).round().astype(int))]
+    selected = [
+        by_size[i] for i in np.unique(np.linspace(0, len(by_size) - 1, MOST_RUNS).round().astype(int))
+    ]
     reason = (
         f"left out: {MOST_RUNS} of {len(finished)} runs are compared here, `toposcope forecast` takes all"
     )
-    failed += [_failed(curve.run, reason, curve) for curve in finished if curve not in kept]
-    scores = score_forecasts(kept, _methods(kept, published), cuts)
+    failed += [_failed(curve.run, reason, curve) for curve in finished if curve not in selected]
+    scores = score_forecasts(selected, _methods(selected, published), cuts)
     return pd.concat([scores, pd.DataFrame(failed, columns=list(COLUMNS))]) if failed else scores
 
 

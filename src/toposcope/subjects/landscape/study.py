@@ -51,11 +51,11 @@ class LandscapeStudy:
 
     def probes(self) -> list[Probe]:
         """Return the chosen probes."""
-        kept = self.store.resolve() / FOLDER
+        folder = self.store.resolve() / FOLDER
         made: dict[str, Probe] = {
             "sharpness": Sharpness(self.options, self.source),
-            "curvature": Curvature(self.options, self.source, kept, self.products.seconds),
-            "surface": Surfaces(self.options, self.source, kept, self.products.seconds),
+            "curvature": Curvature(self.options, self.source, folder, self.products.seconds),
+            "surface": Surfaces(self.options, self.source, folder, self.products.seconds),
             "paths": Paths(self.options, self.source, self.partners),
             "retrain": Retrain(self.options, self.source),
         }

@@ -81,10 +81,10 @@ class Visit:
 
     def _read(self) -> Representation:
         if self._source.loader is None:
-            return self._from_kept()
-        kept = self._kept_of_these_weights()
-        if kept is not None:
-            return kept
+            return self._from_saved()
+        saved = self._saved_of_these_weights()
+        if saved is not None:
+            return saved
         assert self._source.texts is not None
         layers = resolve_layers(self._options.layers, self.model.n_layers)
         seen = read(self.model, self._source.texts.items, self._options.reading(layers))
@@ -93,17 +93,17 @@ class Visit:
             save_states(self._source.keep, self._snapshot.checkpoint, seen.states, facts)
         return seen
 
-    def _kept_of_these_weights(self) -> Representation | None:
+    def _saved_of_these_weights(self) -> Representation | None:
         folder, at = self._source.keep, self._snapshot.checkpoint
         if folder is None or self._source.texts is None:
             return None
         try:
-            kept = read_facts(folder, at)
+            saved = read_facts(folder, at)
         except SourceError:
             return None
         wanted = self._facts(self._source.texts, _NOTHING)
-        alike = (kept.content, kept.texts, kept.reading) == (wanted.content, wanted.texts, wanted.reading)
-        return _represented(kept, read_states(folder, at)) if alike else None
+        alike = (saved.content, saved.texts, saved.reading) == (wanted.content, wanted.texts, wanted.reading)
+        return _represented(saved, read_states(folder, at)) if alike else None
 
     def _facts(self, texts: Texts, seen: Representation) -> SavedFacts:
         nll = seen.nll if math.isfinite(seen.nll) else None
@@ -112,7 +112,7 @@ class Visit:
             self._snapshot.checkpoint.tokens, nll, seen.predicted, seen.notes,
         )  # fmt: skip
 
-    def _from_kept(self) -> Representation:
+    def _from_saved(self) -> Representation:
         folder, at = self._source.keep, self._snapshot.checkpoint
         assert folder is not None
         states = read_states(folder, at)

@@ -74,7 +74,7 @@ def study_of_texts(
     return RepresentationStudy(options, StateSource(read, loader, keep), read.digest, labelled, grid)
 
 
-def study_of_kept(
+def study_of_saved_states(
     options: RepresentationOptions,
     series: SavedStates,
     *,

@@ -52,13 +52,13 @@ class _Reservoir:
         """Consider the rows of a matrix."""
         merged = np.concatenate([self.priority, priority])
         if len(merged) > self.size:
-            kept = np.sort(np.argpartition(merged, self.size - 1)[: self.size])
+            selected = np.sort(np.argpartition(merged, self.size - 1)[: self.size])
         else:
-            kept = np.arange(len(merged))
+            selected = np.arange(len(merged))
         before = len(self.priority)
-        old = [self.rows[index] for index in kept[kept < before]]
-        self.rows = old + list(values[kept[kept >= before] - before])
-        self.priority = merged[kept]
+        old = [self.rows[index] for index in selected[selected < before]]
+        self.rows = old + list(values[selected[selected >= before] - before])
+        self.priority = merged[selected]
 
 
 def pooled_draws(matrices: Iterable[Matrix], at: Checkpoint, options: WeightOptions) -> list[CloudDraw]:

@@ -94,7 +94,7 @@ class CheckpointLook:
         """Whether a table of culprits can be made of it."""
         return self.compared or any(one.kind < CulpritKind.CHANGE for one in self.culprits)
 
-    def kept(self) -> CheckpointLook:
+    def summary(self) -> CheckpointLook:
         """Return what stays of it once it is judged: its step and its culprits."""
         return replace(self, rows=None, planned=None, led=())
 

@@ -151,14 +151,14 @@ class Pages:
     def clouds(self, request: Request) -> Response:
         """Return which diagrams are kept of one run."""
         with self.live.lock:
-            return JSONResponse(self.live.kept.listed(request.query_params.get("run", "")))
+            return JSONResponse(self.live.diagrams.listed(request.query_params.get("run", "")))
 
     def diagram(self, request: Request) -> Response:
         """Return one kept diagram."""
         ask = request.query_params
         cloud = Cloud(*(ask.get(name, "") for name in ("run", "probe", "filtration", "name")))
         step = _number(ask.get("step"), -1)
-        return _found(self.live.kept.diagram(cloud, int(step)) if math.isfinite(step) else None)
+        return _found(self.live.diagrams.diagram(cloud, int(step)) if math.isfinite(step) else None)
 
     def csv(self, request: Request) -> Response:
         """Return every point of a measure."""

@@ -38,11 +38,11 @@ def decimate(step: np.ndarray, value: np.ndarray, *, most: int = MOST, log: bool
     finite = np.flatnonzero(np.isfinite(value))
     gaps = np.flatnonzero(~np.isfinite(value))[: min(_GAPS, most // 4)]
     room = max((most - len(gaps) - 2) // 2, 1)
-    kept = [gaps]
+    selected = [gaps]
     if len(finite):
         place = np.log1p(step[finite] - step[0]) if log else (step[finite] - step[0]).astype(float)
         bucket = np.minimum((place / max(place[-1], 1e-300) * room).astype(int), room - 1)
         order = np.lexsort((value[finite], bucket))
         ends = np.flatnonzero(np.diff(bucket[order], prepend=-1, append=-1))
-        kept += [finite[[0, -1]], finite[order[ends[:-1]]], finite[order[ends[1:] - 1]]]
-    return np.unique(np.concatenate(kept))
+        selected += [finite[[0, -1]], finite[order[ends[:-1]]], finite[order[ends[1:] - 1]]]
+    return np.unique(np.concatenate(selected))

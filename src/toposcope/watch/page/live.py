@@ -64,7 +64,7 @@ class Live:
         self.first = self.version
         self.live = LiveStore(self.path)
         self.lock = threading.RLock()
-        self.kept = StoredDiagrams(self.live.store.path)
+        self.diagrams = StoredDiagrams(self.live.store.path)
         self.events: list[Event] = []
         """The alarms and notices."""
         self.lost: deque[Event] = deque(maxlen=20)
@@ -98,7 +98,7 @@ class Live:
         if features | self._moved("journal", self.live.journal.path):
             changed |= self._appended()
         if self._moved("diagrams", self.path / "diagrams"):
-            self.kept.look()
+            self.diagrams.look()
             changed.add("diagrams")
         if changed:
             self.changed |= dict.fromkeys(changed, self.version + 1)

@@ -151,9 +151,9 @@ class LiveTrace:
     def _thin(self) -> None:
         quarter = self._most // 4
         shapes = [decimate(self.step, self.value, most=quarter, log=log) for log in (False, True)]
-        kept = np.unique(np.concatenate([*shapes, np.arange(len(self) - quarter, len(self))]))
+        selected = np.unique(np.concatenate([*shapes, np.arange(len(self) - quarter, len(self))]))
         for column in self._columns():
-            column[:] = array(column.typecode, np.array(column)[kept].tolist())
+            column[:] = array(column.typecode, np.array(column)[selected].tolist())
 
 
 @dataclass

@@ -70,11 +70,11 @@ class Forwarder:
             for place, why in self._refusing.items()
         }
 
-    def _room(self, run: str, kept: Sequence[str]) -> int:
+    def _room(self, run: str, names: Sequence[str]) -> int:
         """Return how many further numbers a run may have: none at its first checkpoint beyond its share."""
         first = run not in self._begun
         self._begun.add(run)
-        return 0 if first else MOST - len(kept)
+        return 0 if first else MOST - len(names)
 
     def _summaries(self, features: pd.DataFrame, alarms: Sequence[Event]) -> list[Summary]:
         part = features[(features["scope"] == Scope.MODEL) & features["value"].notna()]
@@ -92,9 +92,9 @@ class Forwarder:
             run, step = str(rows["run"].iloc[0]), int(rows["step"].iloc[0])
             mean = rows.groupby("tag").agg(value=("value", "mean"), first=("first", "max"))
             mean = mean.sort_values(["first"], ascending=False, kind="stable")
-            kept = self._names.setdefault(run, mean.index[: MOST - LATER].tolist())
-            kept += [name for name in mean.index if name not in kept][: max(0, self._room(run, kept))]
-            found = mean["value"].reindex(kept).dropna()
+            shown = self._names.setdefault(run, mean.index[: MOST - LATER].tolist())
+            shown += [name for name in mean.index if name not in shown][: max(0, self._room(run, shown))]
+            found = mean["value"].reindex(shown).dropna()
             values = dict(zip(map(str, found.index), found.tolist(), strict=True))
             made[run, step] = Summary(run, step, values, tuple(sentences_at.pop((run, step), ())))
         for (run, at), sentences in sentences_at.items():  # of steps between checkpoints

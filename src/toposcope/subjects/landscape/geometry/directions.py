@@ -144,8 +144,8 @@ def trajectory_directions(points: Sequence[torch.Tensor], count: int) -> Princip
         )
     stacked = torch.stack([point.double() for point in points])
     centre = stacked.mean(0)
-    apart = stacked - centre
-    values, vectors = np.linalg.eigh((apart @ apart.T).cpu().numpy())
+    deviations = stacked - centre
+    values, vectors = np.linalg.eigh((deviations @ deviations.T).cpu().numpy())
     values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
     if values[count - 1] <= 1e-12 * values[0] or values[0] == 0:
         raise InputError(
@@ -153,7 +153,8 @@ def trajectory_directions(points: Sequence[torch.Tensor], count: int) -> Princip
         )
     coordinates = vectors[:, :count] * np.sqrt(values[:count])
     lifted = (
-        torch.from_numpy((vectors[:, :count] / np.sqrt(values[:count])).T.copy()).to(apart.device) @ apart
+        torch.from_numpy((vectors[:, :count] / np.sqrt(values[:count])).T.copy()).to(deviations.device)
+        @ deviations
     )
     note = "a random walk draws the same curves in its own principal directions"
     return PrincipalTrajectory(

@@ -97,7 +97,7 @@ def sample_surface(
     points = np.array(list(itertools.product(*grid)), dtype=np.float64).reshape(-1, len(grid))
     tiles = [points[start : start + TILE] for start in range(0, len(points), TILE)]
     digest = surface_digest(objective, directions, grid)
-    found: list[np.ndarray | None] = [_kept(evaluation.folder, digest, i) for i in range(len(tiles))]
+    found: list[np.ndarray | None] = [_saved_tile(evaluation.folder, digest, i) for i in range(len(tiles))]
     missing = [i for i, tile in enumerate(found) if tile is None]
     with Progress("sampling the loss", len(tiles), quiet=evaluation.quiet) as progress:
         progress.advance(len(tiles) - len(missing))
@@ -216,7 +216,7 @@ def _tile_path(folder: Path, digest: str, index: int) -> Path:
     return folder / digest / f"tile_{index:06d}.npy"
 
 
-def _kept(folder: Path | None, digest: str, index: int) -> np.ndarray | None:
+def _saved_tile(folder: Path | None, digest: str, index: int) -> np.ndarray | None:
     """Return a tile that an earlier evaluation left; a damaged one is evaluated again."""
     if folder is None:
         return None

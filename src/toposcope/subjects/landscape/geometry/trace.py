@@ -89,8 +89,8 @@ class Density:
 
         Mean and spread over the first axis are the estimate and its noise; each row integrates to 1.
         """
-        apart = (grid[None, :, None] - self.nodes[:, None, :]) / width
-        bumps = np.exp(-0.5 * apart**2) / (width * np.sqrt(2.0 * np.pi))
+        distances = (grid[None, :, None] - self.nodes[:, None, :]) / width
+        bumps = np.exp(-0.5 * distances**2) / (width * np.sqrt(2.0 * np.pi))
         return (bumps * self.weights[:, None, :]).sum(axis=2)
 
     def moment(self, power: int) -> np.ndarray:

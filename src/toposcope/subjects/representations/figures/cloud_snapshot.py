@@ -79,8 +79,8 @@ def _places(rows: pd.DataFrame, groups: Sequence[DrawnSize]) -> list[tuple[Drawn
         mine = hidden[hidden["run"] == group.runs[0]]
         last = mine[mine["step"] == mine["step"].max()]
         found += [(group, int(last["step"].iloc[0]), int(layer)) for layer in sorted(last["layer"].unique())]
-    kept = np.unique(np.linspace(0, max(len(found) - 1, 0), MOST).round().astype(int))
-    return [found[i] for i in kept] if len(found) > MOST else found
+    selected = np.unique(np.linspace(0, max(len(found) - 1, 0), MOST).round().astype(int))
+    return [found[i] for i in selected] if len(found) > MOST else found
 
 
 def _panel(

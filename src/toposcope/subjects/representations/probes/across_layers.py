@@ -36,10 +36,10 @@ def carried_over(first: Diagram, second: Diagram) -> Carried:
     Carried(share=1.0, cost=0.0, pairs=1)
     """
     finite = [_finite_bars(first), _finite_bars(second)]
-    kept, _ = matched_bars(*finite)
+    matched, _ = matched_bars(*finite)
     total = float((finite[0][:, 1] - finite[0][:, 0]).sum())
-    share = float((kept[:, 1] - kept[:, 0]).sum()) / total if total > 0 else math.nan
-    return Carried(share, wasserstein(*finite), len(kept))
+    share = float((matched[:, 1] - matched[:, 0]).sum()) / total if total > 0 else math.nan
+    return Carried(share, wasserstein(*finite), len(matched))
 
 
 def _finite_bars(diagram: Diagram) -> np.ndarray:

@@ -55,9 +55,9 @@ class Baselines(Probe):
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return the baselines of one checkpoint."""
         at, found = snapshot.checkpoint, Measured()
-        kept = (matrix for matrix in snapshot.matrices() if self.options.keeps(matrix.name))
+        matrices = (matrix for matrix in snapshot.matrices() if self.options.keeps(matrix.name))
         values = {}
-        for label, measured in _each(kept):
+        for label, measured in _each(matrices):
             values[label] = measured
             found.rows += _rows(label, at, self.name, measured)
         for group, has in groups(values, "layers").items():

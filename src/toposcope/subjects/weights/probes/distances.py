@@ -98,10 +98,10 @@ def weight_diagrams(snapshot: Snapshot, options: WeightOptions) -> dict[Label, D
     """Return each matrix's weight diagram with births at 1, at most 500 bars and no essential one."""
 
     def compute() -> dict[Label, Diagram]:
-        kept = (matrix for matrix in snapshot.matrices() if options.keeps(matrix.name))
+        matrices = (matrix for matrix in snapshot.matrices() if options.keeps(matrix.name))
         return {
             Label.of(matrix): _unit_diagram(maximum_spanning_tree_weights(matrix.values, name=matrix.name))
-            for matrix in kept
+            for matrix in matrices
         }
 
     return snapshot.remember(("weight diagrams", options.without), compute)

@@ -64,17 +64,17 @@ class NeuralPersistence(Probe):
 
     def measure_together(self, snapshots: Sequence[Snapshot]) -> list[Measured]:
         """Return `measure` of several checkpoints."""
-        kept = (
+        matrices = (
             (place, matrix)
             for place, snapshot in enumerate(snapshots)
             for matrix in snapshot.matrices()
             if self.options.keeps(matrix.name)
         )
         trees: list[list[_MatrixTree]] = [[] for _ in snapshots]
-        for batch in batches(kept):
+        for batch in batches(matrices):
             for (place, _), tree in zip(batch, _trees([m for _, m in batch], self.options), strict=True):
                 trees[place].append(tree)
-        found = [self._measured(s.checkpoint, kept) for s, kept in zip(snapshots, trees, strict=True)]
+        found = [self._measured(s.checkpoint, of_one) for s, of_one in zip(snapshots, trees, strict=True)]
         for measured, snapshot in zip(found, snapshots, strict=True):
             self._without_scale(measured, snapshot)
         return found

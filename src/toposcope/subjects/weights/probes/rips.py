@@ -135,8 +135,8 @@ def pooled_shapes(snapshots: Sequence[Snapshot], options: WeightOptions) -> list
 
 
 def _pooled_draws(snapshot: Snapshot, options: WeightOptions) -> list[CloudDraw]:
-    kept = (matrix for matrix in snapshot.matrices() if options.keeps(matrix.name))
-    return pooled_draws(kept, snapshot.checkpoint, options)
+    matrices = (matrix for matrix in snapshot.matrices() if options.keeps(matrix.name))
+    return pooled_draws(matrices, snapshot.checkpoint, options)
 
 
 def _shapes(draws: Iterable[tuple[K, CloudDraw]], options: WeightOptions) -> Iterator[tuple[K, CloudShape]]:
