@@ -128,7 +128,9 @@ def test_a_store_is_opened_by_its_path(tmp_path):
     pd.testing.assert_frame_equal(opened.features(), made.features())
     with pytest.raises(InputError, match=r"open a store with toposcope\.open_store\(path\)"):
         ts.Store(tmp_path / "store")
-    with pytest.raises(InputError, match=r"is not a store .*: toposcope\.measure\(SERIES, '"):
+    with pytest.raises(
+        InputError, match=r"elsewhere does not exist; a store is made with: toposcope\.measure\(SERIES, '"
+    ):
         ts.open_store(tmp_path / "elsewhere")
 
 

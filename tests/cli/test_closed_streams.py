@@ -32,7 +32,7 @@ def test_a_sweep_whose_messages_nobody_reads_is_done_and_says_so(run, how):
         options = {"stderr": write}
     ended = subprocess.run([*COMMAND, *map(str, words)], stdout=subprocess.PIPE, timeout=300, **options)
     assert ended.returncode == 0
-    assert b"units measured" in ended.stdout
+    assert b"measurements made" in ended.stdout
     assert b"Measur" not in b"".join(path.read_bytes() for path in run.glob("store/*.json"))
 
 

@@ -65,9 +65,9 @@ def test_weights_says_first_what_it_will_do_and_then_what_it_did(
     code, out, err = call("weights", runs, "--out", tmp_path / "s")
     assert code == 0
     assert err.startswith("8 checkpoints of 2 runs, ")
-    assert "units of work; expecting" in err
+    assert "32 measurements; expecting" in err
     assert "of memory" in err
-    assert f"{tmp_path / 's'}: 32 units measured, 0 failed" in out
+    assert f"{tmp_path / 's'}: 32 measurements made, 0 failed" in out
     assert "32 were there already" in call("weights", runs, "--out", tmp_path / "s")[1]
 
 
@@ -133,7 +133,7 @@ def test_bad_options_are_one_line_and_do_nothing(
 def test_a_store_of_another_recipe(runs: Path, store: Path, call: Call) -> None:
     code, _, err = call("weights", runs, "--out", store, "--points", 13)
     assert code == 2
-    assert "another recipe (points 12 there, 13 here)" in err
+    assert "other settings (points 12 there, 13 here)" in err
 
 
 def test_an_empty_folder(tmp_path: Path, call: Call) -> None:

@@ -51,6 +51,14 @@ def test_too_few_points_cannot_tell():
     )
 
 
+def test_rows_that_occur_again_add_no_power():
+    few = np.random.default_rng(2).standard_normal((9, 3))
+    found = ts.cloud(np.repeat(few, 10, axis=0), draws=19, quiet=True)
+    assert found.power.points == 9
+    assert found.verdict == "cannot tell"
+    assert "90 points in 3 dimensions, 9 of them distinct" in repr(found)
+
+
 def test_one_dimension_has_no_circle():
     found = ts.cloud(np.arange(12.0)[:, None], draws=19, quiet=True)
     assert found.power is None

@@ -291,7 +291,7 @@ def test_too_early_for_a_trajectory_is_said_by_name(run, tmp_path, capsys) -> No
     code, out, error = said[1]
     assert code == 0
     assert f"No surface of {run.name} at steps 0, 2 and 4: " in error
-    assert "4 units measured, 0 failed" in out
+    assert "4 measurements made, 0 failed" in out
 
 
 def test_one_unit_is_one(tmp_path, capsys) -> None:
@@ -525,7 +525,7 @@ def test_the_command_says_its_cost_and_rule_first(run, tmp_path, capsys) -> None
     assert code == 0
     assert json.loads(out)["measured"] == 4
     assert "forward passes of the batch" in err
-    assert "to where the mean loss of its two ends is that of the run's first measured checkpoint" in err
+    assert "until the mean loss of its two ends is as high as at the run's first measured checkpoint" in err
     (tmp_path / "few.txt").write_text("one text\n")
     for arguments, message in [
         ((run, "--texts", "nowhere"), "texts 'nowhere' is neither a file"),

@@ -289,7 +289,7 @@ def test_notes_in_the_panels_are_the_tables_numbers(study):
 def test_a_store_that_is_none_is_one_clear_error(tmp_path):
     result = CliRunner().invoke(command, [str(tmp_path / "nowhere"), "--out", str(tmp_path / "report")])
     assert isinstance(result.exception, InputError)
-    assert "is not a store" in str(result.exception)
+    assert "nowhere does not exist; a store is made with" in str(result.exception)
     assert not (tmp_path / "report").exists()
 
 

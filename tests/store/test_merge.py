@@ -108,7 +108,7 @@ def test_what_is_kept_beside_the_tables_goes_along(tmp_path: Path) -> None:
 def test_other_recipes_are_refused(tmp_path: Path) -> None:
     a = measured(tmp_path / "a", "small", "x")
     b = measured(tmp_path / "b", "large", "y", recipe={"points": 500})
-    with pytest.raises(StoreError, match=r"another recipe than .*\(points 200 there, 500 here\)"):
+    with pytest.raises(StoreError, match=r"other settings than .*\(points 200 there, 500 here\)"):
         merge([a, b], tmp_path / "both")
     c = measured(tmp_path / "c", "large", "y", recipe={"probe": "representations"})
     with pytest.raises(StoreError, match=r"holds representations, .* weights; merge stores of one kind"):

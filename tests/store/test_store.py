@@ -400,7 +400,9 @@ def test_runs_whose_names_look_alike_stay_apart(store: Store) -> None:
 
 
 def test_no_store(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"is not a store .*: toposcope\.measure\(SERIES, "):
+    with pytest.raises(
+        StoreError, match=r"nothing does not exist; a store is made with: toposcope\.measure\(SERIES, "
+    ):
         Store.open(tmp_path / "nothing")
 
 
@@ -419,7 +421,7 @@ def test_a_file_in_the_place_of_a_store(tmp_path: Path) -> None:
 
 def test_another_recipe(store: Store) -> None:
     with pytest.raises(
-        StoreError, match=r"another recipe \(points 200 there, 100 here\); choose another folder"
+        StoreError, match=r"other settings \(points 200 there, 100 here\); choose another folder"
     ):
         Store.create(store.path, recipe={**RECIPE, "points": 100})
     assert Store.create(store.path, recipe=dict(reversed(RECIPE.items()))).recipe_hash == store.recipe_hash

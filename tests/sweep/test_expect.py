@@ -29,10 +29,10 @@ def test_sizes_are_those_of_the_matrices(runs: Path) -> None:
     assert found.small
     assert found.together == 16
     assert found.sentence().startswith(
-        "20 checkpoints of 2 runs, 0.1 MB of weights, 100 units of work; expecting"
+        "20 checkpoints of 2 runs, 0.1 MB of weights, 100 measurements; expecting"
     )
     one = replace(found, runs=1, checkpoints=1, units=1)
-    assert one.sentence().startswith("1 checkpoint of 1 run, 0.1 MB of weights, 1 unit of work; expecting")
+    assert one.sentence().startswith("1 checkpoint of 1 run, 0.1 MB of weights, 1 measurement; expecting")
 
 
 def test_shards_and_processes_share_the_work(runs: Path) -> None:

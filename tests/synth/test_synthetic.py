@@ -120,6 +120,23 @@ def test_command_writes_a_family_and_prints_exponents(tmp_path, capsys):
     assert ended.value.code == 2
 
 
+def test_a_simulated_run_has_no_language_model(tmp_path, capsys):
+    options = ["--modes", "64", "--widths", "8", "--updates", "50", "--checkpoints", "3"]
+    with pytest.raises(SystemExit) as ended:
+        main(["synth", "--out", str(tmp_path / "family"), *options])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith("No exponents were fitted.")
+    texts = tmp_path / "texts.txt"
+    texts.write_text("one text of some length\n" * 40)
+    for subject in ("landscape", "embeddings"):
+        with pytest.raises(SystemExit) as ended:
+            main([subject, str(tmp_path / "family"), "--out", str(tmp_path / subject), "--texts", str(texts),
+                  *(["--limit", "20", "--min-chars", "1"] if subject == "embeddings" else [])])  # fmt: skip
+        assert ended.value.code == 2
+        assert "no language model; toposcope weights measures it" in capsys.readouterr().err
+        assert not (tmp_path / subject).exists()
+
+
 def printed_exponents(arguments, capsys):
     with pytest.raises(SystemExit) as ended:
         main([*arguments, "--json"])

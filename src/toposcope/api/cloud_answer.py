@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 ENOUGH = 0.8
 """Power below which a test that found nothing cannot tell."""
 RING, NONE, UNKNOWN = "ring", "no ring shown", "cannot tell"
-_STATISTICS = {"ratio": "death/birth", "contrast": "how far it stands above the cloud's other bars"}
+_STATISTICS = {"ratio": "death / birth", "contrast": "how far it stands above the cloud's other loops"}
+_SHORT = {"ratio": "death / birth", "contrast": "above the rest"}
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,9 @@ class RingAnswer:
 
     `name` is the name of the cloud, `shape` its numbers of rows and columns, and `rows` the rows that were
     used. `seed` is the seed of their draw and of the nulls. `diagrams` are H0 and H1, `test` is the ring
-    test, and `power` its power for a circle with as many points. `plane` is the plane of the longest bar.
-    `dimensions` are the estimates of the intrinsic dimension, and `refused` are the estimates that this cloud
-    does not allow, with the reason.
+    test, and `power` its power for a circle with as many distinct points. `plane` is the plane of the longest
+    bar. `dimensions` are the estimates of the intrinsic dimension, and `refused` are the estimates that this
+    cloud does not allow, with the reason.
     """
 
     name: str
@@ -92,16 +93,16 @@ class RingAnswer:
         if test.bars:
             null, statistic = test.hardest
             found.append(
-                f"Reason: the loop closes at {test.ratio:.3g} times the distance at which it "
-                "appears; one in twenty clouds without a "
-                f"ring exceeds {test.most_allowed:.3g}. The closest null: {NULLS[null]}, by "
+                f"Reason: the loop closes (death) at {test.ratio:.3g} times the distance at which it "
+                "appears (birth); one in twenty clouds without a "
+                f"ring exceeds {test.most_allowed:.3g}. The strictest comparison: {NULLS[null]}, by "
                 f"{_STATISTICS[statistic]}."
             )
         if (power := self.power) is not None:
             found.append(
-                f"Power: {power.share:.0%} of {power.circles} circles with noise {power.noise:.2g} (radii) "
-                f"are found among {power.points} points in {power.dimensions} dimensions (95%: "
-                f"{power.low:.0%} to {power.high:.0%})."
+                f"Power: the test finds {power.share:.0%} (95%: {power.low:.0%} to {power.high:.0%}) of "
+                f"{power.circles} simulated circles of {power.points} points in {power.dimensions} "
+                f"dimensions, each point about {power.noise:.2g} radii from its circle."
             )
         return found
 
@@ -110,20 +111,23 @@ class RingAnswer:
         if not len(plane.cycle):
             return []
         return [
-            f"Place: a cycle of {len(plane.cycle)} points; its plane carries {plane.share:.0%} of the "
-            f"variance, its radius is {plane.radius:.3g}, and the points lie {plane.noise:.2g} radii from "
-            "the circle."
+            f"Place: the loop passes through {len(plane.cycle)} points. Its plane carries {plane.share:.0%} "
+            f"of the variance, its radius is {plane.radius:.3g}, and the cloud lies {plane.noise:.2g} radii "
+            "from the circle."
         ]
 
     def _cloud(self) -> str:
         n, d = self.shape
         drawn = "" if len(self.rows) == n else f", of which {len(self.rows):,} were drawn (seed {self.seed})"
+        if self.power is not None and self.power.points < len(self.rows):
+            drawn += f", {self.power.points:,} of them distinct"
         known = ", ".join(
-            f"{name} {one.value:.2g} ({one.low:.2g} to {one.high:.2g})"
+            f"{name} {one.value:.2g} (95%: {one.low:.2g} to {one.high:.2g})"
             for name, one in self.dimensions.items()
         )
         said = f"; intrinsic dimension: {known}" if known else ""
-        return f"Cloud: {self.name}, {n:,} points in {d:,} dimensions{drawn}; {self.test.bars} H1 bars{said}."
+        bars = f"{self.test.bars} loops (H1 bars)"
+        return f"Cloud: {self.name}, {n:,} points in {d:,} dimensions{drawn}; {bars}{said}."
 
     @property
     def tables(self) -> Tables:
@@ -131,6 +135,13 @@ class RingAnswer:
         return Tables(
             nulls=self._nulls, points=self._points, summaries=self._summaries, diagrams=self.diagram_table
         )
+
+    def compared(self) -> list[tuple[str, str, float, float, float]]:
+        """Return the table that is printed: a line for each random cloud and each measure."""
+        return [
+            (one["what"], _SHORT[one["statistic"]], one["cloud"], one["allowed"], one["p"])
+            for one in self._nulls().to_dict("records")
+        ]
 
     def _nulls(self) -> pd.DataFrame:
         import pandas as pd

@@ -113,7 +113,8 @@ def cloud(
     exponent = binary_exponent(taken)
     taken = scaled(taken, -exponent)  # squares neither overflow nor vanish
 
-    nulls, width = 4 * draws, min(len(taken) - 1, taken.shape[1])
+    distinct = len(np.unique(taken, axis=0))  # a row that occurs again shows no more of a circle
+    nulls, width = 4 * draws, min(distinct - 1, taken.shape[1])
     work = nulls + (nulls + CIRCLES) * (width > 1)
     if not quiet:
         _say_cost(taken, work)
@@ -127,7 +128,7 @@ def cloud(
         power = None
         if width > 1:
             power = ring_power(
-                len(taken), width, noise, draws=draws, circles=CIRCLES, seed=seed, progress=progress
+                distinct, width, noise, draws=draws, circles=CIRCLES, seed=seed, progress=progress
             )
     dimensions, refused = _dimensions(taken)
     answer = RingAnswer(

@@ -75,9 +75,8 @@ def command(
         return 0
     first, *rest = found.lines
     say(first)
-    nulls = found.tables["nulls"]
-    columns_shown = ("what", "statistic", "cloud", "allowed", "p")
-    print_table("", columns_shown, nulls[list(columns_shown)].itertuples(index=False))
+    columns_shown = ("random clouds without a ring", "measure", "this cloud", "limit (95%)", "p")
+    print_table("", columns_shown, found.compared())
     for line in rest:
         say(line)
     if out is not None:

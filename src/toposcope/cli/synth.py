@@ -3,28 +3,43 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from toposcope.cli.output import RenamedOption, json_option, print_json, print_table
+from toposcope.cli.output import RenamedOption, json_option, print_json, print_table, say
 from toposcope.core.errors import InputError
 from toposcope.core.wording import option
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from toposcope.synthetic import SyntheticRecipe, SyntheticRun
 
 
 @click.command("synth")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the runs.")
 @click.option(
-    "--a", "power", type=float, default=1.5, show_default=True, help="Target exponent: (w*)^2 lambda = k^-a."
+    "--a",
+    "power",
+    type=float,
+    default=1.5,
+    show_default=True,
+    help="Exponent of the target: the k-th direction of the inputs carries k^-a of it.",
 )
 @click.option(
-    "--b", "decay", type=float, default=1.25, show_default=True, help="Spectrum exponent: lambda = k^-b."
+    "--b",
+    "decay",
+    type=float,
+    default=1.25,
+    show_default=True,
+    help="Exponent of the spectrum: the inputs have variance k^-b along their k-th direction.",
 )
-@click.option("--modes", type=int, default=1024, show_default=True, help="Number of modes of the spectrum.")
+@click.option(
+    "--modes", type=int, default=1024, show_default=True, help="Number of directions of the inputs."
+)
 @click.option(
     "--widths",
     default="16,32,64,128,0",
@@ -35,7 +50,7 @@ if TYPE_CHECKING:
     "--seeds",
     default="0",
     show_default=True,
-    help="Training replicates: seeds separated by commas, for each width.",
+    help="Random seeds, separated by commas; each gives a run of each width.",
 )
 @click.option(
     "--data",
@@ -65,7 +80,7 @@ if TYPE_CHECKING:
     type=float,
     default=0.5,
     show_default=True,
-    help="Peak learning rate, in units of 1 / largest curvature.",
+    help="Peak learning rate, in units of 1 / largest eigenvalue of the Hessian.",
 )
 @click.option(
     "--families",
@@ -86,9 +101,11 @@ def command(
     batch: int, steps: int, schedule: str, learning_rate: float, families: int, checkpoints: int,
     as_json: bool,
 ) -> int:  # fmt: skip
-    """Simulate training runs of the random-feature model, whose scaling exponents are known.
+    """Simulate training runs whose scaling exponents are known.
 
-    Each width and seed becomes a run folder, which every other command can read. The command prints the
+    The model is linear regression on random features of the inputs, trained by stochastic gradient descent.
+    Its loss falls as a power of training time, of width and of data, and theory gives each exponent. Each
+    width and seed becomes a run folder for the other commands. The command prints the
     exponents fitted to the runs beside those of the theory.
     """
     from toposcope.synthetic import Spectrum, SyntheticRecipe, exponent_table, fitted_exponents
@@ -124,26 +141,39 @@ def command(
             )
         return _families(out, recipe, families, as_json)
     folders, runs, seen = _written(out, recipe, amounts, quiet=as_json)
-    late = (
-        f"held-out losses at step {steps}, not of fully trained models: what they have not "
-        "learned yet bends the law"
-    )
+    late = f"fitted to held-out losses at step {steps}, before the models are fully trained: that bends it"
     fits = fitted_exponents(runs, seen)
     table = exponent_table(recipe.spectrum, fits, {"size": late, "data": late})
     if as_json:
         theory = recipe.spectrum.exponents()
         print_json({"runs": folders, "theory": theory, "exponents": table.to_dict("records")})
         return 0
-    click.echo(f"{len(folders)} runs in {out}")
-    if table.empty:
-        click.echo(
-            "No exponents were fitted: time needs width 0, size needs three widths, data needs three numbers "
-            "of examples."
-        )
-        return 0
-    rows = [[row[name] for name in table.columns] for row in table.to_dict("records")]
-    print_table("Exponents that these runs show, and those of the theory", tuple(table.columns), rows)
+    for line in _answer(table):
+        say(line)
+    click.echo(f"{len(folders)} run{'s' * (len(folders) > 1)} in {out}")
+    if not table.empty:
+        shown = ("exponent", "theory", "fitted", "95% interval", "fitted to", "agrees")
+        print_table("Exponents of the power laws", shown, [_row(row) for row in table.to_dict("records")])
     return 0
+
+
+def _answer(table: pd.DataFrame) -> list[str]:
+    """Return whether the runs follow the theory, and what to bear in mind of each exponent."""
+    if table.empty:
+        return [
+            "No exponents were fitted. That of training time needs a run of width 0 on fresh data, that of "
+            "size three widths, and that of data three numbers of examples."
+        ]
+    agree = int(table["agrees"].sum())
+    first = f"{agree} of {len(table)} fitted exponents agree{'s' * (agree == 1)} with the theory."
+    notes = table.loc[table["reason"] != "", ["exponent", "reason"]].itertuples(index=False)
+    return [first, *(f"note on {name}: {reason}" for name, reason in notes)]
+
+
+def _row(fit: Mapping[str, Any]) -> list[object]:
+    interval = f"{fit['low']:.3g} to {fit['high']:.3g}"
+    agrees = "yes" if fit["agrees"] else "no"
+    return [fit["exponent"], fit["theory"], fit["fitted"], interval, f"{fit['n']} points", agrees]
 
 
 def _written(

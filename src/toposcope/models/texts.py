@@ -45,13 +45,18 @@ class Texts:
 
 
 def load_texts(
-    source: str, *, limit: int | None = None, min_chars: int = 1, split: str = "validation"
+    source: str,
+    *,
+    limit: int | None = None,
+    counted_by: Sequence[str] = ("limit",),
+    min_chars: int = 1,
+    split: str = "validation",
 ) -> Texts:
     """Return the first `limit` texts of at least `min_chars` characters, in the source's own order.
 
     `source` is a file (one text per line; `.jsonl`, `.csv` and `.tsv` by their `text` or `sentence`
     column), a folder that holds WikiText's `wiki.*.tokens`, a short name in `HUB_CORPORA`, or
-    `hf://datasets/ORG/NAME[:CONFIG]`.
+    `hf://datasets/ORG/NAME[:CONFIG]`. `counted_by` are the settings that an error names as those of `limit`.
 
     Raises
     ------
@@ -76,7 +81,8 @@ def load_texts(
         if len(long_enough) < limit:
             raise InputError(
                 f"texts {source!r} has {len(long_enough)} texts of at least {min_chars} characters, but "
-                f"{limit} are needed; lower the number of texts or the smallest length"
+                f"{limit} are needed",
+                remedy=f"lower {' or '.join(map(option, (*counted_by, 'min_chars')))}, or give more texts",
             )
         long_enough = long_enough[:limit]
     if not long_enough:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from toposcope.core.errors import RecipeError
-from toposcope.core.wording import option
+from toposcope.core.wording import command, option
 from toposcope.recipes import toml_text
 from toposcope.recipes.strict import build, nearest
 
@@ -115,6 +115,11 @@ def load_training_recipe(name: str, overrides: Mapping[str, object] | None = Non
     (0, 100)
     """
     content = _read(name)
+    if content.get("model") == "random features":
+        raise RecipeError(
+            f"{name} is of a run that {command('synth')} simulated: it has no language model; "
+            f"{command('weights')} measures it"
+        )
     content.pop("compute", None)  # which of two ways computed the same numbers: runs until 2026 name it
     picked: Sequence[str] | None = None
     for key, value in (overrides or {}).items():

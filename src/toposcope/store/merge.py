@@ -151,8 +151,8 @@ def _check(stores: Sequence[Store]) -> None:
                 "stores of one kind"
             )
         raise StoreError(
-            f"{store.path} was measured with another recipe than {first.path} "
-            f"({difference(first.recipe, store.recipe)}): not comparable; measure one of them again"
+            f"{store.path} was measured with other settings than {first.path} "
+            f"({difference(first.recipe, store.recipe)}), so they cannot be joined; measure one again"
         )
 
 

@@ -88,8 +88,8 @@ class Store(StoreReader):
                 raise StoreError(f"{path} holds {kind}, not {kind_of(recipe)}: choose another folder")
             differs = difference(store.recipe, recipe)
             raise StoreError(
-                f"{path} was made with another recipe ({differs}); choose another folder, or the options "
-                "that it was made with"
+                f"{path} was measured with other settings ({differs}); choose another folder, or the "
+                "settings that it was measured with"
             )
         return store
 
@@ -361,12 +361,12 @@ _LOOKED_AT = 2000
 def _no_store(path: Path) -> str:
     """Say what a path is that is no store, and which store or which command was meant."""
     if path.is_file():
-        return f"{path} is not a store (it is a file)"
+        return f"{path} is not a store but a file; a store is a folder"
     if not path.exists() and path.suffix:  # a log or a table was meant
         return f"{path}: no such file or folder; check the path"
     if not path.exists():
         made = command("weights", "SERIES", out=path)
-        return f"{path} is not a store (it does not exist); one is made with: {made}"
+        return f"{path} does not exist; a store is made with: {made}"
     below = sorted(one.parent for one in path.glob(f"*/{MANIFEST}"))
     if below:
         return f"{path} is not a store, but holds {'one' if len(below) == 1 else 'some'}: " + ", ".join(
@@ -374,7 +374,7 @@ def _no_store(path: Path) -> str:
         )
     if not any(path.iterdir()):
         made = command("weights", "SERIES", out=path)
-        return f"{path} is not a store (it is empty); one is made with: {made}"
+        return f"{path} is not a store but an empty folder; one is made with: {made}"
     weights = (one.suffix in WEIGHT_FILES for one in islice(path.rglob("*"), _LOOKED_AT))
     series = path if any(weights) else "SERIES"
     made = command("weights", series, out=free_place(f"{path.resolve().name}-store"))

@@ -79,7 +79,7 @@ class Expectation:
             more += rendered(f", {duration(most)} of it for {slowest} ({option('features')} leaves it out)")
         return (
             f"{counted(self.checkpoints, self.runs)}, {size(self.bytes)} of weights, "
-            f"{self.units} unit{'s' * (self.units != 1)} of work; expecting "
+            f"{self.units} measurement{'s' * (self.units != 1)}; expecting "
             f"{self.span}{more} and {size(self.memory_bytes)} of memory{left_out}"
         )
 

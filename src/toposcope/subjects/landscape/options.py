@@ -13,9 +13,8 @@ GRAPHS = ("lattice", "kuhn", "knn")
 RISE = 0.1
 """The surface reaches at least this far above its centre, in nats per token."""
 RULE = (
-    "each axis reaches to where the mean loss of its two ends is that of the run's first "
-    "measured checkpoint, "
-    f"or {RISE} nats above the centre if that is higher; and again to a quarter of this reach"
+    "each axis goes on until the mean loss of its two ends is as high as at the run's first measured "
+    f"checkpoint, and at least {RISE} nats above the centre; a second surface has a quarter of this reach"
 )
 
 

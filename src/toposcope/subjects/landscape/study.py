@@ -11,6 +11,7 @@ from toposcope.core.errors import InputError, did_you_mean
 from toposcope.core.types import Checkpoint
 from toposcope.core.wording import option
 from toposcope.models import ModelLoader, load_texts
+from toposcope.models.loading import run_folder_of
 from toposcope.subjects.base import Probe
 from toposcope.subjects.landscape.features import FOLDER, SURFACE
 from toposcope.subjects.landscape.geometry.cost import ComputeCost, refuse_above
@@ -72,6 +73,8 @@ class LandscapeStudy:
             When nothing but surfaces is asked for, and no run has the checkpoints that their directions need.
         """
         self._check_trajectory(series)
+        if run_folder_of(first := next(iter(series))) is not None:
+            self.source.loader.n_layers(first)  # refuses a run without a language model
         found = replace(self, partners=partners_of(series.runs, list(series)))
         if not self._multiplies:
             return found
@@ -134,12 +137,12 @@ class LandscapeStudy:
         said = (
             RULE
             if fixed is None
-            else (f"each axis reaches {fixed:g} of its unit, and again a quarter of that")
+            else (f"each axis goes to {fixed:g} of its unit; a second surface has a quarter of this reach")
         )
-        ranges = f" Range: {said}." if "surface" in self.names else ""
+        ranges = f" The surfaces: {said}." if "surface" in self.names else ""
         ranges += f" {early}" if (early := self.without_surface(series)) else ""
         products = f" {self.products.sentence()}" if self._multiplies else ""
-        said = f"The most expensive probe takes {self.cost(series).sentence()} at each checkpoint.{products}"
+        said = f"Each checkpoint takes up to {self.cost(series).sentence()} for one measurement.{products}"
         return said.rstrip() + ranges
 
 
@@ -165,7 +168,9 @@ def study_of_texts(
     names = _chosen(features)
     read = None
     if texts is not None:
-        read = load_texts(texts, limit=options.texts, min_chars=min_chars, split=split)
+        read = load_texts(
+            texts, limit=options.texts, counted_by=("batches", "sequences"), min_chars=min_chars, split=split
+        )
     return LandscapeStudy(options, ObjectiveSource(read, loader or ModelLoader()), store, names)
 
 

@@ -23,9 +23,9 @@ class ComputeCost:
         """Return the cost in words.
 
         >>> ComputeCost(900, 2.5e12).sentence()
-        '900 forward passes of the batch, 2.5e+12 FLOP'
+        '900 forward passes of the batch (2.5e+12 FLOP)'
         """
-        return f"{self.forwards:,.0f} forward passes of the batch, {self.flop:.1e} FLOP"
+        return f"{self.forwards:,.0f} forward passes of the batch ({self.flop:.1e} FLOP)"
 
 
 def refuse_above(cost: ComputeCost, limit: float = MOST_FLOP) -> None:
