@@ -170,7 +170,7 @@ def _answer(table: pd.DataFrame) -> list[str]:
     return [first, *(f"note on {name}: {reason}" for name, reason in notes)]
 
 
-def _row(fit: Mapping[str, Any]) -> list[object]:
+def _row(fit: Mapping[Any, Any]) -> list[object]:
     interval = f"{fit['low']:.3g} to {fit['high']:.3g}"
     agrees = "yes" if fit["agrees"] else "no"
     return [fit["exponent"], fit["theory"], fit["fitted"], interval, f"{fit['n']} points", agrees]
