@@ -254,13 +254,14 @@ def test_tables_are_taken_from_python_and_answer_as_files_do(tmp_path):
     assert mine.line == file.line.replace("a.csv", "the table")
 
 
-def test_siblings_are_taken_only_where_they_are_given(tmp_path):
+def test_siblings_are_the_same_given_or_checked_too(tmp_path):
     ended = [write(tmp_path / f"s{i}.log", modded(falling(1000, seed=i) * (1 + 0.02 * i))) for i in range(4)]
     file = write(tmp_path / "new.log", modded(falling(seed=9)))
-    alone = only(ts.check([file, *ended]).runs and ts.check(file)).forecast
+    alone = only(ts.check(file)).forecast
     beside = only(ts.check(file, siblings=ended)).forecast
     among = next(one for one in ts.check([*ended, file]).runs if one.run == "new").forecast
-    assert (among.final, among.high) == (alone.final, alone.high)
+    assert (among.final, among.low, among.high) == (beside.final, beside.low, beside.high)
+    assert among.high < alone.high
     assert beside.interval_from == "4 held-out siblings"
     row = ts.forecast(file, siblings=ended).table.iloc[0]
     assert (beside.final, beside.low, beside.high) == (row.final_loss, row.low, row.high)
@@ -562,10 +563,37 @@ def test_the_odd_seed_of_a_table_is_found_beside_other_logs(tmp_path):
     assert (beside.run, beside.grounds) == (alone.run, alone.grounds)
 
 
-def test_it_is_said_that_finished_runs_beside_were_not_learnt_from(tmp_path):
-    done = write(tmp_path / "done.log", modded(falling(seed=1), plan=400))
+@pytest.mark.parametrize("others", [1, 3])
+def test_an_unfinished_run_learns_from_the_finished_ones_that_are_checked_too(others, tmp_path):
+    """`check` said another interval than `forecast` of the same logs."""
+    done = [
+        write(tmp_path / f"done{i}.log", modded(falling(seed=i) * (1 + 0.01 * i), plan=400))
+        for i in range(others)
+    ]
+    begun = write(tmp_path / "begun.log", modded(falling(200, seed=9) * 1.005, plan=400))
+    alone = only(ts.check(begun)).forecast
+    (one,) = [run for run in ts.check([*done, begun]).runs if run.run == "begun"]
+    table = ts.forecast([*done, begun]).table.set_index("run")
+    row = table.loc["begun"]
+    assert (one.forecast.final, one.forecast.low, one.forecast.high) == (row.final_loss, row.low, row.high)
+    assert one.forecast.final != alone.final
+    given = only(ts.check(begun, siblings=done)).forecast
+    assert (one.forecast.final, one.forecast.low, one.forecast.high) == (given.final, given.low, given.high)
+
+
+def test_a_sibling_that_diverged_teaches_nothing(tmp_path):
+    broken = write(tmp_path / "broken.log", modded(diverging(), plan=400))
+    begun = write(tmp_path / "begun.log", modded(falling(200, seed=9), plan=400))
+    alone = only(ts.check(begun)).forecast
+    (one,) = [run for run in ts.check([broken, begun]).runs if run.run == "begun"]
+    assert (one.forecast.final, one.forecast.low) == (alone.final, alone.low)
+    assert any("broken.log" in limit for limit in one.limits)
+
+
+def test_it_is_said_that_forecast_learns_from_whole_logs_without_a_stated_end(tmp_path):
+    rows = pd.DataFrame({"step": np.arange(1, 401), "loss": falling(seed=1)})
+    rows.to_csv(tmp_path / "whole.csv", index=False)
     begun = write(tmp_path / "begun.log", modded(falling(300), plan=400))
-    said = "forecast and report also learn from the finished run"
-    assert any(said in note for note in ts.check([done, begun]).notes)
+    said = "forecast and report also learn from a run whose log states no end"
+    assert any(said in note for note in ts.check([str(tmp_path / "whole.csv"), begun]).notes)
     assert not any("also learn" in note for note in ts.check(begun).notes)
-    assert not any("also learn" in note for note in ts.check([done, begun], siblings=done).notes)

@@ -52,7 +52,7 @@ def check(
     sources
         Logs as `read_log` reads them, folders of logs or checkpoints, stores, tables; one or several.
     siblings
-        Finished runs to learn from; without them each run is forecast from its own losses.
+        Finished runs to learn from, beside those of `sources` that have reached their planned end.
     schedule
         The planned learning rate: a file with step and lr, or a `Schedule`.
     horizon
@@ -120,7 +120,8 @@ go back to a checkpoint before step 301
     settings = _Settings(reading, tuple(others), level, column)
     gone = as_names(without)
     refuse_unknown(gone, *_known(contents))
-    runs = [one for place in contents for one in _runs(place, settings, gone)]
+    read = [one for place in contents for one in _read(place, settings, gone)]
+    runs = [_answer(one, settings, _ended_beside(one, read, others)) for one in read]
     if not runs and gone:
         raise InputError(
             "no run is left", argument="without", value=", ".join(gone), remedy="keep at least one run"
@@ -129,7 +130,7 @@ go back to a checkpoint before step 301
         raise InputError(f"{contents[0].name}: no run has a row or a checkpoint; give its log")
     problems = [*unread, *(problem for place in contents for problem in _problems(place)), *problems]
     runs = _off_siblings(with_odd(runs, contents), settings)
-    return Check(worst_first(runs), tuple(problems), (*_notes(contents, gone), *_alone(runs, others)))
+    return Check(worst_first(runs), tuple(problems), (*_notes(contents, gone), *_unstated(read, runs)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,16 +217,13 @@ def _notes(contents: Sequence[Contents], gone: Sequence[str]) -> list[str]:
     return [*notes, f"left out because they are not logs: {', '.join(no_logs[:_MOST_NAMED])}{more}"]
 
 
-def _alone(runs: Sequence[RunCheck], siblings: Sequence[Curve]) -> list[str]:
-    """Return why the forecasts here may differ from those of `forecast`, which learns from finished runs."""
-    ended = sum(one.ended for one in runs)
-    if siblings or not ended or not any(one.forecast is not None for one in runs):
+def _unstated(read: Sequence[_Read], runs: Sequence[RunCheck]) -> list[str]:
+    """Return why forecasts here may differ from those of `forecast`: to it every whole log is finished."""
+    whole = sum(one.curve is not None and one.curve.finished and not one.curve.stated for one in read)
+    if not whole or not any(one.forecast is not None for one in runs):
         return []
-    finished = "the finished run" if ended == 1 else f"the {ended} finished runs"
-    return [
-        "each unfinished run is forecast from its own losses; forecast and report also learn from "
-        f"{finished}, so their intervals may differ"
-    ]
+    logs = "a run whose log states" if whole == 1 else f"{whole} runs whose logs state"
+    return [f"forecast and report also learn from {logs} no end, so their intervals may differ"]
 
 
 def _names_of_runs(place: Contents) -> list[str]:
@@ -247,42 +245,70 @@ def _known(contents: Sequence[Contents]) -> tuple[list[str], list[str]]:
     return [run if own[run] == 1 else name for run, name in called], [name for _, name in called]
 
 
-def _runs(place: Contents, settings: _Settings, gone: Sequence[str]) -> list[RunCheck]:
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """One run as it was read: its name in the answer and at its place, its rows, its loss and its curve."""
+
+    place: Contents
+    run: str
+    name: str
+    rows: pd.DataFrame
+    column: str
+    curve: Curve | None
+    wrong: Sequence[str]
+
+
+def _read(place: Contents, settings: _Settings, gone: Sequence[str]) -> list[_Read]:
+    from toposcope.watch.loss_health import column_of
+
     metrics = place.log.metrics
     made = []
     for run, name in _called(place).items():
         if run in gone or name in gone:
             continue
         rows = metrics[metrics["run"].astype(str) == run]
-        made.append(_run(place, run, name, rows, settings))
+        column = settings.column or column_of(rows)
+        curve, wrong = _curve(place, run, rows, replace(settings.reading, column=column))
+        made.append(_Read(place, run, name, rows, column, curve, wrong))
     return made
 
 
-def _run(place: Contents, run: str, name: str, rows: pd.DataFrame, settings: _Settings) -> RunCheck:
+def _ended_beside(one: _Read, read: Sequence[_Read], siblings: Sequence[Curve]) -> list[Curve]:
+    """Return the finished runs that a run is forecast from: those given, and those that are checked too."""
+    given = [curve for curve in siblings if curve.run != one.run]
+    names = {curve.run for curve in given}
+    beside = [
+        replace(other.curve, run=other.name)
+        for other in read
+        if other is not one and other.column == one.column and other.run not in names
+        and other.curve is not None and other.curve.ended
+    ]  # fmt: skip
+    return [*given, *beside]
+
+
+def _answer(one: _Read, settings: _Settings, siblings: Sequence[Curve]) -> RunCheck:
     """Return the answer for one run from the rows of its log."""
     from toposcope.watch.judged import counted, judged
-    from toposcope.watch.loss_health import column_of
 
-    column = settings.column or column_of(rows)
+    place, run, rows, column = one.place, one.run, one.rows, one.column
     steps = list(place.steps.get(run, ()))
     count = counted(rows, column, of_log=not place.steps)
-    curve, wrong = _curve(place, run, rows, replace(settings.reading, column=column))
-    audit = [one for one in place.audit if run in (one.runs or (one.run,))]
-    audited = [step for one in audit for step in (*one.steps, one.step) if step is not None]
-    seen, forecast = _ahead(curve, settings)
+    audit = [found for found in place.audit if run in (found.runs or (found.run,))]
+    audited = [step for found in audit for step in (*found.steps, found.step) if step is not None]
+    seen, forecast = _ahead(one.curve, siblings, settings.level)
     if seen is not None:
-        settings.curves[name] = seen
+        settings.curves[one.name] = seen
     ended = seen is not None and seen.ended
     judgement = judged(
-        rows, column, curve, count=count, audit=audit,
-        last_checkpoint=max([*steps, *audited], default=None), wrong=wrong,
+        rows, column, one.curve, count=count, audit=audit,
+        last_checkpoint=max([*steps, *audited], default=None), wrong=one.wrong,
     )  # fmt: skip
     step, loss = _last(rows, column, judgement)
     known = seen is not None and (seen.stated or forecast is not None) and not seen.endless
     return RunCheck(
-        name, place.name, run, judgement, step, loss, seen.horizon if seen is not None and known else None,
-        ended, forecast, count.finite, len(steps), place.said,
-        tuple(_unseen(place, rows, column, count.finite)),
+        one.name, place.name, run, judgement, step, loss,
+        seen.horizon if seen is not None and known else None, ended, forecast, count.finite, len(steps),
+        place.said, tuple(_unseen(place, rows, column, count.finite)),
         (*_limits(seen, forecast, count.lost), *place.repaired), _logged(rows, column),
     )  # fmt: skip
 
@@ -309,7 +335,9 @@ def _curve(place: Contents, run: str, rows: pd.DataFrame, reading: Reading) -> t
     return curves[0] if curves else None, [one.reason.removeprefix(f"run {run}: ") for one in problems]
 
 
-def _ahead(curve: Curve | None, settings: _Settings) -> tuple[Curve | None, Forecast | None]:
+def _ahead(
+    curve: Curve | None, siblings: Sequence[Curve], level: float
+) -> tuple[Curve | None, Forecast | None]:
     """Return the curve with its end, and the forecast of `toposcope forecast`; None where it has ended."""
     from toposcope.forecasting import forecast
     from toposcope.forecasting.auto import Auto
@@ -317,10 +345,10 @@ def _ahead(curve: Curve | None, settings: _Settings) -> tuple[Curve | None, Fore
 
     if curve is None or not (curve.step == np.floor(curve.step)).all():  # epochs: forecasts count steps
         return curve, None
-    ended, unfinished = split_runs([curve], [one for one in settings.siblings if one.run != curve.run])
+    ended, unfinished = split_runs([curve], siblings)
     if not unfinished:
         return curve, None
-    return unfinished[0], forecast(Auto(), unfinished[0], ended, level=settings.level)
+    return unfinished[0], forecast(Auto(), unfinished[0], ended, level=level)
 
 
 def _last(rows: pd.DataFrame, column: str, judgement: Judgement) -> tuple[float | None, float | None]:

@@ -155,8 +155,8 @@ def forecast(
     others = [curve for curve in siblings if curve.finished and curve.run != seen.run]
     ended = [curve for curve in others if curve.akin(seen)]
     strange = [curve.run for curve in others if not curve.akin(seen)]
-    finished = [curve for curve in ended if not curve.rose()]
-    risen = [curve.run for curve in ended if curve.rose()]
+    finished = [curve for curve in ended if not (curve.rose() or curve.broke)]
+    risen = [curve.run for curve in ended if curve.rose() or curve.broke]
     seen, lender = with_borrowed_plan(seen, finished)
     borrowed = (
         f"the planned learning rate is that of {lender}" if lender and "schedule" in method.needs else ""
@@ -180,7 +180,7 @@ def forecast(
     else:
         tests = _own_backtests(method, seen, finished)
         half = half_width([test.error for test in tests], level) if tests else math.nan
-    left = f"siblings that ended above their first loss are left out: {', '.join(risen)}" if risen else ""
+    left = f"siblings that diverged or rose are left out: {', '.join(risen)}" if risen else ""
     strangers = (
         f"runs that do not belong with {seen.run} are left out: {', '.join(strange)}" if strange else ""
     )
