@@ -126,6 +126,6 @@ def test_topology_leads_and_baselines_follow():
 def test_what_no_probe_declares_is_shown_under_its_own_name():
     row = {**BASE, "probe": "mine", "feature": "row_spread"}
     line = _table(row).catalogue.iloc[0]
-    assert (line["label"], line["kind"], line["primary"]) == ("row spread", "topology", False)
+    assert (line["label"], line["kind"], line["primary"]) == ("row_spread", "topology", False)
     brought = series_table(pd.DataFrame([row, {**row, "role": "mlp", "name": "w"}])).catalogue
     assert brought.set_index("scope")["primary"].to_dict() == {"model": True, "role": False, "matrix": False}

@@ -115,14 +115,16 @@ def listed(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
 
 
-def capital(text: str) -> str:
-    """Return a sentence with its first letter large and the others as they are; a column's name stays.
+def capital(text: str, names: Iterable[str] = ()) -> str:
+    """Return a sentence with its first letter large; one that begins with one of the names stays as it is.
 
-    >>> capital("neural persistence of MLPs"), capital("grad_norm rose")
-    ('Neural persistence of MLPs', 'grad_norm rose')
+    `names` are what the user named, such as runs and columns: they are printed as they are written.
+
+    >>> capital("neural persistence of MLPs"), capital("lr rose", ["lr"]), capital("lrs rose", ["lr"])
+    ('Neural persistence of MLPs', 'lr rose', 'Lrs rose')
     """
-    named = "_" in text.split(" ", 1)[0]
-    return text if named else text[:1].upper() + text[1:]
+    kept = any(name and re.match(rf"{re.escape(name)}(?!\w)", text) for name in names)
+    return text if kept else text[:1].upper() + text[1:]
 
 
 def sentences(clauses: Iterable[str]) -> str:

@@ -21,7 +21,7 @@ def moved(study: Study, columns: Iterable[str], otherwise: str) -> str:
     """Return what the first of these columns did as a title; `otherwise` where none can be told."""
     found = [move for column in columns if column and (move := move_of(study, column))][:_TITLED]
     said = [f"{move['label']} {_way(move)}" for move in found]
-    return capital("; ".join(said)) if said else otherwise
+    return capital("; ".join(said), study.series.names) if said else otherwise
 
 
 def _way(move: Mapping[str, Any]) -> str:

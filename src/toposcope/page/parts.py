@@ -137,7 +137,6 @@ def of_group(part: PagePart, label: str, number: int) -> PagePart:
         part,
         name=part.name + end,
         heading=f"{part.heading}: {label}",
-        subject=f"{capital(label)}: {part.subject}",
         answers=tuple(replace(answer, picture=named(answer.picture)) for answer in part.answers),
         opening=named(part.opening),
         pictures=tuple(filter(None, map(named, part.pictures))),

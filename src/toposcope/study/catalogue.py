@@ -57,13 +57,15 @@ def label_of(column: str, catalogue: pd.DataFrame) -> str:
     >>> about = pd.DataFrame({"column": ["rips/euclidean/pooled/h0_total"], "label": ["H0 total (pooled)"]})
     >>> label_of("rips/euclidean/pooled/h0_total", about), label_of("heldout_loss", about)
     ('H0 total (pooled)', 'held-out loss')
+    >>> label_of("my_score", about)
+    'my_score'
     """
     if column in TARGET_LABELS:
         return TARGET_LABELS[column]
     found = catalogue.loc[catalogue["column"] == column, "label"]
     if not len(found) and "feature" in catalogue:  # a target that goes by the name of its feature
         found = catalogue.loc[catalogue["feature"] == column, "label"]
-    return min(map(str, found), key=len) if len(found) else column.replace("_", " ")
+    return min(map(str, found), key=len) if len(found) else column
 
 
 def leading(columns: Iterable[str], catalogue: pd.DataFrame, most: int = 16) -> list[str]:
@@ -193,7 +195,7 @@ def _with_declarations(found: pd.DataFrame, declared: pd.DataFrame | None) -> pd
     lines = lines.assign(_place=range(len(lines)))
     found = found.merge(lines, on=["probe", "feature"], how="left", validate="many_to_one")
     known = found["label"].notna()
-    found["label"] = found["label"].where(known, found["feature"].astype(str).str.replace("_", " "))
+    found["label"] = found["label"].where(known, found["feature"].astype(str))
     for name, value in (("unit", ""), ("kind", str(Kind.TOPOLOGY)), ("null_of", ""), ("aggregate", "")):
         found[name] = found[name].astype(object).where(known, value)
     found["primary"] = found["primary"].astype(object).where(known, False).astype(bool)

@@ -15,7 +15,7 @@ from toposcope.core.wording import renaming
 from toposcope.study.catalogue import CATALOGUE, column_key, describe, label_of, leads_in, named_leads
 from toposcope.study.derived import with_derived
 from toposcope.study.efficiency import add_targets, averaged
-from toposcope.study.targets import join_targets, own_losses, own_targets
+from toposcope.study.targets import TARGET_LABELS, join_targets, own_losses, own_targets
 
 KEYS = ("run", "step")
 LOGGED = ("loss", "heldout_loss", "gap", "efficiency", "efficiency_flop")
@@ -37,7 +37,8 @@ class SeriesTable:
     (possibly empty); `problems` lists what was merged or left out, in words; `repeated` says how many rows
     of each run repeated a step and were averaged; `own` are the targets that the feature rows gave, and
     `losses` those of them that are the logarithm of a quality, each with the quality's label and unit;
-    `left_out` are the columns of a table made elsewhere that are functions of another, and of which.
+    `left_out` are the columns of a table made elsewhere that are functions of another, and of which;
+    `undeclared` are the features that no probe declares.
     """
 
     values: pd.DataFrame
@@ -50,6 +51,14 @@ class SeriesTable:
     own: tuple[str, ...] = ()
     losses: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
+    undeclared: tuple[str, ...] = ()
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """What the user named, and is printed as it is written: runs, and columns that nothing declares."""
+        ours = {*TARGET_LABELS, *self.catalogue["feature"]}
+        targets = [target for target in self.targets if target not in ours]
+        return frozenset([*map(str, self.values["run"].unique()), *self.undeclared, *targets])
 
     @property
     def default_targets(self) -> list[str]:
@@ -174,7 +183,9 @@ def series_table(
         SeriesTable(values, spread, columns, names, runs, problems), own_targets(rows, catalogue)
     )
     own = table.targets[len(names) :]
-    table = replace(table, own=own, losses=own_losses(own, catalogue))
+    declared = set() if catalogue is None else set(catalogue["feature"])
+    undeclared = tuple(name for name in dict.fromkeys(columns["feature"]) if name not in declared)
+    table = replace(table, own=own, losses=own_losses(own, catalogue), undeclared=undeclared)
     return table if targets is None else with_targets(table, targets)
 
 
@@ -257,7 +268,10 @@ def from_frame(
     spread = values[list(KEYS)].copy()
     runs = pd.DataFrame(columns=["run"]) if runs is None else runs
     keys = catalogue[list(CATALOGUE)]
-    return SeriesTable(values, spread, keys, tuple(targets), runs, tuple(problems), repeated)
+    named = tuple(features)
+    return SeriesTable(
+        values, spread, keys, tuple(targets), runs, tuple(problems), repeated, undeclared=named
+    )
 
 
 def _numbers(frame: pd.DataFrame, columns: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:

@@ -30,11 +30,8 @@ def find(study: StudyTables) -> Findings:
     answers.insert(0, trained(study, answers))
     target = study.labels.label(study.target) if study.target else ""
     subject, group = study.subject, study.group.label if study.group is not None else ""
-    if subject.size and study.labels.plain:
-        return Findings(
-            subject.name, subject.size, target, tuple(answers), noun="size", group=group,
-            without=study.without,
-        )  # fmt: skip
+    plain = bool(subject.size) and study.labels.plain
     return Findings(
-        subject.name, subject.topology, target, tuple(answers), group=group, without=study.without
-    )
+        subject.name, subject.size if plain else subject.topology, target, tuple(answers),
+        noun="size" if plain else "topology", group=group, without=study.without, names=study.series.names,
+    )  # fmt: skip

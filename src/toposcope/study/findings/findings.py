@@ -29,7 +29,7 @@ class Findings:
     """All findings on one subject, in reading order.
 
     `topology` describes what is judged, and `noun` is the same in one word. `group` names the runs if others
-    of the same source do not belong to them; it is "" if all do.
+    of the same source do not belong to them; it is "" if all do. `names` are what the user named.
 
     Examples
     --------
@@ -45,6 +45,7 @@ class Findings:
     noun: str = "topology"
     group: str = ""
     without: tuple[str, ...] = ()
+    names: frozenset[str] = frozenset()
 
     def __getitem__(self, question: str) -> Finding:
         """Return the finding on one of `QUESTIONS`; KeyError where nothing could be asked."""
@@ -71,7 +72,9 @@ class Findings:
 
     def said(self, finding: Finding) -> Said:
         """Return the words of one of the findings."""
-        return said(finding, subject=self.subject, topology=self.topology, target=self.target)
+        return said(
+            finding, subject=self.subject, topology=self.topology, target=self.target, names=self.names
+        )
 
     @property
     def paragraphs(self) -> list[tuple[str, str]]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
 
 from toposcope.core import forms
 from toposcope.core.types import About
@@ -40,15 +42,20 @@ class Said:
         return " ".join(part for part in (self.act, self.ground, self.limits, self.more, self.next) if part)
 
 
-def said(finding: Finding, *, subject: str, topology: str, target: str) -> Said:
-    """Return the words of one finding on a subject; `topology` describes what is judged against `target`."""
+def said(
+    finding: Finding, *, subject: str, topology: str, target: str, names: Iterable[str] = ()
+) -> Said:
+    """Return the words of one finding on a subject; `topology` describes what is judged against `target`.
+
+    `names` are what the user named: they stay as they are written where they begin a sentence.
+    """
     name = f"{finding.question}/{finding.strength.replace(' ', '_')}.txt"
     template = _environment().get_template(name)
     given = {
         **finding.numbers, "topology": topology, "target": target,
         "representations": subject == About.REPRESENTATIONS,
         "landscape": subject == About.LANDSCAPE, "left_out": finding.left_out,
-        "entries": "gradients" if subject == About.GRADIENTS else "weights",
+        "entries": "gradients" if subject == About.GRADIENTS else "weights", "user_names": tuple(names),
     }  # fmt: skip
     context = template.new_context(given)
     for _ in template.root_render_func(context):  # running it is what finds the blocks of its parents
@@ -58,9 +65,9 @@ def said(finding: Finding, *, subject: str, topology: str, target: str) -> Said:
     title = " ".join(parts.get("title", "").split())  # which may begin with a run's name
     parts.setdefault("act", title)
     act, ground, limits, more, onward = (
-        _tidy(parts.get(name, "")) for name in ("act", "ground", "limits", "more", "next")
+        _tidy(parts.get(name, ""), names) for name in ("act", "ground", "limits", "more", "next")
     )
-    todo = _tidy(parts["todo"]) if "todo" in parts else onward
+    todo = _tidy(parts["todo"], names) if "todo" in parts else onward
     return Said(act, ground, limits, more, onward, title, check, todo)
 
 
@@ -82,7 +89,7 @@ def _environment() -> Environment:
     )
     environment.filters |= {
         "span": forms.span, "num": forms.number, "listed": forms.listed,
-        "capital": forms.capital,
+        "capital": _capital,
         "loss": forms.loss,
     }  # fmt: skip
     environment.globals |= {"s": _plural, "many": _many, "between": _between, "chance": forms.chance}
@@ -90,8 +97,14 @@ def _environment() -> Environment:
     return environment
 
 
-def _tidy(text: str) -> str:
-    return forms.capital(" ".join(text.split()))
+def _tidy(text: str, names: Iterable[str]) -> str:
+    return forms.capital(" ".join(text.split()), names)
+
+
+@pass_context
+def _capital(context: Context, text: str) -> str:
+    """Return a sentence with its capital, unless it begins with what the user named."""
+    return forms.capital(text, context.get("user_names", ()))
 
 
 def _plural(n: int) -> str:
