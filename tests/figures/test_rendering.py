@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import numpy as np
 import pytest
 
-from toposcope.core.drawing.rendering import WORTH, render, render_all
-from toposcope.core.drawing.style import CROWD, new_figure, to_svg
+from toposcope.core.drawing.rendering import FOLDED, WORTH, render, render_all
+from toposcope.core.drawing.style import CROWD, house, new_figure, to_svg
 
 
 def _figures(count):
@@ -43,3 +44,37 @@ def test_a_crowd_of_marks_is_a_picture_in_an_svg_and_a_few_are_shapes() -> None:
         assert (b"<image" in svg) == (count > CROWD)
         sizes[count] = len(svg)
     assert sizes[2000] < 2 * sizes[100]
+
+
+def _panels(count: int, *, titled: bool = True):
+    with house():
+        figure, axes = new_figure(2.0, columns=count)
+        for place, ax in enumerate(axes.flat):
+            ax.plot([0, 1], [place, 1])
+            ax.set_title(f"panel {place}" if titled else "")
+    return figure
+
+
+def _size(svg: bytes) -> tuple[float, float]:
+    width, height = re.search(rb'width="([\d.]+)pt" height="([\d.]+)pt"', svg).groups()
+    return float(width), float(height)
+
+
+def test_panels_stand_below_one_another_on_a_phone():
+    made = render(_panels(3))
+    (wide, low), (narrow, tall) = _size(made.svg), _size(made.narrow)
+    assert narrow < 0.6 * wide
+    assert tall == pytest.approx(3 * low, rel=0.01)
+    assert all(f"panel {place}".encode() in made.narrow for place in range(3))
+
+
+def test_more_than_four_panels_stand_in_two_columns_on_a_phone():
+    made = render(_panels(6))
+    assert _size(made.narrow)[1] == pytest.approx(3 * _size(made.svg)[1], rel=0.01)
+
+
+def test_panels_that_say_nothing_alone_and_folded_ones_are_drawn_once():
+    assert render(_panels(2, titled=False)).narrow == b""
+    folded = _panels(2)
+    folded.set_label(FOLDED)
+    assert render(folded).narrow == b""

@@ -252,7 +252,7 @@ def test_findings_and_failures_are_on_the_page(make_study, tmp_path, one_picture
         text = (tmp_path / "report" / name).read_text()
         assert "same as step 200" in text
         assert "weights are not finite" in text
-    assert "Checkpoints with findings of the audit" in text  # drawn, and drawn first
+    assert "The audit found something wrong in 1 of" in text  # drawn, and drawn first
 
 
 @pytest.mark.slow

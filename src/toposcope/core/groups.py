@@ -60,11 +60,6 @@ def _label(parameters: int, members: list[str]) -> str:
     return stems.pop() if len(stems) == 1 else short(parameters)
 
 
-def size_list(runs: pd.DataFrame) -> str:
-    """Return the model sizes in one phrase, smallest first."""
-    return ", ".join(short(group.parameters) if group.parameters else group.label for group in sizes(runs))
-
-
 def short(number: float) -> str:
     """Return a count as people read it.
 

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from toposcope.core.drawing.marks import bends_of
-from toposcope.core.forms import capital
+from toposcope.core.forms import capital, extent, listed, span
 from toposcope.study.catalogue import column_of
 from toposcope.study.findings.changed import move_of
 from toposcope.study.study import Study
@@ -20,15 +20,61 @@ _TITLED = 2
 def moved(study: Study, columns: Iterable[str], otherwise: str) -> str:
     """Return what the first of these columns did as a title; `otherwise` where none can be told."""
     found = [move for column in columns if column and (move := move_of(study, column))][:_TITLED]
-    said = [f"{move['label']} {_way(move)}" for move in found]
+    ways: dict[str, list[str]] = {}
+    for move in found:
+        ways.setdefault(way(move), []).append(str(move["label"]))
+    said = [f"{listed(labels)} {how}" for how, labels in ways.items()]
     return capital("; ".join(said), study.series.names) if said else otherwise
 
 
-def _way(move: Mapping[str, Any]) -> str:
-    verb, n = max((("rose", move["rose"]), ("fell", move["fell"])), key=lambda pair: pair[1])
-    if not n:
-        return "did not move"
-    return f"{verb} in {n} of {move['of']} runs" if move["of"] > 1 else verb
+def way(move: Mapping[str, Any]) -> str:
+    """Return in how many runs a quantity rose and fell beyond its noise; of one run, from where to where.
+
+    >>> way({"rose": 3, "fell": 1, "of": 5}), way({"rose": 0, "fell": 0, "of": 2})
+    ('rose in 3 and fell in 1 of 5 runs', 'did not move in 2 runs')
+    >>> way({"rose": 0, "fell": 1, "of": 1, "ranges": [{"first": [2.0, 2.0], "last": [1.0, 1.0]}]})
+    'fell from 2 to 1'
+    """
+    moves = [(verb, move[verb]) for verb in ("rose", "fell") if move[verb]]
+    if move["of"] > 1:
+        said = " and ".join(f"{verb} in {n}" for verb, n in sorted(moves, key=lambda one: -one[1]))
+        return f"{said} of {move['of']} runs" if said else f"did not move in {move['of']} runs"
+    if not moves:
+        return "did not move beyond noise"
+    first, last = (span(move["ranges"][0][end], "{:.3g}") for end in ("first", "last"))
+    return f"{moves[0][0]} from {first} to {last}"
+
+
+def fell(name: str, ends: pd.DataFrame, *, so_far: bool = False, form: str = "{:,.2f}") -> str:
+    """Return from where to where a loss went, or in how many runs it did not fall, as a title.
+
+    `ends` has the columns first and last, a row for each run.
+
+    >>> fell("loss", pd.DataFrame({"first": [4.0, 5.0], "last": [2.0, 2.5]}))
+    'The loss fell from 4.00–5.00 to 2.00–2.50'
+    """
+    if rose := int((ends["last"] >= ends["first"]).sum()):
+        where = f" in {rose} of {len(ends)} runs" if len(ends) > 1 else ""
+        return f"The {name} did not fall{where}"
+    first, last = (span(extent(ends[end]), form) for end in ("first", "last"))
+    return f"The {name} fell from {first} to {last}{' so far' if so_far else ''}"
+
+
+def beside_band(study: Study, of: str, otherwise: str, verb: str = "ends") -> str:
+    """Return where the first quantity with a null ends beside the null's band, as a title.
+
+    `of` is what the band is of; `otherwise` is the title where no band could be drawn.
+    """
+    for null in study.findings["changed"].numbers["nulls"]:
+        inside = null["sizes"] - null["above"] - null["below"]
+        sides = (("inside", inside), ("above", null["above"]), ("below", null["below"]))
+        (first, n), *rest = sorted(((side, n) for side, n in sides if n), key=lambda one: -one[1])
+        where = f"{first} the band of {of}"
+        if null["sizes"] > 1:
+            more = "".join(f" and {side} it in {n}" for side, n in rest)
+            where += f" in {n}{more} of {null['sizes']} sizes"
+        return capital(f"{null['label']} {verb} {where}", study.series.names)
+    return otherwise
 
 
 def moved_features(study: Study, probe: str, features: Iterable[str], otherwise: str) -> str:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from matplotlib.figure import Figure
 
-from toposcope.core.drawing.rendering import begin_rendering
-from toposcope.core.forms import capital, listed
-from toposcope.core.groups import families_of, size_list
+from toposcope.core.drawing.rendering import FOLDED, begin_rendering
+from toposcope.core.forms import listed
+from toposcope.core.groups import families_of, short
 from toposcope.core.lines import left_out_of_means
 from toposcope.core.tabular import Table
 from toposcope.page.on_page import Caption, OnPage
@@ -117,7 +117,7 @@ class Page:
 
 
 def of_group(part: PagePart, label: str, number: int) -> PagePart:
-    """Return a part that is on one of several groups of runs: its heading, figures and tables say which.
+    """Return a part that is on one of several groups of runs: its heading and its tables say which.
 
     Figures and tables are files: from the second group on their names end in the group's number.
     """
@@ -126,8 +126,7 @@ def of_group(part: PagePart, label: str, number: int) -> PagePart:
     def named(picture: Picture | None) -> Picture | None:
         if picture is None:
             return None
-        caption = replace(picture.caption, title=f"{picture.caption.title} ({label})")
-        return replace(picture, name=picture.name + end, caption=caption)
+        return replace(picture, name=picture.name + end)
 
     tables = (
         replace(table, name=name + end, title=f"{table.title} ({label})")
@@ -141,7 +140,7 @@ def of_group(part: PagePart, label: str, number: int) -> PagePart:
         opening=named(part.opening),
         pictures=tuple(filter(None, map(named, part.pictures))),
         tables={table.name: table for table in tables},
-        lead=part.lead + end,
+        lead=part.lead and part.lead + end,
     )
 
 
@@ -161,15 +160,19 @@ def part_of(
             there = (one.of_log and len(beside) > 0) or one.file_name(study.subject.name) in beside
             if not there and one.needs(study):
                 shown.append(one)
-                yield one.draw(study)
+                figure = one.draw(study)
+                figure.set_label(FOLDED if one.folded else "")
+                yield figure
 
     rendered = begin_rendering(drawn())
     made = [table for table in tables(study) if table.rows]
     found = study.findings
     name = study.subject.name
+    explains = next((one for one in shown if one.means), None)
     pictures = [
-        (one, Picture(one.file_name(name), r.svg, r.png, worded(study, one), one.folded, r.narrow))
+        (one, Picture(one.file_name(name), r.svg, r.png, caption, one.folded, r.narrow))
         for one, r in zip(shown, rendered(), strict=True)
+        for caption in [worded(study, one) if one is explains else one.caption(study)]
     ]
     opens = [picture for one, picture in pictures if one.leads] or [
         picture for _, picture in pictures if not picture.folded
@@ -178,7 +181,7 @@ def part_of(
     return PagePart(
         name=study.subject.name,
         heading=study.subject.heading,
-        subject=f"{study.subject.title} Model sizes: {size_list(study.runs)}.{_of_adapters(study)}",
+        subject=study.subject.title + _of_sizes(study) + _of_adapters(study),
         first=found.first,
         opening=opening,
         answers=tuple(
@@ -191,11 +194,13 @@ def part_of(
         ),
         pictures=tuple(picture for _, picture in pictures if picture is not opening),
         tables={table.name: table for table in made},
-        lead="families",
+        lead="families" if any(found["beyond"].numbers.get(which) for which in _TESTED) else "",
         aside=study.aside,
     )
 
 
+_TESTED = ("tested", "baselines_tested")
+"""Counts of which one says that the table of verdicts has a verdict: else each row would say the same."""
 _NO_CARD = (("odd", "alone"), ("end", "unscored"), ("on", "finished"))
 """Findings without a card: nothing could be told, or a check of the first screen says the same."""
 
@@ -230,6 +235,12 @@ def of_means(study: Study) -> str:
         " A thin line is one run. A thick one is the mean over a size's runs, drawn only at the steps that "
         f"all of them have{where}."
     )
+
+
+def _of_sizes(study: Study) -> str:
+    """Say which sizes the models have; empty where none is known."""
+    known = list(dict.fromkeys(short(group.parameters) for group in study.sizes if group.parameters > 0))
+    return f" Model size{'s' * (len(known) != 1)}: {', '.join(known)}." if known else ""
 
 
 def _of_adapters(study: Study) -> str:

@@ -39,5 +39,7 @@ def _tables(study: Study) -> Iterator[Table]:
     yield families_table(study)
     yield correlation_table(study, study.target, _named(study, "trends"))
     yield replicates_table(study)
-    for table in (scaling_table(study), forecasts_table(study)):
+    more = [scaling_table(study)] if study.has_sizes else []
+    more += [forecasts_table(study)] if study.forecasts["error"].notna().any() else []
+    for table in more:
         yield table if study.subject is TABLE else replace(table, name=_named(study, table.name))

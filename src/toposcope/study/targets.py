@@ -13,6 +13,7 @@ import pandas as pd
 from toposcope.core.errors import InputError
 from toposcope.sources.labels import step_of
 from toposcope.sources.losses import SUFFIXES, canonical, meaning, read_table
+from toposcope.subjects.catalogue import DECLARED
 
 COLUMNS = ("run", "step", "target", "value", "status", "reason")
 TARGET_LABELS = {
@@ -20,8 +21,18 @@ TARGET_LABELS = {
     "heldout_loss": "held-out loss",
     "loss_smooth": "smoothed training loss",
     "weight_norm": "weight norm",
+    "efficiency_flop": "efficiency per FLOP",
+    **{
+        feature.target: f"log {feature.label}"
+        for features in DECLARED.values()
+        for feature in features
+        if feature.log_target
+    },
 }
-"""What the columns of a log are called. What a feature gives is called as that; any other as its column."""
+"""What the columns of a log and the logarithms of qualities are called.
+
+What a feature gives is called as that; any other as its column.
+"""
 _KEYS = ("run", "step", "revision")
 _LISTED = 5
 """Names that a message lists."""

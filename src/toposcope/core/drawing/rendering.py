@@ -12,6 +12,7 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.gridspec import GridSpec
 from matplotlib.image import imread
 
 from toposcope.core.drawing.style import WIDTH, on_axes, say_empty, to_png, to_svg
@@ -19,13 +20,17 @@ from toposcope.core.processes import GoneError, cores, launch, receive, send
 
 _PHONE = 4.0
 """Inches of a figure on a phone of 390 pixels: its letters are then about 9 pixels tall."""
+_BELOW = 4
+"""Panels that stand in one column on a phone; more would be a long way to scroll, and stand in two."""
+FOLDED = "folded"
+"""The label of a figure that a page shows folded."""
 WORTH = 4
 """Fewer figures than this are drawn before a second process has started."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """One figure as SVG, as PNG at twice the screen's resolution, and, of one pair of axes, for a phone."""
+    """One figure as SVG, as PNG at twice the screen's resolution, and for a phone where it can be."""
 
     svg: bytes
     png: bytes
@@ -33,16 +38,45 @@ class Rendered:
 
 
 def render(figure: Figure) -> Rendered:
-    """Return the figure as bytes, the same for the same data; its layout is settled afterwards."""
+    """Return the figure as bytes, the same for the same data; its layout is settled afterwards.
+
+    For a phone it is drawn narrower, its panels below one another. A figure of several panels that is called
+    `FOLDED` is not: it would be one more picture behind a title that few open.
+    """
     svg = to_svg(figure)
     layout = figure.get_layout_engine()
     figure.set_layout_engine(None)  # found for the SVG; finding it again takes most of the time
     png = to_png(figure)
+    height = figure.get_figheight()
     if len(figure.axes) != 1:
-        return Rendered(svg, png)
+        if figure.get_label() == FOLDED or not (rows := _stacked(figure)):
+            return Rendered(svg, png)
+        height *= rows
     figure.set_layout_engine(layout)
-    figure.set_size_inches(_PHONE, figure.get_figheight())
+    figure.set_size_inches(_PHONE, height)
     return Rendered(svg, png, to_svg(figure))
+
+
+def _stacked(figure: Figure) -> float:
+    """Put the panels of a figure below one another, and return how many times as tall it is then.
+
+    0 where that cannot be: beside a colour bar, or where a panel has no title of its own.
+    """
+    shown = [ax for ax in figure.axes if ax.axison]
+    places = [ax.get_subplotspec() for ax in figure.axes]
+    if None in places or not all(ax.get_title(loc="left") for ax in shown):
+        return 0
+    before = places[0].get_gridspec().nrows  # type: ignore[union-attr]
+    columns = 1 if len(shown) <= _BELOW else 2
+    rows = -(-len(shown) // columns)
+    grid = GridSpec(rows, columns, figure=figure)
+    for ax in figure.axes:
+        if ax not in shown:
+            ax.remove()
+    for place, ax in enumerate(shown):
+        ax.set_subplotspec(grid[divmod(place, columns)])
+        ax.tick_params(labelleft=True, labelbottom=True)
+    return rows / before
 
 
 def show_picture(path: Path | None, ax: Axes | None = None) -> Axes:

@@ -236,7 +236,7 @@ _PANELS = {
 ON_PAGE = OnPage(
     "correlations",
     questions={"rivals": 1, "beyond": 1},
-    needs=lambda study: bool(study.target),
+    needs=lambda study: bool(study.target) and bool((judged(study)["target"] == study.target).any()),
     draw=of_study,
     caption=caption,
     folded=True,

@@ -26,19 +26,25 @@ def _drawn(study: Study) -> Figure:
     return figure
 
 
-CAPTION = Caption(
-    "Checkpoints with findings of the audit",
-    "Each tick is a measured checkpoint of a run. A sign marks a checkpoint in which the audit found "
-    "something wrong.",
-    "Which checkpoints to look at before anything else on this page.",
-    "What went wrong there. The list of findings says what was seen; only the files can tell the cause.",
-    "A line of ticks for each run against the optimiser step, with signs where the audit found faults.",
-)
+def _caption(study: Study) -> Caption:
+    assert study.audit is not None
+    at = study.audit.dropna(subset=["step"])[["run", "step"]].drop_duplicates()
+    every = study.series.values[["run", "step"]]
+    return Caption(
+        f"The audit found something wrong in {len(at)} of {len(pd.concat([every, at]).drop_duplicates())} "
+        "checkpoints",
+        "Each tick is a measured checkpoint of a run. A sign marks a checkpoint in which the audit found "
+        "something wrong.",
+        "Which checkpoints to look at before anything else on this page.",
+        "What went wrong there. The list of findings says what was seen; only the files can tell the cause.",
+        "A line of ticks for each run against the optimiser step, with signs where the audit found faults.",
+    )
+
 
 ON_PAGE = OnPage(
     "faults_{subject}",
     questions={"sound": 1},
     needs=lambda study: study.audit is not None and not study.audit.empty,
     draw=_drawn,
-    caption=lambda study: CAPTION,
+    caption=_caption,
 )

@@ -13,6 +13,7 @@ from toposcope.core.drawing.style import house, new_panels
 from toposcope.core.forms import listed
 from toposcope.core.lines import of_column
 from toposcope.core.types import Use
+from toposcope.page.notes import moved
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.study import Study
 
@@ -60,7 +61,7 @@ def _drawn(study: Study) -> Figure:
 def _caption(study: Study) -> Caption:
     names = [study.labels.label(column) for column in study.brought(Use.CHANGE)]
     return Caption(
-        f"From further probes: {listed(names)}",
+        moved(study, study.brought(Use.CHANGE), f"From further probes: {listed(names)}"),
         "The features that probes from outside the package declare as leading. Lines are means, with 95% "
         "intervals over draws, or over seeds where there are several. Grey is the feature's null, where one "
         "was measured.",

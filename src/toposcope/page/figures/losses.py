@@ -7,9 +7,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from toposcope.core.drawing import loss_curves
-from toposcope.core.forms import extent, listed, span
+from toposcope.core.forms import listed, span
 from toposcope.core.groups import families_of
-from toposcope.page.notes import alarmed, of_seeds
+from toposcope.page.notes import alarmed, fell, of_seeds
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.study import Study
 from toposcope.study.tables import StudyTables
@@ -117,12 +117,7 @@ def _title(study: Study) -> str:
     ends = by_run.agg(["first", "last"])
     if ends.empty or len(set(families_of(study.runs).values())) > 1:
         return "The loss of every run"
-    if rose := int((ends["last"] >= ends["first"]).sum()):
-        where = f" in {rose} of {len(ends)} runs" if len(ends) > 1 else ""
-        return f"The {name} did not fall{where}"
-    first, last = (span(extent(ends[end]), "{:,.2f}") for end in ("first", "last"))
-    so_far = " so far" if ahead_of(study) else ""
-    return f"The {name} fell from {first} to {last}{so_far}"
+    return fell(name, ends, so_far=bool(ahead_of(study)))
 
 
 def symptoms_of(study: Study) -> dict[str, list[tuple[str, float]]]:

@@ -19,6 +19,7 @@ from toposcope.page.on_page import Caption, OnPage
 from toposcope.scaling.band import law_band
 from toposcope.scaling.table import predicted
 from toposcope.study.catalogue import label_of
+from toposcope.study.findings.scale import LEAST_SIZES
 from toposcope.study.study import Study
 
 _APART_X, _APART_Y = 0.16, 0.1
@@ -193,7 +194,7 @@ def caption(study: Study) -> Caption:
     if separate:
         limit = "How one family scales: width and depth change together"
     return Caption(
-        "Scaling of the measurements with model size",
+        _title(study),
         f"Quantities at the last checkpoint against the number of parameters, on log-log axes{law}; bars are "
         "intervals over random subsamples. Hollow points are runs that did not finish; no law is fitted to "
         "them.",
@@ -204,17 +205,33 @@ def caption(study: Study) -> Caption:
     )
 
 
-def _parts(study: Study, *, loss: bool) -> pd.DataFrame:
-    """Return the last values of the target, or of the other quantities, that a law was fitted to."""
+def _title(study: Study) -> str:
+    """Return how many of the drawn quantities have an exponent whose interval leaves zero."""
+    fits = study.fits[study.fits["quantity"].isin(_rest(study)["quantity"])]
+    known = fits[np.isfinite(fits["low"].astype(float))]
+    if known.empty:
+        return "No exponent in the model size has an interval: the table says why"
+    clear = known[(known["low"] > 0) | (known["high"] < 0)]
+    of = f"{len(clear)} of {len(known)} quantities"
+    return f"{of} have an exponent in the model size that differs from zero"
+
+
+def _loss(study: Study) -> pd.DataFrame:
     known = fitted(study)
-    return known[(known["quantity"] == study.target) == loss]
+    return known[known["quantity"] == study.target]
+
+
+def _rest(study: Study) -> pd.DataFrame:
+    """Return the last values of what the figure of the loss does not show: of all where there is none."""
+    known = fitted(study)
+    return known[known["quantity"] != study.target] if _has_law(study) else known
 
 
 def _law_caption(study: Study) -> Caption:
     """Return the words under the law of the loss alone."""
     fit = study.fits[study.fits["quantity"] == study.target].iloc[0]
     label, words_of = study.labels.label(study.target), caption(study)
-    title = f"The {label} against model size"
+    title = f"The {label} against model size: no exponent can be told"
     if np.isfinite(fit["low"]):
         clear = "falls with size" if fit["high"] < 0 else "has no clear law in size"
         interval = f"{fit['exponent']:+.2f} [{fit['low']:+.2f}, {fit['high']:+.2f}]".replace("-", "−")
@@ -222,19 +239,25 @@ def _law_caption(study: Study) -> Caption:
     return replace(words_of, title=title, alt=f"The {label} at the end against the number of parameters.")
 
 
+def _has_law(study: Study) -> bool:
+    """Return whether the loss is known at enough sizes for a law: two points show nothing."""
+    fits = study.fits[study.fits["quantity"] == study.target]
+    return study.has_sizes and bool((fits["n_sizes"] >= LEAST_SIZES).any())
+
+
 LAW = OnPage(
     "{subject}_law",
     questions={"scale": 1},
-    needs=lambda study: study.has_sizes and bool((study.fits["quantity"] == study.target).any()),
-    draw=lambda study: draw(_parts(study, loss=True), study.fits, study.runs, study.series.catalogue),
+    needs=_has_law,
+    draw=lambda study: draw(_loss(study), study.fits, study.runs, study.series.catalogue),
     caption=_law_caption,
 )
 
 ON_PAGE = OnPage(
     "scaling",
     questions={"scale": 2},
-    needs=lambda study: study.has_sizes and len(_parts(study, loss=False)) > 0,
-    draw=lambda study: draw(_parts(study, loss=False), study.fits, study.runs, study.series.catalogue),
+    needs=lambda study: study.has_sizes and len(_rest(study)) > 0,
+    draw=lambda study: draw(_rest(study), study.fits, study.runs, study.series.catalogue),
     caption=caption,
     folded=True,
 )

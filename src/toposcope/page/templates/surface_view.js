@@ -5,8 +5,8 @@
   const canvas = box.querySelector("canvas"), pen = canvas.getContext("2d");
   const slider = box.querySelector("input[type=range]"), common = box.querySelector("input[type=checkbox]");
   const said = box.querySelector("output");
-  const colours = [[68, 1, 84], [71, 44, 122], [59, 81, 139], [44, 113, 142], [33, 144, 141],
-    [39, 173, 129], [92, 200, 99], [170, 220, 50], [253, 231, 37]];
+  const colours = [[255, 255, 229], [255, 247, 188], [254, 227, 145], [254, 196, 79], [254, 153, 41],
+    [236, 112, 20], [204, 76, 2], [153, 52, 4], [102, 37, 6]]; // as the contours: YlOrBr of ColorBrewer
   let turn = -0.7, tilt = 0.75;
 
   const finite = (rows) => rows.flat().filter((value) => value !== null);

@@ -68,7 +68,8 @@ class Findings:
 
     def title(self, finding: Finding) -> str:
         """Return the question in words."""
-        return QUESTIONS[finding.question].format(target=self.target or "loss", noun=self.noun)
+        noun = "any column" if self.subject == "table" else self.noun
+        return QUESTIONS[finding.question].format(target=self.target or "loss", noun=noun)
 
     def said(self, finding: Finding) -> Said:
         """Return the words of one of the findings."""

@@ -10,6 +10,7 @@ import pandas as pd
 from toposcope.core.forms import extent
 from toposcope.core.types import Use
 from toposcope.study.findings.base import Finding
+from toposcope.study.findings.changed import move_of
 from toposcope.study.net_change import half_steps
 from toposcope.study.representations import PROBE
 from toposcope.subjects.representations.features import H1_TOTAL
@@ -26,7 +27,7 @@ def when(study: StudyTables) -> Finding:
     lead = next(iter(study.leads(Use.CHANGE)), "")
     target = study.target if study.target in study.series.values else ""
     loss = half_steps(study.series, target) if target else pd.Series(dtype=float)
-    own = half_steps(study.series, lead) if lead else pd.Series(dtype=float)
+    own = half_steps(study.series, lead) if lead and _moved(study, lead) else pd.Series(dtype=float)
     both = pd.concat([loss.rename("loss"), own.rename("own")], axis=1).dropna()
     gap = study.series.values.groupby("run")["step"].apply(lambda steps: steps.diff().median()).median()
     numbers = {
@@ -38,6 +39,12 @@ def when(study: StudyTables) -> Finding:
         "fixed_by": study.published.fixed.source, **_bends(study, lead),
     }  # fmt: skip
     return Finding("when", "known", numbers, "segments on log step against smooth curves")
+
+
+def _moved(study: StudyTables, column: str) -> bool:
+    """Return whether a column moved beyond its noise in any run: what did not has no half-way step."""
+    move = move_of(study, column)
+    return move is not None and bool(move["rose"] or move["fell"])
 
 
 def _bends(study: StudyTables, lead: str) -> dict[str, object]:

@@ -42,9 +42,7 @@ class Said:
         return " ".join(part for part in (self.act, self.ground, self.limits, self.more, self.next) if part)
 
 
-def said(
-    finding: Finding, *, subject: str, topology: str, target: str, names: Iterable[str] = ()
-) -> Said:
+def said(finding: Finding, *, subject: str, topology: str, target: str, names: Iterable[str] = ()) -> Said:
     """Return the words of one finding on a subject; `topology` describes what is judged against `target`.
 
     `names` are what the user named: they stay as they are written where they begin a sentence.

@@ -14,8 +14,9 @@ from toposcope.core.drawing.style import house, new_panels
 from toposcope.core.forms import capital, listed
 from toposcope.core.lines import select
 from toposcope.core.types import Feature, Normalization, Scope
-from toposcope.page.notes import changepoints, marked
+from toposcope.page.notes import changepoints, marked, moved
 from toposcope.page.on_page import Caption, OnPage
+from toposcope.study.catalogue import column_of
 from toposcope.study.study import Study
 from toposcope.subjects.weights.features import (
     BASELINES,
@@ -119,12 +120,16 @@ def _bends(study: Study, panel: GradientPanel) -> pd.DataFrame:
     return changepoints(study, panel.probe, [panel.feature.name])[panel.feature.name]
 
 
+def _column(study: Study, panel: GradientPanel) -> str:
+    return column_of(study.series.catalogue, panel.probe, panel.feature.name)
+
+
 def _caption(study: Study) -> Caption:
     shown = measured(study.features)
     said = listed([panel.said for panel in shown])
     marks = next(filter(None, (marked(study, panel.probe, [panel.feature.name]) for panel in shown)), "")
     return Caption(
-        "Gradients",
+        moved(study, [_column(study, panel) for panel in shown], "Gradients"),
         f"{capital(said)}. Bands are 95% intervals of the mean over random subsamples.{marks}",
         "How the gradient's size and shape move during training.",
         "That a change of H0 is a change of shape. H0 grows and shrinks with the norm, and only the panels "

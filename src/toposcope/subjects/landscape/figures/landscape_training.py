@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from toposcope.core.drawing.lines import draw_null, draw_sizes
 from toposcope.core.drawing.series import sizes
@@ -11,9 +12,9 @@ from toposcope.core.drawing.style import house, new_figure, say_empty
 from toposcope.core.forms import listed
 from toposcope.core.lines import select
 from toposcope.core.types import Feature, Scope
-from toposcope.page.notes import beside_null, of_seeds
+from toposcope.page.notes import beside_null, moved, of_seeds
 from toposcope.page.on_page import Caption, OnPage
-from toposcope.study.catalogue import nulls_by_feature
+from toposcope.study.catalogue import column_of, nulls_by_feature
 from toposcope.study.study import Study
 from toposcope.subjects.landscape import features as of
 
@@ -82,6 +83,8 @@ def draw(features: pd.DataFrame, runs: pd.DataFrame, catalogue: pd.DataFrame) ->
             # counts, depths and lengths: only an interval could lie below 0
             bottom = 0.0 if probe == of.SURFACE else None
             draw_sizes(ax, rows, groups, unit=unit, log=log and positive, bottom=bottom)
+            if unit == "count":
+                ax.yaxis.set_major_locator(MaxNLocator(integer=True))
     return figure
 
 
@@ -94,7 +97,11 @@ def _caption(study: Study) -> Caption:
         "steps shift it."
     )
     return Caption(
-        "The loss surface over training",
+        moved(
+            study,
+            [column_of(study.series.catalogue, probe, feature.name) for _, probe, feature, *_ in panels],
+            "The loss surface over training",
+        ),
         f"The panels show the {listed([title for title, *_ in panels])}. Coloured bands are 95% intervals "
         f"over batches and direction seeds. Grey bands are nulls. " + " ".join(_NULLS[one] for one in probes),
         "Which numbers move and when, and whether they leave the band of their null."

@@ -93,6 +93,18 @@ def _drawn(study: Study) -> Figure:
     return draw(most.tree, tested=tested(most))
 
 
+def _title(study: Study) -> str:
+    """Return how many minima the drawn surface has, and how many branches the other half confirms."""
+    most, n = _with_most(study), len(shown_surfaces(study))
+    step = next(one.step for one, found in shown_surfaces(study) if found is most)
+    half, confirmed = tested(most), ""
+    if half is not None:
+        count = int(half[1].sum())
+        confirmed = f"; the other half confirms {count or 'no'} branch{'es' * (count > 1)}"
+    among = f", the most of {n} surfaces" if n > 1 else ""
+    return f"{_counted(most.tree)} at step {step:,}{among}{confirmed}"
+
+
 def _caption(study: Study) -> Caption:
     halved = tested(_with_most(study)) is not None
     half = (
@@ -100,7 +112,7 @@ def _caption(study: Study) -> Caption:
         "interval of loss(saddle) - loss(minimum) lies above 0. It does not confirm the grey ones."
     )
     return Caption(
-        "The merge tree with most branches",
+        _title(study),
         "Left: the tree of all sequences. Every branch runs from its minimum to the saddle where it ends."
         + (half if halved else "")
         + f" Right: the profile of the left tree. {shown_surfaces(study).graph_in_words}",
@@ -112,4 +124,4 @@ def _caption(study: Study) -> Caption:
     )
 
 
-ON_PAGE = OnPage("merge_tree", needs=has_surfaces, draw=_drawn, caption=_caption)
+ON_PAGE = OnPage("merge_tree", needs=has_surfaces, draw=_drawn, caption=_caption, folded=True)

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from toposcope.core.drawing.style import GRADED, INK, house, new_figure, say_empty
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.study import Study
-from toposcope.subjects.landscape.page.shown_surfaces import has_surfaces, shown_surfaces
+from toposcope.subjects.landscape.page.shown_surfaces import ShownSurfaces, has_surfaces, shown_surfaces
 from toposcope.topology.merge_tree import MergeTree
 from toposcope.topology.profile import landscape_profile
 
@@ -53,10 +53,20 @@ def _drawn(study: Study) -> Figure:
     return draw([(title, found.tree) for title, found in shown_surfaces(study).titled])
 
 
+def _title(shown: ShownSurfaces) -> str:
+    """Return from where to where the lowest loss on the sampled places went."""
+    lowest = [(one.step, float(np.nanmin(found.tree.values))) for one, found in shown]
+    (first, began), (last, ended) = lowest[0], lowest[-1]
+    if first == last:
+        return f"The lowest sampled loss is {ended:.3g}"
+    verb = "fell" if ended < began else "rose"
+    return f"The lowest sampled loss {verb} from {began:.3g} (step {first:,}) to {ended:.3g} (step {last:,})"
+
+
 def _caption(study: Study) -> Caption:
     shown = shown_surfaces(study)
     return Caption(
-        "Landscape profiles over training",
+        _title(shown),
         "Each merge tree drawn as basins. The width at a loss is the number of places (points of the sampled "
         f"grid) that have this loss or less. {shown.graph_in_words}",
         "How much of the sampled surface has a low loss, and which basins are wide.",

@@ -70,7 +70,8 @@ class ShownSurfaces:
             int(found.branches.confirmed.sum()) for _, found in self if found.branches is not None
         )
         many = f"; {confirmed or 'no'} branch{'es' * (confirmed != 1)} confirmed" if one < len(self) else ""
-        return f"{one} of {len(self)} sampled surfaces {'has' if one == 1 else 'have'} a single minimum{many}"
+        have = "has" if one == 1 else "have"
+        return f"{one} of the {len(self)} surfaces shown {have} a single minimum{many}"
 
     @property
     def graph_in_words(self) -> str:

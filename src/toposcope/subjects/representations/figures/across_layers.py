@@ -10,6 +10,7 @@ from matplotlib.lines import Line2D
 
 from toposcope.core.drawing.series import sizes
 from toposcope.core.drawing.style import INK, MUTED, graded, house, new_figure, say_empty
+from toposcope.core.forms import span
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.representations import pairs
 from toposcope.study.study import Study
@@ -69,12 +70,21 @@ def _key(figure: Figure, layers: list[float], colours: dict[object, str]) -> Non
     figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 6), labelcolor=INK)
 
 
+def _title(study: Study) -> str:
+    """Return how much of H1 is carried from a layer to the next at the last checkpoint, and the CKA there."""
+    if "layers" not in study.findings:
+        return "From layer to layer: carried H1 beside CKA"
+    known = study.findings["layers"].numbers
+    carried, cka = span(known["carried_last"], "{:.0%}"), span(known["cka_last"], "{:.2f}")
+    return f"At the end a layer hands {carried} of H1 to the next; their CKA is {cka}"
+
+
 def _caption(study: Study) -> Caption:
     can = "Whether the two agree on which layers change the representation most."
     if "layers" in study.findings:
         can += " " + study.findings.said(study.findings["layers"]).ground
     return Caption(
-        "From layer to layer: carried H1 beside CKA",
+        _title(study),
         "The horizontal axis is the linear CKA (debiased) of two consecutive layers. The vertical axis is "
         "the share of H1's total persistence that an optimal matching carries from one to the next. A line "
         "goes through the checkpoints of a pair.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -13,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 
 from toposcope.core.drawing.series import DrawnSize, sizes
 from toposcope.core.drawing.style import INK, house, log_axis, new_figure, say_empty
-from toposcope.core.forms import number
+from toposcope.core.forms import extent, number, span
 from toposcope.core.lines import curve, select
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.findings.rivals import strengths
@@ -135,12 +136,24 @@ def _rho_notes(study: Study) -> dict[str, str]:
     return notes
 
 
+def _title(study: Study) -> str:
+    """Return how strong the drawn features' rank correlations with the target are, raw."""
+    label = study.labels.label(study.target).removeprefix("log ")
+    drawn = {panel.feature for panel in present(study, PANELS)}
+    rows = strengths(study)
+    known = extent(rows.loc[rows["column"].str.rpartition("/")[2].isin(drawn), "raw"].astype(float))
+    if not known:
+        return f"Features against the {label}"
+    drift = f"; unrelated random walks reach {study.chance:.2f}" if np.isfinite(study.chance) else ""
+    return f"Mean |ρ| of features and {label}: {span(known, '{:.2f}')}{drift}"
+
+
 def _caption(study: Study) -> Caption:
     can = "That the quantities move in step order, and where one moves while the other stands still."
     if "rivals" in study.findings:
         can += " " + study.findings.said(study.findings["rivals"]).ground
     return Caption(
-        f"Features against the {study.labels.label(study.target).removeprefix('log ')}",
+        _title(study),
         "Each point is a checkpoint. Each line is a model through time. The large point is the last one. "
         "Below each panel: mean of |ρ| over the models.",
         can,

@@ -19,5 +19,5 @@ ON_PAGE = OnPage(
     "barcode_of_texts",
     needs=lambda study: len(study.diagrams) > 0,
     draw=_drawn,
-    caption=lambda study: caption(study, "cloud of texts", "texts"),
+    caption=lambda study: caption(study, of_last_layer(study.diagrams), "texts"),
 )

@@ -12,7 +12,7 @@ from toposcope.core.drawing.lines import draw_group
 from toposcope.core.drawing.series import DrawnSize, sizes
 from toposcope.core.drawing.style import NULL, house, new_figure, say_empty, size_title, step_axis
 from toposcope.core.lines import null_band, select
-from toposcope.page.notes import beside_null, of_seeds
+from toposcope.page.notes import beside_band, beside_null, of_seeds
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.catalogue import nulls_by_feature
 from toposcope.study.representations import of_layer
@@ -97,7 +97,7 @@ def _needed(study: Study) -> bool:
 def _caption(study: Study) -> Caption:
     found = beside_null(study)
     return Caption(
-        "H1 beside Gaussian clouds of the same covariance",
+        beside_band(study, "Gaussian clouds", "H1 beside Gaussian clouds of the same covariance"),
         "Coloured lines are the hidden states. Grey lines are the mean of Gaussian clouds that have exactly "
         "their mean and covariance, with a 95% prediction band. All spectral numbers of the two are equal.",
         f"At the last checkpoint {found}. The spectrum alone does not explain an H1 outside the band."

@@ -13,7 +13,7 @@ from toposcope.core.drawing.series import DrawnSize, sizes
 from toposcope.core.drawing.style import NULL, house, new_figure
 from toposcope.core.lines import null_band, select
 from toposcope.core.types import Scope
-from toposcope.page.notes import beside_null
+from toposcope.page.notes import beside_band, beside_null
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.catalogue import nulls_by_feature
 from toposcope.study.study import Study
@@ -105,7 +105,7 @@ def _drawn(study: Study) -> Figure:
 def _caption(study: Study) -> Caption:
     found = beside_null(study)
     return Caption(
-        "H1 of every hidden state at this checkpoint",
+        beside_band(study, "its Gaussian clouds", "H1 of every hidden state at this checkpoint", "lies"),
         "Dots: the cloud of texts in each hidden state (0 is the embedding). Grey: the range in which one "
         "more Gaussian cloud of the same mean and covariance would fall with 95% probability. Both have the "
         "same spectrum.",

@@ -13,6 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from toposcope.core.drawing.series import sizes
 from toposcope.core.drawing.style import house, new_figure, say_empty
 from toposcope.core.errors import InputError
+from toposcope.core.forms import span
 from toposcope.core.groups import short
 from toposcope.core.types import Diagram
 from toposcope.page.notes import of_seeds
@@ -109,9 +110,21 @@ def _panel(ax: Axes, table: pd.DataFrame, run: str, scale: Normalize) -> None:
     ax.grid(visible=False)
 
 
+def _title(study: Study) -> str:
+    """Return how many loops the models' clouds have at their last checkpoint, and at their first."""
+    rows = of_last_layer(study.diagrams)
+    rows = rows[(rows["probe"] == REPRESENTATIONS) & (rows["dim"] == 1)]
+    counts = rows.assign(n=rows["birth"].map(len)).groupby(["run", "step"])["n"].mean().reset_index()
+    by_run = counts.sort_values("step", kind="stable").groupby("run")["n"].agg(["first", "last"])
+    if by_run.empty:
+        return "CROCKER map of H1"
+    first, last = (span(by_run[end], "{:.0f}") for end in ("first", "last"))
+    return f"The last hidden state has {last} loops (H1) at the end, {first} at the first checkpoint"
+
+
 def _caption(study: Study) -> Caption:
     return Caption(
-        "CROCKER map of H1",
+        _title(study),
         "The number of loops at each scale (up) and checkpoint (across), one panel per model, with one "
         "grid of scales for all.",
         "At which scale the loops exist, and how their scale and number change together. A band that moves "

@@ -11,6 +11,7 @@ from toposcope.core.drawing.series import layer_colours, runs_of
 from toposcope.core.drawing.style import INK, house, new_figure, say_empty, step_axis
 from toposcope.core.lines import select
 from toposcope.page.on_page import Caption, OnPage
+from toposcope.study.study import Study
 from toposcope.subjects.representations.features import ATTENTION_H0, REPRESENTATIONS
 
 
@@ -52,19 +53,29 @@ def _panel(ax: Axes, rows: pd.DataFrame, run: str, colours: dict[object, str]) -
     ax.set_xlabel("step (log)")
 
 
-CAPTION = Caption(
-    "Attention graphs",
-    "Mean bar length of H0 of each head's attention graph (thin) and its mean over a layer's heads "
-    "(thick). It is 0 if every token is tied to another with weight 1, and near 1 if attention is spread "
-    "thin.",
-    "When and in which layers heads become sharp, and how far the heads of a layer differ.",
-    "What the heads attend to. A sharp head may serve no purpose.",
-    "H0 bar length of attention graphs against the step, coloured by layer, one panel per model.",
-)
+def _title(study: Study) -> str:
+    """Return how many heads ended sharper than they began."""
+    rows = select(study.features, ATTENTION_H0.name, probe=REPRESENTATIONS).sort_values("step", kind="stable")
+    ends = rows.groupby(["run", "layer", "head"])["value"].agg(["first", "last"])
+    sharper = int((ends["last"] < ends["first"]).sum())
+    return f"{sharper} of {len(ends)} attention heads ended sharper than they began"
+
+
+def _caption(study: Study) -> Caption:
+    return Caption(
+        _title(study),
+        "Mean bar length of H0 of each head's attention graph (thin) and its mean over a layer's heads "
+        "(thick). It is 0 if every token is tied to another with weight 1, and near 1 if attention is spread "
+        "thin.",
+        "When and in which layers heads become sharp, and how far the heads of a layer differ.",
+        "What the heads attend to. A sharp head may serve no purpose.",
+        "H0 bar length of attention graphs against the step, coloured by layer, one panel per model.",
+    )
+
 
 ON_PAGE = OnPage(
     "attention",
     needs=lambda study: study.has_curves and study.has(ATTENTION_H0.name),
     draw=lambda study: draw(study.features, study.runs),
-    caption=lambda study: CAPTION,
+    caption=_caption,
 )

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from toposcope.core.drawing.series import sizes
 from toposcope.core.drawing.style import GRADED, house, new_figure, say_empty
+from toposcope.core.forms import capital
 from toposcope.core.groups import short
 from toposcope.core.lines import select
 from toposcope.core.types import Feature, Scope
@@ -88,9 +89,23 @@ def _has_layers(study: Study) -> bool:
     return hidden["layer"].nunique() > 1
 
 
-def _caption(name: str) -> Caption:
+def _title(study: Study, feature: str, name: str) -> str:
+    """Return in which hidden state a feature ends largest, and in how many of the models."""
+    rows = select(study.features, feature, probe=REPRESENTATIONS, scope=Scope.LAYER)
+    last = rows[rows["step"] == rows.groupby("run")["step"].transform("max")]
+    if last.empty:
+        return f"Layer by step: {name}"
+    means = last.groupby(["run", "layer"])["value"].mean().reset_index()
+    ends = means.loc[means.groupby("run")["value"].idxmax(), "layer"].value_counts()
+    layer, n = int(ends.index[0]), int(ends.iloc[0])
+    state = {0: "the embedding", int(last["layer"].max()): "the last hidden state"}
+    models = f" of {n} of {ends.sum()} models" if ends.sum() > 1 else ""
+    return capital(f"{name} ends largest in {state.get(layer, f'hidden state {layer}')}{models}")
+
+
+def _caption(study: Study, feature: str, name: str) -> Caption:
     return Caption(
-        f"Layer by step: {name}",
+        _title(study, feature, name),
         f"Colour is the {name} of each hidden state (up; 0 is the embedding) at each checkpoint (across).",
         "In which layer and at which checkpoint it changes first.",
         "Small differences of shade, because the map has no interval. Layers have different scales before "
@@ -104,7 +119,7 @@ def _on_page(feature: Feature, title: str, said: str) -> OnPage:
         f"layer_map_{feature.name}",
         needs=lambda study: study.has_curves and _has_layers(study) and study.has(feature.name),
         draw=lambda study: draw(study.features, study.runs, feature.name, title=title),
-        caption=lambda study: _caption(said),
+        caption=lambda study: _caption(study, feature.name, said),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -9,8 +10,11 @@ from matplotlib.lines import Line2D
 
 from toposcope.core.drawing.series import layer_colours, runs_of
 from toposcope.core.drawing.style import INK, NULL, house, new_figure, say_empty, step_axis
+from toposcope.core.forms import extent, span
 from toposcope.core.lines import select
 from toposcope.page.on_page import Caption, OnPage
+from toposcope.study.representations import of_layer
+from toposcope.study.study import Study
 from toposcope.subjects.representations.features import ACCURACY, ACCURACY_SPREAD, MAJORITY, REPRESENTATIONS
 
 
@@ -66,18 +70,32 @@ def _panel(ax: Axes, rows: pd.DataFrame, spread: pd.DataFrame, run: str, colours
     ax.set_xlabel("step (log)")
 
 
-CAPTION = Caption(
-    "Linear probe",
-    "Five-fold accuracy of a logistic regression on each layer's states. Bands are one sd over the folds. "
-    "The dashed line is the share of the commonest label.",
-    "From which checkpoint and in which layer the labels can be read off linearly.",
-    "Small differences between layers. The folds share their training texts, so the bands are not intervals.",
-    "Probe accuracy against the optimiser step, coloured by layer, with the majority share as a dashed line.",
-)
+def _title(study: Study) -> str:
+    """Return how accurate the probe of the last hidden state ends, beside the commonest label."""
+    rows = of_layer(select(study.features, ACCURACY.name, probe=REPRESENTATIONS), None)
+    last = rows[rows["step"] == rows.groupby("run")["step"].transform("max")]
+    ends = span(extent(last.groupby("run")["value"].mean()), "{:.0%}")
+    commonest = select(study.features, MAJORITY.name, probe=REPRESENTATIONS)["value"].mean()
+    beside = f" (the commonest label: {commonest:.0%})" if np.isfinite(commonest) else ""
+    return f"A linear probe of the last hidden state ends right in {ends} of the texts{beside}"
+
+
+def _caption(study: Study) -> Caption:
+    return Caption(
+        _title(study),
+        "Five-fold accuracy of a logistic regression on each layer's states. Bands are one sd over the "
+        "folds. The dashed line is the share of the commonest label.",
+        "From which checkpoint and in which layer the labels can be read off linearly.",
+        "Small differences between layers. The folds share their training texts, so the bands are not "
+        "intervals.",
+        "Probe accuracy against the optimiser step, coloured by layer, with the majority share as a dashed "
+        "line.",
+    )
+
 
 ON_PAGE = OnPage(
     "linear_probe",
     needs=lambda study: study.has_curves and study.has(ACCURACY.name),
     draw=lambda study: draw(study.features, study.runs),
-    caption=lambda study: CAPTION,
+    caption=_caption,
 )

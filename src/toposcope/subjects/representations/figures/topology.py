@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from toposcope.page.notes import of_seeds
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.study import Study
@@ -24,6 +26,8 @@ PANELS = (
     TrajectoryPanel(of.H0_TOTAL.name, "H0 total persistence", "distance"),
     TrajectoryPanel(of.H1_SCALED.name, "H1 total, distances / median", "ratio"),
 )
+LONE = PANELS[1:2]
+"""What leads: the panel that is drawn alone and open."""
 
 
 def _caption(study: Study) -> Caption:
@@ -54,9 +58,29 @@ def _caption(study: Study) -> Caption:
     )
 
 
+def _alone(study: Study) -> Caption:
+    return replace(
+        _caption(study),
+        title=drift(study, LONE, "H1 of the hidden states"),
+        shows="Total persistence of the loops (H1) of the cloud of texts, in the last hidden state. "
+        + sampled(study)
+        + bent(study, LONE),
+        can="Whether the loops grow with training, and when.",
+        alt="H1 total persistence against the optimiser step on a log axis, one line per model.",
+    )
+
+
+ALONE = OnPage(
+    "h1_of_representations",
+    questions={"changed": 4},
+    needs=lambda study: moves(study, LONE),
+    draw=lambda study: draw_study(study, LONE),
+    caption=_alone,
+    means=True,
+)
 ON_PAGE = OnPage(
     "topology_of_representations",
-    questions={"changed": 4},
+    questions={"changed": 8},
     needs=lambda study: moves(study, PANELS),
     draw=lambda study: draw_study(study, PANELS),
     caption=_caption,

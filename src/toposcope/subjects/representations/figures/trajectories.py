@@ -68,6 +68,9 @@ def draw(
         figure, axes = new_panels(len(panels), each=2.5, more=0.4)
         for ax, panel in zip(axes, panels, strict=False):
             _panel(ax, rows, groups, panel, probe=probe, bends=(bends or {}).get(panel.feature))
+        if len(panels) == 1:  # the page's heading says it
+            axes[0].set_title("")
+            axes[0].set_ylabel(f"{panels[0].title.lower()} {panels[0].unit}".strip())
     return figure
 
 

@@ -26,7 +26,6 @@ from toposcope.subjects.representations.figures import (
     probing,
     rate_of_change,
     spectrum,
-    summary,
     topology,
 )
 from toposcope.subjects.representations.page.layers import (
@@ -44,7 +43,7 @@ from toposcope.subjects.representations.page.tables import (
 )
 
 _FOLDED = (
-    summary.ON_PAGE,
+    topology.ON_PAGE,
     spectrum.ON_PAGE,
     against_target.ON_PAGE,
     strength.ON_PAGE,
@@ -71,7 +70,7 @@ FIGURES = (
     replace(perplexity.ON_PAGE, leads=True),
     losses.ON_PAGE,
     cloud_snapshot.ON_PAGE,
-    topology.ON_PAGE,
+    topology.ALONE,
     cloud_null.ON_PAGE,
     scaling.LAW,
     *(replace(one, folded=True) for one in _FOLDED),

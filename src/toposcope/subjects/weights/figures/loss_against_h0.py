@@ -12,6 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from toposcope.core.drawing.series import DrawnSize, loss_at_checkpoints, sizes
 from toposcope.core.drawing.style import GRADED, MUTED, house, new_figure, say_empty, size_title
+from toposcope.core.forms import extent, span
 from toposcope.core.groups import short
 from toposcope.core.lines import curve, select
 from toposcope.core.types import Scope
@@ -153,21 +154,34 @@ def _number(value: float) -> str:
     return f"{value:+.2f}".replace("-", "−")
 
 
-CAPTION = Caption(
-    "The loss and H0 both move with the step; this curve alone shows no relation",
-    "Each point is a checkpoint, its colour the step. The points follow one another in time, which "
-    "is why they form a curve.",
-    "That both quantities move in step order, and where one moves while the other stands still.",
-    "A relation between them. Any two curves that drift look like this. The numbers in the "
-    "panels give Spearman's rho of the values and of their departures from smooth trends, where they "
-    "could be computed.",
-    "Loss against H0 total persistence, one panel per model size, points coloured by the optimiser step.",
-)
+def _title(study: Study) -> str:
+    """Return the rank correlation of loss and H0 over the runs, raw and without the trends of both."""
+    column = study.column(RIPS, H0_TOTAL)
+    rows = study.leading[(study.leading["target"] == study.target) & (study.leading["column"] == column)]
+    raw, rest = (extent(rows[name].astype(float)) for name in ("spearman", "departure_rho"))
+    if not raw:
+        return "The loss against H0, checkpoint by checkpoint"
+    without = f", {span(rest, '{:+.2f}')} without the trends" if rest else ""
+    return f"Loss and H0 over the checkpoints: ρ = {span(raw, '{:+.2f}')}{without}"
+
+
+def _caption(study: Study) -> Caption:
+    return Caption(
+        _title(study),
+        "Each point is a checkpoint, its colour the step. The points follow one another in time, which "
+        "is why they form a curve.",
+        "That both quantities move in step order, and where one moves while the other stands still.",
+        "A relation between them. Any two curves that drift look like this. The numbers in the "
+        "panels give Spearman's rho of the values and of their departures from smooth trends, where they "
+        "could be computed.",
+        "Loss against H0 total persistence, one panel per model size, points coloured by the optimiser step.",
+    )
+
 
 ON_PAGE = OnPage(
     "loss_against_h0",
     needs=lambda study: study.has_curves and len(study.metrics) > 0 and is_measured(study, H0_TOTAL),
     draw=_drawn,
-    caption=lambda study: CAPTION,
+    caption=_caption,
     folded=True,
 )
