@@ -108,3 +108,16 @@ def test_a_report_of_checkpoints_with_a_log_has_the_verdict_of_the_check(tmp_pat
     page = ts.report(tmp_path / "store", tmp_path / "report").page.with_name("report.md").read_text()
     ground = ts.check(run).runs[0].judgement.grounds[0].sentence
     assert ground in page.split("\n## ")[0]
+
+
+def test_the_first_line_of_a_watch_has_the_ground_of_a_check_without_an_alarm(tmp_path, capsys):
+    run = checkpoints(tmp_path / "run", (0, 100))
+    loss = falling()
+    loss[120:] = loss[119] + 0.01 * np.random.default_rng(4).standard_normal(280)
+    (run / "train.log").write_text(modded(loss))
+    (ground,) = ts.check(run).runs[0].judgement.grounds
+    code, out, _ = typed(
+        capsys, "watch", run, "--once", "--rest", 0, "--out", tmp_path / "store", "--features", "updates"
+    )
+    assert (code, ground.kind) == (1, "plateau")
+    assert out.splitlines()[0] == f"no alarm in 2 checkpoints of 1 run, but look: run: {ground}"

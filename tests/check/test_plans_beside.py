@@ -101,3 +101,35 @@ def test_what_states_no_plan_states_none(text, tmp_path):
     write(tmp_path / "config.yaml", text)
     (found,) = ts.check(str(log(tmp_path))).runs
     assert (found.level, found.horizon) == ("all right", None)
+
+
+@pytest.mark.parametrize("name", list(FILES))
+def test_an_analysis_reads_the_plan_that_a_check_reads(name, tmp_path):
+    """The report of such a log said that its columns tell nothing, and had no forecast."""
+    file = log(tmp_path)
+    write(tmp_path / name, FILES[name])
+    one = ts.check(str(file)).runs[0]
+    (ahead,) = ts.analyze(str(file)).findings["on"].numbers["ahead"]
+    assert (ahead["horizon"], ahead["final"], ahead["interval"]) == (
+        1000, pytest.approx(one.forecast.final), pytest.approx([one.forecast.low, one.forecast.high]),
+    )  # fmt: skip
+
+
+def test_an_analysis_of_groups_keeps_the_plans_of_their_runs(tmp_path):
+    rows = [
+        json.dumps({"run": run, "tokenizer": run[0], "step": s, "loss": x})
+        for times, run in ((1, "a1"), (2, "b1"))
+        for s, x in enumerate(falling() * times, 1)
+    ]
+    file = write(tmp_path / "both.jsonl", "\n".join(rows) + "\n")
+    made = ts.analyze(str(file))
+    assert len(made.studies) == 2
+    assert sorted(run for study in made.studies for run in study.log.metrics["run"].unique()) == ["a1", "b1"]
+    assert all(list(study.log.runs["run"]) == study.series.run_names for study in made.studies)
+
+
+def test_the_rate_of_lightnings_monitor_is_the_learning_rate(tmp_path):
+    rows = [f"0,{s},{x:.5f},{1e-3 * (1 - s / 1000):.6g}" for s, x in enumerate(falling(), 1)]
+    file = write(tmp_path / "metrics.csv", "epoch,step,train_loss,lr-AdamW\n" + "\n".join(rows) + "\n")
+    (found,) = ts.check(str(file)).runs
+    assert "learning rate (not logged)" not in found.unseen

@@ -47,6 +47,8 @@ _LAST_RESORT = ("actor_loss", "actor_pg_loss")
 """What is the loss where no other is: a policy's."""
 _COUNTERS = ("_step",)
 """Columns that count records, as they are written: the step where there is no other."""
+_LIGHTNING_RATE = re.compile(r"lr-[A-Za-z]\w*(?:/pg\d+)?$")
+"""What Lightning's LearningRateMonitor calls the rate: that of an optimizer, or of its first group."""
 _HELD_OUT = ("val", "valid", "validation", "eval", "test", "heldout", "held_out", "dev")
 
 _UNDERSCORES = re.compile("_+")
@@ -97,12 +99,14 @@ def chosen(columns: Collection[object]) -> dict[str, object]:
     """Return the column taken for each meaning: that of the canonical name before its aliases in their order.
 
     W&B's counter of records is the step only where no other column is. Where no loss is known by name, the
-    only column that ends in "loss" and is not held out is it.
+    only column that ends in "loss" and is not held out is it. Lightning names a rate by its optimizer.
 
     >>> chosen(["_step", "train/global_step", "train/loss", "eval/loss"])
     {'step': 'train/global_step', 'loss': 'train/loss', 'heldout_loss': 'eval/loss'}
     >>> chosen(["epoch", "nll_loss"])
     {'step': 'epoch', 'loss': 'nll_loss'}
+    >>> chosen(["step", "lr-AdamW/pg1", "lr-AdamW/pg2"])
+    {'step': 'step', 'learning_rate': 'lr-AdamW/pg1'}
     """
     by_name: dict[str, object] = {}
     for column in sorted(columns, key=lambda one: str(one) in _COUNTERS):
@@ -120,6 +124,9 @@ def chosen(columns: Collection[object]) -> dict[str, object]:
         known_last = [name for name in _LAST_RESORT if name in by_name]
         if taken := alike if len(alike) == 1 else known_last[:1]:
             found["loss"] = by_name[taken[0]]
+    if "learning_rate" not in found:
+        monitored = [column for column in columns if _LIGHTNING_RATE.match(str(column))]
+        found |= {"learning_rate": monitored[0]} if monitored else {}
     order = {known: place for place, known in enumerate(ALIASES)}
     return dict(sorted(found.items(), key=lambda one: order[one[0]]))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from toposcope.store import Store
 from toposcope.store.reader import REMEASURE
 from toposcope.study.convergence import without_unconverged
 from toposcope.study.derived import with_derived
+from toposcope.study.forecasts.reading import planned_beside
 from toposcope.study.merged_stores import Source
 from toposcope.study.plain import NO_NUMBER, plain_table
 from toposcope.study.study import Study
@@ -70,7 +71,7 @@ def studies_of(source: Source, request: StudyRequest) -> tuple[list[Study], list
         )
     if isinstance(source, str | Path) and is_log(source):
         log = _other_runs(_read(source, request), request.without)
-        return _split_table(log.table, log.runs[0].name, request, log)
+        return _split_table(log.table, log.runs[0].name, request, log, Path(source))
     store = source if isinstance(source, Store) else Store.open(source)
     features = store.features().drop(columns=["content_hash", "recipe_hash"])
     if features.empty:
@@ -141,10 +142,16 @@ def _of_store(
 
 
 def _split_table(
-    frame: pd.DataFrame, name: str, request: StudyRequest, read: RunLog | None = None
-) -> tuple[list[Study], list[Study]]:
-    """Return the studies of a plain table's groups of runs, and the one of all its runs."""
-    whole = _of_table(frame, name, request, read)
+    frame: pd.DataFrame, name: str, request: StudyRequest, read: RunLog | None = None,
+    place: Path | None = None,
+) -> tuple[list[Study], list[Study]]:  # fmt: skip
+    """Return the studies of a plain table's groups of runs, and the one of all its runs.
+
+    `read` is the log that the table was read from, and `place` its file.
+    """
+    whole = _of_table(frame, name, request, _logged(frame, name, read, place))
+    if read is not None and not read.plain:
+        whole = replace(whole, read=(read.said,))
     losses = whole.log.metrics if whole.log is not None else None
     groups = groups_of(whole.series.runs, losses)
     if len(groups) < 2 or "run" not in frame:
@@ -153,7 +160,8 @@ def _split_table(
     for group in groups:
         mine = frame[frame["run"].astype(str).isin(group.runs)]
         filled = mine[[c for c in mine if mine[c].notna().any() or c in request.columns]]
-        made = _of_table(filled, name, request.of(group))
+        log = None if whole.log is None else _of_runs(whole.log, group.runs)
+        made = _of_table(filled, name, request.of(group), log)
         split.append(replace(made, group=group, among=whole, read=whole.read))
     return split, [whole]
 
@@ -196,17 +204,28 @@ def study_of_rows(
     )  # fmt: skip
 
 
-def _of_table(frame: pd.DataFrame, name: str, request: StudyRequest, read: RunLog | None = None) -> Study:
+def _logged(frame: pd.DataFrame, name: str, read: RunLog | None, place: Path | None) -> Log | None:
+    """Return what a table says of its runs, with the plan beside its file; None where no loss is logged."""
+    try:
+        log = log_from_frame(frame, name=name) if read is None else log_of_read(read, name=name)
+    except InputError:
+        return None
+    return planned_beside(log, place) if place is not None and place.is_file() else log
+
+
+def _of_runs(log: Log, runs: Collection[str]) -> Log:
+    """Return what a log says of some of its runs."""
+    metrics, known = (table[table["run"].astype(str).isin(list(runs))] for table in (log.metrics, log.runs))
+    wide = None if log.wide is None else log.wide[log.wide["run"].astype(str).isin(list(runs))]
+    return replace(log, metrics=metrics, runs=known, wide=wide)
+
+
+def _of_table(frame: pd.DataFrame, name: str, request: StudyRequest, log: Log | None) -> Study:
     brought = () if request.scores is None else tuple(dict.fromkeys(request.scores["target"]))
     series = plain_table(
         frame, [target for target in request.targets if target not in brought], request.scores
     )
-    try:
-        log = log_from_frame(frame, name=name) if read is None else log_of_read(read, name=name)
-    except InputError:  # no loss to forecast
-        log = None
-    noted = {} if read is None or read.plain else {"read": (read.said,)}
-    return _study(TABLE, series, request.targets, request.columns, brought, log=log, **noted)
+    return _study(TABLE, series, request.targets, request.columns, brought, log=log)
 
 
 def _study(

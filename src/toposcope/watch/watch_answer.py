@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toposcope.forecasting.health.judgement import ALL_RIGHT, LOOK, Judgement, worst
+from toposcope.forecasting.health.judgement import ALL_RIGHT, LEVELS, LOOK, Judgement, worst
 from toposcope.watch.checked import Checked
 from toposcope.watch.journal import Event
 from toposcope.watch.loss_health import RunHealth
@@ -69,7 +69,16 @@ class WatchAnswer:
         """The answer in one line."""
         many = len(self.passed)
         more = f"; {many} alarm{'s have' if many > 1 else ' has'} passed" if many and not self.alarms else ""
-        return self.checked.answer(self.alarms, self.problems) + more
+        return self.checked.answer(self.alarms, self.problems) + more + self._judged
+
+    @property
+    def _judged(self) -> str:
+        """The ground of the worst run, where neither an alarm nor a problem is the answer already."""
+        runs = {run: one for run, one in self.judgements.items() if one.level != ALL_RIGHT}
+        if self.alarms or self.problems or not runs:
+            return ""
+        run = max(runs, key=lambda name: LEVELS.index(runs[name].level))
+        return f", but {runs[run].level}: {run}: {runs[run].grounds[0]}"
 
     @property
     def lines(self) -> Iterator[tuple[str, str]]:

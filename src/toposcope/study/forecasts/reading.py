@@ -166,7 +166,7 @@ def read_source(path: str, name: str, reading: Reading, *, logs: bool = True) ->
 
     place = Path(path)
     if place.is_file() and place.suffix.lower() not in WEIGHT_FILES:
-        return _planned_beside(log_at(path, name, reading), place)
+        return planned_beside(log_at(path, name, reading), place)
     if (place / "store.json").is_file():
         from toposcope.store import Store
 
@@ -227,8 +227,8 @@ def log_at(path: str, name: str, reading: Reading) -> Log:
     return replace(log, said=read.said, notes=log.notes if read.plain else (read.said, *log.notes))
 
 
-def _planned_beside(log: Log, path: Path) -> Log:
-    """Add to a table's runs what the trainer's own files beside it say of them."""
+def planned_beside(log: Log, path: Path) -> Log:
+    """Return a log whose runs have the plan that the trainer's own files beside it state."""
     import pandas as pd
 
     from toposcope.sources.belonging import configuration
