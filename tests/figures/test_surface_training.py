@@ -51,8 +51,9 @@ def test_a_line_is_the_mean_over_draws_with_its_null_in_grey() -> None:
 def test_the_caption_speaks_of_the_panels_that_are_drawn() -> None:
     numbers = {"seeds": (1, 1), "nulls": []}
     study = SimpleNamespace(
-        features=features(), runs=RUNS, sizes=(3000,), findings={"changed": SimpleNamespace(numbers=numbers)}
-    )
+        features=features(), runs=RUNS, sizes=(3000,), findings={"changed": SimpleNamespace(numbers=numbers)},
+        series=SimpleNamespace(catalogue=CATALOGUE, run_names=[], names=()),
+    )  # fmt: skip
     caption = ON_PAGE.caption(study)  # type: ignore[arg-type]
     assert "show the top Hessian eigenvalue and minima of the surface. " in caption.shows
     assert "sharpness" not in caption.shows + caption.cannot
@@ -103,7 +104,10 @@ def test_nothing_measured_is_said() -> None:
 def test_captions_speak_of_the_directions_and_the_graph_that_were_sampled(
     graph: str, directions: int, said: str
 ) -> None:
-    surface = SimpleNamespace(surface=SimpleNamespace(mean=np.zeros((3,) * directions)))
+    found = SimpleNamespace(homology=(), tree=SimpleNamespace(values=np.zeros(3)))
+    surface = SimpleNamespace(
+        surface=SimpleNamespace(mean=np.zeros((3,) * directions)), step=0, topology=found
+    )
     shown = ShownSurfaces((surface,), graph)  # type: ignore[arg-type]
     study = SimpleNamespace(once=lambda make: shown)
     caption = surface_diagrams.ON_PAGE.caption(study)  # type: ignore[arg-type]

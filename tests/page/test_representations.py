@@ -199,10 +199,10 @@ def unprinted(monkeypatch):
 
 
 FIGURES = {
-    "representations", "topology_of_representations", "gaussian_null", "spectrum_of_representations",
+    "h1_of_representations", "topology_of_representations", "gaussian_null", "spectrum_of_representations",
     "perplexity", "topology_against_target", "topological_against_spectral", "representation_correlations",
     "rate_of_change", "crocker", "layer_map_h1_total_scaled", "layer_map_rankme_eigenvalues", "across_layers",
-    "attention", "linear_probe", "dimension", "representation_scaling", "representations_law",
+    "attention", "linear_probe", "dimension", "representation_scaling",
     "barcode_of_texts",
 }  # fmt: skip
 TRENDS = "representation_trends"
@@ -263,7 +263,7 @@ def test_an_encoder_without_perplexity_gets_its_page(tmp_path, unprinted):
     page = report(_write(tmp_path / "store", ("layers",)), tmp_path / "report").page
     figures = {path.stem for path in (page.parent / "figures").iterdir()}
     assert {"topology_of_representations", "across_layers"} <= figures
-    assert not figures & {"representations", "perplexity", "topological_against_spectral"}
+    assert not figures & {"representations_law", "perplexity", "topological_against_spectral"}
 
 
 def test_one_layer_has_no_layer_sections(tmp_path):
@@ -439,7 +439,7 @@ def test_one_checkpoint_has_its_hidden_states_in_the_place_of_curves(tmp_path, u
     parts = [part for part in ALL if part not in ("gradients", "distances", "sensitivity")]
     page = report(_write(tmp_path / "store", parts, steps=(3000,)), tmp_path / "report").page
     figures = {path.stem for path in (page.parent / "figures").iterdir()}
-    assert figures == {"cloud_snapshot", "representation_scaling", "representations_law", "barcode_of_texts"}
+    assert figures == {"cloud_snapshot", "representation_scaling", "barcode_of_texts"}
     text = re.sub(r"</?a[^>]*>", "", page.read_text())  # marked where a word is used first
     assert "The log perplexity is known at one measured checkpoint" in text
     assert "No perplexity was measured" not in text
@@ -458,7 +458,7 @@ def test_changepoints_are_marked_on_the_curves_of_hidden_states(study):
     bent = replace(study)
     bent.__dict__["bends"] = bends
     figures = drawn(bent)
-    for name in ("representations", "topology_of_representations"):
+    for name in ("h1_of_representations", "topology_of_representations"):
         marks = [
             line.get_gid()
             for ax in figures[name].axes

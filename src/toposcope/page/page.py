@@ -17,7 +17,7 @@ from toposcope.core.tabular import escape_markdown
 from toposcope.page.cited import cited
 from toposcope.page.glossary import FirstUses, anchor, defined
 from toposcope.page.parts import Page
-from toposcope.study.findings.summary import BAD, GOOD, NONE, OPEN, SOME
+from toposcope.study.findings.summary import KINDS
 
 PAGE = "index.html"
 TWIN = "report.md"
@@ -26,8 +26,6 @@ _MARK = "<!-- toposcope report -->"
 
 _IN_A_URL = {"%": "%25", "#": "%23", '"': "'", "&": "&amp;", "\n": "%20", " ": "%20"}
 """What signs of an SVG become in a data URL within an attribute; a blank would end an address of `srcset`."""
-_KINDS = {GOOD: "good", BAD: "bad", OPEN: "open", NONE: "none", SOME: "some"}
-"""The class of each mark of a check, which has its colour."""
 
 
 def write_page(page: Page, out: Path) -> Path:
@@ -109,7 +107,7 @@ def _html() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"data_url": data_url, "anchor": anchor, "kind": _KINDS.__getitem__}
+    environment.filters |= {"data_url": data_url, "anchor": anchor, "kind": KINDS.__getitem__}
     environment.filters |= {"defined": defined, "cited": cited}
     return environment
 

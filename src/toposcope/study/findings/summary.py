@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 GOOD, BAD, OPEN, NONE, SOME = "OK", "!!", "--", "no", "yes"
 """Marks of a check: nothing is wrong, something is, it cannot be told, nothing was found, something was."""
+KINDS = {GOOD: "good", BAD: "bad", OPEN: "open", NONE: "none", SOME: "some"}
+"""The class of each mark on a page, which has its colour."""
 
 _MARK, _NAME = 4, 14
 """Columns of a terminal that a mark and the name of a check take."""

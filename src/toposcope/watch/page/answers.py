@@ -66,6 +66,7 @@ def answers(store: Path, published: PublishedRules) -> dict[str, Any]:
                 "subject": words.of_group(found.group, found.subject),
                 "said": {"act": lead.act, "ground": lead.ground, "limits": lead.limits, "next": lead.next},
                 "answers": found.paragraphs,
+                "acts": [said.act for one in found if (said := found.said(one)).text],
                 "screen": found.first.as_data(),
             }
         )

@@ -11,9 +11,10 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, PrefixLoader, StrictUndefined
 
 from toposcope.core.commands import recommended
-from toposcope.core.forms import number
+from toposcope.core.forms import capital, number
 from toposcope.forecasting.health.judgement import back_by
 from toposcope.page import appendix
+from toposcope.study.findings.summary import KINDS, FirstScreen
 from toposcope.watch.page import panels, picture
 from toposcope.watch.page.doing import Work, outdated, so_far, unseen, why_no_forecast
 from toposcope.watch.page.live import Live, ShownAlarm
@@ -56,6 +57,7 @@ def _context(live: Live, answer: Answer, work: Work) -> dict[str, Any]:
             "health": list(answer.get("health", ())), "odd": list(answer.get("odd", ())),
             "headline": _headline(live, standing, answer, counts),
             "doing": _doing(live, answer, work, counts),
+            "findings": [_findings(part) for part in answer.get("parts", ())],
             "no_forecast": why_no_forecast(live, answer, work), "answer": answer, "forecasts": forecasts,
             "audit": appendix.findings(live.audit), "version": live.version, "gone": _gone(live),
             "notices": _notices(live), "audited": live.audited, "audit_command": _audit_command(live),
@@ -89,8 +91,19 @@ def _headline(
     if answer.get("apart"):
         return str(answer["apart"])
     if answer.get("parts"):
-        return str(answer["parts"][0]["said"]["act"]) + unseen(live)
+        return str(answer["parts"][0]["screen"]["title"]) + unseen(live)
     return so_far(counts["checkpoints"], counts["runs"], live)
+
+
+def _findings(part: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answers of a part: question, what to act on, and the numbers behind it.
+
+    What the first screen has said is left out.
+    """
+    told = zip(part["answers"], part["acts"], strict=True)
+    rows = [(question, act, words.removeprefix(act).strip()) for (question, words), act in told]
+    first = (part["said"]["act"], part["screen"]["title"])
+    return {"subject": part["subject"], "answers": [row for row in rows if row[2] or row[1] not in first]}
 
 
 def _with_passed(alarms: list[ShownAlarm], answer: Mapping[str, Any]) -> list[ShownAlarm]:
@@ -190,16 +203,20 @@ def _clock(at: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
 
 
+def _heading(subject: str) -> str:
+    """Return what a part is about as a heading; a group, which the user named, as it is written."""
+    return subject if ": " in subject else capital(subject)
+
+
 @cache
 def _environment() -> Environment:
     made = Environment(
-        loader=PrefixLoader(
-            {"page": PackageLoader("toposcope.watch.page"), "report": PackageLoader("toposcope.page")}
-        ),
+        loader=PrefixLoader({"page": PackageLoader("toposcope.watch.page")}),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["clock"] = _clock
+    made.filters |= {"clock": _clock, "kind": KINDS.__getitem__, "heading": _heading}
+    made.filters["to_do"] = lambda text: FirstScreen("", (), text).to_do
     return made

@@ -140,8 +140,11 @@ def _title(study: Study) -> str:
     """Return how strong the drawn features' rank correlations with the target are, raw."""
     label = study.labels.label(study.target).removeprefix("log ")
     drawn = {panel.feature for panel in present(study, PANELS)}
-    rows = strengths(study)
-    known = extent(rows.loc[rows["column"].str.rpartition("/")[2].isin(drawn), "raw"].astype(float))
+    known = extent(
+        line["raw"]
+        for line in strengths(study).to_dict("records")
+        if str(line["column"]).rpartition("/")[2] in drawn
+    )
     if not known:
         return f"Features against the {label}"
     drift = f"; unrelated random walks reach {study.chance:.2f}" if np.isfinite(study.chance) else ""

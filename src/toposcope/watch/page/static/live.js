@@ -107,7 +107,9 @@ class Page {
       const text = answer.ok ? await answer.text() : null;
       if (text !== null && this.shown?.[name] !== text) {
         (this.shown ??= {})[name] = text;
+        const open = [...place.querySelectorAll("details[open]")].map((one) => one.dataset.key);
         place.innerHTML = text; // the server escaped it, and the page's policy runs no inline script
+        for (const one of place.querySelectorAll("details")) one.open = open.includes(one.dataset.key);
       }
     }
     if (names.includes("forecasts")) this.cones();
