@@ -597,3 +597,17 @@ def test_it_is_said_that_forecast_learns_from_whole_logs_without_a_stated_end(tm
     said = "forecast and report also learn from a run whose log states no end"
     assert any(said in note for note in ts.check([str(tmp_path / "whole.csv"), begun]).notes)
     assert not any("also learn" in note for note in ts.check(begun).notes)
+
+
+@pytest.mark.parametrize("share", [0.15, 0.3, 0.45])
+def test_a_run_that_ended_on_a_plateau_says_so_first(share, tmp_path):
+    loss, last = falling(1000), int(share * 1000)
+    loss[last:] = loss[last - 1] + 0.01 * np.random.default_rng(8).standard_normal(1000 - last)
+    found = only(ts.check(write(tmp_path / "flat.log", modded(loss, plan=1000))))
+    assert found.level == "all right"
+    assert re.search(
+        r"has reached its last step; since step 501 the loss hardly moves: .*; next time, let", found.line
+    )
+    assert not any("hardly moves" in ground for ground in found.grounds)
+    sound = only(ts.check(write(tmp_path / "sound.log", modded(falling(1000), plan=1000))))
+    assert sound.line.endswith("has reached its last step")

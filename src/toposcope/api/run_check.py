@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from toposcope.api.bounds import WIDE
 from toposcope.core.forms import chance, near, sentences
 from toposcope.core.wording import option, rendered
-from toposcope.forecasting.health.judgement import ALL_RIGHT, Judgement, written
+from toposcope.forecasting.health.judgement import ALL_RIGHT, PLATEAU, Judgement, written
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 MOST_SHOWN = 3
 """Runs of several whose grounds are told, and what was noticed of one."""
+
+
+_ENDED = "has reached its last step"
+_NEXT_TIME = "next time, let the rate decay or stop earlier"
 
 
 class Logged(NamedTuple):
@@ -81,7 +85,8 @@ class RunCheck:
     def end(self) -> str:
         """Where the run will end, in words."""
         if self.ended:
-            return "has reached its last step"
+            flat = self._flat
+            return _ENDED if flat is None else f"{_ENDED}; {flat.sentence}; {_NEXT_TIME}"
         if self.horizon is None:
             return rendered(
                 "has no problem so far; its last step is unknown, so give "
@@ -90,6 +95,12 @@ class RunCheck:
         if self.forecast is None:
             return "cannot be forecast, because its steps are not whole numbers"
         return _end(self.forecast)
+
+    @property
+    def _flat(self) -> Ground | None:
+        """The plateau on which a run ended: nothing is to be done about it any more."""
+        flat = (one for one in self.judgement.noticed if one.kind == PLATEAU)
+        return next(flat, None) if self.ended and self.level == ALL_RIGHT else None
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -112,7 +123,7 @@ class RunCheck:
             if self.checkpoints:
                 seen += f" and {_checkpoints(self.checkpoints)}"
             found.append(f"Checked: {seen}; no problem was found.")
-        if noticed := self.judgement.noticed:
+        if noticed := [one for one in self.judgement.noticed if one is not self._flat]:
             found.append(f"Noticed, but no action is needed: {_noticed(noticed)}.")
         return tuple(found)
 

@@ -21,7 +21,7 @@ LEVELS = (ALL_RIGHT, LOOK, STOP)
 
 LOSS_LOST = "loss not finite"
 """The alarm that says what two symptoms of health say as well: it is told once."""
-_CHOICE = "plateau"
+PLATEAU = "plateau"
 """A symptom that leaves a choice: a lower rate may still help, and one may be planned that no log states."""
 _NOT_FINITE = "non-finite"
 TOO_EARLY = "too early"
@@ -187,7 +187,7 @@ def _of_counts(losses: int, lost: int) -> list[Ground]:
 
 def _of_symptom(one: Symptom, *, ended: bool) -> Ground:
     level = STOP if one.grave else LOOK
-    if one.kind == _CHOICE:
+    if one.kind == PLATEAU:
         level = ALL_RIGHT if ended else LOOK
     return Ground(level, one.kind, one.step, one.ground, "" if level == ALL_RIGHT else one.remedy)
 
