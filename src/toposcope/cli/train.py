@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @click.option("--models", help="Train only these models of the recipe, separated by commas.")
 @click.option(
     "--seeds",
-    help="Training replicates: seeds separated by commas, 1,2,3. Each model is trained once per seed.",
+    help="Random seeds, separated by commas: 1,2,3. Each model is trained once per seed.",
 )
 @click.option(
     "--updates",

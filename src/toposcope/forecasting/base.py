@@ -55,11 +55,12 @@ class Point:
 
 
 class Forecaster(abc.ABC):
-    """A way to forecast the final loss. Subclasses set `name` and `needs` and implement both methods.
+    """A way to forecast the final loss. Subclasses set `name` and `needs` and implement `predict`.
 
-    `needs` is a subset of {"siblings", "schedule", "features"}. `fit` sees finished siblings and the share of
-    the horizon that will have been seen, and returns a fitted copy; `predict` sees the unfinished run.
-    Neither may use a loss of the run that it was not given.
+    `needs` is a subset of {"siblings", "schedule", "features"}. `predict` sees the unfinished run. A method
+    that learns from other runs implements `fit`, too: it sees finished siblings and the share of the horizon
+    that will have been seen, and returns a fitted copy. Neither may use a loss of the run that it was not
+    given.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset()
@@ -73,9 +74,12 @@ class Forecaster(abc.ABC):
     def name(self) -> str:
         """Name of the method in tables."""
 
-    @abc.abstractmethod
     def fit(self, siblings: Sequence[Curve], share: float) -> Self:
-        """Return a copy that has learnt from finished `siblings`, cut at `share` of their horizon."""
+        """Return a copy that has learnt from finished `siblings`, cut at `share` of their horizon.
+
+        A method that uses only the run's own losses learns nothing, and is returned as it is.
+        """
+        return self
 
     @abc.abstractmethod
     def predict(self, seen: Curve) -> Point:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,10 +24,6 @@ class LastValue(Forecaster):
 
     name: ClassVar[str] = "last value"
 
-    def fit(self, siblings: Sequence[Curve], share: float) -> Self:
-        """Return itself: nothing is learnt."""
-        return self
-
     def predict(self, seen: Curve) -> Point:
         """Return the recent mean, held to the end."""
         window = min(FINAL_SHARE * seen.horizon, _RECENT * seen.last)
@@ -39,10 +34,6 @@ class LastValue(Forecaster):
 
 class _Family(Forecaster):
     """Curves c + a g(x), x = step + 1: for each shape g the best (a >= 0, c >= 0) is linear."""
-
-    def fit(self, siblings: Sequence[Curve], share: float) -> Self:
-        """Return itself: only the run's own losses are used."""
-        return self
 
     def predict(self, seen: Curve) -> Point:
         """Fit the family to the losses after warm-up and read off the rest of the run."""
@@ -124,10 +115,6 @@ class SmoothedPow3(Forecaster):
     """pow3 fitted to the isotonic (never rising) version of the losses, equal weight per log step."""
 
     name: ClassVar[str] = "smoothed pow3"
-
-    def fit(self, siblings: Sequence[Curve], share: float) -> Self:
-        """Return itself: only the run's own losses are used."""
-        return self
 
     def predict(self, seen: Curve) -> Point:
         """Smooth, fit, extrapolate."""

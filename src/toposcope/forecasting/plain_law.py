@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
@@ -81,10 +80,6 @@ class PlainLaw(Forecaster):
 
     name: ClassVar[str] = "plain law"
     least_seen: ClassVar[int] = 5
-
-    def fit(self, siblings: Sequence[Curve], share: float) -> Self:
-        """Return itself: only the run's own losses are used."""
-        return self
 
     def predict(self, seen: Curve) -> Point:
         """Fit the law to the losses after the start and read off the rest of the run."""

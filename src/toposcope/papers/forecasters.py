@@ -6,10 +6,10 @@ those of `toposcope.papers.forecast_rules`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
@@ -28,14 +28,8 @@ def published_rules(columns: Collection[str]) -> list[Forecaster]:
     return [*rules, TdaOnlyRule(), CombinedRule()] if PERSISTENCE.name in columns else rules
 
 
-class _Rule(Forecaster):
-    def fit(self, siblings: Sequence[Curve], share: float) -> Self:
-        """Return itself: the rules learn nothing from other runs."""
-        return self
-
-
 @dataclass(frozen=True, slots=True)
-class LossOnlyRule(_Rule):
+class LossOnlyRule(Forecaster):
     """The paper's loss-only extrapolation."""
 
     name: ClassVar[str] = "published: loss only"
@@ -47,7 +41,7 @@ class LossOnlyRule(_Rule):
 
 
 @dataclass(frozen=True, slots=True)
-class TdaOnlyRule(_Rule):
+class TdaOnlyRule(Forecaster):
     """The paper's rule from the rate of neural persistence alone."""
 
     name: ClassVar[str] = "published: TDA only"
@@ -59,7 +53,7 @@ class TdaOnlyRule(_Rule):
 
 
 @dataclass(frozen=True, slots=True)
-class CombinedRule(_Rule):
+class CombinedRule(Forecaster):
     """The paper's combination, 0.6 loss-only + 0.4 TDA-only."""
 
     name: ClassVar[str] = "published: combined"
@@ -72,7 +66,7 @@ class CombinedRule(_Rule):
 
 
 @dataclass(frozen=True, slots=True)
-class LastLossControl(_Rule):
+class LastLossControl(Forecaster):
     """0.6 loss-only + 0.4 last loss: the combination without any topology."""
 
     name: ClassVar[str] = "control: loss only + last loss"
