@@ -1,4 +1,4 @@
-"""Bounds of numbers that an answer takes or gives; values without a meaning are refused."""
+"""Checks of numbers that a call is given; values without a meaning are refused."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from toposcope.core.errors import InputError
 
 WIDE = 4.0
-"""Highest over lowest end of an interval above which it says nothing of the end."""
+"""An interval whose upper end is this many times its lower end, or more, says nothing of the final loss."""
 
 
 def check_positive(name: str, value: float | None) -> None:

@@ -1,4 +1,4 @@
-"""What a check looks at: the logs that a source holds, and the checkpoints that lie beside them."""
+"""The input of a check: the logs of a source, and the checkpoints beside them."""
 
 from __future__ import annotations
 

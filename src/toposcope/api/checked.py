@@ -1,4 +1,4 @@
-"""What a check answers: a line for each run that one can act on, its ground, and what was not checked."""
+"""The answer of a check: for each run a line to act on, the reason, and what was not checked."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Check:
         return self.level == ALL_RIGHT and not self.problems
 
     def differs(self, before: Check | None) -> bool:
-        """Say whether the answer is another one than before: of any run, or in what could not be read."""
+        """Return whether the answer has changed: for any run, or in what could not be read."""
         if before is None or self.problems != before.problems:
             return True
         known = {one.name: one for one in before.runs}
@@ -203,7 +203,7 @@ def _named(names: Sequence[str]) -> str:
 def _shared(
     title: str, of_runs: Sequence[Sequence[str]], least: int = 1, *, whole: bool = False
 ) -> list[str]:
-    """Return what is said of `least` runs or more once, with their number; `whole` as sentences."""
+    """Return once what is said of at least `least` runs, with their number; `whole` makes sentences."""
     counts = Counter(text for said in of_runs for text in said)
     if not counts:
         return []

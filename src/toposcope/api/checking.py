@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from toposcope.study.forecasts.reading import Given, Reading
 
 WITHOUT_LOSS = "without a finite loss left out"
-"""What a curve notes of rows that hold a held-out loss alone as well."""
+"""The note of a curve about rows that have a held-out loss and no training loss."""
 _MOST_NAMED = 3
 
 
@@ -145,7 +145,7 @@ class _Settings:
 
 
 def _off_siblings(runs: Sequence[RunCheck], settings: _Settings) -> list[RunCheck]:
-    """Return the runs, each unfinished one that left the curve of its finished siblings with a ground."""
+    """Return the runs; an unfinished run that has left the curve of its finished siblings gets a ground."""
     from toposcope.forecasting.collapse import off_siblings
 
     curves = [replace(curve, run=name) for name, curve in settings.curves.items()]
@@ -157,7 +157,7 @@ def _off_siblings(runs: Sequence[RunCheck], settings: _Settings) -> list[RunChec
 
 
 def _siblings(beside: Sequence[str | pd.DataFrame], reading: Reading) -> tuple[list[Curve], list[str]]:
-    """Return the finished runs to forecast from, and which of those given are none."""
+    """Return the finished runs to forecast from, and the given runs that are not finished."""
     from toposcope.study.forecasts.reading import read_curves, refuse_twins
 
     curves, left, _ = read_curves(beside, replace(reading, horizon=None, plan=None))
@@ -170,7 +170,7 @@ def _siblings(beside: Sequence[str | pd.DataFrame], reading: Reading) -> tuple[l
 def _contents(
     given: Sequence[str | pd.DataFrame], reading: Reading, *, loss: bool
 ) -> tuple[list[Contents], list[str]]:
-    """Return what lies at every place, each once, and why some could not be read."""
+    """Return the contents of every place, each once, and why some could not be read."""
     from toposcope.api.check_sources import read_contents, said_of, with_logs
 
     names = _names([one for one in given if isinstance(one, str)])
@@ -188,7 +188,7 @@ def _contents(
 
 
 def _names(paths: Sequence[str]) -> dict[str, str]:
-    """Return what each place is called: its file or folder, with the folder around it where two are alike.
+    """Return the name of each place: its file or folder, with the parent folder if two names are equal.
 
     >>> _names(["a/train.log", "b/train.log", "runs/"])
     {'a/train.log': 'a/train.log', 'b/train.log': 'b/train.log', 'runs/': 'runs'}
@@ -202,7 +202,7 @@ def _names(paths: Sequence[str]) -> dict[str, str]:
 
 
 def _problems(place: Contents) -> list[str]:
-    """Return the logs of a place that cannot be read, and what its audit says of none of its runs."""
+    """Return the logs of a place that cannot be read, and the audit findings that belong to no run."""
     runs = _names_of_runs(place)
     strange = [one for one in place.audit if not set(one.runs or (one.run,)) & set(runs)]
     return [*place.problems, *map(str, strange)]
@@ -233,13 +233,13 @@ def _names_of_runs(place: Contents) -> list[str]:
 
 
 def _called(place: Contents) -> dict[str, str]:
-    """Return what the answer calls each run of a place, by its name there."""
+    """Return the name of each run in the answer, by its name in its place."""
     names = _names_of_runs(place)
     return {run: place.name if len(names) == 1 else f"{place.name}: {run}" for run in names}
 
 
 def _known(contents: Sequence[Contents]) -> tuple[list[str], list[str]]:
-    """Return by which names a run can be left out: its own if no other has it; what the answer calls it."""
+    """Return the names by which a run can be left out: its name in the answer; its own if unique."""
     called = [(run, name) for place in contents for run, name in _called(place).items()]
     own = Counter(run for run, _ in called)
     return [run if own[run] == 1 else name for run, name in called], [name for _, name in called]
@@ -368,7 +368,7 @@ def _last(rows: pd.DataFrame, column: str, judgement: Judgement) -> tuple[float 
 
 
 def _unseen(place: Contents, rows: pd.DataFrame, column: str, losses: int) -> list[str]:
-    """Return what of the run nothing was read of, and why."""
+    """Return the parts of the run that were not read, and why."""
     from toposcope.forecasting.health.overfitting import FEWEST
     from toposcope.forecasting.health.rises import LEAST
     from toposcope.statistics.alarms.residuals import FIRST
@@ -389,7 +389,7 @@ def _unseen(place: Contents, rows: pd.DataFrame, column: str, losses: int) -> li
 
 
 def _limits(curve: Curve | None, forecast: Forecast | None, lost: int) -> list[str]:
-    """Return what else to know of an answer."""
+    """Return the limits of an answer."""
     from toposcope.sources.plan_beside import BESIDE
 
     found = []

@@ -25,7 +25,7 @@ NOISE = 0.3
 """Noise, in radii, of the circles for which the power is computed if no ring was found."""
 CIRCLES = 99
 _WORTH_SAYING = 5.0
-"""Seconds from which on the cost is said before the work."""
+"""The cost is announced before the work if it takes at least this many seconds."""
 _TIMED, _CLOUDS_TIMED, _GROWTH = 256, 8, 2.3
 """Points of the clouds that are timed, how many, and the power of n that their cost grows with from there."""
 
@@ -159,7 +159,7 @@ def _check(draws: int, max_points: int, noise: float | None, least: int) -> None
 
 
 def _say_cost(points: np.ndarray, work: int) -> None:
-    """Say what so many clouds and diagrams will cost, by the time of one of a part of the points."""
+    """Announce the time of all clouds and diagrams, estimated from a few with fewer points."""
     from toposcope.clouds.nulls import null_draws
     from toposcope.clouds.ring import null_statistics
     from toposcope.core.progress import duration
@@ -177,7 +177,7 @@ def _say_cost(points: np.ndarray, work: int) -> None:
 
 
 def _dimensions(points: np.ndarray) -> tuple[dict[str, DimensionEstimate], dict[str, str]]:
-    """Return the estimates of the intrinsic dimension, and why there is none where the cloud allows none."""
+    """Return the estimates of the intrinsic dimension, and why others are impossible for this cloud."""
     from toposcope.topology.dimension import mle_dimension, ph_dimension, twonn
 
     found: dict[str, DimensionEstimate] = {}
@@ -191,7 +191,7 @@ def _dimensions(points: np.ndarray) -> tuple[dict[str, DimensionEstimate], dict[
 
 
 def _in_units(found: Any, exponent: int, *names: str) -> Any:
-    """Return a record whose named lengths are in the unit of the points again."""
+    """Return a record with the named lengths converted back to the unit of the points."""
     from toposcope.topology.units import scaled
 
     if not exponent:

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     )
 
 LOSSES = ("loss", "heldout_loss")
-"""The losses that are compared where none is named: the first one that every run has."""
+"""The losses that are compared if none is named: the first one that every run has."""
 
 
 _COUNTED = "step from 'record'"
-"""What a reader of logs says where it counted the records of a log that states no step."""
+"""The note of a log reader that counted records because the log states no step."""
 
 
 class _Logged(NamedTuple):

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from toposcope.study.findings import Finding
 
 TURNED = "in 21% of 4,329 pairs of public recipes the one that led at 40% was worse at the end"
-"""How often a lead on the way turned round: benchmarks.compare_runs, 2026-11-23."""
+"""How often a lead before the end was reversed later: benchmarks.compare_runs, 2026-11-23."""
 BETTER, DIFFERENT, ALIKE, UNKNOWN = "better", "different", "no difference shown", "cannot tell"
 SAME, EARLY = "same run", "too early"
 """What a comparison of logs may answer; "different" of a column that is no loss."""
 _SHOWN = (BETTER, DIFFERENT)
 _OF_LOSS = ("loss", "nll", "perplexity", "ppl", "bpb", "bpc", "error")
-"""Parts of the names of columns of which less is better."""
+"""A column whose name has one of these parts is better when it is lower."""
 
 
 def is_loss(column: str) -> bool:
@@ -41,7 +41,7 @@ def is_loss(column: str) -> bool:
 
 
 def diverged(made: SeedComparison) -> list[str]:
-    """Return which runs of a comparison diverge, and how; they count all the same."""
+    """Return which runs of a comparison diverge, and how; they are compared all the same."""
     import pandas as pd
 
     from toposcope.forecasting.health.assess import BROKEN, health

@@ -224,7 +224,7 @@ def _refuse_doubled(
     *,
     quiet: bool,
 ) -> None:
-    """Raise InputError for what is given twice: beside settings, or beside an `Execution`."""
+    """Raise InputError for an argument that `settings` or the `Execution` has, too."""
     from toposcope.api.refusals import refuse_both
 
     if options is not None and preset != "default":
@@ -242,7 +242,7 @@ def _requested(
     device: str,
     tokenizer: str | Path | None,
 ) -> TextRequest:
-    """Return which texts are read and through what; what is given beside a `TextRequest` counts more."""
+    """Return the request for texts; an argument given beside a `TextRequest` takes precedence."""
     from toposcope.api.representations import TextRequest
 
     given = texts if isinstance(texts, TextRequest) else TextRequest(texts=str(texts) if texts else None)

@@ -46,7 +46,7 @@ def with_odd(runs: Sequence[RunCheck], contents: Sequence[Contents]) -> list[Run
 
 
 def _groups(runs: Sequence[RunCheck], contents: Sequence[Contents]) -> list[list[Member]]:
-    """Return the runs of each place that has enough for siblings, and those of all other places."""
+    """Return the runs of each place with enough siblings, then the runs of all other places together."""
     by_place: list[list[Member]] = []
     rest: list[Member] = []
     for place in contents:
@@ -60,7 +60,7 @@ def _groups(runs: Sequence[RunCheck], contents: Sequence[Contents]) -> list[list
 
 
 def _listed(place: Contents, named: Sequence[str] | dict[str, str]) -> pd.DataFrame:
-    """Return what is known of the runs of a place, those without a line of their own included."""
+    """Return the table of the runs of a place, including those that its log does not list."""
     runs = place.log.runs
     known = set(map(str, runs["run"])) if "run" in runs else set()
     more = pd.DataFrame({"run": [run for run in named if run not in known]})
@@ -73,7 +73,7 @@ def _ground(one: Odd, run: str) -> Ground:
 
 
 def odd_of_series(series: Series) -> tuple[Odd, ...]:
-    """Return which runs of a series are not like their siblings, by losses and by what never changed."""
+    """Return the runs of a series that differ from their siblings, by losses or by unchanged weights."""
     from toposcope.sources.unchanged import changed_matrices
 
     if len(series.names) <= FEWEST:

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from toposcope.sweep.expect import Expectation
 
 _SEEDS_FOR_AN_INTERVAL = 3
-"""Fewer seeds have no interval here: two values bound nothing."""
+"""With fewer seeds no interval is given: it would be too wide to say anything."""
 _BYTES_PER_NUMBER = 4
 _BESIDE_THE_WEIGHTS = 4
-"""A training holds weights, gradients and Adam's two moments, all of one size."""
+"""Memory of a training in sizes of its weights: weights, gradients and Adam's two moments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def _beyond(known: int, least: int) -> str:
 
 
 def _seeds(runs: Sequence[Run]) -> str:
-    """Say what the seeds of the size with the most of them tell."""
+    """Return what can be learned from the seeds of the size that has the most."""
     most = max(Counter((run.family, run.parameters) for run in runs).values(), default=0)
     if most < 2:
         return "nothing, because there is one seed of each size"

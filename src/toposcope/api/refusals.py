@@ -1,4 +1,4 @@
-"""Arguments without a meaning for what is measured are refused, and not ignored."""
+"""Refuses arguments that have no meaning for what is measured; they are never ignored."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TAKEN_BY: Mapping[str, tuple[str, ...]] = {
     "grid": (REPRESENTATIONS, SAVED_STATES),
     "keep": (REPRESENTATIONS,),
 }
-"""Arguments of `measure`, and fields of `TextRequest`, and what they say something of."""
+"""For each argument of `measure` and each field of `TextRequest`, the subjects that use it."""
 
 
 BUILT_IN = (WEIGHTS, GRADIENTS, REPRESENTATIONS, LANDSCAPE, SAVED_STATES)
@@ -60,7 +60,7 @@ def refuse_meaningless(kind: str, features: str, given: Mapping[str, object]) ->
 
 
 def _said(texts: TextRequest) -> dict[str, object]:
-    """Return the fields of what was asked of texts that differ from their defaults, None for the others."""
+    """Return the fields of a `TextRequest` that differ from their defaults, None for the others."""
     defaults = {field.name: field.default for field in dataclasses.fields(TextRequest)}
     named = {name: getattr(texts, name) for name in defaults if name != "features"}
     return {name: None if value == defaults[name] else value for name, value in named.items()}

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from toposcope.sweep.parting import SeriesParting
 
 _ROUNDING = 1e-6
-"""Relative difference below which two numbers of a comparison are one number twice."""
+"""Two numbers of a comparison count as equal below this relative difference."""
 _FAR = 5.0
-"""How many times as far some matrices have to have moved as the rest to be named apart."""
+"""Matrices that moved this many times as far as the rest are named on their own."""
 _MOST_PLACES = 3
 """Places of a kind of fault that the first line of an audit names."""
 _MOST_KINDS = 6
@@ -38,7 +38,7 @@ _MOST_KINDS = 6
 
 _LAYERS = {"mlp": "mlp layers", "attention": "attention layers", "head": "heads", "embedding": "embeddings",
            "other": "other matrices", "norm": "norms"}  # fmt: skip
-"""What matrices of a role are called."""
+"""The name of the matrices of each role."""
 
 
 @runtime_checkable

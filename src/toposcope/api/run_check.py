@@ -1,4 +1,4 @@
-"""The answer of a check for one run: what to do, on what ground, where the run ends, what was not checked."""
+"""The answer of a check for one run: what to do and why, where the run will end, what was not checked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from toposcope.forecasting.health.judgement import Ground
 
 MOST_SHOWN = 3
-"""Runs of several whose grounds are told, and what was noticed of one."""
+"""The most runs whose grounds are shown, and the most notices shown for one run."""
 
 
 _ENDED = "has reached its last step"
@@ -76,7 +76,7 @@ class RunCheck:
 
     @property
     def line(self) -> str:
-        """The answer in one line: what to do, about what, and why or where it will end."""
+        """The answer in one line: what to do about which run, and why, or where it will end."""
         if self.level != ALL_RIGHT:
             return f"{self.level}: {self.subject}: {self.judgement.grounds[0]}"
         return f"{self.level}: {self.subject} {self.end}"
@@ -130,7 +130,8 @@ class RunCheck:
     def differs(self, before: RunCheck) -> bool:
         """Say whether the answer is another one: its level, its kinds of grounds, or where the run ends.
 
-        Another end is one outside the interval of before. Of what passed by itself the number counts.
+        The end has changed if it lies outside the earlier interval. Of alarms that have passed, only the number
+        counts.
         """
         kinds, were = ({one.kind for one in given.judgement.grounds} for given in (self, before))
         noticed = len(self.judgement.noticed) != len(before.judgement.noticed)

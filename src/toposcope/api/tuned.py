@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from toposcope.sources.adapter_state import AdapterState
 
 _MODEL = "model."
-"""What PEFT puts between `base_model.` and the name of the base's module."""
+"""PEFT puts this between `base_model.` and the module name of the base."""
 _NAMED = 3
-"""Tensors that a fault names."""
+"""The most tensors that a fault names."""
 
 
 @dataclass(frozen=True)

@@ -190,7 +190,7 @@ def command(
 
 
 def _work_out(analysis: Analysis, chosen: Sequence[str]) -> None:
-    """Have everything that will be printed computed, while it is said that it goes on."""
+    """Compute everything that will be printed, and show meanwhile that the work goes on."""
     for name in chosen:
         analysis.table(name)
     for study in analysis.studies:
@@ -220,11 +220,11 @@ def _answer(analysis: Analysis) -> None:
 
 
 _FURTHER = {"changed": "Changed", "when": "When", "end": "Forecasts"}
-"""The findings that have a line below the first screen, and what stands before it."""
+"""The findings that get a line below the first screen, and the words before each line."""
 
 
 def _further(findings: Findings) -> list[str]:
-    """Return the answers to what the first screen leaves out, a line each."""
+    """Return a line for each finding that the first screen leaves out."""
     found = {name: findings.get(question) for question, name in _FURTHER.items()}
     return [f"{name}: {findings.said(one).act}" for name, one in found.items() if one is not None]
 

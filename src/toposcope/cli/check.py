@@ -107,7 +107,7 @@ def show(found: Check) -> None:
 
 
 def _follow(look: Callable[[], Check], targets: tuple[str, ...], every: float, *, as_json: bool) -> int:
-    """Look again whenever something was written, and print a line when the answer changes."""
+    """Check again whenever a file was written, and print a line when the answer changes."""
     last_answer: Check | None = None
     seen: list[Written] | None = None
     try:
@@ -125,7 +125,7 @@ def _follow(look: Callable[[], Check], targets: tuple[str, ...], every: float, *
 
 
 def _written(targets: tuple[str, ...]) -> list[Written] | None:
-    """Return what changes when a target is written to; None where files go while they are counted."""
+    """Return a value that changes when a target is written to; None if files vanish meanwhile."""
     from toposcope.watch.losses import last_written
 
     try:
@@ -135,7 +135,7 @@ def _written(targets: tuple[str, ...]) -> list[Written] | None:
 
 
 def _again(look: Callable[[], Check], before: Check | None) -> Check:
-    """Look; what cannot be read for a moment leaves the answer as it was."""
+    """Check again; keep the earlier answer if a file cannot be read at the moment."""
     try:
         return look()
     except (InputError, OSError):

@@ -15,7 +15,7 @@ from toposcope.papers.sections import Section
 
 @dataclass(frozen=True, slots=True)
 class Seed003Call:
-    """What was asked of the embedding report's study, as typed."""
+    """The options of the embedding report's study, as typed."""
 
     rows: Path | None
     series: tuple[str, ...]

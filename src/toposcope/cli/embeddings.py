@@ -201,7 +201,7 @@ def _refuse_with_states(
 
 
 def show_sensitivity(table: pd.DataFrame) -> None:
-    """Print how far each finding moves with the settings, the firmest first, and how to read it."""
+    """Print how far each finding changes with the settings, the most stable first, and how to read it."""
     order = table.sort_values("components_spread", kind="stable", na_position="last")
     rows = order[list(SENSITIVITY_SHOWN)].itertuples(index=False, name=None)
     print_table("How far the findings move with the settings", list(SENSITIVITY_SHOWN.values()), rows)

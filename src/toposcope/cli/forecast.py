@@ -165,7 +165,7 @@ def _shown(made: Forecasts, as_json: bool) -> int:
 
 
 def _none(made: Forecasts, *, as_json: bool = False) -> int:
-    """Say why nothing of a group can be forecast; the exit code is that of a problem."""
+    """Say why no run of a group can be forecast; return the exit code 1."""
     if as_json:
         problems = [*_reasons(made), *listed(made.grounds)]
         print_json({"forecasts": [], "verdict": made.verdict, "reason": made.too_few, "problems": problems})

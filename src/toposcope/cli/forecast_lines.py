@@ -36,7 +36,7 @@ def record(made: Forecast) -> dict[str, object]:
 
 
 def show_lines(curves: Sequence[Curve], made: Mapping[str, Forecast], siblings: int) -> None:
-    """Print one line per run: value, interval, method, from what; what several runs share is said once."""
+    """Print one line per run: value, interval, method and its data; shared reasons are printed once."""
     lines = [(c.run, _value(made[c.run]), f"{_source(made[c.run])}; {_seen(c)}") for c in curves]
     widths = [max(len(line[i]) for line in lines) for i in (0, 1)]
     shared, own = _reasons([made[curve.run] for curve in curves])
@@ -66,7 +66,7 @@ def _finished(siblings: int) -> str:
 
 
 def _method_shares(made: Sequence[Forecast]) -> str:
-    """Say what an average was made of; over several runs, on average."""
+    """Return the methods in an average and their shares, averaged over several runs."""
     used = [dict(one.used) for one in made if one.used]
     if not used:
         return ""
@@ -95,7 +95,7 @@ def _source(one: Forecast) -> str:
 
 
 def _by(one: Forecast) -> str:
-    """Return what the interval was learnt from, short."""
+    """Return in a few words what the interval was learnt from."""
     short = {"nothing": "", "earlier cuts of the same run": "its own cuts"}
     return short.get(one.interval_from, one.interval_from.replace("held-out ", ""))
 
@@ -188,7 +188,7 @@ def show_scores(summary: pd.DataFrame, largest: pd.DataFrame, level: float) -> N
 
 
 def _say_score(summary: pd.DataFrame) -> None:
-    """Say that nothing goes on, and how far the default was off at the first cut, beside the last value."""
+    """Say that every run has ended, and the errors of the default and of the last value at the first cut."""
     from toposcope.forecasting.families import LastValue
 
     first = summary[(summary["cut"] == summary["cut"].min()) & (summary["n"] > 0)].set_index("method")

@@ -113,30 +113,30 @@ def main(args: list[str] | None = None) -> None:
 
 
 class _Unheard:
-    """The stream of messages; that nobody reads them any more ends no work."""
+    """The stream of messages; the work goes on if nobody reads it any more."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write, where somebody reads."""
+        """Write, if the stream is still open."""
         with contextlib.suppress(BrokenPipeError):
             return self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        """Flush, where somebody reads."""
+        """Flush, if the stream is still open."""
         with contextlib.suppress(BrokenPipeError):
             self._stream.flush()
 
     def __getattr__(self, name: str) -> Any:
-        """Be the stream in all other ways."""
+        """Return everything else from the stream itself."""
         return getattr(self._stream, name)
 
 
 @contextlib.contextmanager
 def _spoken_to_nobody() -> Iterator[None]:
-    """Let a command do its work where its messages go nowhere: a closed stderr, or a pipe that was left.
+    """Let a command do its work although its stderr is closed or its pipe has no reader.
 
     The numbers of closed streams are taken first, or the next file that is opened would get the messages.
     """
@@ -211,7 +211,7 @@ def _run(args: list[str] | None) -> None:
 
 
 def _check_text(typed: list[str]) -> None:
-    """Refuse words that no file or store could hold as text."""
+    """Refuse arguments that no file or store could hold as text."""
     for word in typed:
         try:
             word.encode()

@@ -32,7 +32,7 @@ def request_options(request: type) -> Callable[[Callable[..., int]], Callable[..
 
 
 def _option(field: str, default: object, kind: type, said: CommandOption) -> Callable[[Any], Any]:
-    """Return the option of one field; its default is said, not set, so that a preset's own counts."""
+    """Return the option of one field; its default is shown but not set, so that a preset's value counts."""
     spelt = "--" + (said.name or field).replace("_", "-")
     if kind is bool:
         return click.option(spelt, field, is_flag=True, default=None, help=said.help)

@@ -8,7 +8,7 @@ from scipy import special
 
 
 def student_quantile(p: float, degrees: ArrayLike) -> np.ndarray:
-    """Return the value that Student's t with these degrees of freedom is below with probability `p`.
+    """Return the `p`-quantile of Student's t with these degrees of freedom.
 
     NaN where the degrees are not positive.
 
@@ -28,7 +28,7 @@ def student_two_sided(t: ArrayLike, degrees: ArrayLike) -> np.ndarray:
 
 
 def normal_quantile(p: ArrayLike) -> np.ndarray:
-    """Return the value that a standard normal is below with probability `p`.
+    """Return the `p`-quantile of the standard normal.
 
     >>> float(normal_quantile(0.975).round(3))
     1.96
@@ -46,7 +46,7 @@ def normal_below(z: ArrayLike) -> np.ndarray:
 
 
 def f_quantile(p: float, above: float, below: float) -> float:
-    """Return the value that F with (above, below) degrees of freedom is below with probability `p`.
+    """Return the `p`-quantile of F with (above, below) degrees of freedom.
 
     >>> round(f_quantile(0.95, 1, 4), 3)
     7.709

@@ -80,7 +80,7 @@ class InputError(ValueError):
         return f"{type(self).__name__}({str(self)!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Let the error travel between processes whatever its class takes to be made."""
+        """Make the error picklable, whatever arguments its class takes."""
         return _restored, (type(self), self.args, self.__dict__)
 
 

@@ -169,7 +169,7 @@ def loss(value: float) -> str:
 
 
 def near(final: float, low: float, high: float) -> tuple[str, str, str]:
-    """Return a forecast's numbers with as many decimals as its interval makes sense of.
+    """Return a forecast's numbers with as many decimals as its interval justifies.
 
     >>> near(2.9531, 2.801, 3.102), near(2.9531, 2.9522, 2.954), near(2.9531, math.nan, math.nan)
     (('2.95', '2.80', '3.10'), ('2.9531', '2.9522', '2.9540'), ('2.953', 'nan', 'nan'))

@@ -13,7 +13,7 @@ from toposcope.core.distributions import student_quantile
 LEVEL = 0.95
 """Coverage of every interval and null band made here."""
 LEAST = 3
-"""Of fewer values no interval is made: two give one degree of freedom, and Student's factor of 12.7 on their
+"""Fewer values give no interval: two give one degree of freedom, and Student's factor of 12.7 on their
 distance says little of a quantity that cannot be negative."""
 
 

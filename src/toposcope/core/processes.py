@@ -37,13 +37,13 @@ M = TypeVar("M")
 R = TypeVar("R")
 
 Act = Callable[[T, Callable[[M], None]], R]
-"""Does one task, and may say something on the way."""
+"""Does one task, and may send messages meanwhile."""
 
 HOPELESS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
-"""What no other task would fare better with: a full disk, or one that cannot be written to."""
+"""Errors that every other task would meet, too: a full disk, or one that cannot be written to."""
 
 _NOT_THE_CHILD = (signal.SIGINT, signal.SIGTERM)
-"""What a child does not hear before it has begun: a Ctrl-C in its imports would print a traceback."""
+"""Signals that are blocked until a child has begun: a Ctrl-C in its imports would print a traceback."""
 
 
 def cores() -> int:
@@ -52,7 +52,7 @@ def cores() -> int:
 
 
 def in_background(make: Callable[[], R]) -> Future[R]:
-    """Return what `make` will return, at work in a thread that ends with the program.
+    """Run `make` in a thread that ends with the program; return its future result.
 
     >>> in_background(lambda: 2 + 2).result()
     4
@@ -71,7 +71,7 @@ def in_background(make: Callable[[], R]) -> Future[R]:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Put off Ctrl-C and SIGTERM until the end: a process left half started ends with a traceback."""
+    """Delay Ctrl-C and SIGTERM until the end: a half-started process would end with a traceback."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -147,7 +147,7 @@ def launch(entry: Callable[[Connection], object], *, keep: Sequence[int] = ()) -
 
 @contextmanager
 def _masked() -> Iterator[None]:
-    """Let what is started inside begin deaf to Ctrl-C and SIGTERM; `begin_child` lets it hear again."""
+    """Start processes with Ctrl-C and SIGTERM blocked; `begin_child` unblocks them."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _NOT_THE_CHILD)
     try:
         yield
@@ -156,7 +156,7 @@ def _masked() -> Iterator[None]:
 
 
 def begin_child(module: str, name: str, channel: int, typed: bool) -> None:
-    """Do in a new process what `launch` started it for; end with its parent."""
+    """Call the function that `launch` sent to this new process; end with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it too, and ends this process
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _NOT_THE_CHILD)
     pulse, nothing = os.dup(0), os.open(os.devnull, os.O_RDONLY)
@@ -212,7 +212,7 @@ class LostProcessError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Message(Generic[T, M]):
-    """Something that a task said on its way."""
+    """A message that a task sent before its end."""
 
     task: T
     message: M
@@ -220,21 +220,21 @@ class Message(Generic[T, M]):
 
 @dataclass(frozen=True, slots=True)
 class Ended(Generic[T, R]):
-    """What came of a task: its result, the exception that it raised, or the loss of its process."""
+    """The outcome of a task: its result, the exception that it raised, or the loss of its process."""
 
     task: T
     outcome: R | Exception
 
 
 def is_hopeless(outcome: object) -> bool:
-    """Say whether a task ended in what would end every other task as well."""
+    """Return whether a task failed in a way in which every other task would fail, too."""
     return isinstance(outcome, OSError) and outcome.errno in HOPELESS
 
 
 def spread(
     make: Callable[[S], Act[T, M, R]], shared: S, tasks: Iterable[T], *, workers: int
 ) -> Generator[Message[T, M] | Ended[T, R], None, None]:
-    """Do `tasks` in `workers` processes, in their order; yield what is said and what comes of each.
+    """Do `tasks` in `workers` processes, in their order; yield their messages and outcomes.
 
     Each process calls `make(shared)` once and what it returns once for each task. A process that dies is
     replaced as long as tasks wait. Closing the iterator ends every process, and so does the end of this
@@ -284,7 +284,7 @@ class _Crew(Generic[T, M, R]):
         self._give(hand)
 
     def _give(self, hand: _Hand[T]) -> None:
-        """Send a process its task; that it may be gone is noticed when it is listened to."""
+        """Send a process its task; if it is gone, that is noticed on the next read from it."""
         with suppress(GoneError):
             send(hand.child.channel, hand.task)
 
@@ -318,7 +318,7 @@ def _ending(code: int | None) -> str:
 
 
 def _work(channel: Connection) -> None:
-    """Do what the channel hands out until it closes."""
+    """Do the tasks that arrive on the channel until it closes."""
     kit = _received(channel)
     act: Callable[..., object] | None = None
     while True:
@@ -335,7 +335,7 @@ def _work(channel: Connection) -> None:
 
 
 def _portable(error: Exception) -> Exception:
-    """Return the error with its traceback as a note; as plain text where it does not travel."""
+    """Return the error with its traceback as a note; as plain text if it cannot be pickled."""
     error.add_note("".join(traceback.format_exception(error)))
     try:
         pickle.loads(cloudpickle.dumps(error))

@@ -18,7 +18,7 @@ T = TypeVar("T")
 _PLAIN_EVERY_SECONDS = 10.0
 _SHOW_AFTER_SECONDS = 2.0
 _RATE_OVER_SECONDS = 600.0
-"""The rate is that of the counts in so many last seconds, but for the first: before it things load."""
+"""The rate is taken over this many last seconds, without the first count, during which things load."""
 
 Hear = Callable[[str, int, "int | None"], object]
 _hears: ContextVar[Hear | None] = ContextVar("hears", default=None)
@@ -86,7 +86,7 @@ class Progress:
             self._line()
 
     def inside(self, part: str) -> None:
-        """Say how far the unit is that is under way: "" where that is not known."""
+        """Return the progress within the unit that is under way; "" if it is not known."""
         self._inside = part
 
     def advance(

@@ -17,7 +17,7 @@ _NAMED = 3
 """Tensors and runs that such a line names; the rest is counted."""
 
 _SO = "; so "
-"""What parts a message from how often it holds."""
+"""Separates a message from how often it was made."""
 
 _NUMBER = re.compile(r"\d+")
 
@@ -63,7 +63,7 @@ T = TypeVar("T", bound=Observation)
 def together(
     observations: Iterable[T], kind: Callable[[T], Hashable] = lambda _: None, *, most: int = MANY
 ) -> list[T]:
-    """Return what was told with one line for more than `most` equal ones, first in a run, then over runs.
+    """Return observations with one line for more than `most` equal ones, first in a run, then over runs.
 
     Equal are those of one `kind` whose messages differ in numbers alone. A line that stands for many of its
     run takes in what is equal to it.
@@ -73,7 +73,7 @@ def together(
 
 
 def _shape(one: Observation) -> str:
-    """Return a message without its numbers, the names of its own tensor and run, and how often it holds."""
+    """Return a message without its numbers, its tensor, its run and its count."""
     plain = one.message.partition(_SO)[0]
     for name in (one.tensor, one.run):
         plain = plain.replace(repr(name), "#")
@@ -104,7 +104,7 @@ def _one(equal: Sequence[T]) -> T:
 def how_often(
     count: int, runs: Sequence[str] = (), steps: Sequence[int] = (), tensors: Sequence[str] = ()
 ) -> str:
-    """Return in words of how many something was said: steps as a range, tensors and runs by the first names.
+    """Return in words how often something was said: steps as a range, the first tensors and runs by name.
 
     >>> how_often(40, ["a"], range(10), ["q", "k", "v", "o"])
     'at 10 steps from 0 to 9, in 4 tensors (q, k, v and 1 more)'

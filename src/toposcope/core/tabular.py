@@ -247,7 +247,7 @@ def pictured(plot: Callable[[Axes], Axes]) -> str:
 
 
 def counted(checkpoints: int, runs: int) -> str:
-    """Return how much a series holds, in words.
+    """Return the number of checkpoints and runs in words.
 
     >>> counted(51, 3), counted(1, 1)
     ('51 checkpoints of 3 runs', '1 checkpoint of 1 run')
@@ -286,12 +286,12 @@ def escape_markdown(text: str) -> str:
 
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""How a cell begins in which a spreadsheet sees a formula."""
+"""A cell that begins like this is a formula to a spreadsheet."""
 _NUMBER = re.compile(r"[+-]?[\d.,]+(?:e[+-]?\d+)?%?(?: ?\[[-+\d.,e% ]*\])?|[+-]?(?:inf|nan)", re.I)
 
 
 def guarded(text: str) -> str:
-    """Return text as a cell in which no spreadsheet sees a formula; numbers stay numbers.
+    """Return text as a cell that no spreadsheet runs as a formula; numbers stay numbers.
 
     >>> guarded("=1+1"), guarded("-1.5e-3"), guarded("-0.12 [-0.3, 0.1]"), guarded("-2+cmd")
     ("'=1+1", '-1.5e-3', '-0.12 [-0.3, 0.1]', "'-2+cmd")
@@ -300,7 +300,7 @@ def guarded(text: str) -> str:
 
 
 def write_csv(frame: pd.DataFrame, path: str | Path) -> None:
-    """Write a table as CSV, in whose texts no spreadsheet sees a formula."""
+    """Write a table as CSV whose texts no spreadsheet runs as formulas."""
     made = frame.rename(columns=lambda name: guarded(name) if isinstance(name, str) else name)
     for at in range(made.shape[1]):
         column = made.iloc[:, at]

@@ -109,7 +109,7 @@ def _marked(*parts: object) -> str:
 
 
 def _spelt(found: re.Match[str]) -> str:
-    """Return what a mark stands for; what is no mark, as it is."""
+    """Return the text of a mark; other text is returned as it is."""
     try:
         kind, *more = json.loads(found[1])
         return _SPELT[kind](*more)

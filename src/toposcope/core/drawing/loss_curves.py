@@ -17,7 +17,7 @@ from toposcope.core.drawing.series import DrawnSize, binned, sizes
 from toposcope.core.drawing.style import end_labels, house, new_figure, on_axes, say_empty, step_axis
 
 _ODD_WIDTH = 2.4
-"""Points of the line of an odd run: as strong as the strongest."""
+"""Line width of an odd run, in points: that of the strongest line."""
 
 EndLabel: TypeAlias = tuple[float, str, str]
 """What names a line at its right end: where (in units of the y axis), the words, the colour."""

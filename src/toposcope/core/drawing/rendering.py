@@ -93,7 +93,7 @@ def show_picture(path: Path | None, ax: Axes | None = None) -> Axes:
 
 
 def render_all(figures: Iterable[Figure]) -> list[Rendered]:
-    """Return what `render` returns of each, made side by side where there is a second core.
+    """Return what `render` returns for each figure; a second core renders half of them.
 
     >>> from toposcope.core.drawing.style import new_figure
     >>> figure, _ = new_figure(2.0)
@@ -104,9 +104,9 @@ def render_all(figures: Iterable[Figure]) -> list[Rendered]:
 
 
 def begin_rendering(figures: Iterable[Figure]) -> Callable[[], list[Rendered]]:
-    """Draw the figures, let a second process render them meanwhile and after, return how to get the bytes.
+    """Draw the figures while a second process renders them; return a function that gives the bytes.
 
-    What is returned renders here what still waits then.
+    That function renders here what the second process has not begun.
 
     >>> from toposcope.core.drawing.style import new_figure
     >>> finish = begin_rendering([new_figure(2.0)[0]])

@@ -1,4 +1,4 @@
-"""The house style: colours, fonts, step axes, direct labels, and files that come out the same every time."""
+"""The house style: colours, fonts, step axes, direct labels, and reproducible files."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def new_panels(count: int, *, each: float, more: float = 0.0, most: int = 2) -> 
 
 @contextmanager
 def on_axes(ax: Axes | None, height: float) -> Iterator[Axes]:
-    """Give the caller's axes as they are, or new ones, `height` inches tall, in the house style."""
+    """Return the caller's axes as they are, or new ones, `height` inches tall, in the house style."""
     if ax is not None:
         yield ax
         return
@@ -178,7 +178,7 @@ def sequential(count: int) -> list[str]:
 
 
 GRADED = "YlOrBr"
-"""Colour map of what is graded and is no model size: layers, steps, values of a map."""
+"""Colour map for ordered things other than model sizes: layers, steps, values of a map."""
 
 
 def graded(count: int) -> list[str]:
@@ -345,7 +345,7 @@ def to_svg(figure: Figure) -> bytes:
 
 
 def _marks(artist: Artist) -> int:
-    """Return how many shapes an artist draws, each an element of an SVG: a curve or an area is one."""
+    """Return how many SVG elements an artist makes; a curve or an area is one."""
     if isinstance(artist, Line2D) and artist.get_marker() not in ("", " ", "None", "none", None):
         return int(np.size(artist.get_xdata()))
     if isinstance(artist, Collection):
