@@ -130,8 +130,8 @@ class RunCheck:
     def differs(self, before: RunCheck) -> bool:
         """Say whether the answer is another one: its level, its kinds of grounds, or where the run ends.
 
-        The end has changed if it lies outside the earlier interval. Of alarms that have passed, only the number
-        counts.
+        The end has changed if it lies outside the earlier interval. Of alarms that have passed, only their
+        number counts.
         """
         kinds, were = ({one.kind for one in given.judgement.grounds} for given in (self, before))
         noticed = len(self.judgement.noticed) != len(before.judgement.noticed)

@@ -1,4 +1,4 @@
-"""The loss after a decay that starts now: the run with a plan that takes its rate to nothing."""
+"""The loss after a decay that starts now: the run with its learning rate planned to fall to 0."""
 
 from __future__ import annotations
 

@@ -35,12 +35,12 @@ _PIECE = 0.02
 """A slope in one line is cut into events of at most this share of the peak."""
 
 DECAYS = (0.99, 0.995, 0.998, 0.999)
-"""Momenta of the Tissue law that are tried; Tissue et al. (2024) state .99 to .999."""
+"""The momenta tried for the Tissue law; Tissue et al. (2024) state .99 to .999."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drive:
-    """What the law needs of one run: areas at the loss steps, and the drops of the rate before them.
+    """The inputs of the law from one run: areas at the loss steps, and the drops of the rate before them.
 
     `area` (n,): sum of rates up to each loss step, warm-up included. `drop`, `after`, `at_area`, `at_step`
     (k,): size of each drop (negative when the rate rises), the rate after it, and when it happened.
@@ -76,7 +76,7 @@ def drive(schedule: Schedule, step: np.ndarray) -> Drive:
 
 
 def _event_edges(schedule: Schedule, end: float) -> np.ndarray:
-    """Return the edges between which the rate's change is one event: long slopes cut, short ones merged."""
+    """Return the edges of the events of the rate: long slopes are cut, short ones merged."""
     knots = schedule.step[schedule.step < end]
     knots = np.append(knots, end)
     change = np.abs(np.diff(schedule.at(knots)))
@@ -230,7 +230,7 @@ def fit_tissue(runs: Runs) -> LawFit:
 
 
 SHAPES = tuple(Shape(kappa=kappa) for kappa in (0.0, 0.05, 0.1, 0.2))
-"""What `choose_shape` chooses from: the published shape, and three strengths of fading."""
+"""The candidates of `choose_shape`: the published shape, and three strengths of fading."""
 
 
 def choose_shape(runs: Runs, shapes: Sequence[Shape] = SHAPES) -> Shape:

@@ -33,7 +33,7 @@ POWER = 4.0
 """A method's weight is the root mean square of its left-out log errors to the power -POWER."""
 
 _EXACT = 1e-5
-"""Log errors below this are one another's equals: no method is trusted beyond it."""
+"""Smaller log errors count as equal to this: no method is trusted beyond it."""
 
 REACH = 1.0
 """How far the average may leave the siblings' falls, in units of their span."""
@@ -45,7 +45,7 @@ _ANNEALS = 0.9
 """A plan whose rate ahead falls below this share of its rate now anneals."""
 
 _NOTED = 0.9
-"""A fall that is shrunk to less than this share of itself is said to be."""
+"""A note says that a fall was shrunk, if less than this share of it remains."""
 _HELD_BACK = (
     "on the siblings no method was much better than their current loss, or their losses fell differently"
 )
@@ -113,7 +113,7 @@ class Auto(Forecaster):
     falls: Falls | None = None
     fitted: tuple[tuple[Forecaster, float], ...] = ()
     known: dict[tuple[object, ...], tuple[float, ...]] = field(default_factory=dict, repr=False)
-    """Errors of methods that learn from no sibling, kept so that leaving others out does not repeat them."""
+    """Errors of methods that learn from no sibling, cached to be used again when others are left out."""
     least_seen: ClassVar[int] = 3
 
     @property
@@ -230,7 +230,7 @@ def _averaged(points: Sequence[tuple[str, float, Point]], seen: Curve) -> Point:
 
 
 def _law_of(seen: Curve) -> Point | None:
-    """Return the plain law's forecast, None where too little was seen for it."""
+    """Return the plain law's forecast; None if too little was seen for it."""
     try:
         return PlainLaw().predict(seen) if len(seen.step) >= PlainLaw.least_seen else None
     except InputError:

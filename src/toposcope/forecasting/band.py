@@ -11,10 +11,10 @@ from toposcope.core.distributions import normal_quantile, student_quantile
 from toposcope.forecasting.curve import FINAL_SHARE, Curve
 
 AHEAD = np.linspace(0.0, 1.0, 13)[1:]
-"""Where between the cut (0) and the end (1), in log step, errors of a backtest's curve are read."""
+"""Places between the cut (0) and the end (1), in log step, at which errors of a backtest are read."""
 
 LEAST_PATHS = 3
-"""Siblings whose paths a band is read off at a share of training."""
+"""The fewest siblings for a band from their paths."""
 
 
 def path_errors(actual: Curve, cut: float, step: np.ndarray, loss: np.ndarray) -> np.ndarray:

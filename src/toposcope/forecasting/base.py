@@ -24,9 +24,9 @@ LEVEL = 0.9
 """Coverage that an interval aims at; others are scaled from it by the normal quantile."""
 
 OWN_WIDTH = "its own slope, fit and noise"
-"""What the interval of a run alone is learnt from (`toposcope.forecasting.plain_law.half_width`)."""
+"""The source of the interval of a run alone (`toposcope.forecasting.plain_law.half_width`)."""
 EARLIEST = 0.16
-"""Share of its steps from which on a run alone has an interval: before, 38 to 80% of them held."""
+"""A run alone has an interval from this share of its steps on: before, 38 to 80% of them held."""
 
 _TOO_SHORT = (
     "there are too few siblings, and the run is too short, for an interval",
@@ -34,7 +34,7 @@ _TOO_SHORT = (
 )
 
 LEAST_SEEN = 8
-"""Losses that a forecast has to have seen."""
+"""The fewest losses for a forecast."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +65,9 @@ class Forecaster(abc.ABC):
 
     needs: ClassVar[frozenset[str]] = frozenset()
     least_seen: ClassVar[int] = LEAST_SEEN
-    """Losses that the method has to have seen."""
+    """The fewest losses for the method."""
     least_siblings: ClassVar[int] = 2
-    """Finished siblings that it needs where it needs any."""
+    """The fewest finished siblings for the method, if it needs any."""
 
     @property
     @abc.abstractmethod
@@ -196,7 +196,7 @@ def forecast(
 
 
 def _beyond(method: Forecaster, seen: Curve, siblings: Sequence[Curve], share: float) -> float:
-    """Return what the half-width gains, as a square, of a run beyond the sizes of all its siblings."""
+    """Return the square that is added to the half-width of a run beyond the sizes of all its siblings."""
     made = [
         (test.error, beyond.distance(one, rest))
         for one, rest in beyond.outward(seen, siblings)
@@ -214,7 +214,7 @@ def _with_interval(
     method: Forecaster, seen: Curve, point: Point, tests: Sequence[Backtest], half: float, source: str,
     said: list[str], level: float,
 ) -> Forecast:  # fmt: skip
-    """Return the forecast with final * exp(-+ half), or with the reason why nothing bounds it."""
+    """Return the forecast with final * exp(-+ half), or with the reason why it has no interval."""
     errors, none = [test.error for test in tests], np.empty(0)
     own = source == OWN_WIDTH
     unplanned = (own or not source) and may_anneal(seen)

@@ -1,4 +1,4 @@
-"""A run larger or smaller than all its siblings: how far such an extrapolation is off among the siblings."""
+"""Runs larger or smaller than all siblings: the errors of such extrapolations among the siblings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from toposcope.forecasting.curve import Curve
 
 LEAST = 3
-"""Siblings that a tested extrapolation begins from."""
+"""The fewest siblings from which an extrapolation is tested."""
 
 
 def outward(seen: Curve, siblings: Sequence[Curve]) -> list[tuple[Curve, list[Curve]]]:
@@ -52,7 +52,7 @@ def term(tests: Sequence[tuple[float, float]], ahead: float) -> float:
 
 
 def said(seen: Curve, siblings: Sequence[Curve]) -> str:
-    """Return what a row says of an interval with this term."""
+    """Return the note of a row whose interval has this term."""
     larger = seen.parameters > max(curve.parameters for curve in siblings)
     of, rest = ("larger", "smaller") if larger else ("smaller", "larger")
     by = f"by a factor of {math.exp(distance(seen, siblings)):.3g}"

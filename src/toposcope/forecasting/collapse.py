@@ -29,15 +29,15 @@ from toposcope.forecasting.health.judgement import LOOK, Ground
 BLOCKS = 12
 """Stretches: eight set the scale and four are the end, each a median of several losses."""
 FEWEST = 3
-"""Siblings that a run is held against."""
+"""The fewest siblings for a comparison."""
 LEVEL = 0.02
 """How often a healthy run may leave its siblings' curve at one look."""
 LEAST_SHARE = 0.1
-"""Share of its steps that a run has done before it is held against siblings."""
+"""A run is compared with siblings from this share of its steps on."""
 _SETTLED = 2 / 3
 """Share of the stretches that set a run's scale."""
 _LEAST_SPREAD = 1e-3
-"""Spread of residuals, in log loss, that counts at least."""
+"""The least spread of residuals, in log loss."""
 _SAME_RATIO = 1.1
 """Tokens per parameter, or steps, that differ by no more than this factor are the same."""
 _SAME_RATE = 0.05
@@ -90,7 +90,7 @@ class CollapseResidual:
 def collapse_residual(
     curve: Curve, siblings: Sequence[Curve], *, level: float = LEVEL
 ) -> CollapseResidual | None:
-    """Return how far a run lies off the curve on which its siblings fall; None where that cannot be told.
+    """Return how far a run lies off the common curve of its siblings; None if they are too few.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def collapse_residual(
 
 
 def off_siblings(curves: Sequence[Curve], siblings: Sequence[Curve]) -> dict[str, Ground]:
-    """Return why runs are to be looked at that have left the curve of their finished siblings, by run.
+    """Return, by run, the ground to look at a run that has left the curve of its finished siblings.
 
     A run that is finished, or that broke, is not held against them: `check` judges it by its own log.
     """

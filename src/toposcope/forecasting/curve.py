@@ -21,10 +21,10 @@ FINAL_SHARE = 0.02
 """The final loss is the mean over this last share of the planned steps (100 of 5,000)."""
 
 LEAST_LOSSES = 3
-"""Losses that a run has to have; what each method needs is `Forecaster.least_seen`."""
+"""The fewest losses of a run; each method has its own minimum, `Forecaster.least_seen`."""
 
 MOST_BELOW = 0.05
-"""Share of losses below 0 above which a column is no loss that a forecast can take the logarithm of."""
+"""If more than this share of a column is below 0, it is not a loss whose logarithm can be taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Curve:
         return self._known[key]
 
     def akin(self, other: Curve) -> bool:
-        """Return whether both belong together, by their groups.
+        """Return whether both runs belong to the same group.
 
         >>> step = np.arange(1.0, 4.0)
         >>> one = Curve("a", step, 1 / step, step, 3, group="bpe")
@@ -88,7 +88,7 @@ class Curve:
 
     @property
     def ended(self) -> bool:
-        """Whether the log reaches an end that is stated."""
+        """Whether the log reaches a stated end."""
         return self.stated and self.finished
 
     @property
@@ -274,7 +274,7 @@ def level_and_slope(step: np.ndarray, loss: np.ndarray) -> tuple[float, float]:
 
 @lru_cache(maxsize=4096)
 def _level_and_slope(steps: bytes, losses: bytes) -> tuple[float, float]:
-    """Do it once for every curve and cut: each method reads all siblings, each left out in turn."""
+    """Compute it once for every curve and cut: each method reads all siblings, each left out in turn."""
     step, loss = np.frombuffer(steps), np.frombuffer(losses)
     end = step[-1]
     levels, slopes = [], []

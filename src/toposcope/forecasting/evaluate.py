@@ -1,4 +1,4 @@
-"""Forecasts scored: every run left out in turn, topology ablated by pairs, and what the tests can reach."""
+"""Scores forecasts: every run left out in turn, topology ablated by pairs, and the least possible p."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from toposcope.scaling import spearman_exact
 from toposcope.statistics.correlations import ranks
 
 _ROUNDING = 1e-9
-"""A difference between two errors below this share of the actual loss is none."""
+"""Two errors count as equal if they differ by less than this share of the actual loss."""
 
 
 def score_forecasts(

@@ -11,7 +11,7 @@ from toposcope.forecasting.base import Forecaster, Point, future_steps, point_fr
 from toposcope.forecasting.curve import FINAL_SHARE, Curve, binned
 
 _RATES = np.geomspace(0.02, 3.0, 60)
-"""Exponents that are tried; the other parameters of a family follow by least squares."""
+"""The exponents tried; the other parameters of a family follow by least squares."""
 
 
 _RECENT = 0.2
@@ -25,7 +25,7 @@ class LastValue(Forecaster):
     name: ClassVar[str] = "last value"
 
     def predict(self, seen: Curve) -> Point:
-        """Return the recent mean, held to the end."""
+        """Return the recent mean, constant up to the end."""
         window = min(FINAL_SHARE * seen.horizon, _RECENT * seen.last)
         recent = seen.loss[seen.step > seen.last - window]
         step = future_steps(seen)

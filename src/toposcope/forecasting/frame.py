@@ -1,4 +1,4 @@
-"""Loss curves from a plain table: which of its columns is the step, the loss, the rate, and what is left."""
+"""Loss curves from a plain table: finds its columns of step, loss, learning rate and features."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Copies: TypeAlias = Callable[[pd.DataFrame, Sequence[str], Sequence[str]], Mappi
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """What is known of some runs: `metrics` and `runs` with a store's columns, and features.
+    """The data of some runs: `metrics` and `runs` with a store's columns, and features.
 
     `features` and `diagrams` are a store's long rows, `catalogue` what its probes declare, `wide` a table of
     run, step and one column for each feature; None where nothing was measured. `notes` say how columns of a
@@ -112,7 +112,7 @@ def log_from_frame(
 
 
 def log_of_read(read: RunLog, *, name: str, column: str = "loss", copies: Copies | None = None) -> Log:
-    """Return what a log that was read says of its runs, their plans and sizes too; see `log_from_frame`.
+    """Return the data of the runs in a log, with their plans and sizes; see `log_from_frame`.
 
     Raises
     ------
@@ -130,13 +130,13 @@ def log_of_read(read: RunLog, *, name: str, column: str = "loss", copies: Copies
 
 
 def _with_sizes(runs: pd.DataFrame, stated: Mapping[str, int]) -> pd.DataFrame:
-    """Fill in the size that a log states of a run where no column of it does."""
+    """Add the size that a log states of a run, if no column has it."""
     sizes = [size or stated.get(run, 0) for run, size in zip(runs["run"], runs["parameters"], strict=True)]
     return runs.assign(parameters=sizes)
 
 
 def _kinds(table: pd.DataFrame) -> pd.DataFrame:
-    """Return what each run is of, by its first row, as far as the table says it: columns `DESCRIBES`."""
+    """Return the description of each run by its first row: the columns `DESCRIBES` of the table."""
     known = [name for name in DESCRIBES if name in table]
     return table.groupby("run", sort=False)[known].first()
 

@@ -8,16 +8,16 @@ import pandas as pd
 HALF_WINDOW = 5
 """Losses on either side of the running median: `MOST_IN_A_ROW` of eleven hardly move it."""
 _LOCAL = 51
-"""Deviations whose median is the local spread: noise is larger where the loss is higher."""
+"""The number of deviations for the local spread: noise is larger where the loss is higher."""
 SPREADS = 10.0
-"""Robust standard deviations by which a glitch leaves the running median."""
+"""A glitch differs from the running median by at least so many robust standard deviations."""
 LEAST = 0.25
-"""Log loss by which it leaves it at least: losses within 28% of their neighbours are noise."""
+"""It also differs by at least this log loss: losses within 28% of their neighbours are noise."""
 MOST_IN_A_ROW = 3
 """More deviating values in a row are a spike, which training itself may make, and stay."""
 _BEFORE = 2 * MOST_IN_A_ROW + 1
 FEWEST = 30
-"""Losses below which nothing is called a glitch: their spread is not known well enough."""
+"""The fewest losses for a glitch: of fewer, the spread is not known well enough."""
 _FIRST = np.log(20.0)
 """Log loss by which the first value lies above the second: an initial loss is high, but not 20 times."""
 

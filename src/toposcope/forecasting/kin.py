@@ -12,14 +12,14 @@ from toposcope.sources.belonging import Group, Stated, grouped
 
 
 def groups_of_curves(curves: Sequence[Curve]) -> tuple[Group, ...]:
-    """Return the groups that curves form, by what their files state and by their losses."""
+    """Return the groups of the curves, by the facts in their files and by their losses."""
     lines = [Stated(curve.run, curve.facts, float(curve.parameters)) for curve in curves]
     frames = [pd.DataFrame({"run": c.run, "step": c.step, "loss": c.loss}) for c in curves]
     return grouped(lines, pd.concat(frames, ignore_index=True) if frames else None)
 
 
 def with_groups(curves: Sequence[Curve]) -> list[Curve]:
-    """Return the curves with the group that each is of, "" where all belong together.
+    """Return the curves with their groups; "" if all belong together.
 
     >>> import numpy as np
     >>> step = np.arange(3.0)

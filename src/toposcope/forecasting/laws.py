@@ -39,10 +39,10 @@ LENT_GAIN, LENT_PACE = 0.042, 0.015
 geometric means over the nine published runs each of 25M and 100M parameters under the default shape."""
 
 LEAST_SHARED = 3
-"""Losses after warm-up that are enough where finished runs of the same size share the law's parameters."""
+"""The fewest losses after warm-up if finished runs of the same size share the law's parameters."""
 
 _UNSEEN = 0.5
-"""A run whose rate has not yet fallen below this share of its peak says nothing of what annealing pays."""
+"""Until its rate falls below this share of its peak, a run does not show the effect of annealing."""
 
 _LENT = np.array([0.0, 0.0, 0.0, 10.0, 10.0])
 _HELD = np.array([0.0, 0.0, 10.0, 10.0, 10.0])
@@ -87,7 +87,7 @@ class MultiPower(Forecaster):
     siblings: Sequence[Curve] = ()
     prior: tuple[np.ndarray, np.ndarray] | None = field(default=None, repr=False)
     known: dict[tuple[str, int, int], np.ndarray] = field(default_factory=dict, repr=False)
-    """Fits of single finished runs, kept so that leaving each out in turn does not repeat them."""
+    """Fits of single finished runs, cached so that leaving each out in turn does not repeat them."""
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""A run alone by a plain power law of the step, fitted so that neither its start nor a wrong loss decides."""
+"""Forecasts a run alone by a power law of the step that is robust to its start and to outliers."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ START = 0.05
 """Share of the planned steps whose losses are left out: warm-up, and the fall of the first steps."""
 
 _START_SEEN = 0.25
-"""Share of the steps seen that is left out at most: very early there would be nothing left."""
+"""At most this share of the steps seen is left out: early on, nothing else would remain."""
 
 BINS = 40
 """Bins of equal width in log step, so that a dense log and a sparse one are fitted alike."""
 
 MISFIT = 0.01
-"""Log loss from which a deviation counts by its size and no longer by its square."""
+"""Deviations above this log loss count by their size, smaller ones by their square."""
 
 EXPONENT, SPREAD = 0.5, 0.2
 """The exponent expected, and its standard deviation in logarithm: few losses leave it there."""
 
 LEAST_AFTER_START = 2
-"""Losses after the start that are needed: two tell floor and height at an exponent of 1/2."""
+"""The fewest losses after the start: two give floor and height at an exponent of 1/2."""
 
 SLOPE = 0.4
 """Share of the fall by the slope of now that counts as uncertain. This and `unplanned.DECAY` were set on half
@@ -40,7 +40,7 @@ CHECKED = 0.7
 """Share of the steps seen from which the law forecasts what is known by now, as a check."""
 
 NOISE = 0.03
-"""Noise of a log loss where fewer than three differences tell it: the median of parameter_golf's runs."""
+"""The assumed noise of a log loss with fewer than three differences: parameter_golf's median."""
 
 _RECENT, _GAPS = 0.9, 5
 """The last tenth of the steps seen, and the gaps between losses whose median is the usual one."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 LONG, WIDE = "long", "wide"
 
 _LEFT_OUT = (Status.FAILED, Status.UNCONVERGED)
-"""Rows without a number that anybody should read; the long table has them, with their notes."""
+"""Rows whose numbers must not be read; the long table has them, with their notes."""
 
 _LISTS = ("birth", "death", "scopes", "filtrations", "leads", "runs", "steps", "tensors")
 """Columns whose cells are lists."""

@@ -1,4 +1,4 @@
-"""What was written into a table's folder, so that a file that is gone or has another footer is noticed.
+"""A list of the files written into a table's folder, so that a missing or altered file is noticed.
 
 Every process appends lines to a file of its own in `.ledger/TABLE`, so that no two write to one. A line
 before a file appears says which checksum its footer has (pages have checksums of their own, inside the file);
@@ -81,7 +81,7 @@ class Ledger:
             return  # torn by a kill
 
     def is_sound(self, path: Path) -> bool:
-        """Return whether the footer of a file is one that was written; True where nothing is known of it."""
+        """Return whether a file has a footer that was written; True if nothing is known of the file."""
         if path.name not in self.footers:
             return True
         status = path.stat()
@@ -95,7 +95,7 @@ class Ledger:
         return sound
 
     def missing(self, present: set[str]) -> list[str]:
-        """Return the files that were written, that nothing has replaced, and that are not `present`."""
+        """Return the files that were written and not replaced, and that are not `present`."""
         return sorted(
             name
             for name, written in self.there.items()
@@ -109,7 +109,7 @@ def place_of(folder: Path) -> Path:
 
 
 def of(folder: Path) -> Ledger:
-    """Return what is known of a folder, up to now."""
+    """Return the ledger of a folder, read up to now."""
     if folder not in _read:
         while len(_read) >= 64:
             _read.pop(next(iter(_read)))
@@ -145,7 +145,7 @@ def note(folder: Path, name: str, **said: Any) -> None:
 
 
 def _path(folder: Path) -> Path:
-    """Return this process's file of lines; the first time, join those of ended processes if they are many."""
+    """Return this process's file of lines; on the first call, join many files of ended processes."""
     pid, name = _own.get(folder, (0, ""))
     place = place_of(folder)
     if pid != os.getpid() or not (place / name).is_file():  # another store may have taken the place

@@ -19,11 +19,11 @@ from toposcope.store import parts
 from toposcope.store.schema import METRICS
 
 MOST_ROWS = 2048
-"""Rows of a run's last file after which the next ones begin another."""
+"""The most rows of a file; further rows begin another one."""
 
 
 def files(folder: Path, run: str | None = None) -> list[Path]:
-    """Return the files of a run's log by step; without a run those of all, one run after the other."""
+    """Return the files of a run's log by step; without a run, those of all runs, run after run."""
     name = "[!.]*" if run is None else parts.slug(run)
     found = {*folder.glob(f"{name}.parquet"), *folder.glob(f"{name}.*.parquet")}
     return sorted(found, key=lambda path: (_head(path), _begin(path)))
@@ -44,13 +44,13 @@ def read(folder: Path, run: str | None, first: float = -math.inf, last: float = 
 
 
 def write(folder: Path, run: str, rows: pa.Table, noted: dict[str, object]) -> None:
-    """Write the rows of a run in the place of what was there for it."""
+    """Write the rows of a run; they replace all its earlier rows."""
     for path, part in _by_file(folder, run, rows):
         parts.write_atomically(part, path, noted)
 
 
 def put(folder: Path, run: str, rows: pa.Table, noted: dict[str, object]) -> None:
-    """Write rows of a run in the place of those at their steps; all others stay."""
+    """Write rows of a run; they replace the rows at the same steps, and all others stay."""
     newest = (files(folder, run) or [_path(folder, run)])[-1]
     for path, new in _by_file(folder, run, rows):
         held = parts.read([_part(path)] if path.exists() else [], METRICS)
@@ -66,7 +66,7 @@ def put(folder: Path, run: str, rows: pa.Table, noted: dict[str, object]) -> Non
 
 
 def _by_file(folder: Path, run: str, rows: pa.Table) -> Iterator[tuple[Path, pa.Table]]:
-    """Yield every file of a run's log, the first in any case, with the rows that belong there."""
+    """Yield every file of a run's log with the rows that belong in it; the first file always."""
     found = files(folder, run) or [_path(folder, run)]
     place = np.searchsorted([_begin(path) for path in found[1:]], rows["step"].to_numpy(), side="right")
     for number, path in enumerate(found):

@@ -59,7 +59,7 @@ def write_manifest(path: Path, recipe: Mapping[str, object]) -> None:
 
 
 def kind_of(recipe: Mapping[str, object]) -> str:
-    """Return what a store of this recipe holds; only the recipe of representations names its probe."""
+    """Return the kind of measurements in a store; only the recipe of representations names its probe."""
     return str(recipe.get("probe", "weights"))
 
 

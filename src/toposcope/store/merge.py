@@ -1,4 +1,4 @@
-"""Several stores of one recipe as one: runs that were measured apart stand side by side, unmeasured again."""
+"""Joins stores that were measured with the same settings, without measuring again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MEASURED = ("features", "diagrams")
 
 @dataclass(frozen=True, slots=True)
 class Renamed:
-    """A run whose name another store gives to another run: what it was called where, and is called now."""
+    """A run that was renamed because another store has another run of this name."""
 
     store: Path
     run: str
@@ -102,14 +102,14 @@ def merge(stores: Sequence[Store], out: str | Path) -> tuple[Store, tuple[Rename
 
 
 def _locked(aside: Path) -> int:
-    """Hold a lock for as long as a merge writes aside: the system gives it back however the process ends."""
+    """Hold a lock while a merge writes aside; the system releases it however the process ends."""
     handle = os.open(aside.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o644)
     fcntl.flock(handle, fcntl.LOCK_EX)
     return handle
 
 
 def _remove_leftovers(out: Path) -> None:
-    """Remove what killed merges into `out` left aside; one that goes on holds its lock."""
+    """Remove the leftovers of killed merges into `out`; a merge that is still running holds its lock."""
     for lock in out.parent.glob(f".{glob.escape(out.name)}.*.lock"):
         try:
             handle = os.open(lock, os.O_RDWR)
@@ -170,7 +170,7 @@ def _holds(out: Path, stores: Sequence[Store], names: Sequence[Mapping[str, str]
 
 
 def _names(stores: Sequence[Store]) -> list[dict[str, str]]:
-    """Return, for each store, what each of its runs is to be called."""
+    """Return, for each store, the new name of each of its runs."""
     known = [_runs(store) for store in stores]
     differing = {
         run
@@ -187,7 +187,7 @@ def _names(stores: Sequence[Store]) -> list[dict[str, str]]:
 
 @dataclass(frozen=True)
 class _Known:
-    """What tells a run from another one: where it comes from, and the key of each probe and step."""
+    """The identity of a run: its source, and the key of each probe and step."""
 
     uri: str
     keys: Mapping[tuple[str, int], str]
@@ -260,7 +260,7 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 def _write_rest(stores: Sequence[Store], made: Store, names: Sequence[Mapping[str, str]]) -> None:
-    """Write runs, metrics, catalogue and audit: what two stores say of one run or probe, the first one's."""
+    """Write runs, metrics, catalogue and audit; of a run or probe in two stores, the first counts."""
     import pandas as pd
 
     for table in ("runs", "catalogue"):

@@ -1,4 +1,4 @@
-"""Which unit counts: of all that were written for one run, step and probe, the newest.
+"""Which unit counts: the newest of all that were written for one run, step and probe.
 
 A checkpoint that was replaced, or that has another predecessor since steps were added, is another unit with
 another key. Its older results stay in their files until the store is compacted; a reader leaves them out.
@@ -25,7 +25,7 @@ def slots(parts: Iterable[Part]) -> Iterator[tuple[Slot, Part, HeldUnit]]:
 
 
 def newest(parts: Iterable[Part]) -> dict[Slot, str]:
-    """Return the key that counts in each slot: the one that was written last."""
+    """Return the key that counts in each slot: the latest one."""
     found: dict[Slot, tuple[int, str]] = {}
     for slot, _, held in slots(parts):
         found[slot] = max((held.written, held.key), found.get(slot, (-1, "")))
@@ -33,7 +33,7 @@ def newest(parts: Iterable[Part]) -> dict[Slot, str]:
 
 
 def overlapping(parts: Iterable[Part]) -> set[Path]:
-    """Return the files whose stretch of steps meets that of another of their run and probe."""
+    """Return the files whose range of steps overlaps that of another file of the same run and probe."""
     spans: dict[tuple[str, str], list[tuple[int, int, Path]]] = {}
     for part in parts:
         steps = [held.step for held in part.held]
@@ -81,5 +81,5 @@ def live_units(parts: Iterable[Part], wanted: Mapping[Slot, str]) -> list[HeldUn
 
 
 def _rows_of(units: Iterable[HeldUnit]) -> pc.Expression:
-    """Return the test for the rows of some units of one file."""
+    """Return a function that marks the rows of these units in a file."""
     return pc.field("step").isin([held.step for held in units])

@@ -45,7 +45,7 @@ _KEY_BYTES = 16
 _FOLDERS = 64
 _Identity = tuple[int, int, int]
 _seen: dict[Path, dict[str, tuple[_Identity, Part]]] = {}
-"""What the latest scan of a folder found: a file is read once as long as it stays the same one."""
+"""The result of the latest scan of a folder: a file is read again only if it has changed."""
 
 _TAIL = b"PAR1"
 
@@ -230,7 +230,7 @@ def scan(folder: Path) -> list[Part]:
 
 
 def replaced(part: Part, there: Set[str]) -> dict[Path, int]:
-    """Return the files, of those `there`, that a pack replaces; a newer one of that name is not."""
+    """Return the files among `there` that a pack replaces; a newer file of the same name is not replaced."""
     found = {}
     for name in part.replaces.keys() & there:
         at = _part(part.path.with_name(name), None)
@@ -244,7 +244,7 @@ def _is_part(name: str) -> bool:
 
 
 def _part(path: Path, known: tuple[_Identity, Part] | None) -> tuple[_Identity, Part] | None:
-    """Return a file as it is now with what it holds, read unless it is the one that is `known`."""
+    """Return a file with its contents; it is read unless it is the `known` one, unchanged."""
     fields = path.name.removesuffix(".parquet").split(".")
     if len(fields) != 4:
         return None
@@ -320,7 +320,7 @@ def read(
 def _alike(
     parts: Sequence[Part], superseded: Mapping[Path, pc.Expression]
 ) -> Iterator[tuple[pc.Expression | None, list[Part]]]:
-    """Group neighbouring parts that are read whole; each of the others comes alone."""
+    """Group neighbouring parts that are read whole; every other part is a group of its own."""
     marks = itertools.groupby(enumerate(parts), lambda at: at[0] if at[1].path in superseded else -1)
     for _, members in marks:
         group = [part for _, part in members]
@@ -355,7 +355,7 @@ def missing(folder: Path) -> list[str]:
 
 
 def _check_footers(parts: Iterable[Part]) -> None:
-    """Refuse a file whose footer is none that was written."""
+    """Refuse a file whose footer does not match the ledger."""
     ledgers: dict[Path, ledger.Ledger] = {}
     for part in parts:
         folder = part.path.parent
@@ -384,7 +384,7 @@ def _sorted(table: pa.Table) -> pa.Table:
 
 
 def sort_stably(table: pa.Table, names: Sequence[str]) -> pa.Table:
-    """Return `table` sorted by the columns `names`, equal rows in the order they had."""
+    """Return `table` sorted by the columns `names`; equal rows keep their order."""
     line = pa.array(range(len(table)), pa.int64())
     keyed = table.select(list(names)).append_column("line", line)
     return table.take(pc.sort_indices(keyed, [(n, "ascending") for n in [*names, "line"]]))

@@ -1,4 +1,4 @@
-"""Reading beside others who write: which lines are wanted, and once more where parts went meanwhile."""
+"""Reading while others write: filters of lines, and a second attempt if parts were removed meanwhile."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ATTEMPTS = 8
 
 
 def steady(call: Callable[[], T]) -> T:
-    """Repeat `call` while another process compacts the files away that it was about to read."""
+    """Repeat `call` as long as another process compacts the files that it was about to read."""
     for attempt in range(_ATTEMPTS):
         try:
             return call()
@@ -27,7 +27,7 @@ def steady(call: Callable[[], T]) -> T:
 
 
 def expression(wanted: Mapping[str, str | Sequence[str] | None]) -> pc.Expression | None:
-    """Return the filter of the lines whose fields have these values; None where everything is wanted."""
+    """Return the filter for lines whose fields have these values; None if every line is wanted."""
     tests = [
         pc.field(name) == value if isinstance(value, str) else pc.field(name).isin(list(value))
         for name, value in wanted.items()

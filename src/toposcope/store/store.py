@@ -355,11 +355,11 @@ def _holds_superseded(part: parts.Part, wanted: Mapping[newest.Slot, str]) -> bo
 
 
 _LOOKED_AT = 2000
-"""Entries of a folder that are looked at for a better name of what was meant: a listing, never a crawl."""
+"""The most entries of a folder that are read to guess what was meant: a listing, never a crawl."""
 
 
 def _no_store(path: Path) -> str:
-    """Say what a path is that is no store, and which store or which command was meant."""
+    """Return what a path is instead of a store, and the store or the command that was probably meant."""
     if path.is_file():
         return f"{path} is not a store but a file; a store is a folder"
     if not path.exists() and path.suffix:  # a log or a table was meant

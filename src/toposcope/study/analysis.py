@@ -42,13 +42,13 @@ PARTS = (
 DEFAULT_TABLES = ("families", "trends", "replicates", "phases", "scaling", "forecasts", "forecast_effects")
 _OVER_FAMILIES = ("exponents",)
 _ROWS = 3
-"""Rows of the verdict that a notebook shows; printed, and among the tables, it has all."""
+"""Rows of the verdict that a notebook shows; the printed answer and the table have all."""
 """Tables that are about the difference of families: they read all runs."""
 _BY_COST = (
     "families", "forecasts", "forecast_effects", "scaling", "replicates", "phases", "exponents",
     "saturation", "segments", "lags", "trends",
 )  # fmt: skip
-"""The tables of `PARTS` in the order in which they are asked whether they hold a result."""
+"""The tables of `PARTS`, cheapest first, as they are searched for a result."""
 
 
 @dataclass(frozen=True)
@@ -183,13 +183,13 @@ class Analysis:
 
     @property
     def shown_first(self) -> tuple[Findings, ...]:
-        """What is printed: all, but for groups of odd runs alone, which the group of their siblings names."""
+        """The findings that are printed: without groups of odd runs, which their siblings' group names."""
         shown = tuple(study.findings for study in self.studies if not study.aside)
         return shown or self.all_findings
 
     @property
     def verdict(self) -> str:
-        """What is to be done about the worst run by its log, in the words of `check`."""
+        """The verdict on the worst run by its log, in the words of `check`."""
         on = [found["on"] for found in self.all_findings if "on" in found]
         return worst(one["level"] for found in on for one in found.numbers["ill"])
 
@@ -332,14 +332,14 @@ def analysis_of(
 
 
 def _places(given: Sequence[Source]) -> tuple[str, ...]:
-    """Return what was read as a command names it; empty where any of it has no name."""
+    """Return the paths that were read, for a command; empty if any source has no path."""
     if any(isinstance(one, pd.DataFrame) for one in given):
         return ()
     return tuple(str(one.path if isinstance(one, Store) else one) for one in given)
 
 
 def _of_group(table: pd.DataFrame, group: Group | None) -> pd.DataFrame:
-    """Return a table with the group that its rows are of, in its first column; as it is where all is one."""
+    """Return a table with its group in the first column; unchanged if there is one group."""
     if group is None or not len(table):
         return table
     return pd.concat([pd.Series(group.label, index=table.index, name="group"), table], axis=1)

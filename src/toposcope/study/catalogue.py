@@ -1,4 +1,4 @@
-"""What the columns of a series table are: the probes' declarations, brought to every column."""
+"""Describes the columns of a series table by the declarations of their probes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DECLARED = (
 _WIDE = (Scope.MODEL, Scope.POOLED, Scope.TRAJECTORY)
 _STATUS = ("ok", "subsampled", "truncated", "unconverged", "degenerate", "failed")
 _BASELINES_SHOWN = 3
-"""One of so many columns that lead is a baseline, where there are enough."""
+"""One in this many leading columns is a baseline, if there are enough."""
 _ORDER = {"model": 0, "role": 1, "matrix": 2}
 
 
@@ -50,7 +50,7 @@ def column_key(
 
 
 def label_of(column: str, catalogue: pd.DataFrame) -> str:
-    """Return what a feature's column, or a target, is called in figures and tables.
+    """Return the name of a feature's column, or of a target, in figures and tables.
 
     `catalogue` is `SeriesTable.catalogue`.
 
@@ -98,7 +98,7 @@ def leading(columns: Iterable[str], catalogue: pd.DataFrame, most: int = 16) -> 
 
 
 def leads_in(catalogue: pd.DataFrame, use: Use, about: str | None = None) -> list[str]:
-    """Return the columns that lead in a use, in the order of their places; `about` one kind of study.
+    """Return the leading columns of a use, in the order of their places; with `about`, of one kind of study.
 
     >>> table = pd.DataFrame({"column": ["a", "b"], "about": "weights", "leads": [{"end": 2}, {"end": 1}]})
     >>> leads_in(table, Use.END), leads_in(table, Use.END, "gradients")
@@ -114,13 +114,13 @@ def leads_in(catalogue: pd.DataFrame, use: Use, about: str | None = None) -> lis
 
 
 def leading_features(declared: pd.DataFrame, use: Use) -> list[dict[Hashable, Any]]:
-    """Return those lines of a store's catalogue that lead in a use, in the order of their places."""
+    """Return the lines of a store's catalogue that lead in a use, in the order of their places."""
     lines = declared[[any(_lead(said)[0] == use for said in leads) for leads in declared["leads"]]]
     return sorted(lines.to_dict("records"), key=lambda line: dict(map(_lead, line["leads"]))[use])
 
 
 def column_of(catalogue: pd.DataFrame, probe: str, feature: str) -> str:
-    """Return the column in which a feature of a probe speaks for the model; "" where it was not measured.
+    """Return the column that represents a feature for the whole model; "" if it was not measured.
 
     >>> table = pd.DataFrame({"column": ["r/a/x", "r/b/x"], "probe": "r", "feature": "x", "scope": "model"})
     >>> column_of(table.assign(leads=[{}, {"end": 1}]), "r", "x"), column_of(table.assign(leads=""), "r", "y")
@@ -139,7 +139,7 @@ def is_baseline(column: str, catalogue: pd.DataFrame) -> bool:
 
 
 def nulls_by_feature(catalogue: pd.DataFrame, probe: str) -> dict[str, str]:
-    """Return what the null of each feature of a probe is called, for those whose null was measured.
+    """Return the name of the null of each feature of a probe whose null was measured.
 
     >>> about = pd.DataFrame({"column": ["p/x", "p/y"], "feature": ["x", "y"], "null_of": ["", "p/x"]})
     >>> nulls_by_feature(about.assign(probe="p"), "p")
@@ -213,11 +213,11 @@ def _with_declarations(found: pd.DataFrame, declared: pd.DataFrame | None) -> pd
 
 
 SPELT: Mapping[str, str] = {Normalization.MATRIX: "by matrix", Normalization.NETWORK: "by network"}
-"""Filtrations whose name in a store is a paper's code name, as labels say them."""
+"""Plain names, for labels, of filtrations that a store calls by a paper's code name."""
 
 
 def _led(found: pd.DataFrame, declared: pd.DataFrame | None) -> tuple[pd.Series, pd.Series]:
-    """Return what each column is about, and where it leads: of a feature's columns the one that speaks."""
+    """Return the subject of each column and the uses in which it leads: one column of each feature."""
     lines = completed(declared)[["probe", "feature", "scopes", "filtrations", "about", "leads"]]
     at = ["probe", "feature", "scope", "filtration", "inner"]
     both = found[at].merge(lines, on=["probe", "feature"], how="left")
@@ -236,7 +236,7 @@ def _led(found: pd.DataFrame, declared: pd.DataFrame | None) -> tuple[pd.Series,
 
 
 def named_leads(names: Iterable[str]) -> pd.Series:
-    """Return where columns lead that bear the names of the package's own features, measured elsewhere.
+    """Return the uses of columns measured elsewhere under the names of the package's own features.
 
     >>> named_leads(["h0_total", "mine"])[1]
     {}
@@ -255,7 +255,7 @@ def _lead(said: str) -> tuple[str, int]:
 
 
 def _labels(found: pd.DataFrame) -> list[str]:
-    """Return each column's label: the feature's, and in brackets what tells it from its other columns."""
+    """Return each column's label: the feature's, and in brackets what distinguishes the column."""
     several = found.groupby(["probe", "feature"])["filtration"].transform("nunique") > 1
     labels = []
     for line, ambiguous in zip(found.to_dict("records"), several, strict=True):
@@ -279,7 +279,7 @@ def _where(line: dict) -> list[str]:
 
 
 def _confirmatory(found: pd.DataFrame, declared: pd.DataFrame | None) -> set[str]:
-    """Return the columns of the confirmatory family: what speaks for each primary feature.
+    """Return the columns of the confirmatory family: the one that represents each primary feature.
 
     Of its scopes and filtrations that is the first that was measured. Where no null of an excess was
     measured, the feature itself takes the excess's place.
@@ -302,7 +302,7 @@ def _confirmatory(found: pd.DataFrame, declared: pd.DataFrame | None) -> set[str
 
 
 def _first(lines: pd.DataFrame, name: str, order: tuple[str, ...]) -> pd.DataFrame:
-    """Return the lines whose `name` comes first in the order, what is not in it last."""
+    """Return the lines whose `name` comes first in the order; names outside it come last."""
     best = min(lines[name], key=lambda value: (_place(order, value), value))
     return lines[lines[name] == best]
 
@@ -320,7 +320,7 @@ def _scope(found: pd.DataFrame) -> np.ndarray:
 
 
 def _null_columns(found: pd.DataFrame) -> list[str]:
-    """Return the column that each null stands beside; "" where it is no null or that was not measured."""
+    """Return the feature column of each null; "" for a column that is no null or whose feature is missing."""
     at = ["probe", "filtration", "name", "role"]
     columns = {
         (*place, feature): column

@@ -48,7 +48,7 @@ _ORDER = {"families": "p", "trends": "p"}
 
 
 def verdict_table(study: Study) -> Table:
-    """Return what the verdict judges with its test in at most 80 columns, norms and spectra below a line."""
+    """Return the judged features with their tests, 80 characters wide; norms and spectra below a line."""
     mine = study.families[study.families["target"] == study.target]
     mine = mine[mine["confirmatory"].astype(bool)]
     mine = mine.assign(plain=mine["column"].map(study.labels.baseline).astype(bool))
@@ -71,7 +71,7 @@ def verdict_table(study: Study) -> Table:
 
 
 def untold(study: Study) -> list[str]:
-    """Return why rows have no verdict, or by which rule they have theirs: a line for each reason."""
+    """Return a line for each reason why rows have no verdict, or for the rule that decided it."""
     mine = study.families[study.families["target"] == study.target]
     mine = mine[mine["confirmatory"].astype(bool)]
     decided = mine["reason"].str.startswith(f"{NOTHING_SHARED}; ")

@@ -7,10 +7,10 @@ import pandas as pd
 from toposcope.core.types import Scope, Status
 
 _PLACE = ["run", "step", "probe", "filtration", "scope", "name", "role", "layer", "head", "feature"]
-"""What draws of one number have alike."""
+"""The columns that all draws of one number share."""
 
 _EARLIER = "not converged"
-"""How the notes of earlier versions said so, under the status `truncated`."""
+"""The notes of earlier versions, under the status `truncated`."""
 
 
 def without_unconverged(features: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:

@@ -40,9 +40,9 @@ _SINGLE = 4e-7
 _MANY_DIGITS = 12
 """Numbers with more digits than this were not rounded for print."""
 _WIDE = 20.0
-"""A form says something where the column's range is so many of its rounding errors or more."""
+"""A form is tested only if the column's range is at least this many of its rounding errors."""
 _SLACK = 1.5
-"""Rounding errors that a form may miss a value by: its line is fitted to rounded values too."""
+"""The most rounding errors between a form and a value: its line is fitted to rounded values, too."""
 _ONE_WAY = 0.9
 """Part of the moves that a clock makes in one direction; the others are restarts."""
 _UNIX = ((1e9, 4e9), (1e12, 4e12))
@@ -61,7 +61,7 @@ _FILLERS = frozenset({
     "optimizer",
 })  # fmt: skip
 _RANGES = {"__MIN": "minimum", "__MAX": "maximum"}
-"""What an export of Weights & Biases writes beside each column."""
+"""Suffixes of the columns that an export of Weights & Biases writes beside each column."""
 _LOSSES = ("loss", "heldout_loss", "loss_smooth", "gap", "efficiency", "efficiency_flop")
 _NAMES = {"heldout_loss": "held-out loss", "efficiency_flop": "efficiency per FLOP"}
 
@@ -97,12 +97,12 @@ def copies(table: pd.DataFrame, targets: Sequence[str], columns: Sequence[str]) 
 
 
 def _named(target: str) -> str:
-    """Return a target as a sentence names it: the loss, but piqa."""
+    """Return the name of a target in a sentence: "the loss", but "piqa"."""
     return f"the {_NAMES.get(target, target)}" if target in _LOSSES else target
 
 
 def _range_of(column: str, table: pd.DataFrame, targets: Sequence[str]) -> str:
-    """Return what a column of an export is the range of, or nothing."""
+    """Return the column whose range this column of an export gives, or nothing."""
     for ending, word in _RANGES.items():
         base = column.removesuffix(ending)
         if base == column:
@@ -116,7 +116,7 @@ def _range_of(column: str, table: pd.DataFrame, targets: Sequence[str]) -> str:
 
 
 def rounding(values: np.ndarray) -> np.ndarray:
-    """Return by how much each value may differ from what was rounded to it, by the digits of all of them.
+    """Return the rounding error of each value, by the digits of all values.
 
     >>> rounding(np.array([150.7, 18.73, 9.123])).round(5).tolist()
     [0.05, 0.005, 0.0005]
@@ -151,7 +151,7 @@ def _of_target(table: pd.DataFrame, column: str, target: str) -> bool:
 
 
 def _ordered(x: np.ndarray, y: np.ndarray, dx: np.ndarray, dy: np.ndarray) -> bool:
-    """Say whether y never falls, beyond rounding, where x rises beyond rounding."""
+    """Return whether y never falls where x rises, up to rounding."""
     order = np.argsort(x + dx, kind="stable")
     highest = np.maximum.accumulate((y - dy)[order])
     before = np.searchsorted((x + dx)[order], x - dx, "left")
@@ -203,7 +203,7 @@ def _forms(x: np.ndarray, y: np.ndarray, dx: np.ndarray, dy: np.ndarray) -> Iter
 
 
 def _line(x: np.ndarray, y: np.ndarray, dx: np.ndarray, dy: np.ndarray) -> bool:
-    """Say whether y is a line in x to rounding, and moves by much more than that."""
+    """Return whether y is a line in x up to rounding, and changes by much more than rounding."""
     if np.ptp(y) <= _WIDE * np.median(dy) or np.ptp(x) <= _WIDE * np.median(dx):
         return False
     weight = 1.0 / np.maximum(dy + dx * np.ptp(y) / np.ptp(x), 1e-300)
@@ -228,7 +228,7 @@ def _of_step(table: pd.DataFrame, column: str, targets: Sequence[str]) -> bool:
 
 
 def _is_clock(column: str, values: np.ndarray) -> bool:
-    """Say whether a column's name has but words of time and counts, or its values are Unix times."""
+    """Return whether a column's name has only words of time and counts, or its values are Unix times."""
     text = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", column)
     words = [word for word in re.split(r"[^a-z]+", text.lower()) if word]
     named = any(word in _CLOCK for word in words) and all(word in _CLOCK | _FILLERS for word in words)
@@ -243,7 +243,7 @@ def _one_way(values: np.ndarray) -> bool:
 
 
 def _counts(step: np.ndarray, value: np.ndarray) -> bool:
-    """Say whether a column of one run is a line in the step or its logarithm, stairs, or begins anew."""
+    """Return whether a column of one run is a line in the step or its logarithm, stairs, or a counter."""
     error, none = rounding(value), np.zeros_like(step)
     later = step > 0
     if _line(step, value, none, error):
@@ -265,7 +265,7 @@ def _stairs(step: np.ndarray, value: np.ndarray) -> bool:
 
 
 def _begins_anew(step: np.ndarray, value: np.ndarray, error: np.ndarray) -> bool:
-    """Say whether a column rises by the same amount per step but where it falls back."""
+    """Return whether a column rises by the same amount per step except where it falls back."""
     moves, gaps = np.diff(value), np.diff(step)
     up = moves > 0
     if up.sum() < max(LEAST_ROWS, 2 * (~up).sum()) or np.median(moves[up]) <= _WIDE * np.median(error):

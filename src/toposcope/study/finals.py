@@ -1,4 +1,4 @@
-"""Power laws of what runs end with: final losses and final features against model size."""
+"""Power laws of final losses and final features in model size."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from toposcope.study.trends.verdicts import default_columns
 
 LOSSES = ("loss", "heldout_loss", "loss_smooth")
 FINISHED = 0.98
-"""A run is compared at its end where it reached this share of its family's last step."""
+"""A run counts as finished if it reached this share of its family's last step."""
 FINALS = ("run", "parameters", "quantity", "step", "value", "low", "high", "finished", "family")
 _FITTED = (
     "scale", "exponent", "low", "high", "r2", "sigma", "spearman", "spearman_p", "n", "n_sizes"

@@ -1,4 +1,4 @@
-"""What the columns of a series table are called and what kind they are, as their probes declared it."""
+"""Names and kinds of the columns of a series table, as their probes declared them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Labels:
         self._primary = leading(chosen, known, most=len(chosen))
 
     def label(self, column: str) -> str:
-        """Return what a feature or a target is called."""
+        """Return the name of a feature or a target."""
         return self._series.label(column)
 
     def baseline(self, column: str) -> bool:

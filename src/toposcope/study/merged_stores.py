@@ -1,4 +1,4 @@
-"""Stores that were measured apart by one recipe, read as one."""
+"""Reads stores that were measured separately with the same settings as one."""
 
 from __future__ import annotations
 

@@ -9,13 +9,13 @@ from scipy.stats import t as student
 from toposcope.study.table import SeriesTable
 
 _NET = 0.5
-"""Share of its range that a curve's ends lie apart where half of its way means anything."""
+"""A half-way step is given if the two ends differ by at least this share of the curve's range."""
 _FEWEST = 6
-"""Values from which neighbours say how much a column scatters."""
+"""The fewest values from which the scatter of neighbours is estimated."""
 _END = 5
-"""Values whose mean is an end, at most; and at most one in `_END` of a run's values."""
+"""The most values whose mean is an end; also at most one in `_END` of a run's values."""
 _RATE = 0.05
-"""Share of columns of independent noise that may be said to have moved."""
+"""The rate at which a column of independent noise is said to have moved."""
 
 
 def first_last(series: SeriesTable, column: str) -> pd.DataFrame:
@@ -31,7 +31,7 @@ def first_last(series: SeriesTable, column: str) -> pd.DataFrame:
 
 
 def half_steps(series: SeriesTable, column: str) -> pd.Series:
-    """Return for each run the first step by which half of the way from first to last value was done.
+    """Return for each run the first step at which half of the change from first to last value was done.
 
     A run is left out whose ends are nearer to each other than half of the range of its values: it came back.
     """

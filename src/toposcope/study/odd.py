@@ -107,7 +107,7 @@ rate is 6 x theirs'
 
 @dataclass(frozen=True, slots=True)
 class OddRuns:
-    """The odd runs, the oddest first, and how many runs were held against siblings, of how many."""
+    """The odd runs, the oddest first; the number of runs compared with siblings, and of all runs."""
 
     found: tuple[Odd, ...]
     compared: int
@@ -161,7 +161,7 @@ def _frozen(group: Sequence[Member]) -> dict[int, tuple[str, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class _Apart:
-    """How a run's curves lie apart, None where they do not; the curves (runs, steps) of its group."""
+    """The deviation of a run's curves, None if there is none; the curves (runs, steps) of its group."""
 
     one: OddRun | None
     curves: Mapping[str, np.ndarray]
@@ -187,7 +187,7 @@ def _described(
 
 
 def _common(group: Sequence[Member]) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Return the curves (runs, steps) of what all runs have, at the steps that all have of all of it.
+    """Return the curves (runs, steps) of the quantities that all runs have, at the steps that all share.
 
     A quantity that shares no step with the others is left out.
     """
@@ -210,7 +210,7 @@ def _common(group: Sequence[Member]) -> tuple[dict[str, np.ndarray], np.ndarray]
 
 
 def _differing(one: Stated, others: Sequence[Stated]) -> tuple[str, ...]:
-    """Return in which settings a run differs from what most of the others state, in words."""
+    """Return in words the settings in which a run differs from most of the others."""
     found = []
     for name in SETTINGS:
         theirs = Counter(other.facts[name] for other in others if name in other.facts)

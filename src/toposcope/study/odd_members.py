@@ -1,4 +1,4 @@
-"""The runs that are held against their siblings, from the tables of a log, of a store or of a study.
+"""The runs that are compared with their siblings, from the tables of a log, a store or a study.
 
 `check`, `audit`, `watch` and `analyze` all make their members here, so that they judge alike.
 """
@@ -33,17 +33,16 @@ _LOSSES = (("heldout_loss",), ("loss_smooth", "loss"))
 """The losses of a study that are compared: of the training loss the smoothed one where there is one."""
 _LOGGED = {"loss": "loss", "heldout_loss": "held-out loss"}
 _STILL = ((UPDATES, UPDATE_NORM.name), (BASELINES, MATRIX_NORM.name), (NEURAL_PERSISTENCE, PERSISTENCE.name))
-"""What is measured of each matrix by itself and without draws, by probe: none of it moves if the matrix does
-not."""
+"""Features of single matrices without draws, by probe: they are constant if the matrix is."""
 _ROUNDING = 1e-12
-"""Part of a number by which two sums of the same values may differ."""
+"""Two sums of the same values may differ by this share, by rounding."""
 
 Changed = Callable[[str], Mapping[str, bool]]
 """By the name of a run: each matrix, and whether it ever changed; empty where that is not known."""
 
 
 def not_known(run: str) -> Mapping[str, bool]:
-    """Return nothing: it is not known of any matrix whether it changed."""
+    """Return nothing: it is not known which matrices changed."""
     return {}
 
 
@@ -167,7 +166,7 @@ def _curve(rows: pd.DataFrame, column: str) -> pd.Series:
 
 
 def changed_of_store(store: Store) -> Changed:
-    """Return what says of a run of a store which of its matrices ever changed; read once, when asked."""
+    """Return a function from a run of a store to its matrices that ever changed; the store is read once."""
     made: list[dict[str, dict[str, bool]]] = []
 
     def changed(run: str) -> Mapping[str, bool]:
@@ -179,7 +178,7 @@ def changed_of_store(store: Store) -> Changed:
 
 
 def matrices_changed(features: pd.DataFrame) -> dict[str, dict[str, bool]]:
-    """Return of every run its matrices, and whether each ever changed over the checkpoints.
+    """Return for every run whether each of its matrices ever changed over the checkpoints.
 
     Parameters
     ----------

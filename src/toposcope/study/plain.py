@@ -19,7 +19,7 @@ from toposcope.study.table import SeriesTable, from_frame, with_targets
 DESCRIBES = tuple(dict.fromkeys(("family", "parameters", "seed", "schedule", "corpus", *belonging.DESCRIBES)))
 """Columns that describe a run: constant along it, never features."""
 WORKED_OUT = ("gap", "efficiency", "efficiency_flop")
-"""Targets that follow from the losses, as they do in a store."""
+"""Targets that are computed from the losses, as in a store."""
 KEPT_NAME = "a name that is kept for a quantity made of the loss"
 NO_NUMBER = "not a number"
 _LOGGED = ("tokens", "weight_norm", "loss", "heldout_loss")
@@ -93,7 +93,7 @@ def _untested(frame: pd.DataFrame, others: Sequence[str]) -> dict[str, str]:
 
 
 def _refuse_lost(frame: pd.DataFrame, targets: Sequence[str]) -> None:
-    """Refuse a table that has losses of which none is finite: nothing can be held against them."""
+    """Refuse a table whose losses are never finite: nothing can be compared with them."""
     lost = [name for name in targets if not np.isfinite(pd.to_numeric(frame[name], errors="coerce")).any()]
     if len(frame) and lost and len(lost) == len(targets):
         raise InputError(

@@ -1,4 +1,4 @@
-"""What published rules add to an analysis; whoever knows a paper hands them down, nothing here does."""
+"""The published rules that an analysis is given; this room knows no paper itself."""
 
 from __future__ import annotations
 

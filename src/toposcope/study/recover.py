@@ -1,4 +1,4 @@
-"""Reading scaling exponents off features of the weights: a regression that must beat knowing nothing.
+"""Predicts scaling exponents from features of the weights, against a prediction by the mean.
 
 On synthetic families the exponents a and b of the spectra are known. On other runs the exponent is the one
 that a power law with an offset fits to the run's own loss.
@@ -25,11 +25,11 @@ from toposcope.subjects.weights.features import WEIGHT_NORM
 LEAST_UNITS = 5
 """Families or runs that an exponent is predicted over."""
 PERMUTATIONS = 99
-"""Orders of the units that are drawn: p = .01 is the smallest."""
+"""The number of shuffles: p = .01 is the smallest possible."""
 SEEN = 0.5
 """Share of each run that is seen."""
 _ALL_UP_TO = 5
-"""Units whose orders are all looked at: 5! is 120."""
+"""Up to this many units, all orders are used: 5! is 120."""
 _SETS = {"topology": Use.EXPONENT, "norms": Use.NORM}
 _NORM = "weight_norm"
 """The norm that training logs: it takes the place of the measured one."""

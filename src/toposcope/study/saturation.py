@@ -1,4 +1,4 @@
-"""Saturating curves of a feature over training: how fast it moves, where it bends, where it settles."""
+"""Fits saturating curves to features over training: rate, knee and asymptote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two recipes by the losses of their seeds: brought to common steps, tested at the end and on the way."""
+"""Compares two recipes by the losses of their seeds at common steps, at the end and before it."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from toposcope.statistics.seeds import (
 )
 
 FEWEST_STEPS = 3
-"""Common steps below which nothing is compared: a stretch has three losses."""
+"""The fewest common steps for a comparison: a stretch has three losses."""
 MANY_STEPS = 10
-"""From so many common steps on nothing is interpolated."""
+"""With at least this many common steps, nothing is interpolated."""
 SHORT = 0.5
 """A run that ends before this part of the median of its recipe's runs was cut off, and is left out."""
 ENDED = 0.99
-"""Part of the planned steps from which on a run has ended: logs stop before their last step."""
+"""A run has ended at this share of its planned steps: logs stop before their last step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +219,7 @@ def _shared(first: Recipe, second: Recipe, problems: list[str]) -> list[SeedRun]
 
 
 def _without_copies(side: Recipe, problems: list[str], known: Sequence[SeedRun] = ()) -> Recipe:
-    """Leave out runs whose losses are those of another one, or of a known one: a copy is no further seed."""
+    """Leave out runs with the same losses as another run: a copy is not a further seed."""
     runs: list[SeedRun] = []
     for run in side.runs:
         twin = next((one for one in (*known, *runs) if one.losses.equals(run.losses)), None)
@@ -231,7 +231,7 @@ def _without_copies(side: Recipe, problems: list[str], known: Sequence[SeedRun] 
 
 
 def _strangers(first: Recipe, second: Recipe, *, of_loss: bool) -> list[str]:
-    """Return why the losses of the two cannot be compared, where they cannot."""
+    """Return the reason if the losses of the two cannot be compared."""
     runs = [
         replace(run, stated=replace(run.stated, run=f"{place}/{run.name}"))
         for place, side in enumerate((first, second))
@@ -280,7 +280,7 @@ def _losses(runs: Sequence[SeedRun], steps: np.ndarray) -> np.ndarray:
 
 
 def _parting(first: SeedRun, second: SeedRun) -> Parting | None:
-    """Return since when two runs are apart, at the steps that both logged; None where there is none."""
+    """Return up to which common step two runs are equal; None if they share no step."""
     logs = [_with_broken(run) for run in (first, second)]
     shared = logs[0].index.intersection(logs[1].index)
     if not len(shared):

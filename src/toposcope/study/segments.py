@@ -1,4 +1,4 @@
-"""Phases as segments between bends: where a series leaves every smooth trend, with what that is worth."""
+"""Phases as segments between bends: where a series leaves every smooth trend, with a p-value."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def segments(
 
 
 def _untold(known: Reference, found: Scan, p: float) -> str:
-    """Return why it cannot be told whether a series without bends has any, or nothing."""
+    """Return why a series without bends might still have some, or nothing."""
     if p <= FALSE_ALARMS:
         return UNEVEN.format(p=p)
     bare = known.p_value(found.bare, found.persistence, found.unevenness)
@@ -255,7 +255,7 @@ def _boundary(
 
 
 def _moves(span: Span, which: int, n: int) -> list[Span]:
-    """Return a change with one of its boundaries at every place, the other where it is."""
+    """Return a change with one boundary at every possible place and the other one unmoved."""
     first, end = span
     if end >= n:
         return [(a, n) for a in range(1, n)]
@@ -265,7 +265,7 @@ def _moves(span: Span, which: int, n: int) -> list[Span]:
 
 
 def _sharp(grid: Design, change: np.ndarray, span: Span, others: tuple[Span, ...], best: float) -> bool:
-    """Say whether every turn or move over `SHARP_WIDTH` checkpoints or more fits clearly worse."""
+    """Return whether every change over `SHARP_WIDTH` checkpoints or more fits clearly worse."""
     n = len(change)
     index, widest = np.arange(n), max(n // 3, SHARP_WIDTH + 1)
     every = [

@@ -19,7 +19,7 @@ COLUMNS = (
 
 
 def sensitivity_table(features: pd.DataFrame) -> pd.DataFrame:
-    """Say for every feature and run how much of a finding is the settings' doing.
+    """Return for every feature and run how much of a finding is due to the settings.
 
     Parameters
     ----------

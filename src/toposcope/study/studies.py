@@ -64,7 +64,7 @@ def runs_of(source: Source, request: StudyRequest) -> list[str]:
 
 
 def studies_of(source: Source, request: StudyRequest) -> tuple[list[Study], list[Study]]:
-    """Return the studies of a source, runs that do not belong together apart, and those of all its runs."""
+    """Return the studies of each group of runs of a source, and those of all its runs."""
     if isinstance(source, pd.DataFrame):
         return _split_table(
             without_runs(renamed(source, request.rename, "source"), request.without), "run", request
@@ -167,7 +167,7 @@ def _split_table(
 
 
 def _diagrams(store: Store, subject: Subject) -> pd.DataFrame | None:
-    """Return the kept diagrams that the page of a subject draws."""
+    """Return the stored diagrams that the page of a subject draws."""
     return None if subject.diagrams is None else store.diagrams(**dict(subject.diagrams))
 
 

@@ -1,4 +1,4 @@
-"""One study: everything that is computed about one kind of object, and what may be said of it."""
+"""One study: everything that is computed about one kind of object, and the findings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Study(StudyTables):
 
     @property
     def aside(self) -> bool:
-        """Whether it is only on runs that other studies call odd: these say so, with the siblings."""
+        """Whether all its runs are called odd by another study, which compares them with their siblings."""
         return self.among is not None and {one.run for one in self.odd.found} >= set(self.series.run_names)
 
     @cached_property
@@ -48,7 +48,7 @@ def groups_among(studies: Sequence[Study]) -> tuple[Group, ...]:
 
 
 def problems_of(studies: Sequence[Study]) -> tuple[str, ...]:
-    """Return the problems of studies, each said once."""
+    """Return the problems of studies, each once."""
     return tuple(dict.fromkeys(line for study in studies for line in study.problems))
 
 
@@ -64,7 +64,7 @@ _NEEDS = {
     "forecasts": f"{LEAST_RUNS} finished runs",
     "forecast_effects": f"{LEAST_RUNS} finished runs",
 }
-"""What a table is made from, where that is a number of runs."""
+"""What a table needs, if that is a number of runs."""
 
 
 def why_nothing(study: Study, tables: Sequence[str] = (), reasons: Mapping[str, str] | None = None) -> str:

@@ -25,7 +25,7 @@ _READ = (
     "run", "step", "probe", "scope", "name", "role", "layer", "filtration", "draw", "feature", "value",
     "status",
 )  # fmt: skip
-"""What is read of long rows: notes, times and hashes would be copied time and again."""
+"""The columns read from long rows: copying notes, times and hashes again and again would be slow."""
 
 
 @dataclass(frozen=True)
@@ -82,15 +82,15 @@ class SeriesTable:
         return list(keep["column"])
 
     def leads(self, use: Use, about: str | None = None) -> list[str]:
-        """Return the feature columns that lead in a use, the first first: of one kind of study, or of all."""
+        """Return the leading feature columns of a use in order: of one kind of study, or of all."""
         return [column for column in leads_in(self.catalogue, use, about) if column in self.values]
 
     def label(self, column: str) -> str:
-        """Return what a feature's or a target's column is called in figures and tables."""
+        """Return the name of a feature's or a target's column in figures and tables."""
         return label_of(column, self.catalogue)
 
     def feature_label(self, probe: str, feature: str) -> str:
-        """Return what a feature is called where it stands for the whole model."""
+        """Return the name of a feature of the whole model."""
         mine = (self.catalogue["probe"] == probe) & (self.catalogue["feature"] == feature)
         found = self.catalogue.loc[mine, "column"]
         return self.label(str(found.iloc[0]) if len(found) else feature)

@@ -46,12 +46,12 @@ SHOWN = 60
 """Most features whose runs are listed one by one on a page."""
 
 CONTROLS = {"top": Kind.BASELINE, "count": Kind.TOPOLOGY}
-"""What stands in for topology: one number of the spectrum, and how many bars there are."""
+"""The plain alternatives to topology: one number of the spectrum, and the number of bars."""
 
 _CLOUDS = (RIPS, GRADIENT + RIPS)
 """The probes that measure clouds of rows."""
 _OF_MODEL = (Scope.POOLED, Scope.MODEL)
-"""The scopes of a cloud of the whole model, the one that speaks for it first: as the probe declares them."""
+"""The scopes of a cloud of the whole model, in the order in which they represent it."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class StudyTables:
         return replace(self, given={**self.given, **given})
 
     def once(self, make: Callable[[Self], Made]) -> Made:
-        """Return what a function makes of this study: made when it is first asked for, then kept.
+        """Return the result of a function of this study, computed once and cached.
 
         It is for what several figures show and no table holds, such as the files of `kept`.
         """
@@ -123,12 +123,12 @@ class StudyTables:
 
     @property
     def judged(self) -> str:
-        """What one row of the verdict is of: a feature declared primary, or a column of a table."""
+        """The unit of the verdict: a primary feature, or a column of a table."""
         return "column" if self.subject.name == TABLE.name else "primary feature"
 
     @cached_property
     def whole(self) -> pd.DataFrame:
-        """Those of `features` that are of no single matrix or head: a few of many."""
+        """The rows of `features` that are not about a single matrix or head."""
         if "scope" not in self.features:
             return self.features
         return self.features[~self.features["scope"].isin([Scope.MATRIX, Scope.HEAD, Scope.TENSOR])]
@@ -176,7 +176,7 @@ class StudyTables:
 
     @cached_property
     def strengths(self) -> pd.DataFrame:
-        """The rows of `leading` for the words, which quote no bootstrap: most of the time goes into those."""
+        """The rows of `leading` for the sentences: without bootstrap intervals, which are slow."""
         if "leading" in self.__dict__ or "trends" in self.given or "trends" in self.__dict__:
             return self.leading
         return self._leading(replace(DEFAULT_DRAWS, block=0))
@@ -188,7 +188,7 @@ class StudyTables:
 
     @cached_property
     def bends(self) -> pd.DataFrame:
-        """The rows of `segments` that findings and pages read: the columns whose change is told."""
+        """The rows of `segments` that findings and pages use: the columns whose changes are reported."""
         columns = self.leads(Use.CHANGE) or self.labels.primary()[:4]
         return self._made("segments", lambda: segment_table(self.series, columns=columns))
 
@@ -231,7 +231,7 @@ class StudyTables:
 
     @cached_property
     def phases(self) -> pd.DataFrame:
-        """Where the published rules see phases begin; empty where none were handed down."""
+        """The starts of phases by the published rules; empty without rules."""
         return self._made("phases", lambda: self.published.phases(self.series, self.columns))
 
     @cached_property
@@ -269,7 +269,7 @@ class StudyTables:
         return self._made("fits", lambda: fits_table(self.finals))
 
     def begin(self) -> None:
-        """Begin to forecast in a thread: that is Python's work, most of the other tables compiled code's."""
+        """Begin to forecast in a thread, beside the other tables, which run mostly in compiled code."""
         if "forecasts" not in self.given and "forecasts" not in self.__dict__:
             _ = self._forecasting
 
@@ -334,16 +334,16 @@ class StudyTables:
         return leading_cloud(clouds)
 
     def leads(self, use: Use) -> list[str]:
-        """Return the columns that speak for this subject in a use, in the order of their places."""
+        """Return the columns that represent this subject in a use, in the order of their places."""
         return self.series.leads(use, self.subject.name)
 
     def brought(self, use: Use) -> list[str]:
-        """Return those of `leads` that probes from elsewhere measured: no figure of ours is made for them."""
+        """Return the leading columns of probes of other packages; no figure here is made for them."""
         probe = self.series.catalogue.set_index("column")["probe"]
         return [column for column in self.leads(use) if probe[column] not in DECLARED]
 
     def column(self, probe: str, feature: Feature) -> str:
-        """Return the column in which a feature of a probe speaks for the model; "" where there is none."""
+        """Return the column that represents a feature for the whole model; "" if there is none."""
         return column_of(self.series.catalogue, probe, feature.name)
 
 

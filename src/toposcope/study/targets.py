@@ -29,9 +29,9 @@ TARGET_LABELS = {
         if feature.log_target
     },
 }
-"""What the columns of a log and the logarithms of qualities are called.
+"""Names of the columns of a log and of the logarithms of qualities.
 
-What a feature gives is called as that; any other as its column.
+A target from a feature has the feature's name; any other, that of its column.
 """
 _KEYS = ("run", "step", "revision")
 _LISTED = 5
@@ -135,7 +135,7 @@ def _steps(frame: pd.DataFrame, path: Path) -> pd.Series:
 
 
 def own_targets(features: pd.DataFrame, declared: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return the targets that feature rows hold themselves, in the form of `read_targets`.
+    """Return the targets among the feature rows, in the form of `read_targets`.
 
     `declared` is what `Store.catalogue` returns: it says which features give a target. Rows that come without
     it, or with one that says nothing of targets, are read by what the package's own probes declare.

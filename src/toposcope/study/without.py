@@ -9,7 +9,7 @@ import pandas as pd
 from toposcope.core.errors import InputError, did_you_mean
 
 _NAMED = 12
-"""Runs that an error names; of more it says how many."""
+"""The most runs that an error names; further ones are counted."""
 
 
 def refuse_unknown(without: Sequence[str], runs: Iterable[str], also: Collection[str] = ()) -> None:
@@ -51,7 +51,7 @@ def as_names(without: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def without_runs(table: pd.DataFrame, without: Collection[str]) -> pd.DataFrame:
-    """Return the rows of the other runs; a table that names no run stays as it is.
+    """Return the rows of the other runs; a table without a run column is returned unchanged.
 
     >>> without_runs(pd.DataFrame({"run": ["a", "b"]}), ["a"])["run"].tolist()
     ['b']

@@ -28,7 +28,7 @@ _KNOCK_SECONDS = 10.0
 # How often the state of the cluster is read while tasks run.
 _LOOK_EVERY_SECONDS = 2.0
 _PATIENCE_SECONDS = 20.0
-"""How long a cluster may be without a head or without a processor before it is given up."""
+"""A cluster without a head or without a processor is given up after this many seconds."""
 
 _worker: tuple[str, Worker] | None = None
 
@@ -60,7 +60,7 @@ def on_ray(address: str, job: Job, tasks: Sequence[Task], tell: Tell) -> Outcome
 
 
 def check(address: str) -> None:
-    """Refuse, before anything is written, a cluster that cannot be spoken to.
+    """Refuse a cluster that does not answer, before anything is written.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def check(address: str) -> None:
 
 
 def _driver(kit: tuple[str, Job]) -> Callable[[list[Task], Callable[[Outcome], None]], None]:
-    """Return what does all tasks on the cluster, silently."""
+    """Return a function that does all tasks on the cluster, silently."""
     address, job = kit
     silence = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):

@@ -1,4 +1,4 @@
-"""Two checkpoints side by side: what differs, layer by layer, and how much of it is the draw."""
+"""Two checkpoints compared layer by layer, with the part of each difference that is due to the draw."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def weight_changes(
 
 
 def no_differences() -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the two tables without a row: of checkpoints that cannot be measured."""
+    """Return the two tables without rows, for checkpoints that cannot be measured."""
     import pandas as pd
 
     names = [*KEY, "first", "second", "difference", "sd", "draws", "standard_error", "status"]

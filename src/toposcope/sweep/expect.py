@@ -1,4 +1,4 @@
-"""What a sweep will read, how long it will take and how much memory, said before it starts."""
+"""The size, time and memory of a sweep, estimated before it starts."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from toposcope.subjects.snapshot import CACHE_BYTES, Filed, SeriesLike
 from toposcope.sweep.plan import Shard
 
 PROCESS_BYTES = 300 * 2**20
-"""What a process takes before it holds any weights: Python, numpy, numba and torch."""
+"""Memory of a process without weights: Python, numpy, numba and torch."""
 # Copies of the largest tensor that a process may hold; with 300 MB it is the bound of docs/formats.md.
 _WORK_PER_TENSOR = 3
 # Seconds per byte of hashing a checkpoint once, and of reading it once for each probe.
 _HASHING = 2e-9
 _READING = 1e-9
 _PER_THREAD = 0.8
-"""What each thread after the first adds, where matrices are large enough to share them out."""
+"""Memory that each further thread adds if matrices are large enough for several threads."""
 _HOUR = 3600.0
 _DAY = 24 * _HOUR
 # Float32 entries (4 bytes each) below which a matrix is not shared out among threads.
@@ -32,7 +32,7 @@ _SMALL = 1 << 20
 _RATES_GOOD_TO = 3.0
 """The rates of probes were measured on one 2-core machine; others were within this factor of them."""
 _COMPILING = 20.0
-"""Seconds that loading and compiling kernels take at most, on that machine, where they never ran before."""
+"""The most seconds for loading and compiling kernels that never ran before, on that machine."""
 # Seconds from which a message names the probe that takes more than half of them.
 _LONG = 300.0
 # Expected seconds from which more processes are started: each takes about two to start, and a sweep of ten
@@ -64,9 +64,9 @@ class Expectation:
     small: bool
     together: int
     each: Mapping[tuple[str, str], float]
-    """Seconds of one checkpoint, by run and probe: what a unit weighs in the progress."""
+    """Seconds of one checkpoint by run and probe: the weight of a unit in the progress."""
     jobs: int = 1
-    """Processes that it counts with."""
+    """The number of processes that is assumed."""
     left_out: str = ""
     """Which tensors are not measured, and why."""
 
@@ -85,7 +85,7 @@ class Expectation:
 
     @property
     def seconds_between(self) -> tuple[float, float]:
-        """The least and the most seconds that it will take: the rates' factor, and kernels that compile."""
+        """The least and the most seconds: uncertain rates, and kernels that may have to compile."""
         return self.seconds / _RATES_GOOD_TO, _COMPILING + self.seconds * _RATES_GOOD_TO
 
     @property
@@ -161,7 +161,7 @@ def expect(
 
 
 def _paying(single: Expectation) -> int:
-    """Return how many processes pay, given what the sweep takes in one; more change no number."""
+    """Return how many processes are worth starting, given the time in one; the results do not change."""
     if not single.small or single.seconds < _WORTH_PROCESSES:
         return 1
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -202,10 +202,10 @@ def size(count: float) -> str:
 
 
 def is_long(seconds: float) -> bool:
-    """Return whether a sweep of so many seconds is told a cheaper way: more than an hour."""
+    """Return whether a sweep takes more than an hour, so that a cheaper way is shown."""
     return seconds > _HOUR
 
 
 def must_ask(seconds: float) -> bool:
-    """Return whether a sweep of so many seconds starts only when the user agrees: more than a day."""
+    """Return whether a sweep takes more than a day, so that it needs the user's consent."""
     return seconds > _DAY

@@ -1,4 +1,4 @@
-"""What a sweep sees of checkpoints that are fetched to be measured: whether they are in order.
+"""Audits checkpoints that are fetched to be measured: whether they are in order.
 
 Before a sweep the audit reads a sample of every checkpoint, unless it would have to be fetched for it: of the
 hub it knows the hashes alone, which tell copies but no swapped steps. So a sketch of the same sample is kept
@@ -30,7 +30,7 @@ _FOLDER = "looks"
 
 
 def is_fetched(series: object, checkpoint: Checkpoint) -> bool:
-    """Return whether a checkpoint would have to be fetched to be looked at."""
+    """Return whether a checkpoint would have to be fetched for an audit."""
     from toposcope.sources import Series
 
     return isinstance(series, Series) and not series.computed and series.identity(checkpoint) is not None
@@ -53,7 +53,7 @@ def keep_look(store: Path, reader: RunReader, index: int, *, in_memory: bool) ->
 
 
 def judged(store: Path, series: object, runs: Mapping[str, Sequence[Checkpoint]]) -> list[AuditFinding]:
-    """Return what the kept sketches tell of runs whose checkpoints are fetched."""
+    """Return the findings from the stored sketches of runs whose checkpoints are fetched."""
     from toposcope.sources import Series
     from toposcope.sources.audit import without_rests
 
@@ -86,7 +86,7 @@ def sketched(matrices: Iterable[Matrix]) -> np.ndarray:
 
 
 def findings_of(sketches: Sequence[tuple[Checkpoint, np.ndarray]]) -> list[AuditFinding]:
-    """Return what the sketches of one run's checkpoints, by step, tell: swapped, off the path, identical."""
+    """Return the findings from the sketches of one run, by step: swapped, off the path, identical."""
     from toposcope.sources.audit_checks import identical, path
     from toposcope.sources.audit_evidence import StepEvidence, TensorEvidence, distance
     from toposcope.sources.reader import TensorInfo
@@ -123,7 +123,7 @@ def _write(store: Path, at: Checkpoint, content: str, sketch: np.ndarray) -> Non
 
 
 def _stored_sketch(store: Path, series: Series, at: Checkpoint) -> np.ndarray | None:
-    """Return the sketch of a checkpoint; None where none is kept or its file is damaged."""
+    """Return the stored sketch of a checkpoint; None if there is none or its file is damaged."""
     import pyarrow.parquet as pq
 
     path = _file(store, at, series.content_hash(at))

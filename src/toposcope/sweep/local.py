@@ -16,7 +16,7 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA
 
 
 Tell = Callable[[Outcome], None]
-"""Hears of each step of a task as it ends, for the progress; what came of all tasks is returned."""
+"""Called with each finished step of a task, for the progress."""
 
 
 def serially(job: Job, tasks: Sequence[Task], tell: Tell) -> Outcome:
@@ -49,7 +49,7 @@ def in_processes(job: Job, tasks: Sequence[Task], jobs: int, tell: Tell) -> Outc
 def _do_all(
     job: Job, tasks: Sequence[Task], workers: int, total: Outcome, tell: Tell
 ) -> list[tuple[Task, LostProcessError]]:
-    """Do the tasks and add what came of them to `total`; return those whose process died."""
+    """Do the tasks and add their outcomes to `total`; return the tasks whose process died."""
     died: list[tuple[Task, LostProcessError]] = []
     said: dict[Task, Outcome] = {}
     with closing(spread(_doer, job, tasks, workers=workers)) as events:
@@ -68,12 +68,12 @@ def _do_all(
 
 
 def _doer(job: Job) -> Callable[[Task, Tell], Outcome]:
-    """Return what does one task in a process, which keeps its worker between them."""
+    """Return a function that does one task in a process; the worker is kept between tasks."""
     return Worker(job).do
 
 
 def lost(job: Job, task: Task, how: str) -> Outcome:
-    """Return the outcome of a task whose process died, which could not say so itself."""
+    """Return the outcome of a task whose process died."""
     steps = job.runs[task.run]
     return Outcome(
         failures=[

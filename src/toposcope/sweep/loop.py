@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 _GUESS = 1e-3
-"""Seconds that a unit weighs where its probe does not say what it costs."""
+"""The weight in seconds of a unit whose probe does not state its cost."""
 
 
 class Sweepable(SeriesLike, Protocol):
@@ -67,7 +67,7 @@ class Execution:
             raise InputError(f"jobs is {self.jobs}; it must be at least 1")
 
     def check(self) -> None:
-        """Refuse a cluster that is not there; who makes a store asks before.
+        """Refuse a cluster that does not answer; called before a store is made.
 
         Raises
         ------
@@ -198,14 +198,14 @@ def look_for_errors(series: Sweepable, store: Store, execution: Execution) -> li
 
 
 def _of_measured(findings: list[AuditFinding]) -> list[AuditFinding]:
-    """Return what concerns the checkpoints of the store: what was not checked is in none of its numbers."""
+    """Return the findings on measured checkpoints: a file that was not checked was not measured either."""
     return [finding for finding in findings if finding.fault != NOT_LOOKED_AT]
 
 
 def with_looks(
     series: Sweepable, store: Store, execution: Execution, findings: list[AuditFinding]
 ) -> list[AuditFinding]:
-    """Add, here and in the store, what was seen of checkpoints that were fetched while they were measured."""
+    """Add the findings on checkpoints that were fetched to be measured, here and in the store."""
     if not (execution.audit and execution.shard.index == 1):
         return findings
     known = {(one.run, one.step, one.fault) for one in findings}
@@ -263,7 +263,7 @@ def _go(
 
 
 def _retries(failures: Sequence[Failure], probes: Sequence[Probe]) -> list[Task]:
-    """One task for each failing checkpoint; a probe that reads everything before has its units together."""
+    """Return a task for each failed checkpoint; a probe that reads all earlier ones gets one task for all."""
     far = {probe.name for probe in probes if probe.reads == Reads.PREFIX}
     near = sorted({(f.run, f.index) for f in failures if f.probe not in far})
     tasks = [

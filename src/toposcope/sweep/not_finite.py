@@ -1,4 +1,4 @@
-"""What values that are not finite cost: a tensor its own rows and those that pool it; a row its status."""
+"""Marks the rows that a tensor with NaN or infinite values makes unusable."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from toposcope.subjects.weights.options import WeightOptions
 
 
 def mark_spoilt(probe: Probe, snapshot: Snapshot, measured: Measured) -> Measured:
-    """Return what was measured with the rows that a non-finite tensor reaches marked `failed`.
+    """Return the measurement with the rows that a non-finite tensor affects marked `failed`.
 
     The tensor has one row of its own, `failed`; of the rest, what pools the model or the tensor's role
     keeps its place and loses its value. Such a unit is done: it is measured again when its file changes.
@@ -53,7 +53,7 @@ def mark_spoilt(probe: Probe, snapshot: Snapshot, measured: Measured) -> Measure
 def known_spoilt(
     store: Store, probes: Sequence[Probe], runs: Mapping[str, Sequence[Checkpoint]]
 ) -> list[Observation]:
-    """Return what a store says is not finite in these checkpoints: what was measured before is told again."""
+    """Return the non-finite tensors that a store knows of in these checkpoints, to report them again."""
     wanted = {(run, at.step) for run, checkpoints in runs.items() for at in checkpoints}
     notes: dict[tuple[str, int, str], Observation] = {}
     for probe in probes:
@@ -66,7 +66,7 @@ def known_spoilt(
 
 
 def with_status(measured: Measured) -> Measured:
-    """Return what was measured with a status for every row that has no finite value.
+    """Return the measurement with a status for every row that has no finite value.
 
     Weights near the largest float overflow in sums of squares: such a number is `degenerate`, not `ok`.
     """
@@ -91,7 +91,7 @@ def _failed(row: Row, found: Sequence[NonFiniteMatrix]) -> Row:
 
 
 def _reaches(matrix: NonFiniteMatrix, row: Row) -> bool:
-    """Say whether a row is about the tensor, its role, the model, or is scaled by the whole network."""
+    """Return whether a row depends on the tensor: by itself, its role, the model or the network's scale."""
     return (
         row.role == Role.MODEL
         or (row.scope == Scope.ROLE and row.role == matrix.role)

@@ -1,4 +1,4 @@
-"""Whether two series of checkpoints are of one run: up to which step they are equal, and where they part."""
+"""Whether two series of checkpoints are of one run: the steps up to which they are equal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SeriesParting:
-    """How the checkpoints of two runs go together at their `common` steps.
+    """How far the checkpoints of two runs agree at their `common` steps.
 
     `last_equal` and `first_apart` are steps, None where there is none. At `first_apart`, `differing` of
     `tensors` tensors are not equal bit for bit; `tensor` is the one that differs most in parts of its norm.
@@ -49,7 +49,7 @@ tensors there, most in fc'
 
 
 def series_parting(first: Series, second: Series) -> SeriesParting | None:
-    """Return where two series of one run each part; None where they have no step in common.
+    """Return where two series of one run each begin to differ; None if they share no step.
 
     Checkpoints are read in the order of their steps, up to the first one that differs.
     """

@@ -1,4 +1,4 @@
-"""What there is to do: tasks of consecutive checkpoints, and the share of one launcher among several."""
+"""The plan of a sweep: tasks of consecutive checkpoints, and the share of each launcher."""
 
 from __future__ import annotations
 

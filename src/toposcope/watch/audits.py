@@ -1,4 +1,4 @@
-"""The audit of a folder that is watched: the cheap one, of what is complete, again while the run grows."""
+"""The audit of a watched folder: the cheap one, of complete checkpoints, repeated while the run grows."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class FolderAudit:
 
 
 def _gone(finding: AuditFinding, present: Collection[tuple[str, int | None]]) -> AuditFinding | None:
-    """Return a finding as far as its checkpoints are gone; None when they are all there."""
+    """Return the part of a finding whose checkpoints are gone; None if they are all there."""
     runs, steps = finding.runs or (finding.run,), finding.steps or (finding.step,)
     gone = tuple(step for step in steps if any((run, step) not in present for run in runs))
     if not gone:
@@ -82,7 +82,7 @@ def _gone(finding: AuditFinding, present: Collection[tuple[str, int | None]]) ->
 
 
 def _is_there(series: Series, finding: AuditFinding) -> bool:
-    """Say whether what a finding is about is still in the folder, or is the run as a whole."""
+    """Return whether the checkpoints of a finding are still in the folder, or it is about the whole run."""
     if finding.fault != "unreadable":
         return True
     return any(Path(at.uri).exists() for at in series if (at.run, at.step) == (finding.run, finding.step))

@@ -1,4 +1,4 @@
-"""What a watch beside a training may take of its machine."""
+"""The share of the machine that a watch beside a training may use."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from toposcope.core.errors import InputError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What a sidecar may take: a share of one core, and bytes of weights at each step (None: all)."""
+    """The budget of a sidecar: a share of one core, and bytes of weights at each step (None: all)."""
 
     cpu_share: float = 0.25
     bytes_per_step: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a budget that nothing could keep."""
+        """Refuse an impossible budget."""
         if not 0 < self.cpu_share <= 1:
             raise InputError(f"cpu-share is {self.cpu_share:g}; give a share of one core above 0, at most 1")
         if self.bytes_per_step is not None and self.bytes_per_step < 1:

@@ -1,4 +1,4 @@
-"""What a watch has checked and what it has not: "no alarm" is said of the first alone."""
+"""What a watch has checked and what it has not: "no alarm" speaks only of what it has checked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from toposcope.watch.journal import Event
 
 @dataclass(frozen=True, slots=True)
 class Unchecked:
-    """A file or folder that was not checked, and why; a `problem` unless it may still come by itself."""
+    """A file or folder that was not checked, and why; a `problem` unless time alone may solve it."""
 
     place: str
     why: str
@@ -36,14 +36,14 @@ class Checked:
 
     @classmethod
     def of(cls, store: Store, unseen: Sequence[Unchecked] = ()) -> Checked:
-        """Return what a store holds, beside what was not checked."""
+        """Return what was checked, by the store, and what was not."""
         losses = store.metrics()
         logged = losses.loc[losses["loss"].notna() | losses["heldout_loss"].notna(), "run"]
         return cls(store.measured_steps(), tuple(sorted(set(logged.astype(str)))), tuple(unseen))
 
     @property
     def problems(self) -> list[str]:
-        """What was not checked and will not come by itself, each named."""
+        """What was not checked and time alone will not solve, each named."""
         reasons = [
             one.why if one.place in one.why else f"{one.place}: {one.why}"
             for one in self.unseen
@@ -104,7 +104,7 @@ class UncheckedLog:
         self.now = tuple(found)
 
     def new(self) -> list[Unchecked]:
-        """Return the problems that are new, or others than they were; those that are gone have no why."""
+        """Return the problems that are new or have changed; solved ones have no reason."""
         now = {one.place: one.why for one in self.now if one.problem}
         fresh = [one for one in self.now if one.problem and self.reported.get(one.place) != one.why]
         fresh += [Unchecked(place, "", problem=False) for place in self.reported if place not in now]

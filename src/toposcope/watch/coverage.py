@@ -1,4 +1,4 @@
-"""What no alarm can speak of yet: too few checkpoints or losses, heads or tensors that were not read."""
+"""What no alarm can judge yet: too few checkpoints or losses, heads or tensors that were not read."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ HEADS = (
     "num_attention_heads beside the weights"
 )
 LOSSES = LEVEL_WINDOW + RESIDUALS + 1
-"""Values of a log from which on a spike can be judged."""
+"""The fewest values of a log for a judgement of spikes."""
 
 
 def not_judged(store: Store, journal: Sequence[Event], target: float | None = None) -> list[str]:
-    """Return, a sentence each, what no alarm can speak of yet, and how to give what is missing."""
+    """Return a sentence for each thing that no alarm can judge yet, and how to supply what is missing."""
     steps = {run: len(measured) for run, measured in store.measured_steps().items()}
     features = store.features(feature=[of.UPDATE_NORM.name, of.QK_NORM.name])
     if not steps:
@@ -57,7 +57,7 @@ def not_judged(store: Store, journal: Sequence[Event], target: float | None = No
 
 
 def _aimless(store: Store, journal: Sequence[Event], target: float | None) -> list[str]:
-    """Return which runs were never held against the target: their end is behind them, or not known."""
+    """Return the runs that were never compared with the target: they have ended, or their end is unknown."""
     judged = {event.run for event in journal if event.kind == "look" and event.data.get("target") == target}
     runs = sorted(set(store.metrics()["run"].astype(str)) - judged)
     if target is None or not runs:
@@ -68,7 +68,7 @@ def _aimless(store: Store, journal: Sequence[Event], target: float | None) -> li
 
 
 def _headless(store: Store, features: pd.DataFrame) -> bool:
-    """Say whether there are attention matrices and no head of any."""
+    """Return whether there are attention matrices but no heads."""
     if (features["scope"] == Scope.HEAD).any():
         return False
     return bool((features["role"] == Role.ATTENTION).any())

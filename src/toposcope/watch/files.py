@@ -1,4 +1,4 @@
-"""The files of a checkpoint that another program writes: stamps, kinds, trackers, and what is still short."""
+"""The files of a checkpoint that another program writes: stamps, kinds, trackers, and incomplete files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TRACKER_BYTES = 200  # of a file that names the latest step, in which nothing e
 _LAST_NUMBER = re.compile(r"(\d{1,40})\D*$")
 _NUMBERS = re.compile(r"\d+")
 _DEPTH = 16
-"""Folders inside one another that are looked into: nanotron has one for every part of a name."""
+"""The deepest nesting of folders that is searched: nanotron has one for every part of a name."""
 
 _UNFINISHED = re.compile(r"(^|[-._])(tmp|temp|partial|incomplete|writing)([-._]|$)", re.I)
 
@@ -37,7 +37,7 @@ def is_unfinished(name: str) -> bool:
 
 
 def weights_alone(files: tuple[Stamp, ...]) -> tuple[Stamp, ...]:
-    """Return the files that a checkpoint is read from: of a folder with weights in it these, and its JSON.
+    """Return the files that a checkpoint is read from: those with weights, and its JSON files.
 
     A log or a folder of samples beside the weights changes all the time and is none of the checkpoint.
 
@@ -51,7 +51,7 @@ def weights_alone(files: tuple[Stamp, ...]) -> tuple[Stamp, ...]:
 
 
 def changed_at(path: Path, files: tuple[Stamp, ...]) -> float:
-    """Return when a file of a checkpoint last came or changed here, in seconds; no copy can set it back."""
+    """Return when a file of a checkpoint last appeared or changed here, in seconds; no copy can reset it."""
     places = [path / name if path.is_dir() else path for name, *_ in files] or [path]
     return max((at for place in places if (at := _ctime(place)) is not None), default=0.0)
 
@@ -64,7 +64,7 @@ def _ctime(path: Path) -> float | None:
 
 
 def short_of(path: Path, files: tuple[Stamp, ...]) -> str | None:
-    """Return which file of a distributed checkpoint has not all its bytes yet; None for other formats."""
+    """Return an incomplete file of a distributed checkpoint, if any; None for other formats."""
     sizes = {name: size for name, size, _, _ in files}
     for inner in (Path(name).parent for name in sizes if Path(name).name == METADATA):
         location = open_location(str(path / inner))
@@ -78,7 +78,7 @@ def short_of(path: Path, files: tuple[Stamp, ...]) -> str | None:
 
 
 def stamps(path: Path) -> tuple[Stamp, ...]:
-    """Return the stamps of a file, or of all files under a folder, by name; what is gone is left out."""
+    """Return the stamps of a file, or of all files under a folder, by name; vanished files are left out."""
     if not path.is_dir():
         return tuple(_stamp(path, path.name))
     found: list[Stamp] = []

@@ -44,7 +44,7 @@ from toposcope.watch.files import (
 __all__ = ["LAG", "FolderLook", "Follower", "Sighting", "kinds_of", "stamps", "tracker_step"]
 
 RANKED = ("mp_rank_#", "layer_#-model_#", "checkpoint_metadata.json")
-"""How files begin whose trainers (Megatron-LM, DeepSpeed, GPT-NeoX, nanotron) move a tracker when all are."""
+"""How file names begin if the trainer updates a tracker last (Megatron-LM, DeepSpeed, nanotron)."""
 
 LAG = 600.0
 """Seconds for which a rank may lag behind the others, and after which what is not complete is stuck.
@@ -54,7 +54,7 @@ torch.distributed gives up on a rank of a group by NCCL after so long."""
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """One checkpoint on the disk: who it is, and its files as they were seen."""
+    """One checkpoint on the disk: its identity, and the stamps of its files."""
 
     checkpoint: Checkpoint
     files: tuple[Stamp, ...]
@@ -77,21 +77,21 @@ class Sighting:
 
 @dataclass(slots=True)
 class FolderLook:
-    """What one look at the folder found: complete checkpoints by run and step, and what is waited for."""
+    """The result of one look at the folder: complete checkpoints by run and step, and incomplete ones."""
 
     ready: list[Sighting] = field(default_factory=list)
     waiting: dict[str, str] = field(default_factory=dict)
-    """Checkpoint -> why it does not count as complete yet."""
+    """Checkpoint -> why it is not complete yet."""
     complete: set[str] = field(default_factory=set)
     """Every checkpoint that is there and complete, reported now or before."""
     vanished: list[Checkpoint] = field(default_factory=list)
     """Checkpoints that were there at an earlier look, were never complete, and are gone."""
     stuck: set[str] = field(default_factory=set)
-    """Those of `waiting` whose files are old."""
+    """The checkpoints in `waiting` whose files are old."""
     unread: list[Unread] = field(default_factory=list)
     """Files and folders that cannot be looked at, and why."""
     settling: bool = False
-    """Whether something has not rested yet, so that one more look after `rest` seconds says more."""
+    """Whether some files changed recently, so that one more look after `rest` seconds will find more."""
 
 
 class Follower:
@@ -141,12 +141,12 @@ class Follower:
         """The runs of the latest look, by name."""
 
     def restore(self, checkpoint: Checkpoint, files: tuple[Stamp, ...]) -> None:
-        """Take a checkpoint as reported, with the files that it had then: after a restart."""
+        """Count a checkpoint as reported, with the files that it had then; used after a restart."""
         self._report(checkpoint, files, FolderLook())
         self.expect(checkpoint, gone=True)
 
     def expect(self, checkpoint: Checkpoint, *, gone: bool = False) -> None:
-        """Take a checkpoint as waited for, or no longer, under whatever name: after a restart."""
+        """Count a checkpoint as waited for, or no longer, under any name; used after a restart."""
         at = (checkpoint.run, checkpoint.step)
         self._open = {uri: one for uri, one in self._open.items() if (one.run, one.step) != at}
         if not gone:
@@ -158,7 +158,7 @@ class Follower:
         return self._open
 
     def look(self) -> FolderLook:
-        """List the folder once and return what is new, what is waited for and what cannot be looked at."""
+        """List the folder once; return new checkpoints, incomplete ones, and what cannot be read."""
         found = FolderLook()
         present: dict[str, Checkpoint] = {}
         for entry in self._entries(found):
@@ -184,7 +184,7 @@ class Follower:
         return found
 
     def _let_go(self, present: dict[str, Checkpoint], found: FolderLook) -> None:
-        """Forget what is no longer there; what never was complete is lost, unless it has another name now."""
+        """Forget vanished files; a checkpoint that was never complete is lost, unless it was renamed."""
         here = {(at.run, at.step) for at in present.values()}
         for uri, at in [(uri, at) for uri, at in self._open.items() if uri not in present]:
             if os.path.lexists(uri):
@@ -214,7 +214,7 @@ class Follower:
         return [entry for source in sources for entry in source.entries]
 
     def _tell_odd(self, unread: list[Unread], found: FolderLook) -> None:
-        """Tell what cannot be read once it has been so for `rest` seconds: it may be on its way."""
+        """Report unreadable files only after `rest` seconds: they may still be arriving."""
         now = self._clock()
         self._odd = {one: self._odd.get(one, now) for one in unread}
         found.unread = [one for one, since in self._odd.items() if now - since >= self._rest]
@@ -260,7 +260,7 @@ class Follower:
             return " ".join(str(error).split())
 
     def _is_stuck(self, checkpoint: Checkpoint, files: tuple[Stamp, ...]) -> bool:
-        """Return whether what is not complete is old; a folder of other files than checkpoints is none."""
+        """Return whether an incomplete checkpoint is old; a folder without checkpoint files is not."""
         known, uri = self._kinds.get(checkpoint.run), Path(checkpoint.uri)
         if files and known and not known & kinds_of(files):
             return False

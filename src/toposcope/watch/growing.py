@@ -1,4 +1,4 @@
-"""Measure one more checkpoint of a run that grows, with the sweep's own worker, into its store."""
+"""Measures the next checkpoint of a growing run into its store, with the sweep's own worker."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Turn:
 
 
 def take_turn(sizes: Sequence[tuple[str, int]], budget: int | None, start: str = "") -> Turn:
-    """Choose tensors of at most `budget` bytes together, one at least, going on from the one named `start`.
+    """Choose tensors of at most `budget` bytes in all, at least one, beginning with the one named `start`.
 
     >>> sizes = [("a", 60), ("b", 60), ("c", 30)]
     >>> take_turn(sizes, 100), take_turn(sizes, 100, "b")
@@ -55,7 +55,7 @@ def take_turn(sizes: Sequence[tuple[str, int]], budget: int | None, start: str =
 
 
 class GrowingSeries:
-    """The checkpoints that are at hand of runs that grow; behind the sweep's face of a series."""
+    """The checkpoints of growing runs that are at hand, with the interface of a series for the sweep."""
 
     def __init__(self, *, split: str = "table") -> None:
         self.only: Collection[str] | None = None
@@ -64,12 +64,12 @@ class GrowingSeries:
         self._series: dict[Checkpoint, tuple[Series, Checkpoint]] = {}
 
     def add(self, at: Checkpoint, source: Source, entry: Entry) -> None:
-        """Take a checkpoint of `source` in under the name that it has in the store."""
+        """Add a checkpoint of `source` under its name in the store."""
         alone = dataclasses.replace(source, entries=(entry,))
         self._series[at] = Series(f"run {at.run}", [alone], split=self._split), entry.checkpoint
 
     def drop(self, at: Checkpoint) -> None:
-        """Let a checkpoint go."""
+        """Remove a checkpoint."""
         self._series.pop(at, None)
 
     def __contains__(self, at: object) -> bool:
@@ -114,7 +114,7 @@ class GrowingSeries:
         return series.content_hash(own)
 
     def content_hash(self, checkpoint: Checkpoint) -> str:
-        """Return the hash of what is read; a part of the tensors never passes for all of them."""
+        """Return the hash of the tensors that are read; a part never has the hash of all."""
         whole = self.whole_hash(checkpoint)
         return whole if self.only is None else digest([whole, "only", *sorted(self.only)])
 
@@ -123,7 +123,7 @@ class GrowingSeries:
         return self._series[checkpoint]
 
     def describe(self, checkpoint: Checkpoint) -> Run:
-        """Return what is known of a checkpoint's run."""
+        """Return the record of a checkpoint's run."""
         return self._series[checkpoint][0].runs[0]
 
     def config(self, run: str) -> Mapping[str, object]:
@@ -137,7 +137,7 @@ class GrowingSeries:
 
 
 def opened(path: Path) -> Callable[[], Reader]:
-    """Return what opens the one checkpoint at a path, wherever its files were linked to."""
+    """Return a function that opens the checkpoint at a path, wherever its files were linked to."""
 
     def read() -> Reader:
         location = open_location(str(path))
@@ -174,7 +174,7 @@ class Measurer:
 
 
 class OfMatrices(Probe):
-    """Another probe without what it says of the model as a whole: for steps at which a part is measured."""
+    """A probe without its rows about the whole model: for steps at which only a part is measured."""
 
     def __init__(self, inner: Probe) -> None:
         self.inner = inner

@@ -93,14 +93,14 @@ class Monitor:
         options = options or WeightOptions()
         self.counts = {"observed": 0, "measured": 0, "skipped": 0}
         self.rank = rank_here()
-        """This process's rank in a distributed training; all but 0 watch nothing and write nothing."""
+        """This process's rank in a distributed training; only rank 0 watches and writes."""
         if self.rank:
             return
         self.run = run if isinstance(run, Run) else Run(run)
         self.store = Store.create(out, recipe=options.recipe())
         self.journal = Journal.of(self.store.path)
         self.refused = ""
-        """Why nothing is measured in this process; empty while it is."""
+        """Why nothing is measured in this process; empty if it is measured."""
         self._every, self._budget = every, bytes_per_step
         self._turn = ""
         self._history = _History(self.store.path / FOLDER / f"{self.run.run}.metrics.jsonl")
@@ -161,7 +161,7 @@ class Monitor:
             self._history.close()
 
     def _begin(self) -> None:
-        """Take the store at the first step: only then is it known whether the training is distributed."""
+        """Open the store at the first step: only then is it known whether the training is distributed."""
         if self._begun:
             return
         self._begun = True
@@ -170,7 +170,7 @@ class Monitor:
         self.journal.append("started", self.run.run, process=os.getpid(), inside=True)
 
     def _elsewhere(self) -> bool:
-        """Say whether another rank watches; the training may have become distributed since the start."""
+        """Return whether another rank watches; the training may have become distributed since the start."""
         if not self.rank and (rank := rank_here()):
             self.close()
             self.rank = rank
@@ -218,7 +218,7 @@ class Monitor:
         self._work.put_nowait(_Copy(step, held, turn, config))
 
     def _complain(self, what: str) -> None:
-        """Log once what went wrong; a disk that is full must not stop the training either."""
+        """Log each error once; even a full disk must not stop the training."""
         if not getattr(self, "_complained", False):
             self._complained = True
             _LOG.warning("toposcope.Monitor: %s", what)
@@ -281,7 +281,7 @@ class _History:
 
 
 class _Background:
-    """What the thread does: measure copies, copy the metrics, judge."""
+    """The work of the background thread: measure copies, copy the metrics, judge."""
 
     def __init__(self, monitor: Monitor, probes: Sequence[Probe], split: str, known: _History) -> None:
         self._monitor, self._history = monitor, known
@@ -368,5 +368,5 @@ def rank_here() -> int:
 
 
 def _read_now(turn: Turn, name: str, tensor: Any) -> bool:
-    """Say whether a tensor is copied at this step: matrices take turns, norms and biases are small."""
+    """Return whether a tensor is copied at this step: matrices take turns, norms and biases are small."""
     return turn.names is None or name in turn.names or len(tensor.shape) < 2

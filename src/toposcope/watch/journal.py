@@ -112,7 +112,7 @@ class Journal:
         return self.tail(self._starts[first])[0] if first < len(self._starts) else []
 
     def _index(self) -> None:
-        """Note where the new events are: a journal is not held in memory."""
+        """Store the offsets of the new events; the journal itself is not held in memory."""
         if self.path.exists() and self.path.stat().st_size < self._offset:  # another journal took its place
             self._numbers, self._starts, self._offset = array("q"), array("q"), 0
         for line in self._lines(self._offset):

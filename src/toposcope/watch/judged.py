@@ -1,4 +1,4 @@
-"""The judgement of a run by its log, as every command has it: health and replayed alarms, put together."""
+"""The judgement of a run by its log, the same in every command: health and replayed alarms together."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def judged(
     last_checkpoint: int | None = None,
     wrong: Sequence[str] = (),
 ) -> Judgement:
-    """Return what is to be done about one run by the rows of its log.
+    """Return the judgement of one run by the rows of its log.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def counted(rows: pd.DataFrame, column: str, *, of_log: bool = True) -> LossCoun
 
 
 def judged_runs(store: Store) -> Mapping[str, Judgement]:
-    """Return what is to be done about each run of a store that has losses, as `toposcope check` says it.
+    """Return the judgement of each run of a store that has losses, the same as that of `toposcope check`.
 
     That it is too early to judge a run is left out: a watch looks again by itself.
     """
@@ -121,7 +121,7 @@ def judged_runs(store: Store) -> Mapping[str, Judgement]:
 
 
 def _replayed(rows: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Return what a watch reads of a log, the loss that is judged as its loss."""
+    """Return the columns that a watch reads from a log, with the judged loss as its loss."""
     beside = (*_BESIDE, "heldout_loss") if column == "loss" else _BESIDE
     known = rows[["step", *(name for name in beside if name in rows)]]
     return known.assign(loss=rows[column].to_numpy(float, na_value=np.nan))

@@ -1,4 +1,4 @@
-"""One sidecar for a store: a lock that the system gives back however the process ends."""
+"""One sidecar for a store: a lock that the system releases however the process ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from toposcope.watch.journal import FOLDER
 
 @contextlib.contextmanager
 def locked(store: Path) -> Iterator[None]:
-    """Be the only sidecar of a store; the system gives the place back however the process ends.
+    """Hold the lock of a store's only sidecar; the system releases it however the process ends.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a watch says of the losses besides its alarms: health as `toposcope check` has it, passed alarms."""
+"""The losses in a watch, beside its alarms: the health of `toposcope check`, and alarms that have passed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from toposcope.store import Store
 
 REST = 20.0
-"""A look at the health of all runs rests so many times as long as it took: it reads the whole logs."""
+"""After a look at the health of all runs, a rest of so many times its duration: it reads the whole logs."""
 
 
 def column_of(rows: pd.DataFrame) -> str:
@@ -33,7 +33,7 @@ def column_of(rows: pd.DataFrame) -> str:
 
 
 def symptoms_of(curve: Curve | None, rows: pd.DataFrame, column: str) -> list[Symptom]:
-    """Return what is wrong with a run by its losses; `curve` is None where the log is too short for one."""
+    """Return the symptoms of a run by its losses; `curve` is None if the log is too short for one."""
     from toposcope.forecasting.health.assess import health
 
     if curve is not None:
@@ -76,7 +76,7 @@ def health_of(store: Store) -> list[RunHealth]:
 
 
 def with_passed(store: Store, alarms: Sequence[Event]) -> tuple[list[Event], list[Event]]:
-    """Return the alarms that stand, and those whose series came back: these say by which step.
+    """Return the alarms that have not passed, and those that have, with the step.
 
     An alarm of the log passes by the rule of its own file (`Alarm.passed`); one of the weights never does.
     """
@@ -100,7 +100,7 @@ def with_passed(store: Store, alarms: Sequence[Event]) -> tuple[list[Event], lis
 
 @dataclass
 class HealthWatch:
-    """Says what is new in the health of a store's runs, which are odd and which alarms passed, each once.
+    """Reports once each change in the health of a store's runs, each odd run and each passed alarm.
 
     It rests 20 times as long as a look took: what it says comes from the whole logs, and may be later than
     the alarms.
@@ -140,7 +140,7 @@ class HealthWatch:
         return found
 
     def _new_odd(self) -> list[Event]:
-        """Return which runs are not like their siblings by now and were before, or the other way round."""
+        """Return the runs that have become odd, and those that no longer are."""
         from toposcope.study.odd_members import odd_of_store
 
         now = {one.run: one for one in odd_of_store(self.store).found}

@@ -1,4 +1,4 @@
-"""Copy a growing loss history into the store: what is there stays, what is new is added."""
+"""Copies a growing loss history into the store: earlier rows stay, new ones are added."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class LossFile:
                 self._read()
 
     def joined(self, own: pd.DataFrame, run: str) -> pd.DataFrame:
-        """Return the history that a run has of its own, filled in from the file as it is now."""
+        """Return a run's own history, with gaps filled from the file as it is now."""
         with contextlib.suppress(InputError, OSError):  # its last line is being written
             self._read()
         return own if self._table is None else history.join(own, self._table, run)
@@ -81,7 +81,7 @@ class LossFile:
 
 
 def last_written(path: Path) -> tuple[int, int, frozenset[int]]:
-    """Return what changes when a file, or one in a folder, is written to or put in another's place.
+    """Return a value that changes when a file, or one in a folder, is written to or replaced.
 
     Bytes, when the last ones came, and which files these are (their inodes): a copy may keep size and time.
     """
@@ -122,7 +122,7 @@ class LossCopy:
 
 
 class PlanCopy:
-    """Fills the plan that a log states into what the store knows of a run, where its own files state none."""
+    """Adds the plan that a log states to the store's record of a run whose own files state none."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

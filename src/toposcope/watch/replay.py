@@ -1,4 +1,4 @@
-"""The loss alarms of a watch over a log that is there already: which they are, and which of them passed."""
+"""The loss alarms that `watch` would have raised on an existing log, and which of them have passed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A checkpoint retained for the next one: against rotation, and a trainer that writes over it in place."""
+"""Keeps a checkpoint until the next one, although the trainer may remove it or write over it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Retained:
             parent.rmdir()
 
     def noted(self) -> dict[str, Any]:
-        """Return what a journal notes of it."""
+        """Return its record for the journal."""
         return {"path": str(self.path), "own": self.linked, "files": self.files}
 
     @classmethod
@@ -97,7 +97,7 @@ def retain(sighting: Sighting, folder: Path, *, copy: bool = False) -> Retained 
 
 
 def _named(found: tuple[Stamp, ...], wanted: tuple[Stamp, ...]) -> tuple[Stamp, ...]:
-    """Return the stamps of the files that are `wanted`: others beside them do not count."""
+    """Return the stamps of the `wanted` files; other files do not count."""
     names = {name for name, *_ in wanted}
     return tuple(one for one in found if one[0] in names)
 

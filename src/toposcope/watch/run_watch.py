@@ -1,4 +1,4 @@
-"""What is watched of one run: its alarms, given its log and its checkpoints in the order of their steps."""
+"""Watches one run: gives its log and checkpoints to the alarms, in the order of the steps."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class RunWatch:
         return [alert for alarm in self.alarms for alert in alarm.on_store(store)]
 
     def passed(self, alert: Alert, rows: pd.DataFrame) -> int | None:
-        """Return the step of the log at which what was told had passed; None where it has not."""
+        """Return the step of the log at which an alarm had passed; None if it has not."""
         made = next((one for one in self.alarms if one.test == alert.test), None)
         return None if made is None else made.passed(alert, rows)
 

@@ -1,4 +1,4 @@
-"""Rollbacks: a run that goes back to an earlier checkpoint goes on as a new segment of its own."""
+"""Rollbacks: a run that returns to an earlier checkpoint continues as a new segment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a growing store holds, read again and again: each time only what is new."""
+"""Reads a growing store repeatedly, each time only what is new."""
 
 from __future__ import annotations
 

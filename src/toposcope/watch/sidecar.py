@@ -38,7 +38,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 @dataclass(slots=True)
 class _Last:
-    """The latest checkpoint of a segment, with what is held of it for the next one."""
+    """The latest checkpoint of a segment, with the copy that is kept for the next one."""
 
     checkpoint: Checkpoint
     content: str
@@ -47,7 +47,7 @@ class _Last:
 
 @dataclass(slots=True)
 class _State:
-    """What a restart brings back from the journal."""
+    """The state that a restart restores from the journal."""
 
     segments: Segments = field(default_factory=Segments)
     last: dict[str, _Last] = field(default_factory=dict)
@@ -136,11 +136,11 @@ class Sidecar:
 
     @property
     def checked(self) -> Checked:
-        """What was looked at up to now, and what the latest look could not look at."""
+        """What was checked up to now, and what the latest look could not read."""
         return Checked.of(self.store, self._unseen.now)
 
     def _tell_waiting(self, found: FolderLook) -> list[Event]:
-        """Record why a checkpoint is not complete, once for each reason, unless it settles or is stuck."""
+        """Record why a checkpoint is incomplete, once for each reason, unless it changes or is stuck."""
         new = {
             uri: why
             for uri, why in found.waiting.items()
@@ -161,7 +161,7 @@ class Sidecar:
         return retain(sighting, self._held_in, copy=stated is None)
 
     def _take_or_tell(self, sighting: Sighting, held: Retained | None, *, newest: bool) -> list[Event]:
-        """Measure one checkpoint; what goes wrong with it ends no watch of the others."""
+        """Measure one checkpoint; an error in it does not stop the watch of the others."""
         at = sighting.checkpoint
         if held is None:
             if sighting.path.exists():  # written again this moment: it comes again
@@ -259,7 +259,7 @@ class Sidecar:
     def _before(
         self, at: Checkpoint, last: _Last | None, source: Source
     ) -> tuple[Checkpoint | None, list[str]]:
-        """Return the checkpoint before this one, if it is still what was measured; else say that not."""
+        """Return the checkpoint before this one, if it is unchanged since it was measured; else say so."""
         if last is None or last.checkpoint.step > at.step:
             return None, []
         before = last.checkpoint
@@ -286,7 +286,7 @@ class Sidecar:
         return turn
 
     def _keep(self, at: Checkpoint, content: str, held: Retained) -> None:
-        """Keep the newest checkpoint of a segment for the next one, and let the one before it go."""
+        """Keep the newest checkpoint of a segment for the next one, and release the one before it."""
         last = self._state.last.get(at.run)
         if last is not None and last.checkpoint.step > at.step:
             self._series.drop(at)
@@ -335,13 +335,13 @@ class Sidecar:
         return events
 
     def _compact(self) -> None:
-        """Join the store's parts now and then; what that costs does not grow with the run."""
+        """Join the store's parts from time to time; the cost does not grow with the run."""
         if self._loose >= _LOOSE:
             self.store.compact(_PACKED)
             self._loose = 0
 
     def _replay(self, event: Event) -> None:
-        """Take back in what an earlier process did."""
+        """Restore the state from the journal of an earlier process."""
         data = event.data
         if event.kind == "log":
             self._logs.add(event.run)

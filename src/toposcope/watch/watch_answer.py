@@ -1,4 +1,4 @@
-"""What one look of a watch answers: what stands, what passed, what is a problem, and what was not judged."""
+"""The answer of one look of a watch: alarms, passed alarms, problems, and what was not judged."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class WatchAnswer:
 
     @property
     def problems(self) -> list[str]:
-        """What is wrong and is no alarm of the watch."""
+        """Problems that are not alarms of the watch."""
         broken = [str(one) for one in self.health if one.broken]
         odd = [f"{one.run} is {one.sentence}" for one in self.odd]
         return [*broken, *odd, *_of_events(self.events), *self.checked.problems, *self.audit]
@@ -112,7 +112,7 @@ class WatchAnswer:
 
 
 def lines_of(event: Event) -> Iterator[tuple[str, str]]:
-    """Yield the lines that tell an event, each with its indent; none for what nobody asks for."""
+    """Yield the lines that report an event, each with its indent; none for internal events."""
     if event.kind not in _SHOWN or (event.kind == "unseen" and not event.data["why"]):
         return
     where = f"{event.run} step {event.step}" if event.step is not None else event.run

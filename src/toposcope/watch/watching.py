@@ -151,7 +151,7 @@ class Watching:
             time.sleep(self.options.budget.pause(used, spent, every))
 
     def _beside(self) -> list[Event]:
-        """Return what is new and in no journal."""
+        """Return the news that no journal has."""
         alarms = [event for event in self.watchman.journal.read() if event.kind == "alarm"]
         new = [one for one in map(str, self.store.audited()) if one not in self._audited]
         self._audited.update(new)
@@ -159,7 +159,7 @@ class Watching:
         return [*self._health.look(alarms), *audit]
 
     def _checked(self) -> Checked:
-        """Return what was looked at and what was not."""
+        """Return what was checked and what was not."""
         return Checked.of(self.store) if self.sidecar is None else self.sidecar.checked
 
 

@@ -1,4 +1,4 @@
-"""Judge what a growing store has new, and write alarms with their culprits into its journal."""
+"""Judges the news of a growing store, and writes alarms with their culprits into its journal."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Watchman:
             self._recall(event)
 
     def _recall(self, event: Event) -> None:
-        """Take in what an earlier process wrote."""
+        """Restore what an earlier process wrote."""
         if event.kind == "look":
             self._looks.setdefault(event.run, {}).setdefault(str(event.data["test"]), []).append(event)
         if event.kind in ("alarm", "notice"):
@@ -76,7 +76,7 @@ class Watchman:
         )
 
     def judge(self) -> list[Event]:
-        """Take in what the store has new; return the alarms and notices that follow from it."""
+        """Judge what is new in the store; return the alarms and notices."""
         led = leading_features(completed(self._live.store.catalogue()), Use.WATCH)
         new = self._live.snapshot(self._number)
         self._number, self._listed = new.number, None
@@ -108,7 +108,7 @@ class Watchman:
         return self._runs[run]
 
     def _beside(self, *, logged: bool) -> StoreLook:
-        """Return what the alarms may ask of the other runs; without new losses there is no new curve."""
+        """Return the other runs for the alarms; without new losses there is no new curve."""
         made: list[tuple[Sequence[Curve], Sequence[Curve]]] = []
 
         def curves() -> tuple[Sequence[Curve], Sequence[Curve]]:
@@ -149,7 +149,7 @@ class Watchman:
             losses.put(step, loss)
 
     def _runs_now(self) -> pd.DataFrame:
-        """Return what is known of the runs, read once for each look."""
+        """Return the records of the runs, read once for each look."""
         if self._listed is None:
             self._listed = self._live.store.runs()
         return self._listed
@@ -193,7 +193,7 @@ class Watchman:
         return after, good
 
     def _complete(self) -> list[Event]:
-        """Tell the culprits of alarms that came before the checkpoint after them was there."""
+        """Report the culprits of alarms that were raised before the next checkpoint existed."""
         events = []
         for finding in list(self._open):
             look, good = self._around(finding)

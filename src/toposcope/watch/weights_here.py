@@ -1,4 +1,4 @@
-"""The weights of a model in this process: which there are, why they are not whole, and copies of them."""
+"""The weights of a model in this process: their list, why they may be incomplete, and copies."""
 
 from __future__ import annotations
 
@@ -54,5 +54,5 @@ def copied(tensor: Any) -> Any:
 
 
 def placeholder(tensor: Any) -> np.ndarray:
-    """Return an array of the tensor's shape that takes no memory: it says what there is, and is not read."""
+    """Return an array of the tensor's shape that takes no memory and is not read."""
     return np.broadcast_to(np.float32(0), tuple(tensor.shape))

@@ -28,14 +28,14 @@ SAME_HORIZON = 0.02
 """Siblings whose planned steps differ by less than this share from those bought followed that schedule."""
 
 LEAST_LOSSES = 8
-"""Losses that a larger model must have had before its level can be read."""
+"""The fewest losses of a larger model for an estimate of its level."""
 
 CONTINUE, STOP, SCALE = "continue", "stop", "scale"
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """What one action is expected to give: loss with its interval, the budget it spends, and its utility.
+    """The expected result of one action: loss with its interval, the budget it spends, and its cost.
 
     `cost` = loss * (1 + price * spent share): lower is better. `sigma` is the sd of the log loss. An action
     that cannot be judged has status "failed" and a reason; one whose loss nothing bounds has status
@@ -129,7 +129,7 @@ def _on_the_way(made: Forecast, seen: Curve, step: float) -> float:
 
 
 def _stop(seen: Curve, level: float) -> Option:
-    """Read the smoothed loss of now, as sure as its noise and the bandwidth leave it."""
+    """Return the option to stop: the smoothed loss now, with the error of its noise and bandwidth."""
     loss = math.exp(level_and_slope(seen.step, seen.loss)[0])
     half = level_error(seen.step, seen.loss) * float(normal_quantile(0.5 + level / 2))
     return _option(STOP, loss, half, level, 0.0, 0.0, 0.0)
@@ -138,7 +138,7 @@ def _stop(seen: Curve, level: float) -> Option:
 def _scale(
     made: Forecast, seen: Curve, siblings: Sequence[Curve], budget: float, larger: int, price: float
 ) -> Option:
-    """Read the law of log loss in log size at the step that the budget buys for the larger model."""
+    """Return the option to scale: log loss against log size at the step that the budget allows."""
     steps = min(budget / larger, seen.horizon)
     size, loss, reason = _known_sizes(made, seen, siblings, steps)
     if len(np.unique(size)) < 3:
@@ -209,7 +209,7 @@ def _cannot(action: str, reason: str) -> Option:
 
 
 def by_loss(options: Sequence[Option], seen: Curve) -> tuple[str, str]:
-    """Take the option of least expected log cost; where the run's own end cannot be judged, go on.
+    """Take the option of least expected log cost; continue if the run's own end cannot be judged.
 
     Regret is a ratio of costs, so its logarithm is a difference of log costs: this choice has the least
     expected log regret. It needs no threshold. No run is left for an option that cannot be judged, nor where
@@ -263,7 +263,7 @@ def of_symptoms(seen: Curve) -> Judgement:
 
 
 def by_health(judgement: Judgement) -> tuple[str, str] | None:
-    """Stop a run that is to be stopped, look at one that is to be looked at; None for a run that is well."""
+    """Return the advice of a judgement that says stop or look; None for a run that is all right."""
     if not judgement.grounds:
         return None
     return (STOP if judgement.level == GRAVE else LOOK), judgement.grounds[0].named

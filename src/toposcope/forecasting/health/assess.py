@@ -1,4 +1,4 @@
-"""Whether a run is in a state to be forecast: what its loss log shows before any curve is fitted."""
+"""Whether a run can be forecast: the faults that its loss log shows before any curve is fitted."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ ENDED = 1e-3
 """Share of its peak below which a learning rate has ended."""
 _WINDOW_SHARE = SHARES[0]
 _HABIT = 3
-"""Gaps in a log from which on rows without a loss are its habit."""
+"""With at least so many gaps, rows without a loss are usual in a log."""
 _SURE = 2.33
 """Standard errors of a slope: one-sided 1%."""
 _BESIDE = ("heldout_loss", "learning_rate")
 _NEWEST = 2
-"""Losses since the start of a rise up to which nothing confirms it."""
+"""A rise of at most so many losses is not yet confirmed."""
 _BETTER = 0.1
 """Share of its range, 0 to 1 or 0 to 100, by which an accuracy has risen."""
 
@@ -204,7 +204,7 @@ def _overfitting(rows: pd.DataFrame, column: str, usable: pd.DataFrame) -> Sympt
 
 
 def _risen(usable: pd.DataFrame) -> Symptom | None:
-    """Return the rise in which a log ends, in words."""
+    """Return the symptom for the rise at the end of a log, in words."""
     if len(usable) < FEWEST:
         return None
     rate = usable["rate"].to_numpy(float) if "rate" in usable else None
@@ -237,7 +237,7 @@ def _shifted(went: str, again: str, *, alone: bool) -> tuple[str, str]:
 
 
 def _raised(rate: np.ndarray | None, start: int) -> str:
-    """Return from what to what the rate rose since a little before a rise."""
+    """Return the learning rates before and after it was raised, around a rise of the loss."""
     if rate is None:
         return ""
     near = pd.Series(rate).ffill().bfill().to_numpy()[max(0, start - max(3, len(rate) // 20)) :]
@@ -245,7 +245,7 @@ def _raised(rate: np.ndarray | None, start: int) -> str:
 
 
 def _not_finite(rows: pd.DataFrame, column: str) -> list[Symptom]:
-    """Return what is said of losses that are not finite: at the end of the log, and amid it."""
+    """Return the symptoms for losses that are not finite: at the end of the log, and within it."""
     rows = rows[trained(rows, column)]
     step, bad = rows["step"].to_numpy(float), ~np.isfinite(rows[column].astype(float).to_numpy())
     if bad.all():

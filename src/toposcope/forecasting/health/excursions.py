@@ -1,4 +1,4 @@
-"""Losses that stand out and come back: single ones, which are counted, and spikes of several."""
+"""Losses that rise and return: single outliers, which are counted, and spikes of several losses."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from toposcope.forecasting.health.rises import Scale, noise
 from toposcope.forecasting.health.symptoms import OUTLIERS, Symptom
 
 SPIKES = 3
-"""Spikes within the last half of the log that make a finding."""
+"""The fewest spikes in the last half of the log for a finding."""
 _SPIKE = 0.1
-"""Log loss that a spike has at least above the median around it."""
+"""The least height of a spike above the median around it, in log loss."""
 _AROUND = 51
-"""Losses of that median, at most."""
+"""The most losses in that median."""
 
 
 def spikes(step: np.ndarray, scale: Scale) -> Symptom | None:

@@ -1,4 +1,4 @@
-"""One judgement of a run, of three levels: what its health, its alarms and its audit say together."""
+"""One judgement of a run in three levels, from its health, its alarms and its audit."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ LEVELS = (ALL_RIGHT, LOOK, STOP)
 """From best to worst."""
 
 LOSS_LOST = "loss not finite"
-"""The alarm that says what two symptoms of health say as well: it is told once."""
+"""The alarm that two symptoms of health report, too: it is reported once."""
 PLATEAU = "plateau"
 """A symptom that leaves a choice: a lower rate may still help, and one may be planned that no log states."""
 _NOT_FINITE = "non-finite"
 TOO_EARLY = "too early"
-"""The ground that time takes away by itself: whoever goes on looking has no need of it."""
+"""The ground that disappears with time: a watch does not report it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Alarmed:
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """Why a run is judged as it is: the level that it asks for, what said so, the step, and what to do."""
+    """A reason for a judgement: the level, what found it, the step, and what to do."""
 
     level: str
     kind: str
@@ -64,7 +64,7 @@ class Ground:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What is to be done about a run, the grounds for it, worst first, and what was only noticed."""
+    """The judgement of a run, its grounds, worst first, and what was only noticed."""
 
     grounds: tuple[Ground, ...] = ()
     noticed: tuple[Ground, ...] = ()
@@ -81,7 +81,7 @@ class Judgement:
 
 
 JudgeOfLog: TypeAlias = "Callable[[pd.DataFrame, str, Curve | None], Judgement]"
-"""What judges a run by the rows of its log, the column of its loss, and its curve (None: too short)."""
+"""Judges a run by the rows of its log, the column of its loss, and its curve (None: too short)."""
 
 
 def worst(levels: Iterable[str]) -> str:
@@ -104,7 +104,7 @@ def judge(
     last_checkpoint: int | None = None,
     wrong: Sequence[str] = (),
 ) -> Judgement:
-    """Return what is to be done about a run by all that was found of it.
+    """Return the judgement of a run from everything that was found.
 
     | found | level |
     | --- | --- |
@@ -156,7 +156,7 @@ def judge(
 
 
 def written(step: float) -> str:
-    """Return a step as it is read.
+    """Return a step as text.
 
     >>> written(20000), written(0.25)
     ('20,000', '0.25')

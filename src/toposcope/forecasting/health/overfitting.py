@@ -11,17 +11,17 @@ from toposcope.forecasting.health.rises import levels, noise, scaled
 from toposcope.forecasting.health.symptoms import OVERFITTING, Symptom
 
 RISEN = 0.03
-"""Log loss by which each of the last three held-out losses must exceed the lowest level of three."""
+"""Each of the last three held-out losses must exceed the lowest level of three by this log loss."""
 SPREADS = 4.0
-"""Standard errors of such a level by which they must exceed it as well."""
+"""They must also exceed it by so many standard errors of such a level."""
 FEWEST = 8
-"""Losses of either kind to judge."""
+"""The fewest losses of either kind for a judgement."""
 _WINDOW = 3
 """Held-out losses whose median is a level, and which all must exceed the lowest one."""
 
 
 def overfitting(train: pd.DataFrame, held: pd.DataFrame) -> Symptom | None:
-    """Return that the held-out loss rises since its lowest while training goes on to win; else None.
+    """Return the symptom if the held-out loss rises while the training loss still falls, else None.
 
     Both tables have the columns step and loss, a row per logged loss, by step.
     """

@@ -1,4 +1,4 @@
-"""Rises of a loss above the lowest level that it had reached: whether one is there, and of which kind."""
+"""Finds rises of a loss above its lowest level, and their kind."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import pandas as pd
 from toposcope.core.distributions import student_quantile
 
 DIVERGED = 0.05
-"""Log loss by which the recent losses must exceed the lowest level that the run had reached."""
+"""Recent losses must exceed the lowest level of the run by this log loss."""
 SPREADS = 6.0
-"""Standard errors of a window's level by which they must exceed it as well."""
+"""They must also exceed it by so many standard errors of a window's level."""
 WON = 0.01
-"""Share of what a run has won (its first level less its lowest) below which a rise is a trifle."""
+"""A rise below this share of the run's fall (first level less lowest) is a trifle."""
 SOLVED, LOST = 0.05, 0.1
 """A loss below a twentieth of it has solved its task, and a rise up to a tenth of it is a trifle there."""
 LEAST = 40
-"""Losses of which a window of seven is looked at; fewer are held to a rise of 35% of the last three."""
+"""The fewest losses for windows of seven; of fewer, the last three must have risen by 35%."""
 FEWEST = 6
-"""Losses below which no rule but that for losses that are not finite has anything to look at."""
+"""With fewer losses only the rule for losses that are not finite applies."""
 SHARES = (0.05, 0.01)
-"""Windows at the end of a log that are held against the lowest level: a slow climb, a sudden jump."""
+"""Windows at the end of a log that are compared with the lowest level: a slow climb, a sudden jump."""
 REGAINED, FEW_REGAINED = 0.1, 0.25
 """Share of a rise that a run which falls again has won back; of fewer than 40 losses."""
 STILL, LATE = (0.1, 0.25), 0.1
@@ -40,7 +40,7 @@ CONFIRMED = 1 / 3
 _TAKEN = 0.5
 """Share of what was won that a rise which a higher rate excuses may take at most."""
 _KNEES = 60
-"""Places of a bend in a line that are tried, at most: the time of a judgement grows with them."""
+"""The most places tried for a bend in a line: the time of a judgement grows with them."""
 
 DIVERGING, RESTART, FALLING, SHIFT, AGAIN = (
     "diverging", "rate raised", "falling again", "higher level", "rose before"
@@ -51,7 +51,7 @@ _WINDOW, _FEW_WINDOW, _FEW_DIVERGED = 7, 3, 0.3
 _SHORT, _LINE = 200, 0.03
 """Losses below which the end of a line through the last fifth is looked at; by how much it has to rise."""
 _LAST = {2: math.log(1.5), 1: math.log(3.0)}
-"""Log loss by which the last two losses, or the last alone, must exceed the lowest level."""
+"""The last two losses, or the last one alone, must exceed the lowest level by this log loss."""
 _SWINGS, _SWUNG, _SWUNG_WON = 3.0, 0.1, 0.05
 """Swings of a loss have grown threefold, to 10% of it and a twentieth of what the run had won."""
 _BLOCKS, _TURNS, _QUARTERS = 5, 3, (0.25, 0.75)
@@ -108,7 +108,7 @@ def scaled(loss: np.ndarray) -> Scale:
 
 
 def find(scale: Scale, rate: np.ndarray | None = None) -> Rise | None:
-    """Return the rise in which a log ends, told by how it goes on; None where it ends in none.
+    """Return the rise at the end of a log with its kind; None if there is none.
 
     diverging: it goes on, or stands 25% and a tenth of what was won above the lowest. rate raised: after the
     learning rate (`rate`, for each loss, NaN where unknown) went back up. falling again: a tenth of the rise
@@ -171,7 +171,7 @@ def _lowest(value: np.ndarray) -> tuple[int, float]:
 
 
 def _recent(value: np.ndarray, low: int) -> Iterator[tuple[int, float]]:
-    """Yield window and level of each way in which a log's end is surely above its lowest level."""
+    """Yield the window and the level of each rule by which a log ends surely above its lowest level."""
     count, level = len(value), _lowest(value)[1]
     few = count < LEAST
     least, floor = (_FEW_WINDOW, _FEW_DIVERGED) if few else (_WINDOW, DIVERGED)
@@ -250,7 +250,7 @@ def _spread(before: np.ndarray, after: np.ndarray) -> float:
 
 
 def _rising(value: np.ndarray) -> bool:
-    """Return whether a series that stood and is higher now is a line upwards rather than a step."""
+    """Return whether the end of a series is a rising line rather than a step."""
     value = levels(value, _FEW_WINDOW) if len(value) > 2 * _FEW_WINDOW else value
     count = len(value)
     place = np.arange(count)

@@ -1,4 +1,4 @@
-"""What a loss log can show to be wrong: a symptom, its kinds, and how grave each is."""
+"""The faults that a loss log can show: symptoms, their kinds, and how grave each is."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ACCURACY = "accuracy"
 OVERFITTING = "overfitting"
 OUTLIERS = "outliers"
 RISES = ("rate raised", "falling again", "rose before", "higher level")
-"""Rises that pass for no divergence: each asks for a look."""
+"""Rises that are not divergence: each asks for a look."""
 KINDS = (*BROKEN, ACCURACY, "rate ended", "plateau", *RISES, OVERFITTING, GAP, "spikes", OUTLIERS)
 """All kinds, gravest first."""
 _GRAVE = (*BROKEN, "rate ended", "plateau")
@@ -27,7 +27,7 @@ class Symptom:
 
     @property
     def grave(self) -> bool:
-        """Whether going on as before is senseless; what may pass or has passed asks for a look."""
+        """Whether it is useless to continue unchanged; what may pass or has passed asks for a look."""
         return self.kind in _GRAVE
 
     @property

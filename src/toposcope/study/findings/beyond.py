@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ADDS, TREND, CANNOT = "adds", "trend only", "cannot tell"
 TEST = "correlation of innovations, one test for each feature over all runs"
 LEAST_VALUES = 4
-"""Fewer points than this put into the same order say nothing: three do so by chance in one case of three."""
+"""Fewer points in the same order say nothing: three are by chance in one case of three."""
 
 
 def beyond(study: StudyTables) -> Finding:
@@ -86,7 +86,7 @@ def _reasons(topology: pd.DataFrame) -> list[tuple[str, int]]:
 
 
 _EVEN = 0.8
-"""Share of equal gaps from which on checkpoints count as evenly saved: the last one often is not."""
+"""Checkpoints count as evenly saved from this share of equal gaps on: the last gap often differs."""
 
 
 def _open(study: StudyTables, topology: pd.DataFrame) -> dict[str, object] | None:
@@ -116,7 +116,7 @@ def _forecast(study: StudyTables) -> str:
 
 
 def _lead(study: StudyTables) -> dict[str, object]:
-    """Return the raw correlation of the feature that leads, and what is left of it, over the runs."""
+    """Return the raw correlation of the leading feature over the runs, and the part beyond the trend."""
     known = study.strengths
     mine = known[known["target"] == study.target] if len(known) else known
     for column in study.leads(Use.CHANGE):
@@ -147,7 +147,7 @@ def _clock(study: StudyTables) -> dict[str, object]:
 
 
 def _across(study: StudyTables) -> dict[str, object] | None:
-    """Return whether a run's features go with its own target more than with another seed's."""
+    """Return whether a run's features follow its own target more closely than another seed's."""
     rows = study.replicates
     if not len(rows) or "pairing_holm" not in rows:
         return None

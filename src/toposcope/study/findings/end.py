@@ -1,4 +1,4 @@
-"""Where will it end: how far forecasts of the final loss are off, and whether topology makes them better."""
+"""Where will it end: the errors of forecasts of the final loss, and whether topology lowers them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ForecastCounts:
 
 
 def forecasts_of(study: StudyTables) -> ForecastCounts | None:
-    """Count what a study's table of forecasts says; None where it has no forecast."""
+    """Summarise a study's table of forecasts; None if it has no forecast."""
     scores = study.forecasts
     good = scores[scores["status"] != "failed"] if len(scores) else scores
     good = good[np.isfinite(good["error"].to_numpy(float))] if len(good) else good
@@ -135,7 +135,7 @@ def go_on(study: StudyTables) -> Finding | None:
 
 
 def _called(study: StudyTables, column: str) -> str:
-    """Return which loss a forecast is of, where the runs log two; else ""."""
+    """Return the name of the forecast loss if the runs log two losses, else ""."""
     if study.log is None or column != "loss" or "heldout_loss" not in study.log.metrics:
         return ""
     return "training loss" if study.log.metrics["heldout_loss"].notna().any() else ""
@@ -159,7 +159,7 @@ def _command(study: StudyTables, column: str, going: Sequence[Curve], *, advise:
 
 
 _SHARE = 0.05
-"""Share of a log's losses whose median is its first and its last level: the noise of single ones is not."""
+"""The first and the last level of a log are medians over this share of its losses, against noise."""
 
 
 def _fell(curve: Curve) -> bool:
@@ -177,7 +177,7 @@ def _flop_left(curve: Curve) -> float:
 
 
 def _ahead(curves: Sequence[Curve]) -> list[dict[str, object]]:
-    """Return where the first runs that are not finished will end, as `toposcope forecast` has it."""
+    """Return where the first unfinished runs will end, by the forecast of `toposcope forecast`."""
     return [
         {
             "run": one.run, "step": curve.last, "horizon": curve.horizon, "final": one.final,
@@ -191,7 +191,7 @@ def _ahead(curves: Sequence[Curve]) -> list[dict[str, object]]:
 
 
 def _path(one: Forecast) -> list[list[float]]:
-    """Return where a run goes, at most `_POINTS` of step, loss, low and high; empty without an interval."""
+    """Return the forecast path: at most `_POINTS` of step, loss, low and high; empty without an interval."""
     if not len(one.curve_low):
         return []
     path = np.column_stack([one.step, one.loss, one.curve_low, one.curve_high])
@@ -201,7 +201,7 @@ def _path(one: Forecast) -> list[list[float]]:
 
 
 def _logged(study: StudyTables) -> tuple[str, list[Curve]]:
-    """Return which loss is logged, the training loss where there is one, and its curves; "" without any."""
+    """Return the logged loss, preferably the training loss, and its curves; "" without any."""
     if study.log is None:
         return "", []
     metrics = study.log.metrics
@@ -212,7 +212,7 @@ def _logged(study: StudyTables) -> tuple[str, list[Curve]]:
 
 
 def _symptoms(study: StudyTables, column: str, curves: Sequence[Curve]) -> list[dict[str, object]]:
-    """Return what asks for a look or a stop by the logs, a line for each run and ground, the gravest first.
+    """Return the grounds in the logs to look at or stop a run: a line for each, the gravest first.
 
     Where a run has too few losses to be judged, that is no ground: it is what the other findings rest on.
     """
@@ -232,7 +232,7 @@ def _symptoms(study: StudyTables, column: str, curves: Sequence[Curve]) -> list[
 
 
 def _by_health(rows: pd.DataFrame, column: str, curve: Curve | None) -> Judgement:
-    """Return the judgement of a run by its health alone: no alarm of a watch is replayed."""
+    """Return the judgement of a run by its health alone, without the alarms of `watch`."""
     symptoms = curve.symptoms if curve is not None else health(rows, column=column)
     return judge(symptoms, losses=len(rows), ended=curve is not None and curve.ended)
 

@@ -25,7 +25,7 @@ _FINDERS = (sound, odd, changed, when, beyond, rivals, end, go_on, scale, layers
 
 
 def find(study: StudyTables) -> Findings:
-    """Return what may be said of `study`; a question that it holds nothing for is left out."""
+    """Return the findings on `study`; questions for which it has no data are left out."""
     answers: list[Finding] = [finding for ask in _FINDERS if (finding := ask(study)) is not None]
     answers.insert(0, trained(study, answers))
     target = study.labels.label(study.target) if study.target else ""

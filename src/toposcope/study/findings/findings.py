@@ -20,7 +20,7 @@ MARKS: Mapping[tuple[str, str], str] = {
 _CHECKS = (("sound", "measurements"), ("on", "training"), ("odd", "odd runs"), ("beyond", ""))
 _ABSENT = {"on": "no finite loss was logged", "odd": "one run: nothing to compare"}
 _ACTS = ("sound", "on", "odd", "beyond")
-"""Whose remedy is the thing to do next: of several the first, that of the lead before all."""
+"""The findings whose remedy is the thing to do next: the first of them, but the lead's before all."""
 NOTHING = "Nothing has to be done about these runs."
 
 
@@ -129,7 +129,7 @@ class Findings:
         return FirstScreen(title, checks, self._to_do(), f"{left_out}." if left_out else "")
 
     def _check(self, question: str, name: str) -> CheckLine:
-        """Return the line of a check; one that could not be made says why."""
+        """Return the line of a check; it says why if the check could not be made."""
         name = name or ("columns" if self.subject == "table" else self.noun)
         found = self.get(question)
         if found is None:
@@ -140,7 +140,7 @@ class Findings:
         return CheckLine(mark, name, self.said(found).check)
 
     def _to_do(self) -> str:
-        """Return the one thing to do: what the lead asks for, else what the first check that asks does."""
+        """Return the one thing to do: the lead's remedy, else the first remedy among the checks."""
         order = [self.lead.question, *(one for one in _ACTS if one != self.lead.question)]
         if "odd" in self and self["odd"].strength == "alone":
             order = [

@@ -1,4 +1,4 @@
-"""What happens from layer to layer, and how far the settings move the numbers: hidden states alone."""
+"""Changes from layer to layer, and the effect of the settings: for hidden states only."""
 
 from __future__ import annotations
 

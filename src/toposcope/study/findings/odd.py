@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def _ends_lower(one: Odd) -> bool:
-    """Return whether every loss by which a run is odd ends below those of all siblings."""
+    """Return whether every loss that makes a run odd ends below those of all siblings."""
     losses = [beside for beside in one.beside if "loss" in beside.label]
     return bool(losses) and all(beside.value < beside.low for beside in losses)
 

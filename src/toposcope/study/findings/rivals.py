@@ -34,7 +34,7 @@ def rivals(study: StudyTables) -> Finding | None:
 
 
 def worth(study: StudyTables, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return rows of a trend table with what is left of them given each confound."""
+    """Return rows of a trend table with their correlation given each confound."""
     if study.confounds.empty:
         return rows
     return rows.merge(study.confounds, on=["run", "column", "target"], how="left")
@@ -92,7 +92,7 @@ def spearman(one: pd.Series, other: pd.Series) -> float:
 
 
 def _entropy(study: StudyTables) -> dict[str, object] | None:
-    """Return how closely H1 entropy follows the number of bars, and what is left of it given them."""
+    """Return how closely H1 entropy follows the number of bars, and its correlation given that number."""
     entropy, count = (study.column(PROBE, feature) for feature in (H1_ENTROPY, H1_COUNT))
     if not entropy or not count:
         return None

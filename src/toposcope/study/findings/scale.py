@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from toposcope.study.tables import StudyTables
 
 LEAST_SIZES = 3
-"""Sizes of a power law: through two every line goes."""
+"""The fewest sizes for a power law: a line always fits two."""
 
 
 def scale(study: StudyTables) -> Finding | None:

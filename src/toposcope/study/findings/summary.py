@@ -31,7 +31,7 @@ class CheckLine:
 
 @dataclass(frozen=True, slots=True)
 class FirstScreen:
-    """What is said first: the finding, the checks, the one thing to do next, and what was left out.
+    """The first screen: the finding, the checks, the one thing to do next, and what was left out.
 
     >>> fell = CheckLine("OK", "training", "the loss fell to the end")
     >>> alone = CheckLine("--", "odd runs", "one run")

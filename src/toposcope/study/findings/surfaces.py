@@ -1,4 +1,4 @@
-"""What is on the sampled surfaces: how many have one minimum, and how many branches stand above noise."""
+"""The sampled surfaces: how many have one minimum, and how many branches exceed the noise."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PLACES = {
 
 
 def shares(features: pd.DataFrame) -> pd.DataFrame:
-    """Return, for each range and resolution, what its surfaces hold.
+    """Return a summary of the surfaces for each range and resolution.
 
     Columns name, surfaces, trivial (share with one minimum), low and high (that share of the run with fewest
     and with most: checkpoints of one run are no replicates), minima (mean), most (largest number of minima),

@@ -39,7 +39,7 @@ def trained(study: StudyTables, answers: Iterable[Finding]) -> Finding:
 
 
 def _ranked(study: StudyTables) -> dict[str, object]:
-    """Return the size (of one size: the run) that ends lowest, and between what the others end."""
+    """Return the size (of one size: the run) with the lowest final loss, and the range of the others."""
     nothing: dict[str, object] = {"label": "", "best": None, "others": [], "several": 0, "largest": False}
     lower = (*study.subject.targets, *study.series.losses)  # what is better where it is smaller
     usable = [name for name in (study.target, *lower) if name in lower and name in study.series.targets]

@@ -15,7 +15,7 @@ from toposcope.core.types import About
 from toposcope.study.findings.base import Finding
 
 WIDTH = 80
-"""Columns of a terminal, where nothing says how many it has."""
+"""The width of a terminal if it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def said(finding: Finding, *, subject: str, topology: str, target: str, names: I
 
 
 def of_group(group: str, text: str) -> str:
-    """Return a sentence with the runs that it is on before it, where others do not belong to them.
+    """Return a sentence with its runs in front, if other runs of the source do not belong to them.
 
     >>> of_group("bpe", "One adds."), of_group("", "One adds.")
     ('bpe: One adds.', 'One adds.')
@@ -110,12 +110,12 @@ def _plural(n: int) -> str:
 
 
 def _many(values: list[float], form: str) -> str:
-    """Return several numbers beside each other, one for each cut."""
+    """Return several numbers in a row, one for each cut."""
     return " / ".join(forms.number(value, form) for value in values)
 
 
 def _near(final: float, interval: list[float]) -> str:
-    """Return a forecast with the decimals that its interval makes sense of."""
+    """Return a forecast with the decimals that its interval justifies."""
     return forms.near(final, *(interval or (math.nan, math.nan)))[0]
 
 

@@ -1,4 +1,4 @@
-"""Where runs that are not finished will end, by the default method, from the finished ones beside them."""
+"""Forecasts of unfinished runs by the default method, from the finished runs beside them."""
 
 from __future__ import annotations
 

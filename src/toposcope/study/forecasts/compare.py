@@ -24,7 +24,7 @@ LEAST_RUNS = 3
 MOST_RUNS = 8
 """Finished runs that are compared, evenly over the sizes: each is forecast from the others."""
 NOT_FINISHED = "not finished"
-"""How the reason begins why a run is not among those that forecasts are scored on: it goes on."""
+"""The beginning of the reason why an unfinished run is not used to score forecasts."""
 
 """Runs that are compared, evenly over sizes: leaving each out in turn, twice, grows with their cube."""
 

@@ -36,7 +36,7 @@ _GRADIENT_WINDOW = 100
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with a run, and whether it is left out for it."""
+    """A problem of a run, and whether the run is left out because of it."""
 
     run: str
     reason: str
@@ -163,7 +163,7 @@ def _schedule_of(rate: Mapping[str, object]) -> Schedule | None:
 
 
 def _anneals(curve: Curve) -> bool:
-    """Return whether the planned rate is still to fall."""
+    """Return whether the planned learning rate will still fall."""
     if curve.schedule is None or curve.finished:
         return False
     ahead = curve.schedule.at(np.linspace(curve.last, curve.horizon, 50))
@@ -202,7 +202,7 @@ def split_runs(
 
 
 def _with_end(curve: Curve, longer: Sequence[Curve]) -> Curve:
-    """Return the curve with the end of the sibling that it follows, or with the reason why it has none."""
+    """Return the curve with the end of the sibling that it follows, or the reason why no end is known."""
     planned = [(c, plan) for c in longer if (plan := c.plan()) is not None]
     why = "no learning rates can be compared, and it is the longest finished run"
     alike = sorted(longer, key=lambda c: -c.horizon)[:1]
@@ -265,7 +265,7 @@ def recipe_schedule(config: Mapping[str, object]) -> Schedule | None:
 def feature_columns(
     features: pd.DataFrame, diagrams: pd.DataFrame | None, catalogue: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """Return run, step and what forecasts are led by under short names, images and landscapes beside them.
+    """Return run, step and the leading features of forecasts under short names, with images and landscapes.
 
     What probes that name no such features declare as confirmatory comes under its column key.
     """
@@ -292,7 +292,7 @@ def feature_columns(
 
 
 def topology_in(columns: Collection[str], catalogue: pd.DataFrame | None = None) -> tuple[str, ...]:
-    """Return those of some columns that are declared a forecast's topology.
+    """Return the columns that are declared as topology for forecasts.
 
     >>> topology_in(["mine", "h0_total", "neural_persistence"])
     ('neural_persistence', 'h0_total')
@@ -307,7 +307,7 @@ def _leading_probes(catalogue: pd.DataFrame | None) -> list[str]:
 
 
 def _short_names(model: pd.DataFrame, catalogue: pd.DataFrame | None) -> dict[tuple[str, str, str], str]:
-    """Return (probe, scope, feature) -> short name of what leads forecasts, where it was measured first."""
+    """Return (probe, scope, feature) -> short name of the leading features of forecasts."""
     measured = set(model[["probe", "scope", "feature"]].drop_duplicates().itertuples(index=False, name=None))
     found: dict[tuple[str, str, str], str] = {}
     for line in leading_features(completed(catalogue), Use.FORECAST):
@@ -357,7 +357,7 @@ def _size(info: pd.Series | None) -> int:
 
 
 def _at_some_steps(metrics: pd.DataFrame) -> pd.DataFrame | None:
-    """Return (run, step) of 51 logged steps per run, to read the norms at where nothing else was measured."""
+    """Return (run, step) of 51 logged steps per run, for the norms of runs without measurements."""
     if not any(name in metrics and metrics[name].notna().any() for name in NORMS):
         return None
     steps = metrics[["run", "step"]].dropna().drop_duplicates().sort_values(["run", "step"])
@@ -382,7 +382,7 @@ def _with_norms(wide: pd.DataFrame, rows: pd.DataFrame, run: str) -> pd.DataFram
 def topological_methods(
     curves: list[Curve], published: Callable[[Collection[str]], Sequence[Forecaster]]
 ) -> list[Forecaster]:
-    """Return the ablation's other side: every way that topology can enter, and the norms as its twin.
+    """Return the methods of the ablation: every way in which topology can enter, and the same with norms.
 
     Only what some run has features for; `published` returns the rules of papers that these columns allow.
     """
@@ -409,7 +409,7 @@ def topological_methods(
 
 
 def planned_end(config: Mapping[str, object], rows: pd.DataFrame) -> int | None:
-    """Return the planned steps, unless the log has gone beyond them: then it is no plan of this run."""
+    """Return the planned steps; nothing if the log has gone beyond them: then the plan is another run's."""
     steps = recipe_steps(config)
     return steps if steps is None or steps >= float(rows["step"].max()) else None
 

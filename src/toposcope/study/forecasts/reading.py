@@ -48,7 +48,7 @@ class Reading:
 
 
 def listed(given: Given | Sequence[Given]) -> list[str | pd.DataFrame]:
-    """Return what is given, one source or several, as paths and tables."""
+    """Return the given source or sources as a list of paths and tables."""
     import pandas as pd
 
     from toposcope.store import Store
@@ -82,7 +82,7 @@ def read_curves(
 
 
 def log_of(source: str | pd.DataFrame, name: str, reading: Reading) -> Log:
-    """Return what a source says of its runs; `name` names a run alone whose file does not name it."""
+    """Return the log of a source; `name` is the name of a single run whose file does not name it."""
     if isinstance(source, str):
         return read_source(source, name, reading)
     return _log_of_table(source, "the table", "run", reading)
@@ -115,7 +115,7 @@ def refuse_twins(curves: Sequence[Curve]) -> None:
 
 
 def table_names(paths: Sequence[str]) -> dict[str, str]:
-    """Name a table without a run column by its file, with the folder where two files are called the same."""
+    """Name a table without a run column by its file, with the folder if two files have the same name."""
     files = [Path(path) for path in paths if Path(path).is_file()]
     stems = [file.stem for file in files]
     return {
@@ -125,7 +125,7 @@ def table_names(paths: Sequence[str]) -> dict[str, str]:
 
 
 def _log_of_table(table: pd.DataFrame, path: str, name: str, reading: Reading) -> Log:
-    """Return what a table says of its runs, its columns renamed first; `path` is what it is called."""
+    """Return the log of a table whose columns are renamed first; `path` is its name."""
     from toposcope.forecasting.frame import log_from_frame
     from toposcope.study.copies import copies
 
@@ -139,7 +139,7 @@ def _log_of_table(table: pd.DataFrame, path: str, name: str, reading: Reading) -
 
 
 def _with_unmet(error: InputError, path: str, columns: Sequence[str], reading: Reading) -> InputError:
-    """Return an error of a table that names first, where it is so, a column to be renamed that it lacks."""
+    """Return the error of a table; it first names a column to be renamed that the table lacks."""
     if not (absent := [old for old in reading.rename if old not in columns]):
         return error
     near = did_you_mean(absent[0], columns)
@@ -200,7 +200,7 @@ def read_source(path: str, name: str, reading: Reading, *, logs: bool = True) ->
 
 
 def log_at(path: str, name: str, reading: Reading) -> Log:
-    """Return what a log says of its runs, and what was taken as step and loss; `name` names a run alone."""
+    """Return the runs of a log, and the columns used as step and loss; `name` is that of a single run."""
     from toposcope.forecasting.frame import log_of_read
     from toposcope.sources.labels import step_of
     from toposcope.sources.logs import log_of_runs, raw_log

@@ -76,7 +76,7 @@ class FeatureTransfer(Forecaster):
         return Point(float(np.exp(ridge_predict(design, self.final, query, free=1, penalties=penalties)[0])))
 
     def _state(self, seen: Curve) -> np.ndarray:
-        """Return what the regression reads of a run's features so far; the same for every set of siblings."""
+        """Return the inputs of the regression from a run's features so far; independent of its siblings."""
         return seen.known((self.columns, self.kind), lambda: self._read(seen))
 
     def _read(self, seen: Curve) -> np.ndarray:
@@ -111,7 +111,7 @@ class FeatureTransfer(Forecaster):
 
 @lru_cache(maxsize=4096)
 def _saturating(steps: bytes, values: bytes) -> np.ndarray:
-    """Return (asymptote, log rate, log knee), NaN of a constant; kept, as siblings are read many times."""
+    """Return (asymptote, log rate, log knee), NaN for a constant; cached, as siblings are read many times."""
     fit = fit_saturation(np.frombuffer(steps), np.frombuffer(values))
     if fit.rate <= 0:
         return np.full(3, np.nan)

@@ -1,1 +1,1 @@
-"""Tables of what a feature tells beyond the trend it shares with its target."""
+"""Tables of the relation of a feature to its target beyond their common trend."""

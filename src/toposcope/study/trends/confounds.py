@@ -1,4 +1,4 @@
-"""What a feature's correlation with a target is worth beside another feature that needs no topology."""
+"""Partial correlations of features with a target, given a control that needs no topology."""
 
 from __future__ import annotations
 

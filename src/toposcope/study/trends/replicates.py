@@ -18,7 +18,7 @@ from toposcope.study.table import SeriesTable
 from toposcope.study.trends.verdicts import default_columns
 
 ALL_UP_TO = 5040
-"""Pairings that are all looked at: 7!, or the product over families; of more, `PAIRINGS` are drawn."""
+"""Up to this many pairings, all are used: 7!, or the product over families; of more, `PAIRINGS` are drawn."""
 PAIRINGS = 10_000
 POOLED = "all sizes"
 COLUMNS = (

@@ -1,4 +1,4 @@
-"""Trend tables: what each feature's correlation with each target is, and what it is worth."""
+"""Trend tables: the correlation of each feature with each target, with and without drift."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ def _decided_by(out: pd.DataFrame, place: int, row: dict, verdict: str, alpha: f
 
 
 def _verdict(row: dict, alpha: float) -> tuple[str, str]:
-    """Return the verdict of a row, and why where it cannot be told."""
+    """Return the verdict of a row, and the reason if there is none."""
     if not np.isfinite(row["p"]):
         return UNKNOWN, row["why"]
     if not row["confirmatory"]:
@@ -271,7 +271,7 @@ def _verdict(row: dict, alpha: float) -> tuple[str, str]:
 
 
 def _said_of(row: dict) -> Iterator[str]:
-    """Yield what the row of a feature that adds says of how it does."""
+    """Yield the clauses that say how a feature adds to the target."""
     target = str(row["target"]).replace("_", " ")
     if row["spikes"]:
         yield f"moves with the {target} where both spike"

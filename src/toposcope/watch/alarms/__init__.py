@@ -1,1 +1,1 @@
-"""The alarms of a watch: one file each, one line each in `registry`, one protocol in `base`."""
+"""The alarms of `watch`: each has a file and a line in `registry`; `base` has their protocol."""

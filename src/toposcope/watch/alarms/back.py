@@ -1,4 +1,4 @@
-"""When a series is back where it had been expected: how an alarm of the log has passed."""
+"""Whether an alarm of the log has passed: when a series is back at its expected level."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from toposcope.watch.alarms.base import Alert
 
 LOGGED = 3
-"""Values in a row that are enough to say that a series is back, or was sound before."""
+"""So many consecutive values suffice to say that a series is back, or was sound before."""
 
 BACK = 2.0
-"""Standard deviations of one value above what was expected, within which a level counts as back there."""
+"""A level is back within this many standard deviations of one value above the expected level."""
 
 
 def back_below(spike: Alert) -> float:
-    """Return the level below which a series counts as back where it had been expected before a spike."""
+    """Return the level below which a series counts as back after a spike."""
     there, expected, size = (float(spike.data[name]) for name in ("value", "expected", "sizes"))
     return expected * math.exp(BACK * math.log(there / expected) / size)
 

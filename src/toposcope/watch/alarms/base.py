@@ -1,4 +1,4 @@
-"""What an alarm is: one protocol for whatever it looks at, and what it is given to look at."""
+"""The protocol of an alarm, and the data that it is given."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """Something to tell: an alarm of a named test, a notice without an error rate, or a look to be counted.
+    """A message: an alarm of a named test, a notice without an error rate, or a look to be counted.
 
     `kind` is the kind of the journal's event: "alarm", "notice" or "look".
     """
@@ -36,7 +36,7 @@ class Alert:
 
 
 class LogRow(NamedTuple):
-    """One row of a run's log; NaN is what it does not hold. `training` is False for an evaluation alone."""
+    """One row of a run's log, NaN for missing values. `training` is False for an evaluation alone."""
 
     step: int
     loss: float
@@ -87,15 +87,15 @@ class CheckpointLook:
     led: Sequence[Mapping[Hashable, Any]] = ()
     culprits: list[Culprit] = field(default_factory=list)
     compared: bool = False
-    """Whether every matrix was held against its own history."""
+    """Whether every matrix was compared with its own history."""
 
     @property
     def says(self) -> bool:
-        """Whether a table of culprits can be made of it."""
+        """Whether it has enough for a table of culprits."""
         return self.compared or any(one.kind < CulpritKind.CHANGE for one in self.culprits)
 
     def summary(self) -> CheckpointLook:
-        """Return what stays of it once it is judged: its step and its culprits."""
+        """Return the part that is kept once it is judged: its step and its culprits."""
         return replace(self, rows=None, planned=None, led=())
 
 
@@ -113,7 +113,7 @@ class ByStep:
         self._steps, self._values = array("q"), array("d")
 
     def put(self, step: int, value: float) -> None:
-        """Take in the number of a step, in the place of an earlier one."""
+        """Store the number of a step; it replaces an earlier one."""
         place = bisect.bisect_left(self._steps, step)
         if place < len(self._steps) and self._steps[place] == step:
             self._values[place] = value
@@ -132,7 +132,7 @@ class ByStep:
 
 @dataclass(frozen=True, slots=True)
 class StoreLook:
-    """What an alarm may ask of the other runs: their losses by step, a run's other seeds, forecast curves.
+    """The other runs, for an alarm: their losses by step, a run's other seeds, forecast curves.
 
     `curves` returns the finished runs and those that are not; it reads the store once for all alarms.
     """
@@ -144,14 +144,14 @@ class StoreLook:
 
 @dataclass(frozen=True, slots=True)
 class AlarmSettings:
-    """What is asked of the alarms of a watch: `target` is a final loss that is wanted."""
+    """The settings of the alarms: `target` is a final loss that is wanted."""
 
     target: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What an alarm begins with: the run, what it may spend, the settings, and its looks in the journal."""
+    """The start of an alarm: its run, its false-alarm rate, the settings, and its looks in the journal."""
 
     run: str
     spending: Spending
@@ -160,7 +160,7 @@ class Watched:
 
 
 class Alarm:
-    """One alarm of one run: it takes in what the store has, in the order of the steps, and tells.
+    """One alarm of one run: it is given the rows of the store in the order of the steps, and raises alerts.
 
     Whatever it keeps has to follow from the rows that it is given, so that a fresh process, which is given
     all of them again, says what a running one said. What does not (when it looked, with what) goes into the
@@ -168,11 +168,11 @@ class Alarm:
     """
 
     test: ClassVar[str]
-    """Its name, as it is told."""
+    """Its name in messages."""
     share: ClassVar[float] = 0.0
     """Its share of the run's false-alarm rate, beside the other alarms' shares; 0 for a fixed rule."""
     rest: ClassVar[int] = 20
-    """Looks for which it is silent after it has alarmed."""
+    """The number of looks for which it is silent after an alarm."""
     next: ClassVar[str] = "look at the checkpoints before and after it"
     """What to do then, in one clause; `{back}` becomes the last good step."""
 
@@ -181,7 +181,7 @@ class Alarm:
 
     @classmethod
     def wanted(cls, settings: AlarmSettings) -> bool:
-        """Say whether a watch with these settings has this alarm; raise InputError where they make none."""
+        """Return whether these settings ask for this alarm; raise InputError if they are impossible."""
         return True
 
     def on_metrics(self, row: LogRow) -> Sequence[Alert]:
@@ -197,11 +197,11 @@ class Alarm:
         return ()
 
     def on_store(self, store: StoreLook) -> Sequence[Alert]:
-        """Look at the run beside the others, once all that is new was taken."""
+        """Compare the run with the others, after all new rows were taken."""
         return ()
 
     def passed(self, alert: Alert, rows: pd.DataFrame) -> int | None:
-        """Return the step of the log at which what was told had passed; None where it has not."""
+        """Return the step of the log at which the alarm had passed; None if it has not."""
         return None
 
     def alarm(self, step: int, sentence: str, **data: Any) -> list[Alert]:
@@ -209,11 +209,11 @@ class Alarm:
         return [Alert("alarm", self.test, self.run, step, sentence, data)]
 
     def alarm_once(self, step: int, sentence: str, **data: Any) -> list[Alert]:
-        """Return an alarm, and none while it rests."""
+        """Return an alarm, or nothing while the alarm rests."""
         return self.alarm(step, sentence, **data) if self.spending.may_tell() else []
 
     def notice(self, step: int, sentence: str, **data: Any) -> list[Alert]:
-        """Return what is worth knowing and is no alarm."""
+        """Return a notice: worth knowing, but not an alarm."""
         return [Alert("notice", self.test, self.run, step, sentence, data)]
 
 

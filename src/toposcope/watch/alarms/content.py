@@ -1,4 +1,4 @@
-"""Checks of content: what no update does to a matrix, and a fault of memory or of a file does.
+"""Checks of content: changes of a matrix that no update makes, but a fault of memory or of a file.
 
 Each compares a matrix with itself at the checkpoint before, so that next to no history is needed, and is
 silent on healthy runs by its construction and not by a level: docs/watch.md has how often it was wrong.
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FEWEST = 2
-"""Earlier values of a check before it speaks: the first updates of a run are like no others."""
+"""The fewest earlier values for a check: the first updates of a run are like no others."""
 
 SCALED, PURE, JUMP = 0.2, 0.85, 3.0
 """A part was scaled when it grew or shrank along itself by a fifth, by three times the most of lately, and
 the cosine of its change and its weights is at least .85; healthy runs had up to .64 at such jumps."""
 
 STRETCHED = 0.5
-"""As `SCALED`, of a norm's gain, a bias or a scalar: a few numbers move more freely than a matrix."""
+"""As `SCALED`, for a norm's gain, a bias or a scalar: a few numbers change more freely than a matrix."""
 
 RENEWED, RARE, ROWS = 1 / 8, 1 / 32, 4
 """Share of rows that became unlike themselves, the most that there may have been lately, and their number at
 least: one or two rows of a small matrix turn by the noise of small batches alone."""
 
 LATELY = 4
-"""Earlier checkpoints that a jump is held against."""
+"""The number of earlier checkpoints with which a jump is compared."""
 
 Key = tuple[str, int, str]
 """Name of the matrix, head (-1: none), feature."""
@@ -51,7 +51,7 @@ class Fault:
 
     @property
     def sentence(self) -> str:
-        """Say it of the matrix or head by name."""
+        """Return the sentence with the name of the matrix or head."""
         name, head, _ = self.key
         return f"{name}{'' if head < 0 else f' head {head}'} {self.what}"
 
@@ -66,7 +66,7 @@ class Fault:
 
 
 Check = Callable[[float, Sequence[float], str], str]
-"""From a value, the ones before it and the matrix's role to what is wrong; empty when nothing is."""
+"""A value, the earlier ones and the matrix's role -> what is wrong; empty if nothing is."""
 
 
 def _zero(now: float, past: Sequence[float], role: str) -> str:

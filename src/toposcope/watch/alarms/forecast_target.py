@@ -1,4 +1,4 @@
-"""Whether a run will reach a loss that is wanted: its forecast against the target, at a stated level."""
+"""Whether a run will reach a wanted loss: its forecast compared with the target, at a stated level."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ForecastTarget(Alarm):
         assert watched.settings.target is not None
         self._target = watched.settings.target
         self.losses, self.side = 0, ""
-        """Losses at the last look, and the side of the target that was told."""
+        """The number of losses at the last look, and the side of the target that was reported."""
         for event in watched.looks:
             if event.data.get("target") == self._target:
                 self.spending.looks = int(event.data["look"])
@@ -41,13 +41,13 @@ class ForecastTarget(Alarm):
 
     @classmethod
     def wanted(cls, settings: AlarmSettings) -> bool:
-        """Say whether there is a target; refuse one that no loss can have."""
+        """Return whether there is a target; refuse one that no loss can have."""
         if settings.target is not None and not settings.target > 0:
             raise InputError(f"target loss is {settings.target:g}; give one above 0")
         return settings.target is not None
 
     def on_store(self, store: StoreLook) -> list[Alert]:
-        """Forecast the run when its log has grown, and tell when its side of the target becomes clear."""
+        """Forecast the run when its log has grown; alarm when its side of the target is clear."""
         finished, unfinished = store.curves()
         curve = next((one for one in unfinished if one.run == self.run), None)
         if curve is None or len(curve.step) < GROWTH * self.losses:

@@ -1,4 +1,4 @@
-"""Losses that are logged and are no numbers."""
+"""Logged losses that are NaN or infinite."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LOST = 2
-"""Logged losses in a row that are not finite and make an alarm, after three in a row that were."""
+"""So many consecutive losses that are not finite make an alarm, after three consecutive finite ones."""
 
 
 class LossNotFinite(Alarm):
@@ -27,7 +27,7 @@ class LossNotFinite(Alarm):
         self._finite = self._lost = 0
 
     def on_metrics(self, row: LogRow) -> list[Alert]:
-        """Count losses that are finite, and those that are not."""
+        """Count the losses that are finite and those that are not."""
         if not row.training:
             return []
         if not math.isnan(row.loss):

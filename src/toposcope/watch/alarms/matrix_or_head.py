@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NOISE = 0.05
-"""Where the largest move has a larger p-value, corrected for their number, none stands above its noise."""
+"""If the p-value of the largest move, corrected for their number, exceeds this, no move exceeds its noise."""
 
 NAMED = 2.0
-"""Moves below so many of their own standard deviations are no culprits beside another."""
+"""Smaller moves, in their own standard deviations, are not named beside another culprit."""
 
 _PANEL = (
     of.UPDATE_RELATIVE.name, *(f"{of.UPDATE_RELATIVE.name}_{part}" for part in "qkvo"),
@@ -59,7 +59,7 @@ class MatrixOrHead(Alarm):
 
 
 def _moved(judged: Judged[Key]) -> list[Culprit]:
-    """Return what moved by two standard deviations of its own or more."""
+    """Return the matrices and heads that moved by at least two of their standard deviations."""
     found = []
     for move in judged.moves:
         if abs(move.size) < NAMED:

@@ -26,7 +26,7 @@ class NotFinite(Alarm):
         self._broken: set[str] = set()
 
     def on_checkpoint(self, look: CheckpointLook) -> list[Alert]:
-        """Tell the tensors that are broken now and were not at the checkpoint before."""
+        """Report the tensors that are broken now and were not at the checkpoint before."""
         rows = look.rows
         assert rows is not None
         failed = (rows["feature"] == SPOILT) & rows["scope"].isin(OWN)
@@ -40,7 +40,7 @@ class NotFinite(Alarm):
         return self.alarm(look.step, f"{new[0]} {NOT_FINITE}{more}")
 
     def on_event(self, event: Event) -> list[Alert]:
-        """Tell a checkpoint of which no probe found a finite tensor: it has no rows to judge."""
+        """Report a checkpoint without a finite tensor: it has no rows to judge."""
         if event.kind != "measured" or event.step is None or event.data.get("units"):
             return []
         notes = [str(note) for note in event.data.get("problems", ()) if NOT_FINITE in str(note)]
@@ -51,6 +51,6 @@ class NotFinite(Alarm):
 
 
 def broken_tensor(name: str) -> Culprit:
-    """Return the culprit that a tensor without finite values is."""
+    """Return the culprit for a tensor without finite values."""
     line = {"name": name, "head": None, "feature": "finite", "sentence": NOT_FINITE}
     return Culprit(CulpritKind.BROKEN, name, line)

@@ -1,4 +1,4 @@
-"""A bend of the feature that the watch follows: noticed, and no fault."""
+"""A bend of the feature that `watch` follows: a notice, not a fault."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ ALARMS: tuple[type[Alarm], ...] = (
     SiblingBand,
     ForecastTarget,
 )
-"""In the order in which they are asked, and tell."""
+"""The alarms in the order in which they are run."""
 
 _ADDED: list[type[Alarm]] = []
 

@@ -1,4 +1,4 @@
-"""Changes that came about slowly: what the alarms of growth and of the update level tell alike."""
+"""Slow changes: the common part of the alarms of growth and of the update level."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ Key = tuple[str, int, str]
 """Name of the tensor, head (-1: none), feature."""
 
 WHOLE_MODEL = "model"
-"""The name under which the update of all tensors together is told; it is no culprit."""
+"""The name of the update of all tensors together; it is not a culprit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slow:
-    """A change that came about slowly, and what it did in words."""
+    """A slow change, with a description in words."""
 
     change: Change[Key]
     how: str
 
     @property
     def sentence(self) -> str:
-        """Say it of the tensor by name."""
+        """Return the sentence with the name of the tensor."""
         return f"{self.change.key[0]}: {self.how}"
 
     def culprit(self) -> Culprit:
@@ -39,7 +39,7 @@ class Slow:
 
 
 def slow_alerts(alarm: Alarm, look: CheckpointLook, slow: Sequence[Slow]) -> list[Alert]:
-    """Count a look, name what changed, and tell the first: the one that went farthest."""
+    """Count a look, name what changed, and report the largest change."""
     look.culprits += [one.culprit() for one in slow if one.change.key[0] != WHOLE_MODEL]
     alarm.spending.looks += 1
     if not slow:

@@ -33,7 +33,7 @@ class Spending:
         return level(self.rate, self.looks)
 
     def may_tell(self) -> bool:
-        """Say whether the alarm is awake; if so its rest begins: one fault is one alarm."""
+        """Return whether the alarm may be raised; if so its rest begins, so that one fault is one alarm."""
         if self.looks < self._silent_until:
             return False
         self._silent_until = self.looks + self.rest

@@ -1,4 +1,4 @@
-"""The application: one page, its panels as JSON and CSV, its fragments, and the stream of what is new."""
+"""The application: one page, its panels as JSON and CSV, its fragments, and the stream of news."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from toposcope.watch.page.security import Guard
 from toposcope.watch.page.show import FRAGMENTS, fragment, page
 
 VIEWERS = 64
-"""Streams that are open at once, at most."""
+"""The most streams that are open at once."""
 
 _HEARTBEAT = 15.0
 """Seconds after which a silent stream sends a line, so that no proxy closes it."""
@@ -59,7 +59,7 @@ class _Stream(StreamingResponse):
         self._viewers, self._own = viewers, own
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Send it; a viewer who left before the first event is one less as well."""
+        """Send it; a viewer who left before the first event is no longer counted either."""
         try:
             await super().__call__(scope, receive, send)
         finally:
@@ -68,7 +68,7 @@ class _Stream(StreamingResponse):
 
 @dataclass(frozen=True)
 class Application:
-    """The guarded routes, and what goes on behind them."""
+    """The guarded routes, and the background work."""
 
     background: Background
     guard: Guard
@@ -130,7 +130,7 @@ class Pages:
         return Response(found[0], media_type=found[1])
 
     def index(self, request: Request) -> Response:
-        """Return what can be opened."""
+        """Return the list of panels that can be opened."""
         return JSONResponse(panels.index(self.live))
 
     def curves(self, request: Request) -> Response:
@@ -149,12 +149,12 @@ class Pages:
         return _found(panels.heat(self.live, ask.get("run", ""), ask.get("key", "")))
 
     def clouds(self, request: Request) -> Response:
-        """Return which diagrams are kept of one run."""
+        """Return the stored diagrams of one run."""
         with self.live.lock:
             return JSONResponse(self.live.diagrams.listed(request.query_params.get("run", "")))
 
     def diagram(self, request: Request) -> Response:
-        """Return one kept diagram."""
+        """Return one stored diagram."""
         ask = request.query_params
         cloud = Cloud(*(ask.get(name, "") for name in ("run", "probe", "filtration", "name")))
         step = _number(ask.get("step"), -1)
@@ -171,7 +171,7 @@ class Pages:
         )  # fmt: skip
 
     async def events(self, request: Request) -> Response:
-        """Stream points that are new since a version, and which parts of the page are."""
+        """Stream the points that are new since a version, and the names of the new parts of the page."""
         if len(self.background.news) >= VIEWERS:
             raise HTTPException(503, "too many viewers")
         panel_names = tuple(dict.fromkeys(request.query_params.getlist("panel")))[:32]
@@ -212,7 +212,7 @@ class Pages:
             self.background.news.discard(news)
 
     def _parts(self, since: int, answered: int) -> list[str]:
-        """Return which parts of the page are others than at a version and after so many answers."""
+        """Return the parts of the page that have changed since a version and since so many answers."""
         if answered != self.background.answered:
             return list(FRAGMENTS)
         kinds = [kind for kind, at in self.live.changed.items() if at > since]

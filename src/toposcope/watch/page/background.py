@@ -1,4 +1,4 @@
-"""What goes on behind the page: looks at the store, and now and then the answer, in another process."""
+"""The background work of the page: it reads the store, and sometimes computes the answer in a process."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ REST = 4.0
 """The answer rests at least this many times as long as it took."""
 
 SOON = 5.0
-"""Seconds to the next answer, or as long as this one took, while there are no findings yet."""
+"""Seconds to the next answer (or the duration of this one) as long as there are no findings."""
 
 _LONGEST = 1 << 26
-"""Bytes of a line that the analysis writes, at most."""
+"""The most bytes of a line from the analysis."""
 
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 
@@ -66,7 +66,7 @@ class Background:
                 await asyncio.gather(answering, return_exceptions=True)
 
     def _rest(self) -> float:
-        """Return when the next answer may begin: soon where this one found nothing to say."""
+        """Return when the next answer may begin: soon if this one had no findings."""
         took = self.work.end()
         said = bool((self.answer or {}).get("parts"))
         rest = max(self.answer_every, REST * took) if said else max(min(self.answer_every, SOON), took)

@@ -1,14 +1,14 @@
-"""Fewer points that look the same: the least and greatest value of every pixel's worth of steps."""
+"""Thins a trace to the least and greatest value of each pixel, so that its drawing looks the same."""
 
 from __future__ import annotations
 
 import numpy as np
 
 MOST = 1500
-"""Points of a trace that travel to a browser."""
+"""The most points of a trace that are sent to a browser."""
 
 _GAPS = 50
-"""Gaps of a trace that are kept, the first; they take a quarter of its points at most."""
+"""The most gaps of a trace that are kept, the first ones; they take at most a quarter of its points."""
 
 
 def decimate(step: np.ndarray, value: np.ndarray, *, most: int = MOST, log: bool = False) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The diagrams that a store keeps: which there are, and one of them."""
+"""The stored diagrams of a store: a list of them, and one at a time."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from toposcope.store.schema import DIAGRAMS
 from toposcope.study.catalogue import SPELT
 
 MOST_BARS = 2000
-"""Bars of a diagram that travel to a browser, the longest first."""
+"""The most bars of a diagram that are sent to a browser, the longest first."""
 
 _NAMED = ("run", "step", "probe", "filtration", "name")
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cloud:
-    """What a diagram is of, apart from the step."""
+    """The object of a diagram, without the step."""
 
     run: str
     probe: str
@@ -30,7 +30,7 @@ class Cloud:
 
     @property
     def title(self) -> str:
-        """What it is of, in words.
+        """The object in words.
 
         >>> Cloud("a", "neural_persistence", "seed004", "layers.0.mlp.weight").title
         'layers.0.mlp.weight (neural persistence, by matrix)'
@@ -47,7 +47,7 @@ class StoredDiagrams:
         self._folder = store / "diagrams"
         self._seen: dict[Path, int] = {}
         self.steps: dict[Cloud, dict[int, Path]] = {}
-        """For every cloud the steps it is kept at, and the file of each."""
+        """For every cloud, the stored steps and the file of each."""
 
     def look(self) -> None:
         """Read the names in files that are new; a file that was written later counts for its steps."""

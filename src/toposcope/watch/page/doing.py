@@ -1,4 +1,4 @@
-"""What the page says of its own work: what is being done, on how much, and when an answer will come."""
+"""What the page says of its own work: what is being done, and when an answer will come."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Work:
         return self.took
 
     def sentence(self) -> str:
-        """Return what is going on, with its times.
+        """Return in words what is being done, with its times.
 
         >>> work = Work(clock=lambda: 100.0)
         >>> work.begin()
@@ -84,7 +84,7 @@ def _planned(config: object) -> int | None:
 
 
 def so_far(checkpoints: int, runs: int, live: Live) -> str:
-    """Return what was looked at without an alarm, and what is waited for where that is nothing."""
+    """Return what was checked without an alarm; if nothing was, what is waited for."""
     if checkpoints:
         many = f"{checkpoints:,} checkpoint{'s' * (checkpoints != 1)} of {runs} run{'s' * (runs != 1)}"
         return f"No alarm so far in {many}.{unseen(live)}"
@@ -96,7 +96,7 @@ def so_far(checkpoints: int, runs: int, live: Live) -> str:
 
 
 def unseen(live: Live) -> str:
-    """Return what no sentence about alarms speaks of."""
+    """Return what the alarms do not cover."""
     if not live.unseen:
         return ""
     return f" {len(live.unseen)} not checked: {next(iter(live.unseen.values()))}"
@@ -126,6 +126,6 @@ def why_no_forecast(live: Live, answer: Mapping[str, Any], work: Work) -> str:
 
 
 def _without_checkpoint(live: Live) -> list[str]:
-    """Return the runs whose losses are here before a checkpoint of them is."""
+    """Return the runs that have losses but no checkpoint yet."""
     logged = {run for runs in live.traces.by_measure.values() for run, trace in runs.items() if len(trace)}
     return sorted(str(run) for run in logged - set(live.runs.get("run", ())))

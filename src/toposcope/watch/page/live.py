@@ -1,4 +1,4 @@
-"""The store behind the page: looked at in the background, held in memory, with a version for what is new."""
+"""The store behind the page: read in the background and held in memory, with versions."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class ShownAlarm:
     next: str = ""
     """What to do, in one clause."""
     quiet: str = ""
-    """That nothing stands above its noise, where that is so."""
+    """The sentence that no change exceeds its noise, if that is so."""
     passed: int | None = None
-    """The step of the log at which it had passed, None while it stands."""
+    """The step of the log at which it had passed, None if it has not."""
 
 
 @dataclass
@@ -77,13 +77,13 @@ class Live:
         self.folder = ""
         """The folder that a watch follows."""
         self.changed: dict[str, int] = {}
-        """The version at which something of each kind was last new."""
+        """For each kind of news, the version in which it last changed."""
         self._number = 0
         self._marks: dict[str, Hashable] = {}
         self._files: dict[str, Hashable] = {}
 
     def look(self) -> set[str]:
-        """Take in what is new, and return of what kind it is: points, events, runs, audit, diagrams."""
+        """Read what is new, and return its kinds: points, events, runs, audit, diagrams."""
         changed = set()
         for name in _SMALL:
             if self._moved(name, self.path / name):
@@ -143,7 +143,7 @@ class Live:
         return self.traces.by_measure.get(Measure("metrics", "", "model", "", column).key, {})
 
     def _moved(self, name: str, path: Path) -> bool:
-        """Return whether a folder or file is another than at the last look."""
+        """Return whether a folder or file has changed since the last look."""
         try:
             at = path.stat()
             mark: Hashable = (at.st_mtime_ns, at.st_size, at.st_ino)
@@ -153,7 +153,7 @@ class Live:
         return before != mark
 
     def _touched(self) -> bool:
-        """Return whether a file of the metrics is another: a rename may keep the folder's time."""
+        """Return whether a file of the metrics has changed: a rename may keep the folder's time."""
         found = {path.name: _mark(path) for path in (self.path / "metrics").glob("[!.]*.parquet")}
         return any(self._files.get(name) != mark for name, mark in found.items())
 
@@ -186,7 +186,7 @@ class Live:
         return ({"points"} if points else set()) | ({"events"} if new.events else set())
 
     def _see(self, event: Event) -> None:
-        """Take in what could not be looked at, or can be again; a watch that starts tells it anew."""
+        """Update what cannot be read; a watch that starts reports it again."""
         if event.kind == "started":
             self.unseen.clear()
         elif event.kind == "unseen":
@@ -207,7 +207,7 @@ def points_of(trace: LiveTrace, chosen: np.ndarray, *, banded: bool = False) -> 
 
 
 def plain(values: np.ndarray) -> list[float | None]:
-    """Return values of six significant digits, which is more than a screen has."""
+    """Return values with six significant digits, more than a screen can show."""
     return [float(f"{value:.6g}") if np.isfinite(value) else None for value in values.tolist()]
 
 

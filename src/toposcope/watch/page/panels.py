@@ -1,4 +1,4 @@
-"""What each panel of the page holds, as plain data; `newer` is what came since a version."""
+"""The contents of each panel of the page as plain data; `newer` has what came since a version."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def curves(
     log: bool = False,
     most: int = MOST,
 ) -> dict[str, Any] | None:
-    """Return a measure in every run, with its nulls; None for one that nobody measured.
+    """Return a measure in every run, with its nulls; None if it was not measured.
 
     Only steps in [start, end] count; at most `most` points a trace, spread over log step with `log`.
     """
@@ -80,7 +80,7 @@ def curves(
 
 
 def _tinted(groups: dict[str, tuple[int, str]]) -> dict[str, tuple[int, str]]:
-    """Return the groups of the runs as colours: of one size, each run is one of its own.
+    """Return the groups of the runs as colours; if all have one size, each run has its own.
 
     >>> _tinted({"s1": (0, "small"), "s2": (0, "small")})
     {'s1': (0, 'small'), 's2': (1, 'small')}
@@ -162,7 +162,7 @@ def table(live: Live, key: str) -> Iterator[str]:
 
 
 def cell(text: str) -> str:
-    """Return text as a cell of CSV, in which no spreadsheet sees a formula.
+    """Return text as a cell of CSV that no spreadsheet runs as a formula.
 
     >>> cell('=1+1'), cell('a "b", c')
     ("'=1+1", '"a ""b"", c"')
@@ -172,7 +172,7 @@ def cell(text: str) -> str:
 
 
 def pace(steps: Sequence[float], seconds: Sequence[float]) -> tuple[float, float, float] | None:
-    """Return seconds per step lately: the median over stretches of the last half, and their 10% and 90%.
+    """Return the recent seconds per step: the median over stretches of the last half, and their 10% and 90%.
 
     `seconds` is what each step took, or, where it never falls, the time since the start. None for fewer than
     eight points.
@@ -195,7 +195,7 @@ def pace(steps: Sequence[float], seconds: Sequence[float]) -> tuple[float, float
 
 
 def time_left(live: Live, run: str, horizon: int) -> tuple[float, float, float] | None:
-    """Return the seconds to the step `horizon` at the pace of lately, with their 10% and 90%."""
+    """Return the seconds to the step `horizon` at the recent pace, with their 10% and 90%."""
     trace = live.logged("seconds").get(run)
     if trace is None or not len(trace):
         return None

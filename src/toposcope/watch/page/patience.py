@@ -1,4 +1,4 @@
-"""Connections that say nothing: how long they are waited for, and how many one peer may hold open."""
+"""Limits for silent connections: how long each may last, and how many a peer may hold open."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OPEN = 128
 
 
 class ImpatientProtocol(H11Protocol):
-    """HTTP/1.1 that closes what never asks; who asks is served however many others are silent."""
+    """HTTP/1.1 that closes silent connections, so that requests are served however many there are."""
 
     _waiting: ClassVar[dict[str, dict[ImpatientProtocol, None]]] = {}
     _open: ClassVar[Counter[str]] = Counter()

@@ -1,4 +1,4 @@
-"""The loss curves as an SVG that needs no script: what a browser paints first."""
+"""The loss curves as an SVG without a script, which a browser paints first."""
 
 from __future__ import annotations
 

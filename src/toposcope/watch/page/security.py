@@ -1,4 +1,4 @@
-"""Who may read the page: this machine, or who has the token; nobody through another site's script."""
+"""Who may read the page: this machine, or a request with the token; never another site's script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what the page knows to HTML: the first paint, and the parts that are painted again."""
+"""Renders the page as HTML: the first paint, and the parts that are painted again."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _findings(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_passed(alarms: list[ShownAlarm], answer: Mapping[str, Any]) -> list[ShownAlarm]:
-    """Return the alarms; those whose series came back say so, and ask for nothing more."""
+    """Return the alarms; those that have passed say so, and recommend nothing."""
     passed = {(run, test, step): at for run, test, step, at in answer.get("passed", ())}
     found = []
     for one in alarms:
@@ -185,7 +185,7 @@ def _gone(live: Live) -> list[tuple[str, str, str]]:
 
 
 def _notices(live: Live) -> list[tuple[str, str]]:
-    """Return what is worth knowing and is no alarm: bends, plateaus, a target in reach; the latest first."""
+    """Return the notices: bends, plateaus, a target in reach; the latest first."""
     listed = [
         event for event in live.events
         if event.kind == "notice" and event.data.get("sentence") and not event.data.get("culprits")

@@ -1,4 +1,4 @@
-"""What the page draws, held in memory: one trace for every run and measured number, with versions."""
+"""The traces of the page in memory: one for every run and measured number, with versions."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class LiveTrace:
         self.id, self._most = id, most
         self.latest = 0
         self.seen = 0
-        """How many points came, those that went among them."""
+        """The number of points that came, including those that were removed."""
         self._step, self._version = array("q"), array("q")
         self._value = array("d")
         self._band: tuple[array[float], array[float]] | None = None
@@ -82,7 +82,7 @@ class LiveTrace:
 
     @property
     def thinned(self) -> bool:
-        """Whether some of its points are no longer held."""
+        """Whether some of its points were removed."""
         return self.seen > len(self._step)
 
     def put(self, step: int, value: float, low: float, high: float, version: int) -> None:
@@ -180,7 +180,7 @@ class Traces:
         return runs[run]
 
     def take_metrics(self, table: pd.DataFrame, version: int) -> bool:
-        """Take rows of the metrics in; return whether anything was new or another."""
+        """Add rows of the metrics; return whether anything was new or had changed."""
         changed = False
         for run, rows in table.groupby("run", sort=True):
             for column in LOGGED:
@@ -193,7 +193,7 @@ class Traces:
         return changed
 
     def take_features(self, table: pd.DataFrame, version: int) -> bool:
-        """Take long feature rows in; draws become their mean, least and greatest."""
+        """Add long feature rows; draws become their mean, least and greatest."""
         table = table[table["status"].isin(_GOOD)]
         for key, layer, role, steps, values in _grouped(table):
             run, measure = key[0], Measure(key[1], key[2], key[3], key[4], key[6], int(key[5]))

@@ -1,4 +1,4 @@
-"""What a sink takes, and what it is."""
+"""The interface of a sink, and the summary that it is sent."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Sink(Protocol):
     """Where summaries go. Steps of a run come in rising order."""
 
     kind: str
-    """What messages call it."""
+    """Its name in messages."""
 
     def send(self, summary: Summary) -> None:
-        """Take one summary; it is on its way, or on the disk, when this returns."""
+        """Send one summary; when this returns, it is being sent or is on the disk."""
 
 
 @dataclass

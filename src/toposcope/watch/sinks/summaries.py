@@ -1,4 +1,4 @@
-"""From what is new in a store to summaries for the sinks."""
+"""Makes summaries for the sinks from the news of a store."""
 
 from __future__ import annotations
 
