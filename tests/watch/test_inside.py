@@ -135,6 +135,19 @@ def test_sharded_models_are_refused_with_the_sidecars_command(tmp_path):
     assert monitor.store.metrics()["loss"].tolist() == [1.0]
 
 
+def test_losses_of_a_sharded_model_are_judged_while_it_trains(tmp_path):
+    model = FullyShardedDataParallel(_network())
+    with Monitor(tmp_path / "s", every=10) as monitor:
+        for step in range(61):
+            monitor.observe(model, step, loss=2.0 if step < 45 else float("nan"))
+            if step % 10 == 0:
+                assert monitor.wait(PATIENCE)
+        alarms = [event for event in Journal.of(tmp_path / "s").read() if event.kind == "alarm"]
+        assert [event.data["test"] for event in alarms] == ["loss not finite"]
+        assert len(monitor.store.metrics()) == 61
+    assert monitor.counts["measured"] == 0
+
+
 @pytest.mark.parametrize("option", ["every", "bytes_per_step"])
 def test_impossible_settings_are_refused(tmp_path, option):
     with pytest.raises(InputError, match=f"{option} is 0"):

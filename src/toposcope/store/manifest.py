@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -56,6 +57,11 @@ def write_manifest(path: Path, recipe: Mapping[str, object]) -> None:
             os.replace(aside, path / MANIFEST)
     finally:
         aside.unlink(missing_ok=True)
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """Return the content of a store's manifest."""
+    return dict(json.loads((path / MANIFEST).read_text(encoding="utf-8")))
 
 
 def kind_of(recipe: Mapping[str, object]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import operator
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +18,7 @@ from toposcope.core.repeats import AuditFinding
 from toposcope.core.types import WEIGHT_FILES, Checkpoint, Feature, Row, Run, Status
 from toposcope.core.wording import command
 from toposcope.store import columns, log, newest, parts
-from toposcope.store.manifest import MANIFEST, difference, kind_of, provenance, write_manifest
+from toposcope.store.manifest import MANIFEST, difference, kind_of, provenance, read_manifest, write_manifest
 from toposcope.store.reader import StoreReader
 from toposcope.store.reading import steady
 from toposcope.store.schema import METRICS, SCHEMA_VERSION, TABLES
@@ -104,7 +103,7 @@ class Store(StoreReader):
         """
         path = Path(path)
         try:
-            manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+            manifest = read_manifest(path)
             found = manifest["schema_version"]
             recipe = dict(manifest["recipe"])
         except (FileNotFoundError, NotADirectoryError):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -16,6 +16,7 @@ from toposcope.sources.belonging import Group, groups_of
 from toposcope.sources.history import renamed
 from toposcope.sources.logs import RunLog, is_log, log_of_runs, raw_log
 from toposcope.store import Store
+from toposcope.store.manifest import read_manifest
 from toposcope.store.reader import REMEASURE
 from toposcope.study.convergence import without_unconverged
 from toposcope.study.derived import with_derived
@@ -72,23 +73,16 @@ def studies_of(source: Source, request: StudyRequest) -> tuple[list[Study], list
     if isinstance(source, str | Path) and is_log(source):
         log = _other_runs(_read(source, request), request.without)
         return _split_table(log.table, log.runs[0].name, request, log, Path(source))
-    store = source if isinstance(source, Store) else Store.open(source)
-    features = store.features().drop(columns=["content_hash", "recipe_hash"])
-    if features.empty:
-        raise InputError(
-            f"{store.path} has no measured features: nothing was measured into it yet, or all of it failed; "
-            "repeat the command that made it"
-        )
-    features = without_runs(features, request.without)
-    whole = _of_store(store, features, request, None)
-    names = pd.DataFrame({"run": features["run"].unique()})
-    runs = names.merge(store.runs(), on="run", how="left")
-    groups = groups_of(runs, without_runs(store.metrics(), request.without))
+    read = _StoreTables.of(source if isinstance(source, Store) else Store.open(source), request.without)
+    whole = _of_store(read, request, None)
+    names = pd.DataFrame({"run": read.features["run"].unique()})
+    runs = names.merge(read.runs, on="run", how="left")
+    groups = groups_of(runs, read.metrics)
     if len(groups) < 2:
         return whole, whole
     every = {study.subject.name: study for study in whole}
     split = [
-        [replace(study, among=every[study.subject.name]) for study in _of_store(store, features, one, group)]
+        [replace(study, among=every[study.subject.name]) for study in _of_store(read, one, group)]
         for group in groups
         for one in [request.of(group)]
     ]
@@ -113,29 +107,63 @@ def _other_runs(log: RunLog, without: tuple[str, ...]) -> RunLog:
     return replace(log, runs=tuple(one for one in parts if len(one.table)))
 
 
-def _of_store(
-    store: Store, features: pd.DataFrame, request: StudyRequest, group: Group | None
-) -> list[Study]:
+@dataclass(frozen=True)
+class _StoreTables:
+    """The tables of a store, read once for the studies of all its subjects and groups of runs."""
+
+    store: Store
+    features: pd.DataFrame
+    metrics: pd.DataFrame
+    runs: pd.DataFrame
+    audit: pd.DataFrame
+    catalogue: pd.DataFrame
+    stated: dict[str, Any]
+    gone: tuple[str, ...]
+    without: tuple[str, ...]
+    _diagrams: dict[str, pd.DataFrame | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, store: Store, without: tuple[str, ...]) -> _StoreTables:
+        """Read a store, but for some runs."""
+        features = store.features().drop(columns=["content_hash", "recipe_hash"])
+        if features.empty:
+            raise InputError(
+                f"{store.path} has no measured features: nothing was measured into it yet, or all of it "
+                "failed; repeat the command that made it"
+            )
+        gone = tuple(f"{store.path / name} was written and is gone; {REMEASURE}" for name in store.missing())
+        return cls(
+            store, without_runs(features, without), without_runs(store.metrics(), without),
+            without_runs(store.runs(), without), without_runs(store.audit(), without),
+            store.catalogue(), read_manifest(store.path), gone, without,
+        )  # fmt: skip
+
+    def diagrams(self, subject: Subject) -> pd.DataFrame | None:
+        """Return the stored diagrams that the page of a subject draws."""
+        if subject.name not in self._diagrams:
+            wanted = subject.diagrams
+            table = None if wanted is None else self.store.diagrams(**dict(wanted))
+            self._diagrams[subject.name] = None if table is None else without_runs(table, self.without)
+        return self._diagrams[subject.name]
+
+
+def _of_store(read: _StoreTables, request: StudyRequest, group: Group | None) -> list[Study]:
     """Return a study of each kind of measurement on the runs of a group; of all without one."""
 
     def mine(table: pd.DataFrame) -> pd.DataFrame:
-        table = without_runs(table, request.without)
         if group is None or "run" not in table:
             return table
         return table[table["run"].isin(group.runs)].reset_index(drop=True)
 
-    declared = store.catalogue()
-    stated = dict(json.loads((store.path / "store.json").read_text()))
-    gone = tuple(f"{store.path / name} was written and is gone; {REMEASURE}" for name in store.missing())
     found = []
-    for subject, rows in rows_of(mine(features), declared):
-        diagrams = _diagrams(store, subject)
+    for subject, rows in rows_of(mine(read.features), read.catalogue):
+        diagrams = read.diagrams(subject)
         made = study_of_rows(
-            subject, rows, mine(store.metrics()), mine(store.runs()), catalogue=declared,
-            diagrams=None if diagrams is None else mine(diagrams), audit=mine(store.audit()),
-            provenance=stated,
+            subject, rows, mine(read.metrics), mine(read.runs), catalogue=read.catalogue,
+            diagrams=None if diagrams is None else mine(diagrams), audit=mine(read.audit),
+            provenance=dict(read.stated),
             targets=request.targets, columns=request.columns, scores=request.scores,
-            kept=store.path / subject.folder if subject.folder else None, gone=gone,
+            kept=read.store.path / subject.folder if subject.folder else None, gone=read.gone,
         )  # fmt: skip
         found.append(replace(made, group=group))
     return found
@@ -164,11 +192,6 @@ def _split_table(
         made = _of_table(filled, name, request.of(group), log)
         split.append(replace(made, group=group, among=whole, read=whole.read))
     return split, [whole]
-
-
-def _diagrams(store: Store, subject: Subject) -> pd.DataFrame | None:
-    """Return the stored diagrams that the page of a subject draws."""
-    return None if subject.diagrams is None else store.diagrams(**dict(subject.diagrams))
 
 
 def study_of_rows(

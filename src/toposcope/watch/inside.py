@@ -41,7 +41,8 @@ class Monitor:
 
     At most steps `observe` costs microseconds. Every `every` steps it copies the weights, at most
     `bytes_per_step` of them (above that, tensors take turns), and a background thread measures the copy. If
-    the last copy is still being measured, the new one is skipped, and the skip is recorded. The monitor never
+    the last copy is still being measured, the new one is skipped, and the skip is recorded. Weights that are
+    sharded over processes cannot be copied: then the losses alone are judged. The monitor never
     raises an error into the training loop: it logs each error once and writes it to the journal.
 
     Parameters
@@ -127,7 +128,7 @@ class Monitor:
             self.counts["observed"] += 1
             if metrics:
                 self._history.add(step, metrics)
-            if step % self._every == 0 and not self.refused:
+            if step % self._every == 0:
                 self._copy(model, step)
         except Exception as error:
             self._complain(f"step {step}: {type(error).__name__}: {error}")
@@ -196,12 +197,14 @@ class Monitor:
             self.journal.append(kind, self.run.run, step, **data)
 
     def _copy(self, model: Any, step: int) -> None:
-        why = why_refused(model)
-        if why:
+        if not self.refused and (why := why_refused(model)):
             self.refused = (
                 f"{why}; watch it from another process: {recommended('watch', 'CHECKPOINT_FOLDER')}"
             )
             self._complain(self.refused)
+        if self.refused:
+            if not self._work.unfinished_tasks:
+                self._work.put_nowait(_NO_WEIGHTS)
             return
         if self._work.full() or self._work.unfinished_tasks:
             self.skip(step, "the previous copy is still being measured")
@@ -234,6 +237,10 @@ class _Copy:
     tensors: Mapping[str, Any]
     turn: Turn
     config: Mapping[str, Any]
+
+
+_NO_WEIGHTS = _Copy(-1, {}, Turn(None), {})
+"""Stands for a copy where the weights cannot be copied: the losses are judged all the same."""
 
 
 class _History:
@@ -297,7 +304,7 @@ class _Background:
         while True:
             copy = self._monitor._work.get()
             try:
-                if copy is not None:
+                if copy is not None and copy is not _NO_WEIGHTS:
                     self._measure(copy)
                 self._judge(copy)
             except Exception as error:

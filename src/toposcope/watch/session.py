@@ -60,8 +60,11 @@ class LiveStore:
         self.store = Store.open(path)
         self.journal = Journal.of(self.store.path)
 
-    def snapshot(self, since: int = 0) -> SessionNews:
-        """Return the metrics, features and events whose number is above `since`; everything for 0."""
+    def snapshot(self, since: int = 0, *, metrics: bool = True) -> SessionNews:
+        """Return the metrics, features and events whose number is above `since`; everything for 0.
+
+        Without `metrics` they are not read, and the table of them is empty.
+        """
         for attempt in range(_ATTEMPTS):
             events = self.journal.read(since)
             try:
@@ -74,7 +77,8 @@ class LiveStore:
                 continue  # written to meanwhile: a number returned now could hide what came before it
             break
         number = max([since, highest, *(event.number for event in events)])
-        return SessionNews(number, self._metrics(since, events), features, tuple(events))
+        logged = self._metrics(since, events) if metrics else _no_metrics()
+        return SessionNews(number, logged, features, tuple(events))
 
     def _features(self, since: int) -> tuple[pd.DataFrame, int]:
         live = parts.scan(self.store.path / "features")
@@ -103,5 +107,9 @@ class LiveStore:
                 span = {name: event.data[name] for name in ("first", "last")}
                 found.append(self.store.metrics(event.run, **span))
         if not found:
-            return pa.table({name: [] for name in METRICS.names}, schema=METRICS).to_pandas()
+            return _no_metrics()
         return pd.concat(found).drop_duplicates(["run", "step"], keep="last").reset_index(drop=True)
+
+
+def _no_metrics() -> pd.DataFrame:
+    return pa.table({name: [] for name in METRICS.names}, schema=METRICS).to_pandas()

@@ -174,7 +174,7 @@ class Live:
         return changed
 
     def _appended(self) -> set[str]:
-        new = self.live.snapshot(self._number)
+        new = self.live.snapshot(self._number, metrics=False)
         self._number = new.number
         with self.lock:
             points = self.traces.take_features(new.features, self.version + 1)

@@ -34,7 +34,9 @@ class Forwarder:
         self._live, self._sinks = LiveStore(store), tuple(sinks)
         self._waiting = [deque[Summary](maxlen=_MOST_WAITING) for _ in self._sinks]
         self._refusing: dict[int, str] = {}
-        self._number = self._live.snapshot(0).number if begin is None and self._sinks else begin or 0
+        self._number = begin or 0
+        if begin is None and self._sinks:
+            self._number = self._live.snapshot(0, metrics=False).number
         self._names: dict[str, list[str]] = {}
         self._begun: set[str] = set()
 
@@ -42,7 +44,7 @@ class Forwarder:
         """Send what is new and what still waits; return how many new summaries there were."""
         if not self._sinks:
             return 0
-        new = self._live.snapshot(self._number)
+        new = self._live.snapshot(self._number, metrics=False)
         self._number = new.number
         made = self._summaries(new.features, new.alarms)
         for place, (sink, waiting) in enumerate(zip(self._sinks, self._waiting, strict=True)):
