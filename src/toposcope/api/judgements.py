@@ -74,18 +74,11 @@ def analyze(
 
 
 def _folders(source: Source | Sequence[Source]) -> list[Path]:
-    """Return the folders among the sources: stores."""
-    import pandas as pd
-
-    from toposcope.store import Store
+    """Return the folders of the stores among the sources."""
     from toposcope.store.manifest import MANIFEST
+    from toposcope.study.forecasts.reading import listed
 
-    given = [source] if isinstance(source, Store | str | Path | pd.DataFrame) else source
-    paths = [
-        one.path if isinstance(one, Store) else Path(one)
-        for one in given
-        if not isinstance(one, pd.DataFrame)
-    ]
+    paths = [Path(one) for one in listed(source) if isinstance(one, str)]
     return [path for path in paths if (path / MANIFEST).is_file()]
 
 

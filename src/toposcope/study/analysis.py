@@ -20,6 +20,7 @@ from toposcope.sources.belonging import Group, said
 from toposcope.store import Store
 from toposcope.study.compact import verdict_table
 from toposcope.study.findings import words
+from toposcope.study.forecasts.reading import listed
 from toposcope.study.merged_stores import Source, difference_of_recipes, joined
 from toposcope.study.published import NOTHING, PublishedRules
 from toposcope.study.studies import StudyRequest, runs_of, studies_of, study_of_rows
@@ -306,10 +307,10 @@ def analysis_of(
         made = [studies_of(one, request) for one in sources]
     names = [study.subject.name for _, wholes in made for study in wholes]
     if len(set(names)) < len(names):
-        listed = ", ".join(str(one.path if isinstance(one, Store) else one) for one in given)
+        both = ", ".join(map(str, listed(given)))
         how = f" ({differ})" if (differ := difference_of_recipes(given)) else ""
         raise InputError(
-            f"{listed}: two of them contain the same kind of measurement with different "
+            f"{both}: two of them contain the same kind of measurement with different "
             f"settings{how}; report them separately"
         )
     studies, wholes = (
@@ -333,9 +334,8 @@ def analysis_of(
 
 def _places(given: Sequence[Source]) -> tuple[str, ...]:
     """Return the paths that were read, for a command; empty if any source has no path."""
-    if any(isinstance(one, pd.DataFrame) for one in given):
-        return ()
-    return tuple(str(one.path if isinstance(one, Store) else one) for one in given)
+    places = [one for one in listed(given) if isinstance(one, str)]
+    return tuple(places) if len(places) == len(given) else ()
 
 
 def _of_group(table: pd.DataFrame, group: Group | None) -> pd.DataFrame:
