@@ -1,1 +1,1 @@
-"""Is there a ring in a cloud of points? Reading, nulls, test, power, plane and picture."""
+"""Tests whether a cloud of points has a ring: reading, nulls, test, power, plane and picture."""

@@ -1,4 +1,4 @@
-"""Where the longest bar lies: a cycle of points that is born with it, and the plane of this cycle."""
+"""The place of the longest bar: a cycle of points that is born with it, and the plane of this cycle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ring in its plane with the cycle that carries it, and its bar beside what the nulls reach."""
+"""The ring in its plane with its cycle, and its bar beside those of the nulls."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ NULLS = {
 CLUSTERS = (3, 10)
 """A draw of the mixture has so many clusters: the least, and the most."""
 _MOST_DEGREES = 100.0
-"""Above these degrees of freedom a Student cloud is drawn as a Gaussian one."""
+"""With more degrees of freedom, a Student cloud is drawn as a Gaussian one."""
 _LLOYD, _REWEIGHTED = 25, 30
 """Rounds of Lloyd's means, and of the reweighted fit of the t law."""
 _GAUSSIAN_SPREAD = np.pi**2 / 8.0

@@ -14,9 +14,9 @@ from toposcope.core.seeding import rng
 from toposcope.topology.rips import rips_batch
 
 NULLED = 11
-"""Circles whose nulls are drawn."""
+"""The number of circles whose nulls are drawn."""
 RESAMPLED = 200
-"""Resamples of the null clouds."""
+"""The number of resamples of the null clouds."""
 
 
 @dataclass(frozen=True, slots=True)

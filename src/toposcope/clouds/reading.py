@@ -1,4 +1,4 @@
-"""A cloud of points from a file or an array: the one gate that bad input has to pass."""
+"""Reads a cloud of points from a file or an array, and refuses bad input."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from toposcope.sources.formats import open_file
 from toposcope.topology.validation import check_points
 
 LARGEST = 8 * 2**30
-"""Bytes of float64 that a table may take in memory."""
+"""The most bytes of float64 of a table in memory."""
 LEAST_POINTS = 4
 """A ring has at least so many distinct points."""
 _NAMED = 5
-"""Arrays that a message names."""
+"""The most arrays that a message names."""
 _MAGIC = b"\x93NUMPY"
 
 
@@ -138,7 +138,7 @@ def _of_table(path: Path, columns: Sequence[str]) -> np.ndarray:
 
 
 def _chosen(path: Path, schema: Any, columns: Sequence[str]) -> list[str]:
-    """Return the names of the columns that are coordinates: those asked for, or else all."""
+    """Return the names of the columns that are coordinates: the given ones, or else all."""
     missing = [name for name in columns if name not in schema.names]
     if missing:
         raise InputError(

@@ -22,13 +22,13 @@ from toposcope.kernels.threads import thread_count
 from toposcope.topology.rips import rips, rips_batch
 
 LEVEL = 0.05
-"""The ring is called where the largest p-value is at most this."""
+"""A ring is reported if the largest p-value is at most this."""
 PLANE = -2.2
 """Mean ln ln(death/birth) of the H1 bars of 59 to 512 uniform points in a square: -2.25 to -2.15."""
 PRIOR_BARS = 10.0
-"""Bars of the plane that are added to a cloud's own: a clean ring has one bar and no other."""
+"""Bars of the plane that are added to a cloud's own: a clean ring has only one bar."""
 BLOCK = 20
-"""Clouds of a null that are drawn at once."""
+"""The number of clouds of a null that are drawn at once."""
 STATISTICS = ("ratio", "contrast")
 _TIE = 1e-9
 """Statistics this close are equal: a lattice's diagrams repeat to rounding."""
@@ -189,5 +189,5 @@ def _blocks(points: np.ndarray, null: str, draws: int, seed: int) -> Iterator[li
 
 
 def _hopeless(values: np.ndarray, own: np.ndarray, draws: int) -> bool:
-    """Say whether so many clouds reach a statistic that p is above `LEVEL` whatever the others do."""
+    """Return whether p is above `LEVEL` already, whatever the remaining clouds give."""
     return bool(((values >= own - _TIE).sum(axis=0) + 1 > LEVEL * (1 + draws)).any())

@@ -52,7 +52,7 @@ def cores() -> int:
 
 
 def in_background(make: Callable[[], R]) -> Future[R]:
-    """Run `make` in a thread that ends with the program; return its future result.
+    """Run `make` in a thread that ends with the program; return the future of its result.
 
     >>> in_background(lambda: 2 + 2).result()
     4

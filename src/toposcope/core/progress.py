@@ -86,7 +86,7 @@ class Progress:
             self._line()
 
     def inside(self, part: str) -> None:
-        """Return the progress within the unit that is under way; "" if it is not known."""
+        """Show the progress within the unit that is under way; "" if it is not known."""
         self._inside = part
 
     def advance(

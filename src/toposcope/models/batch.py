@@ -1,4 +1,4 @@
-"""Which tokens a loss is taken over: rows of token ids, and the digest by which results name them."""
+"""The tokens over which a loss is taken: rows of token ids, and the digest that names them."""
 
 from __future__ import annotations
 

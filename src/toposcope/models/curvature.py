@@ -22,7 +22,7 @@ _TOKENS_ON_CPU = 4096
 """A product reads a graph's tensors several times: larger micro-batches leave the caches, smaller ones are
 mostly calls."""
 KEEP_BYTES = 2**30
-"""Graphs of micro-batches are kept between products while they take up to this much memory together."""
+"""Graphs of micro-batches are kept between products if all of them take at most this much memory."""
 TWICE, DIFFERENCES = "double backward", "finite differences"
 """How a product is made: by differentiating twice, or from two evaluations where a module forbids that."""
 _NO_SECOND_DERIVATIVE = ("not implemented", "does not require grad", "not differentiable", "double backward")
@@ -137,7 +137,7 @@ class Product(ABC):
             return self._by_differences(vector)
 
     def _by_differences(self, vector: torch.Tensor) -> torch.Tensor:
-        r"""Return the product from what lies a step ahead and behind.
+        r"""Return the product from two evaluations, a step ahead and a step behind.
 
         The step is :math:`\epsilon = \sqrt[3]{u} \, (1 + \|\theta\|) / \|v\|` with u the rounding unit of
         the parameters' type.
@@ -192,7 +192,7 @@ class Product(ABC):
         """Return the product from the parameters ahead and behind, `width` times the vector apart."""
 
     def _to_differentiate(self, gradients: list[torch.Tensor]) -> list[torch.Tensor]:
-        """Return the gradients, to be differentiated once more; refuse at the first those that cannot be."""
+        """Return gradients that can be differentiated again; on the first call, refuse those that cannot."""
         if self._graphs_fit is None and _ends_in_error(gradients):
             raise RuntimeError("double backward ends at a function that is differentiable once")
         return gradients

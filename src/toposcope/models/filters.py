@@ -1,4 +1,4 @@
-"""Which weights lead into one output unit: a module's layers say in which order they store their axes."""
+"""The weights that lead into one output unit; a module's layers say in which order they store axes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The project's own GPT family behind the face of a language model."""
+"""The project's own GPT family with the interface of a language model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which model a checkpoint is, and how to open it: a run folder, a model folder, a revision of the hub."""
+"""Opens the model of a checkpoint: a run folder, a model folder, or a revision of the hub."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def model_of(module: object, *, tokenizer: Path | None = None, device: str = "cp
 
 
 def _tokenizer_near(folder: Path) -> Path | None:
-    """Return the series' own folder when the tokenizer lies there and not beside each step."""
+    """Return the series' own folder if the tokenizer lies there and not beside each step."""
     if (folder / "tokenizer.json").is_file() or not (folder.parent / "tokenizer.json").is_file():
         return None
     return folder.parent

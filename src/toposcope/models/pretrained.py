@@ -1,4 +1,4 @@
-"""Models of transformers behind the face of a language model; code that a folder brings is never run."""
+"""Models of transformers with the interface of a language model; code in a folder is never run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import torch
 
 _LOCAL: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-"""How everything is loaded: from this machine, and without running code that a folder brings."""
+"""Everything is loaded from this machine, and without running code in the folder."""
 
 _CAUSAL = ("ForCausalLM", "LMHeadModel")
 """How the names of classes end that predict the next token."""
@@ -145,7 +145,7 @@ class TransformersModel:
 
 
 def config_and_tokenizer(folder: Path, *, tokenizer: Path | None = None) -> tuple[Any, Any]:
-    """Return what a model folder says of itself and how it reads text; its weights are left alone.
+    """Return the configuration and the tokenizer of a model folder; its weights are not read.
 
     Raises
     ------

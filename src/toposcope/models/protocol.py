@@ -1,4 +1,4 @@
-"""Language models behind one small face: token ids in, hidden states, attention, logits and losses out."""
+"""The interface of language models: token ids in; hidden states, attention, logits and losses out."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class _Unmeasured(Observation):
     status: str = ""
 
     def kind(self) -> tuple[str, ...]:
-        """Return what two lines must share to be printed as one; a note may name another tensor."""
+        """Return the key that two lines share if they are printed as one; the tensor in a note may differ."""
         about_itself = repr(self.tensor) in self.message
         return self.probe, self.status, "" if about_itself else self.tensor
 

@@ -67,6 +67,6 @@ PAPERS: Mapping[str, Paper] = {
 
 
 def cited(page: Page) -> list[Paper]:
-    """Return the papers whose words the page uses, in the order of `PAPERS`."""
+    """Return the papers whose terms the page uses, in the order of `PAPERS`."""
     used = used_words(page)
     return [paper for word, paper in PAPERS.items() if word in used]

@@ -1,4 +1,4 @@
-"""The words of a page that a reader may not know, each in one sentence; a page lists those it uses."""
+"""The terms of a page, each explained in one sentence; a page lists those it uses."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ which points are joined grows.">H0</a> of &lt;b&gt; | H0
         self._left = dict(WORDS)
 
     def __call__(self, text: str) -> Markup:
-        """Return a sentence as HTML, the words that no sentence before it used marked."""
+        """Return a sentence as HTML; words that appear for the first time are marked."""
         found = sorted(filter(None, (self._first(word, text) for word in list(self._left))))
         parts, at = [], 0
         for start, end, word in found:
@@ -92,7 +92,7 @@ which points are joined grows.">H0</a> of &lt;b&gt; | H0
 
 
 def anchor(word: str) -> str:
-    """Return what the place of a word's definition is called on the page.
+    """Return the anchor of a word's definition on the page.
 
     >>> anchor("stable rank")
     'words-stable-rank'

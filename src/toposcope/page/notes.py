@@ -14,11 +14,11 @@ from toposcope.study.findings.changed import move_of
 from toposcope.study.study import Study
 
 _TITLED = 2
-"""Quantities that a title names."""
+"""The most quantities that a title names."""
 
 
 def moved(study: Study, columns: Iterable[str], otherwise: str) -> str:
-    """Return what the first of these columns did as a title; `otherwise` where none can be told."""
+    """Return a title that says how the first of these columns moved; `otherwise` if none is known."""
     found = [move for column in columns if column and (move := move_of(study, column))][:_TITLED]
     ways: dict[str, list[str]] = {}
     for move in found:
@@ -28,7 +28,7 @@ def moved(study: Study, columns: Iterable[str], otherwise: str) -> str:
 
 
 def way(move: Mapping[str, Any]) -> str:
-    """Return in how many runs a quantity rose and fell beyond its noise; of one run, from where to where.
+    """Return in how many runs a quantity rose and fell beyond its noise; of one run, its two ends.
 
     >>> way({"rose": 3, "fell": 1, "of": 5}), way({"rose": 0, "fell": 0, "of": 2})
     ('rose in 3 and fell in 1 of 5 runs', 'did not move in 2 runs')
@@ -78,7 +78,7 @@ def beside_band(study: Study, of: str, otherwise: str, verb: str = "ends") -> st
 
 
 def moved_features(study: Study, probe: str, features: Iterable[str], otherwise: str) -> str:
-    """Return what features of a probe did, as `moved` does."""
+    """Return `moved` for features of a probe."""
     return moved(study, (column_of(study.series.catalogue, probe, name) for name in features), otherwise)
 
 
@@ -89,7 +89,7 @@ def changepoints(study: Study, probe: str, features: Iterable[str]) -> dict[str,
 
 
 def marked(study: Study, probe: str, features: Iterable[str]) -> str:
-    """Return what a caption says on the changepoints that its curves carry."""
+    """Return the caption's clause on the changepoints that are marked on the curves."""
     if not sum(map(len, changepoints(study, probe, features).values())):
         return ""
     return (
@@ -99,12 +99,12 @@ def marked(study: Study, probe: str, features: Iterable[str]) -> str:
 
 
 def alarmed(study: Study) -> str:
-    """Return what a caption says on the alarms that its curves carry."""
+    """Return the caption's clause on the alarms that are marked on the curves."""
     return " A dashed line is an alarm of a watch, with the name of its test." if study.alarms else ""
 
 
 def of_seeds(study: Study) -> str:
-    """Say what the number of seeds allows."""
+    """Return a clause on what the number of seeds allows to conclude."""
     least, most = study.findings["changed"].numbers["seeds"]
     if len(study.runs) == 1:
         return "this is one run: another seed would give other curves, and the difference is unknown"
@@ -143,7 +143,7 @@ def beside_null(study: Study) -> str:
 
 
 def passing(found: int, tested: int, of: str) -> str:
-    """Say how many of the tested pass; none is tested where the design cannot tell.
+    """Return a clause on how many of the tested features pass.
 
     >>> passing(2, 12, "primary features"), passing(0, 0, "primary features")
     ('2 of 12 primary features', 'no test was possible for any of the primary features')

@@ -1,4 +1,4 @@
-"""What a figure of the page says of itself: its file, what it needs, its words, the questions it answers."""
+"""The declaration of a figure: its file, what it needs, its caption, the questions that it answers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from toposcope.study.study import Study
 
 SUBJECT = "{subject}"
-"""Stands in a file name for the subject, where the figure may stand on several parts of a page."""
+"""Placeholder for the subject in the file name of a figure that may stand on several parts of a page."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caption:
-    """The words under a figure; `alt` is what a reader who cannot see it is told."""
+    """The words under a figure; `alt` describes it to a reader who cannot see it."""
 
     title: str
     shows: str
@@ -83,7 +83,7 @@ class OnPage:
     about: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse what would be no file, or a card that no page has."""
+        """Refuse an impossible file name, and questions that no page has."""
         if not re.fullmatch(r"[a-z0-9_]+", self.name.replace(SUBJECT, "x")):
             raise InputError(
                 f"figure {self.name!r}: the name may contain only small letters, digits and _; change it"
@@ -100,5 +100,5 @@ class OnPage:
         return replace(self, name=name)
 
     def file_name(self, subject: str) -> str:
-        """Return what its file is called on the part of a subject."""
+        """Return the name of its file on the part of a subject."""
         return self.name.replace(SUBJECT, subject)

@@ -82,7 +82,7 @@ def _write_files(folder: Path, page: Page) -> None:
 
 
 def _replace(out: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a folder beside `out`, then put it in the place of `out`."""
+    """Let `write` fill a folder beside `out`, then replace `out` by it."""
     out.parent.mkdir(parents=True, exist_ok=True)
     tag = uuid.uuid4().hex[:8]
     aside, old = out.parent / f".{out.name}.{tag}.partial", out.parent / f".{out.name}.{tag}.old"

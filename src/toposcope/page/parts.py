@@ -1,4 +1,4 @@
-"""What a page is made of: figures with captions, tables ready to print, and the parts that hold them."""
+"""The contents of a page: figures with captions, tables ready to print, and the parts with them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One question with its answer in words, and the figure that shows it (None where none does)."""
+    """One question with its answer in words, and the figure that shows it, if any."""
 
     question: str
     said: words.Said
@@ -106,7 +106,7 @@ class Page:
 
     @property
     def shown_first(self) -> tuple[PagePart, ...]:
-        """The parts whose first screens are shown: not those on odd runs alone."""
+        """The parts whose first screens are shown: all except those about odd runs only."""
         return tuple(part for part in self.parts if not part.aside) or self.parts
 
     @property
@@ -200,23 +200,23 @@ def part_of(
 
 
 _TESTED = ("tested", "baselines_tested")
-"""Counts of which one says that the table of verdicts has a verdict: else each row would say the same."""
+"""Counts of tested features: the table of verdicts leads if any is positive; else all its rows are equal."""
 _NO_CARD = (("odd", "alone"), ("end", "unscored"), ("on", "finished"))
-"""Findings without a card: nothing could be told, or a check of the first screen says the same."""
+"""Findings without a card: they have no answer, or a check of the first screen gives it."""
 
 
 def _on_card(question: str, pictures: Iterable[tuple[OnPage, Picture]]) -> Picture | None:
-    """Return the picture of a question's card: the first of those it may have that was drawn."""
+    """Return the picture of a question's card: the first possible one that was drawn."""
     there = [(one.questions[question], picture) for one, picture in pictures if question in one.questions]
     return min(there, key=lambda pair: pair[0])[1] if there else None
 
 
 _NAMED = 4
-"""Runs that a caption names for ending before others of their size."""
+"""The most runs that a caption names because they end before others of their size."""
 
 
 def worded(study: Study, figure: OnPage) -> Caption:
-    """Return the caption of a figure, that of means over seeds with what they are taken over."""
+    """Return the caption of a figure; for means over seeds it says which runs they are of."""
     caption = figure.caption(study)
     return replace(caption, shows=caption.shows + of_means(study)) if figure.means else caption
 

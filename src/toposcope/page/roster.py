@@ -1,4 +1,4 @@
-"""The figures of every part of a page: those of its subject, of every subject, and those that are brought."""
+"""The figures of every part of a page: of its subject, of every subject, and of installed packages."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _installed() -> tuple[OnPage, ...]:
 
 
 def _free(figure: OnPage, others: Iterable[OnPage]) -> OnPage:
-    """Return a figure that is brought, unless a file of the page has its name already."""
+    """Return the figure of a package, unless a file of the page has its name already."""
     if not figure.about and SUBJECT not in figure.name:
         raise InputError(
             f"figure {figure.name!r} may stand on several parts of a page; give it `about`, or put "
@@ -88,7 +88,7 @@ def _free(figure: OnPage, others: Iterable[OnPage]) -> OnPage:
 
 
 def _files(figure: OnPage) -> list[str]:
-    """Return what the files of a figure that is brought are called, on every part where it may stand."""
+    """Return the file names of a package's figure, on every part where it may stand."""
     parts = [figure.about] if figure.about else [one.name for one in (*subjects().values(), TABLE)]
     return [figure.file_name(part) for part in parts]
 

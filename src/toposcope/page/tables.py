@@ -30,7 +30,7 @@ _FAMILY_NOTES = (
     ("detectable_r", " The next column is the correlation that this design finds four times in five."),
     ("departure_rho", " Departures from the smooth trend are correlated without a test."),
 )
-"""What the caption says of a column, where it is shown."""
+"""The clause in the caption for each column that is shown."""
 _TREND: tuple[Spec, ...] = (
     ("n", "n", "{:.0f}"),
     ("spearman", "ρ", "{:+.2f}"),
@@ -96,11 +96,11 @@ _BRIEF = {
     "both turn at": "both turn, rate unknown",
 }
 _MOST_WORDS = 5
-"""Words of a reason that a row of the page has: a cell of more is a paragraph."""
+"""The most words of a reason in a row of the page: a longer cell would be a paragraph."""
 
 
 def in_brief(reason: str) -> str:
-    """Return why a row has its verdict in at most five words.
+    """Return the reason of a verdict in at most five words.
 
     >>> in_brief("too few: 7 checkpoints, the test needs 12"), in_brief("moves with the loss beyond trend")
     ('too few checkpoints', 'moves beyond a shared trend')
@@ -121,7 +121,7 @@ def in_brief(reason: str) -> str:
 
 
 def _beside(study: Study) -> str:
-    """Say what the table of verdicts does not show: exploratory features, or columns that were left out."""
+    """Return a sentence on what the table of verdicts leaves out: exploratory features or columns."""
     if study.judged != "column":
         return " The exploratory features, and each reason in full, are in the CSV file."
     named = ", ".join(f"{column} ({why})" for column, why in study.series.left_out.items())
@@ -129,7 +129,7 @@ def _beside(study: Study) -> str:
 
 
 def correlation_table(study: Study, target: str, name: str) -> Table:
-    """Return the correlation of every leading feature with `target` in every run, and what it is worth."""
+    """Return the correlation of every leading feature with `target` in every run, with its tests."""
     every = study.leading[study.leading["target"] == target]
     mine = worth(study, every)
     order = list(dict.fromkeys(study.leading["column"]))
@@ -172,7 +172,7 @@ def _groups(specs: list[Spec]) -> tuple[tuple[str, int], ...]:
 
 
 def replicates_table(study: Study) -> Table:
-    """Return what holds across seeds, where a size was trained more than once."""
+    """Return the results across seeds, for sizes that were trained more than once."""
     mine = study.replicates
     mine = mine[mine["target"] == study.target] if len(mine) else mine
     rows = [

@@ -1,4 +1,4 @@
-"""From an analysis to a page: what it holds decides which parts the page has."""
+"""Writes the page of an analysis, with a part for each of its studies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoint series: who each checkpoint is, and its tensors as a stream."""
+"""Checkpoint series: the identity of each checkpoint, and its tensors as a stream."""
 
 from __future__ import annotations
 

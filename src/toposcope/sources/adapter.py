@@ -16,9 +16,9 @@ from toposcope.sources.reader import DTYPES, Facts, Reader, TensorInfo, check_ro
 _PAIR = re.compile(r"(?P<module>.+)\.lora_(?P<embedding>embedding_)?(?P<side>[AB])(\.\w+)?(?:\.weight)?")
 _F32 = DTYPES["float32"]
 PEFT = "base_model."
-"""How PEFT begins the names of an adapter's modules."""
+"""The prefix of PEFT's names of an adapter's modules."""
 ADAPTER = "LoRA"
-"""How the family of a run begins whose weights are an adapter's changes."""
+"""The prefix of the family of a run whose weights are an adapter's changes."""
 
 
 class AdapterReader:
@@ -131,7 +131,7 @@ def _sides(name: str) -> str:
 
 
 def adapted(config: Mapping[str, Any]) -> str:
-    """Return what an adapter's weights are changes of, with its kind and rank; empty for a whole model.
+    """Return the base of an adapter, with its kind and rank; empty for a whole model.
 
     >>> adapted({"peft_type": "LORA", "base_model_name_or_path": "org/base", "r": 8})
     'LoRA r=8 on org/base'

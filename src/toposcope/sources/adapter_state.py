@@ -1,4 +1,4 @@
-"""What a LoRA adapter does to its base: which matrices it changes, by how much, and what rank it uses."""
+"""The effect of a LoRA adapter on its base: which matrices it changes, by how much, with what rank."""
 
 from __future__ import annotations
 

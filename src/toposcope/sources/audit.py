@@ -18,7 +18,7 @@ from toposcope.sources.audit_evidence import distance, gather
 from toposcope.sources.series import Series
 
 MAX_FOLLOWED = 64
-"""How many findings about single tensors are looked into for what happened to them."""
+"""For at most so many findings about single tensors, the cause is searched."""
 
 
 def audit(series: Series, *, cheap: bool = False, quiet: bool = True) -> list[AuditFinding]:
@@ -80,7 +80,7 @@ PATH_FAULTS = ("off-path", "jump", "out-of-order")
 
 
 def _once(findings: list[AuditFinding]) -> list[AuditFinding]:
-    """Leave out that a tensor left its path where it is known to be zero, missing, not finite and so on."""
+    """Drop the finding that a tensor left its path if it is known to be zero, missing or not finite."""
     known = {
         (f.step, f.tensor) for f in findings if f.fault not in PATH_FAULTS and f.fault != "step-mismatch"
     }
@@ -94,7 +94,7 @@ def _once(findings: list[AuditFinding]) -> list[AuditFinding]:
 
 
 def without_rests(series: Series, run: str, findings: list[AuditFinding]) -> list[AuditFinding]:
-    """Leave out equal weights where nothing could move them: every rate recorded in between is zero.
+    """Drop findings of equal weights if every learning rate recorded in between is zero.
 
     A warm-up that begins at zero does so, and a schedule that has reached it.
     """
@@ -117,7 +117,7 @@ def without_rests(series: Series, run: str, findings: list[AuditFinding]) -> lis
 
 
 def _metrics(series: Series, run: str) -> Iterator[AuditFinding]:
-    """Look for a loss history that is not finite, or out of order."""
+    """Return findings on a loss history that is not finite, or out of order."""
     try:
         raw = series.raw_steps(run)
         losses = series.metrics(run)
@@ -135,7 +135,7 @@ def _metrics(series: Series, run: str) -> Iterator[AuditFinding]:
 
 
 def _explain(series: Series, findings: list[AuditFinding]) -> list[AuditFinding]:
-    """Say what happened to tensors that jumped or left the path, where it can be told."""
+    """Add what happened to tensors that jumped or left the path, if it can be found."""
     out = []
     followed = 0
     jumped: dict[int, list[AuditFinding]] = {}

@@ -14,7 +14,7 @@ from toposcope.core.repeats import AuditFinding
 from toposcope.sources.audit_evidence import StepEvidence, TensorEvidence
 
 SMALL = 64
-"""Tensors with fewer elements fluctuate too much to be judged by their step-to-step change."""
+"""Tensors with fewer elements fluctuate too much for a judgement by their step-to-step change."""
 
 SPIKE = 3.0
 """A step is off the path when both ways to it are this many times as long as the way around it.

@@ -1,4 +1,4 @@
-"""What an audit looks at: per checkpoint and tensor a few numbers, gathered in one pass over a run."""
+"""The evidence of an audit: a few numbers per checkpoint and tensor, gathered in one pass over a run."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def _sample(reader: Reader, info: TensorInfo) -> np.ndarray:
 
 
 def sampled(rows: int, nbytes: int) -> list[tuple[int, int]]:
-    """Return which of the rows of a tensor are its sample: all, or three blocks of them.
+    """Return the rows of a tensor that are its sample: all, or three blocks.
 
     >>> sampled(4, 64), sampled(3000, 1 << 20)
     ([(0, 4)], [(0, 62), (1469, 1531), (2938, 3000)])

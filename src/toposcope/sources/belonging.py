@@ -1,4 +1,4 @@
-"""Which runs belong together, by what their files say of family, task, corpus, tokenizer and recipe."""
+"""Groups runs by the family, task, corpus, tokenizer and recipe that their files state."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ LOWEST, LEAST_GAP = 5.0, 1.0
 family span a factor of two, with neighbours at most 1.15 apart."""
 
 _NAMED = 4
-"""Runs of a group that a line names; of more it says how many."""
+"""The most runs of a group that a line names; of more it gives the number."""
 _LISTED = 8
-"""Groups that a line names; --json has all."""
+"""The most groups that a line names; --json has all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ def grouped(
 
 
 def said(groups: Sequence[Group], what: str = "each is judged separately") -> str:
-    """Return the line that says that runs do not belong together; "" for one group.
+    """Return the line about runs that do not belong together; "" for one group.
 
     >>> said([Group("bpe", ("a", "b")), Group("characters", ("c",))])
     '2 groups of runs do not belong together, so each is judged separately: bpe (a, b); characters (c).'
@@ -154,7 +154,7 @@ def said(groups: Sequence[Group], what: str = "each is judged separately") -> st
 
 
 def stated(row: Mapping[object, object]) -> dict[str, str]:
-    """Return what a run's line states of `FACTS` and `SETTINGS`: its columns, then its configuration."""
+    """Return the `FACTS` and `SETTINGS` of a run's line: from its columns, then its configuration."""
     config = configuration(row.get("config"))
     found = {}
     for name, keys in (*FACTS.items(), *SETTINGS.items()):
@@ -240,7 +240,7 @@ def _together(keys: Sequence[tuple[str, ...]]) -> list[tuple[int, ...]]:
 
 
 def _by_losses(names: Collection[str], losses: pd.DataFrame | None) -> dict[str, tuple[str, ...]]:
-    """Return which losses each run is near to at its start and at its lowest, as the names of clusters."""
+    """Return the clusters of each run's losses: at its start and at its lowest level."""
     if losses is None or not len(losses) or "loss" not in losses:
         return {}
     ends = _ends(losses[losses["run"].isin(list(names))])
@@ -278,7 +278,7 @@ def _ends(losses: pd.DataFrame) -> dict[str, tuple[float, float, float]]:
 
 
 def _clusters(values: Mapping[str, float], separate) -> dict[str, str]:  # type: ignore[no-untyped-def]
-    """Return the cluster of each run: cut between neighbours in order of size that are `apart`."""
+    """Return the cluster of each run: cut between sorted neighbours for which `separate` is true."""
     number, below, found = 0, None, {}
     for run, value in sorted(values.items(), key=lambda item: item[1]):
         number += below is not None and bool(separate(below, value))
@@ -291,7 +291,7 @@ def _labels(
     groups: Sequence[tuple[int, ...]], stated: Sequence[Mapping[str, str]], names: Sequence[str],
     losses: pd.DataFrame | None,
 ) -> list[str]:  # fmt: skip
-    """Return what sets each group apart in words: the facts that differ, then the range of the losses."""
+    """Return in words what distinguishes each group: the facts that differ, then the range of the losses."""
     if len(groups) == 1:
         return [""]
     held = [{n: next(filter(None, (stated[i][n] for i in g)), "") for n in stated[g[0]]} for g in groups]

@@ -173,7 +173,7 @@ class LocalFolder:
         return [entry.name for entry in self._entries() if _is(entry.is_dir)]
 
     def lost(self, *, links: bool = True) -> dict[str, str]:
-        """Return what is neither a file nor a folder, and why; only the `links` among it by default."""
+        """Return the entries that are neither files nor folders, and why; by default only `links`."""
         found = {}
         for entry in self._entries():
             if _is(entry.is_file) or _is(entry.is_dir) or (links and not entry.is_symlink()):
@@ -207,7 +207,7 @@ class LocalFolder:
 
 
 def _is(test: Callable[[], bool]) -> bool:
-    """Ask an entry of a folder what it is; a link that leads round in circles is nothing."""
+    """Return whether an entry of a folder passes a test; a circular link passes none."""
     try:
         return test()
     except OSError:

@@ -1,4 +1,4 @@
-"""What a trainer's configuration plans: its steps, its learning rate, its warm-up."""
+"""Reads the plan in a trainer's configuration: its steps, its learning rate, its warm-up."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SECTIONS = (
     "training", "train", "trainer", "optimizer", "optim", "lr_scheduler", "scheduler", "training_args",
     "hparams", "args", "config",
 )  # fmt: skip
-"""Sections of a file in which a plan stands; a data set or a model has steps of its own."""
+"""Sections of a file that may have a plan; the steps of a data set or a model are something else."""
 
 
 def stated_plan(said: Mapping[str, Any]) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def stated_plan(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rate(known: Mapping[str, Any], steps: int) -> dict[str, Any] | None:
-    """Return the schedule that a configuration names; None where it names none that is known."""
+    """Return the schedule that a configuration names; None if it names no known one."""
     named = next((str(known[name]).lower() for name in _KIND if isinstance(known.get(name), str)), "")
     if known.get("decay_lr") is True and not named:
         named = "cosine"
@@ -66,7 +66,7 @@ def _rate(known: Mapping[str, Any], steps: int) -> dict[str, Any] | None:
 
 
 def _first(known: Mapping[str, Any], names: tuple[str, ...], least: float = 0.0) -> float | None:
-    """Return the first of some numbers that is stated and not below `least`."""
+    """Return the first stated number that is at least `least`."""
     for name in names:
         value = known.get(name)
         if isinstance(value, str):

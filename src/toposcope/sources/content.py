@@ -1,4 +1,4 @@
-"""What a checkpoint's tensors are: names and shapes, number of parameters, hashes, finite or not."""
+"""Facts about a checkpoint's tensors: names and shapes, number of parameters, hashes, finite or not."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from toposcope.sources.reader import WEIGHT_DTYPES, Reader, TensorInfo
 Signature = frozenset[tuple[str, tuple[int, ...]]]
 
 NOT_FINITE = "holds NaN or infinite weights"
-"""What is said of such a tensor."""
+"""The note on a tensor that is not finite."""
 SPOILT = "failed"
-"""The feature of the one row that such a tensor has."""
+"""The feature of the only row of such a tensor."""
 
 # Entries checked at a time: a check for NaN needs no second copy of a large tensor.
 _BLOCK = 1 << 18
@@ -67,7 +67,7 @@ def tensor_hash(reader: Reader, info: TensorInfo) -> str:
 
 
 def check_names(reader: Reader) -> None:
-    """Refuse tensor names that no table, page or terminal can write.
+    """Refuse tensor names that cannot be written to tables, pages or terminals.
 
     Raises
     ------

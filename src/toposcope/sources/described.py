@@ -1,4 +1,4 @@
-"""What is known of a run without reading its weights: family, size, seed, configuration."""
+"""The facts about a run that need no weights: family, size, seed, configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a location holds: runs, and in each run its checkpoints, found by listing alone."""
+"""Finds the runs of a location and the checkpoints of each, only by listing."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _one_file(blob: Blob) -> Source:
 
 
 def _stepless(label: str, names: Sequence[str]) -> str:
-    """Say that weight files state no step, and what helps."""
+    """Return the error for weight files whose names state no step, with the remedy."""
     more = f" and {len(names) - 1} more do" if len(names) > 1 else " does"
     if given := stated_pattern():
         return (
@@ -165,7 +165,7 @@ def _runs(folder: Folder, depth: int, unread: list[Unread]) -> list[Source]:
 
 
 def _runs_inside(folder: Folder, depth: int, unread: list[Unread]) -> list[Source]:
-    """Return the runs of the folders in a folder; one that cannot be read stops none of the others."""
+    """Return the runs of the folders in a folder; one unreadable folder does not stop the others."""
     lost = folder.lost() if isinstance(folder, LocalFolder) else {}
     unread += [Unread(f"{folder.label}/{name}", why) for name, why in lost.items() if _may_hold_runs(name)]
     found: list[Source] = []
@@ -329,7 +329,7 @@ def _toposcope_run(folder: Folder, content: Mapping[str, Any], unread: list[Unre
 
 
 def _check_run(label: str, content: Mapping[str, Any]) -> None:
-    """Refuse what no store could hold: a name that is no text, numbers that are none."""
+    """Refuse a run that a store could not hold: its name is not text, or a number is not one."""
     for name in ("run", "family", "schedule", "corpus"):
         value = content.get(name)
         if value is not None and (not isinstance(value, str) or readable(value) != value):

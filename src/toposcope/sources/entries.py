@@ -1,4 +1,4 @@
-"""What a run is made of: its checkpoints, each with how to open it, found by the names in a folder."""
+"""The checkpoints of a run, each with a way to open it, found by the names in a folder."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Entry:
     checkpoint: Checkpoint
     open: Callable[[], Reader]
     release: Callable[[], None] = lambda: None
-    """What to do when the checkpoint is no longer needed (fetched files are removed)."""
+    """Called when the checkpoint is no longer needed; it removes fetched files."""
     hold: Callable[[], None] = lambda: None
     """Keep what is fetched until `release` has been called once more."""
     identity: Callable[[], Mapping[str, str]] | None = None
@@ -37,7 +37,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One run: who it is, its checkpoints, its loss history and its model's configuration."""
+    """One run: its record, its checkpoints, its loss history and its model's configuration."""
 
     run: Run
     entries: tuple[Entry, ...]
@@ -127,7 +127,7 @@ def labelled(folder: Folder, run: str, unread: list[Unread]) -> list[Entry]:
 def _step(
     folder: Folder, name: str, stem: str, read: Callable[[str], int | None], unread: list[Unread]
 ) -> int | None:
-    """Return the step that a name states; a name that nothing can be called is told."""
+    """Return the step that a name states; an impossible name is reported."""
     place = f"{folder.label}/{readable(name)}"
     try:
         step = read(stem)
@@ -140,7 +140,7 @@ def _step(
 
 
 def _any_checkpoint(folder: Folder, names: list[str], others: list[Entry]) -> bool:
-    """Say whether one of the folders is a checkpoint; a bad one matters only where none is good."""
+    """Return whether one of the folders is a checkpoint; a bad one matters only if none is good."""
     bad: SourceError | None = None
     for name in names:
         try:

@@ -1,4 +1,4 @@
-"""The table of formats: what a file or a folder looks like, and which reader opens it."""
+"""The table of formats: how a file or a folder is recognised, and which reader opens it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ NOT_WEIGHTS = (
     "resume",
     "tok",
 )
-"""How the files begin that lie beside weights and are none."""
+"""Beginnings of names of files that lie beside weights but are not weights."""
 
 
 def add_format(form: FileFormat | FolderFormat) -> None:
@@ -168,7 +168,7 @@ def _open_file(blob: Blob) -> Reader:
 
 
 def _refuse_stand_ins(blob: Blob, head: bytes) -> None:
-    """Raise SourceError for what a download leaves in place of a checkpoint."""
+    """Raise SourceError for files that a failed download leaves in place of a checkpoint."""
     if head.startswith(b"version https://git-lfs"):
         raise SourceError(
             f"{blob.label}: is a Git LFS pointer, and not the checkpoint",

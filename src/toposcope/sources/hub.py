@@ -187,7 +187,7 @@ def _api() -> Any:
 
 
 def _ask(label: str, call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """Call the hub; everything that can go wrong is one line."""
+    """Call the hub; every error becomes one line."""
     from huggingface_hub import errors
 
     try:

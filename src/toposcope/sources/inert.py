@@ -1,4 +1,4 @@
-"""What a pickle becomes when nothing of it is run: inert symbols and records, and what may be a key."""
+"""The inert symbols and records that stand for a pickle's objects, and the check of keys."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Record:
 
 
 def brief(value: Any) -> str:
-    """Return a word on a value for a message, whatever hides in it."""
+    """Return a short description of any value for a message."""
     if isinstance(value, str):
         return repr(value[:40])
     plain = value is None or isinstance(value, bool | float | Symbol) or type(value) is int
@@ -147,7 +147,7 @@ PLAIN: Mapping[str, Callable[..., Any]] = {
 
 
 def keys_of(maker: Callable[..., Any], items: Any) -> Iterable[Any]:
-    """Return what would be hashed by a call that makes plain data."""
+    """Return the keys that a call which makes plain data would hash."""
     if isinstance(items, dict) or maker not in (_ordered, _set, _frozenset):
         return ()
     return (pair[0] for pair in items) if maker is _ordered else items

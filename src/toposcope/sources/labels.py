@@ -1,4 +1,4 @@
-"""Step labels: what file, folder and revision names say about step and tokens, and which steps to keep."""
+"""Step labels: steps and tokens in the names of files, folders and revisions, and choices of steps."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class RunFolder:
 
     @property
     def run_file(self) -> Path:
-        """Who the run is, as JSON; its presence is what makes a folder a run folder."""
+        """The record of the run as JSON; a folder with this file is a run folder."""
         return self.path / "run.json"
 
     @property
@@ -63,7 +63,7 @@ class RunFolder:
 
     @property
     def state_file(self) -> Path:
-        """What the latest checkpoint needs to go on."""
+        """The state to resume from the latest checkpoint."""
         return self.path / "state" / "resume.safetensors"
 
     def checkpoint(self, step: int) -> Path:

@@ -1,4 +1,4 @@
-"""The training log that lies with checkpoints, and which of several logs belongs to which run."""
+"""Finds the training log beside checkpoints, and assigns several logs to their runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _HELD = 128
 
 
 def may_be_log(file: Path) -> bool:
-    """Return whether the name of a file leaves open that it is a log.
+    """Return whether a file may be a log, by its name.
 
     >>> may_be_log(Path("train.log")), may_be_log(Path("ckpt.pt")), may_be_log(Path(".hidden.log"))
     (True, False, False)

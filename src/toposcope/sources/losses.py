@@ -1,4 +1,4 @@
-"""Tables of losses, however they are written: one reader, and one table of what their columns are called."""
+"""Reads tables of losses in any form, with one table of the names of their columns."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 """What a column means -> the names it is also understood by, as `plain` writes them."""
 SCALES = ("lr_scale", "lr_multiplier", "lr_factor")
-"""Columns that have the learning rate up to a factor: enough to know that it rose, or ended."""
+"""Columns with the learning rate up to a factor: enough to see that it rose, or ended."""
 _LAST_RESORT = ("actor_loss", "actor_pg_loss")
-"""What is the loss where no other is: a policy's."""
+"""Used as the loss if there is no other: a policy's loss."""
 _COUNTERS = ("_step",)
 """Columns that count records, as they are written: the step where there is no other."""
 _LIGHTNING_RATE = re.compile(r"lr-[A-Za-z]\w*(?:/pg\d+)?$")
@@ -71,7 +71,7 @@ def plain(name: object) -> str:
 
 
 def meaning(name: object) -> str:
-    """Return what a column is by `ALIASES`; its plain name where that is none of them.
+    """Return the meaning of a column by `ALIASES`; else its plain name.
 
     >>> meaning("val/loss"), meaning("params"), meaning("mine")
     ('heldout_loss', 'parameters', 'mine')

@@ -1,4 +1,4 @@
-"""From a checkpoint's tensors to its weight matrices: what is read, and how a tensor becomes matrices."""
+"""The weight matrices of a checkpoint: which tensors are read, and how each becomes matrices."""
 
 from __future__ import annotations
 

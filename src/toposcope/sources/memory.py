@@ -19,7 +19,7 @@ _KNOWN = frozenset(DTYPES.values())
 
 
 class ArrayReader:
-    """Arrays at hand behind the face of a checkpoint's reader."""
+    """Arrays in memory with the interface of a checkpoint's reader."""
 
     def __init__(self, arrays: Mapping[str, np.ndarray], label: str, facts: Facts | None = None) -> None:
         self.label = label
@@ -67,7 +67,7 @@ def in_memory(states: Any) -> list[Source]:
 
 
 def is_in_memory(states: object) -> bool:
-    """Return whether this is no address of a series but the series itself."""
+    """Return whether this is a series in memory, not an address."""
     return isinstance(states, Mapping) or hasattr(states, "state_dict")
 
 

@@ -28,7 +28,7 @@ PREFIXES = (
     "roberta.",
     "auto_model.",
 )
-"""What wrappers put in front of a parameter's name; stripped as often as it occurs."""
+"""Prefixes that wrappers add to a parameter's name; stripped as often as they occur."""
 
 BUFFERS = re.compile(
     r"(^|\.)(masked_bias|inv_freq|position_ids|token_type_ids|rotary_emb\..*|attn\.bias|attention\.bias"

@@ -1,4 +1,4 @@
-"""What nanoGPT's ckpt.pt says of its run: steps planned and done, sequences and tokens per step."""
+"""The facts about a run in nanoGPT's ckpt.pt: steps planned and done, sequences and tokens per step."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def nanogpt_facts(facts: Facts) -> dict[str, Any]:
 
 
 def facts_beside(folder: Folder) -> dict[str, Any]:
-    """Return what the ckpt.pt of a folder says of its run; empty without one.
+    """Return the facts about the run in the ckpt.pt of a folder; empty without one.
 
     Raises
     ------

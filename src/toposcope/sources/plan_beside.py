@@ -25,18 +25,18 @@ PLAN_FROM = "plan_from"
 """The fact that names the file which states the plan."""
 
 BESIDE = "beside the log"
-"""Words that every note on such a plan has."""
+"""The words in every note on such a plan."""
 PLAN_UNUSED = "plan_unused"
 """The fact that says why a plan beside a log is not used."""
 
 _STEMS = ("config", "args", "hparams", "training_args", "train_config", "hyperparameters", "params")
 _SUFFIXES = (".yaml", ".yml", ".json", ".toml")
 _LARGEST = 2**20
-"""Bytes above which a file is no configuration that someone wrote."""
+"""The most bytes of a configuration file."""
 
 
 def plan_beside(log: Path, *, alone: bool) -> dict[str, Any]:
-    """Return what the files beside a log say of its runs, under the names of `Run.config`.
+    """Return the facts in the files beside a log, under the names of `Run.config`.
 
     hparams.yaml speaks for every run of Lightning's metrics.csv, any other file for a log of one run
     (`alone`). The first that states the steps counts: trainer_state.json, then a config, args or hparams
@@ -72,7 +72,7 @@ def plan_beside(log: Path, *, alone: bool) -> dict[str, Any]:
 
 
 def with_plan(own: Mapping[str, Any], beside: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a log says of its run with the plan beside it; where both differ, the log's counts.
+    """Return the facts in a log with the plan beside it; if both differ, the log counts.
 
     >>> with_plan({"planned_steps": 900}, {"planned_steps": 400, "plan_from": "args.json"})["plan_unused"]
     "args.json beside the log plans 400 steps, the log itself 900: the log's plan is used"

@@ -1,1 +1,1 @@
-"""What can be measured of a checkpoint, a folder each: features, request, probes, figures, page."""
+"""The subjects of measurement, a folder each: features, request, probes, figures, page."""

@@ -1,4 +1,4 @@
-"""What the package's own probes declare, for rows that no store holds and for stores that say less."""
+"""The declarations of the package's own probes, for rows without a store and for older stores."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ DECLARED: Mapping[str, tuple[Feature, ...]] = {
 """Probe -> what it declares."""
 
 _ADDED = ("about", "leads")
-"""What the catalogue of a store did not always say."""
+"""Columns that the catalogues of older stores lack."""
 
 
 def own_catalogue() -> pd.DataFrame:
-    """Return the catalogue of every probe of the package, as a store of them would hold it.
+    """Return the catalogue of every probe of the package, in the form of a store's.
 
     >>> table = own_catalogue().set_index(["probe", "feature"])
     >>> table.loc[("rips", "h0_total"), "label"], table.loc[("gradient_rips", "h0_total"), "label"]

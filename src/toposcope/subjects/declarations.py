@@ -1,4 +1,4 @@
-"""What several probes declare alike: the summaries of diagrams, distances between them, and spectra."""
+"""Declarations that several probes share: summaries of diagrams, distances between them, and spectra."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _READ_OFF = {
     "h0_total": {Use.EXPONENT: 2}, "h0_entropy": {Use.EXPONENT: 3}, "h1_total": {Use.EXPONENT: 4},
     "frobenius_norm": {Use.NORM: 2}, "stable_rank": {Use.NORM: 3}, "participation_ratio": {Use.NORM: 4},
 }  # fmt: skip
-"""What scaling exponents are predicted from, whatever it is measured on."""
+"""The features from which scaling exponents are predicted, on any subject."""
 
 _SPECTRUM = {
     "frobenius_norm": ("Frobenius norm", "{}"),

@@ -32,7 +32,7 @@ WEIGHT_PROBES: dict[str, Callable[[WeightOptions], Probe]] = {
     "updates": Updates,
 }
 ON_REQUEST = frozenset({"updates"})
-"""What `all` leaves out: the comparison of neighbours that `watch` makes to name a culprit."""
+"""Probes that `all` leaves out: the comparison of neighbours with which `watch` names a culprit."""
 
 
 def weight_probes(features: Sequence[str], options: WeightOptions) -> list[Probe]:

@@ -14,7 +14,7 @@ _KEY = "option"
 
 @dataclass(frozen=True, slots=True)
 class CommandOption:
-    """How a field of a request is typed on the command line.
+    """A field of a request as an option of the command line.
 
     `help` says what it decides; `name` is its spelling where that is not the field's; `shown` is said in
     place of the field's own default; `formerly` are spellings that are still accepted.

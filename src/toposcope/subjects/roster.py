@@ -1,4 +1,4 @@
-"""The subjects by name: those of the package, and those that installed packages bring."""
+"""The subjects by name: those of the package, and those of installed packages."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def subjects() -> Mapping[str, Subject]:
 
 
 def measurable() -> dict[str, Subject]:
-    """Return the subjects that a request alone measures: those that installed packages bring."""
+    """Return the subjects that need only a request to be measured: those of installed packages."""
     return {name: one for name, one in subjects().items() if one.measurable}
 
 
@@ -61,7 +61,7 @@ def subject_of(name: str) -> Subject:
 
 
 def about(features: pd.DataFrame, catalogue: pd.DataFrame | None = None) -> pd.Series:
-    """Return what each of some rows is about, as `catalogue` (of a store) or the package's probes declare it.
+    """Return the subject of each row, by a store's `catalogue` or the declarations of the package's probes.
 
     >>> about(pd.DataFrame({"probe": ["rips", "mine"], "feature": ["h0_total", "x"]})).tolist()
     ['weights', 'weights']
@@ -74,7 +74,7 @@ def about(features: pd.DataFrame, catalogue: pd.DataFrame | None = None) -> pd.S
 def rows_of(
     features: pd.DataFrame, catalogue: pd.DataFrame | None = None
 ) -> list[tuple[Subject, pd.DataFrame]]:
-    """Return which subjects a store's rows are about, each with the rows that its study reads.
+    """Return the subjects of a store's rows, each with the rows that its study reads.
 
     Gradients in a store of weights or of representations are listed with these.
     """

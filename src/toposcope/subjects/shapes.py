@@ -32,7 +32,7 @@ class CloudShape:
 
     @property
     def status(self) -> Status:
-        """Return how the numbers came to be; a threshold weighs more than a subsample."""
+        """Return the status of the numbers; a threshold takes precedence over a subsample."""
         if any(diagram.truncated_at is not None for diagram in self.diagrams):
             return Status.TRUNCATED
         return Status.OK if self.draw is None else Status.SUBSAMPLED

@@ -1,4 +1,4 @@
-"""A checkpoint as probes see it: its matrices as a stream, its past, and a memory to share work in."""
+"""A checkpoint for probes: its matrices as a stream, its past, and a cache for shared work."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BATCH_BYTES = 16 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class NonFiniteMatrix:
-    """A matrix that holds NaN, infinity or what float32 cannot hold, and the sentence that says so."""
+    """A matrix with NaN, infinity or values beyond float32, and the sentence that says so."""
 
     name: str
     role: Role
@@ -78,13 +78,13 @@ class Whole(Protocol):
 
 @runtime_checkable
 class Filed(Protocol):
-    """A series of files, which tells shapes from headers and what it had to leave out."""
+    """A series of files: shapes come from headers, and it names what it left out."""
 
     def reading(self, checkpoint: Checkpoint) -> AbstractContextManager[Reader]:
         """Open the files of a checkpoint."""
 
     def left_out(self) -> str:
-        """Return in words what of the files was left out; empty where nothing was."""
+        """Return in words which parts of the files were left out; empty if none were."""
 
 
 def batches(
@@ -105,7 +105,7 @@ def batches(
 
 
 def unless_unreadable(compute: Callable[[], T]) -> T | None:
-    """Return what `compute` gives of another checkpoint, None when that one cannot be read or measured."""
+    """Return the result of `compute` for another checkpoint; None if that one cannot be read or measured."""
     try:
         return compute()
     except (InputError, OSError) as error:
@@ -252,19 +252,19 @@ class Snapshot:
         return key in self._memory
 
     def remember(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """Return what `compute` gives, computed once while this checkpoint is at hand."""
+        """Return the result of `compute`, cached while this checkpoint is in use."""
         if key not in self._memory:
             self._memory[key] = compute()
         return self._memory[key]
 
     def remember_for_run(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """Return what `compute` gives, computed once and kept as long as the run: keep it small."""
+        """Return the result of `compute`, cached as long as the run: it must be small."""
         if key not in self._cache:
             self._cache[key] = compute()
         return self._cache[key]
 
     def forget(self) -> None:
-        """Drop the matrices and what was remembered with them."""
+        """Drop the matrices and the cached results."""
         self._matrices = None
         self._memory.clear()
 

@@ -1,4 +1,4 @@
-"""What a subject is: one kind of measured object, with all that the other rooms have to know of it."""
+"""A subject: one kind of measured object, with everything that the other rooms need to know."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from toposcope.subjects.base import Probe
 
 LOSSES = ("heldout_loss", "loss")
-"""The targets of a subject that brings none of its own, the preferred one first."""
+"""The targets of a subject without its own, the preferred one first."""
 SHUFFLED = "the same {} in random order"
 SIZE = "the size of {} (norms and spectra)"
 

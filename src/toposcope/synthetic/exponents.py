@@ -13,7 +13,7 @@ from toposcope.synthetic.model import Spectrum, converged_loss, draw_problem
 from toposcope.synthetic.runs import SyntheticRun
 
 TOLERANCE = 0.03
-"""Distance of a fitted exponent from the true one that counts as agreement, or two standard errors."""
+"""A fitted exponent agrees with the true one within this distance, or within two standard errors."""
 
 
 def time_exponent(run: SyntheticRun) -> PowerLaw:

@@ -17,7 +17,7 @@ _INITIAL = 1e-3
 """Scale of the weights at step 0: far below the target's, and no matrix is exactly zero."""
 
 _CHUNK = 2_000_000
-"""Random numbers held at once."""
+"""The most random numbers in memory at once."""
 
 SCHEDULES = ("constant", "cosine", "wsd")
 

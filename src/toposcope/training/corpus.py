@@ -1,4 +1,4 @@
-"""Where training text comes from: always two parts, one to train on and one held out."""
+"""Training text, always in two parts: one to train on and one held out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run writes: checkpoints, gradients, metrics, resume state. No torch."""
+"""The files of a run: checkpoints, gradients, metrics, resume state. No torch."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class BusyError(InputError):
 
 @contextlib.contextmanager
 def claimed(folder: RunFolder, run: str) -> Iterator[None]:
-    """Keep a run to this process; the system gives it back when the process ends, however it ends.
+    """Lock a run for this process; the system releases it however the process ends.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def claimed(folder: RunFolder, run: str) -> Iterator[None]:
 
 
 def _lock(handle: int) -> bool:
-    """Say whether the folder could be locked; the workers of a killed command have a moment to end."""
+    """Return whether the folder could be locked; it waits a moment for the workers of a killed command."""
     limit = time.monotonic() + _PATIENCE_SECONDS
     while True:
         try:
@@ -87,7 +87,7 @@ def _lock(handle: int) -> bool:
 
 
 def identity(recipe: TrainingRecipe, *, corpus_sha256: str) -> dict[str, object]:
-    """Return what decides the numbers of a run; names and descriptions do not."""
+    """Return the settings that decide the numbers of a run; names and descriptions do not."""
     content = asdict(recipe)
     for key in ("name", "description", "corpus"):
         content.pop(key)
@@ -141,7 +141,7 @@ def start_folder(
     parameters: int,
     versions: dict[str, str],
 ) -> Run:
-    """Write who the run is and with what it trains; return it."""
+    """Write the record and the recipe of the run; return the record."""
     found = Run(
         run=run,
         family=recipe.name,
@@ -221,7 +221,7 @@ def read_state(folder: RunFolder, *, size: int) -> tuple[int, dict[str, np.ndarr
 
 
 def write_state(folder: RunFolder, step: int, state: dict[str, np.ndarray]) -> None:
-    """Write what the next start needs to go on from `step`."""
+    """Write what is needed to resume from `step`."""
     write_tensors(folder.state_file, state, {"step": str(step), "sha256": state_hash(state)})
 
 

@@ -1,4 +1,4 @@
-"""What became of the runs of a recipe."""
+"""The results of the runs of a recipe."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def run_jobs(
 
 
 def _trainer(data: TokenData) -> Callable[[TrainingJob, Callable[[int], None]], Metric]:
-    """Return what trains one run in a process and tells the parent of every tenth step."""
+    """Return a function that trains one run in a process and reports every tenth step to the parent."""
     from toposcope.training.loop import train_run
 
     def act(job: TrainingJob, say: Callable[[int], None]) -> Metric:

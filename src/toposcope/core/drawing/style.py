@@ -113,7 +113,7 @@ def new_panels(count: int, *, each: float, more: float = 0.0, most: int = 2) -> 
 
 @contextmanager
 def on_axes(ax: Axes | None, height: float) -> Iterator[Axes]:
-    """Return the caller's axes as they are, or new ones, `height` inches tall, in the house style."""
+    """Yield the caller's axes as they are, or new ones, `height` inches tall, in the house style."""
     if ax is not None:
         yield ax
         return

@@ -11,7 +11,7 @@ from toposcope.study.study import Study
 
 
 def drawn_run(study: Study) -> str:
-    """Return the run whose bars are drawn: the largest model that kept them."""
+    """Return the run whose bars are drawn: the largest model with stored diagrams."""
     with_diagrams = set(study.diagrams["run"])
     return [run for run in study.ordered if run in with_diagrams][-1]
 

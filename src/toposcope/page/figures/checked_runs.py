@@ -1,4 +1,4 @@
-"""Runs that were checked: the loss as it was logged, what was found on it, and where it will end."""
+"""Checked runs: the logged loss, what was found on it, and the forecast of its end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 from toposcope.core.drawing.style import INK, MUTED, OKABE_ITO, end_labels, on_axes, readable, say_empty
 
 _NAMED = 4
-"""Marks of a run that are named beside it; the others are only drawn."""
+"""The most marks of a run that are named beside it; the others are only drawn."""
 
 _POINTS = 1500
 """Stretches of a log of which the least and greatest loss are drawn: no spike is lost."""
@@ -200,7 +200,7 @@ def _height(one: CheckedCurve) -> float:
 
 
 def _legend(ax: Axes, runs: Sequence[CheckedCurve]) -> None:
-    """Say what the marks and the area are, of those that are drawn."""
+    """Explain the marks and the area that are drawn."""
     marks = [mark for one in runs for mark in one.marks]
     shown: list[Line2D | Patch] = [
         Line2D([], [], marker=shape, linestyle="", color=INK, markerfacecolor=MUTED, label=_WORDS[what])

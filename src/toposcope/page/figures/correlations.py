@@ -94,7 +94,7 @@ def stages_of(trends: pd.DataFrame) -> list[tuple[str, str]]:
 
 
 def _fit_numbers(figure: Figure, panels: list[Axes], columns: int) -> None:
-    """Set the cells' numbers as large as their cells allow, once the layout has settled."""
+    """Make the numbers as large as their cells allow, after the layout is final."""
     figure.draw_without_rendering()
     for ax in panels:
         width = 72.0 / figure.dpi * ax.get_window_extent().width / columns
@@ -179,7 +179,7 @@ def of_study(study: Study, *, most: int = 16) -> Figure:
 
 
 def _outlined(study: Study) -> str:
-    """Say how many of what the verdict judges pass their test, or that this design can tell of none."""
+    """Say how many judged features pass their test, or that none can be judged with these runs."""
     numbers = study.findings["beyond"].numbers
     if "tested" not in numbers:
         return "none"
@@ -187,7 +187,7 @@ def _outlined(study: Study) -> str:
 
 
 def _title(study: Study, target: str) -> str:
-    """Return how many of what the verdict judges go with the target beyond a shared trend."""
+    """Return how many judged features follow the target beyond a shared trend."""
     numbers = study.findings["beyond"].numbers
     if not numbers.get("tested"):
         return f"Nothing could be tested against the {target}: raw correlations show drift alone"

@@ -1,4 +1,4 @@
-"""How far the forecasts of the final loss are off, by method and by the part of the run they saw."""
+"""The errors of forecasts of the final loss, by method and by the share of the run seen."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from toposcope.study.findings.end import forecasts_of
 from toposcope.study.study import Study
 
 FLOOR = 1e-4
-"""Errors below it are drawn at it: the axis is logarithmic."""
+"""Smaller errors are drawn at this value: the axis is logarithmic."""
 
 
 def draw(forecasts: pd.DataFrame) -> Figure:
@@ -138,7 +138,7 @@ def caption(study: Study) -> Caption:
 
 
 def _title(study: Study) -> str:
-    """Return how well the end is forecast, and whether topology makes that better."""
+    """Return how well the end is forecast, and whether topology improves it."""
     end = study.findings.get("end")
     if end is None or not end.numbers.get("auto"):
         return "Error of forecasts of the final loss"

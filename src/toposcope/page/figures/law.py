@@ -11,9 +11,9 @@ from toposcope.scaling.band import law_band
 from toposcope.scaling.table import NEEDS, predicted
 
 _GIVES = {"loss-to-loss": "other", "two-stage": "score"}
-"""Law -> the quantity that it gives, where that is not the loss."""
+"""Law -> the quantity that it gives, if that is not the loss."""
 _INPUTS = {"two-stage": ("compute",)}
-"""Law -> the quantities that it is a function of, where these are not those before what it gives."""
+"""Law -> its inputs, if these are not the quantities before the one that it gives."""
 _LOGARITHMIC = ("size", "data", "steps", "compute")
 
 

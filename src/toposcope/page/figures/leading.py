@@ -1,4 +1,4 @@
-"""What leads a study and was measured by probes from elsewhere: a curve for each, beside its null."""
+"""The leading features of probes from other packages: a curve for each, beside its null."""
 
 from __future__ import annotations
 

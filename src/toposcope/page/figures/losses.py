@@ -42,12 +42,12 @@ def _drawn(study: Study) -> Figure:
 
 
 def _odd_elsewhere(study: Study) -> list[str]:
-    """Return the runs that are not like those of this study, and are of another group by their settings."""
+    """Return the odd runs that are in another group than this study's runs because of their settings."""
     return [one.run for one in study.odd.found if one.run not in set(study.runs["run"].astype(str))]
 
 
 def ahead_of(study: Study) -> dict[str, np.ndarray]:
-    """Return where each run that goes on is forecast to go: (n, 4) of step, loss, low and high."""
+    """Return the forecast path of each unfinished run: (n, 4) of step, loss, low and high."""
     on = study.findings.get("on")
     found = on.numbers["ahead"] if on is not None else ()
     return {one["run"]: np.asarray(one["path"], dtype=float) for one in found if one["path"]}
@@ -103,7 +103,7 @@ def _beside(study: Study) -> str:
 
 
 def _title(study: Study) -> str:
-    """Return from where to where the losses went that are drawn: the held-out ones where there are any."""
+    """Return the first and last of the drawn losses as a title: of the held-out ones if there are any."""
     table = losses_of(study)
     column, name = "heldout_loss", "held-out loss"
     if not table[column].notna().any():
@@ -129,7 +129,7 @@ def symptoms_of(study: Study) -> dict[str, list[tuple[str, float]]]:
 
 
 def faulty_logs(study: Study) -> dict[str, list[tuple[str, float]]]:
-    """Return where the training log of each run shows a fault, as the finding "on" has it: kind and step."""
+    """Return the faults in the training log of each run, those of the finding "on": kind and step."""
     found: dict[str, list[tuple[str, float]]] = {}
     on = study.findings.get("on")
     for one in on.numbers["ill"] if on is not None else ():

@@ -119,7 +119,7 @@ def _note(ax: Axes, text: str) -> None:
 
 
 def law_of(fit: pd.Series) -> tuple[str, pd.DataFrame]:
-    """Return which law a row of `fits` is, and its numbers as `law_table` has them.
+    """Return the law of a row of `fits`, and its numbers in the form of `law_table`.
 
     >>> law_of(pd.Series({"scale": 8.0, "exponent": -0.5, "offset": 1.5}))[0]
     'offset'
@@ -222,7 +222,7 @@ def _loss(study: Study) -> pd.DataFrame:
 
 
 def _rest(study: Study) -> pd.DataFrame:
-    """Return the last values of what the figure of the loss does not show: of all where there is none."""
+    """Return the last values that the figure of the loss does not show; all, if there is none."""
     known = fitted(study)
     return known[known["quantity"] != study.target] if _has_law(study) else known
 

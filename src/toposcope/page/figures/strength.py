@@ -1,4 +1,4 @@
-"""Topological against spectral features: how strongly each goes with a target, and what is left of it."""
+"""Topological and spectral features: the correlation of each with a target, raw and beyond the trend."""
 
 from __future__ import annotations
 

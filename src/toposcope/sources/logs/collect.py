@@ -16,11 +16,11 @@ Record = Mapping[str, float]
 """What one line of a log says: names as they are printed, and numbers."""
 
 PLANNED = "planned_steps"
-"""The name under which a record says how many steps are planned."""
+"""The name of the planned steps in a record."""
 PARAMETERS = "model_parameters"
-"""The name under which a record says how many parameters the model has."""
+"""The name of the number of parameters in a record."""
 MOST_COLUMNS = 4096
-"""Names that one log may have: text in which every line has names of its own is no log."""
+"""The most names in a log: text with different names in every line is not a log."""
 BEGINS_AGAIN = 0.1
 """Share of the last step below which a step that falls begins another run; above it a run goes on from
 a checkpoint. Chosen: restarts come from one of the latest checkpoints, new runs from step 0 or the first step
@@ -82,7 +82,7 @@ def collected(records: Iterable[Record], label: str) -> pd.DataFrame:
 
 
 def number(text: object) -> float:
-    """Return what a text or a JSON value says as a number; NaN where it says none.
+    """Return a text or a JSON value as a number; NaN if it is not one.
 
     >>> number("1,024"), number("3.5e-4"), number("nan"), number(True), number(10**400)
     (1024.0, 0.00035, nan, nan, inf)

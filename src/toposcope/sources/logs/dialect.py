@@ -1,4 +1,4 @@
-"""What a dialect of logs is: how it is told, and how it is read."""
+"""A dialect of logs: how it is recognised, and how it is read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from toposcope.sources.blobs import Blob, Folder
 from toposcope.sources.logs.collect import RawRun, Record
 
 _LOOKED_AT = 4096
-"""Characters of a line by which its dialect is told: a hostile line costs no more time than a real one."""
+"""The dialect is recognised by the first characters: a hostile line costs no more time than a real one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class TextDialect:
 
 @dataclass(frozen=True, slots=True)
 class FileDialect:
-    """A file that its name (in small letters) or its first bytes tell."""
+    """A file that is recognised by its name (in small letters) or its first bytes."""
 
     name: str
     matches: Callable[[str, bytes], bool]

@@ -15,9 +15,9 @@ from toposcope.sources.blobs import Blob, stream
 PIECE = 1 << 20
 """Characters that are read at a time."""
 LONGEST = 1 << 16
-"""Characters of a line that are kept: no trainer prints more of them before its loss."""
+"""The most characters of a line that are kept: no trainer prints more before its loss."""
 HEAD = 1 << 12
-"""Bytes by which a file's kind is told."""
+"""The number of bytes by which a file's kind is recognised."""
 _COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _BREAK = re.compile(r"\r\n|[\n\r]")
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))

@@ -23,7 +23,7 @@ from toposcope.sources.losses import ALIASES, chosen
 from toposcope.store.manifest import MANIFEST
 
 SURE = 50
-"""Lines of one dialect after which a text is taken to be in it."""
+"""A text is in a dialect after so many of its lines."""
 LARGEST_STEP = 2.0**53
 """Steps from here on are no whole numbers in float64."""
 LEAST_ROWS = 3

@@ -1,4 +1,4 @@
-"""How many parameters a text log says that its model has.
+"""Reads the number of parameters that a text log states.
 
 nanoGPT prints `number of parameters: 10.65M`, Megatron-LM one line for each rank of tensors and pipeline,
 parameter-golf `model_params:17059912`, torchtitan `size: 6,270,976 total parameters`.

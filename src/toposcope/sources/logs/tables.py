@@ -19,9 +19,9 @@ from toposcope.sources.losses import meaning, plain, separated
 LARGEST = 1 << 30
 """Bytes of the largest table that is read: it is held in memory."""
 _RANGE = ("__MIN", "__MAX")
-"""What W&B appends to a column's name for the range that a drawn point stands for."""
+"""Suffixes of W&B's columns for the range of values behind a drawn point."""
 _BETWEEN = " - "
-"""What stands between a run and its number in a column of W&B's exports."""
+"""The separator between run and quantity in the column names of W&B's exports."""
 COUNTER = "_step"
 """W&B's own counter of records, which is the trainer's step only where the trainer says so."""
 _LOSSES = ("loss", "heldout_loss")

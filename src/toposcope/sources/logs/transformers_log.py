@@ -32,7 +32,7 @@ class _Steps:
         self.way = ""
 
     def look(self, line: str) -> None:
-        """Take from a line what it says of the step."""
+        """Read the step in a line, if it has one."""
         if "Num Epochs" in line and (found := _EPOCHS.search(line)):
             self.epochs = number(found[1])
         if "Total optimization" in line and (found := _TOTAL.search(line)):

@@ -35,7 +35,7 @@ class GradientBatch:
     length: int = 128
 
     def digest(self, checkpoint: Checkpoint) -> str:
-        """Return what names the batch of a checkpoint."""
+        """Return the identity of the batch of a checkpoint."""
         folder = run_folder_of(checkpoint)
         if folder is not None:
             return _file_digest(folder.heldout_file)

@@ -66,7 +66,7 @@ def draws_of(
 
 
 def _of_trajectory(objective: Objective, snapshot: Snapshot, source: ObjectiveSource, n: int) -> Directions:
-    """Return the principal directions of the checkpoints so far, each as long as they go from here."""
+    """Return the principal directions of the checkpoints so far, each as long as their extent from here."""
     import torch
 
     points = [source.parameters(earlier, objective) for earlier in snapshot.prefix]

@@ -1,4 +1,4 @@
-"""What a measurement of the loss surface costs, from the shapes of the matrices alone."""
+"""The cost of a measurement of the loss surface, from the shapes of the matrices alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the probes of the loss surface declare."""
+"""The features of the probes of the loss surface."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from toposcope.core.types import About, Feature, Kind, Scope, Use
 FOLDER = "landscapes"
 """The folder of the store that keeps the sampled surfaces."""
 SHARPNESS, CURVATURE, SURFACE, PATHS, RETRAIN = "sharpness", "curvature", "surface", "paths", "retrain"
-"""What the probes are called."""
+"""The names of the probes."""
 
 _MODEL = (Scope.MODEL, Scope.SETTING)
 _LOSS = "nats per token"

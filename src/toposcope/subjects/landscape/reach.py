@@ -1,4 +1,4 @@
-"""How far a surface reaches: a rule that is fixed before any loss of the run is looked at."""
+"""The reach of a surface: a rule that is fixed before any loss of the run is seen."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BISECTIONS = 4
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How far an axis goes in its direction's unit, the loss aimed at, and whether it is reached there.
+    """The reach of an axis in its direction's unit, the target loss, and whether it is reached there.
 
     Without a target the range was given.
     """

@@ -1,4 +1,4 @@
-"""Sampled surfaces, what was found on them, and spectral densities beside the store: figures draw them."""
+"""Files beside the store for the figures: sampled surfaces, their topology, and spectral densities."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class SavedSurface:
 
 
 def place(folder: Path, at: Checkpoint, name: str, draw: int) -> Path:
-    """Return where a surface or a density of a checkpoint lies."""
+    """Return the path of a checkpoint's surface or density."""
     return folder / at.run / f"step_{at.step:06d}" / f"{name}-{draw}.npz"
 
 
 def save_surface(path: Path, surface: Surface, topology: SurfaceTopology | None = None) -> None:
-    """Write a surface and what was found on it aside and rename it into place."""
+    """Write a surface and its topology aside and rename the file into place."""
     axes = {f"axis_{number}": axis for number, axis in enumerate(surface.axes)}
     words = {"kind": surface.kind, "unit": surface.unit, "digest": surface.digest}
     found = {} if topology is None else _arrays(topology)
@@ -78,7 +78,7 @@ def _arrays(topology: SurfaceTopology) -> dict[str, object]:
 
 
 def _topology(held: Mapping[str, np.ndarray]) -> SurfaceTopology | None:
-    """Return what was found on a kept surface; None where a part is missing."""
+    """Return the topology of a stored surface; None if a part is missing."""
     try:
         homology = tuple(_diagram(held, dim) for dim in range(int(held["dimensions"])))
         tested = None
@@ -107,7 +107,7 @@ def save_density(path: Path, density: Density) -> None:
 
 
 def read_density(path: Path) -> Density | None:
-    """Return a kept spectral density; None where there is none or it is damaged."""
+    """Return a stored spectral density; None if there is none or it is damaged."""
     held = _read(path)
     return None if held is None or "nodes" not in held else Density(held["nodes"], held["weights"])
 

@@ -57,7 +57,7 @@ class ObjectiveSource:
 
     @property
     def digest(self) -> str:
-        """What names the texts."""
+        """The identity of the texts."""
         return "held out" if self.texts is None else self.texts.digest
 
     def _rows(

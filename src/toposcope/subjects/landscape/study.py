@@ -1,4 +1,4 @@
-"""A whole measurement of the loss surface: which texts, which probes, the recipe, and what it costs."""
+"""A whole measurement of the loss surface: its texts, its probes, its recipe and its cost."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 NAMES = ("sharpness", "curvature", SURFACE, "paths", "retrain")
 CHEAP = ("sharpness",)
 _NAMED = 3
-"""Runs that are named in a sentence; the others are counted."""
+"""The most runs that a sentence names; the others are counted."""
 BY_NAME = ("retrain",)
 """Measured when named, not with "all": it trains, and only runs of `toposcope train` can be trained."""
 
@@ -114,7 +114,7 @@ class LandscapeStudy:
         return "curvature" in self.names or self.options.directions == "hessian"
 
     def cost(self, series: Series) -> ComputeCost:
-        """Return what the dearest checkpoint costs, from the headers of every run's first one.
+        """Return the cost of the most expensive checkpoint, from the header of every run's first one.
 
         Raises
         ------
@@ -132,7 +132,7 @@ class LandscapeStudy:
         return most
 
     def announcement(self, series: Series) -> str:
-        """Return in words what will be done and what it costs; said before it starts."""
+        """Return in words what will be measured and its cost; it is printed before the start."""
         fixed = self.options.reach
         said = (
             RULE

@@ -1,4 +1,4 @@
-"""What a product with the Hessian takes where it is none of the usual ones, timed before the plan."""
+"""The time of a product with the Hessian for unusual models, measured before the plan."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class HessianProducts:
     seconds: float | None = None
 
     def sentence(self) -> str:
-        """Return in words what products cost where that is not what is announced anyway; it may be empty."""
+        """Return in words the cost of products if it is unusual, else nothing."""
         if not self.opened:
             return "Where a module has no second derivative, curvature takes up to five times as long."
         if self.seconds is None:

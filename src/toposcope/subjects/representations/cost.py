@@ -1,4 +1,4 @@
-"""What a measurement of representations costs, from the shapes of the matrices alone."""
+"""The cost of a measurement of representations, from the shapes of the matrices alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the representation probe declares: every number of a layer, of the model and of the heads."""
+"""The features of the representation probe: of a layer, of the model and of the heads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TWIN = "Gaussian cloud"
 
 
 def null_name(feature: str) -> str:
-    """Return what the null of a feature is called."""
+    """Return the name of the null of a feature."""
     return f"{feature}_null"
 
 
@@ -168,4 +168,4 @@ SETTINGS = tuple(
     for feature in MEASURED
     if feature.name in SPECTRUM or feature.name in _SHAPE
 )
-"""What the sensitivity probe declares: the same numbers again, none of them primary."""
+"""The features of the sensitivity probe: the same numbers again, none of them primary."""

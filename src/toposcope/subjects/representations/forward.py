@@ -22,7 +22,7 @@ Pooling = Literal["mean", "last", "token"]
 
 _STATE_BYTES = 256 * 2**20
 _LOGIT_BYTES = 128 * 2**20
-"""Bytes of the hidden states of one pass, and of the logits of one piece: they bound memory."""
+"""The most bytes of the hidden states of one pass, and of the logits of one piece."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class StateReading:
 
 @dataclass(frozen=True, slots=True)
 class Representation:
-    """What one pass gave: `states[layer]` is float32 of shape (n_points, width)."""
+    """The result of one pass: `states[layer]` is float32 of shape (n_points, width)."""
 
     states: dict[int, np.ndarray]
     nll: float

@@ -110,7 +110,7 @@ class RepresentationOptions:
         return {name: getattr(self, name) for name in _PASS}
 
     def reading(self, layers: tuple[int, ...]) -> StateReading:
-        """Return what one forward pass has to return."""
+        """Return the request for one forward pass."""
         return StateReading(
             layers=layers,
             pooling=self.pooling,

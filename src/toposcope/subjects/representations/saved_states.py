@@ -41,12 +41,12 @@ class SavedFacts:
     notes: tuple[str, ...]
 
     def read_alike(self, other: SavedFacts) -> bool:
-        """Return whether both were read from the same texts in the same way, whatever the layers."""
+        """Return whether both were read from the same texts in the same way; layers may differ."""
         return self.texts == other.texts and _but_choice(self.reading) == _but_choice(other.reading)
 
 
 def states_path(folder: Path, checkpoint: Checkpoint) -> Path:
-    """Return where the states of a checkpoint lie."""
+    """Return the path of the states of a checkpoint."""
     return folder / checkpoint.run / f"step_{checkpoint.step:06d}.safetensors"
 
 
@@ -64,7 +64,7 @@ def save_states(
 
 
 def read_facts(folder: Path, checkpoint: Checkpoint) -> SavedFacts:
-    """Return what the kept states of a checkpoint are.
+    """Return the facts about the saved states of a checkpoint.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def read_facts(folder: Path, checkpoint: Checkpoint) -> SavedFacts:
 
 
 def check_reading(folder: Path, texts: str, reading: Mapping[str, Any]) -> None:
-    """Refuse a folder whose kept states are of other texts, or were read with other settings.
+    """Refuse a folder whose saved states are of other texts, or were read with other settings.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def check_reading(folder: Path, texts: str, reading: Mapping[str, Any]) -> None:
 
 
 def read_states(folder: Path, checkpoint: Checkpoint) -> dict[int, np.ndarray]:
-    """Return the states that were kept of a checkpoint, by layer; errors are those of `read_facts`."""
+    """Return the saved states of a checkpoint by layer; errors are those of `read_facts`."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
@@ -138,7 +138,7 @@ def read_states(folder: Path, checkpoint: Checkpoint) -> dict[int, np.ndarray]:
 
 
 def save_runs(folder: Path, runs: tuple[Run, ...]) -> None:
-    """Write who the runs are beside their states; runs that are there already stay."""
+    """Write the records of the runs beside their states; runs that are there already stay."""
     known = {run.run: run for run in (*_saved_runs(folder), *runs)}
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps([asdict(run) | {"config": dict(run.config)} for run in known.values()], default=str)

@@ -1,4 +1,4 @@
-"""Where the states of a checkpoint come from: a pass through its model, or what an earlier pass left."""
+"""The states of a checkpoint: from a pass through its model, or saved by an earlier pass."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class StateSource:
     keep: Path | None = None
 
     def states(self, snapshot: Snapshot, options: RepresentationOptions) -> Representation:
-        """Return what one pass gives; remembered while the checkpoint is at hand."""
+        """Return the result of one pass, cached while the checkpoint is in use."""
         with self.visit(snapshot, options) as visit:
             return visit.states()
 
@@ -47,7 +47,7 @@ class StateSource:
 
 
 class Visit:
-    """One checkpoint, whose model is opened when somebody asks for it, and closed at the end."""
+    """One checkpoint, whose model is opened on first use and closed at the end."""
 
     def __init__(self, source: StateSource, snapshot: Snapshot, options: RepresentationOptions) -> None:
         self._source, self._snapshot, self._options = source, snapshot, options

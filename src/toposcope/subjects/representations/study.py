@@ -1,4 +1,4 @@
-"""A whole measurement of representations: which texts, which probes, and the recipe that names both."""
+"""A whole measurement of representations: its texts, its probes, and the recipe that names both."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def study_of_saved_states(
     limit: int | None = None,
     grid: SensitivityOptions | None = None,
 ) -> RepresentationStudy:
-    """Return the study of kept states, without texts or models.
+    """Return the study of saved states, without texts or models.
 
     The settings of the pass are those that the states were read with; `options` decides the rest, and
     `layers`, where it names kept ones.

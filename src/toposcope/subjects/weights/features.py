@@ -1,4 +1,4 @@
-"""What the probes of weights declare, and what they are called."""
+"""The features of the probes of weights, and their names."""
 
 from __future__ import annotations
 
@@ -207,11 +207,11 @@ DECLARED: Mapping[str, tuple[Feature, ...]] = {
 """Probe -> what it declares."""
 
 GRADIENT = "gradient_"
-"""How the names of probes begin that measure gradients."""
+"""The prefix of the names of probes that measure gradients."""
 
 
 def of_gradients(feature: Feature) -> Feature:
-    """Return the declaration of the same number, measured on gradients.
+    """Return the declaration of the same feature for gradients.
 
     >>> of_gradients(H0_TOTAL).label, str(of_gradients(H0_TOTAL).about)
     ('gradients: H0 total', 'gradients')

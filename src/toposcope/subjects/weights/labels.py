@@ -1,4 +1,4 @@
-"""Who a row is about: a matrix, the matrices of one role, or the whole model."""
+"""The object of a row: a matrix, the matrices of one role, or the whole model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of a matrix that became another's, copies, or nobody's, and blocks that were scaled."""
+"""Finds rows of a matrix that changed places, became copies or were replaced, and scaled blocks."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from toposcope.subjects.weights.features import (
 
 @dataclass(frozen=True, slots=True)
 class GradientPanel:
-    """What a panel shows: a feature that a probe of the weights measured on gradients, in one scope."""
+    """A panel: a feature that a probe of the weights measured on gradients, in one scope."""
 
     title: str
     said: str

@@ -33,7 +33,7 @@ _NULLS = {
     of.CURVATURE: "The null of the eigenvalue is random directions.",
     of.SURFACE: "The null of minima and persistence is the quadratic model.",
 }
-"""What the grey bands of a probe's panels are."""
+"""The meaning of the grey bands in a probe's panels."""
 
 
 def measured(features: pd.DataFrame) -> tuple[tuple[str, str, Feature, str, bool], ...]:

@@ -67,7 +67,7 @@ def _tree(ax: Axes, tree: MergeTree, clear: np.ndarray) -> None:
 
 
 def _columns(tree: MergeTree) -> np.ndarray:
-    """Return a column for every branch: each beside the branch it ends in, deeper ones first."""
+    """Return a column for every branch: each beside the branch in which it ends, deeper ones first."""
     children: dict[int, list[int]] = {}
     for branch in np.argsort(-np.where(np.isinf(tree.persistence), np.inf, tree.persistence), kind="stable"):
         children.setdefault(int(tree.parent[branch]), []).append(int(branch))
@@ -81,7 +81,7 @@ def _columns(tree: MergeTree) -> np.ndarray:
 
 
 def _with_most(study: Study) -> SurfaceTopology:
-    """Return what was found on the surface with most branches, of equal ones the last."""
+    """Return the topology of the surface with most branches; of equal ones, the last."""
     return max(
         enumerate(found for _, found in shown_surfaces(study)),
         key=lambda one: (int((one[1].tree.persistence > 0).sum()), one[0]),

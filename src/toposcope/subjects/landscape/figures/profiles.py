@@ -54,7 +54,7 @@ def _drawn(study: Study) -> Figure:
 
 
 def _title(shown: ShownSurfaces) -> str:
-    """Return from where to where the lowest loss on the sampled places went."""
+    """Return the first and the last of the lowest losses on the sampled places, as a title."""
     lowest = [(one.step, float(np.nanmin(found.tree.values))) for one, found in shown]
     (first, began), (last, ended) = lowest[0], lowest[-1]
     if first == last:

@@ -47,7 +47,7 @@ def draw(densities: Sequence[tuple[str, np.ndarray, np.ndarray]]) -> Figure:
 
 
 def _read(study: Study) -> list[tuple[str, np.ndarray, np.ndarray]]:
-    """Return title, grid and densities of some checkpoints of the largest run that kept any."""
+    """Return title, grid and densities of some checkpoints of the largest run with stored densities."""
     if study.kept is None:
         return []
     found = list(saved_densities(study.kept))

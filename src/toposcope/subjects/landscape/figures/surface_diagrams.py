@@ -57,7 +57,7 @@ _HIGHER = {
     2: " and H1 (rings around maxima)",
     3: ", H1 (loops) and H2 (shells around maxima)",
 }
-"""What else there is, by the number of directions."""
+"""The higher homology that is drawn, by the number of directions."""
 
 
 def _title(shown: ShownSurfaces) -> str:

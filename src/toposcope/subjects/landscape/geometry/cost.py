@@ -1,4 +1,4 @@
-"""What a measurement of curvature costs, said before it starts, and refused above a stated size."""
+"""The cost of a measurement of curvature, stated before it starts, and refused above a limit."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def along_update(
 
 
 class _Line:
-    """What was evaluated along a line: per-sequence losses by step."""
+    """The evaluations along a line: per-sequence losses by step."""
 
     def __init__(self, losses_at: Callable[[float], np.ndarray], weights: np.ndarray | None) -> None:
         self._losses_at = losses_at
@@ -188,7 +188,7 @@ class _Line:
 
 
 def _next(line: _Line, lower: float, upper: float, precision: float) -> float:
-    """Return where to look next: outwards, or a little to the other side of the parabola's root."""
+    """Return the next step to evaluate: outwards, or a little to the other side of the parabola's root."""
     if not np.isfinite(upper):
         return lower * _GROWTH
     if lower == 0.0:
@@ -202,7 +202,7 @@ def _next(line: _Line, lower: float, upper: float, precision: float) -> float:
 
 
 def _same_side(line: _Line) -> bool:
-    """Return whether the last two steps rose above the start both, or neither."""
+    """Return whether both or neither of the last two steps rose above the start."""
     one, other = (line.means[step] > line.means[0.0] for step in line.steps[-2:])
     return one == other
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from toposcope.models.objective import Objective
 
 TILE = 64
-"""Grid points that are evaluated, written and resumed together."""
+"""The number of grid points that are evaluated, written and resumed together."""
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ def _in_processes(
 def _worker(
     shared: tuple[Objective, Directions, int | None],
 ) -> Callable[[Work, Callable[[object], None]], Work]:
-    """Return what evaluates one tile in a process."""
+    """Return a function that evaluates one tile in a process."""
     import torch
 
     torch.set_num_threads(1)

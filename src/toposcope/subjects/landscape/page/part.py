@@ -50,7 +50,7 @@ def _tables(study: Study) -> Iterator[Table]:
 
 
 def surfaces_table(study: Study) -> Table:
-    """Return what the surfaces of every range and resolution hold."""
+    """Return a summary of the surfaces of every range and resolution."""
     table = shares(study.features)
     rows = tuple(
         (

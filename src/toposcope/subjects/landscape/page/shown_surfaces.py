@@ -22,7 +22,7 @@ _GRAPHS = {
     "kuhn": "Grid points are joined by Kuhn's triangulation (--graph kuhn).",
     "knn": "Grid points are joined to their mutual nearest neighbours (--graph knn).",
 }
-"""What the captions say of each graph."""
+"""The clause of the captions on each graph."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class ShownSurfaces:
 
     @property
     def single(self) -> str:
-        """How many of them have one minimum, and how many branches are confirmed, as a title."""
+        """A title with the number of surfaces with one minimum, and that of confirmed branches."""
         one = sum(len(found.tree) == 1 for _, found in self)
         confirmed = sum(
             int(found.branches.confirmed.sum()) for _, found in self if found.branches is not None
@@ -75,7 +75,7 @@ class ShownSurfaces:
 
     @property
     def graph_in_words(self) -> str:
-        """How places are joined; and that trees were made for the page, where they were."""
+        """Which grid points are neighbours; and that the trees were made for the page, if they were."""
         said = _GRAPHS.get(self.graph, "")
         if not self.made_here:
             return said
@@ -86,7 +86,7 @@ class ShownSurfaces:
 
     @property
     def beyond_them(self) -> str:
-        """What no figure of these surfaces shows, for its caption."""
+        """The clause of the captions on what the figures of these surfaces leave out."""
         spanned = ("none", "one", "two", "three")[self.directions]
         return (
             "Anything about the other directions. A model has as many as it has parameters, and the surface "
@@ -100,7 +100,7 @@ def shown_surfaces(study: Study) -> ShownSurfaces:
 
 
 def has_surfaces(study: Study) -> bool:
-    """Return whether any surface is kept that the page shows."""
+    """Return whether there is a stored surface that the page can show."""
     return len(shown_surfaces(study)) > 0
 
 

@@ -41,7 +41,7 @@ Partners = Mapping[str, tuple[Checkpoint, ...]]
 
 
 class _Start(NamedTuple):
-    """Where a path to this checkpoint starts, who says so in a row, and what is said about it."""
+    """The start of a path to this checkpoint, its label in a row, and the note about it."""
 
     label: Label
     parameters: torch.Tensor
@@ -49,7 +49,7 @@ class _Start(NamedTuple):
 
 
 def partners_of(runs: Iterable[Run], checkpoints: Sequence[Checkpoint]) -> Partners:
-    """Return for every run but the first of its size the checkpoints of that first one, its other seed."""
+    """Return for every run, except the first of its size, those of that first run, its other seed."""
     first: dict[tuple[str, int], str] = {}
     found = {}
     for run in runs:

@@ -95,7 +95,7 @@ class Surfaces(Probe):
         return Measured(rows)
 
     def _none(self, snapshot: Snapshot) -> list[Row]:
-        """Return the row that says why there is no surface at one of a run's first checkpoints."""
+        """Return the row that states why one of a run's first checkpoints has no surface."""
         n = self.options.n
         note = (
             f"no surface: {n} direction{'s' * (n != 1)} of the trajectory need{'s' * (n == 1)} {n + 1} "

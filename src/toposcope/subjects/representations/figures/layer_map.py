@@ -90,7 +90,7 @@ def _has_layers(study: Study) -> bool:
 
 
 def _title(study: Study, feature: str, name: str) -> str:
-    """Return in which hidden state a feature ends largest, and in how many of the models."""
+    """Return the hidden state in which a feature is largest at the end, and in how many models."""
     rows = select(study.features, feature, probe=REPRESENTATIONS, scope=Scope.LAYER)
     last = rows[rows["step"] == rows.groupby("run")["step"].transform("max")]
     if last.empty:

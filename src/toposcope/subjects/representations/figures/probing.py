@@ -71,7 +71,7 @@ def _panel(ax: Axes, rows: pd.DataFrame, spread: pd.DataFrame, run: str, colours
 
 
 def _title(study: Study) -> str:
-    """Return how accurate the probe of the last hidden state ends, beside the commonest label."""
+    """Return the final accuracy of the last hidden state's probe, and the share of the commonest label."""
     rows = of_layer(select(study.features, ACCURACY.name, probe=REPRESENTATIONS), None)
     last = rows[rows["step"] == rows.groupby("run")["step"].transform("max")]
     ends = span(extent(last.groupby("run")["value"].mean()), "{:.0%}")

@@ -27,7 +27,7 @@ PANELS = (
     TrajectoryPanel(of.H1_SCALED.name, "H1 total, distances / median", "ratio"),
 )
 LONE = PANELS[1:2]
-"""What leads: the panel that is drawn alone and open."""
+"""The leading panel, which is drawn alone and open."""
 
 
 def _caption(study: Study) -> Caption:

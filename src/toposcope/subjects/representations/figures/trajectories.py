@@ -25,7 +25,7 @@ from toposcope.subjects.representations import features as of
 
 @dataclass(frozen=True, slots=True)
 class TrajectoryPanel:
-    """A feature, how its panel is called, and whether its axis is logarithmic."""
+    """A feature, the title of its panel, and whether its axis is logarithmic."""
 
     feature: str
     title: str
@@ -103,31 +103,31 @@ def moves(study: Study, panels: Sequence[TrajectoryPanel]) -> bool:
 
 
 def draw_study(study: Study, panels: Sequence[TrajectoryPanel]) -> Figure:
-    """Draw those of the panels that have something to show, with their changepoints."""
+    """Draw the panels that have data, with their changepoints."""
     shown = present(study, panels)
     bends = changepoints(study, of.REPRESENTATIONS, [panel.feature for panel in shown])
     return draw(study.features, study.runs, shown, bends=bends)
 
 
 def titles(study: Study, panels: Sequence[TrajectoryPanel]) -> str:
-    """Return what the panels that are drawn are called."""
+    """Return the titles of the panels that are drawn."""
     known = [panel.title for panel in present(study, panels)]
     return listed(known) if known else "nothing"
 
 
 def bent(study: Study, panels: Sequence[TrajectoryPanel]) -> str:
-    """Return what a caption says on the changepoints that these panels carry."""
+    """Return the caption's clause on the changepoints in these panels."""
     return marked(study, of.REPRESENTATIONS, [panel.feature for panel in present(study, panels)])
 
 
 def drift(study: Study, panels: Sequence[TrajectoryPanel], otherwise: str) -> str:
-    """Return what the first two panels show, as a title; `otherwise` where no run has two values."""
+    """Return a title that says how the first two panels moved; `otherwise` if no run has two values."""
     shown = [panel.feature for panel in present(study, panels)]
     return moved_features(study, of.REPRESENTATIONS, shown, otherwise)
 
 
 def sampled(study: Study) -> str:
-    """Say what the bands are, or that no subsampling makes any."""
+    """Return a sentence on the bands, or that there are none without subsampling."""
     rows = study.features[
         (study.features["probe"] == of.REPRESENTATIONS) & (study.features["feature"] == of.H1_TOTAL.name)
     ]

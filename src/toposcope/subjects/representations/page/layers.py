@@ -149,7 +149,7 @@ def probing_table(study: Study) -> Table:
 
 
 def sensitivity_table(study: Study) -> Table:
-    """Return how far every feature moves with the settings, beside how far it moves with training."""
+    """Return the change of every feature with the settings, beside its change with training."""
     rows = [
         (
             study.series.feature_label(PROBE, line["feature"]), str(line["run"]),

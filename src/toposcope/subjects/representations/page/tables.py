@@ -1,4 +1,4 @@
-"""The tables on representations that the embedding report has, with the honest columns beside its own."""
+"""The tables of the embedding report, with corrected columns beside its own."""
 
 from __future__ import annotations
 

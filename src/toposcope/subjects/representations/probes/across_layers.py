@@ -1,4 +1,4 @@
-"""What one layer hands to the next: matched diagrams, and linear CKA as the twin without topology."""
+"""What one layer passes to the next: matched diagrams, and linear CKA as the twin without topology."""
 
 from __future__ import annotations
 

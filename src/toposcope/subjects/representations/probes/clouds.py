@@ -25,7 +25,7 @@ SPECTRAL_RANGE = (1, 50)
 
 @dataclass(frozen=True, slots=True)
 class LayerCloud:
-    """What is kept of one layer: the spectrum before reduction, the shapes and the nulls after it."""
+    """The measurements of one layer: the spectrum before reduction, the shapes and the nulls after it."""
 
     shapes: tuple[CloudShape, ...]
     nulls: tuple[CloudShape, ...]

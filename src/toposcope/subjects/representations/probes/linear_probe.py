@@ -1,4 +1,4 @@
-"""A downstream score that needs no download: how well a linear classifier reads labels off the states."""
+"""A downstream score without a download: the accuracy of a linear classifier on the states."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class LabelledTexts:
 
     @property
     def majority(self) -> float:
-        """Return the share of the commonest label: what a classifier without eyes would reach."""
+        """Return the share of the commonest label: the accuracy of a constant answer."""
         return Counter(self.labels).most_common(1)[0][1] / len(self.labels)
 
 

@@ -31,7 +31,7 @@ _GROUND = "ground L2 (Wasserstein), L-infinity (bottleneck)"
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """Everything that one visit to a checkpoint's model brings."""
+    """All data from one visit to a checkpoint's model."""
 
     clouds: dict[int, LayerCloud]
     representation: Representation

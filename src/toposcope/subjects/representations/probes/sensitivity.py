@@ -1,4 +1,4 @@
-"""How far the numbers of a cloud move with settings that nobody can defend as the only right ones."""
+"""How far the numbers of a cloud change with settings that are to some degree arbitrary."""
 
 from __future__ import annotations
 

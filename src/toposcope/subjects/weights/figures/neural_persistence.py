@@ -132,7 +132,7 @@ def thin(groups: list[DrawnSize], most: int) -> list[DrawnSize]:
 
 
 def persistences_of(study: Study, features: pd.DataFrame, *, probe: str = NEURAL_PERSISTENCE) -> Persistences:
-    """Return what figures of neural persistence draw of a study's rows."""
+    """Return the rows of a study that figures of neural persistence draw."""
     null = nulls_by_feature(study.series.catalogue, probe).get(PERSISTENCE.name)
     return Persistences(features, study.runs, study.filtration, null, probe)
 
@@ -158,7 +158,7 @@ def _drawn(study: Study, probe: str) -> str:
 
 
 def _title(study: Study, of: str) -> str:
-    """Return what the figure finds, as the finding on what changed has it."""
+    """Return the result of the figure in the words of the finding on what changed."""
     for null in study.findings["changed"].numbers["nulls"]:
         if null["feature"] == PERSISTENCE.name:
             where, n = ("below", null["below"]) if null["below"] > null["above"] else ("above", null["above"])

@@ -57,7 +57,7 @@ def runs_table(study: Study) -> Table:
 
 
 def _led(study: Study) -> list[str]:
-    """Return the columns whose phases and segments are told: two of ours, and those of further probes."""
+    """Return the columns whose phases and segments are listed: two of ours, and those of further probes."""
     ours = (study.column(NEURAL_PERSISTENCE, PERSISTENCE), study.column(RIPS, H0_TOTAL))
     return [*filter(None, ours), *study.brought(Use.CHANGE)]
 

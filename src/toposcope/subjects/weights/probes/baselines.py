@@ -1,4 +1,4 @@
-"""Norms and spectra of every matrix: what topology has to beat."""
+"""Norms and spectra of every matrix, which topology has to beat."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _PARTS = {
     "qkv": re.compile(r"(^|[._])(qkv|qkv_proj|c_attn|in_proj)(\.weight|_weight)?$"),
     "o": re.compile(r"(^|[._])(o_proj|wo|W_O|c_proj|out_proj|proj|dense|linear_proj|att_proj)(\.weight)?$"),
 }
-"""What an attention matrix is called; a fused one that is not taken apart holds all of q, then k, then v."""
+"""Names of attention matrices; a fused one that is not split holds all of q, then k, then v."""
 
 Pair = tuple[np.ndarray, np.ndarray | None]
 """A matrix now and at the checkpoint before."""

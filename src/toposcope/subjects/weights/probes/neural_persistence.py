@@ -1,4 +1,4 @@
-"""Neural persistence of every matrix, beside the nulls and confounds that it has to be read with."""
+"""Neural persistence of every matrix, with its nulls and confounds."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class NeuralPersistence(Probe):
 
 @dataclass(frozen=True, slots=True)
 class _MatrixTree:
-    """What is kept of a matrix: its spanning tree's edges, those of its permutations, and moments."""
+    """The results for a matrix: its spanning tree's edges, those of its permutations, and moments."""
 
     label: Label
     edges: Diagram

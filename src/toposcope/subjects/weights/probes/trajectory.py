@@ -165,7 +165,7 @@ def _is_point(snapshot: Snapshot, options: WeightOptions) -> bool:
 
 
 def _non_finite(snapshot: Snapshot, options: WeightOptions) -> bool:
-    """Return whether a matrix of the point is not finite, so that the rest is no point of the path."""
+    """Return whether a matrix of the point is not finite, so that the point is left out of the path."""
     return any(options.keeps(non_finite.name) for non_finite in snapshot.non_finite)
 
 

@@ -1,4 +1,4 @@
-"""What the last update did to every matrix and every attention head: cheap numbers that name a culprit."""
+"""The last update of every matrix and every attention head: cheap numbers that name a culprit."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Updates(Probe):
         return found
 
     def _tensors(self, snapshot: Snapshot, before: Snapshot | None) -> list[Row]:
-        """Return what a norm's gain, a bias or a scalar did, and which tensors came and went."""
+        """Return the changes of norms' gains, biases and scalars, and tensors that appeared or vanished."""
         at, found = snapshot.checkpoint, []
         past = {} if before is None else {one.name: one.values for one in before.vectors()}
         for one in snapshot.vectors():
