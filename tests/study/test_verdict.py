@@ -23,7 +23,7 @@ from toposcope.statistics.trends.innovations import innovation_test, scores
 from toposcope.statistics.trends.joint import RunInnovations, joint_test
 from toposcope.statistics.trends.pooling import NOTHING_LEFT, RunPair, parts_of, pooled, too_few
 from toposcope.statistics.trends.refusals import SWINGS, TOO_SMOOTH, rich
-from toposcope.statistics.trends.signs import LAG_SHARE, LAGS, OWN_SHARE, SPIKE_SHARE
+from toposcope.statistics.trends.signs import LAG_SHARE, LAGS, OWN_SHARE, SPIKE_SHARE, pair_products
 from toposcope.statistics.trends.whitening import whiten
 from toposcope.study import from_frame
 from toposcope.study.compact import of_frame, untold, verdict_table
@@ -151,6 +151,17 @@ def test_a_null_pair_keeps_the_level_over_all_lags() -> None:
     g = np.random.default_rng(6)
     test = innovation_test(*(whiten(g.standard_normal((51, 400)), STEPS) for _ in range(2)), intervals=False)
     assert np.mean(test.p <= 0.05) <= 0.05 + 2 * 0.011
+
+
+@pytest.mark.parametrize("shift", [0.0, 50.0])
+def test_the_products_of_runs_are_added_whether_or_not_they_share_their_steps(shift: float) -> None:
+    g = np.random.default_rng(11)
+    ones, gone = (np.ones(51),) * 2, (np.full(51, np.nan),) * 2
+    runs = [RunInnovations(STEPS + shift * k, *g.standard_normal((2, 51)), ones, gone) for k in range(3)]
+    every = slice(None)
+    parts = [pair_products(run.e, run.f, every, every, np.ones(51))[:2] for run in runs]
+    product, square = (sum(float(part[side].sum()) for part in parts) for side in (0, 1))
+    assert joint_test(runs).r == pytest.approx(product / square, rel=1e-12)
 
 
 def test_what_rests_on_three_checkpoints_is_in_doubt() -> None:

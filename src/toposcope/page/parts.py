@@ -154,6 +154,8 @@ def part_of(
     are the curves of the training logs.
     """
     shown: list[OnPage] = []
+    if study.has_curves and study.target:
+        study.leading  # noqa: B018  with the bootstrap that tables quote: the words take it, too, if it is there
 
     def drawn() -> Iterator[Figure]:
         for one in figures_of(study.subject):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t as student
 
+from toposcope.core.distributions import student_quantile
 from toposcope.study.table import SeriesTable
 
 _NET = 0.5
@@ -79,5 +79,5 @@ def beyond_scatter(series: SeriesTable, column: str, run: str) -> bool:
     k = min(_END, max(n // _END, 1))
     sd = float(np.std(np.diff(known), ddof=1)) / np.sqrt(2.0)
     free = 2.0 * (n - 1) / 3.0  # neighbouring changes share a value: they count for two thirds
-    bound = student.ppf(1.0 - _RATE / 2.0, free) * sd * np.sqrt(2.0 / k)
+    bound = float(student_quantile(1.0 - _RATE / 2.0, free)) * sd * np.sqrt(2.0 / k)
     return bool(abs(known[-k:].mean() - known[:k].mean()) > bound)

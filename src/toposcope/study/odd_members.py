@@ -201,11 +201,12 @@ def matrices_changed(features: pd.DataFrame) -> dict[str, dict[str, bool]]:
         return {}
     from toposcope.sources.unchanged import LEAST_CHECKPOINTS  # readers of files, which a log alone needs not
 
-    kind = list(zip(features["probe"], features["feature"], strict=True))
-    mine = pd.Series(kind, index=features.index).isin(_STILL) & features["value"].notna()
-    mine &= features["scope"].isin([str(Scope.MATRIX)])
+    mine = features["scope"].isin([str(Scope.MATRIX)]) & features["value"].notna()
     mine &= ~features["filtration"].isin([str(Normalization.NETWORK)])
-    per = features[mine].groupby(["run", "name", "feature"], sort=False)["value"]
+    mine &= features["feature"].isin([feature for _, feature in _STILL])
+    rows = features[mine]
+    kind = pd.Series(list(zip(rows["probe"], rows["feature"], strict=True)), index=rows.index, dtype=object)
+    per = rows[kind.isin(_STILL)].groupby(["run", "name", "feature"], sort=False)["value"]
     spans = per.agg(["min", "max", "count"]).reset_index()
     updates = spans["feature"] == UPDATE_NORM.name
     spans = spans[spans["count"] >= LEAST_CHECKPOINTS - updates.astype(int)]

@@ -95,7 +95,8 @@ def stages_of(trends: pd.DataFrame) -> list[tuple[str, str]]:
 
 def _fit_numbers(figure: Figure, panels: list[Axes], columns: int) -> None:
     """Make the numbers as large as their cells allow, after the layout is final."""
-    figure.draw_without_rendering()
+    if (layout := figure.get_layout_engine()) is not None:
+        layout.execute(figure)
     for ax in panels:
         width = 72.0 / figure.dpi * ax.get_window_extent().width / columns
         for text in ax.texts:

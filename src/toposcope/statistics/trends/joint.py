@@ -28,7 +28,8 @@ from toposcope.statistics.trends.signs import (
     OWN_SHARE,
     SPIKE_SHARE,
     SignTest,
-    pair_products,
+    at_power_one,
+    products_of,
     sign_tail,
     sign_test,
 )
@@ -93,7 +94,8 @@ def joint_test(runs: list[RunInnovations], *, intervals: bool = True) -> Joint:
     short = 1.0 / float(np.sqrt(np.mean([run.excess for run in runs])))
     pair = _alignable(runs)
     shares = {lag: LAG_SHARE if lag else OWN_SHARE + SPIKE_SHARE * (pair is None) for lag in LAGS}
-    sums = {lag: _sums(runs, lag) for lag in LAGS}
+    placed = _placed(runs)
+    sums = {lag: _sums(placed, lag) for lag in LAGS}
     tests = {lag: _signs(sums[lag], short) for lag in LAGS}
     parts = {lag: tests[lag].p / shares[lag] for lag in LAGS}
     lag = min(parts, key=parts.__getitem__)
@@ -117,16 +119,45 @@ def _signs(sums: _StepSums, short: float, alpha: float = 0.0) -> SignTest:
     return sign_test(sums.product, sums.square, sums.weight, short=short, alpha=alpha, intervals=alpha > 0.0)
 
 
-def _sums(runs: list[RunInnovations], lag: int) -> _StepSums:
-    """Return the products of e and of f `lag` places later, at the steps of e."""
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """Innovations at power 1 of runs that share their steps, and what is left of them: each (runs, n).
+
+    `at` (n,) are their places among the steps of all.
+    """
+
+    e: np.ndarray
+    f: np.ndarray
+    left: tuple[np.ndarray, np.ndarray]
+    at: np.ndarray
+
+
+def _placed(runs: list[RunInnovations]) -> tuple[np.ndarray, list[_Placed]]:
+    """Return the steps of all runs, and the runs on them: those of the same steps together."""
     steps = np.unique(np.concatenate([run.steps for run in runs]))
+    alike = all(np.array_equal(run.steps, runs[0].steps) for run in runs[1:])
+    placed = []
+    for group in [runs] if alike else [[run] for run in runs]:
+        e, f, left, right = (
+            np.stack(rows)
+            for rows in zip(
+                *((at_power_one(run.e), at_power_one(run.f), *run.left) for run in group), strict=True
+            )
+        )
+        placed.append(_Placed(e, f, (left, right), np.searchsorted(steps, group[0].steps)))
+    return steps, placed
+
+
+def _sums(placed: tuple[np.ndarray, list[_Placed]], lag: int) -> _StepSums:
+    """Return the products of e and of f `lag` places later, at the steps of e."""
+    steps, groups = placed
     sums = np.zeros((4, len(steps)))
-    for run in runs:
-        n = len(run.e)
+    for group in groups:
+        runs, n = group.e.shape
         a, b = slice(max(-lag, 0), n - max(lag, 0)), slice(max(lag, 0), n - max(-lag, 0))
-        left = np.sqrt(run.left[0][a] * run.left[1][b])
-        at = np.searchsorted(steps, run.steps[a])
-        sums[:, at] += *pair_products(run.e, run.f, a, b, left), np.ones(len(at))
+        left = np.sqrt(group.left[0][:, a] * group.left[1][:, b])
+        added = [part.sum(axis=0) for part in products_of(group.e[:, a], group.f[:, b], left)]
+        sums[:, group.at[a]] += *added, np.full(len(added[0]), float(runs))
     known = sums[3] > 0
     return _StepSums(steps[known], sums[0, known], sums[1, known], sums[2, known] / sums[3, known])
 

@@ -46,9 +46,17 @@ def pair_products(
     e: np.ndarray, f: np.ndarray, a: slice, b: slice, left: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return e f, (e^2 + f^2) / 2 and h^(-3/8) of e (n, ...) at `a` and f at `b`, scaled to power 1."""
+    return products_of(at_power_one(e)[a], at_power_one(f)[b], left)
+
+
+def at_power_one(e: np.ndarray) -> np.ndarray:
+    """Return each column of e (n, ...) divided by the root of its mean square."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        e = e[a] / np.sqrt(np.mean(e * e, axis=0))
-        f = f[b] / np.sqrt(np.mean(f * f, axis=0))
+        return np.asarray(e / np.sqrt(np.mean(e * e, axis=0)))
+
+
+def products_of(e: np.ndarray, f: np.ndarray, left: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return e f, (e^2 + f^2) / 2 and h^(-3/8) of what has power 1."""
     return e * f, (e * e + f * f) / 2.0, np.where(left > _TAKEN, left, 1.0) ** -LEVERAGE_POWER
 
 
