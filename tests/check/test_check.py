@@ -611,3 +611,24 @@ def test_a_run_that_ended_on_a_plateau_says_so_first(share, tmp_path):
     assert not any("hardly moves" in ground for ground in found.grounds)
     sound = only(ts.check(write(tmp_path / "sound.log", modded(falling(1000), plan=1000))))
     assert sound.line.endswith("has reached its last step")
+
+
+def test_runs_that_do_not_belong_together_are_named_in_the_first_line(tmp_path):
+    rows = [
+        {"run": f"{tokenizer}{seed}", "tokenizer": tokenizer, "planned_steps": plan, "step": s, "loss": x}
+        for times, tokenizer, plan in ((1, "characters", 400), (2, "bpe", 800))
+        for seed in (1, 2)
+        for s, x in enumerate(times * falling(seed=seed), 1)
+    ]
+    file = tmp_path / "both.csv"
+    pd.DataFrame(rows).to_csv(file, index=False)
+    found = ts.check(file)
+    assert found.line.endswith(
+        "4 of 4 runs (2 finished, 2 under way); not all belong together, as named below"
+    )
+    assert [run.horizon for run in found.runs] == [400, 400, 800, 800]
+    (note,) = [note for note in found.notes if "belong" in note]
+    assert "characters (both.csv: characters1, both.csv: characters2); bpe (" in note
+    alone = ts.check(file, without=["bpe1", "bpe2"])
+    assert "belong" not in alone.line
+    assert [run.horizon for run in ts.check(pd.DataFrame(rows)).runs] == [400, 400, 800, 800]

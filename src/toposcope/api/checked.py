@@ -29,11 +29,13 @@ class Check:
     """The answer for every run that was given, worst first: printed, it begins with what one can act on.
 
     `runs` holds a `RunCheck` each, `problems` what could not be read, `notes` what else was left out.
+    `several_groups` is whether runs do not belong together, of which a note says which.
     """
 
     runs: tuple[RunCheck, ...]
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    several_groups: bool = False
 
     @property
     def level(self) -> str:
@@ -58,7 +60,8 @@ class Check:
     def line(self) -> str:
         """The answer in one line."""
         bad = len(self.problems)
-        more = f"; {bad} problem{'s' * (bad > 1)} with the input, named below" if bad else ""
+        more = "; not all belong together, as named below" if self.several_groups else ""
+        more += f"; {bad} problem{'s' * (bad > 1)} with the input, named below" if bad else ""
         return (self.runs[0].line if len(self.runs) == 1 else self._summary()) + more
 
     def _summary(self) -> str:

@@ -130,7 +130,9 @@ go back to a checkpoint before step 301
         raise InputError(f"{contents[0].name}: no run has a row or a checkpoint; give its log")
     problems = [*unread, *(problem for place in contents for problem in _problems(place)), *problems]
     runs = _off_siblings(with_odd(runs, contents), settings)
-    return Check(worst_first(runs), tuple(problems), (*_notes(contents, gone), *_unstated(read, runs)))
+    apart = _apart(settings.curves)
+    notes = (*([apart] if apart else []), *_notes(contents, gone), *_unstated(read, runs))
+    return Check(worst_first(runs), tuple(problems), notes, several_groups=bool(apart))
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +217,15 @@ def _notes(contents: Sequence[Contents], gone: Sequence[str]) -> list[str]:
         return notes
     more = f" and {len(no_logs) - _MOST_NAMED} more" if len(no_logs) > _MOST_NAMED else ""
     return [*notes, f"left out because they are not logs: {', '.join(no_logs[:_MOST_NAMED])}{more}"]
+
+
+def _apart(curves: Mapping[str, Curve]) -> str:
+    """Return which runs do not belong together; empty where all do."""
+    from toposcope.forecasting.kin import groups_of_curves
+    from toposcope.sources.belonging import said
+
+    groups = groups_of_curves([replace(curve, run=name) for name, curve in curves.items()])
+    return said(groups, "no run is forecast from another group").removesuffix(".")
 
 
 def _unstated(read: Sequence[_Read], runs: Sequence[RunCheck]) -> list[str]:

@@ -85,6 +85,7 @@ def log_from_frame(
             "nan); name the run"
         )
     table["run"] = table["run"].astype(str) if "run" in table else name
+    planned = _planned(table)
     numeric = [c for c in METRICS if c in table] + ([column] if column not in METRICS else [])
     numeric += [str(c) for c in table if plain(c) in SCALES]
     for known in numeric:
@@ -108,7 +109,8 @@ def log_from_frame(
         wide = table[["run", "step", *features]].dropna(subset=["step"]).dropna(subset=features, how="all")
         wide = wide.drop_duplicates(["run", "step"], keep="last")
     runs, unsized = _runs(table, name)
-    return Log(metrics, runs.join(_kinds(table), on="run"), wide, notes=(*notes, *unsized))
+    runs = _with_plans(runs.join(_kinds(table), on="run"), planned)
+    return Log(metrics, runs, wide, notes=(*notes, *unsized))
 
 
 def log_of_read(read: RunLog, *, name: str, column: str = "loss", copies: Copies | None = None) -> Log:
@@ -122,11 +124,25 @@ def log_of_read(read: RunLog, *, name: str, column: str = "loss", copies: Copies
     log = log_from_frame(read.table, name=name, column=column, named=True, copies=copies)
     called = {run.name if len(read.runs) > 1 else name: run for run in read.runs}
     log = replace(log, runs=_with_sizes(log.runs, {run: of.parameters for run, of in called.items()}))
-    planned = {run: of.planned_steps for run, of in called.items()}
-    if not any(planned.values()):
-        return log
-    facts = [{PLANNED: steps} if (steps := planned.get(run)) else {} for run in log.runs["run"]]
-    return replace(log, runs=log.runs.assign(config=pd.Series(facts, log.runs.index, dtype=object)))
+    planned = {run: of.planned_steps for run, of in called.items() if of.planned_steps}
+    return replace(log, runs=_with_plans(log.runs, planned))
+
+
+def _planned(table: pd.DataFrame) -> dict[str, int]:
+    """Take the column of planned steps out of a table, and return the last value of each run."""
+    if PLANNED not in table:
+        return {}
+    steps = pd.to_numeric(table.pop(PLANNED), errors="coerce")
+    last = steps.where((steps > 0) & np.isfinite(steps)).groupby(table["run"]).last().dropna()
+    return {str(run): int(value) for run, value in last.items()}
+
+
+def _with_plans(runs: pd.DataFrame, planned: Mapping[str, int]) -> pd.DataFrame:
+    """Return the runs with what they plan as their configuration."""
+    if not planned:
+        return runs
+    facts = [{PLANNED: planned[run]} if run in planned else {} for run in runs["run"]]
+    return runs.assign(config=pd.Series(facts, runs.index, dtype=object))
 
 
 def _with_sizes(runs: pd.DataFrame, stated: Mapping[str, int]) -> pd.DataFrame:

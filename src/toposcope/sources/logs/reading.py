@@ -204,7 +204,7 @@ def _cut(
     distinct: list[pd.DataFrame] = []
     for part in range(count):
         own = table[which == part].reset_index(drop=True)
-        planned = _stated(own, PLANNED) or run.planned
+        planned = run.planned if "run" in own else _stated(own, PLANNED) or run.planned
         parameters = _stated(own, PARAMETERS) or 0
         if alone:
             own = _together(_without_replaced(own, name, notes) if text else own, taken, text=text)
