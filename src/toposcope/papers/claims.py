@@ -1,4 +1,4 @@
-"""What becomes of a paper's claims: each beside its source's number, ours, and one of four judgements."""
+"""A paper's claims: each with its source's number, ours, and one of four judgements."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toposcope.papers.sections import Section
 
 
 class Standing(StrEnum):
-    """What can be said of a claim."""
+    """The four judgements of a claim."""
 
     HOLDS = "holds"
     DRIFT = "holds only as drift"
@@ -45,7 +45,7 @@ def of_verdict(as_written: bool, verdict: str) -> Standing:
 
 
 def beyond_drift(line: Mapping[Any, Any]) -> str:
-    """Return what a row of the test on innovations says, in words.
+    """Return a row of the test on innovations in words.
 
     >>> beyond_drift({"r": 0.3, "p_holm": 0.01})
     'beyond the drift: r +0.30, p 0.01 (Holm)'

@@ -20,7 +20,7 @@ from toposcope.study.table import SeriesTable
 METHODS = ("loss-only", "TDA-only", "combined", "last-loss control")
 OTHERS = "other runs' topology"
 CONTROLS = {METHODS[3]: "the last loss", OTHERS: "the topology of the other runs"}
-"""What stands in for the run's own topology in the mixture."""
+"""The replacements of the run's own topology in the mixture."""
 FRACTIONS = (0.2, 0.3, 0.5)
 LOSS_SHARE = 0.6
 TDA_WEIGHT = 0.1

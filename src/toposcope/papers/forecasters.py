@@ -23,7 +23,7 @@ _CHECKPOINTS = 51
 
 
 def published_rules(columns: Collection[str]) -> list[Forecaster]:
-    """Return the rules that these features allow, each after what it has to be read against."""
+    """Return the rules that these features allow, each after its control."""
     rules: list[Forecaster] = [LossOnlyRule(), LastLossControl()]
     return [*rules, TdaOnlyRule(), CombinedRule()] if PERSISTENCE.name in columns else rules
 

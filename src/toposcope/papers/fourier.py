@@ -159,7 +159,7 @@ def chosen(power: np.ndarray, choice: str) -> np.ndarray:
 
 
 def power_share(embeddings: np.ndarray, choice: str) -> np.ndarray:
-    """Return the share of variance (n,) on the key frequencies: what is known of them without topology."""
+    """Return the share of variance (n,) on the key frequencies, which needs no topology."""
     power = np.stack([frequency_power(table) for table in embeddings])
     return share_of(power, chosen(power, choice))
 

@@ -75,7 +75,7 @@ class GrokkingTurn:
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """What is said of one series: the turns that the search finds, and the first of the online detector.
+    """The result for one series: the turns that the search finds, and the first of the online detector.
 
     `p` is that of the search for changes. `p_control` is the rank of the series' `height` among those of
     shuffled residues, of which the largest is `shuffled`; None where it has none. `rise` says where the

@@ -114,7 +114,7 @@ def _verdict(studied: Sequence[StudiedRun]) -> str:
 
 
 def _level(studied: Sequence[StudiedRun]) -> str:
-    """Say what as many runs are worth, and what is found without topology."""
+    """Return a sentence on the power of so many runs, and on the result without topology."""
     judged = [one for one in studied if one.findings[HEADLINE].p_control is not None]
     if not judged:
         return "Nothing is tested here."

@@ -1,4 +1,4 @@
-"""How a study measures: its probes through the one loop into a store, which is kept or not."""
+"""Measures for a study: its probes through the one loop into a store, kept or temporary."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def measured(
 
 
 def refuse_failures(report: SweepReport) -> None:
-    """Turn units that failed into an error: a study with holes says something else.
+    """Raise an error for failed measurements: a study with gaps would answer another question.
 
     Raises
     ------

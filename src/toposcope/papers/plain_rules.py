@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 WINDOW = 25
-"""Losses that a plain rule looks back on, and that a run needs."""
+"""The number of earlier losses that a plain rule uses, and that a run needs."""
 
 Rule = Callable[[pd.DataFrame, float], bool]
 """Whether a rule says something of a log of step and loss from a step on."""

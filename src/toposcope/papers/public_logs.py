@@ -15,7 +15,7 @@ from toposcope.sources.logs import read_log
 
 _SEED = re.compile(r"seed[_-]?\d+", re.IGNORECASE)
 LEAST = 3
-"""Losses that a run needs to be read at all."""
+"""The fewest losses of a run that is read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from toposcope.papers.sections import Section
 from toposcope.papers.versions import versions
 
 NOISE = 0.05
-"""What has been said to be the noise of a single run: an improvement below it would prove nothing."""
+"""A published noise of a single run: an improvement below it would prove nothing."""
 MANY = 20
 """Runs, or recipes with seeds, below which nothing is said of a share of one in ten or twenty."""
 MOST = 200

@@ -26,14 +26,14 @@ from toposcope.watch.replay import replay
 
 LEAST_LOSSES = WINDOW
 LEAST_SEEN = 3
-"""Losses that a forecast needs."""
+"""The fewest losses for a forecast."""
 CUTS = (0.2, 0.3, 0.5)
 FORECAST_LOSSES = 20
 """Losses of a run that is forecast: at 20% it has shown four."""
 SPIKE = 1.2
 """A loss of so many times the median before it is a spike: single losses of public runs reach 1.66 times."""
 BEFORE = 10
-"""Losses whose median a spike is held against."""
+"""The number of losses whose median a spike is compared with."""
 OURS = ("check: stop", "check: look or stop", "watch: loss alarms")
 TAIL = 0.1
 """The share of a run whose mean loss is its final loss."""

@@ -22,7 +22,7 @@ FIRST_SEED = 42
 
 @dataclass(frozen=True, slots=True)
 class StudyTitle:
-    """What a study is called on its page, and in one line what it asks."""
+    """The title of a study on its page, and its question in one line."""
 
     title: str
     summary: str
@@ -156,7 +156,7 @@ def seed004(
 
 
 def _refuse_with_rows(**given: object) -> None:
-    """Refuse what is about training or measuring where rows are read."""
+    """Refuse options about training or measuring if rows are read."""
     for name, value in given.items():
         if value is not None:
             raise InputError(

@@ -19,7 +19,7 @@ LEAST_DRAWS = 19
 _FEWEST = 6
 """Values of a series in which two levels, a start and an end can be placed."""
 _MOST = 0.5
-"""A move that takes up less of a series' sum of squares is no move of the whole series, but a part of it."""
+"""A move with a smaller share of a series' sum of squares is only a part of the series."""
 _NINE = np.log(9.0)
 """The logistic function is a tenth at minus this, nine tenths at plus this."""
 

@@ -1,4 +1,4 @@
-"""The embedding report again, from its own stored rows: its tables, and what each is worth."""
+"""The embedding report again, from its own stored rows: its tables, with tests of each."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _read_model(path: Path) -> pd.DataFrame:
 
 
 def reproduce_rows(folder: Path) -> list[Section]:
-    """Return the report's tables beside what its own rows say, with the honest columns."""
+    """Return the report's tables beside those of its own rows, with corrected columns."""
     rows = read_rows(folder)
     table = from_frame(rows, features=list(FEATURES), targets=("log_perplexity",))
     trends = trend_table(table, targets=["log_perplexity"], every=True)

@@ -1,4 +1,4 @@
-"""What becomes of the embedding report's claims, on its own rows or on a measured series."""
+"""The embedding report's claims, judged on its own rows or on a measured series."""
 
 from __future__ import annotations
 

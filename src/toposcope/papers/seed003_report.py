@@ -1,4 +1,4 @@
-"""What the embedding report measured, and the numbers that it prints."""
+"""The measurements of the embedding report, and the numbers that it prints."""
 
 from __future__ import annotations
 

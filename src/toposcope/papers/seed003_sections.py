@@ -82,7 +82,7 @@ def _last_layer(features: pd.DataFrame) -> pd.DataFrame:
 
 
 def tables(store: Store) -> list[Section]:
-    """Return the report's tables for the measured series, and what each is worth."""
+    """Return the report's tables for the measured series, with tests of each."""
     rows = study_rows(store)
     table = from_frame(rows, features=list(FEATURES), targets=("log_perplexity",))
     trends = trend_table(table, targets=["log_perplexity"], every=True)

@@ -1,4 +1,4 @@
-"""What becomes of the weight-space paper's claims on these runs, over their seeds where there are several."""
+"""The weight-space paper's claims, judged on these runs, over their seeds if there are several."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _over_seeds(held: Sequence[bool]) -> Standing:
 
 
 def _beyond(judged: Standing, verdict: str) -> Standing:
-    """Ask of a claim that holds as written what is left of it beyond the drift."""
+    """Judge a claim that holds as written by its part beyond the drift."""
     return of_verdict(True, verdict) if judged is Standing.HOLDS else judged
 
 

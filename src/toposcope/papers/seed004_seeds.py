@@ -1,4 +1,4 @@
-"""The weight-space paper across seeds: what another seed would have printed."""
+"""The weight-space paper across seeds: the numbers that another seed would have given."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def _by_draw(measured: MeasuredRuns, run: str, feature: str) -> tuple[np.ndarray
 
 
 def _within(rhos: np.ndarray, text: str) -> str:
-    """Say where the paper's single draw lies among the draws made here."""
+    """Return in words where the paper's single draw lies among the draws made here."""
     inside = rhos.min() <= float(text) <= rhos.max()
     return "inside the draws" if inside else f"outside the draws [{rhos.min():.3f}, {rhos.max():.3f}]"
 

@@ -11,7 +11,7 @@ from toposcope.scaling.table import LOGARITHMIC, NEEDS, predicted
 _STEP = 1e-6
 """Relative step of the differences: their error is far below the width of any band that is drawn."""
 _RANK = 1e-9
-"""Directions of the numbers whose squared singular value is below this share of the largest are not told."""
+"""Directions whose squared singular value is below this share of the largest are not determined."""
 
 
 def law_band(

@@ -1,4 +1,4 @@
-"""Counting compute, and screening the points that would bend a scaling law.
+"""Counts compute, and screens points that would bend a scaling law.
 
 Two laboratories got different exponents from the same kind of models because one counted parameters
 without the output head, warmed small models up for most of their training, and tuned the optimiser at one

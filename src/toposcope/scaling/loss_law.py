@@ -1,4 +1,4 @@
-"""The law of a loss in model size, f(N) = a N^b + E with a floor E >= 0, and what can be said without one."""
+"""The law of a loss in model size, f(N) = a N^b + E with a floor E >= 0, and the case without one."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from scipy import special
 from toposcope.core.seeding import rng
 
 COLLINEAR = 1e-8
-"""A rank residual smaller than this part of the whole is rounding: the control explains the series."""
+"""A smaller share of rank residuals is rounding: the control explains the whole series."""
 
 
 def ranks(values: np.ndarray) -> np.ndarray:

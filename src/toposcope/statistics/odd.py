@@ -1,4 +1,4 @@
-"""Which of several runs that should be alike is not: curves held against those of the others.
+"""Finds the odd ones among several runs that should be alike, by comparing their curves.
 
 Each quantity (a loss, a feature) is one curve per run at steps that all runs have. Of every curve the medians
 of at most `BLOCKS` stretches are taken, so that one spike is no oddity. With z the differences over a scale
@@ -23,13 +23,13 @@ import numpy as np
 from scipy.special import fdtrc
 
 BLOCKS = 12
-"""Stretches of a curve: enough to say since when, few enough that each holds several checkpoints."""
+"""The number of stretches of a curve: enough to say since when, with several checkpoints in each."""
 FEWEST = 3
-"""Others that a run is held against: two have a variance of one degree of freedom, which finds nothing."""
+"""The fewest other runs for a comparison: a variance of two has one degree of freedom and finds nothing."""
 MOST_PART = 4
-"""At most one run in so many is odd; where more differ, no one can say which are the odd ones."""
+"""At most one run in so many is odd: if more differ, it is unknown which are the odd ones."""
 LEVEL = 0.05
-"""How often a group of like runs may have one that is called odd."""
+"""How often one run in a group of like runs may be called odd."""
 LEAST_SPREAD = 0.3
 """Part of a quantity's usual spread that counts at least: where runs happen to cross they are no distance."""
 
@@ -115,7 +115,7 @@ def _scaled(curves: Mapping[str, np.ndarray], steps: np.ndarray) -> tuple[np.nda
 
 
 def _chance(z: np.ndarray, run: int, among: list[int]) -> float:
-    """Return the p of T of one run against the others `among` which it is."""
+    """Return the p-value of T of one run among `among`, which include it."""
     others = z[[i for i in among if i != run]]
     m = len(others)
     far = np.nanmean((z[run] - others.mean(axis=0)) ** 2) / (1.0 + 1.0 / m)

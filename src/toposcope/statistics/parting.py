@@ -1,4 +1,4 @@
-"""Whether two logs are of one run: up to which step they are equal, and how far apart they are afterwards."""
+"""Whether two logs are of one run: the steps up to which they are equal, and the difference afterwards."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 _MOST_DECIMALS = 17
 """A double has no more significant digits."""
 STRETCH = 0.1
-"""Part of the common steps at the end over which the difference is averaged, as for seeds."""
+"""The share of common steps at the end over which the difference is averaged, as for seeds."""
 _FEWEST = 3
-"""Steps of that stretch at least."""
+"""The fewest steps of that stretch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parting:
-    """How two logs of losses go together at their common steps.
+    """How far two logs of losses agree at their common steps.
 
     `last_equal` and `first_apart` are steps, None where there is no such step. `exact` says that the equal
     losses are equal bit for bit; otherwise they agree to `decimals`, the fewer that one of the logs has.
@@ -89,7 +89,7 @@ def _scatter(one: np.ndarray, other: np.ndarray, tail: int) -> float:
 
 
 def _decimals(values: Iterable[float]) -> int:
-    """Return the most decimals that a log writes.
+    """Return the largest number of decimals in a log.
 
     >>> _decimals([2.5, 3.1234]), _decimals([float("nan")])
     (4, 0)

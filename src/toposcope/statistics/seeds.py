@@ -24,9 +24,9 @@ from scipy import special
 from toposcope.core.distributions import student_quantile, student_two_sided
 
 LEVEL = 0.05
-"""How often one of two sets of runs of one recipe may be called better: at the end, and on the way in all."""
+"""How often one of two sets of runs of one recipe may be called better, at the end and before in all."""
 POWER = 0.8
-"""The power that a number of seeds is stated for: the usual one."""
+"""The power for which a number of seeds is stated: the usual one."""
 STRETCH = 0.1
 """Part of the steps over which the final losses are averaged: several, and still those of the end."""
 STRETCH_ON_THE_WAY = 0.4
@@ -34,18 +34,18 @@ STRETCH_ON_THE_WAY = 0.4
 on half of parameter_golf's folders of seeds (benchmarks.compare_runs): a difference from the start on takes
 the fewest steps there, of the settings whose power is that of Welch's test on final losses or more."""
 FEWEST = 3
-"""Losses of a stretch at least: logs may have twenty in all."""
+"""The fewest losses of a stretch: logs may have twenty in all."""
 LOPSIDED = 2.0
 """From so many times as many seeds on one side on, a noisier other side makes Student's t wrong: with six
 against two that scatter three times as much it finds a difference in 23% where there is none."""
 LEAST_FREE = 2
 """Degrees of freedom of a test on the way: with one, losses rounded to four decimals tie too often."""
 INTERIM = (0.4, 0.7, 1.0)
-"""Parts of the run at which it is tested."""
+"""The shares of the run at which it is tested."""
 SPENDING = 1.5
 """Exponent of the part up to which the level is spent: 1 spends early, 3 late."""
 MOST_SEEDS = 1000
-"""Seeds of each recipe beyond which no number is given."""
+"""The largest number of seeds that is stated."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Norms and spectra of a weight matrix: what a topological feature has to beat."""
+"""Norms and spectra of a weight matrix, which a topological feature has to beat."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _RANKME_OFFSET = 1e-7
 _COMFORTABLE = 2.0**-20, 2.0**20
 """Largest entries that are not scaled: distances are worked out in single precision."""
 _DEGREE = {"frobenius_norm": 1, "spectral_norm": 1, "top_eigenvalue": 2, "mean_pairwise_distance": 1}
-"""Power of the unit of the entries that a quantity has; the others have none."""
+"""The power of the entries' unit in each quantity; the others have none."""
 # If centring leaves less than this share of the squared norm, subtracting the mean has cancelled digits.
 _CANCELLED = 1e-4
 

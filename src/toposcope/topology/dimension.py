@@ -18,7 +18,7 @@ from toposcope.topology.validation import check_points
 
 @dataclass(frozen=True, slots=True)
 class DimensionEstimate:
-    """A value with its band, and how it came to be: `n` points used, `merged` duplicates left out.
+    """A value with its band: from `n` points, with `merged` duplicates left out.
 
     The band is the spread of repeated estimates (see each estimator). It leaves out bias, edges and shared
     points, so it does not contain the dimension of the manifold at a known rate

@@ -1,4 +1,4 @@
-"""What is found on one sampled surface: its merge tree, its homology, and which branches are confirmed."""
+"""The topology of one sampled surface: its merge tree, its homology, and its confirmed branches."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ConfirmedBranches:
 
 @dataclass(frozen=True)
 class SurfaceTopology:
-    """What a surface holds on one graph.
+    """The topology of a surface on one graph.
 
     `tree` is the merge tree of the mean over all sequences, its `shape` the lattice's. `homology` has the
     sublevel diagrams from H0 on; for "knn", whose places have no complex of their own, H0 alone. `branches`

@@ -53,7 +53,7 @@ class Approximate:
 
     @property
     def note(self) -> str:
-        """Say how the number came to be and how far it may be off; empty for an exact one."""
+        """Return how the number was computed and its possible error; empty for an exact one."""
         return f"{self.how} {100 * self.error:.1g}%" if self.how else ""
 
 

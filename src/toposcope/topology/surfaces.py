@@ -1,4 +1,4 @@
-"""Numbers of a sampled loss surface: summaries of its merge tree, and what noise leaves of it."""
+"""Numbers of a sampled loss surface: summaries of its merge tree, and its branches above noise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Powers of two in and out: arithmetic that squares must not meet values near the ends of the float range."""
+"""Scales values by powers of two, so that their squares stay within the float range."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What neural persistence has to be read against: shuffled weights, clipped maxima, plain variance.
+"""The comparisons for neural persistence: shuffled weights, clipped maxima, plain variance.
 
 Girrbach et al. 2023 show that neural persistence is largely explained by the variance of the weights and
 by their largest value. The weight-shuffle null keeps the entries and destroys their arrangement: what

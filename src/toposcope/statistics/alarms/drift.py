@@ -8,17 +8,17 @@ from collections import deque
 import numpy as np
 
 FEWEST = 8
-"""Blocks whose differences the scale is read off before the first alarm."""
+"""The fewest blocks before the first alarm: their differences give the scale."""
 
 MOST_BLOCKS = 64
 """Blocks that are kept: with 64 full, two become one, so that memory and scale stay bounded."""
 ALLOWANCE = 0.5
-"""The cumulative sum loses this much per block, in standard deviations: slower rises are let pass."""
+"""The cumulative sum loses this much per block, in standard deviations: slower rises are ignored."""
 
 _CLIP = 3.0
 """Standard deviations that one block adds at most: a single spike is no drift."""
 _OVERSHOOT = 1.166
-"""By how much a sum of normal steps passes its bar, twice .583: Siegmund's correction (`threshold`)."""
+"""The mean excess of a sum of normal steps over its threshold, twice .583: Siegmund's correction."""
 
 
 def threshold(rate: float, blocks: int) -> float:

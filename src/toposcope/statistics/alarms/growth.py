@@ -1,4 +1,4 @@
-"""What grows, fades or stalls slowly: against references that the change itself does not move."""
+"""Slow growth, fading and stalls, compared with references that the change itself does not move."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ LAGS = (4, 8, 16)
 """Checkpoints over which growth is summed up: what is slower than the last of them allows is let pass."""
 
 EARLIEST = 4
-"""The first checkpoints of a series are not compared with: training begins with a leap."""
+"""So many first checkpoints are no reference: training begins with a leap."""
 
 EARLIER = 8
-"""Values that a level is the median of, at least."""
+"""The fewest values whose median is a level."""
 
 KEPT = 128
-"""Values that a level is the median of, at most; older ones are thinned evenly."""
+"""The most values whose median is a level; older ones are thinned evenly."""
 
 NEWEST = 3
-"""The newest values whose median is held against the level: one value alone is a spike."""
+"""The number of newest values whose median is compared with the level: one value alone is a spike."""
 
 K = TypeVar("K", bound=Hashable)
 
@@ -54,7 +54,7 @@ class Growth(Generic[K]):
 
     limits: Mapping[Hashable, float]
     rises: frozenset[Hashable] = frozenset()
-    """Kinds of which a fall is no fault."""
+    """Kinds of series whose fall is not a fault."""
     _past: dict[K, deque[tuple[int, float]]] = field(default_factory=dict)
     _count: dict[K, int] = field(default_factory=dict)
     _origin: dict[K, int] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Many short series side by side, one per matrix or head: which of them left its own history just now."""
+"""Many short series, one per matrix or head: finds those that have just left their own history."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 from scipy.special import stdtr
 
 FEWEST = 6
-"""Past moves of a series before it is judged."""
+"""The fewest past moves of a series for a judgement."""
 
 SIBLINGS = 3
-"""Series of one kind from which on their common move is taken out."""
+"""The common move of a kind is subtracted if it has at least so many series."""
 
 FLOOR = 0.1
 """Added in quadrature to every scale: series are logarithms, and a move of 10% is worth no alarm."""
@@ -23,7 +23,7 @@ DEGREES = 8.0
 """Degrees of freedom of the Student t law of a healthy series' moves; see docs/watch.md for what set it."""
 
 KEPT = 64
-"""Moves of each series that its scale is read off."""
+"""The number of moves of a series that give its scale."""
 LEVEL_WINDOW = 4
 """Values whose median is the level before the newest."""
 _PRIOR = 8.0
@@ -113,7 +113,7 @@ class Panel(Generic[K]):
 
 
 def _common(raw: Iterable[tuple[Hashable, float, float]]) -> dict[Hashable, float]:
-    """Return the median move of each kind, 0 where there are too few series to tell."""
+    """Return the median move of each kind; 0 if it has too few series."""
     by_kind: dict[Hashable, list[float]] = {}
     for kind, move, _ in raw:
         by_kind.setdefault(kind, []).append(move)

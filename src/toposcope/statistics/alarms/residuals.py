@@ -12,13 +12,13 @@ LEVEL_WINDOW = 8
 """The newest value is predicted by the median of this many before it."""
 
 FEWEST = 16
-"""No alarm before this many residuals: their scale would not be known."""
+"""The fewest residuals before an alarm: with fewer their scale is not known."""
 
 FIRST = LEVEL_WINDOW + FEWEST + 1
-"""The first value that can be told as a spike."""
+"""The first value that can be called a spike."""
 
 HISTORY = 128
-"""Residuals that scale and tail are read off; older ones are of another part of the run."""
+"""The number of residuals that give scale and tail; older ones belong to another part of the run."""
 
 LEAST_DEGREES = 3.0
 """No heavier tail than this is believed: it is more often a trend in the scale than a law."""
@@ -26,7 +26,7 @@ LEAST_DEGREES = 3.0
 # Degrees of freedom whose ratio of far quantile to median is tabulated: between 1 (Cauchy) and 30 (normal).
 _DEGREES = np.concatenate([np.arange(1.0, 5.0, 0.1), np.arange(5.0, 31.0, 1.0)])
 _FAR, _QUARTILE = 0.95, 0.67449
-"""The quantile of |residuals| that tells the tail, and the quartile of a normal value."""
+"""The quantile of |residuals| that gives the tail, and the quartile of a normal value."""
 _RATIOS = stdtrit(_DEGREES, 0.975) / stdtrit(_DEGREES, 0.75)
 
 
@@ -74,7 +74,7 @@ class OneStepAhead:
         return found
 
     def forget(self) -> None:
-        """Take the latest value out of the history, which it would spoil."""
+        """Remove the latest value from the history, because it would distort it."""
         self._values.pop()
         self._residuals.pop()
 

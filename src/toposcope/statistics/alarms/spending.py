@@ -39,7 +39,7 @@ class AlarmFamily:
     shares: Mapping[str, float]
 
     def __post_init__(self) -> None:
-        """Refuse a rate that is none."""
+        """Refuse an impossible rate."""
         if not 0 < self.rate < 1 or not math.isfinite(self.rate):
             raise InputError(f"false-alarm rate is {self.rate:g}; give one between 0 and 1, for example 0.05")
 

@@ -50,11 +50,11 @@ from toposcope.statistics.phases.noise import (
 )
 
 LEAST_POINTS = 16
-"""Changes of a series that trends, waves and a bend are told apart from at least."""
+"""The fewest changes of a series from which trends, waves and a bend can be distinguished."""
 AMPLITUDES = np.array([0.0, 1.0, 4.0, 16.0, 64.0, 256.0, 1024.0])
 """Of gentle waves, in standard deviations of one change; the first is none."""
 _FIRST_TRENDS, _FIRST_WAVES = 4, 6
-"""What is taken out before the sizes of the noise are judged; more leaves too little near the ends."""
+"""The trends and waves removed before the noise is measured; more would leave too little at the ends."""
 _ONCE = 5
 """Moves within fewer changes are judged once."""
 _RISE = 60.0
@@ -62,20 +62,20 @@ _RISE = 60.0
 _NEGLIGIBLE = 1.0
 """Variances of one change: what the trends leave of a curve below this hides in its noise."""
 _TOO_MUCH = 10.0
-"""What all trends together may leave of a falling curve before a series is too smooth to test."""
+"""If all trends leave more than this of a falling curve, a series is too smooth to test."""
 _LIKELY = 7.0
 """Models of the noise so far below the best in log likelihood, with a change and without, are left out."""
 _EVEN = np.array([0, 3, 7, 10])
 """Models of the noise, a few of each sort, by which a change is placed first."""
 _MOST_STILL = 0.8
-"""Share of changes that are exactly zero above which there is no noise to judge by."""
+"""If more than this share of changes is exactly zero, there is no noise to compare with."""
 _TINY, _LEAST = 1e-12, 1e-14
 """Powers and shares of rounding, kept away from 0 before a logarithm or a quotient."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What a series says of changes: its `gain` T, and the log likelihood of each, `profile` (d,).
+    """The evidence of a series for changes: its `gain` T, and the log likelihood of each, `profile` (d,).
 
     `span` is the likeliest of the design's, or `place` of the given rows. `bare` is T with no wave of any
     amplitude. `persistence` is the correlation of neighbouring changes under the models of the noise, by
@@ -128,7 +128,7 @@ def scan(
 
 
 def why_not_short(count: int) -> str:
-    """Return why so few checkpoints cannot be tested."""
+    """Return the reason why too few checkpoints cannot be tested."""
     return f"{count} checkpoints after step 0: at least {LEAST_POINTS + 1} are needed"
 
 
@@ -266,7 +266,7 @@ def _log_sum(table):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _left(z, rows, factor):  # type: ignore[no-untyped-def]
-    """Return what rows leave of z, both whitened, and its variance."""
+    """Return the residual of z on the rows, both whitened, and its variance."""
     basis = whitened(rows, factor)
     free = len(z) - orthonormal(basis)[0]
     left = rest(whitened(z.reshape(1, -1), factor)[0], basis)

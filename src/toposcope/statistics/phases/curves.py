@@ -1,4 +1,4 @@
-"""What a series is made of on a grid of steps: falling curves, gentle waves, bends and ramps."""
+"""The shapes of a series on a grid of steps: falling curves, gentle waves, bends and ramps."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from toposcope.statistics.phases.noise import MODELS, factors
 from toposcope.statistics.trends.basis import TREND_TOLERANCE
 
 LEAST_SEGMENT = 3
-"""Changes on either side of a bend, at least."""
+"""The fewest changes on either side of a bend."""
 Span = tuple[int, int]
 """First change of a bend or ramp, and its end: the number of changes for a bend, which lasts."""
 MOST_PERIODS = 3.0
 """Waves of more periods over the checkpoints are not gentle."""
 _PERIODS = np.linspace(0.25, MOST_PERIODS, 12)
 _WIDTHS = (3, 5, 8, 12, 20)
-"""Of the ramps that are tried, at 51 checkpoints."""
+"""The widths of the ramps tried, at 51 checkpoints."""
 _RAMP = 7.5
 """Scales of the logistic function in the length of a ramp, which then holds 95% of the rise."""
 _TAIL = 0.5 - np.log(9.0) / _RAMP
 """The part of a ramp in which the first tenth is risen (0.207)."""
 _MOST_PLACES = 24
-"""Places at which ramps begin, at most: the time of a scan grows with their number."""
+"""The most places at which ramps begin: the time of a scan grows with their number."""
 _CHECKPOINTS_PER_WAVE = 6
 """At least so many for each wave of the design, or the waves would fit the noise."""
 _MOST_WAVES = 12
-"""Waves of the design, at most."""
+"""The most waves of the design."""
 _POWERS = np.array([0.05, 0.2, 0.4, 0.6, 0.8, 1.0, 1.3, 1.6, 2.0])
 """Exponents of the power laws of training, t^-b, beside log t."""
 _LATE = np.geomspace(0.002, 1.0, 8)
@@ -39,9 +39,9 @@ _LATE = np.geomspace(0.002, 1.0, 8)
 _FALLS = np.geomspace(0.02, 1.0, 12)
 """Over which share of the run an exponential falls by e."""
 _PERSISTENCES = (0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.97)
-"""What exponential moving means over rows, as logs are smoothed by, keep of the row before."""
+"""The shares of the row before in exponential moving means, by which logs are smoothed."""
 _GROWING = 10.0
-"""Steps grow where the largest gap is more than so many of the smallest: a ramp is one over the rows."""
+"""If the largest gap is more than so many of the smallest, steps grow, and ramps are over the rows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,17 +24,17 @@ VARIANCE = MODELS[:, 1] / (1.0 - MODELS[:, 0] ** 2) + 2.0 * MODELS[:, 2]
 PERSISTENCE = (MODELS[:, 0] * MODELS[:, 1] / (1.0 - MODELS[:, 0] ** 2) - MODELS[:, 2]) / VARIANCE
 """The correlation of neighbouring changes under each model."""
 _FLOOR = 1e-3
-"""Share of the median size below which no size is believed: counts have changes of zero."""
+"""Smaller shares of the median size are raised to this: counts have changes of zero."""
 _DEEPEST = 2.5
 """Log contrasts further than this below their median (a change that is zero, in counts) are set there."""
 _SPREAD, _SPREAD_OF_ROOT = 1.23, 0.72
 """Variance of the log size of a normal value, by its logarithm and by the square root of its size."""
 _WILD = 2.5
-"""Sizes beyond which a whitened change is cut before the noise is judged."""
+"""Whitened changes beyond so many sizes are cut before the noise is measured."""
 _AT_ONCE = 32
 """Rows that are whitened side by side."""
 _TINY = 1e-10
-"""Share of the whole below which what is left of a row is rounding."""
+"""A residual of a row below this share of the whole is rounding."""
 
 
 def covariances(model: int, n: int) -> np.ndarray:
@@ -126,7 +126,7 @@ def orthonormal(rows):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def rest(z, basis):  # type: ignore[no-untyped-def]
-    """Return what orthonormal rows leave of z."""
+    """Return the residual of z on orthonormal rows."""
     out = z.copy()
     for j in range(len(basis)):
         subtract(basis[j], out)

@@ -13,7 +13,7 @@ from toposcope.statistics.phases.reference import FALSE_ALARMS, Reference, level
 from toposcope.statistics.phases.simulated import gentle_series, plain_series, unkind_series
 
 SERIES = 400
-"""Of each of three sorts: eight looks at 51 checkpoints then take about half a minute of one core."""
+"""Series of each of three sorts: eight looks at 51 checkpoints then take half a minute of one core."""
 MOST_LOOKS = 8
 """Looks over a run, spread evenly: each spends an equal part of the rate."""
 

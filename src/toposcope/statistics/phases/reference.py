@@ -1,4 +1,4 @@
-"""What the gain of a change is where there is none: series of known noise, simulated at the steps at hand.
+"""The gain of a change in series without one: known noise, simulated at the given steps.
 
 1,500 series without a change: walks whose steps are an autoregression of order 1 (coefficient from 0 to .95,
 more of them large), and walks measured with error (from a tenth of a step to twenty steps, or nothing but
@@ -42,13 +42,13 @@ COUNTS_AT_ONCE = (1000, 700, 700)
 SIZES = (20, 25, 30, 35, 40, 50, 60, 75, 90, 110, 135)
 """Numbers of even steps whose references are packaged."""
 _NEAR = 1.13
-"""Another number of steps may be so many times one of `SIZES`: half of the widest gap between two of them."""
+"""The largest ratio of another number of steps to one of `SIZES`: half of their widest gap."""
 ALIKE = 5
-"""One in so many of the simulated series are those a series is compared with."""
+"""A series is compared with one in so many of the simulated series, the most similar ones."""
 JUDGED, JUDGED_AT_ONCE = 1000, 200
 """Series of each of the `curves` that the stated rate of false alarms is counted over: packaged, and not."""
 _TAIL = 0.05
-"""The part of the simulated gains, the largest, that the exponential tail is fitted to."""
+"""The share of the largest simulated gains to which the exponential tail is fitted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Reference:
         return max(known.kindly(gain, persistence, unevenness) for known in (self, *self.others))
 
     def kindly(self, gain: float, persistence: float, unevenness: float) -> float:
-        """Return the share of the series alike in persistence and unevenness that gain as much."""
+        """Return the share of similar series, by persistence and unevenness, that gain as much."""
         distance = np.zeros(len(self.scanned))
         for ranks, known, value in zip(self.ranks, self.known, (persistence, unevenness), strict=True):
             distance += (ranks - np.clip(_rank(known, value), ranks.min(), ranks.max())) ** 2

@@ -1,4 +1,4 @@
-"""Series without a change, simulated at given steps: what references are made of and judged by."""
+"""Series without a change, simulated at given steps: they make the references and test them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from toposcope.statistics.phases.curves import MOST_PERIODS
 MOST_PHI = 0.95
 """The most persistent noise of the simulated series; the square root draws more near it than near 0."""
 _MOST_ERROR = 20.0
-"""Sizes of the measurement error, at most, in those of a change."""
+"""The largest measurement error, in sizes of a change."""
 _POWERS = (-1.2, 0.6)
 """Range of the powers of time by which the size of noise falls or grows."""
 _TAILS = 4.0
@@ -18,13 +18,13 @@ _TAILS = 4.0
 _NOISES = (0.003, 1.0)
 """Noise of gentle series, in ranges of their trend."""
 _KEEPS = (0.3, 0.95)
-"""What the moving means of gentle series keep of the row before."""
+"""The shares of the row before in the moving means of gentle series."""
 _FEWEST_PERIODS = 0.25
-"""Periods of a gentle wave over the run, at least."""
+"""The fewest periods of a gentle wave over the run."""
 
 
 def curves(steps: np.ndarray, count: int) -> dict[str, np.ndarray]:
-    """Return plain curves that the reference was not made of, (count, len(steps)) each."""
+    """Return plain curves that are not in the reference, (count, len(steps)) each."""
     g = rng(name="plain curves", n=len(steps))
     shape, t = (count, len(steps)), (steps - steps[0]) / np.diff(steps).min() + 1.0
     powers = t ** -g.uniform(0.1, 1.5, (count, 1))

@@ -21,7 +21,7 @@ from toposcope.core.seeding import rng
 ORDERS = 4999
 """Orders of the checkpoints that are drawn: p = 1/5,000 is the smallest."""
 _HALVINGS = 12
-"""Of the interval in which a bound is looked for: to 1/4,096 of it."""
+"""Bisections of the interval in which a bound is searched: to 1/4,096 of it."""
 
 
 def standardised(e: np.ndarray) -> np.ndarray:

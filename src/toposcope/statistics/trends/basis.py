@@ -19,7 +19,7 @@ _PLACES = np.linspace(0.05, 0.95, 19)
 _EXTRA = (0, 2, 4, 7, 11, 16, 22)
 """Numbers of trends beyond the core that AICc chooses among."""
 _NEGLIGIBLE = 1e-2
-"""What the core leaves of a learning rate is a trend above this part of it; less hides in the noise."""
+"""The residual of a learning rate on the core is a trend above this share; less hides in the noise."""
 
 
 def trend_family(

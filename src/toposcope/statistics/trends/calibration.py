@@ -1,4 +1,4 @@
-"""The true error rate of every statistic: how often each cries wolf at a nominal 5%, and what it finds."""
+"""The true error rate of every statistic: its false alarms at a nominal 5%, and its power."""
 
 from __future__ import annotations
 

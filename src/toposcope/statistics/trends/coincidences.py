@@ -1,4 +1,4 @@
-"""What two series share at one frequency or at one turn is one coincidence: the test leaves it out.
+"""One shared frequency or one shared turn of two series is one coincidence: the test leaves it out.
 
 Sign flips take the products of innovations for independent of one another. Two waves of one period share
 every sign, whatever their phases. Two curves that turn sharply where the learning rate steps share the few

@@ -1,4 +1,4 @@
-"""What two whitened series share beyond their trends and their own persistence: the pairs of one run.
+"""The correlation of two whitened series beyond their trends and persistence: the pairs of one run.
 
 `whitening` makes the innovations of the two series, each alone; e and f are their normal scores, which keep
 sign and rank, so that a few large ones do not decide alone, less their mean: skewed noise, such as spikes
@@ -149,7 +149,7 @@ def _runs(
 
 
 def persisting(x: Whitened, y: Whitened) -> np.ndarray:
-    """Say of each pair whether both persist, or are too short for that to be told."""
+    """Return for each pair whether both persist, or are too short for a decision."""
     return ((x.order > 0) & (y.order > 0)) | (x.count < SHORT)
 
 

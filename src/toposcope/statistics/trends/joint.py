@@ -163,7 +163,7 @@ def _sums(placed: tuple[np.ndarray, list[_Placed]], lag: int) -> _StepSums:
 
 
 def _rest(sums: _StepSums, short: float, share: float) -> str:
-    """Return in words the stretch that p rests on, or an empty string."""
+    """Return in words the stretch on which p rests, or an empty string."""
     total = float(sums.product.sum())
     first = _heaviest(sums.product * np.sign(total))
     there = np.zeros(len(sums.product), bool)
@@ -196,7 +196,7 @@ def _named(steps: np.ndarray) -> str:
 
 
 def _alignable(runs: list[RunInnovations]) -> tuple[np.ndarray, np.ndarray, float] | None:
-    """Return what the alignment takes, e and f (runs, n); None where runs differ in steps, or one wanes."""
+    """Return the inputs of the alignment, e and f (runs, n); None if runs differ in steps, or one fades."""
     if any(not np.array_equal(run.steps, runs[0].steps) or np.isnan(run.scaled).any() for run in runs):
         return None
     e, f = (np.stack([run.scaled[side] for run in runs]) for side in (0, 1))

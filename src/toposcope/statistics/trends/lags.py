@@ -12,7 +12,7 @@ from toposcope.statistics.trends.whitening import whiten
 FLIPS = 999
 """Flips of signs for the maximum over the lags: p = 1/1,000 is the smallest."""
 TAIL = 0.01
-"""Below this the draws are few, and the bound over the lags takes over where it is less."""
+"""Below this p the draws are few, and the bound over the lags is used if it is smaller."""
 _PAIRS = 16
 """Pairs that are flipped together; changes memory and speed only."""
 

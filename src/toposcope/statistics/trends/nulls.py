@@ -66,7 +66,7 @@ REQUIRED = (
     "random walks", "AR(1) 0.5", "AR(1) 0.9", "power laws + 30% noise", "power laws + 10% noise",
     "power laws + 3% noise", "power laws + 1% noise",
 )  # fmt: skip
-"""The plainest of them: drift, persistence, shared trends."""
+"""The most basic of them: drift, persistence, shared trends."""
 
 
 def null_pairs(name: str, steps: np.ndarray, draws: int) -> tuple[np.ndarray, np.ndarray]:

@@ -37,7 +37,7 @@ class RunPair:
 
 @dataclass(frozen=True, slots=True)
 class Otherwise:
-    """What the test would be without some of its rules: p, the `least` p, the `doubt`; the rules in words."""
+    """The test without some of its rules: p, the `least` p, the `doubt`; the rules in words."""
 
     p: float
     least: float
@@ -60,7 +60,7 @@ def whitened(
 
 
 def parts_of(x: np.ndarray, y: np.ndarray, steps: np.ndarray, rate: np.ndarray | None) -> list[RunPair]:
-    """Return what each column of x (n, p) has in common with y (n,) in one run."""
+    """Return the innovations of each column of x (n, p) and of y (n,) in one run."""
     n, count = x.shape
     known = rate_is_known(rate)
     if n < LEAST_LENGTH:
@@ -152,6 +152,6 @@ def _left_out(noted: list[RunPair], runs: int) -> str:
 
 
 def _spacing(runs: list[RunInnovations]) -> float:
-    """Return the steps between checkpoints where these are the same all along all runs, NaN elsewhere."""
+    """Return the steps between checkpoints if they are the same everywhere in all runs, else NaN."""
     gaps = np.concatenate([np.diff(run.steps) for run in runs])
     return float(gaps[0]) if np.ptp(gaps) <= 1e-9 * gaps.max() else float("nan")

@@ -28,13 +28,13 @@ SWINGS = "both swinging, with a drifting period"
 IN_SHORT = {
     TOO_SMOOTH: "too smooth", ONE_PERIOD: "with gaps", ONE_STRETCH: "with one turn", SWINGS: "swinging",
 }  # fmt: skip
-"""What a run is, where it was left out for that among others."""
+"""Each refusal in a word or two, for the runs that were left out."""
 LINE = 0.05
 """How often the spectrum of white noise has a line beyond the bar (Fisher 1929)."""
 STRETCH, MOST_OF = 8, 0.5
 """One in so many checkpoints are a stretch; a series turns there that has so much of its power in one."""
 SAME = 0.99
-"""An |r| that no refusal stands against: the largest of 90,000 refused pairs of the setting nulls is .985."""
+"""Above this |r| no pair is refused: the largest of 90,000 refused pairs of the setting nulls is .985."""
 EFFECTIVE, EFFECTIVE_PART = 8.0, 0.25
 """Too smooth a pair is the same only where so many innovations, and this part of them, carry its products.
 
@@ -82,7 +82,7 @@ def spectrum(x: Whitened) -> np.ndarray:
 
 
 def line_bar(count: int, level: float) -> float:
-    """Return what the highest of the spectrum of `count` white values exceeds with probability `level`.
+    """Return the value that the highest line of `count` white values exceeds with probability `level`.
 
     >>> round(line_bar(50, 0.05), 2)
     6.21

@@ -16,7 +16,7 @@ LEVERAGE_POWER = 0.375
 ALPHA = 0.05
 """The level of the test and of its intervals."""
 LAGS = (0, 1, -1, 2, -2)
-"""Checkpoints by which the first of a pair may be ahead of the second."""
+"""The lags, in checkpoints, of the first of a pair ahead of the second."""
 LAG_SHARE, SPIKE_SHARE = 0.03, 0.2
 """The parts of the level that each lag but 0, and shared spikes, may spend.
 
@@ -28,7 +28,7 @@ _SIMULATED = 400
 _MANY, _FAR = 100, 6.0
 """From so many innovations on, a sum so many standard deviations out has a tail below 1e-7."""
 _TAKEN = 1e-3
-"""A checkpoint of which less is left has a regressor of its own, and no product."""
+"""A checkpoint with a smaller residual has a regressor of its own, and no product."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 Simulator = Callable[[np.random.Generator, np.ndarray, int], np.ndarray]
 _WARM_UP = 100
-"""Values that are drawn and dropped, so that a series begins in its stationary state."""
+"""The number of values drawn and dropped, so that a series begins in its stationary state."""
 
 
 def clock(steps: np.ndarray) -> np.ndarray:

@@ -19,7 +19,7 @@ from toposcope.core.seeding import rng
 from toposcope.statistics.trends.whitening import SHORT
 
 LEAST_TURNS = 2.0
-"""Turns over the run that a wave makes at least: what is slower is the trend's."""
+"""The fewest turns of a wave over the run: slower ones belong to the trend."""
 MOST_DRIFTS = 512
 """Drifts that are tried at most: of more checkpoints than that, a sweep can fall between two drifts."""
 _WEAKER, _WEAKER_SHORT, _SIMULATED = 0.25, 0.5, 200
@@ -44,7 +44,7 @@ class Shared:
         return 2.0 * np.pi * (self.first[j] * t + (self.last[j] - self.first[j]) * t * t / (2.0 * self.n))
 
     def words(self, j: int) -> str:
-        """Return the period of pair j's wave, or from where to where it drifts."""
+        """Return the period of pair j's wave, or the two ends of its drift."""
         first, last = (f"{1.0 / part[j]:.3g}" for part in (self.first, self.last))
         return f"{first} checkpoints" if first == last else f"{first} to {last} checkpoints"
 

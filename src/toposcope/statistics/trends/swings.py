@@ -24,7 +24,7 @@ BAR = 0.9
 
 Set on chirps of 20 to 4 and 12 to 5 checkpoints; quarters and sixths of the run find fewer of them."""
 _SIMULATED = 2000
-"""White series that the bar at a number of checkpoints is read off."""
+"""The number of white series that give the bar at a number of checkpoints."""
 
 
 def both_swing(steps: np.ndarray, e: np.ndarray, f: np.ndarray) -> np.ndarray:

@@ -39,11 +39,11 @@ from toposcope.kernels.threads import row_blocks, run_blocks
 from toposcope.statistics.trends.basis import trend_family
 
 MOST_ORDER = 12
-"""Of an autoregression, from 60 checkpoints on; of fewer, a fifth of their number."""
+"""The largest order of an autoregression, from 60 checkpoints on; below, a fifth of their number."""
 ROUNDS = 3
-"""Times that persistence and trend are estimated in turn."""
+"""How often persistence and trend are estimated in turn."""
 SHORT = 40
-"""Below so many checkpoints the order of a persistence is hardly told."""
+"""With fewer checkpoints, the order of a persistence is poorly known."""
 _UNIT = 1.0 - 1e-9
 """The first reflection coefficient of a unit root: the filtered constant's norm stays above rounding."""
 JUMP = 5.0
@@ -51,7 +51,7 @@ JUMP = 5.0
 UNEVEN = 2.0
 """Steps are uneven where the largest gap is more than so many of the smallest."""
 PENALTY = 4.0
-"""What a parameter costs in -2 log likelihood, times n / (n - parameters - 1): AICc has 2, BIC log n."""
+"""The penalty of a parameter in -2 log likelihood, times n / (n - parameters - 1): AICc has 2, BIC log n."""
 _MOST_CACHED = 2048
 _CACHE: dict[bytes, tuple[np.ndarray, ...]] = {}
 """The series that were whitened last, by the digest of their values and of the trends."""
