@@ -14,6 +14,7 @@ from tests.representations.conftest import TEXTS, write_causal_model
 from toposcope.cli.main import main
 from toposcope.core.errors import InputError
 from toposcope.store import Store
+from toposcope.study.sensitivity import measured_sensitivity
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +178,7 @@ def test_a_store_of_other_texts_is_refused(inputs, tmp_path, capsys):
     assert _run(capsys, *call, "--limit", 10)[0] == 0
     code, _, err = _run(capsys, *call, "--limit", 12)
     assert code == 2
-    assert "recipe" in err
+    assert "was measured with other settings (texts" in err
 
 
 def _kept(inputs, tmp_path, capsys, *more):
@@ -278,6 +279,20 @@ def test_the_table_is_readable_without_json(inputs, tmp_path, capsys):
     code, out, _ = _run(capsys, *call)
     assert code == 0
     assert "How far the findings move with the settings" in out
+    changed, judged = map(int, re.search(r"changes (\d+) of (\d+) \w+", out).groups())
+    table = measured_sensitivity(Store.open(tmp_path / "store").features())
+    ok = table[table["status"] == "ok"]
+    assert (changed, judged) == (int((ok["settings_spread"] > 1).sum()), len(ok))
+
+
+def test_settings_are_not_compared_with_training_at_one_checkpoint(inputs, tmp_path, capsys):
+    call = (
+        inputs / "neox", "--texts", inputs / "texts.txt", "--limit", 12, "--min-chars", 5, "--nulls", 0,
+        "--sensitivity", "--sensitivity-texts", "12,20", "--steps", "last", "--out", tmp_path / "store",
+    )  # fmt: skip
+    code, out, _ = _run(capsys, *call)
+    assert code == 0
+    assert "The settings cannot be compared with training" in out
 
 
 @pytest.mark.parametrize(

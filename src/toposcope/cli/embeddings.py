@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from toposcope.api.measurement import StorePlace
-from toposcope.cli.output import RenamedOption, json_option, print_table
+from toposcope.cli.output import RenamedOption, json_option, print_table, say
 from toposcope.cli.requests import request_options
 from toposcope.cli.sweeping import (
     Sweeping,
@@ -32,10 +32,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SENSITIVITY_SHOWN = {
-    "feature": "feature", "run": "run", "settings": "settings", "components_spread": "components / training",
-    "texts_spread": "texts / training",
-    "draw_spread": "draws / training", "rho": "rho", "rho_low": "lowest", "rho_high": "highest",
-    "order": "order at the end", "order_share": "share",
+    "feature": "feature", "run": "run", "settings_spread": "all settings", "components_spread": "components",
+    "texts_spread": "texts", "draw_spread": "draws", "rho": "rho", "rho_low": "lowest",
+    "rho_high": "highest", "order": "order at the end", "order_share": "share",
 }  # fmt: skip
 
 
@@ -201,14 +200,38 @@ def _refuse_with_states(
 
 
 def show_sensitivity(table: pd.DataFrame) -> None:
-    """Print how far each finding changes with the settings, the most stable first, and how to read it."""
-    order = table.sort_values("components_spread", kind="stable", na_position="last")
-    rows = order[list(SENSITIVITY_SHOWN)].itertuples(index=False, name=None)
-    print_table("How far the findings move with the settings", list(SENSITIVITY_SHOWN.values()), rows)
-    click.echo(
-        "components / training: the standard deviation over the numbers of components, divided by that over "
-        "checkpoints. texts, draws: the same for the number and for the choice of texts. rho: Spearman's "
-        "correlation with the log perplexity at the report's setting; lowest and highest are over all "
-        "settings and draws. order at the end: how the runs rank at their last step; share: how many of "
-        "the settings and draws give this order."
+    """Print how many features the settings change more than training does, then all, the firmest first."""
+    from toposcope.subjects.representations.features import SETTINGS
+
+    judged = table[table["status"] == "ok"].sort_values("settings_spread", kind="stable")
+    if judged.empty:
+        say("The settings cannot be compared with training: no feature differs between two checkpoints.")
+        return
+    more = int((judged["settings_spread"] > 1).sum())
+    alone = judged["run"].nunique() == 1
+    of = "features" if alone else "pairs of feature and run"
+    say(f"The choice of a setting changes {more} of {len(judged)} {of} more than training does.")
+    labels = {feature.name: feature.label for feature in SETTINGS}
+    judged = judged.assign(feature=judged["feature"].map(lambda name: labels.get(name, name)))
+    shown = {
+        name: heading
+        for name, heading in SENSITIVITY_SHOWN.items()
+        if (judged[name].notna() & (judged[name] != "")).any() and not (name == "run" and alone)
+    }
+    rows = judged[list(shown)].itertuples(index=False, name=None)
+    print_table("How far the findings move with the settings", list(shown.values()), rows)
+    say(
+        "all settings: the standard deviation over all settings, divided by that over checkpoints. "
+        "components, texts, draws: the same over the numbers of components, over the numbers of texts, and "
+        "over random choices of texts."
     )
+    if "rho" in shown:
+        say(
+            "rho: Spearman's correlation with the log perplexity at the report's setting; lowest and highest "
+            "are over all settings and draws."
+        )
+    if "order" in shown:
+        say(
+            "order at the end: the runs by their values at the last step, smallest first; share: how many of "
+            "the settings and draws give this order."
+        )
