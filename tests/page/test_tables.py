@@ -9,9 +9,19 @@ import pytest
 from toposcope.core.tabular import of_cells
 from toposcope.page import parts
 from toposcope.page.appendix import MOST_LINES, failures, findings, provenance
-from toposcope.page.tables import forecasts_table
+from toposcope.page.tables import forecasts_table, in_brief
+from toposcope.statistics.trends.pooling import NOTHING_LEFT
+from toposcope.statistics.trends.refusals import (
+    FEW_DECIDE,
+    ONE_PERIOD,
+    ONE_STRETCH,
+    SWINGS,
+    TOO_FEW,
+    TOO_SMOOTH,
+)
 from toposcope.study.finals import finals_table, fits_table
 from toposcope.study.target import chosen_target
+from toposcope.study.trends.verdicts import NOTHING_SHARED, SCREENED
 from toposcope.subjects.weights.page.part import weights_part
 from toposcope.subjects.weights.subject import SUBJECT as WEIGHTS
 
@@ -184,6 +194,18 @@ def test_why_a_row_has_its_verdict_takes_at_most_five_words(make_study, reason):
     assert {len(row[-1].split()) <= 5 for row in table.rows} == {True}
     assert all(row[-1] for row in table.rows)
     assert set(table.frame["reason"]) == {reason}, "the file has it in full"
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        TOO_FEW, FEW_DECIDE, TOO_SMOOTH, ONE_PERIOD, ONE_STRETCH, SWINGS, NOTHING_LEFT, NOTHING_SHARED,
+        SCREENED, "constant series: no correlation is defined", "rests on steps 100–200 alone",
+    ],
+)  # fmt: skip
+def test_no_reason_of_the_test_is_cut_off(reason):
+    assert len(in_brief(reason).split()) <= 5
+    assert not in_brief(reason).endswith("…")
 
 
 @pytest.mark.parametrize("width", [50, 80, 120])

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
 from toposcope.core.drawing.marks import bends_of
 from toposcope.core.forms import capital, extent, listed, span
+from toposcope.page.on_page import Caption
 from toposcope.study.catalogue import column_of
 from toposcope.study.findings.changed import move_of
 from toposcope.study.study import Study
@@ -25,6 +28,30 @@ def moved(study: Study, columns: Iterable[str], otherwise: str) -> str:
         ways.setdefault(way(move), []).append(str(move["label"]))
     said = [f"{listed(labels)} {how}" for how, labels in ways.items()]
     return capital("; ".join(said), study.series.names) if said else otherwise
+
+
+_SENTENCES = re.compile(r"(?<=[.!?]) (?=[A-Z])")
+_ONWARD = re.compile(r"^(also, |and )")
+
+
+def once(caption: Caption, told: set[str]) -> Caption:
+    """Return a caption without the sentences that were told before it, and add its own to them.
+
+    Where nothing would be left of a part of it, that part stays.
+
+    >>> told = set()
+    >>> _ = once(Caption("A", "Bands are intervals.", "b", "c", "d"), told)
+    >>> once(Caption("B", "Dots are runs. Bands are intervals.", "b", "e", "f"), told).shows
+    'Dots are runs.'
+    """
+    kept = {}
+    for name in ("shows", "can", "cannot"):
+        every = _SENTENCES.split(getattr(caption, name))
+        keys = [_ONWARD.sub("", sentence.lower()) for sentence in every]
+        new = [sentence for sentence, key in zip(every, keys, strict=True) if key not in told]
+        told.update(keys)
+        kept[name] = " ".join(new or every)
+    return replace(caption, **kept)
 
 
 def way(move: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from toposcope.core.forms import listed
 from toposcope.core.groups import families_of, short
 from toposcope.core.lines import left_out_of_means
 from toposcope.core.tabular import Table
+from toposcope.page.notes import once
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.page.roster import figures_of
 from toposcope.sources.adapter import ADAPTER
@@ -170,16 +171,10 @@ def part_of(
     made = [table for table in tables(study) if table.rows]
     found = study.findings
     name = study.subject.name
-    explains = next((one for one in shown if one.means), None)
-    pictures = [
-        (one, Picture(one.file_name(name), r.svg, r.png, caption, one.folded, r.narrow))
+    opening, pictures = _told_once(
+        (one, Picture(one.file_name(name), r.svg, r.png, worded(study, one), one.folded, r.narrow))
         for one, r in zip(shown, rendered(), strict=True)
-        for caption in [worded(study, one) if one is explains else one.caption(study)]
-    ]
-    opens = [picture for one, picture in pictures if one.leads] or [
-        picture for _, picture in pictures if not picture.folded
-    ]
-    opening = next(iter(opens), None)
+    )
     return PagePart(
         name=study.subject.name,
         heading=study.subject.heading,
@@ -211,6 +206,24 @@ def _on_card(question: str, pictures: Iterable[tuple[OnPage, Picture]]) -> Pictu
     """Return the picture of a question's card: the first possible one that was drawn."""
     there = [(one.questions[question], picture) for one, picture in pictures if question in one.questions]
     return min(there, key=lambda pair: pair[0])[1] if there else None
+
+
+def _told_once(
+    drawn: Iterable[tuple[OnPage, Picture]],
+) -> tuple[Picture | None, list[tuple[OnPage, Picture]]]:
+    """Return the picture that opens the part, and all: no caption repeats what one above it says."""
+    pairs = list(drawn)
+    opens = (
+        [one.leads for one, _ in pairs]
+        if any(one.leads for one, _ in pairs)
+        else [not picture.folded for _, picture in pairs]
+    )
+    first = opens.index(True) if any(opens) else -1
+    told: set[str] = set()
+    for at in sorted(range(len(pairs)), key=lambda at: (at != first, pairs[at][1].folded)):
+        one, picture = pairs[at]
+        pairs[at] = one, replace(picture, caption=once(picture.caption, told))
+    return (pairs[first][1] if first >= 0 else None), pairs
 
 
 _NAMED = 4

@@ -94,6 +94,10 @@ _BRIEF = {
     "checkpoints are missing": "gaps, and one shared wave",
     "both turn within": "both turn in one stretch",
     "both turn at": "both turn, rate unknown",
+    "both swinging": "both swing, the period drifts",
+    "nothing is left": "a smooth trend explains all",
+    "exploratory": "passes the screen only",
+    "constant series": "a constant series",
 }
 _MOST_WORDS = 5
 """The most words of a reason in a row of the page: a longer cell would be a paragraph."""
