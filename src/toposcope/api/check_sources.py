@@ -227,7 +227,7 @@ def _has_losses(log: Log) -> bool:
 
 
 def _logs_inside(folder: Path, name: str, reading: Reading, *, loss: bool, depth: int = 0) -> list[Contents]:
-    """Return the logs in a folder and in the folders inside it; files that are none are named."""
+    """Return the logs in a folder and in the folders inside it; other files are named."""
     found: list[Contents] = []
     problems: list[str] = []
     no_logs: list[str] = []

@@ -206,7 +206,7 @@ def _named(names: Sequence[str]) -> str:
 def _shared(
     title: str, of_runs: Sequence[Sequence[str]], least: int = 1, *, whole: bool = False
 ) -> list[str]:
-    """Return once what is said of at least `least` runs, with their number; `whole` makes sentences."""
+    """Return once each sentence about at least `least` runs, with their number; `whole` makes sentences."""
     counts = Counter(text for said in of_runs for text in said)
     if not counts:
         return []

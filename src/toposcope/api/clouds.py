@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 LEAST_DRAWS = 19
 """Fewer draws of a null cannot give a p-value of .05."""
 MOST_POINTS = 512
-"""Points that are taken unless more are asked for: the most that the error rates were measured with."""
+"""The default number of points: the most for which the error rates were measured."""
 NOISE = 0.3
 """Noise, in radii, of the circles for which the power is computed if no ring was found."""
 CIRCLES = 99

@@ -30,8 +30,8 @@ _FROZEN = "check which parameters it trains, or leave it out: "
 def with_odd(runs: Sequence[RunCheck], contents: Sequence[Contents]) -> list[RunCheck]:
     """Return the runs, and give each odd run a ground to look at it.
 
-    Enough runs in one place, such as the seeds of a table, are held against each other and against nothing
-    beside them; the runs of all other places are held against each other.
+    Enough runs in one place, such as the seeds of a table, are compared with each other and with nothing
+    else; the runs of all other places are compared with each other.
     """
     if len(runs) <= FEWEST:
         return list(runs)

@@ -50,7 +50,7 @@ class Reply(Protocol):
 
     @property
     def tables(self) -> Mapping[str, pd.DataFrame]:
-        """Its tables by name, each computed when it is asked for."""
+        """Its tables by name, each computed on first use."""
 
     @property
     def findings(self) -> Iterable[Any]:

@@ -39,7 +39,7 @@ def null_draws(points: np.ndarray, kind: str, seed: int) -> Draw:
     ----------
     points : array of shape (n, d), float64
     kind : {"gaussian", "shuffled", "mixture", "heavy"}
-        A Gaussian cloud with exactly the sample mean and covariance. Every column shuffled by itself: the
+        A Gaussian cloud with exactly the sample mean and covariance. Every column shuffled independently: the
         marginals stay, their dependence goes. A mixture of clusters, 3 to 10 of them in each draw: those
         that k-means finds keep their sizes and inner covariances, their centres are drawn anew from the
         covariance of the centres. A multivariate Student cloud whose degrees of freedom and scatter are

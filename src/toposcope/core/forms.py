@@ -137,7 +137,7 @@ def sentences(clauses: Iterable[str]) -> str:
 
 
 def too_few_checkpoints(count: int, least: int) -> str:
-    """Return why so few checkpoints say nothing.
+    """Return the reason why there are too few checkpoints.
 
     >>> too_few_checkpoints(1, 4)
     '1 checkpoint: at least 4 are needed'

@@ -54,12 +54,12 @@ def of_column(features: pd.DataFrame, line: Mapping[Hashable, Any]) -> pd.DataFr
 def curve(rows: pd.DataFrame, runs: tuple[str, ...]) -> pd.DataFrame:
     """Return the mean line of one size: columns step, mean, low, high, draws, seeds.
 
-    Draws (random subsamples) are averaged first. With one run the interval is Student's, of the mean
-    over its draws; with several it is Student's, of the mean over the seeds, which are the
-    independent unit. Where there are fewer than `LEAST` of them, low and high are NaN. With several runs
-    only the steps are kept that all measured ones have: a mean over those that are left would move where
-    none of them does. Where the interval of values that are never negative would reach 0 on the line, all
-    of it is mean * exp(-+ half / mean): the same to first order, and above 0.
+    Draws (random subsamples) are averaged first. The interval is Student's: with one run, of the mean over
+    its draws; with several, of the mean over the seeds, which are the independent unit. With fewer than
+    `LEAST` of them, low and high are NaN. Of several runs, only the steps that all of them have are used: the
+    mean over fewer runs would jump although no run does. If the interval of values that are never negative
+    would reach 0 anywhere on the line, all of it is mean * exp(-+ half / mean): the same to first order, and
+    above 0.
     """
     mine = rows[rows["run"].isin(runs)]
     per_run = mine.groupby(["run", "step"])["value"].agg(["mean", "std", "count"]).reset_index()

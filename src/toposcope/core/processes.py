@@ -118,9 +118,9 @@ class Child:
 def launch(entry: Callable[[Connection], object], *, keep: Sequence[int] = ()) -> Child:
     """Start a process that calls `entry`, a module's function, with its end of a channel.
 
-    It ends without a word when this process does, however that happens, and leaves Ctrl-C to it. The caller's
-    script is not imported there: what is needed of it travels by value (cloudpickle). File descriptors in
-    `keep` are open there under the same numbers. Its texts name options as those of this process do.
+    The new process ends silently when this one ends, in whatever way, and ignores Ctrl-C. It does not import
+    the caller's script: functions of it are sent by value (cloudpickle). File descriptors in `keep` are open
+    there under the same numbers. Its texts name options in the same spelling as here.
     """
     ours, theirs = Pipe()
     command = [
@@ -325,7 +325,7 @@ def _work(channel: Connection) -> None:
         task = receive(channel)
         outcome: object
         try:
-            if act is None:  # what cannot be imported here is told as an error of the task, not as a death
+            if act is None:  # an import that fails here is reported as an error of the task, not as a death
                 make, shared = pickle.loads(kit)
                 act = make(shared)
             outcome = act(task, lambda message: send(channel, (False, message)))

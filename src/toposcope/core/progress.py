@@ -98,9 +98,9 @@ class Progress:
         work: float | None = None,
         there: float = 0.0,
     ) -> None:
-        """Count `n` more units done, which weigh `work` (by default n), `note` shown beside the bar.
+        """Count `n` more finished units with the weight `work` (by default n); show `note` beside the bar.
 
-        What was done before, and took no time now, weighs `there`.
+        `there` is the weight of units that were finished earlier and took no time now.
         """
         self._advanced = time.monotonic()
         self.done += n
@@ -168,7 +168,7 @@ def duration(seconds: float) -> str:
 
 @contextmanager
 def busy(label: str, *, quiet: bool = False) -> Iterator[None]:
-    """Say that work of unknown length goes on: by a moving bar on a terminal, else a line every ten seconds.
+    """Show that work of unknown length goes on: by a moving bar on a terminal, else a line every ten seconds.
 
     >>> with busy("counting"):
     ...     total = sum(range(10))

@@ -24,11 +24,11 @@ _NUMBER = re.compile(r"\d+")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Observation:
-    """Something said of a tensor at a step of a run, or of many at once.
+    """A message about a tensor at a step of a run, or about many at once.
 
-    `step` is None and `tensor` empty where it concerns no single one. Where a line stands for `count` equal
-    ones, `run`, `step`, `tensor` and the message's beginning are those of the first, and `runs`, `steps` and
-    `tensors` hold every one that it was said of; they are empty where it stands for itself.
+    `step` is None and `tensor` empty if the message is not about a single one. If it replaces `count` equal
+    messages, `run`, `step`, `tensor` and its beginning are those of the first, and `runs`, `steps` and
+    `tensors` list all of them; otherwise these are empty.
     """
 
     run: str
@@ -65,8 +65,8 @@ def together(
 ) -> list[T]:
     """Return observations with one line for more than `most` equal ones, first in a run, then over runs.
 
-    Equal are those of one `kind` whose messages differ in numbers alone. A line that stands for many of its
-    run takes in what is equal to it.
+    Observations of one `kind` are equal if their messages differ only in numbers. A line for many of one run
+    is joined with equal ones of other runs.
     """
     in_runs = _joined(observations, lambda one: (one.run, kind(one), _shape(one)), most)
     return _joined(in_runs, lambda one: (kind(one), _shape(one)), most)

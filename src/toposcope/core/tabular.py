@@ -144,7 +144,7 @@ def _widths(lines: Sequence[Sequence[str]], width: int) -> list[int] | None:
 
 
 class Tables(Mapping[str, "pd.DataFrame"]):
-    """The tables of an object by name, each computed when it is asked for.
+    """The tables of an object by name, each computed on first use.
 
     >>> tables = Tables(losses=lambda: [3.0, 2.5], runs=lambda: 1 / 0)
     >>> tables["losses"], list(tables), tables

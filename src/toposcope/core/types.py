@@ -109,7 +109,7 @@ class Kind(enum.StrEnum):
     """
 
     TOPOLOGY = "topology"
-    """What is under test: a number whose worth beyond the loss is asked for."""
+    """What is under test: a number that may add something to the loss."""
     BASELINE = "baseline"
     """A cheap number that topology has to beat: a norm, a spectrum, a linear dimension."""
     NULL = "null"

@@ -9,7 +9,7 @@ be:
 
     t = (r - r_hat) / (s sqrt(1 + h))
 
-is held against Student's t. Where sizes differ and siblings are enough, r_hat is a line in log size, for the
+is compared with Student's t. Where sizes differ and siblings are enough, r_hat is a line in log size, for the
 curves of larger models differ a little in one direction; else it is the siblings' mean.
 """
 
@@ -82,7 +82,7 @@ class CollapseResidual:
 
     @property
     def ground(self) -> Ground:
-        """Why the run is to be looked at."""
+        """The reason to look at the run."""
         remedy = "look at what changed there: the data, the rate or the batch"
         return Ground(LOOK, OFF, self.since, self.sentence, remedy)
 
@@ -145,7 +145,7 @@ def collapse_residual(
 def off_siblings(curves: Sequence[Curve], siblings: Sequence[Curve]) -> dict[str, Ground]:
     """Return, by run, the ground to look at a run that has left the curve of its finished siblings.
 
-    A run that is finished, or that broke, is not held against them: `check` judges it by its own log.
+    A run that is finished, or that broke, is not compared with them: `check` judges it by its own log.
     """
     found = {}
     for curve in curves:
@@ -160,8 +160,8 @@ def off_siblings(curves: Sequence[Curve], siblings: Sequence[Curve]) -> dict[str
 def comparable(curve: Curve, other: Curve) -> bool:
     """Return whether a finished, sound run has the schedule and the tokens per parameter of another.
 
-    Rates are held against each other at equal shares of the training, each as a part of its peak, up to where
-    both were logged. Without tokens the steps stand in for them, and sizes have to be equal.
+    Rates are compared at equal shares of the training, each as a part of its peak, up to where both were
+    logged. Without tokens the steps stand in for them, and sizes have to be equal.
     """
     if not other.finished or other.broke:
         return False

@@ -27,7 +27,7 @@ def glitches(loss: np.ndarray) -> np.ndarray:
 
     |log loss - running median of 11| > max(10 x 1.4826 MAD, 0.25), the MAD of such differences the larger
     of that of all losses and of the nearest 51, at most three in a row. The window shrinks towards both ends;
-    the last three losses are held against the seven before them, the first against 20 times the second.
+    the last three losses are compared with the seven before them, the first against 20 times the second.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A run that has not begun: its whole loss curve from its planned schedule and finished runs of its size."""
+"""A run before its start: its whole loss curve from its planned schedule and finished runs of its size."""
 
 from __future__ import annotations
 

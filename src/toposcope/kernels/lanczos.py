@@ -133,7 +133,7 @@ def block_lanczos(A: np.ndarray, start: np.ndarray, steps: int) -> RitzValues:
 
 
 def _quadrature(small: np.ndarray, last: np.ndarray, n: int, A: np.ndarray) -> RitzValues:
-    """Return the spectrum that A's projection `small` tells of, `last` the block that leads out of it."""
+    """Return the spectrum that A's projection `small` gives, `last` the block that leads out of it."""
     m, width, eps = len(small), len(last), float(np.finfo(A.dtype).eps)
     values, vectors = np.linalg.eigh(small)
     values, vectors = values[::-1], vectors[:, ::-1]

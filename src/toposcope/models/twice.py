@@ -28,7 +28,7 @@ _DENSITY = 1.0 / math.sqrt(2.0 * math.pi)
 
 @contextmanager
 def twice_differentiable() -> Iterator[None]:
-    """Use attention that can be differentiated twice, and the functions here where they stand for torch's."""
+    """Use attention that can be differentiated twice, and the functions here in place of torch's."""
     with sdpa_kernel(SDPBackend.MATH), _Replaced():
         yield
 

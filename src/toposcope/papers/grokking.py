@@ -117,7 +117,7 @@ def measure(
 ) -> list[GrokkingRun]:
     """Measure the Fourier planes of every run's token embedding, and `draws` controls; see `fourier`.
 
-    With `store` the measurements stay there, and a stopped study goes on.
+    With `store` the measurements stay there, and a stopped study continues.
 
     Raises
     ------

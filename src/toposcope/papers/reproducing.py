@@ -46,7 +46,7 @@ STUDIES: Mapping[str, StudyTitle] = {
 class StudyCall:
     """Where a study keeps what it makes: `out` is None for a folder that is not kept.
 
-    `jobs` is None where the study may choose; `say` is told each file that is written.
+    `jobs` is None where the study may choose; `say` is called with each file that is written.
     """
 
     out: Path | None = None

@@ -186,7 +186,7 @@ def _plan(log: Path) -> dict[str, Any]:
 
 
 def _with_losses(source: Source) -> bool:
-    """Return whether a run has losses of its own, or such as cannot be read: that is told elsewhere."""
+    """Return whether a run has losses of its own, readable or not: an error is reported elsewhere."""
     try:
         return _any_loss(source.metrics())
     except SourceError:

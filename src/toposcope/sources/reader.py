@@ -68,7 +68,7 @@ def step_in(facts: Facts) -> int:
 
 
 class Reader(Protocol):
-    """Tensors of one checkpoint; nothing is loaded before it is asked for."""
+    """Tensors of one checkpoint; nothing is loaded before it is needed."""
 
     label: str
 

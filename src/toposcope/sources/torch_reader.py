@@ -17,7 +17,7 @@ WEIGHTS = ("model_state_dict", "state_dict", "model", "module", "weights", "para
 """Where training checkpoints keep their weights, in the order they are looked for."""
 
 NOT_WEIGHTS = ("optim", "scheduler", "lr_scheduler", "rng", "scaler", "ema_optim")
-"""How the parts of a training checkpoint begin that are none of its weights."""
+"""Prefixes of the parts of a training checkpoint that are not weights."""
 
 STEPS = ("step", "iter_num", "global_step", "iteration", "iterations", "steps")
 TOKENS = ("tokens", "tokens_seen", "num_input_tokens_seen", "consumed_tokens")

@@ -1,4 +1,4 @@
-"""Which matrices of a run never changed over its checkpoints: the first one held against the last one."""
+"""Which matrices of a run never changed over its checkpoints: the first one compared with the last one."""
 
 from __future__ import annotations
 

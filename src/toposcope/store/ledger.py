@@ -1,9 +1,9 @@
 """A list of the files written into a table's folder, so that a missing or altered file is noticed.
 
-Every process appends lines to a file of its own in `.ledger/TABLE`, so that no two write to one. A line
-before a file appears says which checksum its footer has (pages have checksums of their own, inside the file);
-a line after it says that the file is there, and which files it replaces. A process that is killed in between
-leaves nothing that is wrong. What older versions wrote has no lines, and nothing is said of it.
+Every process appends lines to a file of its own in `.ledger/TABLE`, so that no two processes write to the
+same file. A line before a file appears has the checksum of its footer (pages have checksums of their own,
+inside the file); a line after it says that the file is there, and which files it replaces. A process that is
+killed in between leaves no wrong line. Files of older versions have no lines and are not checked.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import Any
 
 FOLDER = ".ledger"
 _MOST = 32
-"""Files of lines in a folder after which those of ended processes are joined."""
+"""If a folder has more files of lines, those of ended processes are joined."""
 _ENDED = 3600.0
-"""Seconds without a line after which a process counts as ended."""
+"""A process counts as ended after so many seconds without a line."""
 _FOOTER_END = 8
 """A parquet file ends with its footer, the footer's length in 4 bytes and a mark of 4."""
 
@@ -33,7 +33,7 @@ _read: dict[Path, Ledger] = {}
 
 @dataclass
 class Ledger:
-    """The lines of one folder, read on from where the last look ended."""
+    """The lines of one folder; each look reads only the new ones."""
 
     folder: Path
     footers: dict[str, set[int]] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """The metrics of a run, cut by step into files of bounded length: a new row costs the same in any run.
 
-`metrics/RUN.parquet` begins the log, `metrics/RUN.STEP.parquet` goes on with that step. Each is replaced as a
-whole and none is ever taken away, so that a reader sees every row once at every moment.
+`metrics/RUN.parquet` begins the log, `metrics/RUN.STEP.parquet` continues from that step. Each is replaced
+as a whole and none is ever taken away, so that a reader sees every row once at every moment.
 """
 
 from __future__ import annotations

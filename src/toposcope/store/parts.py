@@ -2,10 +2,10 @@
 
 A folder of parts holds two forms. A *unit part* is one unit, its key in the file name. A *pack* holds
 many units; its footer lists their keys and the names of the files that it replaces, so that a reader
-who sees a pack and the parts it was made from counts nothing twice. Of the units that one run, step and
-probe has in several files only the newest counts (see `toposcope.store.newest`). What is newer says the write
-number in every file's footer, never the file's time: a copy reads as the original does. A file whose name
-begins with a dot is being written and belongs to nobody else.
+who sees a pack and the parts it was made from counts nothing twice. If one run, step and probe has units in
+several files, only the newest counts (see `toposcope.store.newest`). The order is that of the write numbers
+in the files' footers, never that of the files' times, so that a copy of a store reads like the original. A
+file whose name begins with a dot is being written by another process and is not read.
 """
 
 from __future__ import annotations

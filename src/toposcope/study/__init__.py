@@ -1,4 +1,4 @@
-"""From tables to judgements: what a series of features tells that the loss does not.
+"""From tables to judgements: what a series of features adds to the loss.
 
 Every function takes and returns pandas DataFrames, one row per result, with a `status` ("ok" or why
 not) and a `reason` in words; a number that cannot be computed is NaN in a row that says so.

@@ -39,7 +39,7 @@ PARTS = (
     "families", "trends", "replicates", "lags", "phases", "segments", "saturation", "scaling", "exponents",
     "forecasts", "forecast_effects",
 )  # fmt: skip
-"""Tables that an analysis has by name; `problems` and `findings` stand beside them."""
+"""The names of the tables of an analysis; it also has `problems` and `findings`."""
 DEFAULT_TABLES = ("families", "trends", "replicates", "phases", "scaling", "forecasts", "forecast_effects")
 _OVER_FAMILIES = ("exponents",)
 _ROWS = 3
@@ -104,7 +104,7 @@ class Analysis:
 
     @property
     def tables(self) -> Tables:
-        """Every table of `PARTS` by name, computed when it is asked for."""
+        """Every table of `PARTS` by name, computed on first use."""
         return Tables(**{name: partial(self.table, name) for name in PARTS})
 
     @property
@@ -282,7 +282,7 @@ def analysis_of(
     alarms: Mapping[str, Sequence[tuple[str, float]]] | None = None,
     judge: JudgeOfLog | None = None,
 ) -> Analysis:
-    """Read what `toposcope.analyze` is given; `published` are the rules of papers that stand beside the rest.
+    """Read the sources of `toposcope.analyze`; `published` are the rules of papers that are added.
 
     `alarms` are those of a watch: tests and steps by run, as figures mark them. `judge` judges a run by its
     log, as a watch does (by default, by its health alone). `without` are runs to leave out.

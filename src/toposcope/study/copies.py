@@ -1,21 +1,21 @@
-"""Columns of a table made elsewhere that say nothing of their own: functions of a target, or of the step.
+"""Finds columns of a plain table without information of their own: functions of a target, or of the step.
 
-A column is a function of a target where, over all runs together, either holds to rounding:
+A column is a function of a target if one of these holds over all runs together, up to rounding:
 
-- order: it moves with the target, or against it, at every pair of rows, and along one curve, and the target
-  turns back on its own course at `LEAST_TURNS` pairs of neighbouring steps or more. Another noisy quantity
-  would not turn at all of them.
-- form: it, or its logarithm, is a line in the target, or in the target's logarithm, exponential or
+- order: it rises and falls with the target (or against it) at every pair of rows, along one curve, and the
+  target moves against its overall course at `LEAST_TURNS` pairs of neighbouring steps or more. Another noisy
+  quantity would not do so at all of them.
+- form: the column, or its logarithm, is a line in the target, or in the target's logarithm, exponential or
   reciprocal.
 
-So two smooth curves that only fall are no functions of each other by their order alone, and a held-out loss
-is none of the loss. A column is a function of the step where one of these holds:
+So two smooth curves that only fall are not functions of each other by their order alone, and a held-out loss
+is not a function of the loss. A column is a function of the step if one of these holds:
 
 - in every run it is a line in the step or its logarithm, stairs of equal height and length, or a line that
-  begins anew;
+  starts again;
 - several runs whose targets differ have the same value at the same step;
-- it is a clock: every word of its name says time, tokens or a count, or its values are Unix times, and it
-  goes one way but for restarts.
+- it is a clock: every word of its name means time, tokens or a count, or its values are Unix times, and it
+  only rises or only falls, except at restarts.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ import pandas as pd
 from toposcope.sources.losses import meaning
 
 LEAST_TURNS = 5
-"""Turns that two unrelated series of 51 values share by chance in less than one of a million cases."""
+"""Two unrelated series of 51 values share so many turns in less than one of a million cases."""
 _BETWEEN, _MOST = 0.05, 0.75
-"""Part of the way between its neighbours that most values on a curve may be off the line between these."""
+"""Most values of a curve lie this near to the line between their neighbours, as a share of the distance."""
 LEAST_ROWS = 5
 LEAST_LEVELS = 4
 """Rows of a run, and levels of a column in steps, below which agreement proves no copy."""

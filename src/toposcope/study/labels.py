@@ -30,7 +30,7 @@ class Labels:
         return column in self._baselines
 
     def primary(self) -> list[str]:
-        """Return the columns that were declared primary before any run was looked at, topology first."""
+        """Return the columns that were declared primary before any run was measured, topology first."""
         return self._primary
 
     def leading(self, columns: Iterable[str], most: int = 16) -> list[str]:

@@ -91,7 +91,7 @@ def studies_of(source: Source, request: StudyRequest) -> tuple[list[Study], list
 
 
 def _read(source: str | Path, request: StudyRequest) -> RunLog:
-    """Return a log with the columns that are asked for."""
+    """Return a log with the requested columns."""
     dialect, raw = raw_log(source)
     keep = (*request.targets, *request.columns)
     return log_of_runs(raw, str(source), dialect, request.rename, keep=keep, strict=False)

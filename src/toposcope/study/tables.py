@@ -1,4 +1,4 @@
-"""The tables of one study: what is computed about one kind of object, each once and when asked for."""
+"""The tables of one study: what is computed about one kind of object, each once, on first use."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class StudyTables:
     runs these are where others of the same source do not belong to them, and `among` is the study of all;
     None where all do. `read` says what was taken as step and loss of a log. `places` are the stores or tables
     that were read and `renamed` their columns that were, as a command names them; empty for tables in memory.
-    `without` are the runs that were left out because someone asked for it.
+    `without` are the runs that were left out on request.
     """
 
     subject: Subject

@@ -1,4 +1,4 @@
-"""Runs that are left out of an analysis or a check because someone asked for it."""
+"""Runs that are left out of an analysis or a check on request."""
 
 from __future__ import annotations
 

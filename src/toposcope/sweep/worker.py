@@ -27,7 +27,7 @@ _SECONDS_UNWRITTEN = 2.0
 """After this long, finished units wait no more for others to share their file."""
 
 _SECONDS_BETWEEN_PARTS = 1.0
-"""How often it is told how far a unit is: a line a second is what a reader follows."""
+"""How often the progress within a unit is reported: a reader can follow a line a second."""
 
 _UNREADABLE = "unreadable"
 

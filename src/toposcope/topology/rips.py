@@ -20,7 +20,7 @@ from toposcope.topology.components import components
 from toposcope.topology.units import binary_exponent, scaled
 
 MEMORY_LIMIT = 4 * 2**30
-"""Bytes beyond the input above which `rips` refuses to start, unless told otherwise."""
+"""Bytes beyond the input above which `rips` refuses to start by default."""
 
 
 def rips(

@@ -20,7 +20,7 @@ BACKENDS = ("auto", "native", "gudhi")
 
 
 def choose(backend: str, maxdim: int, field: int, n: int) -> str:
-    """Return the back end that "auto" stands for.
+    """Return the back end for "auto".
 
     The native kernel, over Z/2: in dimensions 1 and 2 it was the fastest on every cloud measured, least so
     in dimension 2 where one class lives very long. gudhi takes higher dimensions and other fields.

@@ -82,7 +82,7 @@ def train_neox(shape: NeoxShape, corpus: Corpus, out: Path, plan: NeoxPlan, *, q
     """Train one model into `out`/NAME-seedSEED/stepN folders and return the series' folder.
 
     Each folder holds `config.json`, `model.safetensors`, the tokenizer and a `trainer_state.json` with the
-    losses so far. A killed training goes on from its last checkpoint; a finished one is left alone.
+    losses so far. A killed training continues from its last checkpoint; a finished one is left alone.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""Find the checkpoints of a folder that another program is writing, each once it is complete.
+"""Finds the checkpoints of a folder that another program is writing, each as soon as it is complete.
 
-Saving is not over when the first file appears, nor when a tracker file moves. A checkpoint counts as complete
-when all of this holds:
+A checkpoint is not complete when its first file appears, nor when a tracker file changes. It counts as
+complete if all of this holds:
 
 1. its tracker file has reached its step; one with a file per rank waits `lag` seconds for a tracker to
    appear, since those trainers write one;
@@ -12,8 +12,8 @@ when all of this holds:
 4. its reader opens it: index and shards, archive directory and header agree with the sizes, and the files of
    a distributed checkpoint reach as far as its `.metadata` says.
 
-What is not complete is waited for. It is *stuck* once its files are old: then it is a problem, by name, and
-is still measured when it is completed after all. Nothing that can be seen is passed over without a word.
+An incomplete checkpoint is waited for. It is *stuck* once its files are old: then it is reported as a problem
+by name, and it is still measured if it is completed later. Every file that is left out is reported.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Follower:
     clock
         Seconds from any start, never going back.
     now
-        Seconds since 1970, by which the age of files is told.
+        Seconds since 1970, from which the age of files is computed.
     logs
         Whether runs without losses of their own have those of the training logs beside them.
     """
@@ -188,7 +188,7 @@ class Follower:
         here = {(at.run, at.step) for at in present.values()}
         for uri, at in [(uri, at) for uri, at in self._open.items() if uri not in present]:
             if os.path.lexists(uri):
-                continue  # its folder cannot be read, and is told
+                continue  # its folder cannot be read, which is reported
             del self._open[uri]
             left, _ = self._since.pop(uri, ((), 0.0))
             # rotation deletes what was measured file by file

@@ -60,9 +60,9 @@ def draw_group(
 ) -> list[tuple[float, str, str]]:
     """Draw the runs of one size: a line for each, and their mean with its interval where there are several.
 
-    The mean stands at the steps that all of them have, thick; the lines of its runs are thin, each with its
-    changepoints. Returns what is written at the right end: (y, text, colour), of each run where they are
-    `named`, else of the size. `label` is what the mean, or the only run's line, is called in a key.
+    The mean is a thick line over the steps that all runs have; the runs are thin lines, each with its
+    changepoints. Returns the labels for the right end, (y, text, colour): one for each run if they are
+    `named`, else one for the size. `label` is the name of the mean, or of the only run's line, in a key.
     """
     lines = run_lines(rows, group.runs)
     if not lines:

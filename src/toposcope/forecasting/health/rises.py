@@ -49,7 +49,7 @@ DIVERGING, RESTART, FALLING, SHIFT, AGAIN = (
 _WINDOW, _FEW_WINDOW, _FEW_DIVERGED = 7, 3, 0.3
 """Losses of a window; those of a log of fewer than `LEAST`, and the log loss by which they have risen."""
 _SHORT, _LINE = 200, 0.03
-"""Losses below which the end of a line through the last fifth is looked at; by how much it has to rise."""
+"""With fewer losses, the end of a line through the last fifth is tested; by how much it has to rise."""
 _LAST = {2: math.log(1.5), 1: math.log(3.0)}
 """The last two losses, or the last one alone, must exceed the lowest level by this log loss."""
 _SWINGS, _SWUNG, _SWUNG_WON = 3.0, 0.1, 0.05

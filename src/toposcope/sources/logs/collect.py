@@ -121,7 +121,7 @@ def parts(step: np.ndarray) -> np.ndarray:
 def replaced(step: np.ndarray, trained: np.ndarray) -> np.ndarray:
     """Return which rows of a run a restart from an earlier checkpoint has replaced, (rows,) of bool.
 
-    `trained` says which rows are of training: an evaluation that is told late is no restart.
+    `trained` says which rows are of training: an evaluation that is logged late is no restart.
 
     >>> replaced(np.array([1, 2, 3, 2, 3.0]), np.ones(5, bool)).tolist()
     [False, True, True, False, False]

@@ -44,7 +44,7 @@ class Growth(Generic[K]):
     """Tells series of norms that grow or fade faster than training makes them.
 
     Weights that are trained grow as a power of the step, so that log x moves by some log(s / s') between
-    steps s' and s. A series is told when, over the last 4, 8 or 16 checkpoints,
+    steps s' and s. A series is reported when, over the last 4, 8 or 16 checkpoints,
 
         |x(s) - x(s')| - log(s / s') > limit of its kind.
 
@@ -95,7 +95,7 @@ class Level(Generic[K]):
     """Tells series that should keep their level and leave it, up or down, at once or slowly.
 
     The reference is the median of all earlier values but the first two and the newest three, thinned to 128;
-    the median of the newest three is held against it. What grows slowly does not move a median until it has
+    the median of the newest three is compared with it. What grows slowly does not move a median until it has
     been growing for half of the run.
     """
 

@@ -2,7 +2,7 @@
 
 A sign flip cannot see one shared spike: it is one product, and its sign one bit. An order of the checkpoints
 can. The innovations of each series are divided by a scale of their own that follows the run (log |e| on a
-line in the checkpoint and in its logarithm), and sum e f is held against its values when the checkpoints of
+line in the checkpoint and in its logarithm), and sum e f is compared with its values when the checkpoints of
 one series are put in random order. What the projections took makes true products vary more than shuffled
 ones, by 1 / mean h, and so does persistence left in both; the sum is shortened by the root of that. One
 shared checkpoint of n has a p of about 1/n; several, less. Of several runs with the same steps all are put in

@@ -18,7 +18,7 @@ from toposcope.core.seeding import rng
 from toposcope.statistics.trends.whitening import SHORT, uneven_steps
 
 PARTS, MOST_LAGS = 3, 6
-"""Parts of a run that are held against one another, and autocorrelations of each."""
+"""Parts of a run that are compared with one another, and autocorrelations of each."""
 BAR = 0.9
 """A pair of white series is refused in one case of a hundred, the same series twice in ten.
 

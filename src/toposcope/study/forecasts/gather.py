@@ -173,13 +173,13 @@ def _anneals(curve: Curve) -> bool:
 def split_runs(
     own: Sequence[Curve], others: Sequence[Curve] = (), *, all_finished: bool = False
 ) -> tuple[list[Curve], list[Curve]]:
-    """Return finished and begun runs; a begun run without a known end takes that of a sibling it follows.
+    """Return finished and unfinished runs; an unfinished one without a known end gets that of a sibling.
 
-    Shorter than the longest finished run and without a plan, a run has begun. Where its log and its siblings'
-    have learning rates, only a sibling whose rate it followed (up to a factor) lends its end: where there is
-    none, or where those end apart, the curve is `endless`. Without rates it takes the longest one's end.
-    Whose end was taken is among its notes; runs that do not belong with it lend nothing (`with_groups`). With
-    `all_finished` a run without a plan ended where its log does.
+    A run without a plan is unfinished if it is shorter than the longest finished run. If its log and those of
+    its siblings have learning rates, it gets the end of a sibling whose rate it followed (up to a factor); if
+    there is none, or if these have different ends, its curve is `endless`. Without learning rates it gets the
+    end of the longest sibling. A note names the sibling; runs of other groups are not used (`with_groups`).
+    With `all_finished`, a run without a plan ended where its log does.
     """
     everyone = with_groups([*own, *others])
     own, others = everyone[: len(own)], everyone[len(own) :]

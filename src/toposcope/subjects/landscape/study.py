@@ -110,7 +110,7 @@ class LandscapeStudy:
 
     @property
     def _multiplies(self) -> bool:
-        """Whether many products with the Hessian are asked for."""
+        """Whether many products with the Hessian are needed."""
         return "curvature" in self.names or self.options.directions == "hessian"
 
     def cost(self, series: Series) -> ComputeCost:

@@ -21,7 +21,7 @@ class ForecastTarget(Alarm):
 
     At its n-th look a run's interval has the level 1 - 2 a_n, where the a_n over all looks sum to the rate:
     by the coverage of the forecasts, the share of runs that a true final loss at the target makes alarm.
-    Looks are counted in the journal: a process that begins later goes on with them.
+    Looks are counted in the journal: a process that begins later continues the count.
     """
 
     test = "forecast target"

@@ -89,7 +89,7 @@ def losses(store: Store) -> dict[str, Any]:
 
 
 def named_rules(name: str) -> PublishedRules:
-    """Return the rules called MODULE:NAME, which a process is told by name; those of no paper for "".
+    """Return the rules called MODULE:NAME, which a process is given by name; those of no paper for "".
 
     >>> named_rules("").phases is named_rules("toposcope.study.published:NOTHING").phases
     True

@@ -78,7 +78,7 @@ class Background:
         try:
             changed = await asyncio.to_thread(self.live.look)
             self.live.trouble = ""
-        except (ValueError, OSError) as error:  # a store in trouble is told, and looked at again
+        except (ValueError, OSError) as error:  # reported on the page, and tried again
             changed, self.live.trouble = set(), str(error)
         if changed:
             self.tell()

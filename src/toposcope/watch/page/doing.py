@@ -18,7 +18,7 @@ TYPICAL = 30.0
 class Work:
     """When the answer was begun, how long the last one took, and when the next may begin; seconds since 1970.
 
-    Times are told by the clock: the page stands while they pass.
+    Times are given by the clock, because the page does not change while they pass.
     """
 
     clock: Callable[[], float] = time.time

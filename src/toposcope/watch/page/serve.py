@@ -128,7 +128,7 @@ def serve(
     published: str = "",
     say: Callable[[str], object] = print,
 ) -> None:
-    """Serve the page of a store until interrupted; `say` is told the address; `published` as in `server`."""
+    """Serve the page of a store until interrupted; `say` gets the address; `published` as in `server`."""
     token = new_token(host)
     serving = server(store, host=host, token=token, published=published)
     listening = bound(host, port)

@@ -26,7 +26,7 @@ from toposcope.topology import (
 from toposcope.topology.neural_persistence import diagram_of_tree
 
 _CLIP = 0.999
-"""The quantile of magnitudes that stands for the largest weight, which is one number of many."""
+"""The quantile of magnitudes used in place of the largest weight, which is a single number."""
 
 
 @dataclass(frozen=True)
