@@ -1,11 +1,10 @@
 """Tasks spread over processes, each on a channel of its own.
 
-A queue shared by all has a lock, and a process that is killed while it holds the lock leaves everybody
-else waiting for ever. Here a process that dies closes its channel, whatever it was doing, and costs the
-one task that it held.
+A queue that all processes share has a lock, and if a process is killed while it holds the lock, all others
+wait for ever. Here a process that dies closes its own channel and costs only the task that it was doing.
 
-The processes are started by `launch` and not by multiprocessing: its children print a traceback when their
-parent is killed before it has told them what to import, and they run the caller's script once more.
+The processes are started by `launch` and not by multiprocessing. Children of multiprocessing print a
+traceback if their parent is killed before they know what to import, and they run the caller's script again.
 """
 
 from __future__ import annotations

@@ -1,16 +1,15 @@
-"""Siblings that share schedule and tokens per parameter fall on one curve: whether a run has left it.
+"""Finds runs that have left the common curve of siblings with the same schedule and tokens per parameter.
 
 Divided by its own scale, the loss of each such run is one function of the share of training that is done
-("collapse": arXiv 2507.02119, 2509.25087). Of every run the median log losses of `BLOCKS` stretches of equal
-length are taken, from a fifth of what the run has done to where it is. A run's scale is its mean over the
-first two thirds of them, so nothing of its end has to be known; its residual is what the last third lies
-above the mean curve of its siblings. The siblings' residuals, each against the others, say how large one may
-be:
+("collapse": arXiv 2507.02119, 2509.25087). Each run is described by the median log losses of `BLOCKS`
+stretches of equal length, from a fifth of its training so far up to now. Its scale is the mean of the first
+two thirds of them, which needs no end of the run; its residual is the height of the last third above the mean
+curve of its siblings. The residuals of the siblings, each against the others, show how large one may be:
 
     t = (r - r_hat) / (s sqrt(1 + h))
 
-is compared with Student's t. Where sizes differ and siblings are enough, r_hat is a line in log size, for the
-curves of larger models differ a little in one direction; else it is the siblings' mean.
+is compared with Student's t. If sizes differ and there are enough siblings, r_hat is a line in log size,
+because the curves of larger models differ a little in one direction; otherwise it is the siblings' mean.
 """
 
 from __future__ import annotations

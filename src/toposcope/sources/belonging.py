@@ -17,7 +17,7 @@ FACTS: Mapping[str, tuple[str, ...]] = {
     "vocabulary": ("vocabulary", "vocab_size", "n_vocab"),
     "recipe": ("recipe",),
 }
-"""What sets runs apart wherever it differs -> the columns and configuration keys that state it."""
+"""Facts that separate runs whenever they differ -> the columns and configuration keys that state them."""
 SETTINGS: Mapping[str, tuple[str, ...]] = {
     "learning rate": ("learning_rate", "peak_learning_rate", "max_lr", "lr"),
     "final learning rate": ("final_learning_rate", "min_lr"),
@@ -29,7 +29,7 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
     "initial deviation": ("init_std",),
     "optimizer": ("optimizer",),
 }
-"""What sets runs apart where two runs of one size differ in it: with the size it may change in one family."""
+"""Settings that separate runs if two of one size differ in them: in a family they may vary with size."""
 DESCRIBES = tuple(dict.fromkeys(name for names in FACTS.values() for name in names))
 """Columns of a plain table that state a fact of `FACTS`: constant along a run, never features."""
 

@@ -1,7 +1,7 @@
-"""Which run is not like its siblings, since which step, by what, and which of its settings differ.
+"""Finds the run that differs from its siblings: since which step, in what, and with which settings.
 
-A run is odd by its curves (`statistics.odd`), or by a rule: a matrix of it never changed, and it did in its
-siblings. A frozen layer hardly moves a loss, so that the curves alone do not find it.
+A run is odd by its curves (`statistics.odd`), or by a rule: one of its matrices never changed, although it
+changed in its siblings. A frozen layer hardly affects a loss, so the curves alone do not find it.
 """
 
 from __future__ import annotations

@@ -32,13 +32,13 @@ _READ = (
 class SeriesTable:
     """Features and targets of every checkpoint, side by side.
 
-    `values` and `spread` have one row per (run, step), sorted; `catalogue` says what each feature column
-    is; `targets` names the target columns present; `runs` has the columns of the store's runs table
-    (possibly empty); `problems` lists what was merged or left out, in words; `repeated` says how many rows
-    of each run repeated a step and were averaged; `own` are the targets that the feature rows gave, and
-    `losses` those of them that are the logarithm of a quality, each with the quality's label and unit;
-    `left_out` are the columns of a table made elsewhere that are functions of another, and of which;
-    `undeclared` are the features that no probe declares.
+    `values` and `spread` have one row per (run, step), sorted; `catalogue` describes each feature column;
+    `targets` names the target columns; `runs` has the columns of the store's runs table and may be empty.
+    `problems` lists in words what was merged or left out; `repeated` has, for each run, the number of rows
+    that repeated a step and were averaged. `own` are the targets from feature rows, and `losses` those of
+    them that are the logarithm of a quality, each with the quality's label and unit. `left_out` maps the
+    columns of a plain table that are functions of another column to that column; `undeclared` are the
+    features that no probe declares.
     """
 
     values: pd.DataFrame
@@ -55,7 +55,7 @@ class SeriesTable:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """What the user named, and is printed as it is written: runs, and columns that nothing declares."""
+        """Names given by the user, which are printed unchanged: runs, and undeclared columns."""
         ours = {*TARGET_LABELS, *self.catalogue["feature"]}
         targets = [target for target in self.targets if target not in ours]
         return frozenset([*map(str, self.values["run"].unique()), *self.undeclared, *targets])

@@ -58,16 +58,15 @@ _OF_MODEL = (Scope.POOLED, Scope.MODEL)
 class StudyTables:
     """The tables of one subject; those of `given` are taken as they are, the others are computed once.
 
-    `features`, `metrics`, `runs`, `diagrams` and `audit` are the store's; `series` joins them. `target` is
-    what correlations are taken with ("" where nothing can be), `further` are targets that were brought along.
-    `wanted` holds the features that were asked for; empty: those of the model and of each role. `kept` is
-    the folder of what was kept beside the rows: sampled surfaces; `published` are the rules of papers;
-    `alarms` says for each run which tests of a watch raised an alarm, and at which steps; `judge` judges a
-    run by its log, as a watch does (None: by its health alone). `group` says which
-    runs these are where others of the same source do not belong to them, and `among` is the study of all;
-    None where all do. `read` says what was taken as step and loss of a log. `places` are the stores or tables
-    that were read and `renamed` their columns that were, as a command names them; empty for tables in memory.
-    `without` are the runs that were left out on request.
+    `features`, `metrics`, `runs`, `diagrams` and `audit` are the store's; `series` joins them. Correlations
+    are with `target` ("" if there is none); `further` are additional targets. `wanted` are the requested
+    features; empty means those of the model and of each role. `kept` is the folder of files beside the rows,
+    such as sampled surfaces; `published` are the rules of papers. `alarms` has, for each run, the tests of a
+    watch that raised an alarm, and their steps; `judge` judges a run by its log, as a watch does (None: by
+    its health alone). If other runs of the source belong to other groups, `group` is the group of these runs
+    and `among` the study of all; otherwise both are None. `read` says which columns of a log were used as
+    step and loss. `places` are the paths of the stores or tables and `renamed` their renamed columns, for
+    commands; both are empty for tables in memory. `without` are the runs that were left out on request.
     """
 
     subject: Subject

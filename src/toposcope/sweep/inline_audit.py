@@ -1,8 +1,8 @@
 """Audits checkpoints that are fetched to be measured: whether they are in order.
 
-Before a sweep the audit reads a sample of every checkpoint, unless it would have to be fetched for it: of the
-hub it knows the hashes alone, which tell copies but no swapped steps. So a sketch of the same sample is kept
-when the sweep has a checkpoint in hand anyway, and the order is judged at the end.
+Before a sweep the audit reads a sample of every checkpoint, but it fetches none: for series of the hub it has
+only the hashes, which show copies but not swapped steps. So the sweep stores a sketch of the same sample
+whenever it has fetched a checkpoint, and the order is judged at the end.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The sidecar: follows a folder that a trainer writes and measures each checkpoint; touches no file of it.
+"""The sidecar: follows a folder that a trainer writes, and measures each checkpoint without changing it.
 
-One pass is `Sidecar.look`. What it did is in the store before it is in the journal, and in the journal
-before a link is removed, so that it may be killed at any moment: a new one goes on from the journal.
+One pass is `Sidecar.look`. Results are in the store before the journal records them, and the journal records
+them before a link is removed. So the sidecar may be killed at any moment: a new one continues from the
+journal.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Checks of content: changes of a matrix that no update makes, but a fault of memory or of a file.
 
-Each compares a matrix with itself at the checkpoint before, so that next to no history is needed, and is
-silent on healthy runs by its construction and not by a level: docs/watch.md has how often it was wrong.
+Each compares a matrix with itself at the previous checkpoint, so it needs almost no history. It has no level:
+its limits lie beyond what healthy runs did. docs/watch.md says how often it was wrong.
 """
 
 from __future__ import annotations
