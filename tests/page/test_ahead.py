@@ -86,3 +86,19 @@ def test_the_cards_of_a_run_that_goes_on_agree(family, until):
     found = ts.analyze(pd.concat([few, log("young", 1.5, until)])).findings
     assert found["on"].strength == "begun"
     assert "not finished" not in found.said(found["end"]).text
+
+
+def test_a_run_that_cannot_be_forecast_yet_leads_no_page():
+    """A page said that it should end near a loss, without an interval, where a check said that it cannot."""
+    step = np.arange(0, 601, 10)
+    rows = [
+        {"run": run, "step": s, "loss": 2 + 3 * (s + 20) ** -0.4, "mine": np.sin(s)}
+        for run, last in (("whole", 600), ("begun", 60))
+        for s in step[step <= last]
+    ]
+    made = ts.analyze(pd.DataFrame(rows))
+    table = ts.forecast(pd.DataFrame(rows)).table.set_index("run")
+    assert np.isnan(table.loc["begun", "low"])
+    assert made.findings["on"].numbers["ahead"] == []
+    assert "end near" not in made.findings.headline
+    assert "1 of 2 runs is not finished" in made.findings.said(made.findings["on"]).act

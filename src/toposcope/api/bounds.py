@@ -7,9 +7,6 @@ from collections.abc import Sequence
 
 from toposcope.core.errors import InputError
 
-WIDE = 4.0
-"""An interval whose upper end is this many times its lower end, or more, says nothing of the final loss."""
-
 
 def check_positive(name: str, value: float | None) -> None:
     """Raise InputError unless a number is finite and above 0, or not given."""

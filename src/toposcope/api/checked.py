@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from toposcope.api.bounds import WIDE
 from toposcope.api.run_check import MOST_SHOWN, RunCheck, ground_as_data
 from toposcope.core.forms import near, sentences
 from toposcope.core.tabular import Tables, answered
@@ -193,7 +192,7 @@ def _short_end(one: RunCheck) -> str:
     if one.level == STOP or made.status in ("failed", "ill"):
         return ""
     final, low, high = near(made.final, made.low, made.high)
-    if not made.high <= WIDE * made.low:
+    if not made.bounded:
         return "too early to say"
     return f"{final} ({low} to {high}{', no plan' if made.status == 'no plan' else ''})"
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from toposcope.api.bounds import WIDE
 from toposcope.forecasting.health.judgement import ALL_RIGHT, STOP
 from toposcope.forecasting.health.symptoms import KINDS
 from toposcope.page.figures.checked_runs import CheckedCurve, CheckMark
@@ -23,7 +22,7 @@ def drawn(one: RunCheck) -> CheckedCurve:
     found = (*one.judgement.grounds, *one.judgement.noticed)
     marks = tuple(_mark(ground, float(ground.step)) for ground in found if ground.step is not None)
     made = one.forecast
-    bounded = made is not None and math.isfinite(made.low) and made.high <= WIDE * made.low
+    bounded = made is not None and made.bounded
     if made is None or not bounded or one.level == STOP or made.status in ("failed", "ill"):
         return CheckedCurve(one.name, step, loss, marks)
     end = np.array([math.nan if one.horizon is None else one.horizon, made.final, made.low, made.high])

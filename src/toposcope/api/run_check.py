@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toposcope.api.bounds import WIDE
 from toposcope.core.forms import chance, near, sentences
 from toposcope.core.wording import option, rendered
 from toposcope.forecasting.health.judgement import ALL_RIGHT, PLATEAU, Judgement, written
@@ -186,7 +185,7 @@ def _end(made: Forecast) -> str:
         return "cannot be forecast yet: no interval can be given"
     if made.status == "ill":
         return f"would end near {final} without this problem ({low} to {high})"
-    if made.high > WIDE * made.low:
+    if not made.bounded:
         return (
             f"cannot be forecast yet: its final loss may be anything from {made.low:.2g} to {made.high:.2g}"
         )

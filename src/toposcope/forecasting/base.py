@@ -23,6 +23,9 @@ from toposcope.forecasting.unplanned import NO_PLAN, coverage, lowered, may_anne
 LEVEL = 0.9
 """Coverage that an interval aims at; others are scaled from it by the normal quantile."""
 
+WIDE = 4.0
+"""An interval whose upper end is this many times its lower end, or more, says nothing of the final loss."""
+
 OWN_WIDTH = "its own slope, fit and noise"
 """The source of the interval of a run alone (`toposcope.forecasting.plain_law.half_width`)."""
 EARLIEST = 0.16
@@ -122,6 +125,11 @@ class Forecast:
     def coverage(self) -> str:
         """How often such intervals hold: their level, a measured share without a plan, or unknown."""
         return coverage(self.status, self.level, own=self.interval_from == OWN_WIDTH)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether there is an interval that says something of the final loss."""
+        return math.isfinite(self.low) and self.high <= WIDE * self.low
 
     @property
     def estimate(self) -> Estimate:

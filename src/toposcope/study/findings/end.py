@@ -177,16 +177,16 @@ def _flop_left(curve: Curve) -> float:
 
 
 def _ahead(curves: Sequence[Curve]) -> list[dict[str, object]]:
-    """Return where the first unfinished runs will end, by the forecast of `toposcope forecast`."""
+    """Return where the first runs that are not finished will end, of those that can be forecast yet."""
     return [
         {
             "run": one.run, "step": curve.last, "horizon": curve.horizon, "final": one.final,
-            "interval": [one.low, one.high] if np.isfinite([one.low, one.high]).all() else [],
+            "interval": [one.low, one.high],
             "level": one.level, "sure": one.status not in UNSURE,
             "coverage": one.coverage, "reason": one.reason, "path": _path(one),
         }
         for curve, one in ahead(curves, MOST_AHEAD)
-        if np.isfinite(one.final)
+        if one.bounded
     ]  # fmt: skip
 
 
