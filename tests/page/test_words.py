@@ -397,6 +397,21 @@ def test_an_adapters_page_says_its_base(make_study):
     assert _of_adapters(study) == ""
 
 
+def test_a_log_whose_checkpoints_are_not_measured_yet_is_one_more_run(make_study):
+    study = make_study()
+    metrics = study.log.metrics
+    more = [metrics[metrics["run"] == "small"].assign(run=name) for name in ("new", "newer")]
+    runs = study.log.runs
+    listed = [runs[runs["run"] == "small"].assign(run=name) for name in ("new", "newer")]
+    log = dataclasses.replace(study.log, metrics=pd.concat([metrics, *more]), runs=pd.concat([runs, *listed]))
+    found = dataclasses.replace(study, log=log).findings
+    assert (found["on"].numbers["runs"], found["on"].numbers["read"]) == (5, 5)
+    assert found["trained"].numbers["untold"] == 0
+    said = found.as_text()
+    assert "cannot be judged" not in said
+    assert "cannot be read" not in said
+
+
 def test_a_run_on_a_plateau_is_told_where_the_forecast_stood(make_study):
     study = make_study()
     still = study.log.metrics.copy()

@@ -124,7 +124,7 @@ def go_on(study: StudyTables) -> Finding | None:
     broken = any(one["level"] == STOP for one in symptoms)
     strength = "broken" if broken else "ill" if symptoms else "begun" if going else "finished"
     numbers = {
-        "begun": [curve.run for curve in going], "runs": len(study.runs), "ill": symptoms,
+        "begun": [curve.run for curve in going], "runs": max(len(study.runs), len(curves)), "ill": symptoms,
         "finished": len(finished), "read": len(curves), "fell": sum(map(_fell, curves)),
         "loss": _called(study, column),
         "ahead": _ahead(curves) if strength == "begun" else [],

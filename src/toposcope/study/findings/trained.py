@@ -32,7 +32,9 @@ def trained(study: StudyTables, answers: Iterable[Finding]) -> Finding:
     }  # fmt: skip
     if on is None or not on.numbers["read"]:
         return Finding("trained", "measured", numbers)
-    numbers |= {"begun": list(on.numbers["begun"]), "untold": len(study.runs) - int(on.numbers["read"])}
+    every = int(on.numbers["runs"])  # a run that is followed has a log before a checkpoint is measured
+    untold = every - int(on.numbers["read"])
+    numbers |= {"begun": list(on.numbers["begun"]), "runs": every, "untold": untold}
     if on.strength == "begun":
         return Finding("trained", "unfinished", numbers)
     return Finding("trained", "measured" if gaps else "soundly", numbers)

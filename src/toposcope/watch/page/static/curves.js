@@ -92,7 +92,8 @@ export class Curves {
 
   note() {
     const kinds = new Set([...this.chart.traces.values()].map((trace) => trace.kind));
-    const said = ["Seeds of a size share a colour."];
+    const colours = new Map([...this.chart.traces.values()].map((trace) => [trace.run, trace.group]));
+    const said = new Set(colours.values()).size < colours.size ? ["Seeds of a size share a colour."] : [];
     if (kinds.has("null")) said.push("Dashed with a band: the null, its draws from least to greatest.");
     if (kinds.has("held-out")) said.push("Dotted: held-out loss.");
     if (this.chart.cones.some((cone) => cone.step.length)) said.push("Dashed beyond the last step: the forecast, with its interval.");
