@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from toposcope.api.measurement import Measurement
 from toposcope.api.representations import check_device
+from toposcope.core.errors import InputError
+from toposcope.core.wording import option
 
 if TYPE_CHECKING:
     from toposcope.api.representations import TextRequest
@@ -28,7 +30,7 @@ def of_landscape(
         When a feature, a recipe or the device is unknown, there are too few texts, or the measurement costs
         too much.
     """
-    from toposcope.models.loading import ModelLoader
+    from toposcope.models.loading import ModelLoader, run_folder_of
     from toposcope.recipes import load_training_recipe
     from toposcope.subjects.landscape.study import study_of_texts
 
@@ -40,6 +42,11 @@ def of_landscape(
         loader=ModelLoader(tokenizer=request.tokenizer, device=request.device, recipe=recipe),
     )  # fmt: skip
     series = find()
+    if request.texts is None and not any(run_folder_of(at) is not None for at in series):
+        tokenizer = "" if request.tokenizer else f", and {option('tokenizer')} FOLDER if they have none"
+        raise InputError(
+            f"only run folders contain texts; for these models give {option('texts')} FILE{tokenizer}"
+        )
     study = study.of(series)
     words = study.announcement(series)
     return Measurement(series, study.probes(), study.recipe()), words
