@@ -270,7 +270,7 @@ class _Read:
 
 
 def _read(place: Contents, settings: _Settings, gone: Sequence[str]) -> list[_Read]:
-    from toposcope.watch.loss_health import column_of
+    from toposcope.watch.loss_health import loss_column
 
     metrics = place.log.metrics
     made = []
@@ -278,7 +278,7 @@ def _read(place: Contents, settings: _Settings, gone: Sequence[str]) -> list[_Re
         if run in gone or name in gone:
             continue
         rows = metrics[metrics["run"].astype(str) == run]
-        column = settings.column or column_of(rows)
+        column = settings.column or loss_column(rows)
         curve, wrong = _curve(place, run, rows, replace(settings.reading, column=column))
         made.append(_Read(place, run, name, rows, column, curve, wrong))
     return made

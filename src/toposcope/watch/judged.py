@@ -12,7 +12,7 @@ from toposcope.core.repeats import AuditFinding
 from toposcope.forecasting.health.assess import trained
 from toposcope.forecasting.health.judgement import TOO_EARLY, Judgement, judge
 from toposcope.forecasting.health.rises import FEWEST
-from toposcope.watch.loss_health import column_of, symptoms_of
+from toposcope.watch.loss_health import logs_of, symptoms_of
 from toposcope.watch.replay import replay
 
 if TYPE_CHECKING:
@@ -96,27 +96,19 @@ def judged_runs(store: Store) -> Mapping[str, Judgement]:
 
     That it is too early to judge a run is left out: a watch looks again by itself.
     """
-    from toposcope.forecasting.frame import Log
-    from toposcope.study.forecasts.reading import Reading, curves_of
-
-    metrics, runs, audit = store.metrics(), store.runs(), store.audited()
-    steps = store.measured_steps()
+    audit, steps = store.audited(), store.measured_steps()
     found = {}
-    for run, rows in metrics.groupby("run", sort=True):
-        column = column_of(rows)
-        if column not in rows or not rows[column].notna().any():
+    for log in logs_of(store):
+        if log.column not in log.rows or not log.rows[log.column].notna().any():
             continue
-        name = str(run)
-        finite = rows.replace([np.inf, -np.inf], np.nan)
-        curves, problems = curves_of(Log(finite, runs[runs["run"] == run]), Reading(column))
         one = judged(
-            rows, column, curves[0] if curves else None,
-            count=counted(rows, column, of_log=name not in steps),
-            audit=[one for one in audit if name in (one.runs or (one.run,))],
-            last_checkpoint=max(steps.get(name, ()), default=None),
-            wrong=[one.reason.removeprefix(f"run {name}: ") for one in problems],
+            log.rows, log.column, log.curve,
+            count=counted(log.rows, log.column, of_log=log.run not in steps),
+            audit=[one for one in audit if log.run in (one.runs or (one.run,))],
+            last_checkpoint=max(steps.get(log.run, ()), default=None),
+            wrong=log.wrong,
         )  # fmt: skip
-        found[name] = replace(one, grounds=tuple(g for g in one.grounds if g.kind != TOO_EARLY))
+        found[log.run] = replace(one, grounds=tuple(g for g in one.grounds if g.kind != TOO_EARLY))
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -26,8 +26,8 @@ REST = 20.0
 """After a look at the health of all runs, a rest of so many times its duration: it reads the whole logs."""
 
 
-def column_of(rows: pd.DataFrame) -> str:
-    """Return the loss of a run: the training loss, or the held-out loss where there is no other."""
+def loss_column(rows: pd.DataFrame) -> str:
+    """Return the loss of a run: the training loss, or the held-out loss if there is no other."""
     logged = [name for name in ("loss", "heldout_loss") if name in rows and rows[name].notna().any()]
     return logged[0] if logged else "loss"
 
@@ -59,20 +59,38 @@ class RunHealth:
         return f"{self.run}: {self.symptom}"
 
 
-def health_of(store: Store) -> list[RunHealth]:
-    """Return what is wrong with each run of a store by its losses, as `toposcope check` says it."""
+@dataclass(frozen=True, slots=True)
+class StoredLog:
+    """The log of a run in a store: rows, the column of its loss, its curve (None: too short), and faults."""
+
+    run: str
+    rows: pd.DataFrame
+    column: str
+    curve: Curve | None
+    wrong: tuple[str, ...]
+
+
+def logs_of(store: Store) -> Iterator[StoredLog]:
+    """Yield the log of each run of a store."""
     from toposcope.forecasting.frame import Log
     from toposcope.study.forecasts.reading import Reading, curves_of
 
-    metrics, runs = store.metrics(), store.runs()
-    found = []
-    for run, rows in metrics.groupby("run", sort=True):
-        column = column_of(rows)
+    runs = store.runs()
+    for run, rows in store.metrics().groupby("run", sort=True):
+        column = loss_column(rows)
         finite = rows.replace([np.inf, -np.inf], np.nan)
-        curves, _ = curves_of(Log(finite, runs[runs["run"] == run]), Reading(column))
-        symptoms = symptoms_of(curves[0] if curves else None, rows, column)
-        found += [RunHealth(str(run), one) for one in symptoms]
-    return found
+        curves, problems = curves_of(Log(finite, runs[runs["run"] == run]), Reading(column))
+        wrong = tuple(one.reason.removeprefix(f"run {run}: ") for one in problems)
+        yield StoredLog(str(run), rows, column, curves[0] if curves else None, wrong)
+
+
+def health_of(store: Store) -> list[RunHealth]:
+    """Return what is wrong with each run of a store by its losses, as `toposcope check` says it."""
+    return [
+        RunHealth(log.run, symptom)
+        for log in logs_of(store)
+        for symptom in symptoms_of(log.curve, log.rows, log.column)
+    ]
 
 
 def with_passed(store: Store, alarms: Sequence[Event]) -> tuple[list[Event], list[Event]]:
