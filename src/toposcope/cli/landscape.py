@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from toposcope.cli.output import json_option
+from toposcope.cli.output import json_option, say
 from toposcope.cli.requests import request_options
 from toposcope.cli.sweeping import (
     Sweeping,
@@ -78,5 +78,5 @@ def command(
     opened = functools.cache(lambda: sweeping.open(series))
     execution = sweeping.execution(keep_diagrams=False)
     found, words = of_landscape(opened, options, request, out)
-    click.echo(words, err=True)
+    say(words, err=True)
     return carried_out(found, opened(), out, sweeping, execution, as_json=as_json)

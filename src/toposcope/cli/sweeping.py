@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toposcope.cli.output import print_json, print_table
+from toposcope.cli.output import print_json, print_table, say
 from toposcope.core.commands import recommended
 from toposcope.core.errors import InputError
 from toposcope.core.repeats import Observation, together
@@ -270,7 +270,8 @@ def show_plan(plan: Plan, *, as_json: bool) -> int:
     if as_json:
         print_json(plan.as_data())
     else:
-        click.echo(repr(plan))
+        for line in repr(plan).splitlines():
+            say(line)
     return 0
 
 

@@ -142,7 +142,7 @@ class LandscapeStudy:
         ranges = f" The surfaces: {said}." if "surface" in self.names else ""
         ranges += f" {early}" if (early := self.without_surface(series)) else ""
         products = f" {self.products.sentence()}" if self._multiplies else ""
-        said = f"Each checkpoint takes up to {self.cost(series).sentence()} for one measurement.{products}"
+        said = f"At a checkpoint, the longest measurement takes {self.cost(series).sentence()}.{products}"
         return said.rstrip() + ranges
 
 
