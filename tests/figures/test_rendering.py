@@ -73,6 +73,30 @@ def test_more_than_four_panels_stand_in_two_columns_on_a_phone():
     assert _size(made.narrow)[1] == pytest.approx(3 * _size(made.svg)[1], rel=0.01)
 
 
+def test_a_panel_below_another_has_its_title_and_the_label_of_its_row_on_a_phone():
+    with house():
+        figure, axes = new_figure(3.0, rows=2, columns=2, sharex=True, sharey="row")
+        for place, ax in enumerate(axes.flat):
+            ax.plot([0, 1], [place, 1])
+        for ax, name in zip(axes[0], ("small", "large"), strict=True):
+            ax.set_title(name, color="#123456")
+        for ax, name in zip(axes[:, 0], ("loops", "bars"), strict=True):
+            ax.set_ylabel(name)
+    made = render(figure)
+    for name in ("small", "large", "loops", "bars"):
+        said = f"<!-- {name} -->".encode()
+        assert (made.svg.count(said), made.narrow.count(said)) == (1, 2)
+
+
+def test_a_colour_bar_stays_beside_its_panels_on_a_phone():
+    figure = _panels(3)
+    image = figure.axes[0].imshow(np.eye(3))
+    figure.colorbar(image, ax=figure.axes, label="how much")
+    made = render(figure)
+    assert made.narrow.count(b"<!-- how much -->") == 1
+    assert _size(made.narrow)[1] == pytest.approx(3 * _size(made.svg)[1], rel=0.01)
+
+
 def test_panels_that_say_nothing_alone_and_folded_ones_are_drawn_once():
     assert render(_panels(2, titled=False)).narrow == b""
     folded = _panels(2)

@@ -79,11 +79,15 @@ def fell(name: str, ends: pd.DataFrame, *, so_far: bool = False, form: str = "{:
 
     >>> fell("loss", pd.DataFrame({"first": [4.0, 5.0], "last": [2.0, 2.5]}))
     'The loss fell from 4.00–5.00 to 2.00–2.50'
+    >>> fell("loss", pd.DataFrame({"first": [2.5], "last": [7.1]}))
+    'The loss went from 2.50 to 7.10'
     """
-    if rose := int((ends["last"] >= ends["first"]).sum()):
-        where = f" in {rose} of {len(ends)} runs" if len(ends) > 1 else ""
-        return f"The {name} did not fall{where}"
+    rose = int((ends["last"] >= ends["first"]).sum())
+    if rose and len(ends) > 1:
+        return f"The {name} did not fall in {rose} of {len(ends)} runs"
     first, last = (span(extent(ends[end]), form) for end in ("first", "last"))
+    if rose:
+        return f"The {name} went from {first} to {last}"
     return f"The {name} fell from {first} to {last}{' so far' if so_far else ''}"
 
 

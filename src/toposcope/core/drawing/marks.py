@@ -56,4 +56,5 @@ def mark_symptoms(ax: Axes, symptoms: Marks, *, named: bool = True) -> None:
         ax.annotate(
             f"{kind}{several}", (step, 0.97 - 0.08 * (place % 5)), xycoords=("data", "axes fraction"),
             xytext=(-3, 0), textcoords="offset points", ha="right", va="top", fontsize=7, color=ALARM,
+            bbox={"facecolor": "white", "alpha": 0.85, "linewidth": 0, "pad": 0.6},
         )  # fmt: skip

@@ -5,15 +5,16 @@ from __future__ import annotations
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.gridspec import GridSpec
+from matplotlib.gridspec import GridSpec, SubplotSpec
 from matplotlib.image import imread
+from matplotlib.text import Text
 
 from toposcope.core.drawing.style import WIDTH, on_axes, say_empty, to_png, to_svg
 from toposcope.core.processes import GoneError, cores, launch, receive, send
@@ -22,6 +23,8 @@ _PHONE = 4.0
 """Inches of a figure on a phone of 390 pixels: its letters are then about 9 pixels tall."""
 _BELOW = 4
 """Panels that stand in one column on a phone; more would be a long way to scroll, and stand in two."""
+_MOST = 8
+"""Panels of a figure that are drawn for a phone at all."""
 FOLDED = "folded"
 """The label of a figure that a page shows folded."""
 WORTH = 4
@@ -60,23 +63,47 @@ def render(figure: Figure) -> Rendered:
 def _stacked(figure: Figure) -> float:
     """Put the panels of a figure below one another, and return how many times as tall it is then.
 
-    0 where that cannot be: beside a colour bar, or where a panel has no title of its own.
+    0 where that cannot be: a panel has no title, neither its own nor one above it, or there are very many. A
+    colour bar stays beside them.
     """
-    shown = [ax for ax in figure.axes if ax.axison]
-    places = [ax.get_subplotspec() for ax in figure.axes]
-    if None in places or not all(ax.get_title(loc="left") for ax in shown):
+    panels = [ax for ax in figure.axes if ax.get_label() != "<colorbar>"]
+    shown = [ax for ax in panels if ax.axison]
+    places = {ax: place for ax in panels if (place := ax.get_subplotspec()) is not None}
+    if len(places) < len(panels) or len(shown) > _MOST or not all(_titled(ax, places) for ax in shown):
         return 0
-    before = places[0].get_gridspec().nrows  # type: ignore[union-attr]
+    before = places[panels[0]].get_gridspec().nrows
     columns = 1 if len(shown) <= _BELOW else 2
     rows = -(-len(shown) // columns)
     grid = GridSpec(rows, columns, figure=figure)
-    for ax in figure.axes:
+    for ax in panels:
         if ax not in shown:
             ax.remove()
-    for place, ax in enumerate(shown):
-        ax.set_subplotspec(grid[divmod(place, columns)])
+    for at, ax in enumerate(shown):
+        ax.set_subplotspec(grid[at // columns, at % columns])
         ax.tick_params(labelleft=True, labelbottom=True)
     return rows / before
+
+
+def _titled(ax: Axes, places: Mapping[Axes, SubplotSpec]) -> bool:
+    """Give a panel of a grid the title of its column and the label of its row; say whether it has a title."""
+    own = places[ax]
+    for other, place in places.items():
+        above = place.colspan.start == own.colspan.start and place.rowspan.start == 0
+        beside = place.rowspan.start == own.rowspan.start and place.colspan.start == 0
+        if above and not ax.get_title(loc="left"):
+            _title_as(ax, other)
+        if beside and not ax.get_ylabel():
+            ax.set_ylabel(other.get_ylabel())
+    return bool(ax.get_title(loc="left"))
+
+
+def _title_as(ax: Axes, other: Axes) -> None:
+    """Give a panel the title of another, as it is drawn there."""
+    said = other.get_title(loc="left")
+    for text in other.get_children():
+        if said and isinstance(text, Text) and text.get_text() == said:
+            style = {"color": text.get_color(), "size": text.get_fontsize(), "weight": text.get_fontweight()}
+            ax.set_title(said, loc="left", **style)  # type: ignore[arg-type]
 
 
 def show_picture(path: Path | None, ax: Axes | None = None) -> Axes:

@@ -70,7 +70,7 @@ def draw(
             _panel(ax, rows, groups, panel, probe=probe, bends=(bends or {}).get(panel.feature))
         if len(panels) == 1:  # the page's heading says it
             axes[0].set_title("")
-            axes[0].set_ylabel(f"{panels[0].title.lower()} {panels[0].unit}".strip())
+            axes[0].set_ylabel(f"{panels[0].title} ({panels[0].unit})")
     return figure
 
 
