@@ -43,9 +43,9 @@ def of_landscape(
     )  # fmt: skip
     series = find()
     if request.texts is None and not any(run_folder_of(at) is not None for at in series):
-        tokenizer = "" if request.tokenizer else f", and {option('tokenizer')} FOLDER if they have none"
         raise InputError(
-            f"only run folders contain texts; for these models give {option('texts')} FILE{tokenizer}"
+            f"only run folders contain texts; for these models give {option('texts')} FILE"
+            + ("" if request.tokenizer else f", and {option('tokenizer')} FOLDER if they have none")
         )
     study = study.of(series)
     words = study.announcement(series)
