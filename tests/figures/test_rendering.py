@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from toposcope.core.drawing.rendering import FOLDED, WORTH, render, render_all
-from toposcope.core.drawing.style import CROWD, house, new_figure, to_svg
+from toposcope.core.drawing.style import CROWD, house, new_figure, say_empty, to_svg
 
 
 def _figures(count):
@@ -99,6 +99,10 @@ def test_a_colour_bar_stays_beside_its_panels_on_a_phone():
 
 def test_panels_that_say_nothing_alone_and_folded_ones_are_drawn_once():
     assert render(_panels(2, titled=False)).narrow == b""
+    empty = _panels(2)
+    for ax in empty.axes:
+        say_empty(ax, "not measured")
+    assert render(empty).narrow == b""
     folded = _panels(2)
     folded.set_label(FOLDED)
     assert render(folded).narrow == b""

@@ -69,7 +69,11 @@ def _stacked(figure: Figure) -> float:
     panels = [ax for ax in figure.axes if ax.get_label() != "<colorbar>"]
     shown = [ax for ax in panels if ax.axison]
     places = {ax: place for ax in panels if (place := ax.get_subplotspec()) is not None}
-    if len(places) < len(panels) or len(shown) > _MOST or not all(_titled(ax, places) for ax in shown):
+    if (
+        len(places) < len(panels)
+        or not 0 < len(shown) <= _MOST
+        or not all(_titled(ax, places) for ax in shown)
+    ):
         return 0
     before = places[panels[0]].get_gridspec().nrows
     columns = 1 if len(shown) <= _BELOW else 2
