@@ -130,9 +130,9 @@ go back to a checkpoint before step 301
         raise InputError(f"{contents[0].name}: no run has a row or a checkpoint; give its log")
     problems = [*unread, *(problem for place in contents for problem in _problems(place)), *problems]
     runs = _off_siblings(with_odd(runs, contents), settings)
-    apart = _apart(settings.curves)
-    notes = (*([apart] if apart else []), *_notes(contents, gone), *_unstated(read, runs))
-    return Check(worst_first(runs), tuple(problems), notes, several_groups=bool(apart))
+    separate = _separate_groups(settings.curves)
+    notes = (*([separate] if separate else []), *_notes(contents, gone), *_unstated(read, runs))
+    return Check(worst_first(runs), tuple(problems), notes, several_groups=bool(separate))
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +219,7 @@ def _notes(contents: Sequence[Contents], gone: Sequence[str]) -> list[str]:
     return [*notes, f"left out because they are not logs: {', '.join(no_logs[:_MOST_NAMED])}{more}"]
 
 
-def _apart(curves: Mapping[str, Curve]) -> str:
+def _separate_groups(curves: Mapping[str, Curve]) -> str:
     """Return which runs do not belong together; empty where all do."""
     from toposcope.forecasting.kin import groups_of_curves
     from toposcope.sources.belonging import said

@@ -123,8 +123,8 @@ def capital(text: str, names: Iterable[str] = ()) -> str:
     >>> capital("neural persistence of MLPs"), capital("lr rose", ["lr"]), capital("lrs rose", ["lr"])
     ('Neural persistence of MLPs', 'lr rose', 'Lrs rose')
     """
-    kept = any(name and re.match(rf"{re.escape(name)}(?!\w)", text) for name in names)
-    return text if kept else text[:1].upper() + text[1:]
+    named = any(name and re.match(rf"{re.escape(name)}(?!\w)", text) for name in names)
+    return text if named else text[:1].upper() + text[1:]
 
 
 def sentences(clauses: Iterable[str]) -> str:

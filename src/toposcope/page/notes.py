@@ -34,24 +34,24 @@ _SENTENCES = re.compile(r"(?<=[.!?]) (?=[A-Z])")
 _ONWARD = re.compile(r"^(also, |and )")
 
 
-def once(caption: Caption, told: set[str]) -> Caption:
-    """Return a caption without the sentences that were told before it, and add its own to them.
+def once(caption: Caption, seen: set[str]) -> Caption:
+    """Return a caption without the sentences that appeared before, and add its own to `seen`.
 
-    Where nothing would be left of a part of it, that part stays.
+    A part of it that would become empty is returned whole.
 
-    >>> told = set()
-    >>> _ = once(Caption("A", "Bands are intervals.", "b", "c", "d"), told)
-    >>> once(Caption("B", "Dots are runs. Bands are intervals.", "b", "e", "f"), told).shows
+    >>> seen = set()
+    >>> _ = once(Caption("A", "Bands are intervals.", "b", "c", "d"), seen)
+    >>> once(Caption("B", "Dots are runs. Bands are intervals.", "b", "e", "f"), seen).shows
     'Dots are runs.'
     """
-    kept = {}
+    parts = {}
     for name in ("shows", "can", "cannot"):
         every = _SENTENCES.split(getattr(caption, name))
         keys = [_ONWARD.sub("", sentence.lower()) for sentence in every]
-        new = [sentence for sentence, key in zip(every, keys, strict=True) if key not in told]
-        told.update(keys)
-        kept[name] = " ".join(new or every)
-    return replace(caption, **kept)
+        new = [sentence for sentence, key in zip(every, keys, strict=True) if key not in seen]
+        seen.update(keys)
+        parts[name] = " ".join(new or every)
+    return replace(caption, **parts)
 
 
 def way(move: Mapping[str, Any]) -> str:

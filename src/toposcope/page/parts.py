@@ -171,7 +171,7 @@ def part_of(
     made = [table for table in tables(study) if table.rows]
     found = study.findings
     name = study.subject.name
-    opening, pictures = _told_once(
+    opening, pictures = _without_repeats(
         (one, Picture(one.file_name(name), r.svg, r.png, worded(study, one), one.folded, r.narrow))
         for one, r in zip(shown, rendered(), strict=True)
     )
@@ -208,10 +208,10 @@ def _on_card(question: str, pictures: Iterable[tuple[OnPage, Picture]]) -> Pictu
     return min(there, key=lambda pair: pair[0])[1] if there else None
 
 
-def _told_once(
+def _without_repeats(
     drawn: Iterable[tuple[OnPage, Picture]],
 ) -> tuple[Picture | None, list[tuple[OnPage, Picture]]]:
-    """Return the picture that opens the part, and all: no caption repeats what one above it says."""
+    """Return the picture that opens the part, and all pictures; no caption repeats one above it."""
     pairs = list(drawn)
     opens = (
         [one.leads for one, _ in pairs]
@@ -219,10 +219,10 @@ def _told_once(
         else [not picture.folded for _, picture in pairs]
     )
     first = opens.index(True) if any(opens) else -1
-    told: set[str] = set()
+    seen: set[str] = set()
     for at in sorted(range(len(pairs)), key=lambda at: (at != first, pairs[at][1].folded)):
         one, picture = pairs[at]
-        pairs[at] = one, replace(picture, caption=once(picture.caption, told))
+        pairs[at] = one, replace(picture, caption=once(picture.caption, seen))
     return (pairs[first][1] if first >= 0 else None), pairs
 
 

@@ -100,8 +100,8 @@ def _findings(part: Mapping[str, Any]) -> dict[str, Any]:
 
     What the first screen has said is left out.
     """
-    told = zip(part["answers"], part["acts"], strict=True)
-    rows = [(question, act, words.removeprefix(act).strip()) for (question, words), act in told]
+    answered = zip(part["answers"], part["acts"], strict=True)
+    rows = [(question, act, words.removeprefix(act).strip()) for (question, words), act in answered]
     first = (part["said"]["act"], part["screen"]["title"])
     return {"subject": part["subject"], "answers": [row for row in rows if row[2] or row[1] not in first]}
 
