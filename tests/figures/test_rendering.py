@@ -97,6 +97,14 @@ def test_a_colour_bar_stays_beside_its_panels_on_a_phone():
     assert _size(made.narrow)[1] == pytest.approx(3 * _size(made.svg)[1], rel=0.01)
 
 
+def test_a_colour_bar_of_a_grid_with_a_place_left_over_is_drawn_once():
+    figure = _panels(3)
+    image = figure.axes[0].imshow(np.eye(3))
+    figure.axes[2].set_axis_off()
+    figure.colorbar(image, ax=figure.axes)
+    assert render(figure).narrow == b""
+
+
 def test_panels_that_say_nothing_alone_and_folded_ones_are_drawn_once():
     assert render(_panels(2, titled=False)).narrow == b""
     empty = _panels(2)

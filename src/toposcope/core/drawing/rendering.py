@@ -75,6 +75,8 @@ def _stacked(figure: Figure) -> float:
         or not all(_titled(ax, places) for ax in shown)
     ):
         return 0
+    if len(shown) < len(panels) < len(figure.axes):
+        return 0  # the layout would look for what was taken out beside the colour bar
     before = places[panels[0]].get_gridspec().nrows
     columns = 1 if len(shown) <= _BELOW else 2
     rows = -(-len(shown) // columns)
