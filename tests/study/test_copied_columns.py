@@ -128,6 +128,14 @@ def test_equal_runs_say_nothing_of_what_is_a_function_of_the_step() -> None:
     assert plain_table(twice).left_out == {}
 
 
+def test_a_column_that_never_changes_along_a_run_is_left_out() -> None:
+    noise = np.random.default_rng(0).standard_normal((2, 30))
+    table = pd.DataFrame({"step": np.arange(30), "loss": 3 + noise[0] / 100, "mine": noise[1], "plan": 400})
+    assert plain_table(table.assign(lost=np.nan)).left_out == {
+        "plan": "the same at every step", "lost": "without a value",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_unrelated_columns_are_never_left_out(seed: int) -> None:
     g = np.random.default_rng(seed)

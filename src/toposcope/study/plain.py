@@ -22,6 +22,8 @@ WORKED_OUT = ("gap", "efficiency", "efficiency_flop")
 """Targets that are computed from the losses, as in a store."""
 KEPT_NAME = "a name that is kept for a quantity made of the loss"
 NO_NUMBER = "not a number"
+CONSTANT = "the same at every step"
+NO_VALUE = "without a value"
 _LOGGED = ("tokens", "weight_norm", "loss", "heldout_loss")
 
 
@@ -103,11 +105,12 @@ def _refuse_lost(frame: pd.DataFrame, targets: Sequence[str]) -> None:
 
 
 def _without_copies(table: SeriesTable, written: Mapping[str, str]) -> SeriesTable:
-    """Return the table without the columns that are functions of a target or of the step.
+    """Return the table without the columns that never change, or are functions of a target or of the step.
 
     `left_out` has them by the names that are `written` in the file.
     """
-    found = copies(table.values, table.targets, table.columns())
+    columns = table.columns()
+    found = {**_constant(table.values, columns), **copies(table.values, table.targets, columns)}
     if not found:
         return table
     catalogue = table.catalogue[~table.catalogue["column"].isin(list(found))].reset_index(drop=True)
@@ -117,6 +120,16 @@ def _without_copies(table: SeriesTable, written: Mapping[str, str]) -> SeriesTab
         catalogue=catalogue,
         left_out={**table.left_out, **{written.get(column, column): why for column, why in found.items()}},
     )
+
+
+def _constant(values: pd.DataFrame, columns: Sequence[str]) -> dict[str, str]:
+    """Return the columns that never change along a run, such as a planned number of steps.
+
+    >>> _constant(pd.DataFrame({"run": list("aab"), "plan": [9, 9, 8], "norm": [1, 2, 2]}), ["plan", "norm"])
+    {'plan': 'the same at every step'}
+    """
+    most = values.groupby("run", sort=False)[list(columns)].nunique().max()
+    return {one: CONSTANT if most[one] else NO_VALUE for one in columns if not most[one] > 1}
 
 
 def _sizes(given: pd.Series) -> pd.Series:
