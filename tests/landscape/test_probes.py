@@ -273,10 +273,11 @@ def test_every_kind_of_directions_is_measured(run, tmp_path, kind: str, n: int) 
         assert notes.str.contains("a random walk draws the same curves").all()
 
 
-def test_too_early_for_a_trajectory_is_said_by_name(run, tmp_path, capsys) -> None:
+def test_too_early_for_a_trajectory_is_said_by_name(run, tmp_path, capsys, monkeypatch) -> None:
     """What cannot be made is refused or named, by run and step, with the reason."""
     from toposcope.cli.main import main
 
+    monkeypatch.setenv("COLUMNS", "200")  # no sentence is wrapped
     small = ("--resolution", "5", "--batches", "1", "--sequences", "4", "--length", "8", "--range", "0.5",
              "--directions", "trajectory")  # fmt: skip
     said = []
@@ -299,7 +300,7 @@ def test_one_unit_is_one(tmp_path, capsys) -> None:
     from toposcope.sweep.loop import SweepReport
 
     show_sweep(SweepReport(1, 1, [], [], [], 0.5), tmp_path, as_json=False)
-    assert "1 unit measured, 1 was there already, 0 failed" in capsys.readouterr().out
+    assert "1 measurement made, 1 was there already, 0 failed" in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -511,8 +512,10 @@ def test_the_analysis_and_the_page_read_the_store(store: Store, tmp_path) -> Non
     assert len(frames[0]["branches"]) == summarise(first.surface.mean, "lattice")["minima"]
 
 
-def test_the_command_says_its_cost_and_rule_first(run, tmp_path, capsys) -> None:
+def test_the_command_says_its_cost_and_rule_first(run, tmp_path, capsys, monkeypatch) -> None:
     from toposcope.cli.main import main
+
+    monkeypatch.setenv("COLUMNS", "200")  # no sentence is wrapped
 
     def called(*arguments) -> tuple[int, str, str]:
         with pytest.raises(SystemExit) as ended:
