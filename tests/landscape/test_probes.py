@@ -277,7 +277,7 @@ def test_too_early_for_a_trajectory_is_said_by_name(run, tmp_path, capsys, monke
     """What cannot be made is refused or named, by run and step, with the reason."""
     from toposcope.cli.main import main
 
-    monkeypatch.setenv("COLUMNS", "200")  # no sentence is wrapped
+    monkeypatch.setenv("COLUMNS", "1000")  # no sentence is wrapped
     small = ("--resolution", "5", "--batches", "1", "--sequences", "4", "--length", "8", "--range", "0.5",
              "--directions", "trajectory")  # fmt: skip
     said = []
@@ -515,7 +515,7 @@ def test_the_analysis_and_the_page_read_the_store(store: Store, tmp_path) -> Non
 def test_the_command_says_its_cost_and_rule_first(run, tmp_path, capsys, monkeypatch) -> None:
     from toposcope.cli.main import main
 
-    monkeypatch.setenv("COLUMNS", "200")  # no sentence is wrapped
+    monkeypatch.setenv("COLUMNS", "1000")  # no sentence is wrapped
 
     def called(*arguments) -> tuple[int, str, str]:
         with pytest.raises(SystemExit) as ended:
