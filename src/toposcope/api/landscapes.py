@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from toposcope.api.measurement import Measurement
 from toposcope.api.representations import check_device
 from toposcope.core.errors import InputError
-from toposcope.core.wording import command, option
+from toposcope.core.wording import option
 
 if TYPE_CHECKING:
     from toposcope.api.representations import TextRequest
@@ -32,6 +32,8 @@ def of_landscape(
     """
     from toposcope.models.loading import ModelLoader, run_folder_of
     from toposcope.recipes import load_training_recipe
+    from toposcope.subjects.landscape.features import RETRAIN
+    from toposcope.subjects.landscape.probes.retrain import without_run
     from toposcope.subjects.landscape.study import study_of_texts
 
     check_device(request.device)
@@ -43,8 +45,8 @@ def of_landscape(
     )  # fmt: skip
     series = find()
     if request.texts is None and not any(run_folder_of(at) is not None for at in series):
-        if "retrain" in request.features:
-            raise InputError(f"retrain needs a run of {command('train')}; leave retrain out")
+        if RETRAIN in request.features:
+            raise without_run(series.uri)
         raise InputError(
             f"only run folders contain texts; for these models give {option('texts')} FILE"
             + ("" if request.tokenizer else f", and {option('tokenizer')} FOLDER if they have none")

@@ -68,7 +68,7 @@ class Retrain(Probe):
         at = snapshot.checkpoint
         folder = run_folder_of(at)
         if folder is None:
-            raise InputError(f"{at.uri}: retrain needs a run of {command('train')}; leave retrain out")
+            raise without_run(at.uri)
         recipe, data = _trained_on(folder)
         rows: list[Row] = []
         with self.source.objectives(snapshot, self.options) as objectives:
@@ -95,6 +95,11 @@ class Retrain(Probe):
         ends = ", ".join(f"{c:g}: {far:.2f}" for c, far in zip(paths.jumps, back, strict=True))
         note = f"distance from the start in lengths of the jump after {self.options.updates} updates: {ends}"
         return MODEL.rows(snapshot.checkpoint, self.name, values, draw=seed, note=note)
+
+
+def without_run(uri: str) -> InputError:
+    """Return the error for weights that lie in no run folder: nothing says how to train them further."""
+    return InputError(f"{uri}: retrain needs a run of {command('train')}; leave retrain out")
 
 
 def _persistence(paths: Retrained) -> dict[str, float]:
