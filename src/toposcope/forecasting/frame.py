@@ -93,7 +93,7 @@ def log_from_frame(
     metrics = table[["run", *dict.fromkeys(numeric)]]
     others = [str(c) for c in table if c not in {*metrics.columns, "parameters", *DESCRIBES}]
     features = [c for c in others if pd.api.types.is_numeric_dtype(table[c])]
-    features = [c for c in features if (table.groupby("run")[c].nunique() > 1).any()]
+    features = changing(table, features)
     if left := [c for c in others if c not in features]:
         notes.append(f"left out, text or the same at every step: {', '.join(left)}")
     losses = [c for c in dict.fromkeys((column, "loss", "heldout_loss")) if c in table]
@@ -126,6 +126,15 @@ def log_of_read(read: RunLog, *, name: str, column: str = "loss", copies: Copies
     log = replace(log, runs=_with_sizes(log.runs, {run: of.parameters for run, of in called.items()}))
     planned = {run: of.planned_steps for run, of in called.items() if of.planned_steps}
     return replace(log, runs=_with_plans(log.runs, planned))
+
+
+def changing(table: pd.DataFrame, columns: Sequence[str]) -> list[str]:
+    """Return the columns that change along one run at least; a planned number of steps does not.
+
+    >>> changing(pd.DataFrame({"run": list("aab"), "plan": [9, 9, 8], "norm": [1, 2, 2]}), ["plan", "norm"])
+    ['norm']
+    """
+    return [column for column in columns if (table.groupby("run")[column].nunique() > 1).any()]
 
 
 def _planned(table: pd.DataFrame) -> dict[str, int]:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from toposcope.core.errors import InputError
 from toposcope.core.wording import renaming
+from toposcope.forecasting.frame import changing
 from toposcope.sources import belonging
 from toposcope.sources.losses import canonical
 from toposcope.study.copies import copies
@@ -123,13 +124,9 @@ def _without_copies(table: SeriesTable, written: Mapping[str, str]) -> SeriesTab
 
 
 def _constant(values: pd.DataFrame, columns: Sequence[str]) -> dict[str, str]:
-    """Return the columns that never change along a run, such as a planned number of steps.
-
-    >>> _constant(pd.DataFrame({"run": list("aab"), "plan": [9, 9, 8], "norm": [1, 2, 2]}), ["plan", "norm"])
-    {'plan': 'the same at every step'}
-    """
-    most = values.groupby("run", sort=False)[list(columns)].nunique().max()
-    return {one: CONSTANT if most[one] else NO_VALUE for one in columns if not most[one] > 1}
+    """Return the columns that never change along a run, and why: the same value everywhere, or none."""
+    still = set(columns).difference(changing(values, columns))
+    return {one: CONSTANT if values[one].notna().any() else NO_VALUE for one in columns if one in still}
 
 
 def _sizes(given: pd.Series) -> pd.Series:
