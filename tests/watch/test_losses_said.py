@@ -10,9 +10,10 @@ from safetensors.numpy import save_file
 
 from tests.check.written import diverging, falling, jsonl, spiked
 from toposcope.api import check
+from toposcope.forecasting.health.assess import health
 from toposcope.sources.metrics import tidy
 from toposcope.store import Store
-from toposcope.watch.loss_health import HealthWatch, health_of
+from toposcope.watch.loss_health import HealthWatch, health_of, logs_of
 from toposcope.watch.losses import LossFile
 from toposcope.watch.page.answers import losses
 from toposcope.watch.page.live import Live
@@ -62,6 +63,25 @@ def test_one_look_a_watch_that_goes_on_the_page_and_a_check_say_one_thing(tmp_pa
     )
 
 
+def test_one_look_judges_each_log_once(tmp_path, monkeypatch):
+    """Of the run "short" no curve can be made: its symptoms come from its rows."""
+    store = Store.create(tmp_path / "store", recipe={})
+    long = pd.DataFrame({"run": "long", "step": np.arange(1, 401), "loss": diverging()})
+    store.write_metrics(pd.concat([long, pd.DataFrame({"run": "short", "step": [1], "loss": [3.0]})]))
+    asked = []
+
+    def counted(metrics, **given):
+        asked.extend(metrics["run"].unique())
+        return health(metrics, **given)
+
+    monkeypatch.setattr("toposcope.forecasting.health.assess.health", counted)
+    monkeypatch.setattr("toposcope.study.forecasts.gather.health", counted)
+    with Watching(store.path) as watching:
+        once = watching.once()
+    assert {one.run for one in once.health} <= set(once.judgements) == {"long", "short"}
+    assert sorted(asked) == ["long", "short"]
+
+
 def test_what_came_and_what_went_is_told_once(tmp_path):
     store = Store.create(tmp_path / "store", recipe={})
     rows = pd.DataFrame({"run": "a", "step": np.arange(1, 401), "loss": diverging()})
@@ -73,7 +93,7 @@ def test_what_came_and_what_went_is_told_once(tmp_path):
         return [(event.data["kind"], event.data["sentence"]) for event in watch.look([])]
 
     first = told()
-    assert [kind for kind, _ in first] == [one.symptom.kind for one in health_of(store)]
+    assert [kind for kind, _ in first] == [one.symptom.kind for one in health_of(logs_of(store))]
     assert first
     assert told() == []
     store.write_metrics(rows.assign(loss=falling()))

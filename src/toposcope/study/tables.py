@@ -21,6 +21,7 @@ from toposcope.sources.belonging import Group
 from toposcope.statistics.trends.descriptive import DEFAULT_DRAWS, Draws
 from toposcope.study.catalogue import column_of
 from toposcope.study.finals import finals_table, fits_table, scaling_table
+from toposcope.study.forecasts.ahead import Ahead
 from toposcope.study.forecasts.compare import COLUMNS as FORECASTS
 from toposcope.study.forecasts.compare import WORTH, forecast_table, worth_of_features
 from toposcope.study.labels import Labels
@@ -63,10 +64,11 @@ class StudyTables:
     features; empty means those of the model and of each role. `kept` is the folder of files beside the rows,
     such as sampled surfaces; `published` are the rules of papers. `alarms` has, for each run, the tests of a
     watch that raised an alarm, and their steps; `judge` judges a run by its log, as a watch does (None: by
-    its health alone). If other runs of the source belong to other groups, `group` is the group of these runs
-    and `among` the study of all; otherwise both are None. `read` says which columns of a log were used as
-    step and loss. `places` are the paths of the stores or tables and `renamed` their renamed columns, for
-    commands; both are empty for tables in memory. `without` are the runs that were left out on request.
+    its health alone). `ahead` forecasts the runs that go on. If other runs of the source belong to other
+    groups, `group` is the group of these runs and `among` the study of all; otherwise both are None. `read`
+    says which columns of a log were used as step and loss. `places` are the paths of the stores or tables and
+    `renamed` their renamed columns, for commands; both are empty for tables in memory. `without` are the runs
+    that were left out on request.
     """
 
     subject: Subject
@@ -86,6 +88,7 @@ class StudyTables:
     published: PublishedRules = NOTHING
     alarms: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)
     judge: JudgeOfLog | None = None
+    ahead: Ahead = field(default_factory=Ahead)
     group: Group | None = None
     among: StudyTables | None = None
     read: tuple[str, ...] = ()

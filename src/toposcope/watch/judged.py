@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,14 +12,16 @@ from toposcope.core.repeats import AuditFinding
 from toposcope.forecasting.health.assess import trained
 from toposcope.forecasting.health.judgement import TOO_EARLY, Judgement, judge
 from toposcope.forecasting.health.rises import FEWEST
-from toposcope.watch.loss_health import logs_of, symptoms_of
+from toposcope.watch.loss_health import symptoms_of
 from toposcope.watch.replay import replay
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from toposcope.forecasting import Curve
+    from toposcope.forecasting.health.symptoms import Symptom
     from toposcope.store import Store
+    from toposcope.watch.loss_health import StoredLog
 
 _BESIDE = ("learning_rate", "grad_norm")
 
@@ -29,6 +31,7 @@ def judged(
     column: str,
     curve: Curve | None,
     *,
+    symptoms: Sequence[Symptom] | None = None,
     count: LossCount | None = None,
     audit: Sequence[AuditFinding] = (),
     last_checkpoint: int | None = None,
@@ -44,6 +47,8 @@ def judged(
         The loss that is judged.
     curve
         Its loss curve; None where the log is too short for one.
+    symptoms
+        What `symptoms_of` returns, where that is known already.
     count
         What `counted` returns; by default that of a log.
     audit
@@ -63,7 +68,7 @@ def judged(
     """
     losses, lost = count or counted(rows, column)
     return judge(
-        symptoms_of(curve, rows, column),
+        symptoms_of(curve, rows, column) if symptoms is None else symptoms,
         replay(_replayed(rows, column)) if losses else (),
         audit,
         losses=losses, lost=lost, ended=curve is not None and curve.ended, last_checkpoint=last_checkpoint,
@@ -91,18 +96,20 @@ def counted(rows: pd.DataFrame, column: str, *, of_log: bool = True) -> LossCoun
     return LossCount(int(finite.sum()), lost if of_log or finite.any() else 0)
 
 
-def judged_runs(store: Store) -> Mapping[str, Judgement]:
+def judged_runs(store: Store, logs: Iterable[StoredLog]) -> Mapping[str, Judgement]:
     """Return the judgement of each run of a store that has losses, the same as that of `toposcope check`.
 
-    That it is too early to judge a run is left out: a watch looks again by itself.
+    `logs` are those of the store, as `logs_of` reads them. That it is too early to judge a run is left out: a
+    watch judges it again when there is more.
     """
     audit, steps = store.audited(), store.measured_steps()
     found = {}
-    for log in logs_of(store):
+    for log in logs:
         if log.column not in log.rows or not log.rows[log.column].notna().any():
             continue
         one = judged(
             log.rows, log.column, log.curve,
+            symptoms=log.symptoms,
             count=counted(log.rows, log.column, of_log=log.run not in steps),
             audit=[one for one in audit if log.run in (one.runs or (one.run,))],
             last_checkpoint=max(steps.get(log.run, ()), default=None),

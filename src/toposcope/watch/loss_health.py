@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -59,7 +60,7 @@ class RunHealth:
         return f"{self.run}: {self.symptom}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StoredLog:
     """The log of a run in a store: rows, the column of its loss, its curve (None: too short), and faults."""
 
@@ -68,6 +69,11 @@ class StoredLog:
     column: str
     curve: Curve | None
     wrong: tuple[str, ...]
+
+    @cached_property
+    def symptoms(self) -> list[Symptom]:
+        """The symptoms of the run by its losses."""
+        return symptoms_of(self.curve, self.rows, self.column)
 
 
 def logs_of(store: Store) -> Iterator[StoredLog]:
@@ -84,13 +90,9 @@ def logs_of(store: Store) -> Iterator[StoredLog]:
         yield StoredLog(str(run), rows, column, curves[0] if curves else None, wrong)
 
 
-def health_of(store: Store) -> list[RunHealth]:
-    """Return what is wrong with each run of a store by its losses, as `toposcope check` says it."""
-    return [
-        RunHealth(log.run, symptom)
-        for log in logs_of(store)
-        for symptom in symptoms_of(log.curve, log.rows, log.column)
-    ]
+def health_of(logs: Iterable[StoredLog]) -> list[RunHealth]:
+    """Return what is wrong with each run by its losses, as `toposcope check` says it."""
+    return [RunHealth(log.run, symptom) for log in logs for symptom in log.symptoms]
 
 
 def with_passed(store: Store, alarms: Sequence[Event]) -> tuple[list[Event], list[Event]]:
@@ -136,7 +138,7 @@ class HealthWatch:
         began = self.clock()
         if began < self._ready_at:
             return []
-        now = {(one.run, one.symptom.kind): one for one in health_of(self.store)}
+        now = {(one.run, one.symptom.kind): one for one in health_of(logs_of(self.store))}
         found = [
             _event("health", one.run, one.symptom.step, kind=one.symptom.kind, sentence=str(one.symptom))
             for key, one in now.items()

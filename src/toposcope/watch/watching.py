@@ -20,7 +20,7 @@ from toposcope.watch.coverage import not_judged
 from toposcope.watch.journal import Event, Journal
 from toposcope.watch.judged import judged_runs
 from toposcope.watch.lock import locked
-from toposcope.watch.loss_health import HealthWatch, health_of, with_passed
+from toposcope.watch.loss_health import HealthWatch, health_of, logs_of, with_passed
 from toposcope.watch.sidecar import Sidecar
 from toposcope.watch.sinks.summaries import Forwarder
 from toposcope.watch.watch_answer import WatchAnswer
@@ -126,12 +126,13 @@ class Watching:
             events = [one for one in events if one.kind != "unsent" or one.data["sink"] in self._refusing]
         journal = self.watchman.journal.read()
         standing, passed = with_passed(self.store, [one for one in journal if one.kind == "alarm"])
+        logs = list(logs_of(self.store))
         return WatchAnswer(
-            self.store.path, tuple(standing), tuple(passed), tuple(events), tuple(health_of(self.store)),
+            self.store.path, tuple(standing), tuple(passed), tuple(events), tuple(health_of(logs)),
             tuple(map(str, self.store.audited())), self._checked(),
             tuple(not_judged(self.store, journal, self.options.target_loss)), self.watchman.stated(),
             odd_of_store(self.store).found,
-            judged_runs(self.store),
+            judged_runs(self.store, logs),
         )  # fmt: skip
 
     def go_on(self, tell: Callable[[Event], None], every: float = 10.0, *, passes: int | None = None) -> None:

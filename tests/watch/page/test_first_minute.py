@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.watch.page.conftest import Growing
+from toposcope import forecasting
 from toposcope.watch.page.answers import named_rules, stages
 from toposcope.watch.page.doing import Work, going
 from toposcope.watch.page.live import Live
@@ -85,6 +86,27 @@ def test_the_findings_come_before_the_forecasts_and_say_of_what_they_are(young):
     young.checkpoint("a", 220)
     text = fragment("answer", _live(young), second)
     assert "The findings are of 11 checkpoints; 1 more have come since." in text
+
+
+def test_each_run_is_forecast_once_for_the_findings_and_the_cones(young, monkeypatch):
+    names = ("a", "b", "c")
+    young.runs(*names, steps=400)
+    for run in names:
+        young.losses(run, 200)
+        for step in range(0, 201, 20):
+            young.checkpoint(run, step)
+    asked = []
+    made = forecasting.forecast
+
+    def counted(method, curve, siblings):
+        asked.append(curve.run)
+        return made(method, curve, siblings)
+
+    monkeypatch.setattr("toposcope.study.forecasts.ahead.forecast", counted)
+    *_, last = stages(young.path, named_rules(""))
+    assert [one["run"] for one in last["forecasts"]] == list(names)
+    assert "is expected to end" in str(last["parts"])
+    assert sorted(asked) == list(names)
 
 
 def test_a_run_without_a_plan_is_not_said_to_have_ended(young):

@@ -15,7 +15,6 @@ from toposcope.forecasting.health.assess import KINDS, health
 from toposcope.forecasting.health.judgement import LEVELS, STOP, Judgement, judge
 from toposcope.forecasting.unplanned import UNSURE
 from toposcope.study.findings.base import Finding
-from toposcope.study.forecasts.ahead import ahead
 from toposcope.study.forecasts.compare import BY_SIBLINGS, NOT_FINISHED, worth_of_features
 from toposcope.study.forecasts.gather import gather_curves, split_runs
 
@@ -127,7 +126,7 @@ def go_on(study: StudyTables) -> Finding | None:
         "begun": [curve.run for curve in going], "runs": max(len(study.runs), len(curves)), "ill": symptoms,
         "finished": len(finished), "read": len(curves), "fell": sum(map(_fell, curves)),
         "loss": _called(study, column),
-        "ahead": _ahead(curves) if strength == "begun" else [],
+        "ahead": _ahead(study, curves) if strength == "begun" else [],
         "endless": [{"run": curve.run, "reason": curve.endless} for curve in going if curve.endless],
         "command": "" if strength == "finished" else _command(study, column, going, advise=not symptoms),
     }  # fmt: skip
@@ -176,7 +175,7 @@ def _flop_left(curve: Curve) -> float:
     return 6.0 * curve.parameters * tokens * (curve.horizon - curve.last)
 
 
-def _ahead(curves: Sequence[Curve]) -> list[dict[str, object]]:
+def _ahead(study: StudyTables, curves: Sequence[Curve]) -> list[dict[str, object]]:
     """Return where the first runs that are not finished will end, of those that can be forecast yet."""
     return [
         {
@@ -185,7 +184,7 @@ def _ahead(curves: Sequence[Curve]) -> list[dict[str, object]]:
             "level": one.level, "sure": one.status not in UNSURE,
             "coverage": one.coverage, "reason": one.reason, "path": _path(one),
         }
-        for curve, one in ahead(curves, MOST_AHEAD)
+        for curve, one in study.ahead.of(curves, MOST_AHEAD)
         if one.bounded
     ]  # fmt: skip
 
