@@ -155,3 +155,15 @@ def test_an_interruption_says_what_is_kept(typed, said, monkeypatch, capsys):
         cli.main(typed)
     assert ended.value.code == 1
     assert capsys.readouterr().err.splitlines()[-1].endswith(said)
+
+
+@pytest.mark.parametrize("words", [["--version"], ["check", "--help"], ["no-such"], ["check", "no.log"]])
+def test_the_module_is_the_command(words, tmp_path, capsys):
+    """`python -m toposcope` prints and ends as `toposcope` does."""
+    typed = [sys.executable, "-m", "toposcope", *words]
+    done = subprocess.run(typed, cwd=tmp_path, capture_output=True, text=True, check=False)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(words)
+    printed = capsys.readouterr()
+    assert (done.returncode, done.stdout, done.stderr) == (ended.value.code, printed.out, printed.err)
+    assert "__main__" not in done.stdout + done.stderr
