@@ -436,6 +436,16 @@ def test_runs_of_two_widths_are_compared_by_their_losses(tmp_path: Path, call: C
     assert "no matrix of the same name and shape; without --step their losses are compared" in err
 
 
+def test_two_sizes_are_told_apart_without_measuring_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = []
+    monkeypatch.setattr("toposcope.subjects.snapshot.RunReader.__getitem__", measured.append)
+    made = compared(write_model(tmp_path / "narrow", 3, 2.0), write_model(tmp_path / "wide", 4, 1.9))
+    assert made.notes == ("the two have no matrix of the same name and shape; so their losses are compared",)
+    assert measured == []
+
+
 def test_runs_with_no_matrix_in_common_and_no_losses_are_refused(tmp_path: Path, call: Call) -> None:
     code, out, err = call("compare", write_model(tmp_path / "narrow", 3), write_model(tmp_path / "wide", 4))
     assert (code, out) == (2, "")

@@ -98,7 +98,7 @@ def compare(
     notes: tuple[str, ...] = ()
     if not of_losses and len(series) == 2 and all(len(one.names) == 1 for one in series):
         found = _of_weights(series, step, options)
-        if not isinstance(found, Comparison) or found.faults or len(found.moved):
+        if found is not None:
             return found
         notes = (f"{_OF_OTHER_SHAPES}; so their losses are compared",)
     given = {"step": step, "points": points, "draws": draws}
@@ -125,11 +125,11 @@ def compare(
 
 def _of_weights(
     series: Sequence[Series], step: int | None, options: WeightOptions
-) -> Comparison | AdapterComparison:
-    """Compare two checkpoints, or a base and an adapter."""
+) -> Comparison | AdapterComparison | None:
+    """Compare two checkpoints, or a base and an adapter; None where no matrix is in both, by its shape."""
     from toposcope.sources.adapter_state import adapter_state
     from toposcope.sweep.compare import compare as both
-    from toposcope.sweep.compare import no_differences, weight_changes
+    from toposcope.sweep.compare import no_differences, of_other_shapes, weight_changes
     from toposcope.sweep.parting import series_parting
 
     sides = [_checkpoint(one, step) for one in series]
@@ -145,6 +145,8 @@ def _of_weights(
         return Comparison(labels[0], labels[1], table, moved, faults=tuple(faults))
     several = step is None and min(map(len, series)) > 1
     faults += [fault for state in states if state is not None for fault in state.faults]
+    if not faults and of_other_shapes(sides[0], sides[1]):
+        return None
     faults += [] if several else equal(sides[0], sides[1])
     return Comparison(
         labels[0], labels[1], both(sides[0], sides[1], options=options), weight_changes(sides[0], sides[1]),

@@ -11,6 +11,7 @@ import numpy as np
 from toposcope.core.errors import InputError
 from toposcope.core.types import Checkpoint, Matrix, Row, Scope
 from toposcope.sources.adapter import PEFT
+from toposcope.sources.matrices import is_weight
 from toposcope.subjects.snapshot import RunReader, SeriesLike
 from toposcope.subjects.weights.options import WeightOptions
 from toposcope.subjects.weights.probes.baselines import Baselines
@@ -82,6 +83,22 @@ def compare(
         raise InputError(f"the two have no matrix name in common (such as {one} and {other}); {remedy}")
     table = _differences(*(_frame(side) for side in sides))
     return _with_distances(table, _frame(Distances(options).measure(reader[1]).rows))
+
+
+def of_other_shapes(first: tuple[Series, Checkpoint], second: tuple[Series, Checkpoint]) -> bool:
+    """Return whether two checkpoints have weights of the same names, all of them of other shapes.
+
+    The headers of their files say so, and no weight is read: two sizes of a model are told apart by this.
+    """
+    one, other = (_shapes(*side) for side in (first, second))
+    both = one.keys() & other.keys()
+    return bool(both) and all(one[name] != other[name] for name in both)
+
+
+def _shapes(series: Series, checkpoint: Checkpoint) -> dict[str, tuple[int, ...]]:
+    with series.reading(checkpoint) as reader:
+        weights = {name: info for name, info in reader.infos().items() if is_weight(info)}
+    return {name: info.shape[-2:] for name, info in weights.items()}  # of a stack, those of its matrices
 
 
 def weight_changes(
