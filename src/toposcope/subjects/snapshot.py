@@ -87,6 +87,14 @@ class Filed(Protocol):
         """Return in words which parts of the files were left out; empty if none were."""
 
 
+@runtime_checkable
+class Held(Protocol):
+    """A series whose checkpoints may have to be fetched: one that is held is fetched once."""
+
+    def holding(self, checkpoint: Checkpoint) -> AbstractContextManager[None]:
+        """Keep the fetched files of a checkpoint until the end."""
+
+
 def batches(
     matrices: Iterable[tuple[K, Matrix]], limit: int = BATCH_BYTES
 ) -> Iterator[list[tuple[K, Matrix]]]:

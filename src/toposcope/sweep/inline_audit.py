@@ -19,7 +19,7 @@ from toposcope.core.repeats import AuditFinding, together
 from toposcope.core.seeding import rng
 from toposcope.core.types import Checkpoint, Matrix
 from toposcope.store import parts
-from toposcope.subjects.snapshot import RunReader, unless_unreadable
+from toposcope.subjects.snapshot import RunReader, Stored, unless_unreadable
 
 if TYPE_CHECKING:
     from toposcope.sources import Series
@@ -42,7 +42,8 @@ def keep_look(store: Path, reader: RunReader, index: int, *, in_memory: bool) ->
     at = snapshot.checkpoint
     if not is_fetched(reader.series, at) or snapshot.non_finite:
         return
-    stored = getattr(reader.series, "stored_matrices", reader.series.matrices)
+    series = reader.series
+    stored = series.stored_matrices if isinstance(series, Stored) else series.matrices
 
     def keep() -> None:
         content = reader.content_hash(index)

@@ -26,6 +26,8 @@ from toposcope.sweep.worker import Failure, Job, Outcome
 if TYPE_CHECKING:
     import pandas as pd
 
+    from toposcope.sources.entries import Unread
+
 
 _GUESS = 1e-3
 """The weight in seconds of a unit whose probe does not state its cost."""
@@ -33,6 +35,14 @@ _GUESS = 1e-3
 
 class Sweepable(SeriesLike, Protocol):
     """What the sweep needs of a series; it is sent to other processes, so it must pickle."""
+
+    @property
+    def uri(self) -> str:
+        """Return the place of the series."""
+
+    @property
+    def unread(self) -> Sequence[Unread]:
+        """Return what could not be read there, and why."""
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -138,7 +148,7 @@ def sweep(
     problems = [f"{path.name} was damaged and set aside" for path in store.set_broken_aside()]
     problems += copy_runs(series, store)
     if not execution.audit:  # else they are among its findings
-        problems += [one.why for one in getattr(series, "unread", ())]
+        problems += [one.why for one in series.unread]
     for probe in probes:
         store.write_catalogue(probe.name, probe.features)
     findings = look_for_errors(series, store, execution)
@@ -212,7 +222,7 @@ def with_looks(
     found = [f for f in judged(store.path, series, by_run(series)) if (f.run, f.step, f.fault) not in known]
     if found:
         findings = [*findings, *found]
-        store.write_audit(str(getattr(series, "uri", "")), _of_measured(findings))
+        store.write_audit(series.uri, _of_measured(findings))
     return findings
 
 

@@ -18,7 +18,7 @@ from toposcope.core.types import Checkpoint
 from toposcope.store import Result, Store, Unit
 from toposcope.store.units import digest
 from toposcope.subjects.base import Measured, Probe, Reads, check_declared
-from toposcope.subjects.snapshot import RunReader, SeriesLike, Snapshot
+from toposcope.subjects.snapshot import Held, RunReader, SeriesLike, Snapshot
 from toposcope.sweep.inline_audit import keep_look
 from toposcope.sweep.not_finite import mark_spoilt, with_status
 from toposcope.sweep.plan import Task
@@ -154,10 +154,10 @@ class Worker:
 
     def _held(self, reader: RunReader, indices: Sequence[int]) -> AbstractContextManager[None]:
         """Fetch a large checkpoint once for all probes; small ones stay in memory anyway."""
-        holding = getattr(self._job.series, "holding", None)
-        if holding is None or len(indices) > 1:
+        series = self._job.series
+        if not isinstance(series, Held) or len(indices) > 1:
             return nullcontext()
-        return holding(reader[indices[0]].checkpoint)
+        return series.holding(reader[indices[0]].checkpoint)
 
     def _open(self, run: str) -> RunReader:
         if self._reader is None or self._reader[0] != run:
