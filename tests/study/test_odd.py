@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -198,10 +199,11 @@ def test_python_leaves_a_run_out_as_the_commands_do(tmp_path: Path) -> None:
         ts.check(frame, without="s7")
 
 
-def test_python_reads_how_python_leaves_a_run_out() -> None:
+@pytest.mark.parametrize("judge", [ts.check, ts.analyze])
+def test_python_reads_how_python_leaves_a_run_out(judge: Callable[[pd.DataFrame], object]) -> None:
     losses = healthy(6, 1)
     losses[3] *= 1.15
-    found = ts.check(table(losses))
+    found = judge(table(losses).assign(mine=1.0))
     assert "leave it out: without='s3'" in repr(found)
     assert "--without" not in repr(found)
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tests.watch.page.conftest import Growing
 from toposcope import forecasting
+from toposcope.core.wording import typed_options
 from toposcope.watch.page.answers import named_rules, stages
+from toposcope.watch.page.background import Background
 from toposcope.watch.page.doing import Work, going
 from toposcope.watch.page.live import Live
 from toposcope.watch.page.show import fragment, page
@@ -107,6 +111,21 @@ def test_each_run_is_forecast_once_for_the_findings_and_the_cones(young, monkeyp
     assert [one["run"] for one in last["forecasts"]] == list(names)
     assert "is expected to end" in str(last["parts"])
     assert sorted(asked) == list(names)
+
+
+@pytest.mark.parametrize("typed", [True, False])
+def test_the_answer_names_options_as_the_reader_of_the_page_does(young, monkeypatch, typed):
+    """The answer is computed in a process of its own, which has to be told."""
+    asked = []
+
+    async def begun(*command, **_):
+        asked.append(command)
+        raise OSError
+
+    monkeypatch.setattr("asyncio.create_subprocess_exec", begun)
+    with typed_options(typed), pytest.raises(OSError):
+        asyncio.run(Background(Live(young.path))._answer())
+    assert (asked[0][-1] == "typed") == typed
 
 
 def test_a_run_without_a_plan_is_not_said_to_have_ended(young):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toposcope.core.commands import recommended, typed
+from toposcope.core.commands import recommended
+from toposcope.core.wording import option, rendered
 from toposcope.statistics.odd import FEWEST, LEVEL
 from toposcope.study.findings.base import Finding
 
@@ -31,7 +32,7 @@ def odd(study: StudyTables) -> Finding | None:
         "level": LEVEL,
         "seeds": max(len(group.runs) for group in study.sizes),
         "command": recommended("train", out="DIR", seeds=",".join(map(str, range(1, FEWEST + 2)))),
-        "leave_out": typed("without", found.found[0].run) if found.found else "",
+        "leave_out": rendered(option("without", found.found[0].run)) if found.found else "",
         "odd": [
             {
                 "run": one.run, "sentence": one.sentence, "p": one.p, "since": one.since,

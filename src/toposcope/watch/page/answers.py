@@ -1,8 +1,9 @@
 """The answer to a store, computed in a process of its own: findings, forecasts, problems, as JSON.
 
-    python -m toposcope.watch.page.answers STORE [PUBLISHED [NICE]]
+    python -m toposcope.watch.page.answers STORE [PUBLISHED [NICE [TYPED]]]
 
-PUBLISHED names the rules of papers that stand beside the rest, MODULE:NAME of `PublishedRules`.
+PUBLISHED names the rules of papers that stand beside the rest, MODULE:NAME of `PublishedRules`. With TYPED,
+"typed", options are named as the command line has them, else as Python has them.
 
 Three lines: the health of the losses with the odd runs, the findings, and then the forecasts. The page never
 waits for it. It runs on one thread, at the lowest priority but for the first answer: on a busy machine that
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from toposcope.core.errors import InputError
+from toposcope.core.wording import typed_options
 from toposcope.store import Store
 from toposcope.watch.journal import Journal
 from toposcope.watch.loss_health import health_of, logs_of, with_passed
@@ -138,5 +140,6 @@ def _listed(values: np.ndarray) -> list[float | None]:
 
 if __name__ == "__main__":
     os.nice(int("".join(sys.argv[3:4]) or 19))
-    for stage in stages(Path(sys.argv[1]), named_rules("".join(sys.argv[2:3]))):
-        print(json.dumps(stage), flush=True)
+    with typed_options(sys.argv[4:5] == ["typed"]):
+        for stage in stages(Path(sys.argv[1]), named_rules("".join(sys.argv[2:3]))):
+            print(json.dumps(stage), flush=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toposcope.core.commands import recommended
+from toposcope.core.wording import are_typed
 from toposcope.watch.page.doing import Work
 from toposcope.watch.page.live import Live
 
@@ -96,7 +97,8 @@ class Background:
     async def _answer(self) -> None:
         answering = "toposcope.watch.page.answers"
         nice = "19" if (self.answer or {}).get("parts") else "0"  # the first is waited for
-        command = [sys.executable, "-m", answering, str(self.live.path), self.published, nice]
+        spelling = ["typed"] if are_typed() else []
+        command = [sys.executable, "-m", answering, str(self.live.path), self.published, nice, *spelling]
         process = await asyncio.create_subprocess_exec(
             *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL, limit=_LONGEST,
             env=os.environ | _ONE_THREAD,
