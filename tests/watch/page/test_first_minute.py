@@ -120,10 +120,10 @@ def test_the_answer_names_options_as_the_reader_of_the_page_does(young, monkeypa
 
     async def begun(*command, **_):
         asked.append(command)
-        raise OSError
+        raise OSError("no process")
 
     monkeypatch.setattr("asyncio.create_subprocess_exec", begun)
-    with typed_options(typed), pytest.raises(OSError):
+    with typed_options(typed), pytest.raises(OSError, match="no process"):
         asyncio.run(Background(Live(young.path))._answer())
     assert (asked[0][-1] == "typed") == typed
 
