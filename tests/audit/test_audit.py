@@ -198,7 +198,9 @@ def test_two_thousand_equal_checkpoints_are_one_line(
     assert shown[0] == f"1 finding in 2000 checkpoints of 1 run: equals-final ({tmp_path.name} step 0)"
     assert len(shown) < 17  # cells break between words, and never within one
     (found,) = audit(open_series(tmp_path))
-    assert found.message == "has exactly the weights of the final step 1999; so at 1,999 steps from 0 to 1998"
+    assert (
+        found.message == "has exactly the weights of the final step 1,999; so at 1,999 steps from 0 to 1,998"
+    )
 
 
 def _spoil(folder: Path, steps: tuple[int, ...] = STEPS) -> None:

@@ -57,7 +57,7 @@ def test_the_plan_is_what_was_logged_and_then_a_straight_line_to_nothing():
     run = decayed(curve_from_metrics("a", log_of(FLAT)), DECAY)
     assert (run.horizon, run.schedule.end) == (4000, 4000)
     assert run.schedule.at(np.array([1000, 3200, 3600, 4000])) == pytest.approx([PEAK, PEAK, PEAK / 2, 0])
-    assert "from step 3200 to step 4000" in run.notes[-1]
+    assert "from step 3,200 to step 4,000" in run.notes[-1]
     again = decayed(curve_from_metrics("b", log_of(WHOLE).iloc[:170], schedule=WHOLE), 600)
     assert again.schedule.at(np.array([3400])) == pytest.approx(WHOLE.at(np.array([3400])))
     assert again.schedule.end == 4000
@@ -84,6 +84,6 @@ def test_the_command_forecasts_the_decay_and_says_what_it_assumed(call, tmp_path
     code, out, err = call(tmp_path / "flat.csv", "--annealed", DECAY)
     assert (code, out.split()[0]) == (0, "flat")
     assert "80% seen" in out.splitlines()[0]
-    assert "flat: forecast as if its learning rate fell to 0 from step 3200 to step 4000" in err
+    assert "flat: forecast as if its learning rate fell to 0 from step 3,200 to step 4,000" in err
     code, out, _ = call(tmp_path / "flat.csv", "--annealed", DECAY, "--json")
     assert json.loads(out)["forecasts"][0]["steps"][-1] == 4000

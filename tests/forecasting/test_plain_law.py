@@ -171,7 +171,7 @@ def test_a_run_just_begun_has_a_forecast_and_is_told_when_its_interval_will_come
     assert (made.status, np.isnan(made.low)) == ("degenerate", True)
     assert made.final == pytest.approx(2.2, rel=0.05)
     assert (
-        "from 16% of its steps on; repeat the forecast at step 3200, or give three finished siblings"
+        "from 16% of its steps on; repeat the forecast at step 3,200, or give three finished siblings"
     ) in made.reason
 
 

@@ -182,7 +182,7 @@ def test_bad_rows_leave_the_rest_and_end_with_one(call, family, tmp_path):
     ("plan", "options", "message"),
     [
         ("0,1\n2000,1\n", (), "the schedule differs from the logged learning rate by up to"),
-        ("0,1\n1000,0.5\n", ("--horizon", "2000"), "its schedule ends at step 1000, the run at 2000"),
+        ("0,1\n1000,0.5\n", ("--horizon", "2000"), "its schedule ends at step 1,000, the run at 2,000"),
         ("0,1\n300,0.85\n", (), "its schedule ends at step 300, the run at 600; give the whole plan"),
         ("0,0\n2000,0\n", (), "highest lr 0; give steps from 0 on and a rate above 0"),
     ],
@@ -205,7 +205,7 @@ def test_a_begun_run_takes_the_end_of_the_sibling_it_follows(call, tmp_path):
     code, out, err = call(tmp_path / "same.csv", "--siblings", tmp_path / "done.csv", "--json")
     assert code == 0
     assert json.loads(out)["forecasts"][0]["share_seen"] == pytest.approx(0.6)
-    assert "end assumed at step 2000, as for r0" in json.loads(out)["notes"]["begun"][0]
+    assert "end assumed at step 2,000, as for r0" in json.loads(out)["notes"]["begun"][0]
     other = same.assign(lr=0.5 + 0.5 * np.cos(np.pi * same["step"] / 6000))
     other.to_csv(tmp_path / "other.csv", index=False)
     code, out, err = call(tmp_path / "other.csv", "--siblings", tmp_path / "done.csv", "--json")
@@ -216,7 +216,7 @@ def test_a_begun_run_takes_the_end_of_the_sibling_it_follows(call, tmp_path):
     why += "or --finished if it ended where its log does"
     assert {row["reason"] for row in made} == {why}
     code, out, _ = call(tmp_path / "other.csv", "--siblings", tmp_path / "done.csv")
-    assert (code, "seen to step 1200, end unknown" in out) == (1, True)
+    assert (code, "seen to step 1,200, end unknown" in out) == (1, True)
     code, _, err = call(
         tmp_path / "other.csv", "--siblings", tmp_path / "done.csv", "--advise", "--budget", "1e9"
     )
@@ -228,7 +228,7 @@ def test_siblings_of_one_rate_that_end_apart_lend_no_end():
             for i, end in enumerate((600, 1000, 2000))]  # fmt: skip
     curves = [curve_from_metrics(f"r{i}", rows) for i, rows in enumerate(runs)]
     _, begun = split_runs(curves[:1], curves[1:])
-    assert "siblings that end at steps 1000 and 2000; give horizon" in begun[0].endless
+    assert "siblings that end at steps 1,000 and 2,000; give horizon" in begun[0].endless
     assert not begun[0].finished
     _, begun = split_runs(curves[:1], curves[2:])
     assert (begun[0].endless, begun[0].horizon) == ("", 2000)
@@ -508,7 +508,7 @@ def test_few_or_unfinished_runs_are_rows_with_their_reason(family):
     scores = forecast_table(Log(log.metrics, log.runs), cuts=(0.3,))
     last = scores[scores["cut"].isna()].iloc[0]
     assert (last["run"], last["status"]) == ("run0", "failed")
-    assert "not finished, seen to step 500 of 2000" in last["reason"]
+    assert "not finished, seen to step 500 of 2,000" in last["reason"]
     assert forecast_table(Log(log.metrics.iloc[:0], log.runs))["reason"].iloc[0].startswith("0 finished runs")
 
 

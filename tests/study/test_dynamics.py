@@ -417,7 +417,7 @@ def test_unfinished_runs_carry_no_scaling_law() -> None:
     parts[2] = parts[2].iloc[:30]
     row = scaling_table(from_frame(pd.concat(parts), features=[], runs=runs)).iloc[0]
     assert (row["n"], row["runs"]) == (3, 3)
-    assert "left out, unfinished: r1000 (to step 2900)" in row["reason"]
+    assert "left out, unfinished: r1000 (to step 2,900)" in row["reason"]
 
 
 @pytest.mark.calibration

@@ -206,7 +206,7 @@ def test_single_outliers_are_counted_and_raise_no_alarm():
     assert health(outlying()) == []
     (found,) = health(outlying(), noticed=True)
     assert (found.kind, found.grave, found.noticed) == ("outliers", False, True)
-    assert found.ground.startswith("3 single losses stood out, the highest at step 3200, by a factor of 1.6")
+    assert found.ground.startswith("3 single losses stood out, the highest at step 3,200, by a factor of 1.6")
 
 
 def test_single_outliers_do_not_hide_spikes_that_last():

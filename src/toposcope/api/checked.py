@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from toposcope.api.run_check import MOST_SHOWN, RunCheck, ground_as_data
-from toposcope.core.forms import near, sentences
+from toposcope.core.forms import near, sentences, step_text
 from toposcope.core.tabular import Tables, answered
-from toposcope.forecasting.health.judgement import ALL_RIGHT, LEVELS, LOOK, STOP, written
+from toposcope.forecasting.health.judgement import ALL_RIGHT, LEVELS, LOOK, STOP
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -118,7 +118,7 @@ class Check:
         columns = ("run", "answer", "step", "of", "loss", "where it ends", "reason")
         rows: list[tuple[object, ...]] = [
             (
-                one.name, one.level, None if one.step is None else written(one.step),
+                one.name, one.level, None if one.step is None else step_text(one.step),
                 None if one.horizon is None else f"{one.horizon:,}", one.loss, _short_end(one),
                 "; ".join(ground.sentence for ground in one.judgement.grounds),
             )

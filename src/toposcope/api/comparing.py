@@ -207,7 +207,7 @@ def _of_losses(
 def _label(series: Series, checkpoint: Checkpoint, *, steps: bool) -> str:
     """Return what a checkpoint is called; a model alone states no step, unless `steps` set the two apart."""
     alone = len(series) == 1 and checkpoint.step == 0 and not steps
-    return checkpoint.run if alone else f"{checkpoint.run} step {checkpoint.step}"
+    return checkpoint.run if alone else f"{checkpoint.run} step {checkpoint.step:,}"
 
 
 def _checkpoint(series: Series, step: int | None) -> tuple[Series, Checkpoint]:
@@ -218,7 +218,7 @@ def _checkpoint(series: Series, step: int | None) -> tuple[Series, Checkpoint]:
     found = [checkpoint for checkpoint in checkpoints if checkpoint.step == step]
     if not found:
         raise InputError(
-            f"{series.uri} has the steps {checkpoints[0].step} to {checkpoints[-1].step}",
+            f"{series.uri} has the steps {checkpoints[0].step:,} to {checkpoints[-1].step:,}",
             argument="step",
             value=step,
             remedy="give one of them",

@@ -138,7 +138,7 @@ def forecast(
     own, others = everyone[: len(own)], everyone[len(own) :]
     own = [decayed(curve, annealed) for curve in own] if annealed is not None else own
     no_siblings = [
-        Problem(c.run, f"not finished, step {c.last} of {c.horizon}: it cannot serve as a sibling")
+        Problem(c.run, f"not finished, step {c.last:,} of {c.horizon:,}: it cannot serve as a sibling")
         for c in others
         if not c.finished
     ]

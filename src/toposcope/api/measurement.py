@@ -126,7 +126,7 @@ def refuse_nothing(report: SweepReport) -> None:
         return
     first, n = report.failures[0], len(report.failures)
     others = f" (and {n - 1} more)" if n > 1 else ""
-    raise InputError(f"nothing could be measured: run {first.run} step {first.step}{others}: {first.note}")
+    raise InputError(f"nothing could be measured: run {first.run} step {first.step:,}{others}: {first.note}")
 
 
 def _cause(failure: Failure) -> str:

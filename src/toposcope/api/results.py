@@ -125,7 +125,7 @@ class Audit:
         many = len(self.findings)
         kinds: dict[str, list[str]] = {}
         for one in self.findings:
-            at = one.run if one.step is None else f"{one.run} step {one.step}"
+            at = one.run if one.step is None else f"{one.run} step {one.step:,}"
             kinds.setdefault(one.fault, []).append(at)
         said = [
             f"{fault} ({', '.join(where[:_MOST_PLACES])}{' ...' * (len(where) > _MOST_PLACES)})"
@@ -137,7 +137,7 @@ class Audit:
     def __repr__(self) -> str:
         """Return the answer, then the first findings."""
         note = f" {self.apart}" if self.apart else ""
-        does = "".join(f"\n{one.run} step {one.step}: {one.sentence}" for one in self.adapters)
+        does = "".join(f"\n{one.run} step {one.step:,}: {one.sentence}" for one in self.adapters)
         does += "".join(f"\n{one.run} is {one.sentence}" for one in self.odd)
         if not self.findings:
             nothing = "no fault found" if self.odd else "nothing found"

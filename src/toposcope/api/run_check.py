@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toposcope.core.forms import chance, near, sentences
+from toposcope.core.forms import chance, near, sentences, step_text
 from toposcope.core.wording import option, rendered
-from toposcope.forecasting.health.judgement import ALL_RIGHT, PLATEAU, Judgement, written
+from toposcope.forecasting.health.judgement import ALL_RIGHT, PLATEAU, Judgement
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,7 +71,7 @@ class RunCheck:
             return f"{self.name} with {_checkpoints(self.checkpoints)}" if self.checkpoints else self.name
         of = f" of {self.horizon:,}" if self.horizon is not None else ""
         loss = "" if self.loss is None else f" (loss {_number(self.loss)})"
-        return f"{self.name} at step {written(self.step)}{of}{loss}"
+        return f"{self.name} at step {step_text(self.step)}{of}{loss}"
 
     @property
     def line(self) -> str:

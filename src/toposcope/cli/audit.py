@@ -66,7 +66,7 @@ def command(
         nothing = "no fault of a checkpoint found" if answer.apart or answer.odd else "nothing found"
         say(f"{counted(len(opened), len(opened.runs))} {read}: {nothing}")
     for one in answer.adapters:
-        say(f"{one.run} step {one.step}: {one.sentence}")
+        say(f"{one.run} step {one.step:,}: {one.sentence}")
     for odd in answer.odd:
         say(f"{odd.run} is {odd.sentence}")
     if left_out:

@@ -78,7 +78,7 @@ def _method_shares(made: Sequence[Forecast]) -> str:
 
 def _seen(curve: Curve) -> str:
     if curve.endless:
-        return f"seen to step {curve.last}, end unknown"
+        return f"seen to step {curve.last:,}, end unknown"
     return f"{curve.last / curve.horizon:.0%} seen"
 
 

@@ -141,7 +141,7 @@ def command(
             )
         return _families(out, recipe, families, as_json)
     folders, runs, seen = _written(out, recipe, amounts, quiet=as_json)
-    late = f"fitted to held-out losses at step {steps}, before the models are fully trained: that bends it"
+    late = f"fitted to held-out losses at step {steps:,}, before the models are fully trained: that bends it"
     fits = fitted_exponents(runs, seen)
     table = exponent_table(recipe.spectrum, fits, {"size": late, "data": late})
     if as_json:

@@ -128,7 +128,7 @@ def _watched(out: Path | None) -> Iterator[Callable[[Any], object] | None]:
     with TrainingWatch(place) as watch:
         yield watch
     for alarm in watch.alarms():
-        click.echo(f"alarm: {alarm.run} step {alarm.step}: {alarm.data['sentence']}", err=True)
+        click.echo(f"alarm: {alarm.place}: {alarm.data['sentence']}", err=True)
 
 
 def parse_seeds(text: str) -> list[int]:

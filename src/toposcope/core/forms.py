@@ -37,6 +37,15 @@ def interval(line: Line, low: str, high: str, form: str) -> str:
     return "" if NONE in (a, b) else f"[{a}, {b}]"
 
 
+def step_text(step: float) -> str:
+    """Return a step as sentences have it; an epoch may be no whole number.
+
+    >>> step_text(20000), step_text(0.25)
+    ('20,000', '0.25')
+    """
+    return f"{int(step):,}" if float(step).is_integer() else f"{step:.10g}"
+
+
 def step_and_part(line: Line, which: str) -> str:
     """Return a step with the part of the run it is, from the columns WHICH_step and WHICH_fraction."""
     step, part = line.get(f"{which}_step"), line.get(f"{which}_fraction")

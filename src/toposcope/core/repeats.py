@@ -19,7 +19,7 @@ _NAMED = 3
 _SO = "; so "
 """Separates a message from how often it was made."""
 
-_NUMBER = re.compile(r"\d+")
+_NUMBER = re.compile(r"\d+(?:,\d{3})*")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class AuditFinding(Observation):
 
     def __str__(self) -> str:
         """Return where, what, and in words."""
-        at = "" if self.step is None else f" step {self.step}"
+        at = "" if self.step is None else f" step {self.step:,}"
         return f"{self.run}{at}: {self.fault}: {self.message}"
 
 
@@ -111,7 +111,7 @@ def how_often(
     >>> how_often(40)
     '40 times'
     """
-    parts = [f"at {len(steps):,} steps from {steps[0]} to {steps[-1]}"] if len(steps) > 1 else []
+    parts = [f"at {len(steps):,} steps from {steps[0]:,} to {steps[-1]:,}"] if len(steps) > 1 else []
     parts += [
         f"in {len(names):,} {what} ({_named(names)})"
         for what, names in (("tensors", tensors), ("runs", runs))

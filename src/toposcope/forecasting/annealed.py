@@ -51,7 +51,7 @@ def decayed(curve: Curve, steps: int) -> Curve:
     before = plan.step < last
     knots = np.append(plan.step[before], [last, last + steps])
     rates = np.append(plan.rate[before], [float(plan.at(np.array([last]))[0]), 0.0])
-    note = f"forecast as if its learning rate fell to 0 from step {last} to step {last + steps}"
+    note = f"forecast as if its learning rate fell to 0 from step {last:,} to step {last + steps:,}"
     return replace(
         curve, schedule=Schedule(knots, rates), horizon=last + steps, endless="", notes=(*curve.notes, note)
     )

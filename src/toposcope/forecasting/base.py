@@ -257,9 +257,10 @@ def _with_interval(
 
 
 def _too_early(seen: Curve) -> tuple[str, str]:
+    enough = math.ceil(EARLIEST * seen.horizon)
     return (
         f"a run without siblings gets an interval from {EARLIEST:.0%} of its steps on",
-        f"repeat the forecast at step {math.ceil(EARLIEST * seen.horizon)}, or give three finished siblings",
+        f"repeat the forecast at step {enough:,}, or give three finished siblings",
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.errors import InputError, did_you_mean
+from toposcope.core.forms import step_text
 from toposcope.core.wording import option
 from toposcope.forecasting.glitches import glitches
 from toposcope.forecasting.health.assess import BROKEN, Symptom
@@ -192,14 +193,14 @@ def curve_from_metrics(
     end = horizon or (schedule.end if schedule is not None else math.ceil(step[-1]))
     if schedule is not None and schedule.end < 0.999 * max(end, step[-1]):
         raise InputError(
-            f"run {run}: its schedule ends at step {schedule.end}, the run at {int(max(end, step[-1]))}; "
+            f"run {run}: its schedule ends at step {schedule.end:,}, the run at {int(max(end, step[-1])):,}; "
             "give the whole plan"
         )
     if schedule is not None and (why := schedule.mismatch(step, rate)):
         raise InputError(f"run {run}: {why}; give the schedule that the run follows")
     if end < step[-1]:
         raise InputError(
-            f"run {run}: horizon {end} is before its last logged step {int(step[-1])}; give a later step"
+            f"run {run}: horizon {end:,} is before its last logged step {int(step[-1]):,}; give a later step"
         )
     return Curve(
         run, step, loss, rate, int(end), schedule, parameters,
@@ -228,7 +229,9 @@ def _left_out(run: str, loss: np.ndarray) -> list[str]:
 
 def _listed(rows: pd.DataFrame, most: int = 5) -> str:
     """Say which losses are left out as glitches."""
-    where = [f"{loss:.3g} at step {step:.0f}" for step, loss in zip(rows["step"], rows["loss"], strict=True)]
+    where = [
+        f"{loss:.3g} at step {step_text(step)}" for step, loss in zip(rows["step"], rows["loss"], strict=True)
+    ]
     more = f" and {len(where) - most} more" if len(where) > most else ""
     count = "1 glitch left out" if len(where) == 1 else f"{len(where)} losses left out as glitches"
     return f"{count}: {', '.join(where[:most])}{more}"

@@ -206,7 +206,7 @@ def _follow(seen: Curve, fit: LawFit) -> Point:
     data, plan = _data(seen)
     if plan.end < seen.horizon * 0.999 and seen.schedule is None:
         raise InputError(
-            f"run {seen.run}: the learning rate after step {plan.end} is unknown; give the planned schedule"
+            f"run {seen.run}: the learning rate after step {plan.end:,} is unknown; give the planned schedule"
         )
     residual = np.log(data.loss) - np.log(np.maximum(fit.losses(drive(plan, data.step)), 1e-3))
     shift = float(residual[-max(3, int(_RECENT * len(residual))) :].mean())

@@ -50,7 +50,7 @@ def forecast_planned(
         )
     if plan.end <= max(c.step[0] for c in finished):
         raise InputError(
-            f"{run}: its schedule ends at step {plan.end}, before the siblings' losses begin; give "
+            f"{run}: its schedule ends at step {plan.end:,}, before the siblings' losses begin; give "
             "a longer schedule"
         )
     start = max(1.0, float(np.median([max(warmup_end(c), float(c.step[0])) for c in finished])))

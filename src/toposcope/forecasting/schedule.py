@@ -64,7 +64,7 @@ class Schedule:
         if np.mean(wrong) <= 0.02:
             return ""
         at = step[known][np.argmax(wrong)]
-        off = f"by up to {gap.max():.0%} of the peak, first at step {int(at)}"
+        off = f"by up to {gap.max():.0%} of the peak, first at step {int(at):,}"
         return f"the schedule differs from the logged learning rate {off}"
 
 

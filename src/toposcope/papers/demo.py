@@ -96,5 +96,5 @@ def _measure(runs: Path, store: Path, *, jobs: int, quiet: bool) -> list[str]:
     execution = Execution(jobs=jobs, quiet=quiet)
     opened = Store.create(store, recipe=options.recipe())
     result = sweep(series, weight_probes(list(PROBES), options), opened, execution=execution)
-    failed = [f"{unit.run}, step {unit.step}, {unit.probe}: {unit.note}" for unit in result.failures]
+    failed = [f"{unit.run}, step {unit.step:,}, {unit.probe}: {unit.note}" for unit in result.failures]
     return [*failed, *result.problems]

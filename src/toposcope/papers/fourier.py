@@ -105,7 +105,7 @@ def embedding_of(snapshot: Snapshot) -> np.ndarray:
     at = snapshot.checkpoint
     found = [matrix.values for matrix in snapshot.matrices() if matrix.role == Role.EMBEDDING]
     if not found:
-        raise InputError(f"run {at.run!r} step {at.step} has no embedding matrix")
+        raise InputError(f"run {at.run!r} step {at.step:,} has no embedding matrix")
     table = max(found, key=len)
     if len(table) // 2 < KEYS:
         raise InputError(

@@ -233,13 +233,13 @@ def _over_runs(series: str, compared: str, gaps: np.ndarray, runs: int) -> str:
         return f"{series}, by the {compared}: no run has both."
     mean = float(gaps.mean())
     where = "after" if mean > 0 else "before" if mean < 0 else "from"
-    said = f"By the {compared}, {series} moves {abs(mean):.0f} steps {where} the held-out loss"
+    said = f"By the {compared}, {series} moves {abs(mean):,.0f} steps {where} the held-out loss"
     if len(gaps) == 1:
         return f"{said} in the one run that has both; another seed may differ."
     half = float(student.ppf(0.975, len(gaps) - 1) * gaps.std(ddof=1) / np.sqrt(len(gaps)))
     return (
         f"{said} on average over {len(gaps)} of {runs} runs "
-        f"(95% interval over runs {mean - half:.0f} to {mean + half:.0f})."
+        f"(95% interval over runs {mean - half:,.0f} to {mean + half:,.0f})."
     )
 
 

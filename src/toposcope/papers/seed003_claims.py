@@ -59,9 +59,9 @@ def _grows(rows: pd.DataFrame) -> Claim:
     return Claim(
         text="After the collapse the total of H1 grows at every checkpoint",
         source="monotonically, in all models",
-        here=f"at every checkpoint from step {collapsed} in {always} of {len(risen)} runs"
+        here=f"at every checkpoint from step {collapsed:,} in {always} of {len(risen)} runs"
         if risen
-        else f"no run has two checkpoints from step {collapsed} on",
+        else f"no run has two checkpoints from step {collapsed:,} on",
         statistic=f"it grows at {min(share):.0%} to {max(share):.0%} of a run's checkpoints" if risen else "",
         judgement=holds(always == len(risen)) if risen else Standing.UNTESTED,
     )

@@ -155,7 +155,7 @@ def _checked(path: Path) -> pd.DataFrame:
         raise InputError(f"{path} has no rows")
     if rows.duplicated(["run", "step"]).any():
         twice = rows[rows.duplicated(["run", "step"])].iloc[0]
-        raise InputError(f"{path} has two rows of run {twice['run']} step {twice['step']}")
+        raise InputError(f"{path} has two rows of run {twice['run']} step {twice['step']:,}")
     return rows.sort_values(["run", "step"], kind="stable").reset_index(drop=True)
 
 

@@ -141,7 +141,7 @@ def _swept(
     store = Store.create(folder, recipe=options.recipe())
     execution = Execution(jobs=jobs, quiet=quiet)
     report = sweep(series, weight_probes(_FEATURES, options), store, execution=execution)
-    failed = [f"{f.run} step {f.step}, {f.probe}: {f.note}" for f in report.failures]
+    failed = [f"{f.run} step {f.step:,}, {f.probe}: {f.note}" for f in report.failures]
     found = [finding.message for finding in report.findings]
     return (store.features(), store.metrics(), store.runs()), (*failed, *report.problems, *found)
 

@@ -162,7 +162,7 @@ def _what_happened(series: Series, finding: AuditFinding, others: list[str]) -> 
                 info = old.infos().get(other)
                 alike = other != finding.tensor and info is not None and info.shape == previous.shape
                 if alike and distance(current, old.read(other)) < 0.5 * moved:
-                    text = f"holds what {other!r} held at step {before.step}"
+                    text = f"holds what {other!r} held at step {before.step:,}"
                     return _with_cause(finding, "swapped-tensors", text)
     except SourceError:
         return finding
@@ -180,12 +180,12 @@ def _transformed(
             if abs(scale + 1) < 0.2
             else ("rescaled-tensor", f"was scaled by {scale:.4g}")
         )
-        return _with_cause(finding, fault, f"{what} since step {before.step}")
+        return _with_cause(finding, fault, f"{what} since step {before.step:,}")
     if old.ndim == 2 and old.shape[0] == old.shape[1] and distance(new, old.T) < 0.5 * moved:
-        return _with_cause(finding, "transposed-tensor", f"is transposed compared with step {before.step}")
+        return _with_cause(finding, "transposed-tensor", f"is transposed compared with step {before.step:,}")
     if distance(np.sort(new, axis=None), np.sort(old, axis=None)) < 0.2 * moved:
         return _with_cause(
-            finding, "permuted-tensor", f"holds the values of step {before.step} in another order"
+            finding, "permuted-tensor", f"holds the values of step {before.step:,} in another order"
         )
     return finding
 

@@ -61,10 +61,12 @@ def identical(steps: Evidence) -> Iterator[AuditFinding]:
             continue  # reported from the other side, as equal to the final step
         if step is not good[-1] and step.digest == final:
             yield _finding(
-                step, "equals-final", f"has exactly the weights of the final step {good[-1].checkpoint.step}"
+                step,
+                "equals-final",
+                f"has exactly the weights of the final step {good[-1].checkpoint.step:,}",
             )
         elif twin is not step:
-            yield _finding(step, "identical", f"has exactly the weights of step {twin.checkpoint.step}")
+            yield _finding(step, "identical", f"has exactly the weights of step {twin.checkpoint.step:,}")
 
 
 def _majority(steps: list[StepEvidence], name: str) -> TensorEvidence | None:
@@ -192,7 +194,7 @@ def copies(steps: Evidence) -> Iterator[AuditFinding]:
                     yield _finding(
                         step,
                         "stale-tensor",
-                        f"is unchanged since step {before.checkpoint.step}; others moved",
+                        f"is unchanged since step {before.checkpoint.step:,}; others moved",
                         name,
                     )
 
@@ -208,7 +210,7 @@ def labels(steps: Evidence) -> Iterator[AuditFinding]:
     for step in _readable(steps):
         inside = step.facts.step
         if inside is not None and inside != step.checkpoint.step:
-            yield _finding(step, "step-mismatch", f"its file or trainer's state says step {inside}")
+            yield _finding(step, "step-mismatch", f"its file or trainer's state says step {inside:,}")
     numbers = sorted({step.checkpoint.step for step in steps})
     strides = np.diff(numbers)
     if len(strides) >= 4:
@@ -217,7 +219,7 @@ def labels(steps: Evidence) -> Iterator[AuditFinding]:
             if count >= 0.8 * len(strides) and stride > common and stride % common == 0:
                 run = steps[0].checkpoint.run
                 first, last = start + common, start + stride - common
-                gap = f"step {first} is" if first == last else f"steps {first} to {last} are"
+                gap = f"step {first:,} is" if first == last else f"steps {first:,} to {last:,} are"
                 text = f"{gap} not there; the others are {common} apart"
                 yield AuditFinding(run, first, "", text, fault="missing-step")
 
@@ -284,7 +286,7 @@ def _course(good: list[StepEvidence], track: _Track, tensor: str) -> Iterator[Au
         for index in _turns(track):
             if not near & {index, index - 1, index + 1}:
                 last, next_ = good[index - 1].checkpoint.step, good[index + 1].checkpoint.step
-                text = f"step {next_} is nearer to step {last} than this one: were they swapped?"
+                text = f"step {next_:,} is nearer to step {last:,} than this one: were they swapped?"
                 yield _finding(good[index], "out-of-order", text)
     for index, ratio in _jumps(good, track):
         if index not in near:

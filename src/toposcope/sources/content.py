@@ -132,7 +132,7 @@ def check_finite(checkpoint: Checkpoint, name: str, values: np.ndarray) -> None:
     """
     if not all_finite(values):
         raise SourceError(
-            f"run {checkpoint.run!r} step {checkpoint.step}: tensor {name!r} {NOT_FINITE}; "
+            f"run {checkpoint.run!r} step {checkpoint.step:,}: tensor {name!r} {NOT_FINITE}; "
             "the run diverged or the file is damaged: leave this step out"
         )
 

@@ -200,9 +200,9 @@ def _named(have: list[int], steps: Iterable[int]) -> set[int]:
     if missing:
         near = min(have, key=lambda step: abs(step - missing[0]))
         raise SourceError(
-            f"there is no step {missing[0]}",
+            f"there is no step {missing[0]:,}",
             argument="steps",
-            remedy=f"the nearest is {near} (of {have[0]} to {have[-1]})",
+            remedy=f"the nearest is {near:,} (of {have[0]:,} to {have[-1]:,})",
         )
     return wanted
 

@@ -87,7 +87,7 @@ def _source(run: str, steps: Any) -> Source:
 def _entry(run: str, step: int, state: Any) -> Entry:
     if not _is_state(state):
         raise SourceError(
-            f"run {run!r} step {step} is {_named(state)}; give a module or a dictionary of arrays"
+            f"run {run!r} step {step:,} is {_named(state)}; give a module or a dictionary of arrays"
         )
     label = f"memory:{run}/step_{step}"
     reader = ArrayReader(_arrays(state, label), label, Facts(step=step, config=_config(state)))

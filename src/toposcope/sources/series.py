@@ -188,7 +188,7 @@ class Series:
         entry = self._entries.get(checkpoint)
         if entry is None:
             raise SourceError(
-                f"{self.uri}: run {checkpoint.run!r} has no step {checkpoint.step}",
+                f"{self.uri}: run {checkpoint.run!r} has no step {checkpoint.step:,}",
                 remedy="choose one of its steps",
             )
         try:
@@ -263,7 +263,7 @@ class Series:
         """
         for matrix in self.stored_matrices(checkpoint):
             if matrix.fault:
-                at = f"run {checkpoint.run!r} step {checkpoint.step}"
+                at = f"run {checkpoint.run!r} step {checkpoint.step:,}"
                 raise SourceError(f"{at}: tensor {matrix.name!r} {matrix.fault}")
             check_finite(checkpoint, matrix.name, matrix.values)
             yield matrix
@@ -377,7 +377,7 @@ class Series:
         if here is None or there is None:
             what = "is missing" if here is None else "is in none of its neighbours"
         raise SourceError(
-            f"{reader.label}: tensor {name!r} {what}; is step {checkpoint.step} from another run? "
+            f"{reader.label}: tensor {name!r} {what}; is step {checkpoint.step:,} from another run? "
             "Remove it or open it alone"
         )
 

@@ -122,7 +122,9 @@ def fits_table(finals: pd.DataFrame, quantities: Sequence[str] | None = None) ->
         within = float(np.sqrt(squares / free.sum())) if free.sum() > 0 else np.nan
         shown = law if law.status == "ok" else replace(law, low=np.nan, high=np.nan)
         fitted = [getattr(shown, name) for name in _FITTED]
-        left = [f"{run} (to step {step})" for run, step in zip(running["run"], running["step"], strict=True)]
+        left = [
+            f"{run} (to step {step:,})" for run, step in zip(running["run"], running["step"], strict=True)
+        ]
         reasons = [law.reason, f"left out, unfinished: {', '.join(left)}" if left else ""]
         reason = "; ".join(part for part in reasons if part)
         form = "a N^b + E" if floor else "a N^b"

@@ -77,7 +77,9 @@ def read_targets(path: str | Path) -> pd.DataFrame:
     twice = keys[keys.duplicated()]
     if len(twice):
         run, step = twice.iloc[0]
-        raise InputError(f"{path}: run {run!r} step {step} is there twice; keep one row for each checkpoint")
+        raise InputError(
+            f"{path}: run {run!r} step {step:,} is there twice; keep one row for each checkpoint"
+        )
     names = [
         str(name)
         for name in frame.select_dtypes("number").columns
@@ -235,14 +237,14 @@ def _with_run(targets: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
 def _unknown(rows: pd.DataFrame, values: pd.DataFrame) -> Iterator[str]:
     for run, mine in rows.groupby("run", sort=False):
         steps = sorted(set(mine["step"]))
-        shown = ", ".join(map(str, steps[:_LISTED])) + (", ..." if len(steps) > _LISTED else "")
+        shown = ", ".join(f"{step:,}" for step in steps[:_LISTED]) + (", ..." if len(steps) > _LISTED else "")
         why = "steps that were not measured" if (values["run"] == run).any() else "the run was not measured"
         yield f"targets: run {run}, step {shown}: {why}"
 
 
 def _twice(rows: pd.DataFrame) -> Iterator[str]:
     if len(rows):
-        first = f"{rows['target'].iloc[0]} of run {rows['run'].iloc[0]} step {rows['step'].iloc[0]}"
+        first = f"{rows['target'].iloc[0]} of run {rows['run'].iloc[0]} step {rows['step'].iloc[0]:,}"
         yield f"targets: {len(rows)} values are there more than once, as {first}; the last one counts"
 
 
@@ -250,5 +252,5 @@ def _missing(joined: pd.DataFrame, values: pd.DataFrame) -> Iterator[str]:
     for name in joined:
         lacking = values.loc[~np.isfinite(joined[name].to_numpy(float)), ["run", "step"]]
         if len(lacking):
-            first = f"run {lacking['run'].iloc[0]} step {lacking['step'].iloc[0]}"
+            first = f"run {lacking['run'].iloc[0]} step {lacking['step'].iloc[0]:,}"
             yield f"target {name}: no finite value at {len(lacking)} of {len(values)} checkpoints, as {first}"

@@ -279,5 +279,5 @@ class Snapshot:
 
 def _non_finite(at: Checkpoint, matrix: Matrix) -> NonFiniteMatrix:
     fault = matrix.fault or (f"{NOT_FINITE}; the run diverged or the file is damaged: leave this step out")
-    note = f"run {at.run!r} step {at.step}: tensor {matrix.name!r} {fault}"
+    note = f"run {at.run!r} step {at.step:,}: tensor {matrix.name!r} {fault}"
     return NonFiniteMatrix(matrix.name, matrix.role, matrix.layer, matrix.head, note)

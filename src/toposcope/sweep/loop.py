@@ -260,7 +260,7 @@ def _go(
             there = sum(count * weight(*key) for key, (_, count) in units)
             progress.advance(outcome.done + outcome.skipped, work=worked, there=there)
             for failure in outcome.failures:
-                note = f"{failure.run} step {failure.step} {failure.probe}"
+                note = f"{failure.run} step {failure.step:,} {failure.probe}"
                 progress.advance(note=note, failed=True, work=0.0)
 
         if execution.ray is not None:

@@ -136,7 +136,7 @@ class Worker:
                 with self._held(reader, indices):
                     measured = 0
                     for name in task.probes:
-                        unit = f"{task.run} step {reader[indices[0]].checkpoint.step}, {name}"
+                        unit = f"{task.run} step {reader[indices[0]].checkpoint.step:,}, {name}"
                         with _parts_reported(unit, tell):
                             for outcome in self._group(reader, indices, self._probes[name]):
                                 worked = outcome.done + len(outcome.failures)

@@ -140,7 +140,7 @@ class _Loop:
         grad_norm, weight_norm = self.engine.norms()
         if not math.isfinite(loss) or not math.isfinite(grad_norm):
             raise DivergedError(
-                f"{self.name}: loss {loss} and gradient norm {grad_norm} at step {step}; "
+                f"{self.name}: loss {loss} and gradient norm {grad_norm} at step {step:,}; "
                 f"lower learning_rate (now {recipe.learning_rate:g})"
             )
         return TrainingStep(

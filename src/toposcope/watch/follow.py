@@ -241,7 +241,7 @@ class Follower:
             return "it is being removed"
         tracked = tracker_step(Path(uri).parent)
         if tracked is not None and tracked < entry.checkpoint.step:
-            return f"the tracker says step {tracked}"
+            return f"the tracker says step {tracked:,}"
         if now - since < self._rest:
             found.settling = True
             return f"changed less than {self._rest:g} s ago"

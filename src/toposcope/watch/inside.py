@@ -131,7 +131,7 @@ class Monitor:
             if step % self._every == 0:
                 self._copy(model, step)
         except Exception as error:
-            self._complain(f"step {step}: {type(error).__name__}: {error}")
+            self._complain(f"step {step:,}: {type(error).__name__}: {error}")
 
     def record(self, step: int, **metrics: float) -> None:
         """Record metrics of a step without its weights."""
@@ -141,7 +141,7 @@ class Monitor:
             self._begin()
             self._history.add(step, metrics)
         except Exception as error:
-            self._complain(f"step {step}: {type(error).__name__}: {error}")
+            self._complain(f"step {step:,}: {type(error).__name__}: {error}")
 
     def wait(self, timeout: float = 60.0) -> bool:
         """Wait until everything copied so far is measured; return whether it is."""

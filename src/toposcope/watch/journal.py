@@ -46,6 +46,11 @@ class Event:
         """When it happened, in seconds since 1970."""
         return self.number / 1e9
 
+    @property
+    def place(self) -> str:
+        """Where it happened, in words: the run, and the step if there is one."""
+        return self.run if self.step is None else f"{self.run} step {self.step:,}"
+
     def line(self) -> str:
         """Return the event as one line of strict JSON; what is not finite becomes null."""
         content = {

@@ -270,7 +270,7 @@ class Sidecar:
                 return before, []
         self._series.drop(before)
         why = "its files were changed or removed before they could be kept"
-        return None, [f"not compared with step {before.step}: {why}"]
+        return None, [f"not compared with step {before.step:,}: {why}"]
 
     def _holds(self, at: Checkpoint, content: str) -> bool:
         """Return whether files with other stamps, as after `touch`, hold the same weights."""

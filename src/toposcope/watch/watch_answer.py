@@ -115,8 +115,7 @@ def lines_of(event: Event) -> Iterator[tuple[str, str]]:
     """Yield the lines that report an event, each with its indent; none for internal events."""
     if event.kind not in _SHOWN or (event.kind == "unseen" and not event.data["why"]):
         return
-    where = f"{event.run} step {event.step}" if event.step is not None else event.run
-    data = event.data
+    where, data = event.place, event.data
     what = data.get("sentence") or data.get("why") or ""
     if event.kind == "measured":
         what = f"{data['units']} units in {data['seconds']} s"
@@ -146,14 +145,12 @@ def plain_event(event: Event) -> dict[str, object]:
 
 def _of_events(events: Sequence[Event]) -> list[str]:
     found = [
-        f"{event.run} step {event.step}: {why}"
+        f"{event.place}: {why}"
         for event in events
         if event.kind == "measured"
         for why in event.data["problems"]
     ]
     found += [f"{event.data['sink']}: {event.data['why']}" for event in events if event.kind == "unsent"]
     return found + [
-        f"{event.run} step {event.step}: {event.kind}, {event.data['why']}"
-        for event in events
-        if event.kind == "vanished"
+        f"{event.place}: {event.kind}, {event.data['why']}" for event in events if event.kind == "vanished"
     ]

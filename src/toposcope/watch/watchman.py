@@ -173,7 +173,7 @@ class Watchman:
             data |= {"last_good": good, "culprits": [] if look is None else culprits(look)}
             data |= {"next": next_step(finding.test, good)}
             if look is not None and not data["culprits"]:
-                data |= {"quiet": f"no matrix or head moved beyond its own noise at step {look.step}"}
+                data |= {"quiet": f"no matrix or head moved beyond its own noise at step {look.step:,}"}
             if look is None:
                 self._open.append(finding)
             else:

@@ -89,7 +89,7 @@ def test_drill_downs_open_and_a_link_restores_the_view(visit, growing):
     page.keyboard.press("h")
     canvas = page.locator('[data-drill="heat"] canvas')
     expect(canvas).to_have_attribute(
-        "aria-label", "neural persistence of 4 lines in small-seed0, steps 0 to 2000, from 0 to 7.901"
+        "aria-label", "neural persistence of 4 lines in small-seed0, steps 0 to 2,000, from 0 to 7.901"
     )
     growing.checkpoint("small-seed0", 2200)
     expect(page.locator('[data-drill="heat"] .panel')).to_have_attribute("data-columns", "12")
@@ -97,7 +97,7 @@ def test_drill_downs_open_and_a_link_restores_the_view(visit, growing):
     curve = page.locator('[data-drill="curve"] svg[role="img"]')
     expect(curve).to_have_attribute(
         "aria-label",
-        "neural persistence (layers.0.mlp.weight, by matrix): 3 curves, steps 0 to 2200, values 0 to 7.697",
+        "neural persistence (layers.0.mlp.weight, by matrix): 3 curves, steps 0 to 2,200, values 0 to 7.697",
     )
     page.locator('[data-drill="diagram"] summary').click()
     slider = page.locator('[data-drill="diagram"] input[type="range"]')
@@ -111,7 +111,7 @@ def test_drill_downs_open_and_a_link_restores_the_view(visit, growing):
     expect(again.locator('[data-drill="diagram"] .panel')).to_have_attribute("data-step", "1600")
     expect(again.locator('[data-drill="curve"] svg[role="img"]')).to_have_attribute(
         "aria-label",
-        "neural persistence (layers.0.mlp.weight, by matrix): 2 curves, steps 0 to 2200, values 0 to 7.697",
+        "neural persistence (layers.0.mlp.weight, by matrix): 2 curves, steps 0 to 2,200, values 0 to 7.697",
     )  # fmt: skip
     expect(again.locator("html")).to_have_attribute("data-theme", "dark")
 

@@ -144,7 +144,7 @@ def _scale(
     if len(np.unique(size)) < 3:
         known = len(np.unique(size))
         said = "1 size reaches" if known == 1 else f"{known} sizes reach"
-        return _cannot(SCALE, f"{said} step {steps:.0f}; the size law needs at least 3")
+        return _cannot(SCALE, f"{said} step {steps:,.0f}; the size law needs at least 3")
     if not np.isfinite(loss).all():
         return _cannot(SCALE, f"the budget buys {steps:.0f} steps of the larger model: too few to be judged")
     centred = size - size.mean()

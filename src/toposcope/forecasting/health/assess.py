@@ -214,13 +214,13 @@ def _risen(usable: pd.DataFrame) -> Symptom | None:
 
 def _said(rise: Rise, step: np.ndarray, rate: np.ndarray | None) -> Symptom:
     at, last = int(step[rise.start]), int(step[-1])
-    went = f"the loss rose from {rise.low:.3g} at step {at} to {rise.now:.3g} at step {last}"
-    back = f"the loss rose from {rise.low:.3g} at step {at} to {rise.top:.3g} and is back at {rise.now:.3g}"
+    went = f"the loss rose from {rise.low:.3g} at step {at:,} to {rise.now:.3g} at step {last:,}"
+    back = f"the loss rose from {rise.low:.3g} at step {at:,} to {rise.top:.3g} and is back at {rise.now:.3g}"
     if rise.width:
-        went = f"the loss has swung wider and wider since step {at}, by {rise.width:.0%} at step {last}"
+        went = f"the loss has swung wider and wider since step {at:,}, by {rise.width:.0%} at step {last:,}"
     again = f"look again after {max(1, last - at):,} more steps"
     ground, remedy = {
-        DIVERGING: (went, f"go back to a checkpoint before step {at}, with a lower rate"),
+        DIVERGING: (went, f"go back to a checkpoint before step {at:,}, with a lower rate"),
         RESTART: (f"{went}, after the learning rate went back up{_raised(rate, rise.start)}", again),
         FALLING: (back, f"look at the data there; {again}"),
         AGAIN: (f"{went}; it came back from an earlier rise at least as large", again),
@@ -258,13 +258,13 @@ def _not_finite(rows: pd.DataFrame, column: str) -> list[Symptom]:
     found = []
     if bad[-1] and (count := len(bad) - int(first[-1])) > 2 * habit:
         at = int(step[first[-1]])
-        ground = f"the last {count} logged losses, from step {at} on, are not finite"
+        ground = f"the last {count:,} logged losses, from step {at:,} on, are not finite"
         if count == 1:
-            ground = f"the last logged loss, at step {at}, is not finite"
-        found.append(Symptom("not finite", at, ground, f"go back to a checkpoint before step {at}"))
+            ground = f"the last logged loss, at step {at:,}, is not finite"
+        found.append(Symptom("not finite", at, ground, f"go back to a checkpoint before step {at:,}"))
     if 0 < len(lengths) < _HABIT:
         at, until = int(step[first[amid][0]]), int(step[stop[amid][-1] - 1])
-        where = f"losses from step {at} to {until} are" if until > at else f"loss at step {at} is"
+        where = f"losses from step {at:,} to {until:,} are" if until > at else f"loss at step {at:,} is"
         ground = f"{lengths.sum()} logged {where} not finite"
         found.append(Symptom(GAP, at, ground, "look at the data and the gradient norm there"))
     return found
@@ -284,7 +284,7 @@ def _rate_ended(rows: pd.DataFrame, horizon: float | None) -> Symptom | None:
         return None
     if horizon is not None and not ahead:
         return None
-    ground = f"the learning rate has been {rate[-1]:.3g} since step {at}; its peak was {rate.max():.3g}"
+    ground = f"the learning rate has been {rate[-1]:.3g} since step {at:,}; its peak was {rate.max():.3g}"
     return Symptom("rate ended", at, ground, "the run learns nothing more; give it a new schedule or stop")
 
 
@@ -302,6 +302,6 @@ def _plateau(step: np.ndarray, log: np.ndarray) -> Symptom | None:
         return None
     at = int(step[late][0])
     ground = (
-        f"since step {at} the loss hardly moves: {slope:+.2%} +- {_SURE * error:.2%} per doubling of steps"
+        f"since step {at:,} the loss hardly moves: {slope:+.2%} +- {_SURE * error:.2%} per doubling of steps"
     )
     return Symptom("plateau", at, ground, "lower the learning rate, or stop")

@@ -30,7 +30,9 @@ def spikes(step: np.ndarray, scale: Scale) -> Symptom | None:
         int(step[first[0]]),
         max(_factor(scale, above, a, b) for a, b in zip(first, stop, strict=True)),
     )
-    ground = f"{np.count_nonzero(separate)} spikes since step {at}, the highest by a factor of {highest:.2g}"
+    ground = (
+        f"{np.count_nonzero(separate)} spikes since step {at:,}, the highest by a factor of {highest:.2g}"
+    )
     return Symptom("spikes", at, ground, "look at the data and the gradient norm there, or lower the rate")
 
 
@@ -43,9 +45,11 @@ def outliers(step: np.ndarray, scale: Scale) -> Symptom | None:
         return None
     worst = where[int(np.argmax([_factor(scale, above, a, a + 1) for a in where]))]
     factor, at = _factor(scale, above, int(worst), int(worst) + 1), int(step[worst])
-    what = f"1 loss stood out, at step {at}, by a factor of {factor:.2f}"
+    what = f"1 loss stood out, at step {at:,}, by a factor of {factor:.2f}"
     if len(where) > 1:
-        what = f"{len(where)} single losses stood out, the highest at step {at}, by a factor of {factor:.2f}"
+        what = (
+            f"{len(where)} single losses stood out, the highest at step {at:,}, by a factor of {factor:.2f}"
+        )
     return Symptom(
         OUTLIERS, int(step[where[0]]), f"{what}, and the next loss was normal", "nothing needs to be done"
     )

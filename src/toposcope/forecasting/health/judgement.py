@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from toposcope.core.forms import step_text
 from toposcope.core.repeats import AuditFinding
 from toposcope.forecasting.health.assess import BROKEN, GAP, Symptom
 from toposcope.forecasting.health.rises import FEWEST
@@ -155,22 +156,13 @@ def judge(
     return Judgement(tuple(grounds), tuple(one for one in found if one.level == ALL_RIGHT))
 
 
-def written(step: float) -> str:
-    """Return a step as text.
-
-    >>> written(20000), written(0.25)
-    ('20,000', '0.25')
-    """
-    return f"{int(step):,}" if float(step).is_integer() else f"{step:.10g}"
-
-
 def back_by(step: float) -> str:
     """Return the words for an alarm that passed at a step.
 
     >>> back_by(2048)
     'back to normal by step 2,048'
     """
-    return f"back to normal by step {written(step)}"
+    return f"back to normal by step {step_text(step)}"
 
 
 def _of_counts(losses: int, lost: int) -> list[Ground]:
@@ -193,7 +185,7 @@ def _of_symptom(one: Symptom, *, ended: bool) -> Ground:
 
 
 def _of_alarm(one: Alarmed) -> Ground:
-    said = f"{one.test} at step {written(one.step)} ({one.sentence})"
+    said = f"{one.test} at step {step_text(one.step)} ({one.sentence})"
     if one.passed is not None:
         return Ground(ALL_RIGHT, one.test, one.step, f"{said}, {back_by(one.passed)}")
     return Ground(LOOK, one.test, one.step, f"{said}, not back yet", one.remedy)

@@ -40,10 +40,10 @@ def overfitting(train: pd.DataFrame, held: pd.DataFrame) -> Symptom | None:
         return None
     held_now = scale.loss(float(of[-1]))
     ground = (
-        f"the held-out loss rose from {scale.loss(level):.3g} at step {int(at)} to {held_now:.3g} at step "
-        f"{int(step[-1])}, while the training loss fell from {was:.3g} to {last:.3g}"
+        f"the held-out loss rose from {scale.loss(level):.3g} at step {int(at):,} to {held_now:.3g} at step "
+        f"{int(step[-1]):,}, while the training loss fell from {was:.3g} to {last:.3g}"
     )
-    remedy = f"take a checkpoint near step {int(at)}, or use more data or regularization"
+    remedy = f"take a checkpoint near step {int(at):,}, or use more data or regularization"
     return Symptom(OVERFITTING, int(at), ground, remedy)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from toposcope.core.forms import step_text
 from toposcope.core.tabular import Tables, answered
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ class RunLog:
         for name, own in self.metrics.groupby("run", sort=False):
             seen = own[np.isfinite(own["loss"])]
             last = (
-                f"loss {seen['loss'].iloc[-1]:.4g} at step {seen['step'].iloc[-1]}"
+                f"loss {seen['loss'].iloc[-1]:.4g} at step {step_text(seen['step'].iloc[-1])}"
                 if len(seen)
                 else "no loss"
             )

@@ -24,6 +24,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import betaincc, betainccinv, chdtri
 
+from toposcope.core.forms import step_text
 from toposcope.statistics.trends import sweeps
 from toposcope.statistics.trends.refusals import differing, robust_size
 from toposcope.statistics.trends.whitening import Whitened
@@ -80,7 +81,7 @@ def _spans(steps: np.ndarray, there: np.ndarray) -> list[str]:
     """
     at = np.flatnonzero(there)
     parts = np.split(at, np.flatnonzero(np.diff(at) > 1) + 1)
-    return [f"{steps[part[0]]:g}–{steps[part[-1]]:g}" for part in parts]
+    return [f"{step_text(steps[part[0]])}–{step_text(steps[part[-1]])}" for part in parts]
 
 
 def _add(notes: np.ndarray, j: int, note: str) -> None:

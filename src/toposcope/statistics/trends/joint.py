@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from toposcope.core.forms import step_text
 from toposcope.statistics.trends.alignment import alignment_interval, alignment_tail
 from toposcope.statistics.trends.signs import (
     ALPHA,
@@ -192,7 +193,7 @@ def _heaviest(products: np.ndarray) -> int:
 
 
 def _named(steps: np.ndarray) -> str:
-    return f"rests on steps {steps[0]:g}–{steps[-1]:g} alone"
+    return f"rests on steps {step_text(steps[0])}–{step_text(steps[-1])} alone"
 
 
 def _alignable(runs: list[RunInnovations]) -> tuple[np.ndarray, np.ndarray, float] | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pandas as pd
+
 from toposcope.study.findings.base import Finding
 
 if TYPE_CHECKING:
@@ -25,8 +27,9 @@ def sound(study: StudyTables) -> Finding:
         numbers["kinds"] = [[str(kind), int(n)] for kind, n in audit["fault"].value_counts().items()]
         numbers["runs"] = [str(run) for run in audit["run"].dropna().unique()]
         first = audit.iloc[0]
-        numbers["place"] = f"{first['run']} step {first['step']}"
-        numbers["first"] = f"{first['run']} step {first['step']}: {first['message']}"
+        at = "" if pd.isna(first["step"]) else f" step {int(first['step']):,}"
+        numbers["place"] = f"{first['run']}{at}"
+        numbers["first"] = f"{first['run']}{at}: {first['message']}"
     strength = "faults" if faults else "gaps" if units else "clean"
     left = tuple(line for line in study.series.problems)
     return Finding("sound", strength, numbers, "audit of the checkpoints", left)

@@ -68,7 +68,7 @@ def forecast_table(
     finished, unfinished = split_runs(curves)
     failed = [_failed(problem.run, problem.reason) for problem in problems if problem.left_out]
     for curve in unfinished:
-        ends = f"{NOT_FINISHED}, seen to step {curve.last} of {curve.horizon}"
+        ends = f"{NOT_FINISHED}, seen to step {curve.last:,} of {curve.horizon:,}"
         failed.append(_failed(curve.run, curve.endless or ends, curve))
     if len(finished) < LEAST_RUNS:
         known = f"{len(finished)} finished run{'s' * (len(finished) != 1)}"

@@ -212,7 +212,7 @@ def _with_end(curve: Curve, longer: Sequence[Curve]) -> Curve:
         ends = sorted({c.horizon for c in alike})
         unknown = "follows no sibling's"
         if ends and ends[-1] > 1.02 * ends[0]:
-            unknown = f"is that of siblings that end at steps {ends[0]} and {ends[-1]}"
+            unknown = f"is that of siblings that end at steps {ends[0]:,} and {ends[-1]:,}"
         if not ends or ends[-1] > 1.02 * ends[0]:
             reason = rendered(
                 f"end unknown: its learning rate {unknown}; give {option('horizon')} or "
@@ -220,7 +220,7 @@ def _with_end(curve: Curve, longer: Sequence[Curve]) -> Curve:
             )
             return replace(curve, endless=reason)
     lender = max(alike, key=lambda c: c.horizon)
-    note = f"end assumed at step {lender.horizon}, as for {lender.run}: {why}"
+    note = f"end assumed at step {lender.horizon:,}, as for {lender.run}: {why}"
     return replace(curve, horizon=lender.horizon, notes=(*curve.notes, note))
 
 

@@ -98,7 +98,7 @@ class ObjectiveSource:
         if shapes != like.shapes:
             differs = sorted(set(shapes.items()) ^ set(like.shapes.items()))[0][0]
             raise InputError(
-                f"step {snapshot.checkpoint.step} is not a checkpoint of the same model: parameter "
+                f"step {snapshot.checkpoint.step:,} is not a checkpoint of the same model: parameter "
                 f"{differs!r} "
                 "has another shape or is missing; leave it out"
             )

@@ -62,7 +62,7 @@ def _how(one: Change[Key], row: int) -> str:
     who = "" if head < 0 else f"head {head}: "
     of_row = f" (row {row})" if row >= 0 else ""
     did = f"grew {fold:.3g}-fold" if one.now > one.before else f"fell to 1/{fold:.3g}"
-    return f"{who}{LABELS[feature]}{of_row} {did} since step {one.since}"
+    return f"{who}{LABELS[feature]}{of_row} {did} since step {one.since:,}"
 
 
 def _norms(rows: pd.DataFrame) -> dict[Key, tuple[Hashable, float]]:

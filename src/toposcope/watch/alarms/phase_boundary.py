@@ -33,4 +33,4 @@ class PhaseBoundary(Alarm):
 
             self._phase = OnlineDetector(look.planned, rate=self.spending.rate)
         bend = self._phase.update(look.step, value)
-        return [] if bend is None else self.notice(look.step, f"{label} bent at step {bend:.0f}", bend=bend)
+        return [] if bend is None else self.notice(look.step, f"{label} bent at step {bend:,.0f}", bend=bend)

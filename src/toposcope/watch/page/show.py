@@ -179,9 +179,7 @@ def _checkpoints(live: Live) -> int:
 def _gone(live: Live) -> list[tuple[str, str, str]]:
     """Return the latest checkpoints that were lost or left out, and why."""
     not_seen = [("not checked", place, why) for place, why in live.unseen.items()]
-    return not_seen + [
-        (event.kind, f"{event.run} step {event.step}", str(event.data.get("why", ""))) for event in live.lost
-    ]
+    return not_seen + [(event.kind, event.place, str(event.data.get("why", ""))) for event in live.lost]
 
 
 def _notices(live: Live) -> list[tuple[str, str]]:

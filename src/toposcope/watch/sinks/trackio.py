@@ -33,6 +33,6 @@ class TrackioSink:
         try:
             run.log(dict(summary.values), step=summary.step)
             for alarm in summary.alarms:
-                trackio.alert(title=f"toposcope: {summary.run}", text=f"step {summary.step}: {alarm}")
+                trackio.alert(title=f"toposcope: {summary.run}", text=f"step {summary.step:,}: {alarm}")
         finally:
             trackio.finish()

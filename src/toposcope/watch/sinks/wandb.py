@@ -34,5 +34,5 @@ class WandbSink:
         run = self._runs[summary.run]
         run.log({**summary.values, STEP: summary.step, "toposcope/alarms": len(summary.alarms)})
         for alarm in summary.alarms:
-            run.summary["toposcope/alarm"] = f"step {summary.step}: {alarm}"
-            run.alert(title=f"toposcope: {summary.run}", text=f"step {summary.step}: {alarm}")
+            run.summary["toposcope/alarm"] = f"step {summary.step:,}: {alarm}"
+            run.alert(title=f"toposcope: {summary.run}", text=f"step {summary.step:,}: {alarm}")

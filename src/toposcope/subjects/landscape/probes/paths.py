@@ -101,10 +101,10 @@ class Paths(Probe):
         here = objective.parameters
         if before is not None:
             values = self.source.parameters(before, objective).to(here)
-            found.append(_Start(Label("model"), values, f"from step {before.checkpoint.step}"))
+            found.append(_Start(Label("model"), values, f"from step {before.checkpoint.step:,}"))
         if before is not None and first.checkpoint != before.checkpoint:
             label = Label("from the first checkpoint", scope=Scope.SETTING)
-            note = f"from step {first.checkpoint.step}"
+            note = f"from step {first.checkpoint.step:,}"
             found.append(_Start(label, self.source.parameters(first, objective).to(here), note))
         return found + self._from_another_seed(snapshot.checkpoint, objective)
 

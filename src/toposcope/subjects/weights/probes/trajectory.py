@@ -180,7 +180,9 @@ def _point(snapshot: Snapshot, options: WeightOptions) -> _Point:
                 _add_to_sketch(sketch, matrix)
         point = _Point(np.concatenate(exact) if exact and size <= EXACT else sketch, size)
         if not np.isfinite(point.values).all():  # by overflow: matrices that are not finite never come here
-            raise InputError(f"step {snapshot.checkpoint.step} has weights that are not finite; leave it out")
+            raise InputError(
+                f"step {snapshot.checkpoint.step:,} has weights that are not finite; leave it out"
+            )
         return point
 
     point = snapshot.remember_for_run(("point", options.without), compute)
@@ -188,7 +190,7 @@ def _point(snapshot: Snapshot, options: WeightOptions) -> _Point:
     whole = first is not snapshot and not _non_finite(snapshot, options) and _is_point(first, options)
     if whole and _point(first, options).size != point.size:
         raise InputError(
-            f"step {snapshot.checkpoint.step} has {point.size} weights, but the first step of the run has "
+            f"step {snapshot.checkpoint.step:,} has {point.size} weights, but the first step of the run has "
             f"{_point(first, options).size}; the two cannot be compared: leave the step out"
         )
     return point

@@ -197,7 +197,7 @@ export class Chart {
     }
     this.overlay = svg("g");
     this.drawing.setAttribute("viewBox", `0 0 ${this.width} ${this.height}`);
-    this.drawing.setAttribute("aria-label", `${this.data.title}: ${s.shown.length} curves, steps ${short(s.x0)} to ${short(s.x1)}, values ${short(s.y0)} to ${short(s.y1)}`);
+    this.drawing.setAttribute("aria-label", `${this.data.title}: ${s.shown.length} curves, steps ${Math.round(s.x0).toLocaleString("en")} to ${Math.round(s.x1).toLocaleString("en")}, values ${short(s.y0)} to ${short(s.y1)}`);
     this.drawing.replaceChildren(axes, bands, lines, this.overlay);
     this.place.dataset.points = String([...this.traces.values()].reduce((sum, trace) => sum + trace.x.length, 0));
     this.read();

@@ -94,8 +94,8 @@ export class Diagram {
     this.pair.append(...this.data.dims.map((one, i) => svg("text", { class: `tick f${one.dim % 8}`, x: SIZE - 40, y: SIZE - 110 + 18 * i }, `H${one.dim}`)));
     this.bars.replaceChildren(...bars, ...axis(`filtration value; the ${long.length} longest bars`));
     const counts = this.data.dims.map((one) => `H${one.dim}: ${one.bars.toLocaleString("en")} bars`).join(", ");
-    this.pair.setAttribute("aria-label", `Persistence diagram of ${this.data.of} at step ${this.data.step}: ${counts}`);
-    this.bars.setAttribute("aria-label", `Barcode of ${this.data.of} at step ${this.data.step}`);
+    this.pair.setAttribute("aria-label", `Persistence diagram of ${this.data.of} at step ${this.data.step.toLocaleString("en")}: ${counts}`);
+    this.bars.setAttribute("aria-label", `Barcode of ${this.data.of} at step ${this.data.step.toLocaleString("en")}`);
     const most = this.data.dims.some((one) => one.bars > one.birth.length) ? " The longest of each dimension are drawn." : "";
     this.reading.textContent = `${this.data.of}, step ${this.data.step.toLocaleString("en")}: ${counts}. Squares never die.${most}`;
     this.place.dataset.step = String(this.data.step);

@@ -91,7 +91,7 @@ export class Heat {
       brush.fillStyle = value === null ? "rgba(128,128,128,.25)" : `rgb(${colour((value - low) / (high - low || 1))})`;
       brush.fillRect(column * wide, row * cell, wide, cell);
     }));
-    this.canvas.setAttribute("aria-label", `${this.data.title} of ${lines.length} lines in ${this.run}, steps ${steps[0]} to ${steps.at(-1)}, from ${short(low)} to ${short(high)}`);
+    this.canvas.setAttribute("aria-label", `${this.data.title} of ${lines.length} lines in ${this.run}, steps ${steps[0].toLocaleString("en")} to ${steps.at(-1).toLocaleString("en")}, from ${short(low)} to ${short(high)}`);
     this.scale.textContent = `Steps ${steps[0].toLocaleString("en")} to ${steps.at(-1).toLocaleString("en")} from left to right, the first layer on top; dark ${short(low)}, bright ${short(high)}${this.data.unit && ` ${this.data.unit}`}. A click, or Enter, opens the line as a curve.`;
     this.place.dataset.columns = String(steps.length);
   }
