@@ -52,6 +52,15 @@ def test_an_unfinished_run_has_its_forecast_in_the_answer(family):
     assert "1 of 5 runs is not finished" in found.first.checks[1].text
 
 
+def test_the_page_and_a_check_name_one_step_of_a_run(family):
+    """The held-out loss is logged ten steps after the last training loss."""
+    late = pd.DataFrame({"run": ["young"], "step": [1010], "heldout_loss": [1.6]})
+    rows = pd.concat([family, late], ignore_index=True)
+    (ahead,) = ts.analyze(rows).findings["on"].numbers["ahead"]
+    (checked,) = [one for one in ts.check(rows).runs if one.run == "young"]
+    assert (ahead["step"], checked.step) == (1010, 1010)
+
+
 def test_a_finished_family_has_none(family):
     found = ts.analyze(family[family["run"] != "young"]).findings
     assert (found["on"].strength, found["on"].numbers["ahead"]) == ("finished", [])

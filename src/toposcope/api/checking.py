@@ -364,17 +364,16 @@ def _ahead(
 
 def _last(rows: pd.DataFrame, column: str, judgement: Judgement) -> tuple[float | None, float | None]:
     """Return the last step, and the loss there: NaN where the last ones are not finite."""
+    from toposcope.forecasting.frame import last_step
     from toposcope.forecasting.health.assess import BROKEN
 
-    steps = rows["step"].to_numpy(float) if len(rows) else np.empty(0)
-    steps = steps[np.isfinite(steps)]
-    if not len(steps):
+    last = last_step(rows)
+    if last is None:
         return None, None
     ordered = rows.sort_values("step", kind="stable")
     values = ordered[column].to_numpy(float, na_value=np.nan) if column in ordered else np.empty(0)
     finite = values[np.isfinite(values)]
     lost = len(values) and (not len(finite) or any(one.kind == BROKEN[0] for one in judgement.grounds))
-    last = int(steps.max()) if float(steps.max()).is_integer() else float(steps.max())
     return last, math.nan if lost else float(finite[-1]) if len(finite) else None
 
 

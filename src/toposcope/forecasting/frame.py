@@ -43,6 +43,21 @@ class Log:
     said: str = ""
 
 
+def last_step(rows: pd.DataFrame) -> float | None:
+    """Return the last step that the rows of a run log, whatever they log there; None without a row.
+
+    This is how far a run is: its training loss may have been logged earlier for the last time.
+
+    >>> last_step(pd.DataFrame({"step": [100.0, 200.0], "loss": [3.0, np.nan], "heldout_loss": [3.1, 2.9]}))
+    200
+    """
+    steps = rows["step"].to_numpy(float) if len(rows) else np.empty(0)
+    steps = steps[np.isfinite(steps)]
+    if not len(steps):
+        return None
+    return int(steps.max()) if float(steps.max()).is_integer() else float(steps.max())
+
+
 def log_from_frame(
     frame: pd.DataFrame,
     *,

@@ -11,6 +11,7 @@ import pandas as pd
 
 from toposcope.core.commands import recommended
 from toposcope.forecasting import Curve, Forecast
+from toposcope.forecasting.frame import last_step
 from toposcope.forecasting.health.assess import KINDS, health
 from toposcope.forecasting.health.judgement import LEVELS, STOP, Judgement, judge
 from toposcope.forecasting.unplanned import UNSURE
@@ -177,9 +178,10 @@ def _flop_left(curve: Curve) -> float:
 
 def _ahead(study: StudyTables, curves: Sequence[Curve]) -> list[dict[str, object]]:
     """Return where the first runs that are not finished will end, of those that can be forecast yet."""
+    logged = {} if study.log is None else dict(iter(study.log.metrics.groupby("run")))
     return [
         {
-            "run": one.run, "step": curve.last, "horizon": curve.horizon, "final": one.final,
+            "run": one.run, "step": last_step(logged[one.run]), "horizon": curve.horizon, "final": one.final,
             "interval": [one.low, one.high],
             "level": one.level, "sure": one.status not in UNSURE,
             "coverage": one.coverage, "reason": one.reason, "path": _path(one),
