@@ -85,6 +85,13 @@ def test_a_step_that_both_answer_is_no_verdict_where_the_rate_is_not_known() -> 
     assert not any("learning rate" in row["reason"] for row in known)
 
 
+def test_a_reason_names_the_column_of_the_target_as_the_table_does() -> None:
+    rows = leading(0, 2).assign(learning_rate=1e-3)
+    table = from_frame(rows.rename(columns={"loss": "my_score"}), features=["h0"], targets=["my_score"])
+    row = family_table(table, targets=["my_score"]).iloc[0]
+    assert (row["target"], row["reason"]) == ("my_score", "moves with the my_score beyond trend")
+
+
 def test_a_row_that_adds_says_that_the_rate_is_not_known() -> None:
     bare, known = row_of(leading(0, 2)), row_of(leading(0, 2).assign(learning_rate=1e-3))
     assert bare["verdict"] == known["verdict"] == "adds"

@@ -272,7 +272,7 @@ def _verdict(row: dict, alpha: float) -> tuple[str, str]:
 
 def _said_of(row: dict) -> Iterator[str]:
     """Yield the clauses that say how a feature adds to the target."""
-    target = str(row["target"]).replace("_", " ")
+    target = row["target"]  # the column's name, by which one finds it
     if row["spikes"]:
         yield f"moves with the {target} where both spike"
     elif row["first"]:
