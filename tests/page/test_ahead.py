@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import toposcope as ts
+from tests.watch.page.conftest import Growing
 from toposcope.core.forms import near
 
 STEP = np.arange(10, 2001, 10)
@@ -59,6 +60,20 @@ def test_the_page_and_a_check_name_one_step_of_a_run(family):
     (ahead,) = ts.analyze(rows).findings["on"].numbers["ahead"]
     (checked,) = [one for one in ts.check(rows).runs if one.run == "young"]
     assert (ahead["step"], checked.step) == (1010, 1010)
+
+
+@pytest.mark.parametrize("last", [1000, 2000])
+def test_a_loss_that_is_not_the_last_one_says_its_step(tmp_path, last):
+    """The checkpoints may end before the training: the loss at the last of them is not its final loss."""
+    made = Growing(tmp_path / "store")
+    made.runs("a", steps=2000)
+    made.losses("a", 2000)
+    for step in range(0, last + 1, 200):
+        made.checkpoint("a", step)
+    title = ts.analyze(made.path).findings.headline
+    loss = made.store.metrics("a").set_index("step")["loss"][last]
+    assert f"minibatch loss {loss:.3g}" in title or f"minibatch loss {loss:.4g}" in title
+    assert ("at step 1,000" in title) == (last == 1000)
 
 
 def test_a_finished_family_has_none(family):

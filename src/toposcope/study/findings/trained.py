@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from toposcope.core.forms import extent
-from toposcope.study.finals import finals_table
+from toposcope.study.finals import FINISHED, finals_table
 from toposcope.study.findings.base import Finding
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from toposcope.study.tables import StudyTables
 
 
@@ -42,7 +44,8 @@ def trained(study: StudyTables, answers: Iterable[Finding]) -> Finding:
 
 def _ranked(study: StudyTables) -> dict[str, object]:
     """Return the size (of one size: the run) with the lowest final loss, and the range of the others."""
-    nothing: dict[str, object] = {"label": "", "best": None, "others": [], "several": 0, "largest": False}
+    nothing: dict[str, object] = {"label": "", "best": None, "others": [], "several": 0}
+    nothing |= {"largest": False, "early": []}
     lower = (*study.subject.targets, *study.series.losses)  # what is better where it is smaller
     usable = [name for name in (study.target, *lower) if name in lower and name in study.series.targets]
     ends = finals_table(study.series, usable[:1])
@@ -71,4 +74,16 @@ def _ranked(study: StudyTables) -> dict[str, object]:
         "others": others,
         "several": len(rows),
         "largest": largest,
+        "early": _early(study, ends.set_index("run")["step"]),
     }
+
+
+def _early(study: StudyTables, measured: pd.Series) -> list[float]:
+    """Return the first and last step of the ranked losses where a log goes on after them, else nothing.
+
+    `measured` has the step of each run: a loss there is no final one, if training went on.
+    """
+    if study.log is None:
+        return []
+    last = study.log.metrics.groupby("run")["step"].max().reindex(measured.index)
+    return extent(measured.astype(int)) if (measured < FINISHED * last).any() else []
