@@ -1,16 +1,16 @@
 """Finds the odd ones among several runs that should be alike, by comparing their curves.
 
-Each quantity (a loss, a feature) is one curve per run at steps that all runs have. Of every curve the medians
-of at most `BLOCKS` stretches are taken, so that one spike is no oddity. With z the differences over a scale
-that all runs share,
+Each quantity (a loss, a feature) is one curve per run at steps that all runs have. Every curve is reduced to
+the medians of at most `BLOCKS` stretches, so that one spike does not make a run odd. With z the differences
+over a scale that all runs share,
 
     T_i = mean_qb (z_i - mean z_others)^2 / ((1 + 1/m) mean_qb var z_others),
 
-m being the number of the others. Were the differences of a run one number that stands for all its curves,
-T_i would follow Fisher's F(1, m - 1), the square of Student's t of one more value. Curves average over more
-than one number, so the tail of T_i is lighter, and the test keeps its level. Several odd runs hide one
-another: the oddest is taken away and the next tested without it, up to a quarter of the runs; those up to the
-last that passes are odd (generalised extreme studentised deviate: Rosner 1983). These tests share the level.
+m being the number of the others. If one number described all differences of a run, T_i would follow Fisher's
+F(1, m - 1), the square of Student's t for one more value. Curves average over more than one number, so the
+tail of T_i is lighter, and the test keeps its level. Several odd runs hide one another. So the oddest run is
+removed and the next one is tested without it, up to a quarter of the runs. The runs up to the last one that
+passes are odd (generalised extreme studentised deviate: Rosner 1983). These tests share the level.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ BLOCKS = 12
 FEWEST = 3
 """The fewest other runs for a comparison: a variance of two has one degree of freedom and finds nothing."""
 MOST_PART = 4
-"""At most one run in so many is odd: if more differ, it is unknown which are the odd ones."""
+"""At most one run in so many is odd: if more differ, nothing says which ones are the odd ones."""
 LEVEL = 0.05
 """How often one run in a group of like runs may be called odd."""
 LEAST_SPREAD = 0.3
-"""Part of a quantity's usual spread that counts at least: where runs happen to cross they are no distance."""
+"""The least spread, as a part of a quantity's usual one: where runs happen to cross, their spread is near
+0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +40,8 @@ class OddRun:
     """A run that is not like the others: its place, its p over all runs, since which step, and where.
 
     Where a second odd run hides the first, the p of both is that of the second beside the healthy ones.
-    `since` is the first step from which on it stays apart up to the end; None where it does not stay.
-    `where` are the quantities that alone set it apart, the farthest first.
+    `since` is the step from which on it differs up to the end; None where it does not. `where` lists the
+    quantities that suffice to make it odd, the farthest first.
     """
 
     run: int
@@ -95,10 +96,10 @@ def odd_runs(
 
 
 def _scaled(curves: Mapping[str, np.ndarray], steps: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
-    """Return the curves (runs, quantities, blocks), in units of how far runs are apart; the blocks' steps.
+    """Return the curves (runs, quantities, blocks), scaled by the distance between runs; the blocks' steps.
 
-    That is the median distance to the median run in each block: early in training runs differ by more than
-    at its end. Quantities in which over half of the runs are the same are left out (NaN).
+    The unit is the median distance to the median run in each block, because runs differ by more early in
+    training than at its end. Quantities in which over half of the runs are the same are left out (NaN).
     """
     ends = np.unique(np.linspace(0, len(steps), min(BLOCKS, len(steps)) + 1).astype(int))
     parts = []
@@ -126,7 +127,7 @@ def _chance(z: np.ndarray, run: int, among: list[int]) -> float:
 def _where(
     z: np.ndarray, run: int, others: list[int], names: list[str], steps: np.ndarray, level: float
 ) -> tuple[float | None, tuple[str, ...]]:
-    """Return since when a run stays apart from the others, and by which quantities."""
+    """Return since when a run differs from the others, and by which quantities."""
     among = [*others, run]
     blocks = [_chance(z[:, :, b : b + 1], run, among) <= level for b in range(z.shape[2])]
     start = len(blocks)

@@ -20,9 +20,9 @@ class Parting:
     """How far two logs of losses agree at their common steps.
 
     `last_equal` and `first_apart` are steps, None where there is no such step. `exact` says that the equal
-    losses are equal bit for bit; otherwise they agree to `decimals`, the fewer that one of the logs has.
-    `difference` is the mean of second minus first over the last tenth, `scatter` the standard deviation of
-    one log's losses from step to step there.
+    losses are equal bit for bit; otherwise they agree to `decimals`, the number of decimals of the log that
+    has fewer. `difference` is the mean of second minus first over the last tenth, `scatter` the standard
+    deviation of one log's losses from step to step there.
     """
 
     common: int

@@ -1,14 +1,14 @@
 """Is one of two recipes better, from some seeds of each: at the end, on the way, and with how many seeds.
 
-A run's value at a step is the mean of its losses over the stretch before it. Where both recipes are one, the
-runs of both are exchangeable and have one standard deviation. Student's t with the pooled one then keeps its
-level with two seeds as with twenty; Welch's test finds too little with two against two, and too much with
-two against ten. Where the two variances differ (Fisher's F at 5%), or one side has twice as many seeds,
-both tests are made and the larger p counts.
+A run's value at a step is the mean of its losses over the stretch before it. If both recipes are the same,
+the runs of both are exchangeable and have one standard deviation. Then Student's t with the pooled one keeps
+its level with two seeds as well as with twenty. Welch's test finds too little with two against two, and too
+much with two against ten. If the two variances differ (Fisher's F at 5%), or one side has twice as many
+seeds, both tests are made and the larger p counts.
 
 On the way the test is made at the parts `INTERIM` of the run: a group-sequential test. The level spent up to
-the part f is 0.05 f^1.5, each test has what it adds, and these sum to 5%. So the level holds however the
-losses of a run depend on one another from test to test (Bonferroni over a spending function).
+the part f is 0.05 f^1.5. Each test gets the increment, and the increments sum to 5%. So the level holds for
+any dependence of a run's losses between the tests (Bonferroni over a spending function).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from scipy import special
 from toposcope.core.distributions import student_quantile, student_two_sided
 
 LEVEL = 0.05
-"""How often one of two sets of runs of one recipe may be called better, at the end and before in all."""
+"""How often one of two sets of runs of one recipe may be called better: at the end, and before it in all."""
 POWER = 0.8
-"""The power for which a number of seeds is stated: the usual one."""
+"""The usual power, for which a number of seeds is stated."""
 STRETCH = 0.1
-"""Part of the steps over which the final losses are averaged: several, and still those of the end."""
+"""Part of the steps over which the final losses are averaged: several losses, and only those of the end."""
 STRETCH_ON_THE_WAY = 0.4
 """Part of the steps so far over which losses are averaged on the way. This, `INTERIM` and `SPENDING` were set
 on half of parameter_golf's folders of seeds (benchmarks.compare_runs): a difference from the start on takes
@@ -36,7 +36,7 @@ the fewest steps there, of the settings whose power is that of Welch's test on f
 FEWEST = 3
 """The fewest losses of a stretch: logs may have twenty in all."""
 LOPSIDED = 2.0
-"""From so many times as many seeds on one side on, a noisier other side makes Student's t wrong: with six
+"""If one side has so many times as many seeds, and the other side is noisier, Student's t is wrong: with six
 against two that scatter three times as much it finds a difference in 23% where there is none."""
 LEAST_FREE = 2
 """Degrees of freedom of a test on the way: with one, losses rounded to four decimals tie too often."""
@@ -50,7 +50,7 @@ MOST_SEEDS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The difference of two means, second minus first, with its 95% interval and p.
+    """The difference of two means, second minus first, with its 95% interval and its p-value.
 
     `sd` is the pooled standard deviation of a single run with `degrees` of freedom (Welch's where `welch`).
     """
@@ -80,7 +80,7 @@ class InterimTest:
 
 @dataclass(frozen=True, slots=True)
 class SeedsNeeded:
-    """Seeds of each recipe that find a difference in 80%; None is over `MOST_SEEDS`.
+    """Seeds of each recipe that find a difference in 80% of cases; None where over `MOST_SEEDS`.
 
     `low` and `high` follow from the 95% interval of the standard deviation.
     """
@@ -272,7 +272,7 @@ def _fewest(effect: float) -> int | None:
 
 
 def smallest_found(sd: float, degrees: float, k: int, m: int) -> float:
-    """Return the smallest difference that so many seeds find in 80% of such comparisons.
+    """Return the smallest difference that this number of seeds finds in 80% of such comparisons.
 
     >>> round(smallest_found(1.0, 32.0, 17, 17), 2)
     0.99

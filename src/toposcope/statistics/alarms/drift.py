@@ -11,7 +11,7 @@ FEWEST = 8
 """The fewest blocks before the first alarm: their differences give the scale."""
 
 MOST_BLOCKS = 64
-"""Blocks that are kept: with 64 full, two become one, so that memory and scale stay bounded."""
+"""The most blocks: once there are 64, each two become one, so that memory and scale stay bounded."""
 ALLOWANCE = 0.5
 """The cumulative sum loses this much per block, in standard deviations: slower rises are ignored."""
 
@@ -39,10 +39,9 @@ def threshold(rate: float, blocks: int) -> float:
 class Drift:
     """A one-sided cumulative sum of the differences between the medians of consecutive blocks.
 
-    Blocks double in length whenever there are 64 of them, so memory is flat and any length of run is
-    watched at its own pace; the sum starts anew then, and each stretch of 64 blocks spends
-    rate / ((j + 1)(j + 2)). Differences are scaled by their own median absolute deviation and clipped at
-    three of them, so that one spike is no drift.
+    Whenever there are 64 blocks, their length doubles, so that memory stays bounded for a run of any length.
+    The sum then starts anew, and each stretch of 64 blocks spends rate / ((j + 1)(j + 2)). Differences are
+    scaled by their own median absolute deviation and clipped at three of them, so that one spike is no drift.
     """
 
     def __init__(self, rate: float, *, block: int = 1) -> None:

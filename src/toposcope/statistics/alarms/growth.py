@@ -11,10 +11,10 @@ from typing import Generic, TypeVar
 import numpy as np
 
 LAGS = (4, 8, 16)
-"""Checkpoints over which growth is summed up: what is slower than the last of them allows is let pass."""
+"""Checkpoints over which growth is summed up; what grows too slowly to show over the longest is missed."""
 
 EARLIEST = 4
-"""So many first checkpoints are no reference: training begins with a leap."""
+"""The first checkpoints that are no reference, because training begins with a leap."""
 
 EARLIER = 8
 """The fewest values whose median is a level."""
@@ -41,15 +41,15 @@ class Change(Generic[K]):
 
 @dataclass
 class Growth(Generic[K]):
-    """Tells series of norms that grow or fade faster than training makes them.
+    """Finds series of norms that grow or fade faster than training makes them.
 
     Weights that are trained grow as a power of the step, so that log x moves by some log(s / s') between
     steps s' and s. A series is reported when, over the last 4, 8 or 16 checkpoints,
 
         |x(s) - x(s')| - log(s / s') > limit of its kind.
 
-    The first 4 checkpoints are not compared with, nor the first third of what there is. A series that stands
-    still begins anew: it was frozen. Memory is 17 values a series.
+    Neither the first 4 checkpoints nor the first third of all so far serve as a reference. A series that
+    stands still was frozen, so it begins anew. Each series needs memory for 17 values.
     """
 
     limits: Mapping[Hashable, float]
@@ -92,11 +92,10 @@ class Growth(Generic[K]):
 
 @dataclass
 class Level(Generic[K]):
-    """Tells series that should keep their level and leave it, up or down, at once or slowly.
+    """Finds series that leave a level that they should keep, up or down, at once or slowly.
 
-    The reference is the median of all earlier values but the first two and the newest three, thinned to 128;
-    the median of the newest three is compared with it. What grows slowly does not move a median until it has
-    been growing for half of the run.
+    The median of the newest three values is compared with that of all earlier ones without the first two,
+    thinned to 128. Slow growth does not move that median until it has lasted for half of the run.
     """
 
     up: float
@@ -126,7 +125,7 @@ class Level(Generic[K]):
         return sorted(found, key=lambda one: -one.size)
 
     def _keep(self, key: K, value: float) -> None:
-        """Take a value into the reference: every one at first, then every second, every fourth."""
+        """Add a value to the reference: every one at first, then every second, every fourth."""
         seen = self._seen[key] = self._seen.get(key, 0) + 1
         stride = self._stride.setdefault(key, 1)
         if seen <= 2 or seen % stride:

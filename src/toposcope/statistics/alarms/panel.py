@@ -27,7 +27,7 @@ KEPT = 64
 LEVEL_WINDOW = 4
 """Values whose median is the level before the newest."""
 _PRIOR = 8.0
-"""Moves that the typical scale of all series counts for beside a series' own."""
+"""The weight, in moves, of the typical scale of all series in the scale of one series."""
 
 K = TypeVar("K", bound=Hashable)
 
@@ -36,8 +36,8 @@ K = TypeVar("K", bound=Hashable)
 class Move(Generic[K]):
     """How far one series moved beyond its own history.
 
-    `before` is the median of its last 4 values and `now` the newest; `size` is the difference, less what
-    all series of its kind did at this checkpoint, in standard deviations of its past ones.
+    `before` is the median of its last 4 values and `now` the newest. `size` is the difference without the
+    common move of its kind at this checkpoint, in standard deviations of its past moves.
     """
 
     key: K
@@ -57,12 +57,12 @@ class Judged(Generic[K]):
 class Panel(Generic[K]):
     """Judges the values of many series, one checkpoint at a time.
 
-    A series moves by x - median of its last 4 values. What the series of one kind did in common (their
-    median move, from 3 of them on) is taken out: a learning rate that falls moves all of them. The rest is
-    divided by the series' own scale: the root mean square of its past 64, shrunk towards the median scale
-    of its kind with the weight of 8 observations, and 0.1 in quadrature. The tail is a Student t law with
-    degrees of freedom that were set on other healthy runs: a run of its own is too short to know it. The
-    p-value of the largest move is Bonferroni's over the series.
+    A series moves by x - median of its last 4 values. The common move of the series of one kind (their median
+    move, from 3 series on) is subtracted, because a falling learning rate moves all of them. The rest is
+    divided by the series' own scale: the root mean square of its past 64, shrunk towards the median scale of
+    its kind with the weight of 8 observations, and 0.1 in quadrature. The tail is a Student t law whose
+    degrees of freedom were set on other healthy runs, because one run is too short to estimate them. The
+    p-value of the largest move is corrected over the series by Bonferroni.
     """
 
     def __init__(self) -> None:

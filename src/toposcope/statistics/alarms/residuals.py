@@ -21,7 +21,7 @@ HISTORY = 128
 """The number of residuals that give scale and tail; older ones belong to another part of the run."""
 
 LEAST_DEGREES = 3.0
-"""No heavier tail than this is believed: it is more often a trend in the scale than a law."""
+"""No heavier tail than this is assumed: it is more often a trend in the scale."""
 
 # Degrees of freedom whose ratio of far quantile to median is tabulated: between 1 (Cauchy) and 30 (normal).
 _DEGREES = np.concatenate([np.arange(1.0, 5.0, 0.1), np.arange(5.0, 31.0, 1.0)])
@@ -52,9 +52,9 @@ class OneStepAhead:
 
     The prediction is the median of the last 8 values. Scale and tail come from the absolute residuals of the
     last 128 steps: their median, and the degrees of freedom, `least_degrees` at least, at which a Student t
-    law has the same ratio of the 97.5% to the 75% quantile, two standard errors heavier. A value that raised
-    an alarm is kept out of the history by the caller's `forget`. `floor` is added to the scale in
-    quadrature: what moves by little more than that is worth no alarm however steady the series was.
+    law has the same ratio of the 97.5% to the 75% quantile, two standard errors heavier. The caller removes a
+    value that raised an alarm from the history by `forget`. `floor` is added to the scale in quadrature, so
+    that a small move of a very steady series is no alarm.
     """
 
     def __init__(self, *, floor: float = 0.0, least_degrees: float = LEAST_DEGREES) -> None:
@@ -102,8 +102,8 @@ def upper_tail(size: float, middle: float, degrees: float) -> float:
 def tail_degrees(absolute: np.ndarray, middle: float) -> float:
     """Return the degrees of freedom of a Student t law with the tail of these absolute values.
 
-    The ratio of the far quantile to the median is taken two standard errors up: of the two errors, the one
-    that costs power is the better one.
+    The ratio of the far quantile to the median is taken two standard errors up: it is better to lose power
+    than to raise false alarms.
     """
     n = len(absolute)
     above = min(1.0, _FAR + 2.0 * np.sqrt(_FAR * (1.0 - _FAR) / n))

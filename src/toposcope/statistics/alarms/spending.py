@@ -1,4 +1,4 @@
-"""How a run's false-alarm rate is shared out: over the monitored series, and over the looks at each."""
+"""How a run's false-alarm rate is divided among the monitored series, and over the tests of each."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from toposcope.core.errors import InputError
 def level(rate: float, look: int) -> float:
     """Return the level of the `look`-th test (1, 2, ...) of a series of unknown length.
 
-    Looks 2^j to 2^(j+1) - 1 share rate / ((j + 1)(j + 2)) evenly; over all looks that is `rate`, however
-    long the run goes on, so no length has to be planned.
+    Tests 2^j to 2^(j+1) - 1 share rate / ((j + 1)(j + 2)) evenly. The sum over all tests is `rate`, however
+    long the run goes on, so its length need not be planned.
 
     >>> level(0.05, 1)
     0.025

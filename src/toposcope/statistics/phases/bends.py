@@ -4,25 +4,25 @@ A series v at steps s > 0 is a smooth trend plus gentle waves plus noise, and pe
 tau, from which its slope on log(step) differs, max(log s - log tau, 0); or a ramp, a logistic move to
 another level within a stretch of steps. Everything is done on the changes between checkpoints.
 
-1. Noise. Which persistence it has is not known, and a slow ramp looks like a walk. So nothing is estimated
-   and then believed: every model of `phases.noise` counts by its likelihood. A single wild step is cut, for
-   a walk with heavy tails makes the same as a jump.
-2. Trend. A line in the step and so many of the leading principal functions of falling curves (powers,
-   exponentials, moving means of powers) that what they leave of one with the range of the series adds at
-   most the noise of one value to the squares. The noise is judged for this by what trends and waves of
-   twelve checkpoints and more leave.
-3. Waves. Up to three periods over the checkpoints, any phase, normal before the data, of seven amplitudes
-   from none to 1,024 standard deviations of one change. Both hypotheses have them, so a wave is no change.
+1. Noise. Its persistence is unknown, and a slow ramp resembles a random walk. So no single estimate is used:
+   every model of `phases.noise` counts by its likelihood. A single extreme step is clipped, because a walk
+   with heavy tails makes such steps as well as a jump does.
+2. Trend. A line in the step and the leading principal functions of falling curves (powers, exponentials,
+   moving means of powers). Their number is such that the rest of a falling curve with the range of the series
+   adds at most the noise of one value to the squares. For this the noise is estimated from the residual after
+   trends and waves of twelve checkpoints and more.
+3. Waves. Up to three periods over the checkpoints, any phase, with a normal prior and seven amplitudes from
+   none to 1,024 standard deviations of one change. Both hypotheses include them, so a wave is no change.
 4. Gain. T = log (sum over noises, amplitudes and changes of the likelihood / sum over noises and amplitudes
-   of that without a change), with the trend and the scale of the noise integrated out, all noises,
-   amplitudes and changes alike before the data, what a change rises by normal with sixty standard
-   deviations of one step. Of all tests of this mixture against that one, T has the most power on average
-   (Neyman and Pearson 1933).
-5. Twice. A sharp change looks like a burst of noise. So the likeliest change is found, once for noise of
-   one size and once for the sizes that the series suggests; the sizes, the wild steps and the trend are
-   judged beside each; T is computed anew, with more changes near that one; and the larger T counts. The
-   noise then no longer depends on how large the change is. A move within fewer than five changes is judged
-   once: beside it a single wild step would be none.
+   of that without a change), with the trend and the scale of the noise integrated out. The prior is equal for
+   all noises, amplitudes and changes; the rise of a change is normal with sixty standard deviations of one
+   step. Of all tests of this mixture against that one, T has the most power on average (Neyman and Pearson
+   1933).
+5. Twice. A sharp change resembles a burst of noise. So the likeliest change is found twice: for noise of one
+   size, and for the sizes that the series suggests. The sizes, the extreme steps and the trend are estimated
+   again with each of them in the model, T is computed again with more changes near it, and the larger T
+   counts. Then the noise no longer depends on how large the change is. A move within fewer than five changes
+   is tested once, because with it in the model a single extreme step would not be seen as one.
 
 What T would be without a change is simulated: `phases.reference`.
 """
@@ -60,7 +60,7 @@ _ONCE = 5
 _RISE = 60.0
 """Standard deviations of one change."""
 _NEGLIGIBLE = 1.0
-"""Variances of one change: what the trends leave of a curve below this hides in its noise."""
+"""Variances of one change: a smaller rest of a curve after its trends hides in its noise."""
 _TOO_MUCH = 10.0
 """If all trends leave more than this of a falling curve, a series is too smooth to test."""
 _LIKELY = 7.0
@@ -111,7 +111,7 @@ def scan(
 ) -> Scan:
     """Return what a series' changes (n,) say of the design's spans, beside `given` ones that it has.
 
-    `rows` (d, n) are judged in place of the spans, the noise as it is beside those of `beside`.
+    `rows` (d, n) are tested in place of the spans, with the noise that those of `beside` leave.
     """
     change = np.ascontiguousarray(change, float)
     if rows is None:
@@ -135,8 +135,8 @@ def why_not_short(count: int) -> str:
 def why_not(change: np.ndarray, found: Scan) -> str:
     """Return why a series with these changes (n,) cannot be tested, or nothing.
 
-    A trend that noise hardly hides is no member of any finite family: what the basis leaves of a noiseless
-    power law looks like a bend. Up to noise of .01% of the range it does not (docs/statistics-evidence.md).
+    No finite family holds every trend exactly: the rest of a noiseless power law resembles a bend. With noise
+    of .01% of the range it does not (docs/statistics-evidence.md).
     """
     if np.mean(change == 0) > _MOST_STILL:
         return "the feature hardly ever changes: no noise level to judge by"
@@ -277,8 +277,8 @@ def _left(z, rows, factor):  # type: ignore[no-untyped-def]
 def _beside(z, mean, gentle, shapes, factor, log_det, variance, plain, out):  # type: ignore[no-untyped-def]
     """Write the log of the likelihood of one model of the noise beside the means, and beside each shape too.
 
-    Both once for each of the `AMPLITUDES` of gentle waves, (amplitudes,) and (amplitudes, d). What a shape
-    rises by is normal before the data, with `_RISE` standard deviations of a change.
+    Both once for each of the `AMPLITUDES` of gentle waves, (amplitudes,) and (amplitudes, d). The rise of a
+    shape has a normal prior with `_RISE` standard deviations of a change.
     """
     made = whitened(np.concatenate((mean, z.reshape(1, -1))), factor)
     basis = made[:-1]

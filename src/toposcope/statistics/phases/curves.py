@@ -29,7 +29,7 @@ _TAIL = 0.5 - np.log(9.0) / _RAMP
 _MOST_PLACES = 24
 """The most places at which ramps begin: the time of a scan grows with their number."""
 _CHECKPOINTS_PER_WAVE = 6
-"""At least so many for each wave of the design, or the waves would fit the noise."""
+"""The fewest checkpoints for each wave of the design; with fewer, the waves would fit the noise."""
 _MOST_WAVES = 12
 """The most waves of the design."""
 _POWERS = np.array([0.05, 0.2, 0.4, 0.6, 0.8, 1.0, 1.3, 1.6, 2.0])
@@ -41,7 +41,8 @@ _FALLS = np.geomspace(0.02, 1.0, 12)
 _PERSISTENCES = (0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.97)
 """The shares of the row before in exponential moving means, by which logs are smoothed."""
 _GROWING = 10.0
-"""If the largest gap is more than so many of the smallest, steps grow, and ramps are over the rows."""
+"""If the largest gap is more than so many of the smallest, the steps grow, and ramps are in rows, not
+steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +144,8 @@ def _principal(curves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def all_spans(n: int, stride: int, widths: Sequence[int]) -> list[Span]:
     """Return bends and every `stride`-th ramp of these widths, three changes or more from either end.
 
-    A bend off its place by one checkpoint looks like a ramp at low noise, so there are twice as many.
+    At low noise a bend that is misplaced by one checkpoint resembles a ramp, so there are twice as many
+    bends.
     """
     places = range(LEAST_SEGMENT, n - LEAST_SEGMENT + 1, stride)
     bends = range(LEAST_SEGMENT, n - LEAST_SEGMENT + 1, max(stride // 2, 1))

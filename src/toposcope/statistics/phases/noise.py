@@ -1,11 +1,11 @@
 """The noise of one series' changes: its sizes along training, its persistence, and how to whiten it.
 
-The changes of a series without a trend are taken for sizes times u, with u the steps of a walk, an
+The model of the changes of a series without a trend is sizes times u, with u the steps of a walk, an
 autoregression of order 1 (phi, innovations of variance 1), and white noise in the series itself, whose
 changes have the covariance r (2, -1). White noise, a walk, a walk measured with error and a smooth drift are
-members; noise that returns to a mean slowly passes for a walk, noise that alternates for white noise, both to
-the safe side. Sizes are fitted to log contrasts of neighbours, (phi, r) by restricted maximum likelihood
-over `MODELS`.
+members. Noise that slowly returns to a mean is treated as a walk, and alternating noise as white noise; both
+errors are on the safe side. Sizes are fitted to log contrasts of neighbours, (phi, r) by restricted maximum
+likelihood over `MODELS`.
 
 Whitening is exact and takes a dozen operations per value: after x_t - phi x_(t-1) the covariance is banded.
 """
@@ -96,7 +96,7 @@ def whitened(rows, factor):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def subtract(unit, row):  # type: ignore[no-untyped-def]
-    """Take a unit vector out of a row, in place; by the element, for a slice that is set compiles slowly."""
+    """Project a unit vector off a row, in place; by element, because setting a slice compiles slowly."""
     part = np.dot(unit, row)
     for t in range(len(row)):
         row[t] -= part * unit[t]
@@ -186,10 +186,10 @@ def sizes(change, rows, clock, logs):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def calmed(z, left, factor):  # type: ignore[no-untyped-def]
-    """Return z with its wild innovations cut: where `left`, whitened by `factor`, is beyond `_WILD` sizes.
+    """Return z with its extreme innovations clipped: `left`, whitened by `factor`, beyond `_WILD` sizes.
 
-    The size is the median one, or seven tenths of the root mean square where that is more: in counts most
-    changes are none.
+    The size is the median, or seven tenths of the root mean square where that is more, because most changes
+    of a count are 0.
     """
     size = max(np.median(np.abs(left)) / 0.6745, 0.7 * np.sqrt(np.mean(left * left)))
     out, n = z.copy(), len(z)

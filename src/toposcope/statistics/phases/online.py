@@ -15,7 +15,7 @@ from toposcope.statistics.phases.simulated import gentle_series, plain_series, u
 SERIES = 400
 """Series of each of three sorts: eight looks at 51 checkpoints then take half a minute of one core."""
 MOST_LOOKS = 8
-"""Looks over a run, spread evenly: each spends an equal part of the rate."""
+"""Tests over a run, spread evenly: each spends an equal part of the rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +31,12 @@ class OnlineDetector:
     """Watches one growing series for bends beyond a smooth trend, with false alarms in 5% of runs.
 
     From the 17th checkpoint on, at up to 8 evenly spaced checkpoints, the best bend of everything seen is
-    tested as in `phases.segments`, against 400 series without one, 400 of unkind noise and 400 gentle ones,
-    simulated at the planned steps. The rate is spent evenly over the looks: after a share f of them, at
+    tested as in `phases.segments`, against 400 series without one, 400 with difficult noise and 400 gentle
+    ones, simulated at the planned steps. The rate is spent evenly over the looks: after a share f of them, at
     most f x 5% of the simulated series of either sort have raised an alarm, less one standard error. Where
-    steps are uneven two fifths of the rate are spent, as by the search. Noise whose size falls or
-    clusters raises more alarms than planned: up to 26% of such series at 26 even steps, 14% at 51. After
-    an alarm its bend belongs to the trend. A series too smooth to test raises none.
+    steps are uneven, two fifths of the rate are spent, as in the search. Noise whose size falls or clusters
+    raises more alarms than planned: in up to 26% of such series at 26 even steps, 14% at 51. After an alarm
+    its bend belongs to the trend. A series that is too smooth to test raises no alarm.
 
     Parameters
     ----------
@@ -118,8 +118,8 @@ def plan(planned: tuple[float, ...], rate: float) -> dict[int, PlannedLook]:
 def _threshold(p: np.ndarray, quiet: np.ndarray, spent: float) -> float:
     """Return the p up to which alarms may be raised for a share `spent` of the series to have raised one.
 
-    One standard error of that count is held back: the series that set a threshold cannot tell how many others
-    pass it.
+    One standard error of that count is subtracted: the series that set a threshold do not show how many
+    others pass it.
     """
     due = int(spent * len(p) - np.sqrt(spent * len(p))) - int(np.sum(~quiet))
     return float(np.sort(p[quiet])[due - 1]) if due > 0 else 0.0

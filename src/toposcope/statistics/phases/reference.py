@@ -5,15 +5,15 @@ more of them large), and walks measured with error (from a tenth of a step to tw
 error). In two thirds the noise wanes or grows like a power of the step, with a wave on it, and in half of
 these by a step of its own; a third has the tails of Student's t with 4 degrees of freedom. A series is
 compared with the fifth nearest to it in persistence and in how uneven its sizes are (by ranks), so that white
-noise is judged by noise like white and a smooth drift by drifts as smooth. p is the share of those with as
-large a gain; beyond the largest 5% their exponential tail.
+noise is compared with similar noise and a smooth drift with drifts as smooth. p is the share of those with as
+large a gain; beyond their largest 5% it follows an exponential tail.
 
-The same against 1,000 series of unkind noise: sizes that jump after a stretch at the start, cluster, wane
-or grow, steps of one sign, drifts measured with error; and against 1,000 gentle series: power laws and
-lines, up to three waves of up to three periods on them, in noise from .3% to 100% that is white, persists
-or wanders, three in ten of them smoothed by a moving mean. The p-value of a change is the largest of the
-three. Even steps take the packaged reference of the nearest number of steps; uneven ones have 1,000, 700 and
-700 series of their own.
+The same is done with 1,000 series of difficult noise: sizes that jump after a stretch at the start, cluster,
+wane or grow, steps of one sign, drifts measured with error; and against 1,000 gentle series: power laws and
+lines, up to three waves of up to three periods on them, in noise from .3% to 100% that is white, persists or
+wanders, three in ten of them smoothed by a moving mean. The p-value of a change is the largest of the three.
+Even steps take the packaged reference of the nearest number of steps; uneven ones have 1,000, 700 and 700
+series of their own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from toposcope.statistics.phases.simulated import curves, gentle_series, plain_s
 FALSE_ALARMS = 0.05
 """The level at even steps: how often a series without a bend may have one."""
 UNEVEN_LEVEL = 0.02
-"""At uneven steps p is too small by a factor of two or more for some noises: p above this is no bend."""
+"""The level at uneven steps, where p is too small by a factor of two or more for some kinds of noise."""
 PACKAGED = "reference.npz"
 """Made by `python benchmarks/analysis_segments.py --package`."""
 COUNTS = (1500, 1000, 1000)
@@ -71,7 +71,7 @@ class Reference:
         return Reference(scanned, known, ranks, tuple(Reference.of(other) for other in others))
 
     def p_value(self, gain: float, persistence: float, unevenness: float) -> float:
-        """Return how often a series without a change gains as much: the largest p of all references."""
+        """Return how often a series without a change gains as much: the largest p over all references."""
         return max(known.kindly(gain, persistence, unevenness) for known in (self, *self.others))
 
     def kindly(self, gain: float, persistence: float, unevenness: float) -> float:

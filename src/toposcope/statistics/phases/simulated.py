@@ -56,7 +56,7 @@ def plain_series(steps: np.ndarray, count: int) -> np.ndarray:
 
 
 def unkind_series(steps: np.ndarray, count: int) -> np.ndarray:
-    """Return simulated noise without a change whose sizes or steps are unkind; see the module."""
+    """Return simulated noise without a change whose sizes or steps are difficult; see the module."""
     n = len(steps)
     g, shape, one = rng(name="unkind reference", n=n), (count, n), (count, 1)
     at, t = np.linspace(0.0, 1.0, n), (steps - steps[0]) / np.diff(steps).min() + 1.0

@@ -1,12 +1,12 @@
 """The second part of the verdict's test: whether two series stand out at the same checkpoints.
 
-A sign flip cannot see one shared spike: it is one product, and its sign one bit. An order of the checkpoints
-can. The innovations of each series are divided by a scale of their own that follows the run (log |e| on a
-line in the checkpoint and in its logarithm), and sum e f is compared with its values when the checkpoints of
-one series are put in random order. What the projections took makes true products vary more than shuffled
-ones, by 1 / mean h, and so does persistence left in both; the sum is shortened by the root of that. One
-shared checkpoint of n has a p of about 1/n; several, less. Of several runs with the same steps all are put in
-the same order.
+Sign flips cannot detect one shared spike: it is one product, and its sign is one bit. A permutation of the
+checkpoints can. The innovations of each series are divided by a scale of their own that follows the run (log
+|e| on a line in the checkpoint and in its logarithm). Then sum e f is compared with its values when the
+checkpoints of one series are put in random order. Because of the projections, and of persistence left in both
+series, true products vary more than shuffled ones, by 1 / mean h; so the sum is divided by the root of that.
+One shared checkpoint of n has a p of about 1/n; several have less. Several runs with the same steps are all
+put in the same order.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def standardised(e: np.ndarray) -> np.ndarray:
 def scales(e: np.ndarray) -> np.ndarray:
     """Return the size of each column (n, pairs) along the run: log |e| on a line in n and log n.
 
-    NaN where more than half of a column is 0, which says nothing of a size.
+    NaN where more than half of a column is 0, because that does not show a size.
     """
     n = len(e)
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -19,7 +19,7 @@ _PLACES = np.linspace(0.05, 0.95, 19)
 _EXTRA = (0, 2, 4, 7, 11, 16, 22)
 """Numbers of trends beyond the core that AICc chooses among."""
 _NEGLIGIBLE = 1e-2
-"""The residual of a learning rate on the core is a trend above this share; less hides in the noise."""
+"""The residual of a learning rate on the core counts as a trend above this share; less hides in the noise."""
 
 
 def trend_family(
@@ -27,8 +27,8 @@ def trend_family(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return orthonormal trends as rows (most, n), the core first, and the numbers of them to choose from.
 
-    With `rows` the core has powers and the logarithm of the row's number too: a series that was smoothed row
-    by row at uneven steps has trends in it.
+    With `rows` the core also has powers and the logarithm of the row's number, because a series that was
+    smoothed row by row at uneven steps has trends in that number.
     """
     steps = np.asarray(steps, float)
     known = (

@@ -100,10 +100,10 @@ def calibration_matrix(
     """Simulate every null at these steps; return the true rejection rate of every test, in long form.
 
     Columns: kind ("null", "blind", "fresh" or "planted"), case, test, columns (of the trend table), rate,
-    error (binomial standard error), draws, n. A blind null was written after the constants were set, a fresh
-    one after the last rule. A planted case is a pair of power laws whose noise is correlated as named. The
-    simulated weight norm grows like t^0.3 with a tenth of its range in noise. Every case has random numbers
-    of its own: cases simulated one by one give what they give together.
+    error (binomial standard error), draws, n. A blind null was written after the constants were set, and a
+    fresh one after the last rule was. A planted case is a pair of power laws whose noise is correlated as
+    named. The simulated weight norm grows like t^0.3 with a tenth of its range in noise. Every case has
+    random numbers of its own, so cases simulated one by one give the same rates as all together.
 
     Raises
     ------
@@ -216,8 +216,8 @@ def packaged_grids() -> dict[str, np.ndarray]:
 def nearest_grid(steps: np.ndarray) -> str:
     """Return the packaged grid most like these steps in number and spacing.
 
-    Distance: |log ratio of the numbers of checkpoints| + the largest gap between how far two grids have come
-    at the same share of their checkpoints.
+    Distance: |log ratio of the numbers of checkpoints| + the largest difference between the parts of the run
+    that two grids have covered at the same share of their checkpoints.
 
     >>> nearest_grid(np.arange(0, 5001, 100)), nearest_grid(2.0 ** np.arange(14))
     ('51 even', '14 log')

@@ -1,20 +1,22 @@
-"""One shared frequency or one shared turn of two series is one coincidence: the test leaves it out.
+"""A shared frequency or a shared turn of two series is a single coincidence, so the test leaves it out.
 
-Sign flips take the products of innovations for independent of one another. Two waves of one period share
-every sign, whatever their phases. Two curves that turn sharply where the learning rate steps share the few
-checkpoints at which no smooth trend follows them.
+Sign flips assume that the products of innovations are independent of one another. Two waves of one period
+share every sign, whatever their phases. Two curves that turn sharply at a step of the learning rate share the
+few checkpoints at which no smooth trend follows them.
 
-- A shape that repeats: a saw or a train of pulses is a wave with its overtones, each of them low. Where the
-  power of both at a base frequency and all its multiples (epoch folding: Leahy et al. 1983) is beyond a bar
-  that one white series in five exceeds at some period from three checkpoints to half the run, all those
-  waves are projected off both. Not where checkpoints are missing: too few values are left for so many waves.
-- A wave, of one period or of one that drifts: where the strongest wave of both beyond the bar of `sweeps` is
-  the same, it is projected off both; in long runs (`LEAST_HALF`) then in each half, for a drift that turns.
-- A turn, where the learning rate is not known, for a step of it turns both: where both have three
-  neighbouring checkpoints with a mean square beyond what white noise reaches in one run of ten, that of the
-  lesser two above `OTHERS` robust variances, around the same place, both lose those checkpoints.
+- A shape that repeats: a saw or a train of pulses is a wave with its overtones, each of them low. Take the
+  power at a base frequency and all its multiples (epoch folding: Leahy et al. 1983). If that of both series
+  exceeds a bar that one white series in five exceeds at some period from three checkpoints to half the run,
+  all those waves are projected off both. This is not done where checkpoints are missing, because too few
+  values are left for so many waves.
+- A wave whose period is constant or drifts: if the strongest wave of both beyond the bar of `sweeps` is the
+  same, it is projected off both. In long runs (`LEAST_HALF`) the same is then done in each half, because a
+  drift may turn.
+- A turn, if the learning rate is not known, because a step of it turns both: if both have three neighbouring
+  checkpoints around the same place with a mean square beyond what white noise reaches in one run of ten, and
+  that of the lesser two is above `OTHERS` robust variances, both lose those checkpoints.
 
-Innovations that are the same within 1% stay as they are.
+Innovations that are the same within 1% are not changed.
 """
 
 from __future__ import annotations
@@ -48,7 +50,8 @@ def freed(
 ) -> tuple[Whitened, Whitened, np.ndarray, np.ndarray]:
     """Return each pair without the shape, the wave and the turns that both have.
 
-    Third what was left out in words, fourth the steps of turns; empty elsewhere.
+    The third result says in words what was left out, the fourth has the steps of turns; both are empty
+    elsewhere.
     """
     differ = differing(x, y)
     x, y, notes = _without_shapes(x, y, differ)
@@ -150,7 +153,7 @@ def _without_waves(
 
 
 def _without_wave(x: Whitened, y: Whitened, differ: np.ndarray, notes: np.ndarray, part: slice) -> None:
-    """Take from each pair that may `differ` the strongest wave that both have in a part of the run."""
+    """Project the strongest wave that both have in a part of the run off each pair that may `differ`."""
     e, f = x.e[part], y.e[part]
     shared = sweeps.shared(e, f)
     for j in np.flatnonzero((shared.power > sweeps.bar(len(e))) & differ).tolist():

@@ -1,15 +1,15 @@
 """The correlation of two whitened series beyond their trends and persistence: the pairs of one run.
 
-`whitening` makes the innovations of the two series, each alone; e and f are their normal scores, which keep
-sign and rank, so that a few large ones do not decide alone, less their mean: skewed noise, such as spikes
-that only go up, has more signs of one kind, and two such series would share them. `joint` tests the sum of
-their products, at lags of up to two checkpoints, against random signs and random orders.
+`whitening` makes the innovations of each series separately. e and f are their normal scores, which keep sign
+and rank, so that a few large ones do not decide the test. Their mean is subtracted: skewed noise, such as
+spikes that only go up, has more signs of one kind, and two such series would share them. `joint` tests the
+sum of their products, at lags of up to two checkpoints, against random signs and random orders.
 
-Sign flips take one of the two to be white. Persistence that both have kept multiplies the variance of
-sum e f by 1 + 2 sum_k rho_e(k) rho_f(k) (Bartlett 1935); where that exceeds what white series make by more
-than its standard error, the sum is shortened by its root.
+Sign flips assume that one of the two is white. Persistence left in both multiplies the variance of sum e f by
+1 + 2 sum_k rho_e(k) rho_f(k) (Bartlett 1935). If that exceeds the value of white series by more than its
+standard error, the sum is divided by its root.
 
-Which pairs are not tested is said in `refusals`; what is one coincidence is left out first (`coincidences`).
+`refusals` says which pairs are not tested; single coincidences are left out first (`coincidences`).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Innovations:
 
     @property
     def found(self) -> np.ndarray:
-        """Whether a pair on its own adds, at 5%."""
+        """Whether this pair alone adds, at 5%."""
         return np.asarray((self.p <= ALPHA) & ~self.silent)
 
 
@@ -154,12 +154,12 @@ def persisting(x: Whitened, y: Whitened) -> np.ndarray:
 
 
 def persistence_left(e: np.ndarray, f: np.ndarray, trace: np.ndarray) -> np.ndarray:
-    """Return by how much persistence kept by both columns (n, pairs) multiplies the variance of sum e f.
+    """Return by how much persistence left in both columns (n, pairs) multiplies the variance of sum e f.
 
     1 + 2 sum_k (rho_e(k) rho_f(k) - trace_k - (1 - k/n) r^2 / n), k up to the largest order of autoregression
     tried; 1 where it does not exceed 1 by 2 sqrt(lags) / n, the standard error for white series. `trace`
-    (lags, pairs) is the part of rho_e rho_f that the two projections make: h has seen to it. Innovations that
-    are the same have no excess: what persists in both is then what they share.
+    (lags, pairs) is the part of rho_e rho_f that the two projections make, for which h corrects already.
+    Innovations that are the same have no excess: their common persistence is what they share.
 
     >>> walks = np.cumsum(np.random.default_rng(0).standard_normal((50, 2)), axis=0)
     >>> bool(persistence_left(walks[:, :1], walks[:, 1:], np.zeros((10, 1)))[0] > 2.0)

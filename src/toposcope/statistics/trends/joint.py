@@ -1,17 +1,17 @@
 """The test behind the verdict: one test of a pair over its runs, at lags of up to two checkpoints.
 
 Under independence the sign of every product e_t f_t is arbitrary, so the null distribution of sum e_t f_t is
-that of sum s_t q_t over random signs s_t, with q_t = e_t f_t / h_t^(3/8), where h_t, the part that the
-projections left of place t, undoes what they took from the products. Its tail is the saddlepoint
+that of sum s_t q_t over random signs s_t, with q_t = e_t f_t / h_t^(3/8), where h_t, the part of place t that
+the projections left, corrects for what they removed from the products. Its tail is the saddlepoint
 approximation of Lugannani and Rice (1980) with the exact cumulant function K(u) = sum log cosh(q_t u).
-Because the products stand for themselves, noise whose size changes along training needs no model. Several
+Because the products are not modelled, noise whose size changes along training needs no model either. Several
 runs are one test: their products are added checkpoint by checkpoint, and one sign flips all runs of a
 checkpoint, so that runs which saw the same batches need not be independent of one another.
 
-The level of 5% is divided: 68% of it to products of the same checkpoint, 3% to each of the lags 1, -1, 2
-and -2, 20% to shared spikes (`alignment`). p is the least of the six, each divided by its part.
-r, its interval and the lag are those of the best lag where that is below the level, and of lag 0 elsewhere.
-So an interval excludes 0 where p is at most 5%, and only there.
+The level of 5% is divided: 68% of it to products of the same checkpoint, 3% to each of the lags 1, -1, 2 and
+-2, 20% to shared spikes (`alignment`). p is the least of the six, each divided by its part. r, its interval
+and the lag are those of the best lag if that is below the level, else of lag 0. So an interval excludes 0 if
+and only if p is at most 5%.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from toposcope.statistics.trends.signs import (
 )
 
 WIDER = 1.5
-"""Where both series persist, or are too short to tell, the interval reaches so many times as far away from 0:
-a misjudged persistence pulls a strong r towards 0. Set on autoregressions and walks with r up to .85."""
+"""If both series persist, or are too short to show it, the interval reaches so many times as far from 0: a
+misjudged persistence pulls a strong r towards 0. Set on autoregressions and walks with r up to .85."""
 STRETCH, MOST = 3, 0.5
-"""p rests on so many neighbours where this part of the sum lies in them, and the others do not reach 5%."""
+"""p rests on so many neighbours if this part of the sum lies in them and the others do not reach 5%."""
 
 
 @dataclass(slots=True)
@@ -124,7 +124,7 @@ def _signs(sums: _StepSums, short: float, alpha: float = 0.0) -> SignTest:
 class _Placed:
     """Innovations at power 1 of runs that share their steps, and what is left of them: each (runs, n).
 
-    `at` (n,) are their places among the steps of all.
+    `at` (n,) has their places among the steps of all runs.
     """
 
     e: np.ndarray
@@ -208,7 +208,7 @@ def _alignable(runs: list[RunInnovations]) -> tuple[np.ndarray, np.ndarray, floa
 def _widened(found: Joint) -> Joint:
     """Move the end of the interval that is further from 0 `WIDER` times as far out.
 
-    What the interval says of 0 stays as it is.
+    Whether the interval contains 0 does not change.
     """
     high = min(found.r + WIDER * (found.high - found.r), 1.0) if found.r > 0 else found.high
     low = max(found.r - WIDER * (found.r - found.low), -1.0) if found.r < 0 else found.low

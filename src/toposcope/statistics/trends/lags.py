@@ -10,7 +10,7 @@ from toposcope.statistics.trends.signs import LEVERAGE_POWER, pair_products, sig
 from toposcope.statistics.trends.whitening import whiten
 
 FLIPS = 999
-"""Flips of signs for the maximum over the lags: p = 1/1,000 is the smallest."""
+"""Sign flips for the maximum over the lags; the smallest p is 1/1,000."""
 TAIL = 0.01
 """Below this p the draws are few, and the bound over the lags is used if it is smaller."""
 _PAIRS = 16
@@ -33,9 +33,9 @@ def lag_statistics(
 
     A positive lag means that the feature x moves that many checkpoints before y. Each lag has the statistic
     of the verdict's test; the largest of all K lags is compared with the largest when the signs of x's
-    innovations are flipped at random, the same flips for every lag (999 draws). Below 1%, where the draws are
-    few, 1 - (1 - p)^K of the smallest p takes over where it is less. The last value is that of the positive
-    lags alone.
+    innovations are flipped at random, the same flips for every lag (999 draws). Below 1%, where draws are
+    few, 1 - (1 - p)^K of the smallest p is used if it is smaller. The last value is that of the positive lags
+    alone.
     """
     first, last = whiten(x, steps, rate), whiten(y, steps, rate)
     e, f, why = first.e, last.e, untestable(first, last)

@@ -15,13 +15,13 @@ from toposcope.statistics.trends.whitening import Whitened, whiten
 
 TEST = ("r", "r_low", "r_high", "p")
 TURNED = 0.5
-"""A step of a schedule is in all runs that follow it: a turn counts where it is in this part of them."""
+"""A step of a schedule is in all runs that follow it, so a turn counts only if this part of them has it."""
 NOTHING_LEFT = "nothing is left beside a smooth trend"
 
 
 @dataclass(slots=True)
 class RunPair:
-    """One pair in one run of `n` checkpoints: its innovations, or `why` there are none to test.
+    """One pair in one run of `n` checkpoints: its innovations, or `why` none can be tested.
 
     `whole` are those from which nothing is left out, where a rule left something out or refused the pair.
     """
@@ -53,7 +53,7 @@ def too_few(n: int) -> str:
 def whitened(
     x: np.ndarray, y: np.ndarray, steps: np.ndarray, rate: np.ndarray | None
 ) -> tuple[Whitened, Whitened]:
-    """Return each column of x (n, p), and y (n,) once for each of them, freed of trend and persistence."""
+    """Return each column of x (n, p), and y (n,) once for each, without trend and persistence."""
     both = whiten(np.column_stack([x, y]), steps, rate if rate_is_known(rate) else None)
     cut = x.shape[1]
     return both.taken(np.arange(cut)), both.taken(np.full(cut, cut))
@@ -118,7 +118,7 @@ def pooled(parts: list[RunPair]) -> dict[str, object]:
 
 
 def without_rules(parts: list[RunPair]) -> list[Otherwise]:
-    """Return the test with what was left out put back, with the runs that were refused, and with both."""
+    """Return the test with what was left out, with the refused runs, and with both."""
     noted = [part for part in parts if part.whole and not part.why]
     refused = [part for part in parts if part.whole and part.why]
     words, out = "", []

@@ -1,16 +1,16 @@
 """Which pairs of whitened series are not tested, and why.
 
-Where both series take as many trend functions as there are, what is left of them may still be trend ("too
-smooth to test"). Where checkpoints are missing, the signs of two waves of one period do not flip apart.
-Where steps are uneven, both may turn within one stretch of checkpoints that the trend does not follow: that
-is one coincidence, however many checkpoints it takes, and early in training a likely one.
+If both series take all trend functions that there are, their residuals may still contain trend ("too smooth
+to test"). If checkpoints are missing, the signs of two waves of one period do not flip independently. If
+steps are uneven, both may turn within one stretch of checkpoints that the trend does not follow. That is one
+coincidence, however many checkpoints it takes, and a likely one early in training.
 
-Two waves whose period drifts agree by chance as two of one period do: a steady drift is taken out
+Two waves with drifting periods agree by chance as two waves of one period do: a steady drift is removed
 (`sweeps`), others are refused (`swings`).
 
-Innovations that are the same within 1% (|r| at least `SAME`) are tested all the same. Leftovers of two smooth
-curves can agree so well, but at a few checkpoints: "too smooth" gives way only where eight innovations, and a
-quarter of them, carry the products.
+Innovations that are the same within 1% (|r| at least `SAME`) are tested all the same. The residuals of two
+smooth curves can agree so well, but only at a few checkpoints. So "too smooth" is waived only if eight
+innovations, and a quarter of them, carry the products.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ STRETCH, MOST_OF = 8, 0.5
 SAME = 0.99
 """Above this |r| no pair is refused: the largest of 90,000 refused pairs of the setting nulls is .985."""
 EFFECTIVE, EFFECTIVE_PART = 8.0, 0.25
-"""Too smooth a pair is the same only where so many innovations, and this part of them, carry its products.
+"""A pair that is too smooth counts as the same only if so many innovations, and this part, carry its
+products.
 
 Of two power laws without noise the leftovers are one function: |r| >= .99 in 14 to 50% of pairs at 48 to 154
 checkpoints, all of them with fewer."""
@@ -58,7 +59,7 @@ def untestable(x: Whitened, y: Whitened) -> np.ndarray:
 def rich(x: Whitened, y: Whitened) -> np.ndarray:
     """Say of each pair whether enough checkpoints carry its products: (sum q)^2 / sum q^2 of q = |e f|.
 
-    White noise and its copy have a third of the checkpoints, the leftovers of two smooth curves a few.
+    White noise and its copy have a third of the checkpoints, the residuals of two smooth curves a few.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         q = np.abs(x.e * y.e)

@@ -31,7 +31,7 @@ def block_length(n: int) -> int:
 
 
 def iid_indices(n: int, draws: int) -> np.ndarray:
-    """Return (draws, n) indices of an ordinary bootstrap, which takes checkpoints for independent."""
+    """Return (draws, n) indices of an ordinary bootstrap, which assumes independent checkpoints."""
     return rng(name="iid bootstrap", n=n, draw=draws).integers(0, n, (draws, n), dtype=np.int32)
 
 
@@ -68,7 +68,7 @@ def bootstrap_interval(
 
 
 def _correlations(x: np.ndarray, y: np.ndarray, indices: np.ndarray) -> np.ndarray:
-    """Return (pairs, draws) rank correlations; series y that several pairs share are ranked once."""
+    """Return (pairs, draws) rank correlations; a series y that several pairs share is ranked once."""
     shared, of = np.unique(y, axis=1, return_inverse=True)
     beside = np.argsort(of, kind="stable")
     rho = np.empty((len(beside), len(indices)))

@@ -26,7 +26,7 @@ OWN_SHARE = 1.0 - SPIKE_SHARE - LAG_SHARE * (len(LAGS) - 1)
 _SIMULATED = 400
 """Pairs of white series by which the detectable correlation is found."""
 _MANY, _FAR = 100, 6.0
-"""From so many innovations on, a sum so many standard deviations out has a tail below 1e-7."""
+"""From so many innovations on, a sum that lies so many standard deviations out has a tail below 1e-7."""
 _TAKEN = 1e-3
 """A checkpoint with a smaller residual has a regressor of its own, and no product."""
 
@@ -164,7 +164,7 @@ def detectable_r(free: int, family: int, *, alpha: float = 0.05, power: float = 
     """Return the r found with this power from `free` innovations with `family` rows corrected for.
 
     Simulated, 400 pairs of white normal innovations, by signs at lag 0 alone, at its part of alpha / family;
-    NaN where even r = .99 is not found so often.
+    NaN where even r = .99 is found less often.
 
     >>> 0.3 < detectable_r(45, 1) < 0.5 < detectable_r(45, 60) < 0.8
     True

@@ -242,7 +242,7 @@ def exponential_mean(keep: float, kind: Simulator = white) -> Simulator:
 def at_steps(kind: Simulator, g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
     """Return a simulator's series at these steps: where checkpoints are missing, made with them and cut.
 
-    Steps that lie on an even grid of at most twice as many are taken for one with missing checkpoints. What
+    Steps that lie on an even grid of at most twice as many count as one with missing checkpoints. What
     persists from checkpoint to checkpoint does so across a gap too.
     """
     steps = np.asarray(steps, float)

@@ -1,11 +1,11 @@
 """The wave that two series share, whose period stays or drifts steadily (a chirp).
 
-Two chirps that sweep alike agree, or disagree, all along, whatever their phases, and have no line in their
-spectra. So the spectrum is taken once for each drift: the series times exp(-i pi d t^2 / n), where d is by
-how much the frequency drifts over the n checkpoints, then a Fourier transform (Mann and Haykin 1995: the
-chirplet transform). Two series share a wave where both have more power at one frequency and drift than the
-strongest wave of a quarter of white series has, of a half where checkpoints are few. Noise that two series
-share loses little by that: a wave is two of n values.
+Two chirps with the same sweep agree, or disagree, all along, whatever their phases, and have no line in their
+spectra. So the spectrum is computed once for each drift: the series times exp(-i pi d t^2 / n), where d is
+the drift of the frequency over the n checkpoints, then a Fourier transform (Mann and Haykin 1995: the
+chirplet transform). Two series share a wave if both have more power at one frequency and drift than the
+strongest wave in a quarter of white series (in a half if checkpoints are few). Shared noise loses little by
+this, because a wave is two of n values.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from toposcope.statistics.trends.whitening import SHORT
 LEAST_TURNS = 2.0
 """The fewest turns of a wave over the run: slower ones belong to the trend."""
 MOST_DRIFTS = 512
-"""Drifts that are tried at most: of more checkpoints than that, a sweep can fall between two drifts."""
+"""The most drifts that are tried: with more checkpoints than that, a sweep can fall between two drifts."""
 _WEAKER, _WEAKER_SHORT, _SIMULATED = 0.25, 0.5, 200
 """Share of white series whose strongest wave is below the bar; the same below `SHORT` checkpoints; how many.
 
@@ -94,7 +94,7 @@ def _scaled(e: np.ndarray) -> np.ndarray:
 
 
 def _drifts(n: int) -> np.ndarray:
-    """Return by how much the frequency drifts over the run, from -1/2 to 1/2, 0 among them."""
+    """Return the drifts of the frequency over the run, from -1/2 to 1/2, with 0 among them."""
     side = min(n, MOST_DRIFTS) // 2
     return np.arange(-side, side + 1) / (2.0 * side)
 

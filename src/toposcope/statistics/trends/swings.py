@@ -1,10 +1,11 @@
-"""Series that swing with a period that drifts, but not steadily: no one wave takes them out (`sweeps`).
+"""Series that swing with a period that drifts unsteadily: no single wave removes them (`sweeps`).
 
-The innovations of such a series look white over the whole run, and are a wave in each part of it. Two that
-sweep alike agree, or disagree, all along. So autocorrelations are taken in thirds of the run, and their
-squares added; where both series of a pair have more than nine in ten white series, the pair is not tested.
-Only at even steps, and from `SHORT` checkpoints on: a third of fewer says little of a period, and at uneven
-steps what the trend leaves of white noise looks like such a wave (7% of pairs at 48 geometric steps).
+The innovations of such a series look white over the whole run, and are a wave in each part of it. Two with
+the same sweep agree, or disagree, all along. So autocorrelations are computed in thirds of the run, and their
+squares are added. If both series of a pair have a larger sum than nine in ten white series, the pair is not
+tested. This is done only at even steps, and from `SHORT` checkpoints on: a third of fewer shows little of a
+period, and at uneven steps the residual of white noise resembles such a wave (7% of pairs at 48 geometric
+steps).
 """
 
 from __future__ import annotations

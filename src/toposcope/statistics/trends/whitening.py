@@ -1,28 +1,28 @@
-"""Each series freed of a smooth trend and of its own persistence, before two of them are compared.
+"""Removes a smooth trend and its own persistence from each series, before two of them are compared.
 
-Correlating two persistent series says little; correlating what is left of each once its own past is taken
-out says much (Box and Jenkins 1970; Haugh 1976). For every series alone:
+The correlation of two persistent series says little. That of the parts of each which its own past does not
+explain says much (Box and Jenkins 1970; Haugh 1976). For every series separately:
 
-1. Trend. A constant, a line in the step, the leading principal functions of {t^-b, log t}, and, where it
-   is known, the learning rate, its integral and its lagged value: the core. At uneven steps it has powers
-   and the logarithm of the row's number too, for logs are smoothed by rows. Beyond the core a nested family
-   of smooth functions: the principal functions of exponentials in the step and of sigmoids in the step and
-   in its logarithm.
-2. Persistence. An autoregression of order p by Burg's method on what the trend leaves, p by AICc. What the
-   trend took is given back in expectation: each trend function enters as a segment of its own, scaled by the
-   noise (the E step of restricted maximum likelihood), for a projection that leaves a hole in the spectrum
-   would otherwise pass for persistence. Where no checkpoint is missing, an autoregression of the differences
-   (a unit root; Box and Jenkins) is the other candidate: the first reflection coefficient is then 1, and the
+1. Trend. A constant, a line in the step, the leading principal functions of {t^-b, log t}, and, where it is
+   known, the learning rate, its integral and its lagged value: the core. At uneven steps it also has powers
+   and the logarithm of the row's number, because logs are smoothed by rows. Beyond the core a nested family
+   of smooth functions: the principal functions of exponentials in the step and of sigmoids in the step and in
+   its logarithm.
+2. Persistence. An autoregression of order p by Burg's method on the residual of the trend, p by AICc. What
+   the trend removed is restored in expectation: each trend function enters as a segment of its own, scaled by
+   the noise (the E step of restricted maximum likelihood). Otherwise the hole that a projection leaves in the
+   spectrum would count as persistence. If no checkpoint is missing, an autoregression of the differences (a
+   unit root; Box and Jenkins) is the other candidate: the first reflection coefficient is then 1, and the
    constant takes the first value.
 3. Trend again, by generalised least squares under that autoregression; 2 and 3 are done three times.
-4. How many functions of the nested family are taken, and whether there is a unit root, is chosen by a
-   penalised likelihood of the whole model, restricted to what the core and the missing values leave: a smooth
-   series takes many, a noisy one none. (Without the restriction a walk, whose persistence is underestimated
-   beside a trend, takes more trend than it has.)
+4. A penalised likelihood of the whole model, restricted to what the core and the missing values leave,
+   chooses how many functions of the nested family are taken, and whether there is a unit root. A smooth
+   series takes many functions, a noisy one none. (Without the restriction a walk takes more trend than it
+   has, because its persistence is underestimated beside a trend.)
 
-Where checkpoints are missing from an even grid, a persistence counted in checkpoints would be wrong. The
-series is then laid out on the whole grid, and every hole has a regressor of its own: least squares with
-missing values.
+Where checkpoints are missing from an even grid, a persistence counted in checkpoints would be wrong. So the
+series is placed on the whole grid, and every hole has a regressor of its own: least squares with missing
+values.
 
 The result is the standardised innovations e (n,) and h (n,), the part of each that the projection left.
 """
@@ -39,15 +39,15 @@ from toposcope.kernels.threads import row_blocks, run_blocks
 from toposcope.statistics.trends.basis import trend_family
 
 MOST_ORDER = 12
-"""The largest order of an autoregression, from 60 checkpoints on; below, a fifth of their number."""
+"""The largest order of an autoregression, from 60 checkpoints on; with fewer, a fifth of their number."""
 ROUNDS = 3
 """How often persistence and trend are estimated in turn."""
 SHORT = 40
-"""With fewer checkpoints, the order of a persistence is poorly known."""
+"""With fewer checkpoints, the order of an autoregression is poorly known."""
 _UNIT = 1.0 - 1e-9
 """The first reflection coefficient of a unit root: the filtered constant's norm stays above rounding."""
 JUMP = 5.0
-"""A unit root would make one innovation of a transition; differences with one so large are not taken."""
+"""A unit root would turn a transition into one innovation; differences with one this large are not used."""
 UNEVEN = 2.0
 """Steps are uneven where the largest gap is more than so many of the smallest."""
 PENALTY = 4.0
@@ -121,7 +121,7 @@ def whiten(values: np.ndarray, steps: np.ndarray, rate: np.ndarray | None = None
 def _known(
     whole: np.ndarray, basis: np.ndarray, sizes: np.ndarray, most: int, holes: int, units: bool
 ) -> list[np.ndarray]:
-    """Return what `_whiten` does; a series that was whitened before is not whitened again.
+    """Return what `_whiten` does, computed once for each series.
 
     Each feature is compared with several targets, and in several tables.
     """
@@ -273,7 +273,7 @@ def _fitted(x, basis, most, holes, core, unit):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _scaled(x, scale, out):  # type: ignore[no-untyped-def]
-    """Put scale * x in out; by the element, for a slice that is set takes seconds to compile."""
+    """Put scale * x in out; by element, because setting a slice takes seconds to compile."""
     for t in range(len(x)):
         out[t] = scale * x[t]
 
@@ -288,7 +288,7 @@ def _dot(a, b):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, fastmath=_FAST)
 def _off(q, x):  # type: ignore[no-untyped-def]
-    """Take the unit vector q out of x."""
+    """Project the unit vector q off x."""
     part = _dot(q, x)
     for t in range(len(x)):
         x[t] -= part * q[t]
