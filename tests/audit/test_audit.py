@@ -113,8 +113,8 @@ def test_many_equal_findings_are_one_with_their_number(tmp_path: Path, cheap: bo
     assert len(found) == 1
     assert found[0].step == STEPS[0]
     assert found[0].message == (
-        f"its file or trainer's state says step {STEPS[0] + 7}; so at {len(STEPS)} steps from {STEPS[0]} to "
-        f"{STEPS[-1]}"
+        f"its file or trainer's state says step {STEPS[0] + 7}; so at {len(STEPS)} steps from {STEPS[0]:,} to "
+        f"{STEPS[-1]:,}"
     )
 
 
@@ -231,7 +231,7 @@ def test_many_spoilt_tensors_are_one_line_of_every_command(
     (found,) = audit(open_series(folder), cheap=cheap)
     assert (found.fault, found.step, found.count) == ("non-finite", late[0], len(late) * len(spoilt))
     assert (found.steps, set(found.tensors), found.runs) == (late, set(spoilt), ("run",))
-    assert f"; so at 3 steps from {late[0]} to {late[-1]}, in {len(spoilt)} tensors (" in found.message
+    assert f"; so at 3 steps from {late[0]:,} to {late[-1]:,}, in {len(spoilt)} tensors (" in found.message
     asked = ["audit", folder, *(["--cheap"] if cheap else [])]
     shown = call(1, *asked)
     assert "1 finding" in shown
