@@ -1,5 +1,7 @@
 import json
 import os
+import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -312,11 +314,87 @@ def test_one_look_says_of_the_losses_what_a_check_says(tmp_path, capsys, monkeyp
     assert bool(checked.value.code) == (loss is CLIMB)
 
 
+def _recommended(printed):
+    """Return the words of the commands under "not judged"."""
+    lines = [line for line in printed.out.splitlines() if line.startswith("not judged: ")]
+    found = [re.search("toposcope (weights .*?)(;|$)", line) for line in lines]
+    return [shlex.split(one[1]) for one in found if one is not None]
+
+
 @pytest.mark.parametrize("feature", ["updates", "baselines"])
-def test_updates_are_asked_for_only_where_they_were_left_out(tmp_path, capsys, feature):
-    asked = []
+def test_updates_are_asked_for_only_where_they_were_left_out(tmp_path, capsys, monkeypatch, feature):
+    """The command that measures them is typed as it is printed; then nothing is missing."""
+    monkeypatch.setenv("COLUMNS", "1000")
+    asked, store = [], tmp_path / "the store"
+    words = ["--out", store, "--once", "--rest", "0", "--features", feature]
+    for step in (10, 20, None):
+        if step is not None:
+            _save(tmp_path / "my run", step)
+        _, printed = _watch(capsys, tmp_path / "my run", *words)
+        asked.append("updates were not measured" in printed.out)
+        for typed in _recommended(printed):
+            if "--losses" not in typed:
+                assert typed[1:] == [str(tmp_path / "my run"), "--out", str(store), "--features", "updates"]
+                with pytest.raises(SystemExit) as ended:
+                    main(typed)
+                assert ended.value.code == 0, capsys.readouterr().err
+    assert asked == [False, feature == "baselines", False]
+
+
+def test_what_a_measured_store_lacks_is_added_by_the_commands_that_a_watch_prints(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setenv("COLUMNS", "1000")
     for step in (10, 20):
         _save(tmp_path / "run", step)
-        words = ["--out", tmp_path / "store", "--once", "--rest", "0", "--features", feature]
-        asked.append("add updates to --features" in _watch(capsys, tmp_path / "run", *words)[1].out)
-    assert asked == [False, feature == "baselines"]
+    (tmp_path / "log.csv").write_text("step,loss\n10,3\n20,2\n")
+    with pytest.raises(SystemExit):
+        main(["weights", str(tmp_path / "run"), "--out", str(tmp_path / "store"), "--features", "baselines"])
+    _, printed = _watch(capsys, tmp_path / "store", "--once", "--rest", "0")
+    real = {"SERIES": str(tmp_path / "run"), "FILE": str(tmp_path / "log.csv")}
+    commands = _recommended(printed)
+    assert [words[-2:] for words in commands] == [["--features", "updates"], ["--losses", "FILE"]]
+    for words in commands:
+        with pytest.raises(SystemExit) as ended:
+            main([real.get(word, word) for word in words])
+        assert ended.value.code == 0
+    capsys.readouterr()
+    _, printed = _watch(capsys, tmp_path / "store", "--once", "--rest", "0")
+    assert "updates were not measured" not in printed.out
+    assert "is known" not in printed.out
+    code, printed = _watch(capsys, tmp_path / "store", "--once", "--losses", tmp_path / "log.csv")
+    assert (code, len(printed.err.splitlines())) == (2, 1)  # it would have been read by nobody
+    assert "--losses" in printed.err
+
+
+def test_a_log_that_is_not_there_yet_is_not_asked_for_again(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "1000")
+    _save(tmp_path / "run", 10)
+    _, printed = _watch(capsys, tmp_path / "run", *_options(tmp_path), "--losses", tmp_path / "no.log")
+    assert f"{tmp_path / 'no.log'} does not exist yet" in printed.out
+    assert "--losses" not in printed.out
+
+
+def test_python_names_no_option_of_the_command_line(tmp_path):
+    for step in (10, 20):
+        _save(tmp_path / "run", step)
+    options = watching.WatchOptions(features=["baselines"], rest=0, out=tmp_path / "store")
+    with watching.Watching(tmp_path / "run", options) as watch:
+        said = " ".join(watch.once().not_judged)
+    assert f"toposcope.measure({str(tmp_path / 'run')!r}, {str(tmp_path / 'store')!r}" in said
+    assert "--" not in said
+
+
+def test_heads_of_parts_are_no_reason_for_a_file(tmp_path, capsys, monkeypatch):
+    """A reading of some matrices has no heads for lack of a matrix, not of a number."""
+    monkeypatch.setenv("COLUMNS", "1000")
+    rng = np.random.default_rng(0)
+    for step in (10, 20, 30):
+        path = tmp_path / "run" / f"checkpoint-{step}"
+        path.mkdir(parents=True)
+        names = [f"model.layers.0.self_attn.{part}_proj.weight" for part in "qkvo"]
+        save_file({name: rng.normal(size=(8, 8)).astype(np.float32) for name in names},
+                  path / "model.safetensors")  # fmt: skip
+    _, printed = _watch(capsys, tmp_path / "run", *_options(tmp_path), "--bytes-per-step", "300")
+    assert "only a part of the matrices was read" in printed.out
+    assert "num_attention_heads" not in printed.out

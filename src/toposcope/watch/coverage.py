@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toposcope.core.types import Role, Scope
+from toposcope.core.wording import command, option, rendered
 from toposcope.statistics.alarms.panel import FEWEST
 from toposcope.statistics.alarms.residuals import FEWEST as RESIDUALS
 from toposcope.statistics.alarms.residuals import LEVEL_WINDOW
@@ -24,12 +26,32 @@ LOSSES = LEVEL_WINDOW + RESIDUALS + 1
 """The fewest values of a log for a judgement of spikes."""
 
 
-def not_judged(store: Store, journal: Sequence[Event], target: float | None = None) -> list[str]:
-    """Return a sentence for each thing that no alarm can judge yet, and how to supply what is missing."""
+def not_judged(
+    store: Store,
+    journal: Sequence[Event],
+    target: float | None = None,
+    *,
+    folder: Path | None = None,
+    log: Path | None = None,
+) -> list[str]:
+    """Return a sentence for each thing that no alarm can judge yet, and how to supply what is missing.
+
+    Parameters
+    ----------
+    store, journal
+        What was measured, and what happened.
+    target
+        The final loss that forecasts are compared with.
+    folder
+        The folder that is followed; None for a store that another command made.
+    log
+        The file of losses that was named.
+    """
     steps = {run: len(measured) for run, measured in store.measured_steps().items()}
     features = store.features(feature=[of.UPDATE_NORM.name, of.QK_NORM.name])
     if not steps:
         return ["no checkpoint is measured yet"]
+    parts = [event for event in journal if event.kind == "measured" and event.data.get("sampled")]
     found = []
     short = {run: n for run, n in steps.items() if n <= FEWEST + 2}
     if short:
@@ -39,21 +61,29 @@ def not_judged(store: Store, journal: Sequence[Event], target: float | None = No
             f"{run}{more} has {_many(n, 'checkpoint')}; changes of matrices are judged from {FEWEST + 3} on"
         )
     if not len(features) and max(steps.values()) > 1:  # a first checkpoint has no update
-        found.append("updates were not measured: add updates to --features")
-    elif len(features) and _headless(store, features):
+        found.append(_no_updates(store, folder))
+    elif len(features) and not parts and _headless(store, features):
         found.append(HEADS)
-    found += _logs(store, list(steps))
+    found += _logs(store, list(steps), folder, log)
     found += _aimless(store, journal, target)
-    parts = [event for event in journal if event.kind == "measured" and event.data.get("sampled")]
     if parts:
         found.append(
-            f"at {_many(len(parts), 'checkpoint')} only a part of the matrices was read: see --bytes-per-step"
+            f"at {_many(len(parts), 'checkpoint')} only a part of the matrices was read: "
+            + option("bytes_per_step")
+            + " says how much"
         )
     left = sorted({str(one) for event in journal for one in event.data.get("unread") or ()})
     if left:
         more = f" and {len(left) - 3} more" if len(left) > 3 else ""
         found.append(f"tensors that are not weights were not read: {', '.join(left[:3])}{more}")
-    return found
+    return list(map(rendered, found))
+
+
+def _no_updates(store: Store, folder: Path | None) -> str:
+    """Say how updates are measured: what a watch has measured once, it does not measure again."""
+    now = command("weights", "SERIES" if folder is None else folder, out=store.path, features="updates")
+    later = "" if folder is None else f"; for later checkpoints, add updates to {option('features')}"
+    return f"updates were not measured; to measure them: {now}{later}"
 
 
 def _aimless(store: Store, journal: Sequence[Event], target: float | None) -> list[str]:
@@ -74,7 +104,18 @@ def _headless(store: Store, features: pd.DataFrame) -> bool:
     return bool((features["role"] == Role.ATTENTION).any())
 
 
-def _logs(store: Store, runs: Sequence[str]) -> list[str]:
+def _no_losses(store: Store, folder: Path | None, log: Path | None) -> str:
+    """Say where losses are to be given; a store that follows no folder gets them by a measurement."""
+    if log is not None:
+        return f"{log} has none" if log.exists() else f"{log} does not exist yet"
+    return (
+        option("losses", "FILE") + " gives it"
+        if folder is not None
+        else ("to add it: " + command("weights", "SERIES", out=store.path, losses="FILE"))
+    )
+
+
+def _logs(store: Store, runs: Sequence[str], folder: Path | None, log: Path | None) -> list[str]:
     """Return which runs have too few losses, or none, and whether learning rates are known."""
     metrics, found = store.metrics(), []
     counts = {run: int(metrics.loc[metrics["run"] == run, "loss"].notna().sum()) for run in runs}
@@ -82,7 +123,7 @@ def _logs(store: Store, runs: Sequence[str]) -> list[str]:
     few = [run for run, n in counts.items() if 0 < n < LOSSES]
     if without:
         more = f" and {len(without) - 1} more runs" if len(without) > 1 else ""
-        found.append(f"no loss of {without[0]}{more} is known: give --losses FILE")
+        found.append(f"no loss of {without[0]}{more} is known: {_no_losses(store, folder, log)}")
     if few:
         found.append(f"{few[0]} has {counts[few[0]]} logged losses: spikes are judged from {LOSSES} on")
     rates = metrics["learning_rate"].notna() if len(metrics) else None

@@ -39,7 +39,7 @@ class LossFile:
     """
 
     def __init__(self, path: Path, rename: Mapping[str, str] | None = None) -> None:
-        self._path, self._rename = path, dict(rename or {})
+        self.path, self._rename = path, dict(rename or {})
         self._mark: tuple[int, int, frozenset[int]] | None = None
         self._table: pd.DataFrame | None = None
         self._planned: dict[str, dict[str, Any]] = {}
@@ -60,13 +60,13 @@ class LossFile:
         return next(iter(self._planned.values()), {}) if self._alone else self._planned.get(run, {})
 
     def _read(self) -> None:
-        if not self._path.exists():
+        if not self.path.exists():
             return
-        mark = last_written(self._path)
+        mark = last_written(self.path)
         if mark != self._mark:
             if self._mark is not None and (mark[2] != self._mark[2] or mark[0] < self._mark[0]):
                 self._beside = {}  # another log took its place: its plan may be another one, too
-            read = read_log(str(self._path), rename=self._rename)
+            read = read_log(str(self.path), rename=self._rename)
             self._table, self._mark, self._alone = read.table, mark, len(read.runs) == 1
             beside = self._planned_beside()
             own = {run.name: {PLANNED: run.planned_steps} if run.planned_steps else {} for run in read.runs}
@@ -76,7 +76,7 @@ class LossFile:
         """Return the plan that the trainer's files beside the log state, as `toposcope check` reads them."""
         if not self._beside:  # a plan that was read stays: the checkpoint that states it may be large
             with contextlib.suppress(InputError, OSError):  # being written
-                self._beside = plan_beside(self._path, alone=self._alone)
+                self._beside = plan_beside(self.path, alone=self._alone)
         return self._beside
 
 

@@ -76,6 +76,7 @@ class Watching:
     def __init__(self, target: Path, options: WatchOptions | None = None) -> None:
         self.options = options or WatchOptions()
         self.folder, place = _places(target, self.options.out, wait=self.options.wait)
+        _refuse_unread(self.folder, self.options)
         self.store = _store(place, self.folder)
         self._stack = ExitStack()
         try:
@@ -130,10 +131,16 @@ class Watching:
         return WatchAnswer(
             self.store.path, tuple(standing), tuple(passed), tuple(events), tuple(health_of(logs)),
             tuple(map(str, self.store.audited())), self._checked(),
-            tuple(not_judged(self.store, journal, self.options.target_loss)), self.watchman.stated(),
+            self._not_judged(journal), self.watchman.stated(),
             odd_of_store(self.store).found,
             judged_runs(self.store, logs),
         )  # fmt: skip
+
+    def _not_judged(self, journal: Sequence[Event]) -> tuple[str, ...]:
+        """Return what no alarm can judge yet."""
+        log = None if self.options.losses is None else self.options.losses.path
+        target = self.options.target_loss
+        return tuple(not_judged(self.store, journal, target, folder=self.folder, log=log))
 
     def go_on(self, tell: Callable[[Event], None], every: float = 10.0, *, passes: int | None = None) -> None:
         """Look repeatedly within the budget, and report what happens; `passes` limits the passes.
@@ -193,6 +200,18 @@ def _places(target: Path, out: Path | None, *, wait: bool) -> tuple[Path | None,
         raise InputError(f"{target} is a file; give the folder that the trainer writes into, or a store")
     folder = target.resolve()
     return folder, out or folder.with_name(f"{folder.name}-watch")
+
+
+def _refuse_unread(folder: Path | None, options: WatchOptions) -> None:
+    """Refuse a log where no folder is followed: nothing would read it."""
+    if folder is None and options.losses is not None:
+        raise InputError(
+            "a store that no watch made is searched for alarms, and nothing is added to it",
+            argument="losses",
+            value=options.losses.path,
+            remedy="give the folder of the checkpoints instead, or repeat the measurement with "
+            + option("losses"),
+        )
 
 
 def _store(place: Path, folder: Path | None) -> Store:
