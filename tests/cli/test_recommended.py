@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import shlex
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from pathlib import Path
 
 import click
 import pytest
 
+import toposcope as ts
 from toposcope.cli.main import COMMANDS, toposcope
 from toposcope.core.commands import free_place, recommended
+from toposcope.core.wording import command, rendered
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "toposcope"
@@ -30,27 +33,27 @@ def has_value(given: object) -> bool:
 def complete(line: str) -> str:
     """Return what is wrong with a command as it is printed; "" where it parses and lacks nothing."""
     name, *words = shlex.split(line, comments=True)[1:]
-    command = toposcope.get_command(click.Context(toposcope), name)
-    if command is None:
+    called = toposcope.get_command(click.Context(toposcope), name)
+    if called is None:
         return f"{name} is no command"
-    context = click.Context(command, info_name=name)
-    if isinstance(command, click.Group) and words:
+    context = click.Context(called, info_name=name)
+    if isinstance(called, click.Group) and words:
         if words[0].isupper():
             return ""  # stands for any subcommand
-        if words[0] not in command.commands:
+        if words[0] not in called.commands:
             return f"{name} {words[0]} is no command"
         name, *words = words
-        command = command.commands[name]
-        context = click.Context(command, info_name=name)
+        called = called.commands[name]
+        context = click.Context(called, info_name=name)
     try:
-        given, rest, _ = command.make_parser(context).parse_args([word for word in words if word != "…"])
+        given, rest, _ = called.make_parser(context).parse_args([word for word in words if word != "…"])
     except click.UsageError as error:
         return error.format_message()
     if {"--list", "--calibrate", "--help", "--from-states"} & set(words):
         return ""  # these work alone
     lacks = [
         param.opts[0]
-        for param in command.params
+        for param in called.params
         if param.required and not has_value(given.get(str(param.name)))
     ]
     lacks += ["--out"] if name == "train" and "--out" not in words else []
@@ -135,6 +138,104 @@ def test_what_is_recommended_is_complete() -> None:
         if problem := complete(line):
             wrong[where] = f"{line}: {problem}"
     assert wrong == {}
+
+
+def arguments(call: ast.Call) -> dict[str, object]:
+    """Return values of the kind that the options of a call have."""
+    own = {"seeds": "1,2", "rename": ["a=b"], "budget": "1e9", "diagrams": True, "advise": True}
+    given = {word.arg: own.get(word.arg, "1") for word in call.keywords if word.arg is not None}
+    unpacked = any(word.arg is None for word in call.keywords)  # those that say how a log is read
+    return {**given, "rename": ["a=b"], "without": ["c"]} if unpacked else given
+
+
+def binds(call: ast.Call) -> None:
+    """Raise TypeError where a call of the package does not fit the signature of what it calls."""
+    whole = ast.unparse(call.func)
+    if whole.endswith("advise"):
+        from toposcope.api.forecasts import Forecasts
+
+        function: Callable[..., object] = partial(Forecasts.advise, None)  # type: ignore[arg-type]
+    elif whole == "merge":
+        from toposcope.store.merge import merge as function
+    else:
+        function = getattr(ts, whole.removeprefix("toposcope."))
+    named = {str(word.arg): None for word in call.keywords}
+    inspect.signature(function).bind(*(None for _ in call.args), **named)
+
+
+def test_what_is_recommended_in_python_is_a_call_that_python_takes() -> None:
+    wrong, seen = {}, 0
+    for where, call in calls():
+        name, *words = call.args
+        if getattr(call.func, "id", "") != "command" or isinstance(name, ast.Starred):
+            continue
+        assert isinstance(name, ast.Constant), where
+        line = rendered(command(str(name.value), *("WORD" for _ in words), **arguments(call)))
+        if line.startswith(("the command ", "help(")):
+            continue
+        seen += 1
+        try:
+            tree = ast.parse(line)
+            for one in ast.walk(tree):
+                if isinstance(one, ast.Call):
+                    binds(one)
+        except (TypeError, SyntaxError, AttributeError) as error:
+            wrong[where] = f"{line}: {error}"
+    assert seen > 12
+    assert wrong == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "options", "line"),
+    [
+        ("report", ["a", "b"], {"out": "c"}, "toposcope.report(['a', 'b'], 'c')"),
+        ("compare", ["a", "b"], {}, "toposcope.compare('a', 'b')"),
+        ("train", [], {"out": "DIR", "seeds": "1,2"}, "toposcope.train('demo', DIR, seeds=[1, 2])"),
+        ("train", [], {"out": "r", "recipe": "grokking"}, "toposcope.train('grokking', 'r')"),
+        (
+            "merge", ["a", "b"], {"out": "c"},
+            "from toposcope.store.merge import merge; merge(['a', 'b'], 'c')",
+        ),
+        (
+            "forecast", ["s"], {"rename": ["v=loss"], "advise": True, "budget": "2e9"},
+            "toposcope.forecast('s', rename={'v': 'loss'}).advise(2e9)",
+        ),
+        (
+            "embeddings", ["S"], {"losses": "FILE", "out": "o"},
+            "toposcope.measure(toposcope.open_series(S, losses=FILE), 'o', features='representations')",
+        ),
+        ("synth", [], {"out": "x"}, "the command toposcope synth"),
+    ],
+)  # fmt: skip
+def test_a_command_in_python(name: str, words: list[str], options: dict[str, object], line: str) -> None:
+    assert rendered(command(name, *words, **options)) == line
+
+
+def test_no_text_writes_an_option_by_hand() -> None:
+    """`option` writes it, since Python has no flags; only the command line's own modules may."""
+    flag = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+    foreign = {"sweep/cluster.py", "core/wording.py", "core/commands.py"}  # `ray start --head`; the spelling
+    by_hand = [
+        f"{name}:{node.lineno}: {node.value}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        if (name := path.relative_to(SOURCE).as_posix()) not in foreign and not name.startswith("cli/")
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and flag.search(node.value)
+        if not flag.fullmatch(node.value)  # a declaration
+        if id(node) not in expressions(path)
+    ]
+    by_hand += [
+        f"{path.relative_to(SOURCE)}: {found[0]}"
+        for path in sorted(SOURCE.rglob("templates/**/*.txt"))
+        for found in flag.finditer(path.read_text())
+    ]
+    assert by_hand == []
+
+
+@cache
+def expressions(path: Path) -> frozenset[int]:
+    """Return the texts that stand alone: docstrings, of constants and fields too."""
+    return frozenset(id(node.value) for node in ast.walk(parsed(path)) if isinstance(node, ast.Expr))
 
 
 def printed(text: str) -> Iterator[str]:

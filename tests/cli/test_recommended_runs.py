@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import toposcope as ts
 from tests.cli.test_recommended import NAMED
 from tests.sweep.conftest import write_run_folder
 from toposcope.cli.main import main
@@ -83,6 +84,20 @@ def test_what_an_analysis_recommends_for_a_run_that_goes_on(
     code, text = call(line, capsys)
     assert code in (0, 1), text
     assert "going" in text
+    assert known or "last value" in text  # every method, as the sentence before the command says
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("known", [True, False])
+def test_what_an_analysis_recommends_in_python(known: bool, place: Path) -> None:
+    begun(known=known).rename(columns={"loss": "my loss"}).to_csv("the log.csv", index=False)
+    said = repr(ts.analyze("the log.csv", rename={"my loss": "loss"}))
+    assert "--" not in said.replace("--  ", "")  # the mark of a check that could not be made
+    (line,) = [line for line in said.splitlines() if line.startswith("    toposcope.")]
+    answer = eval(line, {"toposcope": ts})
+    assert "going" in repr(answer)
+    assert known == (".advise(" in line)
+    assert known or "methods='all'" in line
 
 
 def test_a_folder_of_runs_that_was_meant_as_a_store(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -179,7 +179,7 @@ def test_the_one_thing_to_do_is_what_the_gravest_finding_asks_for(make_study):
         "the test needs 12."
     )
     assert make_study().findings.first.next.startswith(
-        "To see whether a run is odd, train 4 seeds of a size: toposcope train"
+        "To see whether a run is odd, train 4 seeds of a size: toposcope.train('demo', DIR, seeds="
     )
     assert make_study(verdicts={H0: "adds"}).findings.first.next.startswith(
         "See whether it holds in another seed"
@@ -189,7 +189,7 @@ def test_the_one_thing_to_do_is_what_the_gravest_finding_asks_for(make_study):
 def test_a_command_stays_on_one_line_of_a_terminal(study):
     *_, before, command = study.findings.as_text(width=60).splitlines()
     assert before.endswith(":")
-    assert command.startswith("    toposcope train --")
+    assert command == "    toposcope.train('demo', DIR, seeds=[1, 2, 3, 4])"
 
 
 @pytest.mark.slow

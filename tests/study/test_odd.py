@@ -253,7 +253,7 @@ def test_a_forecast_leaves_a_run_out_and_advice_says_so_too(
     broken.loc[rising, "loss"] += 0.05 * (broken.loc[rising, "step"] - 300)
     broken.to_csv(path, index=False)
     ill = ts.analyze(path, without="s2").findings["on"].numbers["command"]
-    assert ill.endswith("--without s2")
+    assert ill.endswith("without=['s2'])")
 
 
 def test_the_command_of_a_page_leaves_the_same_runs_out() -> None:

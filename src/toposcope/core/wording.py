@@ -19,17 +19,16 @@ _OPEN, _CLOSE = "\ue000", "\ue001"
 _MARK = re.compile(f"{_OPEN}([^{_OPEN}{_CLOSE}]*){_CLOSE}")
 _FLAGS = {"reach": "range", "keep": "save-states"}
 """Arguments whose option has another name on the command line."""
-_CALLS = {
-    "weights": ("measure", {}),
-    "embeddings": ("measure", {"features": "representations"}),
-    "landscape": ("measure", {"features": "landscape"}),
-    "merge": ("store.merge.merge", {}),
-    **{
-        name: (name, {})
-        for name in ("analyze", "audit", "check", "cloud", "compare", "forecast", "report", "train")
-    },
+_MEASURED: dict[str, dict[str, str]] = {
+    "weights": {},
+    "embeddings": {"features": "'representations'"},
+    "landscape": {"features": "'landscape'"},
 }
-"""Commands, and the call that does the same: the function, and the arguments that it needs besides."""
+"""Commands that `toposcope.measure` does, and the arguments that it needs besides."""
+_CALLED = ("analyze", "audit", "check", "cloud", "compare", "forecast", "report")
+"""Commands that a function of the same name does."""
+_OPENED = ("losses", "rename", "step_pattern")
+"""Options of a measurement that Python gives to `toposcope.open_series`."""
 # One state for the process and no context variable: the threads of the live page write messages, too.
 _typed = False
 
@@ -87,6 +86,8 @@ def command(name: str, *words: object, **options: object) -> str:
     >>> with typed_options():
     ...     rendered(command("weights", "SERIES", out="my runs"))
     "toposcope weights SERIES --out 'my runs'"
+    >>> rendered(command("weights", "SERIES", out="runs", losses="FILE"))
+    "toposcope.measure(toposcope.open_series(SERIES, losses=FILE), 'runs')"
     """
     plain = {key: _plain(value) for key, value in options.items() if value is not None and value is not False}
     return _marked("command", name, list(map(str, words)), plain)
@@ -131,18 +132,42 @@ def _renaming(old: str, new: str) -> str:
 def _command(name: str, words: list[str], options: dict[str, object]) -> str:
     if _typed:
         return recommended(name, *words, **{_FLAGS.get(key, key): value for key, value in options.items()})
-    if name not in _CALLS:
+    if "--help" in words and name in (*_MEASURED, *_CALLED, "train"):
+        return f"help(toposcope.{'measure' if name in _MEASURED else name})"
+    given = {key: _value(key, value) for key, value in options.items()}
+    return _called(name, [_literal(word) for word in words], given)
+
+
+def _called(name: str, words: list[str], given: dict[str, str]) -> str:
+    """Return the call that does what a command does; a command without one is named."""
+    out = [given.pop("out")] if "out" in given else []
+    several = [f"[{', '.join(words)}]"] if len(words) > 1 else words
+    if name in _MEASURED:
+        named = {key: given.pop(key) for key in _OPENED if key in given}
+        series = [_written("open_series", several, named)] if named else several
+        return _written("measure", [*series, *out], _MEASURED[name] | given)
+    if name == "train":
+        return _written("train", [given.pop("recipe", "'demo'"), *out], given)
+    if name == "merge":
+        return f"from toposcope.store.merge import merge; merge({', '.join([*several, *out])})"
+    if name not in _CALLED:
         return f"the command toposcope {name}"
-    function, more = _CALLS[name]
-    if "--help" in words:
-        return f"help(toposcope.{function})"
-    given = [_literal(word) for word in words]
-    if function == "store.merge.merge":
-        given = [f"[{', '.join(given)}]"]
-    if "out" in options:
-        given.append(_literal(options["out"]))
-    named = [f"{key}={_literal(value)}" for key, value in {**more, **options}.items() if key != "out"]
-    return f"toposcope.{function}({', '.join([*given, *named])})"
+    budget = given.pop("budget", "") if given.pop("advise", "") else ""
+    call = _written(name, [*(words if name == "compare" else several), *out], given)
+    return f"{call}.advise({budget})" if budget else call
+
+
+def _written(function: str, words: list[str], named: dict[str, str]) -> str:
+    return f"toposcope.{function}({', '.join([*words, *(f'{key}={value}' for key, value in named.items())])})"
+
+
+def _value(key: str, value: object) -> str:
+    """Return the value of an option as Python's argument of that name takes it."""
+    if key == "rename" and isinstance(value, list):
+        return repr(dict(one.split("=", 1) for one in value))
+    if key == "seeds":
+        return f"[{', '.join(str(value).split(','))}]"
+    return str(value) if key == "budget" else _literal(value)
 
 
 def _literal(value: object) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from toposcope.core.commands import recommended
+from toposcope.core.wording import command, rendered
 from toposcope.forecasting import Curve, Forecast
 from toposcope.forecasting.frame import last_step
 from toposcope.forecasting.health.assess import KINDS, health
@@ -150,12 +150,14 @@ def _command(study: StudyTables, column: str, going: Sequence[Curve], *, advise:
     if not study.places or not column:
         return ""
     read = {"column": column if column != "loss" else None,
-            "rename": [f"{old}={new}" for old, new in study.renamed.items()],
-            "without": study.without}  # fmt: skip
+            "rename": [f"{old}={new}" for old, new in study.renamed.items()] or None,
+            "without": list(study.without) or None}  # fmt: skip
     flop = [_flop_left(curve) for curve in going]
     if not advise or not flop or not np.isfinite(flop).all():
-        return recommended("forecast", *study.places, **read)
-    return recommended("forecast", *study.places, **read, advise=True, budget=f"{2 * max(flop):.2g}")
+        every = "all" if advise else None  # of a run that is ill, the first lines say all that is wrong
+        return rendered(command("forecast", *study.places, **read, methods=every))
+    budget = f"{2 * max(flop):.2g}"
+    return rendered(command("forecast", *study.places, **read, advise=True, budget=budget))
 
 
 _SHARE = 0.05

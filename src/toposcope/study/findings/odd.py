@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toposcope.core.commands import recommended
-from toposcope.core.wording import option, rendered
+from toposcope.core.wording import command, option, rendered
 from toposcope.statistics.odd import FEWEST, LEVEL
 from toposcope.study.findings.base import Finding
 
@@ -25,13 +24,14 @@ def odd(study: StudyTables) -> Finding | None:
     found = study.odd
     if found.runs < 2:
         return None
+    seeds = ",".join(map(str, range(1, FEWEST + 2)))
     numbers = {
         "compared": found.compared,
         "runs": found.runs,
         "fewest": FEWEST,
         "level": LEVEL,
         "seeds": max(len(group.runs) for group in study.sizes),
-        "command": recommended("train", out="DIR", seeds=",".join(map(str, range(1, FEWEST + 2)))),
+        "command": rendered(command("train", out="DIR", seeds=seeds)),
         "leave_out": rendered(option("without", found.found[0].run)) if found.found else "",
         "odd": [
             {

@@ -6,6 +6,7 @@ The terminal, the page, its Markdown twin, a notebook and `--json` show the same
 from __future__ import annotations
 
 import html
+import re
 import textwrap
 from dataclasses import dataclass
 
@@ -93,9 +94,11 @@ def _command(text: str) -> tuple[str, str]:
 
     >>> _command("Train more: toposcope train --out DIR"), _command("Nothing.")
     (('Train more:', 'toposcope train --out DIR'), ('Nothing.', ''))
+    >>> _command("See all: toposcope.forecast('a.log')")
+    ('See all:', "toposcope.forecast('a.log')")
     """
-    before, colon, command = text.partition(": toposcope ")
-    return (before + ":", f"toposcope {command}") if colon else (text, "")
+    found = re.fullmatch(r"(.*?:) (toposcope[ .].*)", text, re.DOTALL)
+    return (found[1], found[2]) if found else (text, "")
 
 
 def _uncapital(text: str) -> str:

@@ -12,6 +12,7 @@ from jinja2.runtime import Context
 
 from toposcope.core import forms
 from toposcope.core.types import About
+from toposcope.core.wording import option, rendered
 from toposcope.study.findings.base import Finding
 
 WIDTH = 80
@@ -91,8 +92,13 @@ def _environment() -> Environment:
         "loss": forms.loss,
     }  # fmt: skip
     environment.globals |= {"s": _plural, "many": _many, "between": _between, "chance": forms.chance}
-    environment.globals |= {"near": _near, "ends": _ends, "words": forms.counted}
+    environment.globals |= {"near": _near, "ends": _ends, "words": forms.counted, "option": _spelt}
     return environment
+
+
+def _spelt(name: str) -> str:
+    """Return the name of an option in the spelling of its reader."""
+    return rendered(option(name))
 
 
 def _tidy(text: str, names: Iterable[str]) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from toposcope.core.wording import option, rendered
 from toposcope.study.study import Study
 from toposcope.subjects.landscape.options import GRAPHS
 from toposcope.subjects.landscape.saved_surfaces import SavedSurface, saved_surfaces
@@ -19,8 +20,8 @@ MOST = 6
 
 _GRAPHS = {
     "lattice": "Grid points are joined along the axes.",
-    "kuhn": "Grid points are joined by Kuhn's triangulation (--graph kuhn).",
-    "knn": "Grid points are joined to their mutual nearest neighbours (--graph knn).",
+    "kuhn": f"Grid points are joined by Kuhn's triangulation ({option('graph', 'kuhn')}).",
+    "knn": f"Grid points are joined to their mutual nearest neighbours ({option('graph', 'knn')}).",
 }
 """The clause of the captions on each graph."""
 
@@ -76,7 +77,7 @@ class ShownSurfaces:
     @property
     def graph_in_words(self) -> str:
         """Which grid points are neighbours; and that the trees were made for the page, if they were."""
-        said = _GRAPHS.get(self.graph, "")
+        said = rendered(_GRAPHS.get(self.graph, ""))
         if not self.made_here:
             return said
         return (
