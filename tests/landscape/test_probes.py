@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from dataclasses import replace
@@ -237,7 +238,7 @@ def test_a_store_of_losses_alone_is_drawn_on_its_own_graph_and_says_so(run, tmp_
     ts.report(store.path, tmp_path / "page")
     page = (tmp_path / "page" / "index.html").read_text()
     assert "The store keeps no trees" in page
-    assert "--graph kuhn" in page
+    assert "graph='kuhn'" in html.unescape(page)
     rows = store.features()
     minima = rows[(rows["name"] == "model") & (rows["feature"] == "minima")].set_index("step")["value"]
     for frame in frames_of(tmp_path / "page"):

@@ -69,20 +69,22 @@ def not_judged(
     if parts:
         found.append(
             f"at {_many(len(parts), 'checkpoint')} only a part of the matrices was read: "
-            + option("bytes_per_step")
-            + " says how much"
+            + rendered(f"{option('bytes_per_step')} says how much")
         )
     left = sorted({str(one) for event in journal for one in event.data.get("unread") or ()})
     if left:
         more = f" and {len(left) - 3} more" if len(left) > 3 else ""
         found.append(f"tensors that are not weights were not read: {', '.join(left[:3])}{more}")
-    return list(map(rendered, found))
+    return found
 
 
 def _no_updates(store: Store, folder: Path | None) -> str:
     """Say how updates are measured: what a watch has measured once, it does not measure again."""
-    now = command("weights", "SERIES" if folder is None else folder, out=store.path, features="updates")
-    later = "" if folder is None else f"; for later checkpoints, add updates to {option('features')}"
+    series = "SERIES" if folder is None else folder
+    now = rendered(command("weights", series, out=store.path, features="updates"))
+    later = (
+        "" if folder is None else rendered(f"; for later checkpoints, add updates to {option('features')}")
+    )
     return f"updates were not measured; to measure them: {now}{later}"
 
 
@@ -108,11 +110,9 @@ def _no_losses(store: Store, folder: Path | None, log: Path | None) -> str:
     """Say where losses are to be given; a store that follows no folder gets them by a measurement."""
     if log is not None:
         return f"{log} has none" if log.exists() else f"{log} does not exist yet"
-    return (
-        option("losses", "FILE") + " gives it"
-        if folder is not None
-        else ("to add it: " + command("weights", "SERIES", out=store.path, losses="FILE"))
-    )
+    if folder is not None:
+        return rendered(f"give {option('losses')} FILE")
+    return rendered("to add it: " + command("weights", "SERIES", out=store.path, losses="FILE"))
 
 
 def _logs(store: Store, runs: Sequence[str], folder: Path | None, log: Path | None) -> list[str]:

@@ -19,9 +19,9 @@ MOST = 6
 """Checkpoints that are shown of one run."""
 
 _GRAPHS = {
-    "lattice": "Grid points are joined along the axes.",
-    "kuhn": f"Grid points are joined by Kuhn's triangulation ({option('graph', 'kuhn')}).",
-    "knn": f"Grid points are joined to their mutual nearest neighbours ({option('graph', 'knn')}).",
+    "lattice": "Grid points are joined along the axes",
+    "kuhn": "Grid points are joined by Kuhn's triangulation",
+    "knn": "Grid points are joined to their mutual nearest neighbours",
 }
 """The clause of the captions on each graph."""
 
@@ -77,7 +77,9 @@ class ShownSurfaces:
     @property
     def graph_in_words(self) -> str:
         """Which grid points are neighbours; and that the trees were made for the page, if they were."""
-        said = rendered(_GRAPHS.get(self.graph, ""))
+        said = _GRAPHS.get(self.graph, "")
+        chosen = rendered(f" ({option('graph', self.graph)})") if said and self.graph != GRAPHS[0] else ""
+        said += f"{chosen}." if said else ""
         if not self.made_here:
             return said
         return (
