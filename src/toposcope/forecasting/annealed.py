@@ -19,8 +19,8 @@ def decayed(curve: Curve, steps: int) -> Curve:
     Raises
     ------
     InputError
-        When no rate is known, it is annealed already, or the decay is shorter than the mean that a final loss
-        is.
+        When no rate is known, the rate is annealed already, or the decay is shorter than the window of a
+        final loss.
 
     Examples
     --------

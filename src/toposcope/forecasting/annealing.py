@@ -9,9 +9,9 @@ with S_W the sum during warm-up and S_k the sum from the k-th drop to t. Tissue 
 
     L(t) = L0 + A S1^-alpha - C S2,   m_i = lambda m_(i-1) + (eta_(i-1) - eta_i),   S2 = sum m.
 
-One cosine run and one drop do not identify beta and gamma, and what noise costs may itself shrink as training
-proceeds. Both are therefore a `Shape`, held fixed in a fit: `DEFAULT`, `PUBLISHED`, or what `choose_shape`
-finds on many finished runs of another size.
+One cosine run and one drop do not identify beta and gamma, and the cost of noise may shrink as training
+proceeds. So these constants are a `Shape`, held fixed in a fit: `DEFAULT`, `PUBLISHED`, or the one that
+`choose_shape` finds on many finished runs of another size.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class Drive:
 def drive(schedule: Schedule, step: np.ndarray) -> Drive:
     """Return areas and drops of `schedule` for losses at `step`.
 
-    The rise during warm-up counts as drops of negative size: what a high rate costs is then part of the law
-    from the start, and annealing takes it back.
+    The rise during warm-up counts as drops of negative size. Then the cost of a high rate is part of the law
+    from the start, and annealing removes it.
     """
     knots = _event_edges(schedule, float(step[-1]))
     rate = schedule.at(knots)
@@ -193,10 +193,10 @@ def fit_multi_power(
     shape : Shape
         Held fixed; see `choose_shape`.
     prior : (centre (5,), inverse scale (5,)), optional
-        A quadratic pull of theta towards its siblings': what a run cut before its annealing cannot identify
-        (alpha, B and C) is then taken from runs that were finished.
+        A quadratic pull of theta towards that of its siblings. A run that is cut before its annealing cannot
+        identify alpha, B and C; they then come from finished runs.
     start : (5,), optional
-        Where to begin in place of four guesses: the fit of nearly the same runs.
+        Where the search begins, in place of four guesses: the fit of nearly the same runs.
     """
     drives, target, peak, lowest, last_area = _ingredients(runs)
     law = lambda theta, run: multi_power(theta, run, shape)  # noqa: E731

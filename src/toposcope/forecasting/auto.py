@@ -33,7 +33,7 @@ POWER = 4.0
 """A method's weight is the root mean square of its left-out log errors to the power -POWER."""
 
 _EXACT = 1e-5
-"""Smaller log errors count as equal to this: no method is trusted beyond it."""
+"""Smaller log errors count as this one: no method gets more weight than that."""
 
 REACH = 1.0
 """How far the average may leave the siblings' falls, in units of their span."""
@@ -95,15 +95,16 @@ class Falls:
 class Auto(Forecaster):
     """Average of the candidates' log forecasts with weights rms^-4 of their left-out log errors.
 
-    Each candidate forecasts every sibling from the others at the same share of training; one that fails
-    on any of them has no weight. The run falls by what its siblings fell from the same share on, give
-    or take the span of their falls, and less where no candidate was much more exact on them than their
+    Each candidate forecasts every sibling from the others at the same share of training; one that fails on
+    any of them has no weight. The forecast fall is limited to the falls of the siblings from the same share
+    on, plus or minus their span. It is smaller if no candidate was much more exact on the siblings than their
     current losses were (`Falls`). With one sibling the errors come from earlier cuts of the run itself. The
-    laws of the learning rate enter only where siblings follow different schedules or there are none: on
-    one shared schedule a regression on siblings needs no law.
+    laws of the learning rate enter only if siblings follow different schedules or there are none: with one
+    shared schedule a regression on siblings needs no law.
 
-    A run alone is forecast by the multi-power law where its rate is planned to fall, else by the plain law,
-    whose interval it has; by its last value, without an interval, where too little was seen for that.
+    A run without siblings is forecast by the multi-power law if its rate is planned to fall, else by the
+    plain law; its interval is that of the plain law. If too little was seen for that, the forecast is its
+    last value, without an interval.
     """
 
     label: str = "auto"
@@ -113,7 +114,7 @@ class Auto(Forecaster):
     falls: Falls | None = None
     fitted: tuple[tuple[Forecaster, float], ...] = ()
     known: dict[tuple[object, ...], tuple[float, ...]] = field(default_factory=dict, repr=False)
-    """Errors of methods that learn from no sibling, cached to be used again when others are left out."""
+    """Errors of methods that learn from no sibling, cached for when other siblings are left out."""
     least_seen: ClassVar[int] = 3
 
     @property
@@ -140,7 +141,7 @@ class Auto(Forecaster):
         return replace(fresh, fitted=fitted, falls=Falls.of(siblings, share, best) if shared else None)
 
     def predict(self, seen: Curve) -> Point:
-        """Average the forecasts; a run alone is forecast by one law."""
+        """Average the forecasts; a run without siblings is forecast by one law."""
         if not self.siblings and (law := _law_of(seen)) is not None:
             return self._alone(seen, law)
         if not self.siblings and not _planned(seen):  # too little for any law
@@ -188,9 +189,9 @@ class Auto(Forecaster):
         return weighed or [(LastValue(), 1.0)]
 
     def _alone(self, seen: Curve, law: Point) -> Point:
-        """Forecast by the law of the rate where the rate is planned to fall, else by the plain law.
+        """Forecast by the law of the rate if the rate is planned to fall, else by the plain law.
 
-        Under a rate that is planned to stay both are averaged.
+        If the rate is planned to stay, both are averaged.
         """
         points = [(PlainLaw.name, 1.0, law)]
         if _planned(seen):
@@ -247,7 +248,7 @@ def _anneals(seen: Curve) -> bool:
 
 
 def _planned(seen: Curve) -> bool:
-    """Return whether the rate is known to the end: what a log alone shows ends where the log does."""
+    """Return whether the rate is known to the end; a log alone shows it only up to its own end."""
     plan = seen.plan()
     return plan is not None and plan.end >= 0.999 * seen.horizon
 

@@ -1,4 +1,4 @@
-"""The interval of a forecast's whole curve: backtest errors by how far ahead they look."""
+"""The interval of a forecast's whole curve, from the errors of backtests at each distance ahead."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def curve_interval(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the lowest and highest losses at `step`, each of shape (n,).
 
-    With k >= 3 backtests at a look-ahead the half-width of log loss there is t_k sqrt(1 + 1/k) times their
-    root mean square error, at the end that of the final loss (`half`), and straight in log step between
-    look-aheads. Where fewer could be read it runs straight in log step from `noise`, the standard error of
-    the smoothed loss at the cut, times the normal quantile, to `half`. Nowhere is it narrower than the noise.
+    With k >= 3 backtests at a distance ahead, the half-width of log loss there is t_k sqrt(1 + 1/k) times
+    their root mean square error. At the end it is that of the final loss (`half`); between the distances it
+    is linear in log step. With fewer backtests it is linear in log step from `noise`, the standard error of
+    the smoothed loss at the cut, times the normal quantile, to `half`. It is never narrower than the noise.
     """
     position = np.clip(np.log(np.maximum(step, cut) / cut) / math.log(end / cut), 0.0, 1.0)
     least = noise * float(normal_quantile(0.5 + level / 2)) if math.isfinite(noise) else 0.0

@@ -27,9 +27,9 @@ WIDE = 4.0
 """An interval whose upper end is this many times its lower end, or more, says nothing of the final loss."""
 
 OWN_WIDTH = "its own slope, fit and noise"
-"""The source of the interval of a run alone (`toposcope.forecasting.plain_law.half_width`)."""
+"""The source of the interval of a run without siblings (`toposcope.forecasting.plain_law.half_width`)."""
 EARLIEST = 0.16
-"""A run alone has an interval from this share of its steps on: before, 38 to 80% of them held."""
+"""A run without siblings has an interval from this share of its steps on: earlier, 38 to 80% of them held."""
 
 _TOO_SHORT = (
     "there are too few siblings, and the run is too short, for an interval",
@@ -62,7 +62,7 @@ class Forecaster(abc.ABC):
 
     `needs` is a subset of {"siblings", "schedule", "features"}. `predict` sees the unfinished run. A method
     that learns from other runs implements `fit`, too: it sees finished siblings and the share of the horizon
-    that will have been seen, and returns a fitted copy. Neither may use a loss of the run that it was not
+    that will have been seen, and returns a fitted copy. Neither may use a loss of the run beyond what it was
     given.
     """
 
@@ -98,10 +98,11 @@ class Forecast:
     (`toposcope.forecasting.band`); empty if there is no curve or no interval. `used` are the methods of an
     average with their weights.
 
-    `status` is "ok"; "no plan" where the rest of the learning rate is unknown and no sibling tells of
-    it: `low` is lower by the most that an annealing gained in published runs, and `coverage` says how often
-    that held; "ill" where the log shows what a forecast cannot know of (`forecasting.health.assess`), and
-    nothing holds either; "degenerate" without an interval; "failed" without a forecast. `reason` says why.
+    `status` is "ok"; "no plan" if the rest of the learning rate is unknown and no sibling shows it: `low` is
+    lower by the most that an annealing gained in published runs, and `coverage` says how often that held;
+    "ill" if the log shows a fault that no forecast can take into account (`forecasting.health.assess`), so
+    that no coverage is known; "degenerate" without an interval; "failed" without a forecast. `reason` says
+    why.
     """
 
     run: str
@@ -128,7 +129,7 @@ class Forecast:
 
     @property
     def bounded(self) -> bool:
-        """Whether there is an interval that says something of the final loss."""
+        """Whether there is an interval that is narrow enough to be useful."""
         return math.isfinite(self.low) and self.high <= WIDE * self.low
 
     @property
@@ -154,10 +155,10 @@ def forecast(
     """Forecast the final loss of the run of which `seen` is the beginning, with an interval.
 
     The interval comes from forecasting each sibling from the others at the same share of its horizon (k >= 3
-    siblings; `leverage_half_width`). Of a run larger (smaller) than all of them it is wider by how far larger
-    (smaller) siblings are off when forecast from the smaller (larger) ones alone (`beyond`). With fewer it
-    comes from what the method itself states (`Point.half`), else from k earlier cuts of the same run that
-    look as far ahead in log steps (`half_width`).
+    siblings; `leverage_half_width`). For a run that is larger (smaller) than all of them it is widened by the
+    errors of larger (smaller) siblings that are forecast from the smaller (larger) ones alone (`beyond`).
+    With fewer siblings it is the one that the method states (`Point.half`), else it comes from k earlier cuts
+    of the same run that forecast equally far ahead in log steps (`half_width`).
 
     If a method cannot forecast the run, its row has the status "failed" and the reason.
     """
@@ -286,8 +287,8 @@ def leverage_half_width(tests: Sequence[Backtest], at: float, level: float = LEV
     """Return the half-width of log loss for a run whose log loss at the cut is `at`.
 
     That of a regression line's prediction interval, t_(k-2) s sqrt(1 + h), with h = 1/k + (x - mean)^2 / Sxx
-    the leverage of a run at x among its k siblings and s^2 the mean of (1 - h_i) e_i^2: a left- out error at
-    leverage h_i has variance s^2 / (1 - h_i). An end beyond those of all siblings is less certain than one
+    the leverage of a run at x among its k siblings and s^2 the mean of (1 - h_i) e_i^2, because a left-out
+    error at leverage h_i has variance s^2 / (1 - h_i). A run beyond all siblings is less certain than one
     between them. It is never narrower than `half_width` of the same errors.
     """
     errors, x = np.array([t.error for t in tests]), np.array([t.level for t in tests])
@@ -303,7 +304,7 @@ def leverage_half_width(tests: Sequence[Backtest], at: float, level: float = LEV
 def sibling_errors(method: Forecaster, siblings: Sequence[Curve], share: float) -> list[float]:
     """Forecast each sibling from the others at `share`; return log(actual / predicted) if this works.
 
-    A sibling that had logged too little by then is cut at the step at which it had logged enough.
+    A sibling with too few losses by then is cut at the step at which it had enough.
     """
     return [test.error for test in _sibling_backtests(method, siblings, share)]
 
@@ -338,7 +339,7 @@ def _backtest(actual: Curve, cut: float, point: Point) -> Backtest:
 def own_errors(method: Forecaster, seen: Curve, siblings: Sequence[Curve]) -> list[float]:
     """Backtest on the run itself: from steps c, forecast step c / share, for several c.
 
-    Each backtest looks as far ahead in log steps as the forecast does, on a run that "ended" earlier.
+    Each backtest forecasts as far ahead in log steps as the forecast itself, on a run that "ended" earlier.
     """
     return [test.error for test in _own_backtests(method, seen, siblings)]
 

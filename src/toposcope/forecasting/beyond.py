@@ -12,10 +12,10 @@ LEAST = 3
 
 
 def outward(seen: Curve, siblings: Sequence[Curve]) -> list[tuple[Curve, list[Curve]]]:
-    """Return siblings with those that each is to be forecast from, where `seen` is beyond all of their sizes.
+    """Return each sibling with those that it is to be forecast from, if `seen` is beyond all of their sizes.
 
-    Of a larger run each sibling comes with all smaller ones, three at least; of a smaller run with all larger
-    ones. Empty where the run is between its siblings, or a size is unknown.
+    For a larger run each sibling comes with all smaller ones, at least three; for a smaller run with all
+    larger ones. Empty if the run is between its siblings, or a size is unknown.
 
     >>> import numpy as np
     >>> step = np.arange(1.0, 4.0)
@@ -39,10 +39,10 @@ def distance(curve: Curve, others: Sequence[Curve]) -> float:
 
 
 def term(tests: Sequence[tuple[float, float]], ahead: float) -> float:
-    """Return what a run at distance `ahead` adds, as a square, to the half-width of its log loss.
+    """Return the square that a run at distance `ahead` adds to the half-width of its log loss.
 
-    The squared log errors of the tests over their distances in log size, times the run's own distance: as a
-    random walk in log size would go on. 0 where all tests are at the siblings' own size.
+    It is the squared log errors of the tests over their distances in log size, times the run's own distance,
+    as for a random walk in log size. 0 if all tests are at the siblings' own size.
 
     >>> round(term([(0.01, 0.5), (-0.01, 0.5)], 1.0), 4)
     0.0141

@@ -30,7 +30,7 @@ BLOCKS = 12
 FEWEST = 3
 """The fewest siblings for a comparison."""
 LEVEL = 0.02
-"""How often a healthy run may leave its siblings' curve at one look."""
+"""How often a healthy run may leave its siblings' curve in one test."""
 LEAST_SHARE = 0.1
 """A run is compared with siblings from this share of its steps on."""
 _SETTLED = 2 / 3
@@ -40,17 +40,17 @@ _LEAST_SPREAD = 1e-3
 _SAME_RATIO = 1.1
 """Tokens per parameter, or steps, that differ by no more than this factor are the same."""
 _SAME_RATE = 0.05
-"""Part of its peak by which the learning rates of two runs of one schedule differ at most."""
+"""The largest difference of the learning rates of two runs of one schedule, as a part of their peak."""
 OFF = "off its siblings"
 
 
 @dataclass(frozen=True, slots=True)
 class CollapseResidual:
-    """How far a run lies above its siblings' common curve, in log loss, and where that would be usual.
+    """How far a run lies above its siblings' common curve, in log loss, and which range is usual.
 
-    `low` and `high` bound the residual of a healthy run at the level that was asked for; `p` is two-sided.
-    `since` is the step from which on the run stays outside, None where it does not; `share` is the part of
-    the training that is done.
+    `low` and `high` bound the residual of a healthy run at the requested level; `p` is two-sided. `since` is
+    the step from which on the run stays outside, None where it does not; `share` is the part of the training
+    that is done.
     """
 
     run: str
@@ -99,7 +99,7 @@ def collapse_residual(
         Finished runs. Those of another schedule or other tokens per parameter, and those that broke, are
         left out.
     level
-        How often a healthy run may be called off its siblings.
+        How often a healthy run may count as having left its siblings.
 
     Examples
     --------

@@ -94,7 +94,7 @@ class Curve:
 
     @property
     def broke(self) -> bool:
-        """Whether the log diverges or is not finite; a plateau or an ended learning rate does not count."""
+        """Whether the log diverges or is not finite; a plateau and an ended learning rate do not count."""
         return any(symptom.kind in BROKEN for symptom in self.symptoms)
 
     def seen(self, cut: float) -> Curve:
@@ -209,7 +209,7 @@ def curve_from_metrics(
 
 
 def _left_out(run: str, loss: np.ndarray) -> list[str]:
-    """Return notes on losses that cannot be used; refuse a run whose losses go below 0 more than rarely."""
+    """Return notes on losses that cannot be used; refuse a run with more than a few losses below 0."""
     finite = np.isfinite(loss)
     below, zero = int((loss[finite] < 0).sum()), int((loss[finite] == 0).sum())
     if below > MOST_BELOW * finite.sum():
@@ -269,7 +269,7 @@ def level_and_slope(step: np.ndarray, loss: np.ndarray) -> tuple[float, float]:
     """Return the smoothed log-loss at the last step and its slope d log L / d log step.
 
     The mean of straight and curved (quadratic) least-squares fits of log L on log step over the last 20, 30,
-    40 and 50% of the steps seen: a single bandwidth would have to be tuned on a scored set, so several are
+    40 and 50% of the steps seen: a single bandwidth would need tuning on scored runs, so several are
     averaged.
     """
     return _level_and_slope(np.asarray(step, float).tobytes(), np.asarray(loss, float).tobytes())

@@ -103,9 +103,9 @@ def summarise(scores: pd.DataFrame) -> pd.DataFrame:
 def ablate(scores: pd.DataFrame, base: str, level: float = 0.95) -> pd.DataFrame:
     """Compare each method with `base` by pairs: effect = mean over runs of |error with| - |error without|.
 
-    Negative: the method is better. The interval is Student's over runs; both paired tests are there with the
-    smallest two-sided p that so many runs can reach: Wilcoxon's signed ranks 2 / 2^n, the t-test none.
-    A difference below 1e-9 of the loss is rounding and counts as none.
+    Negative: the method is better. The interval is Student's over runs. Both paired tests come with the
+    smallest two-sided p that so many runs can reach: 2 / 2^n for Wilcoxon's signed ranks, none for the
+    t-test. A difference below 1e-9 of the loss is rounding and counts as none.
     """
     rows = []
     for cut in scores["cut"].unique():
@@ -160,7 +160,7 @@ def unseen_largest(
     """Forecast the largest model from the smaller ones, and from its size alone before any of its losses.
 
     The rows called "size alone" are the power law of final loss in parameters over the smaller models, with
-    Student's prediction interval in log-log. Runs of unknown size are left aside.
+    Student's prediction interval in log-log. Runs of unknown size are left out.
     """
     ordered = sorted((c for c in curves if c.parameters > 0), key=lambda curve: curve.parameters)
     columns = ["method", "run", "cut", "predicted", "low", "high", "actual", "error", "status", "reason"]

@@ -134,7 +134,7 @@ class SmoothedPow3(Forecaster):
 def warmup_end(seen: Curve) -> float:
     """Return the first step at the highest rate seen; -1 when no rate is known or it never rose.
 
-    On a run whose rate is still rising nothing is left out.
+    If the rate of a run is still rising, nothing is left out.
     """
     if not np.isfinite(seen.rate).any():
         return -1.0

@@ -70,11 +70,11 @@ def log_from_frame(
 
     Columns: `step` and the loss called `column`; optionally `run` (else the whole table is the run `name`),
     `learning_rate`, `tokens`, `parameters`, `heldout_loss`, `grad_norm`, `weight_norm`.
-    `sources.losses.ALIASES` has other names that are understood, of `column` too. Where no loss is called so,
-    the only column that ends in "loss" is it; where no size is, the only one that begins with "param".
+    `sources.losses.ALIASES` has other names that are understood, also for `column`. If no column has such a
+    name, the only one that ends in "loss" is the loss, and the only one that begins with "param" the size.
     Every other numeric column that changes within a run is a feature, unless `copies` finds that it is a
     function of a loss or of the step. `named` says that the columns have their canonical names already, as
-    those of a file that was read have.
+    they have after a file was read.
 
     Raises
     ------
@@ -162,7 +162,7 @@ def _planned(table: pd.DataFrame) -> dict[str, int]:
 
 
 def _with_plans(runs: pd.DataFrame, planned: Mapping[str, int]) -> pd.DataFrame:
-    """Return the runs with what they plan as their configuration."""
+    """Return the runs, with their plans as their configuration."""
     if not planned:
         return runs
     facts = [{PLANNED: planned[run]} if run in planned else {} for run in runs["run"]]
@@ -170,7 +170,7 @@ def _with_plans(runs: pd.DataFrame, planned: Mapping[str, int]) -> pd.DataFrame:
 
 
 def _with_sizes(runs: pd.DataFrame, stated: Mapping[str, int]) -> pd.DataFrame:
-    """Add the size that a log states of a run, if no column has it."""
+    """Add the size that a log states for a run, if no column has it."""
     sizes = [size or stated.get(run, 0) for run, size in zip(runs["run"], runs["parameters"], strict=True)]
     return runs.assign(parameters=sizes)
 

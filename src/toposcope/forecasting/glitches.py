@@ -14,7 +14,7 @@ SPREADS = 10.0
 LEAST = 0.25
 """It also differs by at least this log loss: losses within 28% of their neighbours are noise."""
 MOST_IN_A_ROW = 3
-"""More deviating values in a row are a spike, which training itself may make, and stay."""
+"""More deviating values in a row are a spike, which training itself may cause, so they stay."""
 _BEFORE = 2 * MOST_IN_A_ROW + 1
 FEWEST = 30
 """The fewest losses for a glitch: of fewer, the spread is not known well enough."""
@@ -25,9 +25,9 @@ _FIRST = np.log(20.0)
 def glitches(loss: np.ndarray) -> np.ndarray:
     """Return which losses are isolated glitches, bool of shape (n,).
 
-    |log loss - running median of 11| > max(10 x 1.4826 MAD, 0.25), the MAD of such differences the larger
-    of that of all losses and of the nearest 51, at most three in a row. The window shrinks towards both ends;
-    the last three losses are compared with the seven before them, the first against 20 times the second.
+    |log loss - running median of 11| > max(10 x 1.4826 MAD, 0.25), the MAD of such differences the larger of
+    that of all losses and of the nearest 51, at most three in a row. The window shrinks towards both ends.
+    The last three losses are compared with the seven before them, the first loss with 20 times the second.
 
     Parameters
     ----------

@@ -42,11 +42,11 @@ LEAST_SHARED = 3
 """The fewest losses after warm-up if finished runs of the same size share the law's parameters."""
 
 _UNSEEN = 0.5
-"""Until its rate falls below this share of its peak, a run does not show the effect of annealing."""
+"""A run shows no effect of annealing before its rate falls below this share of its peak."""
 
 _LENT = np.array([0.0, 0.0, 0.0, 10.0, 10.0])
 _HELD = np.array([0.0, 0.0, 10.0, 10.0, 10.0])
-"""Pull of (L0, log A, alpha, log B, log C): the last three are as good as fixed."""
+"""Pull of (L0, log A, alpha, log B, log C): the last three are nearly fixed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class MultiPower(Forecaster):
         return "multi-power law (published)" if self.shape == PUBLISHED else "multi-power law"
 
     def fit(self, siblings: Sequence[Curve], share: float) -> Self:
-        """Fit each sibling alone; runs of another size take their median alpha, B and C."""
+        """Fit each sibling separately; runs of another size get their median alpha, B and C."""
         usable = tuple(s for s in siblings if s.plan() is not None)
         thetas = np.array([self._alone(s) for s in usable])
         prior = None
@@ -157,7 +157,7 @@ def fit_law(curves: Sequence[Curve], *, shape: Shape | None = DEFAULT) -> LawFit
 
 
 def _anneals_unseen(seen: Curve) -> bool:
-    """Return whether the plan falls further than the run has seen, and it has seen too little of a fall."""
+    """Return whether the plan falls further than the log shows, and the log shows too little of a fall."""
     plan = seen.plan()
     if plan is None:
         return False

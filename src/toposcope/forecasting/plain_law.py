@@ -1,4 +1,4 @@
-"""Forecasts a run alone by a power law of the step that is robust to its start and to outliers."""
+"""Forecasts a run without siblings by a power law of the step, robust to its start and to outliers."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ LEAST_AFTER_START = 2
 """The fewest losses after the start: two give floor and height at an exponent of 1/2."""
 
 SLOPE = 0.4
-"""Share of the fall by the slope of now that counts as uncertain. This and `unplanned.DECAY` were set on half
-of parameter_golf's runs and the schedules of 25M (benchmarks.forecast_alone --calibrate)."""
+"""Share of the fall at the present slope that counts as uncertain. This and `unplanned.DECAY` were set on
+half of parameter_golf's runs and the schedules of 25M (benchmarks.forecast_alone --calibrate)."""
 
 CHECKED = 0.7
-"""Share of the steps seen from which the law forecasts what is known by now, as a check."""
+"""Share of the steps seen from which the law forecasts the losses known now, as a check."""
 
 NOISE = 0.03
 """The assumed noise of a log loss with fewer than three differences: parameter_golf's median."""
@@ -46,7 +46,7 @@ _RECENT, _GAPS = 0.9, 5
 """The last tenth of the steps seen, and the gaps between losses whose median is the usual one."""
 
 _LOWEST, _EXPONENTS = -12.0, (0.01, 5.0)
-"""Log floor and log height below the loss of now, and exponents: bounds of the search, and no prior."""
+"""Log floor and log height below the present loss, and exponents: bounds of the search, and no prior."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +114,12 @@ def _fitted(seen: Curve) -> Point:
 
 
 def half_width(seen: Curve, settled: Curve, law: tuple[float, float, float]) -> float:
-    """Return the half-width of a 90% interval of the log of the final loss of a run alone.
+    """Return the half-width of a 90% interval of the log final loss of a run without siblings.
 
-    sqrt((.4 d r)^2 + e^2 r / log(1 / .7) + 1.645^2 (m^2 + n^2)): d the slope -d log L / d log s of the law
-    at the last step and r the log of the horizon over it; e the log error of the law fitted to 70% of the
-    steps seen for the last tenth of them, which grows as a random walk in log step does; m that of the law
-    itself for the last tenth; n the noise of the final loss. NaN before 16% of the steps were seen.
+    sqrt((.4 d r)^2 + e^2 r / log(1 / .7) + 1.645^2 (m^2 + n^2)): d the slope -d log L / d log s of the law at
+    the last step and r the log of the horizon over it; e the log error, on the last tenth of the steps seen,
+    of the law fitted to the first 70% of them, which grows like a random walk in log step; m that of the law
+    itself on the last tenth; n the noise of the final loss. NaN before 16% of the steps were seen.
     """
     if seen.last < EARLIEST * seen.horizon:
         return math.nan

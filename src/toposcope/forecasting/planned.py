@@ -92,7 +92,7 @@ def _one(
 
 
 def _errors(shape: Shape | None, siblings: Sequence[Curve]) -> tuple[list[float], list[np.ndarray]]:
-    """Return log(actual / predicted) of each sibling at its end and along it, the others fitted."""
+    """Return log(actual / predicted) of each sibling, at its end and along it, from a fit of the others."""
     if len(siblings) < 3:
         return [], []
     errors, paths = [], []

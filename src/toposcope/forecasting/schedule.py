@@ -31,7 +31,7 @@ class Schedule:
 
     @property
     def end(self) -> int:
-        """The last step the schedule speaks of."""
+        """The last step of the schedule."""
         return int(self.step[-1])
 
     @property
@@ -54,7 +54,7 @@ class Schedule:
     def mismatch(self, step: np.ndarray, logged: np.ndarray) -> str:
         """Return why the log contradicts this schedule, or an empty string when it does not.
 
-        A single logged step on the wrong side of a jump is forgiven: up to 2% of the steps may disagree.
+        Up to 2% of the steps may disagree, because a logged step may lie on the wrong side of a jump.
         """
         known = np.isfinite(logged)
         if not known.any() or self.peak <= 0:
@@ -72,8 +72,8 @@ def schedule_from_log(step: np.ndarray, rate: np.ndarray) -> Schedule | None:
     """Return the schedule a log shows; None without rates.
 
     Steps before the first logged one count as a linear warm-up from 0. A change by more than a tenth of the
-    peak between two logged steps is a jump in the middle between them: a straight line there would lend the
-    steps after a drop a rate they never had.
+    peak between two logged steps is a jump in the middle between them: a straight line there would give the
+    steps after a drop a rate that they never had.
     """
     known = np.isfinite(rate)
     if known.sum() < 2:

@@ -1,4 +1,4 @@
-"""Forecasts from finished siblings: what the others' losses at this point said about their ends."""
+"""Forecasts from finished siblings: how the others' losses at this point relate to their final losses."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class SizeTransfer(Forecaster):
     """The fall to the end by ridge regression on the current log loss and the log number of parameters.
 
     Both in units of their standard deviation over the siblings; the penalty is the one of least
-    leave-one-sibling-out error. Runs of one level can fall differently because their sizes differ.
+    leave-one-sibling-out error. Runs at one level can fall differently, because their sizes differ.
     """
 
     name: ClassVar[str] = "transfer by loss and size"
@@ -187,8 +187,8 @@ def _shrunk_line(x: np.ndarray, y: np.ndarray, at: float) -> float:
 class PathTransfer(Forecaster):
     """log(final / current) by ridge regression on the seen path: log-losses in equal bins of log step.
 
-    The penalty is the one with the least leave-one-sibling-out error. It has several coefficients to learn,
-    so it asks for at least six siblings.
+    The penalty is the one with the least leave-one-sibling-out error. It has several coefficients, so it
+    needs at least six siblings.
     """
 
     name: ClassVar[str] = "path transfer"
@@ -246,9 +246,10 @@ def ridge_predict(
 ) -> np.ndarray:
     """Ridge regression with the penalty of least leave-one-out error; the first `free` columns unpenalised.
 
-    Columns are centred and put on the scale of the whole block; shapes (n, p), (n,), (m, p) -> (m,). Solved
-    in the directions y can vary in once the free columns are fitted: there the left-out errors stay exact
-    when the penalty is too small to matter, and more columns than rows cost nothing.
+    Columns are centred and put on the scale of the whole block; shapes (n, p), (n,), (m, p) -> (m,). The
+    system is solved in the directions in which y can vary after the free columns are fitted. There the
+    left-out errors stay exact for a penalty that is too small to matter, and more columns than rows cost
+    nothing.
     """
     centre, scale = x.mean(axis=0), max(float(x.std()), 1e-12)
     x, new = (x - centre) / scale, (new - centre) / scale

@@ -20,7 +20,8 @@ constant, 24,000 and 72,000 steps, published runs of 25M and 100M parameters (Lu
 NO_PLAN = f"no plan of the learning rate is known (give one with {option('schedule')})"
 
 DECAY = 0.04
-"""By how much the lower end for a run alone is lowered instead, set on half of parameter_golf's runs."""
+"""By how much the lower end of a run without siblings is lowered instead, set on half of parameter_golf's
+runs."""
 
 HELD, HELD_RUNS, HELD_LEVEL = 0.93, 212, 0.9
 """Share of a run's own intervals without a plan that held, over how many real runs that set no width, at what
@@ -43,7 +44,7 @@ def may_anneal(seen: Curve) -> bool:
 
 
 def lowered(own: bool) -> float:
-    """Return the share by which a decay may lower the lower end; `own` where the run alone set the width."""
+    """Return the share by which a decay may lower the lower end; `own` if the run itself set the width."""
     return DECAY if own else ANNEALING_GAIN[1]
 
 
@@ -63,7 +64,7 @@ def coverage(status: str, level: float, *, own: bool) -> str:
 def ranges(
     final: float, low: float, high: float, lower: float, level: float, own: bool
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what a row without a plan says, clause by clause: the range to quote, and what all such say."""
+    """Return the clauses of a row without a plan: the range to quote, and those that all such rows share."""
     least, most = ANNEALING_GAIN
     held = "it was not measured how often such an interval contains the final loss"
     if own and level == HELD_LEVEL:

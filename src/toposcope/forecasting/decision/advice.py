@@ -25,7 +25,8 @@ PRICE = 0.01
 """Spending the whole budget is worth this share of the loss."""
 
 SAME_HORIZON = 0.02
-"""Siblings whose planned steps differ by less than this share from those bought followed that schedule."""
+"""Siblings whose planned steps differ by less than this share from the affordable ones followed that
+schedule."""
 
 LEAST_LOSSES = 8
 """The fewest losses of a larger model for an estimate of its level."""
@@ -38,8 +39,8 @@ class Option:
     """The expected result of one action: loss with its interval, the budget it spends, and its cost.
 
     `cost` = loss * (1 + price * spent share): lower is better. `sigma` is the sd of the log loss. An action
-    that cannot be judged has status "failed" and a reason; one whose loss nothing bounds has status
-    "degenerate", its loss and no interval.
+    that cannot be judged has status "failed" and a reason. One whose loss has no bounds has status
+    "degenerate" and its loss without an interval.
     """
 
     action: str
@@ -166,9 +167,9 @@ def _known_sizes(
 ) -> tuple[np.ndarray, np.ndarray, str]:
     """Return log sizes, log losses at `steps` (NaN: too early to read), and a caveat.
 
-    Siblings that were planned for that many steps are read at their end; where fewer than three sizes were,
-    those planned like the run itself are read on the way, and so is the run: where it has not come that far
-    yet, in its forecast. Its size is the nearest to the larger one.
+    Siblings that were planned for that many steps are read at their end. If these have fewer than three
+    sizes, those planned like the run itself are read on the way. So is the run, in its forecast if it has not
+    reached that step yet, because its size is the nearest to the larger one.
     """
     sized = [c for c in siblings if c.parameters > 0]
     ended = [c for c in sized if c.finished and abs(c.horizon - steps) <= SAME_HORIZON * steps]
@@ -212,8 +213,8 @@ def by_loss(options: Sequence[Option], seen: Curve) -> tuple[str, str]:
     """Take the option of least expected log cost; continue if the run's own end cannot be judged.
 
     Regret is a ratio of costs, so its logarithm is a difference of log costs: this choice has the least
-    expected log regret. It needs no threshold. No run is left for an option that cannot be judged, nor where
-    nothing bounds its own forecast: that is known too little to be weighed.
+    expected log regret. It needs no threshold. The run is not left for an option that cannot be judged, nor
+    if its own forecast has no bounds, because that is too little to compare.
     """
     usable = {option.action: option for option in options if option.status == "ok"}
     if CONTINUE not in usable:

@@ -55,37 +55,40 @@ def health(
 ) -> list[Symptom]:
     """Return what is wrong with one run by its log, gravest first; empty where nothing is.
 
-    Grave, for going on as before is senseless:
+    Grave, because it is useless to continue unchanged:
 
     - not finite: the last logged loss is NaN or infinite. A row that has a held-out loss and neither rate nor
-      gradient norm logs no training; rows that lack a loss by habit (rates logged apart) are none either.
-    - diverging: the loss is above its lowest level, and goes on rising or has lost 25% and a tenth of what
-      the run had won (its first level less its lowest). Above is the median of the last 5% or 1% of the
-      losses (7 at least), by 5% and six of its standard errors; of fewer than 200 the end of a line through
-      the last fifth, too; of the last two losses each, by 50%, or the last one, threefold. A rise of less
-      than 1% of what the run has won is none; nor is one of less than a tenth of it, where the loss came
-      below a twentieth of it (a solved task). Or swings that grow threefold, to 10%, over the last half.
+      gradient norm logs no training; neither do rows that regularly lack a loss (rates are logged
+      separately).
+    - diverging: the loss is above its lowest level, and goes on rising or has lost 25% and a tenth of the
+      run's fall (its first level less its lowest). It is above if the median of the last 5% or 1% of the
+      losses (at least 7) exceeds the lowest level by 5% and six of its standard errors; with fewer than 200
+      losses, also if the end of a line through the last fifth does; or if each of the last two losses exceeds
+      it by 50%, or the last one threefold. A rise of less than 1% of the fall does not count; nor does one of
+      less than a tenth of it, if the loss came below a twentieth of it (a solved task). Swings that grow
+      threefold, to 10%, over the last half are diverging, too.
     - rate ended: the logged learning rate is below 1e-3 of its peak in the last 5% of the steps (or, with a
       `horizon` ahead, in the last three logged ones).
     - plateau: over the last half of the steps the loss falls by less than .5% per doubling of steps, with 99%
-      confidence from 20 medians of consecutive losses. Not said where the rate is to fall yet (`anneals`),
-      nor of a loss of less than 1% of what the run has won.
+      confidence from 20 medians of consecutive losses. It is not reported if the rate is still to fall
+      (`anneals`), nor for a loss of less than 1% of the run's fall.
 
-    To be looked at:
+    Worth a look:
 
     - accuracy: the column rises from its start within 0 to 1, or 0 to 100: no loss.
     - rate raised, falling again, rose before, higher level: rises that are no divergence (`rises.find`), or
-      that one last loss alone makes, until a second one confirms it.
+      that only the last loss shows, until a second one confirms it.
     - overfitting: the held-out loss rose by 3% since its lowest while the training loss fell.
     - not finite for a while: losses amid the log are NaN or infinite, and finite again after them.
     - spikes: three or more excursions of two losses or more above the running median by 10% and ten robust
       spreads, in the last half.
 
-    With `noticed` also what needs nothing done: outliers, single losses that stand out so and come back.
+    With `noticed`, outliers are returned as well: single losses that stand out so and come back. Nothing
+    needs to be done about them.
 
-    Fewer than 40 losses show only what is not finite, a rate that ended, an accuracy, overfitting, and, from
-    six on, that the median of the last three is above the lowest such median by over 35% and by six of its
-    standard errors.
+    With fewer than 40 losses only these are found: values that are not finite, a rate that ended, an
+    accuracy, overfitting, and, from six losses on, that the median of the last three is above the lowest such
+    median by over 35% and by six of its standard errors.
 
     Parameters
     ----------
@@ -97,7 +100,7 @@ def health(
     horizon
         The step at which the run is to end.
     anneals
-        Whether its planned learning rate is still to fall.
+        Whether its planned learning rate will still fall.
     noticed
         Whether to count outliers, too.
 

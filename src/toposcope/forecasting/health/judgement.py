@@ -23,7 +23,7 @@ LEVELS = (ALL_RIGHT, LOOK, STOP)
 LOSS_LOST = "loss not finite"
 """The alarm that two symptoms of health report, too: it is reported once."""
 PLATEAU = "plateau"
-"""A symptom that leaves a choice: a lower rate may still help, and one may be planned that no log states."""
+"""A symptom that leaves a choice: a lower rate may still help, and the log may not state a planned one."""
 _NOT_FINITE = "non-finite"
 TOO_EARLY = "too early"
 """The ground that disappears with time: a watch does not report it."""

@@ -28,9 +28,11 @@ SHARES = (0.05, 0.01)
 REGAINED, FEW_REGAINED = 0.1, 0.25
 """Share of a rise that a run which falls again has won back; of fewer than 40 losses."""
 STILL, LATE = (0.1, 0.25), 0.1
-"""Share of what is left of it that it goes on winning: at first, and a tenth of the log after the top."""
+"""Share of the rest of the rise that the run goes on winning back: at first, and a tenth of the log after the
+top."""
 COLLAPSED = (0.25, 0.1)
-"""A level that stands is a collapse by 25% of the loss and a tenth of what the run had won; else a shift."""
+"""A level that stays is a collapse if it is higher by 25% of the loss and a tenth of the run's fall; else a
+shift."""
 HALVED, BEFORE = 12, 20
 """Losses since a rise's top from which on only their latter half counts; losses before the rise, at least."""
 RATE_RAISED, KNOWN, RECENT = 1.25, 1.1, 0.2
@@ -75,8 +77,8 @@ class Rise:
 class Scale:
     """Losses on the scale that rises are judged on: log(loss + `floor`), 1% of what the run has `won`.
 
-    What happens far below the floor changes nothing there: a loss of 3e-7 that jitters is 0. `trifle` is the
-    share of what was won below which a rise is none.
+    Changes far below the floor do not show: a loss of 3e-7 that jitters is 0. `trifle` is the share of the
+    run's fall below which a rise does not count.
     """
 
     value: np.ndarray
@@ -110,12 +112,12 @@ def scaled(loss: np.ndarray) -> Scale:
 def find(scale: Scale, rate: np.ndarray | None = None) -> Rise | None:
     """Return the rise at the end of a log with its kind; None if there is none.
 
-    diverging: it goes on, or stands 25% and a tenth of what was won above the lowest. rate raised: after the
-    learning rate (`rate`, for each loss, NaN where unknown) went back up. falling again: a tenth of the rise
-    was won back, or it surely falls faster than the run fell before. higher level: it stands, lower than
-    that. rose before: the run came back from as high and as long a rise. Swings that grow are diverging as
-    well. One value alone never diverges: a log that does so with its last value and not without it has a
-    higher level, until a second value confirms the rise.
+    diverging: the rise goes on, or stays 25% and a tenth of the run's fall above the lowest level. rate
+    raised: it came after the learning rate (`rate`, for each loss, NaN where unknown) went back up. falling
+    again: a tenth of the rise was won back, or the loss surely falls faster than the run fell before. higher
+    level: the rise stays, but lower than that. rose before: the run came back from as high and as long a
+    rise. Swings that grow are diverging as well. A single value never diverges: if a log diverges only with
+    its last value, it has a higher level until a second value confirms the rise.
     """
     found = _found(scale, rate)
     if found is None or found.kind != DIVERGING or found.width or _confirmed(scale, found):
@@ -330,8 +332,8 @@ def _rose_before(value: np.ndarray, rise: float, length: int, width: int) -> boo
 def _level_error(value: np.ndarray, window: int, *, few: bool) -> float:
     """Return the standard error of a window's median: by its values' noise, or by the noise of such medians.
 
-    Medians of windows side by side scatter by what neighbours have in common, too; of `few` values there are
-    too few of them.
+    Medians of neighbouring windows also scatter by what neighbours have in common; `few` values give too few
+    of them.
     """
     error = 1.2533 * noise(value) / math.sqrt(window)
     return error if few else max(error, noise(levels(value, window)[::-window]))

@@ -1,4 +1,4 @@
-"""The smooth trends that are taken from every series: a core, then a nested family to choose a size from."""
+"""The smooth trends that are removed from every series: a core, and a nested family of variable size."""
 
 from __future__ import annotations
 
