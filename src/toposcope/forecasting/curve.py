@@ -277,7 +277,7 @@ def level_and_slope(step: np.ndarray, loss: np.ndarray) -> tuple[float, float]:
 
 @lru_cache(maxsize=4096)
 def _level_and_slope(steps: bytes, losses: bytes) -> tuple[float, float]:
-    """Compute it once for every curve and cut: each method reads all siblings, each left out in turn."""
+    """Compute it once for every curve and cut: each method reads all siblings, leaving out each in turn."""
     step, loss = np.frombuffer(steps), np.frombuffer(losses)
     end = step[-1]
     levels, slopes = [], []

@@ -20,7 +20,7 @@ _RECENT = 0.2
 
 @dataclass(frozen=True, slots=True)
 class LastValue(Forecaster):
-    """The mean loss over the last steps seen stays: as many as the final window has, a fifth at most."""
+    """The mean loss over the last steps seen: as many as the final window has, at most a fifth."""
 
     name: ClassVar[str] = "last value"
 

@@ -167,7 +167,7 @@ def _anneals_unseen(seen: Curve) -> bool:
 
 
 def _lent(seen: Curve, shape: Shape) -> tuple[np.ndarray, np.ndarray]:
-    """Return the prior of a run alone: its own L0, A and alpha, B and C of the published runs, rescaled."""
+    """Return the prior of a single run: its own L0, A and alpha, and B and C of published runs, rescaled."""
     data, plan = _data(seen)
     area = plan.area(np.array([float(seen.last)]))[0]
     lowest, alpha = float(data.loss.min()), 0.4

@@ -1,4 +1,4 @@
-"""Forecasts without a plan of the learning rate: what a decay may still gain; how often that is right."""
+"""Forecasts without a plan of the learning rate: what a decay may gain, and how often that is right."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class AdapterReader:
 
 
 def bare_adapter(reader: Reader) -> Reader:
-    """Return a file as an adapter where all its matrices are low-rank pairs; other files as they are.
+    """Return a file as an adapter if all its matrices are low-rank pairs; other files as they are.
 
     Without `adapter_config.json` lora_alpha is not known, and the changes are B A.
     """

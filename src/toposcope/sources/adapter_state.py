@@ -29,8 +29,9 @@ NUMERICAL = 1e-5
 class AdapterChange:
     """The change scale * B A of one matrix.
 
-    `norm` is its Frobenius norm, `rank` how many singular values are above 1e-5 of the largest, `effective`
-    the exponential of the entropy of their parts of the sum, `finite` whether all values are.
+    `norm` is its Frobenius norm and `rank` the number of singular values above 1e-5 of the largest.
+    `effective` is the exponential of the entropy of their shares of the sum, and `finite` says whether all
+    values are finite.
     """
 
     name: str
@@ -73,7 +74,7 @@ class AdapterState:
 
     @property
     def shares(self) -> dict[str, float]:
-        """Of each kind of matrix the part of the squared norm of all changes, the largest first."""
+        """The share of each kind of matrix in the squared norm of all changes, the largest first."""
         squares: dict[str, float] = defaultdict(float)
         for one in self.active:
             squares[kind_of(one.name)] += one.norm**2
@@ -105,7 +106,7 @@ has 100% of the change'
 
 
 def adapter_state(series: Series, checkpoint: Checkpoint) -> AdapterState | None:
-    """Return what an adapter changes; None for the weights of a whole model, of which nothing is read."""
+    """Return what an adapter changes; None for the weights of a whole model, which are not read."""
     if not adapted(series.config(checkpoint.run)) and not _of_adapter(series, checkpoint.run):
         return None
     with series.reading(checkpoint) as reader:
@@ -139,7 +140,7 @@ def _rank_of(name: str, r: int, config: Mapping[str, object]) -> int:
 
 
 def _change(name: str, values: np.ndarray, r: int) -> AdapterChange | None:
-    """Return one matrix's change; None where its rank is higher, as of one that is stored whole."""
+    """Return one matrix's change; None if its rank is higher, as for one that is stored whole."""
     matrix = values.astype(np.float64)
     if not np.isfinite(matrix).all():
         return AdapterChange(name, float("nan"), 0, float("nan"), False)

@@ -18,7 +18,7 @@ from toposcope.sources.audit_evidence import distance, gather
 from toposcope.sources.series import Series
 
 MAX_FOLLOWED = 64
-"""For at most so many findings about single tensors, the cause is searched."""
+"""The cause is searched for at most this many findings about single tensors."""
 
 
 def audit(series: Series, *, cheap: bool = False, quiet: bool = True) -> list[AuditFinding]:
@@ -27,18 +27,18 @@ def audit(series: Series, *, cheap: bool = False, quiet: bool = True) -> list[Au
     Parameters
     ----------
     series
-        The checkpoints to look at.
+        The checkpoints to audit.
     cheap
-        Read headers and a sample of every tensor's rows only, and follow how the samples move: enough for
-        swapped steps. Without it every value is read: a content hash of every tensor at every step, and its
-        change from step to step.
+        Read only the headers and a sample of every tensor's rows, and compare the samples from step to step,
+        which suffices to find swapped steps. Otherwise every value is read, for a content hash of every
+        tensor at every step and its change from step to step.
     quiet
         Show no progress.
 
     Returns
     -------
     list of AuditFinding
-        By run, step and fault; many equal ones are one, with their number, steps, tensors and runs.
+        By run, step and fault; many equal findings become one, with their number, steps, tensors and runs.
     """
     found = list(series.findings)
     for run in series.names:
@@ -61,7 +61,8 @@ def audit(series: Series, *, cheap: bool = False, quiet: bool = True) -> list[Au
 def _of_adapters(series: Series, run: str, findings: list[AuditFinding]) -> list[AuditFinding]:
     """Return the findings on a run of adapters, with those on adapters that change nothing.
 
-    A matrix that is not changed is none: targets may stay untrained. A run may begin with zero changes.
+    A matrix that is not changed is no finding, because targets may stay untrained. A run may begin with zero
+    changes.
     """
     checkpoints = series.of_run(run)
     more = []
@@ -96,7 +97,7 @@ def _once(findings: list[AuditFinding]) -> list[AuditFinding]:
 def without_rests(series: Series, run: str, findings: list[AuditFinding]) -> list[AuditFinding]:
     """Drop findings of equal weights if every learning rate recorded in between is zero.
 
-    A warm-up that begins at zero does so, and a schedule that has reached it.
+    A warm-up that begins at zero has such rates, and so has a schedule that has reached zero.
     """
     steps = [checkpoint.step for checkpoint in series.of_run(run)]
     between = {"identical": dict(zip(steps[1:], itertools.pairwise(steps), strict=False))}

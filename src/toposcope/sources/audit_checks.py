@@ -23,7 +23,7 @@ A straight path gives 1/2, a random walk 0.71, independent draws around a fixed 
 """
 
 TURN = 0.85
-"""Steps are out of order when the next but one is nearer than this part of the way to the next."""
+"""Steps are out of order if the next but one is nearer than this part of the distance to the next."""
 
 MAD_SIGMAS = 10.0
 """A jump lies this many robust standard deviations off the smooth course of the log step change, ..."""
@@ -166,7 +166,7 @@ def _typical(good: list[StepEvidence]) -> dict[str, tuple[float, bool]]:
 
 
 def copies(steps: Evidence) -> Iterator[AuditFinding]:
-    """Find tensors equal to another one of the step, or to their last step, where they mostly are not."""
+    """Find tensors that equal another one of the step, or their own last step, but mostly do not."""
     good = _readable(steps)
     pairs: dict[tuple[str, str], list[StepEvidence]] = defaultdict(list)
     for step in good:
@@ -206,7 +206,7 @@ def _mostly_changes(good: list[StepEvidence], name: str) -> bool:
 
 
 def labels(steps: Evidence) -> Iterator[AuditFinding]:
-    """Find steps that say another number inside than outside, and gaps in an even spacing."""
+    """Find steps whose file states another number than its name, and gaps in an even spacing."""
     for step in _readable(steps):
         inside = step.facts.step
         if inside is not None and inside != step.checkpoint.step:
@@ -318,8 +318,8 @@ def _turns(track: _Track) -> list[int]:
 def _jumps(good: list[StepEvidence], track: _Track) -> Iterator[tuple[int, float]]:
     """Yield the steps whose log change per step leaves the smooth course, with the ratio to it.
 
-    The course at a step is the median of the three changes on either side; the first and last three,
-    which have no such frame, are not judged: training legitimately starts with a leap.
+    The course at a step is the median of the three changes on either side. The first and last three steps
+    have no such neighbours and are not judged, because training legitimately starts with a leap.
     """
     strides = np.diff([step.checkpoint.step for step in good])
     with np.errstate(divide="ignore", invalid="ignore"):

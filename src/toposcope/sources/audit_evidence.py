@@ -56,8 +56,8 @@ class StepEvidence:
 def gather(series: Series, run: str, *, cheap: bool) -> Iterator[StepEvidence]:
     """Yield the evidence of a run's checkpoints in order; at most three checkpoints are open at once.
 
-    The cheap form reads headers and a sample of every tensor's rows, and norms and changes are those of
-    the samples; where a store of checkpoints says what its files hold, it reads nothing at all.
+    The cheap form reads headers and a sample of every tensor's rows; norms and changes are those of the
+    samples. If a store of checkpoints states the hashes of its files, it reads nothing at all.
     """
     window: list[tuple[_Past, ExitStack]] = []
     try:
@@ -97,7 +97,7 @@ def _file(name: str, tag: str) -> TensorEvidence:
 
 @dataclass(frozen=True, slots=True)
 class _Past:
-    """An earlier checkpoint: its reader, or the samples that were kept of it."""
+    """An earlier checkpoint: its reader, or its samples."""
 
     reader: Reader
     samples: Mapping[str, np.ndarray] | None

@@ -37,13 +37,14 @@ PADDING = 1.02
 """Vocabularies of over `_LARGE` entries this near are one, padded: Pythia's 50,254 are 50,304 to 50,688."""
 _LARGE = 1000
 UNTRAINED = 1.25
-"""Losses at step 0 or 1 this far apart are of two vocabularies or tasks: a loss there is about the logarithm
-of the number of classes. Neighbours among the seeds and sizes of one recipe are at most 1.03 apart."""
+"""Losses at step 0 or 1 that differ by this factor belong to two vocabularies or tasks, because a loss there
+is about the logarithm of the number of classes. Neighbours among the seeds and sizes of one recipe differ by
+a factor of at most 1.03."""
 BEGUN = 2.0
-"""The same factor where logs begin together but later: sizes have parted by up to 1.4 there."""
+"""The same factor if logs begin together but later: by then sizes differ by a factor of up to 1.4."""
 LOWEST, LEAST_GAP = 5.0, 1.0
-"""Lowest losses that are this many times and this many nats apart are of two tasks: the sizes of a published
-family span a factor of two, with neighbours at most 1.15 apart."""
+"""Lowest losses that differ by this factor and by this many nats belong to two tasks: the sizes of a
+published family span a factor of two, and neighbours differ by at most 1.15."""
 
 _NAMED = 4
 """The most runs of a group that a line names; of more it gives the number."""
@@ -53,7 +54,7 @@ _LISTED = 8
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Runs that belong together; `label` says what sets them apart from the others, "" for the only group."""
+    """Runs that belong together; `label` says how they differ from the others, "" for the only group."""
 
     label: str
     runs: tuple[str, ...]
@@ -68,12 +69,12 @@ class Group:
 def groups_of(runs: pd.DataFrame, losses: pd.DataFrame | None = None) -> tuple[Group, ...]:
     """Group runs that belong together, in the order in which they are given.
 
-    Two runs belong apart where their files state another family, task, corpus, tokenizer, vocabulary or
-    recipe, or where two runs of one size differ in a setting of training, such as the batch size. A seed and
-    a size set nothing apart. Where no corpus and no task is stated, the losses decide: runs belong apart
-    whose first losses differ by a factor of `UNTRAINED` at step 0 or 1 (`BEGUN` at a later common step), or
-    whose lowest losses are a factor of `LOWEST` and `LEAST_GAP` nats apart, with no run in between. A run
-    that states less joins the only group that it can be of.
+    Two runs belong to different groups if their files state another family, task, corpus, tokenizer,
+    vocabulary or recipe, or if they have one size and differ in a setting of training, such as the batch
+    size. Seeds and sizes separate no runs. If neither corpus nor task is stated, the losses decide. Runs are
+    separated if their first losses differ by a factor of `UNTRAINED` at step 0 or 1 (`BEGUN` at a later
+    common step), or if their lowest losses differ by a factor of `LOWEST` and by `LEAST_GAP` nats, with no
+    run in between. A run that states less joins the only group that it can belong to.
 
     Parameters
     ----------
@@ -225,7 +226,7 @@ def _distinguishing_settings(lines: Sequence[Stated], facts: Sequence[Mapping[st
 
 
 def _together(keys: Sequence[tuple[str, ...]]) -> list[tuple[int, ...]]:
-    """Group places whose keys agree; one that states less ("") joins the only group that it can be of."""
+    """Group places whose keys agree; one that states less ("") joins the only group that it can belong to."""
     groups: list[tuple[list[str], list[int]]] = []
     distinct = sorted(dict.fromkeys(keys), key=lambda key: -sum(map(bool, key)))
     for key in distinct:
@@ -291,7 +292,7 @@ def _labels(
     groups: Sequence[tuple[int, ...]], stated: Sequence[Mapping[str, str]], names: Sequence[str],
     losses: pd.DataFrame | None,
 ) -> list[str]:  # fmt: skip
-    """Return in words what distinguishes each group: the facts that differ, then the range of the losses."""
+    """Return in words how each group differs: by its facts, then by the range of its losses."""
     if len(groups) == 1:
         return [""]
     held = [{n: next(filter(None, (stated[i][n] for i in g)), "") for n in stated[g[0]]} for g in groups]

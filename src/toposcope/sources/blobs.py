@@ -77,7 +77,7 @@ def readable(name: str) -> str:
 
 
 def _escapes(name: str) -> bool:
-    """Return whether what is not UTF-8 in a name are bytes of a file's name."""
+    """Return whether the parts of a name that are not UTF-8 are bytes of a file's name."""
     return all(0xDC80 <= ord(letter) <= 0xDCFF for letter in name if 0xD800 <= ord(letter) <= 0xDFFF)
 
 

@@ -20,7 +20,7 @@ _SECTIONS = (
     "training", "train", "trainer", "optimizer", "optim", "lr_scheduler", "scheduler", "training_args",
     "hparams", "args", "config",
 )  # fmt: skip
-"""Sections of a file that may have a plan; the steps of a data set or a model are something else."""
+"""Sections of a file that may contain a plan; the steps of a data set or a model are something else."""
 
 
 def stated_plan(said: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def _first(known: Mapping[str, Any], names: tuple[str, ...], least: float = 0.0)
 
 
 def _leaves(said: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Yield names and values, those of the sections that hold a plan before those of the file itself.
+    """Yield names and values: first those of the sections with a plan, then those of the file itself.
 
     W&B's config.yaml wraps each value: {"desc": ..., "value": ...}.
     """

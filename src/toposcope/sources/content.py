@@ -93,7 +93,7 @@ def is_text(name: str) -> bool:
 
 
 def as_text(name: str) -> str:
-    r"""Return a name as UTF-8 can write it, whatever is no text in it escaped.
+    r"""Return a name that UTF-8 can write: the parts that are no text are escaped.
 
     >>> as_text("weight" + chr(0xD800))
     'weight\\ud800'

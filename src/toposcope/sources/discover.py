@@ -78,8 +78,8 @@ def discover(
 ) -> list[Source]:
     """Return the runs that a folder or a file holds.
 
-    One odd folder beside the runs hides none of them: it is added to `unread`, by name, with what is wrong.
-    With `logs`, runs without losses of their own have those of the logs beside them.
+    An unreadable folder beside the runs hides none of them: it is added to `unread`, by name, with the
+    reason. With `logs`, runs without losses of their own get those of the logs beside them.
 
     Raises
     ------
@@ -195,7 +195,7 @@ def _holds(inner: Folder, folder: Folder) -> bool:
 
 
 def _once(found: list[Source]) -> list[Source]:
-    """Return each run once: one that links lead to as well goes by its own place."""
+    """Return each run once; one that links also lead to is named by its own place."""
     places: dict[str, Source] = {}
     for source in found:
         uri = source.run.uri

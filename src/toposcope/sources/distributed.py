@@ -1,7 +1,7 @@
 """PyTorch's distributed checkpoints: `.metadata` says which byte range of which `.distcp` file holds what.
 
-The metadata is a pickle and read as data; a tensor is put together from the chunks that it needs, so
-nothing is consolidated.
+The metadata is a pickle that is read as data. A tensor is put together from the chunks that it needs, so
+nothing has to be consolidated.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class DistributedReader:
         return found
 
     def infos(self) -> Mapping[str, TensorInfo]:
-        """Return every tensor's name, shape and dtype; optimiser states are left aside."""
+        """Return every tensor's name, shape and dtype; optimiser states are left out."""
         return self._infos
 
     def read(self, name: str) -> np.ndarray:
@@ -195,7 +195,7 @@ class DistributedReader:
 
 
 def _at(offset: tuple[Any, ...]) -> str:
-    """Return an offset as a key: tuples of numbers can be made to collide, texts cannot."""
+    """Return an offset as a key in the form of a text, because tuples of numbers can be made to collide."""
     return ",".join(map(brief, offset))
 
 

@@ -187,7 +187,7 @@ def with_tokens(entries: list[Entry], metrics: Callable[[], pd.DataFrame]) -> tu
 def with_own_tokens(entry: Entry) -> Entry:
     """Return the entry with the tokens that its file states, where the metrics have no line of its step yet.
 
-    Training writes the lines of some steps together, after the checkpoint before them.
+    Training writes the lines of several steps together, after the checkpoint that precedes them.
     """
     if entry.checkpoint.tokens is not None:
         return entry

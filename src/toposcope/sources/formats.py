@@ -83,9 +83,9 @@ NOT_WEIGHTS = (
 
 
 def add_format(form: FileFormat | FolderFormat) -> None:
-    """Let a format be opened like those of the package, in this process; asked after them.
+    """Let a format be opened like those of the package, in this process; those are tried first.
 
-    A package that is installed offers its formats to every process by the entry points `toposcope.formats`.
+    An installed package offers its formats to every process by the entry points `toposcope.formats`.
     """
     if form not in _ADDED:
         _ADDED.append(form)
@@ -116,7 +116,7 @@ def open_file(blob: Blob) -> Reader:
 
 
 def open_checkpoint(folder: Folder) -> Reader | None:
-    """Open a folder that is one checkpoint in a known form; None when it is none."""
+    """Open a folder that is one checkpoint in a known form; None if it is not."""
     form = folder_format(folder)
     if form is None:
         return None
@@ -126,7 +126,7 @@ def open_checkpoint(folder: Folder) -> Reader | None:
 
 
 class Configured:
-    """A reader with what lies beside its files: `config.json`, and the step that a trainer's state says."""
+    """A reader with the facts beside its files: `config.json`, and the step in a trainer's state."""
 
     def __init__(self, inner: Reader, config: Mapping[str, Any], step: int | None) -> None:
         self.label = inner.label

@@ -39,9 +39,9 @@ def _is_part(name: str) -> bool:
 
 
 def join(own: pd.DataFrame, losses: pd.DataFrame, run: str) -> pd.DataFrame:
-    """Return `own` with the values of `losses` filled in where it has none.
+    """Return `own` with missing values filled in from `losses`.
 
-    A `run` column in `losses` picks the rows of this run; without one they hold for every run.
+    A `run` column in `losses` selects the rows of this run; without one they apply to every run.
     """
     if "run" in losses.columns:
         losses = losses[losses["run"].astype(str) == run]

@@ -29,7 +29,7 @@ from toposcope.sources.reader import Reader
 SCHEME = "hf://"
 DISK_VARIABLE = "TOPOSCOPE_HUB_DISK_GB"
 DISK_GB = 100.0
-"""How much disk the files of one step may take, unless the environment says otherwise."""
+"""How much disk the files of one step may take, unless the environment states another limit."""
 
 _SIDE_FILES = (
     "config.json",

@@ -1,4 +1,4 @@
-"""The inert symbols and records that stand for a pickle's objects, and the check of keys."""
+"""The inert symbols and records that represent a pickle's objects, and the check of keys."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_KEY = 2**60
 # Parts of a tuple that may be a key: hashing a key of nested tuples costs time with each part.
 MAX_KEY_LEAVES = 32
 MAX_TUPLE_KEYS = 4096
-"""Tuples as keys can be made to collide as well, so there may be few, and small ones."""
+"""Tuples as keys can be made to collide as well, so only a few small ones are allowed."""
 
 MODULES: Final = (
     "_codecs",

@@ -27,7 +27,7 @@ _MULTIPLE = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
 
 @contextlib.contextmanager
 def step_pattern(pattern: str | None) -> Iterator[None]:
-    """Read steps off names by a pattern of the user's own inside the block; None changes nothing.
+    """Read steps from names by the user's own pattern inside the block; None changes nothing.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def step_of_file(name: str) -> int | None:
 def step_of(name: str) -> int | None:
     """Return the step that a file, folder or revision name states; None when it states none.
 
-    An epoch stands in where there is no step.
+    Without a step, an epoch counts as one.
 
     >>> step_of("step_000100"), step_of("checkpoint-500"), step_of("epoch=1-step=20"), step_of("final")
     (100, 500, 20, None)
@@ -120,7 +120,7 @@ def checked_step(step: int, label: str) -> int:
 
 
 def pattern_of_numbered(names: Sequence[str]) -> str:
-    r"""Return the pattern by which names such as model-0, model-10 state steps; empty where they do not.
+    r"""Return the pattern by which names such as model-0 and model-10 state steps; empty if they do not.
 
     >>> pattern_of_numbered(["model-0", "model-10"]), pattern_of_numbered(["model-1", "gpt-2"])
     ('model-(\\d+)', '')

@@ -33,7 +33,7 @@ _ASIDE = ".aside-"
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """The paths inside one run folder; nothing is read or made by naming them.
+    """The paths inside one run folder; to name them reads and makes nothing.
 
     >>> RunFolder(Path("tiny")).checkpoint(100).as_posix()
     'tiny/checkpoints/step_000100.safetensors'
@@ -126,7 +126,7 @@ def read_run_file(folder: RunFolder) -> dict[str, object]:
 
 
 def read_run(folder: RunFolder) -> Run:
-    """Return the run that a folder holds; fields that this version does not know are left aside."""
+    """Return the run that a folder holds; fields that this version does not know are left out."""
     content = read_run_file(folder)
     known = {field.name for field in fields(Run)}
     return Run(**{name: value for name, value in content.items() if name in known})  # type: ignore[arg-type]

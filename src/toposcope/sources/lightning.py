@@ -1,4 +1,4 @@
-"""What Lightning's loggers leave beside checkpoints: metrics.csv and hparams.yaml in a version_N folder."""
+"""The files that Lightning's loggers write beside checkpoints: metrics.csv and hparams.yaml in version_N."""
 
 from __future__ import annotations
 

@@ -24,12 +24,12 @@ from toposcope.sources.plan_beside import plan_beside, with_plan
 from toposcope.store.manifest import MANIFEST
 
 LOGS = (".log", ".csv", ".tsv", ".jsonl", ".wandb")
-"""Files in a folder of logs that have to be logs; of others it is enough to say that they are none."""
+"""Files in a folder of logs that must be logs; other files are only reported as being none."""
 _NONE = (*WEIGHT_FILES, ".py", ".md", ".png", ".svg", ".pdf", ".toml", ".yaml", ".yml", ".html", ".sh")
 DEEPEST = 3
-"""Folders below the one that is given in which logs are looked for."""
+"""The depth below the given folder down to which logs are searched for."""
 _HELD = 128
-"""Logs that are held as they were read, so that none is read again before it grows."""
+"""The most logs that are cached, so that none is read again before it grows."""
 
 
 def may_be_log(file: Path) -> bool:
@@ -49,8 +49,8 @@ def inside(folder: Path, depth: int) -> bool:
 def logs_of_runs(runs: Mapping[str, Path], logs: Mapping[str, Path]) -> dict[str, str]:
     """Return the log of each run: the only one that lies with its checkpoints, or that has its name.
 
-    `runs` are the folders of the checkpoints and `logs` the logs of one run, both as they lie below the
-    folder that was given. One run has the only log. A log that two runs could have belongs to neither.
+    `runs` are the folders of the checkpoints and `logs` the logs of one run, both as paths below the given
+    folder. A single run gets the only log. A log that two runs could have belongs to neither.
 
     >>> logs_of_runs({"a": Path("a"), "b": Path("b")}, {"x": Path("a/train.log"), "y": Path("logs/b.log")})
     {'a': 'x', 'b': 'y'}
@@ -78,9 +78,9 @@ def _lies_with(log: Path, folder: Path) -> bool:
 
 
 def with_logs_beside(folder: LocalFolder, found: Sequence[Source]) -> list[Source]:
-    """Return the runs of a folder; one without losses of its own has those of the log beside it.
+    """Return the runs of a folder; one without losses of its own gets those of the log beside it.
 
-    Logs are looked for when losses are first asked for, as `toposcope check` looks for them.
+    Logs are searched for when losses are first needed, as `toposcope check` does.
     """
     beside = _Beside(folder.path, {one.run.run: one for one in found})
     return [
@@ -117,7 +117,7 @@ class _Beside:
         return {**with_plan({PLANNED: planned} if planned else {}, _plan(Path(log.path))), **own}
 
     def said(self, run: str) -> str:
-        """Return which log a run has its losses from and what was taken from it; empty for none."""
+        """Return from which log the losses of a run come, and which of its columns; empty for none."""
         log = None if _with_losses(self._sources[run]) else self._log(run)
         return "" if log is None else f"{os.path.relpath(log.path, self._root.parent)}, {log.said}"
 

@@ -42,11 +42,11 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 """What a column means -> the names it is also understood by, as `plain` writes them."""
 SCALES = ("lr_scale", "lr_multiplier", "lr_factor")
-"""Columns with the learning rate up to a factor: enough to see that it rose, or ended."""
+"""Columns with the learning rate up to a factor, which suffices to see that it rose or ended."""
 _LAST_RESORT = ("actor_loss", "actor_pg_loss")
-"""Used as the loss if there is no other: a policy's loss."""
+"""A policy's loss, which is the loss if there is no other."""
 _COUNTERS = ("_step",)
-"""Columns that count records, as they are written: the step where there is no other."""
+"""Columns that count records, as they are written; they are the step if there is no other."""
 _LIGHTNING_RATE = re.compile(r"lr-[A-Za-z]\w*(?:/pg\d+)?$")
 """What Lightning's LearningRateMonitor calls the rate: that of an optimizer, or of its first group."""
 _HELD_OUT = ("val", "valid", "validation", "eval", "test", "heldout", "held_out", "dev")

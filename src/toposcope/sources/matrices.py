@@ -47,7 +47,7 @@ def is_weight(info: TensorInfo) -> bool:
 
 
 def why_skipped(info: TensorInfo) -> str:
-    """Return why a tensor is no weight matrix; empty for one, and for what has fewer than two dimensions.
+    """Return why a tensor is no weight matrix; empty for one, and for a tensor of fewer than two dimensions.
 
     >>> why_skipped(TensorInfo("h.0.attn.bias", (1, 1, 8, 8), np.dtype("float32")))
     'a buffer, not a weight'
@@ -108,7 +108,7 @@ def stream_matrices(
     reader
         The checkpoint's tensors.
     checkpoint
-        Who it is.
+        Its run and step.
     split
         "table": fused matrices are taken apart where the family's table says so; "whole": never;
         "parts": always; "heads": parts, and each attention head's rows on their own.
@@ -142,7 +142,7 @@ def _as_weight(values: np.ndarray) -> np.ndarray:
 def _beyond_float32(values: np.ndarray) -> str:
     """Say that float32 cannot hold the values of a float64 matrix; empty where it can.
 
-    Single values that are lost beside much larger ones change nothing that float32 would tell.
+    Single values that are lost next to much larger ones make no difference in float32.
 
     >>> _beyond_float32(np.array([[1e-200, 0.0]]))
     'holds float64 values of at most 1e-200, which is zero in float32; scale the tensor up'

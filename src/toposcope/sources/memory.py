@@ -1,4 +1,4 @@
-"""A series from what is in memory: modules, or their tensors, by step and run."""
+"""A series in memory: modules, or their tensors, by step and run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ArrayReader:
         return self._arrays[name][start:stop]
 
     def facts(self) -> Facts:
-        """Return what is known beside the arrays."""
+        """Return the facts that are known besides the arrays."""
         return self._facts
 
 
@@ -106,7 +106,7 @@ def _is_array(value: Any) -> bool:
 
 
 def _arrays(state: Any, label: str) -> dict[str, np.ndarray]:
-    """Return a state's arrays by name; of a module's tied tensors the first."""
+    """Return a state's arrays by name; of the tied tensors of a module only the first."""
     if isinstance(state, Mapping):
         return {name: _array(value, f"{label}: tensor {name!r}") for name, value in state.items()}
     found, seen = {}, set()

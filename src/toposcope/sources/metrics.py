@@ -79,5 +79,5 @@ def _number(value: Any) -> float:
 
 
 def columns_of(raw: pd.DataFrame) -> dict[str, object]:
-    """Return meaning -> the column that has it, of those that the store has: see `losses.chosen`."""
+    """Return meaning -> column for the columns that the store has: see `losses.chosen`."""
     return {name: column for name, column in chosen(list(raw.columns)).items() if name in COLUMNS}

@@ -48,9 +48,9 @@ HEADS = re.compile(
 class Fused:
     """How several projections share one matrix of shape (n_out, n_in).
 
-    `order` is "blocks" (all rows of the first part, then of the next), "heads" (per head its q, k and v
-    rows) or "groups" (per key-value group its query heads, then k, then v). `split` says whether the
-    matrix is taken apart when the caller does not say.
+    `order` is "blocks" (all rows of the first part, then of the next), "heads" (per head its q, k and v rows)
+    or "groups" (per key-value group its query heads, then k, then v). `split` says whether the matrix is
+    taken apart if the caller does not decide.
     """
 
     parts: tuple[str, ...]
@@ -73,14 +73,15 @@ class Rule:
     role: Role
     fused: Fused | None = None
     transposed: bool = False
-    """Stored (inputs, outputs). Of a module in memory its layers say so themselves (`models/filters.py`)."""
+    """Whether it is stored as (inputs, outputs). For a module in memory its layers say so
+    (`models/filters.py`)."""
     part: str = ""
     """"q", "k" or "v" for a projection of its own, so that it can be taken apart into heads."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NamingScheme:
-    """A naming scheme; `shape_of` with `tall` tells apart schemes that share their names."""
+    """A naming scheme; `shape_of` with `tall` distinguishes schemes that share their names."""
 
     name: str
     rules: tuple[Rule, ...]

@@ -15,7 +15,7 @@ from toposcope.sources.blobs import Blob, stream
 from toposcope.sources.reader import BROKEN_ARCHIVE, DTYPES, Facts, TensorInfo, check_rows, check_shape, find
 
 MAX_RATIO = 200
-"""Weights do not compress this well; what claims to, and is large, is a bomb."""
+"""Weights do not compress this well; a large file that claims to do so is a bomb."""
 
 # Smaller arrays may compress as well as they like, since they cannot fill the memory.
 FREE_BYTES = 64 * 2**20

@@ -51,7 +51,7 @@ def open_series(
         Steps to read: "log", "first", "last", "A:B:EVERY", "0,1000" or numbers; all by default.
     losses
         A loss history to join to the series' own: a log as `toposcope.read_log` reads it, or a data frame.
-        Without it, a run that has no losses has those of the one training log that lies with it.
+        Without it, a run that has no losses gets those of the one training log beside it.
     split
         What to do with fused matrices: "table" (as the family's table says), "whole", "parts" or "heads".
     step_pattern
@@ -105,10 +105,10 @@ def open_series(
 
 
 def hint(series: Series) -> str:
-    """Return how to read folders as steps of one run, if they may be steps; empty if none are.
+    """Return how to read folders as the steps of one run, if they may be steps; else an empty string.
 
-    A numbered folder, such as gpt-2, is a model and not a step. But several folders with one checkpoint each
-    that states no step may be steps, and then the numbers say which.
+    A numbered folder, such as gpt-2, is a model and not a step. But several numbered folders, each with one
+    checkpoint that states no step, may be steps.
     """
     entries = [entries for name in series.names if len(entries := series.of_run(name)) == 1]
     names = [base_name(only.uri) for (only,) in entries if only.step == 0]
@@ -154,7 +154,7 @@ def _sources(
 def _check_some(
     sources: Sequence[Source], chosen: Sequence[Source], steps: str | Sequence[int] | None
 ) -> None:
-    """Refuse a choice of steps that leaves nothing of what is there, and say what is there."""
+    """Refuse a choice of steps that selects nothing, and say which steps exist."""
     if not any(source.entries for source in sources) or any(source.entries for source in chosen):
         return
     first = next(source for source in sources if source.entries)

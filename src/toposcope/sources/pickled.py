@@ -44,8 +44,8 @@ _MARK = _Mark()
 class PickleData:
     """Interpret one pickle out of `data`.
 
-    `persistent` turns a persistent id (PyTorch's storages) into a value. After `load`, `end` is the
-    position behind the pickle.
+    `persistent` turns a persistent id (PyTorch's storages) into a value. After `load`, `end` is the position
+    after the pickle.
     """
 
     def __init__(self, data: bytes, label: str, *, persistent: Callable[[Any], Any] | None = None) -> None:
@@ -93,7 +93,7 @@ class PickleData:
             raise self.bad(f"it takes more than {self._limit} operations")
 
     def _copied(self, value: Any) -> None:
-        """Count a copy of something against what the pickle may cost."""
+        """Count a copy of something towards the operations that the pickle may take."""
         self._spend(len(value) if hasattr(value, "__len__") else 0)
 
     def _check_keys(self, keys: Iterable[Any]) -> None:

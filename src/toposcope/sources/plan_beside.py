@@ -38,8 +38,8 @@ _LARGEST = 2**20
 def plan_beside(log: Path, *, alone: bool) -> dict[str, Any]:
     """Return the facts in the files beside a log, under the names of `Run.config`.
 
-    hparams.yaml speaks for every run of Lightning's metrics.csv, any other file for a log of one run
-    (`alone`). The first that states the steps counts: trainer_state.json, then a config, args or hparams
+    hparams.yaml applies to every run of Lightning's metrics.csv, any other file only to a log of one run
+    (`alone`). The first file that states the steps counts: trainer_state.json, then a config, args or hparams
     file, then ckpt.pt.
 
     Raises
@@ -86,7 +86,7 @@ def with_plan(own: Mapping[str, Any], beside: Mapping[str, Any]) -> dict[str, An
 
 
 def _files(place: Path) -> Iterator[Path]:
-    """Yield the files of a folder that may state a plan, the surest first."""
+    """Yield the files of a folder that may state a plan, the most reliable first."""
     states = [place / TRAINER_STATE]
     folders = [one for one in place.glob("checkpoint-*") if step_of(one.name) is not None]
     folders.sort(key=lambda one: step_of(one.name) or 0, reverse=True)
@@ -102,7 +102,7 @@ def _files(place: Path) -> Iterator[Path]:
 
 
 def _read(file: Path) -> Mapping[str, Any]:
-    """Return what a configuration says; empty where it is too large or no table of names and values."""
+    """Return the content of a configuration; empty if it is too large or no table of names and values."""
     try:
         if file.name != TRAINER_STATE and file.stat().st_size > _LARGEST:
             return {}

@@ -1,4 +1,4 @@
-"""Quantised weights as float32 where their scales lie beside them; others are named and skipped.
+"""Quantised weights as float32 if their scales are stored with them; others are named and skipped.
 
 | scheme | stored | weight |
 | --- | --- | --- |
@@ -231,7 +231,7 @@ class QuantisedReader:
 
 
 def _nibbles(reader: QuantisedReader, name: str, stored: Infos) -> TensorInfo | None:
-    """Return the weight behind bitsandbytes' four-bit form; with a reason to skip it where it is nested."""
+    """Return the weight in bitsandbytes' four-bit form; if it is nested, with a reason to skip it."""
     parts = {end: stored.get(f"{name}.{end}") for end in ("absmax", "quant_map")}
     state = next((other for other in stored if other.startswith(f"{name}.quant_state.")), None)
     if stored[name].dtype != np.uint8 or None in parts.values() or state is None:

@@ -22,7 +22,7 @@ MAX_ELEMENTS = 2**48
 
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
-    """A tensor without its values; `skip` says why it cannot be read as numbers, when it cannot."""
+    """A tensor without its values; if it cannot be read as numbers, `skip` says why."""
 
     name: str
     shape: tuple[int, ...]
@@ -45,11 +45,11 @@ class TensorInfo:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a format says about its checkpoint beside the tensors; None and empty where it says nothing."""
+    """The facts of a format about its checkpoint besides the tensors; None or empty if it states none."""
 
     step: int | None = None
     epoch: int | None = None
-    """Stands for the step where neither the file nor its name has one."""
+    """Serves as the step if neither the file nor its name has one."""
     tokens: int | None = None
     heldout_loss: float | None = None
     parameters: int | None = None
@@ -85,14 +85,14 @@ class Reader(Protocol):
         ...
 
     def facts(self) -> Facts:
-        """Return what the format knows beside the tensors."""
+        """Return the facts that the format has besides the tensors."""
         ...
 
 
 BROKEN_ARCHIVE = (
     zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError, RuntimeError,
 )  # fmt: skip
-"""What the standard library raises at an archive that is damaged, cut short or no archive at all."""
+"""The errors of the standard library for an archive that is damaged, cut short or no archive at all."""
 
 DTYPES: Mapping[str, np.dtype[Any]] = {
     "bool": np.dtype(np.bool_),
@@ -138,7 +138,7 @@ def check_shape(label: str, name: str, shape: Any) -> tuple[int, ...]:
 
 
 def _is_flat(shape: list[Any] | tuple[Any, ...]) -> bool:
-    """Say whether a claimed shape can be printed without walking through what hides in it."""
+    """Say whether a claimed shape can be printed without a walk through nested objects."""
     return len(shape) < 100 and all(
         isinstance(part, bool | float | str) or (type(part) is int and abs(part) < 2**64) for part in shape
     )

@@ -15,7 +15,7 @@ _SHARD = re.compile(r"(?P<stem>.+)-(?P<index>\d{5})-of-(?P<count>\d{5})(?P<suffi
 
 
 class ShardedReader:
-    """Several files as one checkpoint; a file is opened when its first tensor is asked for.
+    """Several files as one checkpoint; a file is opened when its first tensor is read.
 
     `table` maps tensor names to shard names and `open_shard` opens a shard.
     """
@@ -60,7 +60,7 @@ class ShardedReader:
         return self._shard(self._table[name]).rows(name, start, stop)
 
     def facts(self) -> Facts:
-        """Return nothing: an index says nothing beside its tensors."""
+        """Return no facts: an index has none besides its tensors."""
         return Facts()
 
 

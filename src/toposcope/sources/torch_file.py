@@ -1,7 +1,7 @@
 """PyTorch's files (.pt, .pth, .bin, .ckpt), zip and legacy, read without PyTorch and without unpickling.
 
 The pickle inside is interpreted as data (`pickled`), which gives each tensor's dtype, shape, strides and
-storage; a storage is read by range when its tensor is asked for.
+storage. A storage is read by range when its tensor is read.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ class TorchArchive:
             raise self._bad(f"{type(error).__name__} in a tensor's record") from None
 
     def _leaf(self, value: Any) -> Any:
-        """Return the tensor that a record describes; each record is looked at once."""
+        """Return the tensor that a record describes; each record is read once."""
         if not isinstance(value, Record):
             return value
         if id(value) not in self._made:
@@ -301,18 +301,18 @@ def _map(tree: Any, leaf: Callable[[Any], Any], seen: dict[int, Any], depth: int
 MAX_NAME = 1000
 MAX_ENTRIES = 200_000
 _PASSED_OVER = 16
-"""How many tensors and containers a checkpoint's tree may have, shared ones counted as often as they are
-reached; so many of any other entries count as one."""
+"""How many tensors and containers a checkpoint's tree may have; shared ones count each time they are reached,
+and this many other entries count as one."""
 _PARTS = (StoredTensor, dict, list, tuple)
 
 
 def tensors_of(tree: Any, label: str) -> dict[str, StoredTensor]:
-    """Return the tensors of a nested mapping by their dotted names; anything else is passed over.
+    """Return the tensors of a nested mapping by their dotted names; anything else is skipped.
 
     Raises
     ------
     SourceError
-        When the tree is too deep or too large, or a name is too long, no text, or that of two tensors.
+        When the tree is too deep or too large, or a name is too long, no text, or shared by two tensors.
     """
     found: dict[str, StoredTensor] = {}
     pending: list[tuple[str, Any, int]] = [("", tree, 0)]
@@ -349,7 +349,7 @@ def _joined(name: str, key: Any, label: str) -> str:
 
 
 def holds_tensors(tree: Any) -> bool:
-    """Return whether there is a tensor anywhere in a tree; shared parts are looked at once."""
+    """Return whether there is a tensor anywhere in a tree; shared parts are visited once."""
     pending, seen = [tree], {id(tree)}
     while pending:
         value = pending.pop()

@@ -14,7 +14,7 @@ from toposcope.sources.reader import Facts, TensorInfo, check_rows, find
 from toposcope.sources.torch_file import StoredTensor, TorchArchive, holds_tensors, tensors_of
 
 WEIGHTS = ("model_state_dict", "state_dict", "model", "module", "weights", "params")
-"""Where training checkpoints keep their weights, in the order they are looked for."""
+"""The keys under which training checkpoints have their weights, in the order in which they are tried."""
 
 NOT_WEIGHTS = ("optim", "scheduler", "lr_scheduler", "rng", "scaler", "ema_optim")
 """Prefixes of the parts of a training checkpoint that are not weights."""
@@ -26,7 +26,7 @@ PARAMETERS = ("n_params", "num_params", "parameters")
 
 
 class TorchReader:
-    """The weights of one PyTorch file; optimiser states and the like are left aside."""
+    """The weights of one PyTorch file; optimiser states and the like are left out."""
 
     def __init__(self, blob: Blob) -> None:
         self.label = blob.label

@@ -1,4 +1,4 @@
-"""What transformers' trainer_state.json says of its run: steps, batch, tokens, FLOP, losses."""
+"""The facts in transformers' trainer_state.json: steps, batch, tokens, FLOP, losses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FACTS = {
     "num_input_tokens_seen": "tokens_seen",
     "total_flos": "flop",
 }
-"""What the state says -> the name it has in `Run.config`."""
+"""Name in the state -> name in `Run.config`."""
 
 # Bytes of the head in which `global_step` is looked for: the log history behind it can be large.
 _HEAD = 1 << 12
@@ -64,7 +64,7 @@ def losses_of(state: Mapping[str, Any], run: str) -> pd.DataFrame | None:
 def stated_step(folder: Folder) -> int | None:
     """Return the global_step of a folder's state; None without one.
 
-    It stands before the loss history, which may be long and is not read.
+    It comes before the loss history, which may be long and is not read.
     """
     if TRAINER_STATE not in folder.files():
         return None

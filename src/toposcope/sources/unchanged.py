@@ -10,15 +10,15 @@ from toposcope.sources.reader import WEIGHT_DTYPES, Reader, TensorInfo
 from toposcope.sources.series import Series
 
 LEAST_CHECKPOINTS = 3
-"""Checkpoints that a run has at least: with two, a run that has hardly begun may not have moved."""
+"""The fewest checkpoints of a run: with two, a run that has hardly begun may not have moved."""
 
 
 def changed_matrices(series: Series, run: str) -> dict[str, bool]:
-    """Return the matrices of a run, and whether each is another at its last checkpoint than at its first.
+    """Return the matrices of a run, and whether each differs between its first and last checkpoint.
 
-    A sample of the rows is read, and every value only of a matrix whose sample did not change. Empty for a
-    run of fewer than three checkpoints, for one whose first or last cannot be read, and where they would have
-    to be fetched from another machine.
+    A sample of the rows is read; every value is read only for a matrix whose sample did not change. The
+    result is empty for a run of fewer than three checkpoints, for one whose first or last checkpoint cannot
+    be read, and if they would have to be fetched from another machine.
 
     >>> from toposcope import open_series
     >>> weights = {s: {"fc1.weight": np.eye(3), "fc2.weight": s * np.eye(3)} for s in (0, 10, 20)}

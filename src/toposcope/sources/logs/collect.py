@@ -29,7 +29,7 @@ that is logged. Of the 34 later parts of public text logs in parameter-golf's cu
 
 @dataclass(frozen=True, slots=True)
 class RawRun:
-    """A run of a log as it is written: its name ("" where the log has none), its rows, what else it says."""
+    """A run of a log as it is written: its name ("" if the log has none), its rows, and its other facts."""
 
     name: str
     table: pd.DataFrame
@@ -100,7 +100,7 @@ def number(text: object) -> float:
 
 
 def parts(step: np.ndarray) -> np.ndarray:
-    """Return for each row of a log which run it is of, by its steps (rows,): 0, 1, ... in their order.
+    """Return the number of the run of each row, by the steps (rows,) of the log: 0, 1, ... in their order.
 
     A run begins where the step falls to the first one of the run before, or below a tenth of its last.
 
@@ -121,7 +121,7 @@ def parts(step: np.ndarray) -> np.ndarray:
 def replaced(step: np.ndarray, trained: np.ndarray) -> np.ndarray:
     """Return which rows of a run a restart from an earlier checkpoint has replaced, (rows,) of bool.
 
-    `trained` says which rows are of training: an evaluation that is logged late is no restart.
+    `trained` says which rows log training, because an evaluation that is logged late is no restart.
 
     >>> replaced(np.array([1, 2, 3, 2, 3.0]), np.ones(5, bool)).tolist()
     [False, True, True, False, False]

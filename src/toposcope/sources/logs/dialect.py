@@ -10,7 +10,7 @@ from toposcope.sources.blobs import Blob, Folder
 from toposcope.sources.logs.collect import RawRun, Record
 
 _LOOKED_AT = 4096
-"""The dialect is recognised by the first characters: a hostile line costs no more time than a real one."""
+"""The first characters decide the dialect, so that a hostile line takes no more time than a real one."""
 
 
 @dataclass(frozen=True, slots=True)

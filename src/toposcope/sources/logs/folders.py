@@ -17,7 +17,7 @@ from toposcope.sources.logs.lines import lines
 from toposcope.sources.logs.wandb_file import DIALECT as WANDB
 
 DEEPEST = 5
-"""Folders in one another that are looked through for logs."""
+"""The depth of nested folders that are searched for logs."""
 _EVENTS = "tfevents"
 
 
@@ -42,7 +42,7 @@ def _events_in(folder: Folder) -> list[str]:
 
 
 def _events(folder: Folder) -> Sequence[RawRun]:
-    """Return a run for each folder with event files; what several of them say of a step is put together."""
+    """Return a run for each folder with event files; the values of several files at a step are merged."""
     runs = []
     for name, one in within(folder):
         tables = [read_events(one.open(file)) for file in _events_in(one)]

@@ -15,7 +15,7 @@ from toposcope.sources.blobs import Blob, stream
 PIECE = 1 << 20
 """Characters that are read at a time."""
 LONGEST = 1 << 16
-"""The most characters of a line that are kept: no trainer prints more before its loss."""
+"""The most characters of a line that are read: no trainer prints more before its loss."""
 HEAD = 1 << 12
 """The number of bytes by which a file's kind is recognised."""
 _COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -33,7 +33,7 @@ def head_of(blob: Blob) -> bytes:
 
 
 def is_text(head: bytes) -> bool:
-    """Say whether bytes begin a text: no zero byte among them, but for UTF-16 that says so.
+    """Say whether bytes begin a text: they contain no zero byte, except in marked UTF-16.
 
     >>> is_text(b"step:1/10"), is_text(bytes([0, 1, 2]))
     (True, False)
@@ -92,7 +92,7 @@ def _binary(blob: Blob) -> io.BufferedIOBase:
 
 
 def _read(file: io.BufferedIOBase, size: int, label: str) -> bytes:
-    """Return the next bytes; those of a packed file that ends too early are all there is."""
+    """Return the next bytes; a packed file that ends too early counts as ended there."""
     try:
         return file.read(size)
     except EOFError:

@@ -17,10 +17,10 @@ _VAL = re.compile(rf"\biter {STEP}: val loss ({NUMBER}), val time:")
 
 
 def records(lines: Iterable[str]) -> Iterator[Record]:
-    """Yield what each line of an iteration says; of the micro-batches of a step the last one counts.
+    """Yield the numbers of each line of an iteration; the last micro-batch of a step counts.
 
-    A validation names the micro-batch, not the step: it stands behind the step before it. The value after
-    `val:` in every line is that of the last validation again, so it is not read.
+    A validation names the micro-batch, not the step, so it belongs to the step before it. The value after
+    `val:` in every line repeats the last validation, so it is not read.
     """
     step = 0.0
     for line in lines:

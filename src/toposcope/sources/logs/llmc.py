@@ -18,7 +18,7 @@ _MAIN_NAMES = {"tel": "val loss", "trl": "train loss", "eval": "hellaswag"}
 
 
 def records(lines: Iterable[str]) -> Iterator[Record]:
-    """Yield what each line of a step says; a validation stands behind the step before it."""
+    """Yield the numbers of each line of a step; a validation belongs to the step before it."""
     step = 0.0
     for line in lines:
         if line.startswith("| Parameter"):

@@ -23,7 +23,7 @@ _PAIR = re.compile(
 
 
 def records(lines: Iterable[str]) -> Iterator[Record]:
-    """Yield what each drawing of the training's bar says; of those of a step the last counts."""
+    """Yield the numbers of each drawing of the training's bar; the last one of a step counts."""
     first: float | None = None
     for line in lines:
         if "/" not in line or not (found := _BAR.search(line)) or _OTHER.search(found[1]):

@@ -23,13 +23,13 @@ from toposcope.sources.losses import ALIASES, chosen
 from toposcope.store.manifest import MANIFEST
 
 SURE = 50
-"""A text is in a dialect after so many of its lines."""
+"""A text counts as written in a dialect after this many of its lines."""
 LARGEST_STEP = 2.0**53
-"""Steps from here on are no whole numbers in float64."""
+"""From here on float64 cannot represent every whole step."""
 LEAST_ROWS = 3
-"""Rows that a run of a table has on average: where there would be fewer, the rows are in no order."""
+"""The fewest rows of a run of a table on average: if there would be fewer, the rows are in no order."""
 OUT_OF_ORDER = 0.1
-"""Share of rows at which the step falls within a run; where there are more, the rows are in no order."""
+"""The largest share of rows at which the step falls within a run: with more, the rows are in no order."""
 
 
 def read_log(path: str | Path, *, rename: Mapping[str, str] | None = None) -> RunLog:
@@ -190,7 +190,7 @@ def _named(table: pd.DataFrame, taken: Mapping[str, str]) -> tuple[pd.DataFrame,
 def _cut(
     table: pd.DataFrame, run: RawRun, name: str, taken: Mapping[str, str], notes: list[str], *, text: bool
 ) -> list[LoggedRun]:
-    """Return the runs of a table, cut where the step falls back; records of a step become one row."""
+    """Return the runs of a table, cut where the step falls back; the records of a step become one row."""
     if not len(table):
         return []
     alone = "run" not in table and "step" in table
@@ -228,7 +228,7 @@ def _stated(table: pd.DataFrame, name: str) -> int | None:
 
 
 def _in_no_order(table: pd.DataFrame, count: int) -> bool:
-    """Return whether the rows of a table that its steps cut into `count` runs are in no order."""
+    """Return whether the rows of a table are in no order, if its steps cut it into `count` runs."""
     falls = int((np.diff(table["step"].to_numpy(float)) < 0).sum()) if count > 1 else 0
     inside = falls - (count - 1)
     return count > max(1, len(table) // LEAST_ROWS) or inside > OUT_OF_ORDER * len(table)
@@ -250,9 +250,9 @@ def _without_replaced(table: pd.DataFrame, name: str, notes: list[str]) -> pd.Da
 
 
 def _together(table: pd.DataFrame, taken: Mapping[str, str], *, text: bool) -> pd.DataFrame:
-    """Put together the records of a step, as of training and evaluation; of text the last one counts.
+    """Merge the records of a step, such as training and evaluation; of two texts the last one counts.
 
-    Rows of a table that contradict one another in what is known by name stay apart.
+    Rows of a table that contradict each other in a known column stay separate.
     """
     if table["step"].is_unique:
         return table
@@ -266,7 +266,7 @@ def _together(table: pd.DataFrame, taken: Mapping[str, str], *, text: bool) -> p
 
 
 def _unique(runs: list[LoggedRun]) -> list[LoggedRun]:
-    """Give runs of one name numbers."""
+    """Give numbers to runs that have the same name."""
     seen: dict[str, int] = {}
     made = []
     for run in runs:
@@ -277,7 +277,7 @@ def _unique(runs: list[LoggedRun]) -> list[LoggedRun]:
 
 
 def _stem(label: str) -> str:
-    """Return the name of a log's run: its file's, its folder's where the file's says nothing."""
+    """Return the name of a log's run: that of its file, or of its folder if the file's name says nothing."""
     if label == "source" or ("/" not in label.rstrip("/") and "." not in label):
         return label.rstrip("/") or "run"
     path = label.rstrip("/").rsplit("/", 1)[-1].removesuffix(".gz")

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 _TABLES = ("table", "parquet")
 _SAID = ("step", "loss", "heldout_loss")
 _SIZES = 3
-"""Sizes of models that are said."""
+"""The most sizes of models that are named."""
 _LISTED = 12
-"""Runs that are printed."""
+"""The most runs that are printed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ _RANK = re.compile(
 _RANKS = re.compile(r"\btensor-model-parallel size: (\d+)\b.*\bpipeline-model-parallel size: (\d+)\b")
 _UNITS = {"K": 1e3, "M": 1e6, "B": 1e9}
 _LARGEST = 1e15
-"""More parameters than any model has: a longer number is none of them."""
+"""More parameters than any model has: a longer number is no size."""
 
 
 class Size:

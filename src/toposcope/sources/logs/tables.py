@@ -23,7 +23,7 @@ _RANGE = ("__MIN", "__MAX")
 _BETWEEN = " - "
 """The separator between run and quantity in the column names of W&B's exports."""
 COUNTER = "_step"
-"""W&B's own counter of records, which is the trainer's step only where the trainer says so."""
+"""W&B's own counter of records, which is the trainer's step only if the trainer sets it."""
 _LOSSES = ("loss", "heldout_loss")
 _METRIC, _RUN = ("key", "metric", "metric_name"), ("run", "run_id", "run_uuid", "run_name")
 
@@ -103,13 +103,13 @@ def _names(table: pd.DataFrame) -> list[str]:
 
 
 def _without_range(table: pd.DataFrame) -> pd.DataFrame:
-    """Leave out W&B's ranges of columns that are there themselves."""
+    """Leave out W&B's columns for the ranges of other columns."""
     ranges = [c for c in _names(table) if c.endswith(_RANGE) and c[: -len(_RANGE[0])] in table]
     return table.drop(columns=ranges)
 
 
 def _of_wandb(table: pd.DataFrame) -> list[RawRun]:
-    """Return the runs of a chart's export: a column for each run and number; none where it is no such."""
+    """Return the runs of a chart's export, a column for each run and number; empty for another table."""
     table = _without_range(table)
     parted = {column: column.rpartition(_BETWEEN) for column in _names(table) if _BETWEEN in column}
     rest = [column for column in _names(table) if column not in parted]
@@ -129,7 +129,7 @@ def _of_wandb(table: pd.DataFrame) -> list[RawRun]:
 
 
 def _of_mlflow(table: pd.DataFrame) -> list[RawRun]:
-    """Return the runs of a long table: a row for each run, step and number; none where it is no such."""
+    """Return the runs of a long table, a row for each run, step and number; empty for another table."""
     names = {plain(column): column for column in table}
     key = next((names[one] for one in _METRIC if one in names), None)
     run = next((names[one] for one in _RUN if one in names), None)

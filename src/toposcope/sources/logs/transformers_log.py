@@ -1,8 +1,8 @@
 """transformers' Trainer as it prints: `{'loss': 2.31, 'learning_rate': 5e-05, 'epoch': 0.1}`.
 
-The records have no step. The progress bar before a record has it (`| 500/10000 [`); without a bar the epoch
-and the numbers that stand before the training give it (`Num Epochs = 3`, `Total optimization steps = 1,000`);
-without these the records are counted.
+The records have no step. The progress bar before a record has it (`| 500/10000 [`). Without a bar it follows
+from the epoch and the numbers before the training (`Num Epochs = 3`, `Total optimization steps = 1,000`).
+Without these the records are counted.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class _Steps:
 
 
 def records(lines: Iterable[str]) -> Iterator[Record]:
-    """Yield what each printed record says; the summary at a training's end is none."""
+    """Yield the numbers of each printed record, without the summary at the end of training."""
     steps = _Steps()
     for line in lines:
         at = 0

@@ -31,7 +31,7 @@ _FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 # Field numbers of W&B's protobuf record: a history row, a change of the config, the description of the run.
 _HISTORY, _CONFIG, _RUN = 2, 5, 17
 LARGEST = 1 << 26
-"""Bytes of one record: a larger one holds pictures, no numbers."""
+"""The most bytes of one record: a larger one holds pictures, no numbers."""
 
 
 def _records(blob: Blob) -> Iterator[bytes]:

@@ -53,7 +53,7 @@ TESTS = {
 
 
 def rejections(x: np.ndarray, y: np.ndarray, steps: np.ndarray, norm: np.ndarray) -> dict[str, float]:
-    """Return the share of the pairs (n, pairs) that each test rejects at 5%, a pair not tested being none.
+    """Return the share of the pairs (n, pairs) that each test rejects at 5%; it rejects no untested one.
 
     `norm` (n,) stands for the weight norm in the partial correlation. All but the verdict's test see the
     first `OTHER_DRAWS` pairs alone.
