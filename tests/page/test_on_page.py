@@ -8,7 +8,9 @@ from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 import toposcope.page.figures
 from tests.on_page import captions
@@ -16,9 +18,11 @@ from toposcope.core import plugins
 from toposcope.core.drawing.rendering import Rendered
 from toposcope.core.drawing.style import new_figure
 from toposcope.core.errors import InputError
+from toposcope.core.processes import cores
 from toposcope.page import parts, roster
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.page.plain import part_maker
+from toposcope.study import tables
 from toposcope.subjects.roster import FOLDERS, subjects
 from toposcope.subjects.subject import TABLE
 
@@ -40,7 +44,8 @@ def nothing_added(monkeypatch):
 @pytest.fixture
 def unprinted(monkeypatch):
     blank = Rendered(b"<svg/>", b"PNG")
-    monkeypatch.setattr(parts, "begin_rendering", lambda figures: partial(list, [blank for _ in figures]))
+    begin = lambda figures, expected: partial(list, [blank for _ in figures])  # noqa: E731
+    monkeypatch.setattr(parts, "begin_rendering", begin)
 
 
 def _brought(monkeypatch, made):
@@ -113,6 +118,30 @@ def test_the_card_shows_the_lowest_place_that_was_drawn(study, unprinted):
     assert card(questions={"changed": 1}) == "h0"  # of equal ones the first in reading order
     assert card(questions={"changed": 2}) == "h0"
     assert card(needs=lambda study: False) == "h0"
+
+
+def test_the_curves_that_lead_are_drawn_last_and_stand_first(study, unprinted, monkeypatch):
+    """They wait for the findings, and the other figures do not."""
+    drawn = []
+
+    def noted(name, **changes):
+        return replace(MINE, name=name, draw=lambda study: drawn.append(name) or Figure(), **changes)
+
+    listed = [noted("first", leads=True), noted("second"), noted("no", needs=lambda study: False)]
+    monkeypatch.setattr(parts, "figures_of", lambda subject: listed)
+    part = part_maker(study.subject)(study)
+    assert drawn == ["second", "first"]
+    assert part.figures == ["first", "second"]
+
+
+def test_features_that_a_second_process_judges_have_the_verdicts_of_this_one(make_study, monkeypatch):
+    made = make_study(seeds=2)
+    rest = {name: table for name, table in made.given.items() if name != "families"}
+    here, there = replace(made, given=rest), replace(made, given=rest)
+    monkeypatch.setattr(tables, "_MANY", 1)
+    there.begin()
+    assert "_judging" in vars(there) or cores() == 1
+    pd.testing.assert_frame_equal(there.families, here.families)
 
 
 def test_a_caption_of_means_says_over_which_runs(make_study):

@@ -50,7 +50,7 @@ class _Outline(HTMLParser):
 def one_picture(monkeypatch):
     """Draw one small figure in the place of all, where a test is about something else."""
 
-    def begin(figures):
+    def begin(figures, *, expected):
         next(iter(figures))
         return lambda: [Rendered(b"<svg/>", b"PNG")]
 

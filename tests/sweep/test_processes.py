@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from contextlib import closing
 import pytest
 
 from toposcope.core import processes
-from toposcope.core.processes import Child, Ended, spread
+from toposcope.core.processes import Child, Ended, in_second_process, spread
 from toposcope.core.wording import option, rendered, typed_options
 
 
@@ -66,3 +67,25 @@ def test_a_process_names_options_as_the_one_that_started_it_does() -> None:
     assert said() == "keep_diagrams"
     with typed_options():
         assert said() == "--keep-diagrams"
+
+
+def test_a_second_process_gets_what_there_was_when_it_was_asked_for() -> None:
+    """What a thread pickles later may have changed by then, or change meanwhile."""
+    things = {1: "one"}
+    made = in_second_process(lambda: (os.getpid(), len(things)))
+    things.update(dict.fromkeys(range(1000), "more"))
+    process, count = made.result()
+    assert process != os.getpid()
+    assert count == 1
+
+
+def test_an_error_in_a_second_process_is_raised_where_its_result_is_read() -> None:
+    made = in_second_process(lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        made.result()
+
+
+def test_what_a_second_process_dies_of_is_made_here() -> None:
+    here = os.getpid()
+    made = in_second_process(lambda: "made here" if os.getpid() == here else os._exit(3))
+    assert made.result() == "made here"

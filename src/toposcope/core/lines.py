@@ -61,8 +61,23 @@ def curve(rows: pd.DataFrame, runs: tuple[str, ...]) -> pd.DataFrame:
     would reach 0 anywhere on the line, all of it is mean * exp(-+ half / mean): the same to first order, and
     above 0.
     """
+    return _line(_by_run(rows, runs))
+
+
+def run_lines(rows: pd.DataFrame, runs: tuple[str, ...]) -> dict[str, pd.DataFrame]:
+    """Return the line of each run of a size that was measured, as `curve` of it alone."""
+    lines = {str(run): _line(own) for run, own in _by_run(rows, runs).groupby("run", sort=False)}
+    return {run: lines[run] for run in runs if run in lines}
+
+
+def _by_run(rows: pd.DataFrame, runs: tuple[str, ...]) -> pd.DataFrame:
+    """Return the values of each step of each run over its draws: run, step, mean, std, count, min."""
     mine = rows[rows["run"].isin(runs)]
-    per_run = mine.groupby(["run", "step"])["value"].agg(["mean", "std", "count"]).reset_index()
+    return mine.groupby(["run", "step"])["value"].agg(["mean", "std", "count", "min"]).reset_index()
+
+
+def _line(per_run: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean line over the runs of `per_run`, as `curve` does."""
     measured = per_run["run"].nunique()
     if measured > 1:
         grouped = per_run.groupby("step")["mean"].agg(["mean", "std", "count"])
@@ -78,17 +93,11 @@ def curve(rows: pd.DataFrame, runs: tuple[str, ...]) -> pd.DataFrame:
         {
             "step": grouped.index.to_numpy(),
             "mean": grouped["mean"].to_numpy(),
-            **_bounds(grouped["mean"], half, positive=bool((mine["value"] >= 0).all())),
+            **_bounds(grouped["mean"], half, positive=bool((per_run["min"] >= 0).all())),
             "draws": draws.to_numpy(),
             "seeds": seeds.to_numpy(),
         }
     )
-
-
-def run_lines(rows: pd.DataFrame, runs: tuple[str, ...]) -> dict[str, pd.DataFrame]:
-    """Return the line of each run of a size that was measured, as `curve` of it alone."""
-    measured = set(rows["run"])
-    return {run: curve(rows, (run,)) for run in runs if run in measured}
 
 
 def at_shared_steps(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:

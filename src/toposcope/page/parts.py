@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from matplotlib.figure import Figure
 
-from toposcope.core.drawing.rendering import FOLDED, begin_rendering
+from toposcope.core.drawing.rendering import FOLDED, Rendered, begin_rendering
 from toposcope.core.forms import listed
 from toposcope.core.groups import families_of, short
 from toposcope.core.lines import left_out_of_means
@@ -154,26 +154,16 @@ def part_of(
     file names of figures that other parts of the page show of the same runs: they are not drawn again, nor
     are the curves of the training logs.
     """
-    shown: list[OnPage] = []
     if study.has_curves and study.target:
         study.leading  # noqa: B018  with the bootstrap that tables quote: the words take it, too, if it is there
 
-    def drawn() -> Iterator[Figure]:
-        for one in figures_of(study.subject):
-            there = (one.of_log and len(beside) > 0) or one.file_name(study.subject.name) in beside
-            if not there and one.needs(study):
-                shown.append(one)
-                figure = one.draw(study)
-                figure.set_label(FOLDED if one.folded else "")
-                yield figure
-
-    rendered = begin_rendering(drawn())
+    rendered = _begin_pictures(study, beside)
     made = [table for table in tables(study) if table.rows]
     found = study.findings
     name = study.subject.name
     opening, pictures = _without_repeats(
         (one, Picture(one.file_name(name), r.svg, r.png, worded(study, one), one.folded, r.narrow))
-        for one, r in zip(shown, rendered(), strict=True)
+        for one, r in rendered()
     )
     return PagePart(
         name=study.subject.name,
@@ -194,6 +184,36 @@ def part_of(
         lead="families" if any(found["beyond"].numbers.get(which) for which in _TESTED) else "",
         aside=study.aside,
     )
+
+
+def _begin_pictures(study: Study, beside: Collection[str]) -> Callable[[], list[tuple[OnPage, Rendered]]]:
+    """Draw the figures of a part; return a function that gives each with its bytes, in reading order.
+
+    The loss curves, which lead, show what the findings say. They are drawn last: meanwhile the second
+    process renders the others.
+    """
+    listed_here = [
+        one
+        for one in figures_of(study.subject)
+        if not (one.of_log and len(beside) > 0) and one.file_name(study.subject.name) not in beside
+    ]
+    drawn: list[OnPage] = []
+
+    def draw() -> Iterator[Figure]:
+        for one in sorted(listed_here, key=lambda one: one.leads):
+            if one.needs(study):
+                drawn.append(one)
+                figure = one.draw(study)
+                figure.set_label(FOLDED if one.folded else "")
+                yield figure
+
+    rendered = begin_rendering(draw(), expected=len(listed_here))
+
+    def finished() -> list[tuple[OnPage, Rendered]]:
+        of = dict(zip((one.name for one in drawn), rendered(), strict=True))
+        return [(one, of[one.name]) for one in listed_here if one.name in of]
+
+    return finished
 
 
 _TESTED = ("tested", "baselines_tested")

@@ -60,12 +60,23 @@ def label_of(column: str, catalogue: pd.DataFrame) -> str:
     >>> label_of("my_score", about)
     'my_score'
     """
-    if column in TARGET_LABELS:
-        return TARGET_LABELS[column]
-    found = catalogue.loc[catalogue["column"] == column, "label"]
-    if not len(found) and "feature" in catalogue:  # a target that goes by the name of its feature
-        found = catalogue.loc[catalogue["feature"] == column, "label"]
-    return min(map(str, found), key=len) if len(found) else column
+    return labels_in(catalogue).get(column, column)
+
+
+def labels_in(catalogue: pd.DataFrame) -> dict[str, str]:
+    """Return the name in figures and tables of every column and target that has one.
+
+    A target may go by the name of its feature. Of several labels the shortest is taken.
+    """
+    named: dict[str, str] = {}
+    for key in ("column", "feature"):
+        shortest: dict[str, str] = {}
+        if key in catalogue:
+            for column, label in zip(map(str, catalogue[key]), map(str, catalogue["label"]), strict=True):
+                if column not in shortest or len(label) < len(shortest[column]):
+                    shortest[column] = label
+        named = {**shortest, **named}
+    return {**named, **TARGET_LABELS}
 
 
 def leading(columns: Iterable[str], catalogue: pd.DataFrame, most: int = 16) -> list[str]:

@@ -12,7 +12,7 @@ import pandas as pd
 from toposcope.core.errors import InputError, did_you_mean
 from toposcope.core.types import Kind, Scope, Use
 from toposcope.core.wording import renaming
-from toposcope.study.catalogue import CATALOGUE, column_key, describe, label_of, leads_in, named_leads
+from toposcope.study.catalogue import CATALOGUE, column_key, describe, labels_in, leads_in, named_leads
 from toposcope.study.derived import with_derived
 from toposcope.study.efficiency import add_targets, averaged
 from toposcope.study.targets import TARGET_LABELS, join_targets, own_losses, own_targets
@@ -87,7 +87,11 @@ class SeriesTable:
 
     def label(self, column: str) -> str:
         """Return the name of a feature's or a target's column in figures and tables."""
-        return label_of(column, self.catalogue)
+        return self._labels.get(column, column)
+
+    @cached_property
+    def _labels(self) -> dict[str, str]:
+        return labels_in(self.catalogue)
 
     def feature_label(self, probe: str, feature: str) -> str:
         """Return the name of a feature of the whole model."""

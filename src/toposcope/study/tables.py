@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.groups import ModelSize, sizes
-from toposcope.core.processes import in_background
+from toposcope.core.processes import cores, in_background, in_second_process
 from toposcope.core.types import Feature, Kind, Normalization, Scope, Use
 from toposcope.forecasting.frame import Log
 from toposcope.forecasting.health.judgement import JudgeOfLog
@@ -48,6 +48,9 @@ SHOWN = 60
 
 CONTROLS = {"top": Kind.BASELINE, "count": Kind.TOPOLOGY}
 """The plain alternatives to topology: one number of the spectrum, and the number of bars."""
+
+_MANY = 2000
+"""Tests of a feature with a target in a run from which a second process is worth its start: 1.2 s of them."""
 
 _CLOUDS = (RIPS, GRADIENT + RIPS)
 """The probes that measure clouds of rows."""
@@ -197,9 +200,16 @@ class StudyTables:
     @cached_property
     def families(self) -> pd.DataFrame:
         """Every feature with every target over all runs: one test each, which carries the verdict."""
-        return self._made(
-            "families", lambda: family_table(self.series, targets=list(self.targets), columns=self.columns)
-        )
+        at_work = self.__dict__.get("_judging")
+        return self._made("families", self._judge if at_work is None else at_work.result)
+
+    @cached_property
+    def _judging(self) -> Future[pd.DataFrame]:
+        return in_second_process(self._judge)
+
+    @property
+    def _judge(self) -> Callable[[], pd.DataFrame]:
+        return partial(family_table, self.series, targets=list(self.targets), columns=self.columns)
 
     @cached_property
     def confounds(self) -> pd.DataFrame:
@@ -271,9 +281,13 @@ class StudyTables:
         return self._made("fits", lambda: fits_table(self.finals))
 
     def begin(self) -> None:
-        """Begin to forecast in a thread, beside the other tables, which run mostly in compiled code."""
+        """Begin to forecast in a thread, and to judge many features in a second process, beside the rest."""
         if "forecasts" not in self.given and "forecasts" not in self.__dict__:
             _ = self._forecasting
+        tests = len(self.columns) * len(self.targets) * len(self.series.run_names)
+        known = "families" in self.given or "families" in self.__dict__
+        if tests >= _MANY and cores() > 1 and not known:
+            _ = self._judging
 
     @cached_property
     def forecasts(self) -> pd.DataFrame:

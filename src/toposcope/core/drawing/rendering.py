@@ -136,10 +136,11 @@ def render_all(figures: Iterable[Figure]) -> list[Rendered]:
     return begin_rendering(figures)()
 
 
-def begin_rendering(figures: Iterable[Figure]) -> Callable[[], list[Rendered]]:
+def begin_rendering(figures: Iterable[Figure], *, expected: int = 0) -> Callable[[], list[Rendered]]:
     """Draw the figures while a second process renders them; return a function that gives the bytes.
 
-    That function renders here what the second process has not begun.
+    That function renders here what the second process has not begun. If it is known how many figures are
+    `expected`, the second process starts before the first of them is drawn.
 
     >>> from toposcope.core.drawing.style import new_figure
     >>> finish = begin_rendering([new_figure(2.0)[0]])
@@ -147,8 +148,14 @@ def begin_rendering(figures: Iterable[Figure]) -> Callable[[], list[Rendered]]:
     1
     """
     work = _Work()
-    for figure in figures:
-        work.add(figure)
+    if expected >= WORTH:
+        work.begin()
+    try:
+        for figure in figures:
+            work.add(figure)
+    except BaseException:
+        work.give_up()
+        raise
     return work.finished
 
 
@@ -169,9 +176,21 @@ class _Work:
             self._waiting.append((self._count, figure))
             self._count += 1
             self._change.notify()
-        if self._count == WORTH and sys.executable and cores() > 1:
+        if self._count == WORTH:
+            self.begin()
+
+    def begin(self) -> None:
+        """Start the second process, once, where there is a core for it."""
+        if self._beside is None and sys.executable and cores() > 1:
             self._beside = threading.Thread(target=self._render_beside, daemon=True)
             self._beside.start()
+
+    def give_up(self) -> None:
+        """Let the second process end without the figures that wait."""
+        with self._change:
+            self._waiting.clear()
+            self._complete = True
+            self._change.notify_all()
 
     def finished(self) -> list[Rendered]:
         """Render what waits, beside the second process, and return the bytes of all."""
