@@ -113,8 +113,8 @@ def test_many_equal_findings_are_one_with_their_number(tmp_path: Path, cheap: bo
     assert len(found) == 1
     assert found[0].step == STEPS[0]
     assert found[0].message == (
-        f"its file or trainer's state says step {STEPS[0] + 7}; so at {len(STEPS)} steps from {STEPS[0]:,} to "
-        f"{STEPS[-1]:,}"
+        f"its file or trainer's state says step {STEPS[0] + 7}; so at {len(STEPS)} steps "
+        f"from {STEPS[0]:,} to {STEPS[-1]:,}"
     )
 
 
