@@ -13,6 +13,7 @@ from toposcope.api import check
 from toposcope.forecasting.health.assess import health
 from toposcope.sources.metrics import tidy
 from toposcope.store import Store
+from toposcope.study.forecasts.gather import gather_curves
 from toposcope.watch.loss_health import HealthWatch, health_of, logs_of
 from toposcope.watch.losses import LossFile
 from toposcope.watch.page.answers import losses
@@ -74,12 +75,19 @@ def test_one_look_judges_each_log_once(tmp_path, monkeypatch):
         asked.extend(metrics["run"].unique())
         return health(metrics, **given)
 
-    monkeypatch.setattr("toposcope.forecasting.health.assess.health", counted)
-    monkeypatch.setattr("toposcope.study.forecasts.gather.health", counted)
-    with Watching(store.path) as watching:
+    for module in ("forecasting.health.assess", "study.forecasts.gather", "study.forecasts.log_results"):
+        monkeypatch.setattr(f"toposcope.{module}.health", counted)
+    gathered = []
+
+    def gathering(metrics, *given, **named):
+        gathered.extend(metrics["run"].unique())
+        return gather_curves(metrics, *given, **named)
+
+    monkeypatch.setattr("toposcope.study.forecasts.gather.gather_curves", gathering)
+    with Watching(store.path, WatchOptions(target_loss=1.0)) as watching:
         once = watching.once()
     assert {one.run for one in once.health} <= set(once.judgements) == {"long", "short"}
-    assert sorted(asked) == ["long", "short"]
+    assert sorted(asked) == sorted(gathered) == ["long", "short"]
 
 
 def test_what_came_and_what_went_is_told_once(tmp_path):

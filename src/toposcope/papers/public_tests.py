@@ -21,7 +21,7 @@ from toposcope.forecasting.health.judgement import judge
 from toposcope.papers.plain_rules import PLAIN_RULES, WINDOW
 from toposcope.papers.public_logs import PublicRun
 from toposcope.statistics.correlations import holm
-from toposcope.watch.loss_health import symptoms_of
+from toposcope.study.forecasts.log_results import symptoms_of
 from toposcope.watch.replay import replay
 
 LEAST_LOSSES = WINDOW

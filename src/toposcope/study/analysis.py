@@ -20,7 +20,7 @@ from toposcope.sources.belonging import Group, said
 from toposcope.store import Store
 from toposcope.study.compact import verdict_table
 from toposcope.study.findings import words
-from toposcope.study.forecasts.ahead import Ahead
+from toposcope.study.forecasts.log_results import LogResults
 from toposcope.study.forecasts.reading import listed
 from toposcope.study.merged_stores import Source, difference_of_recipes, joined
 from toposcope.study.published import NOTHING, PublishedRules
@@ -282,13 +282,13 @@ def analysis_of(
     published: PublishedRules = NOTHING,
     alarms: Mapping[str, Sequence[tuple[str, float]]] | None = None,
     judge: JudgeOfLog | None = None,
-    ahead: Ahead | None = None,
+    from_logs: LogResults | None = None,
 ) -> Analysis:
     """Read the sources of `toposcope.analyze`; `published` are the rules of papers that are added.
 
     `alarms` are those of a watch: tests and steps by run, as figures mark them. `judge` judges a run by its
-    log, as a watch does (by default, by its health alone). `ahead` has the forecasts that were made already.
-    `without` are runs to leave out.
+    log, as a watch does (by default, by its health alone). `from_logs` has what was computed from the logs
+    already. `without` are runs to leave out.
 
     Raises
     ------
@@ -316,7 +316,7 @@ def analysis_of(
             f"{both}: two of them contain the same kind of measurement with different "
             f"settings{how}; report them separately"
         )
-    shared = ahead or Ahead()
+    shared = from_logs or LogResults()
     studies, wholes = (
         tuple(
             replace(
@@ -324,7 +324,7 @@ def analysis_of(
                 published=published,
                 alarms=alarms or {},
                 judge=judge,
-                ahead=shared,
+                from_logs=shared,
                 places=_places(given),
                 renamed=dict(rename or {}),
                 without=gone,

@@ -21,9 +21,9 @@ from toposcope.sources.belonging import Group
 from toposcope.statistics.trends.descriptive import DEFAULT_DRAWS, Draws
 from toposcope.study.catalogue import column_of
 from toposcope.study.finals import finals_table, fits_table, scaling_table
-from toposcope.study.forecasts.ahead import Ahead
 from toposcope.study.forecasts.compare import COLUMNS as FORECASTS
 from toposcope.study.forecasts.compare import WORTH, forecast_table, worth_of_features
+from toposcope.study.forecasts.log_results import LogResults
 from toposcope.study.labels import Labels
 from toposcope.study.odd import OddRuns
 from toposcope.study.odd_members import odd_of_measured
@@ -67,11 +67,11 @@ class StudyTables:
     features; empty means those of the model and of each role. `kept` is the folder of files beside the rows,
     such as sampled surfaces; `published` are the rules of papers. `alarms` has, for each run, the tests of a
     watch that raised an alarm, and their steps; `judge` judges a run by its log, as a watch does (None: by
-    its health alone). `ahead` forecasts the runs that go on. If other runs of the source belong to other
-    groups, `group` is the group of these runs and `among` the study of all; otherwise both are None. `read`
-    says which columns of a log were used as step and loss. `places` are the paths of the stores or tables and
-    `renamed` their renamed columns, for commands; both are empty for tables in memory. `without` are the runs
-    that were left out on request.
+    its health alone). `from_logs` has what was computed from the logs already. If other runs of the source
+    belong to other groups, `group` is the group of these runs and `among` the study of all; otherwise both
+    are None. `read` says which columns of a log were used as step and loss. `places` are the paths of the
+    stores or tables and `renamed` their renamed columns, for commands; both are empty for tables in memory.
+    `without` are the runs that were left out on request.
     """
 
     subject: Subject
@@ -91,7 +91,7 @@ class StudyTables:
     published: PublishedRules = NOTHING
     alarms: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)
     judge: JudgeOfLog | None = None
-    ahead: Ahead = field(default_factory=Ahead)
+    from_logs: LogResults = field(default_factory=LogResults)
     group: Group | None = None
     among: StudyTables | None = None
     read: tuple[str, ...] = ()
@@ -302,7 +302,7 @@ class StudyTables:
     def _forecast(self) -> pd.DataFrame:
         if self.log is None or "loss" not in self.series.targets:
             return pd.DataFrame(columns=list(FORECASTS))
-        return forecast_table(self.log, published=self.published.forecasters)
+        return forecast_table(self.log, published=self.published.forecasters, assess=self.from_logs.health)
 
     @cached_property
     def forecast_effects(self) -> pd.DataFrame:

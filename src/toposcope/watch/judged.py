@@ -12,7 +12,6 @@ from toposcope.core.repeats import AuditFinding
 from toposcope.forecasting.health.assess import trained
 from toposcope.forecasting.health.judgement import TOO_EARLY, Judgement, judge
 from toposcope.forecasting.health.rises import FEWEST
-from toposcope.watch.loss_health import symptoms_of
 from toposcope.watch.replay import replay
 
 if TYPE_CHECKING:
@@ -30,8 +29,8 @@ def judged(
     rows: pd.DataFrame,
     column: str,
     curve: Curve | None,
-    *,
     symptoms: Sequence[Symptom] | None = None,
+    *,
     count: LossCount | None = None,
     audit: Sequence[AuditFinding] = (),
     last_checkpoint: int | None = None,
@@ -66,6 +65,8 @@ def judged(
     >>> judged(pd.DataFrame({"step": step, "loss": loss}), "loss", None).level
     'stop'
     """
+    from toposcope.study.forecasts.log_results import symptoms_of
+
     losses, lost = count or counted(rows, column)
     return judge(
         symptoms_of(curve, rows, column) if symptoms is None else symptoms,
@@ -108,8 +109,7 @@ def judged_runs(store: Store, logs: Iterable[StoredLog]) -> Mapping[str, Judgeme
         if log.column not in log.rows or not log.rows[log.column].notna().any():
             continue
         one = judged(
-            log.rows, log.column, log.curve,
-            symptoms=log.symptoms,
+            log.rows, log.column, log.curve, log.symptoms,
             count=counted(log.rows, log.column, of_log=log.run not in steps),
             audit=[one for one in audit if log.run in (one.runs or (one.run,))],
             last_checkpoint=max(steps.get(log.run, ()), default=None),

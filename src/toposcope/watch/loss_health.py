@@ -6,7 +6,6 @@ import dataclasses
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from toposcope.forecasting import Curve
     from toposcope.forecasting.health.symptoms import Symptom
     from toposcope.store import Store
+    from toposcope.study.forecasts.log_results import LogResults
 
 REST = 20.0
 """After a look at the health of all runs, a rest of so many times its duration: it reads the whole logs."""
@@ -31,16 +31,6 @@ def loss_column(rows: pd.DataFrame) -> str:
     """Return the loss of a run: the training loss, or the held-out loss if there is no other."""
     logged = [name for name in ("loss", "heldout_loss") if name in rows and rows[name].notna().any()]
     return logged[0] if logged else "loss"
-
-
-def symptoms_of(curve: Curve | None, rows: pd.DataFrame, column: str) -> list[Symptom]:
-    """Return the symptoms of a run by its losses; `curve` is None if the log is too short for one."""
-    from toposcope.forecasting.health.assess import health
-
-    if curve is not None:
-        return list(curve.symptoms)
-    known = column in rows and np.isfinite(rows[column].to_numpy(float, na_value=np.nan)).any()
-    return health(rows, column=column) if known else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,32 +52,35 @@ class RunHealth:
 
 @dataclass(frozen=True)
 class StoredLog:
-    """The log of a run in a store: rows, the column of its loss, its curve (None: too short), and faults."""
+    """The log of a run in a store: rows, the column of its loss, its curve (None: too short), and faults.
+
+    `symptoms` are what is wrong with the losses, `wrong` what is wrong with the log.
+    """
 
     run: str
     rows: pd.DataFrame
     column: str
     curve: Curve | None
     wrong: tuple[str, ...]
-
-    @cached_property
-    def symptoms(self) -> list[Symptom]:
-        """The symptoms of the run by its losses."""
-        return symptoms_of(self.curve, self.rows, self.column)
+    symptoms: tuple[Symptom, ...]
 
 
-def logs_of(store: Store) -> Iterator[StoredLog]:
-    """Yield the log of each run of a store."""
+def logs_of(store: Store, results: LogResults | None = None) -> Iterator[StoredLog]:
+    """Yield the log of each run of a store; `results` has what was computed from logs already."""
     from toposcope.forecasting.frame import Log
+    from toposcope.study.forecasts.log_results import LogResults, symptoms_of
     from toposcope.study.forecasts.reading import Reading, curves_of
 
-    runs = store.runs()
+    runs, results = store.runs(), results or LogResults()
     for run, rows in store.metrics().groupby("run", sort=True):
         column = loss_column(rows)
         finite = rows.replace([np.inf, -np.inf], np.nan)
-        curves, problems = curves_of(Log(finite, runs[runs["run"] == run]), Reading(column))
+        of_run = Log(finite, runs[runs["run"] == run])
+        curves, problems = curves_of(of_run, Reading(column, results=results))
+        curve = curves[0] if curves else None
         wrong = tuple(one.reason.removeprefix(f"run {run}: ") for one in problems)
-        yield StoredLog(str(run), rows, column, curves[0] if curves else None, wrong)
+        symptoms = symptoms_of(curve, rows, column, results.health)
+        yield StoredLog(str(run), rows, column, curve, wrong, symptoms)
 
 
 def health_of(logs: Iterable[StoredLog]) -> list[RunHealth]:
@@ -133,12 +126,17 @@ class HealthWatch:
     _odd: dict[str, tuple[object, ...]] = field(default_factory=dict)
     _passed: set[tuple[str, str, int | None]] = field(default_factory=set)
 
-    def look(self, alarms: Sequence[Event]) -> list[Event]:
-        """Return events that no journal holds: "health" and "odd run" for what came or went, "passed"."""
+    def look(
+        self, alarms: Sequence[Event], logs: Callable[[], Iterable[StoredLog]] | None = None
+    ) -> list[Event]:
+        """Return events that no journal holds: "health" and "odd run" for what came or went, "passed".
+
+        `logs` returns the logs of the store for whoever has read them already.
+        """
         began = self.clock()
         if began < self._ready_at:
             return []
-        now = {(one.run, one.symptom.kind): one for one in health_of(logs_of(self.store))}
+        now = {(one.run, one.symptom.kind): one for one in health_of(logs() if logs else logs_of(self.store))}
         found = [
             _event("health", one.run, one.symptom.step, kind=one.symptom.kind, sentence=str(one.symptom))
             for key, one in now.items()

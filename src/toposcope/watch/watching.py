@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ from toposcope.watch.watch_answer import WatchAnswer
 from toposcope.watch.watchman import Watchman
 
 if TYPE_CHECKING:
+    from toposcope.watch.loss_health import StoredLog
     from toposcope.watch.losses import LossFile
     from toposcope.watch.sinks import Sink
 
@@ -104,10 +106,15 @@ class Watching:
 
     def look(self) -> list[Event]:
         """Look for checkpoints, measure them, judge the new ones, and return the events."""
+        return self._look()[0]
+
+    def _look(self) -> tuple[list[Event], Callable[[], list[StoredLog]]]:
+        """Return the events of a look, and what reads the store's logs, once, where they are needed."""
         events = self.sidecar.look() if self.sidecar is not None else []
-        events = [*events, *self.watchman.judge()]
+        logs = cache(lambda: list(logs_of(self.store)))
+        events = [*events, *self.watchman.judge(logs)]
         self._forwarder.forward()
-        return [*events, *self._unsent()]
+        return [*events, *self._unsent()], logs
 
     def _unsent(self) -> list[Event]:
         """Return an event for each tracker that began to refuse what it is sent."""
@@ -120,20 +127,20 @@ class Watching:
         """Look once, after the files have been unchanged long enough, and return the answer."""
         from toposcope.study.odd_members import odd_of_store
 
-        events = self.look()
+        events, logs = self._look()
         if self.sidecar is not None and self.sidecar.settling:
             time.sleep(self.options.rest)
-            events += self.look()
+            more, logs = self._look()
+            events += more
             events = [one for one in events if one.kind != "unsent" or one.data["sink"] in self._refusing]
         journal = self.watchman.journal.read()
         standing, passed = with_passed(self.store, [one for one in journal if one.kind == "alarm"])
-        logs = list(logs_of(self.store))
         return WatchAnswer(
-            self.store.path, tuple(standing), tuple(passed), tuple(events), tuple(health_of(logs)),
+            self.store.path, tuple(standing), tuple(passed), tuple(events), tuple(health_of(logs())),
             tuple(map(str, self.store.audited())), self._checked(),
             self._not_judged(journal), self.watchman.stated(),
             odd_of_store(self.store).found,
-            judged_runs(self.store, logs),
+            judged_runs(self.store, logs()),
         )  # fmt: skip
 
     def _not_judged(self, journal: Sequence[Event]) -> tuple[str, ...]:
@@ -153,18 +160,19 @@ class Watching:
         while passes is None or number < passes:
             number += 1
             began, cpu = time.monotonic(), time.process_time()
-            for event in (*self.look(), *self._beside()):
+            events, logs = self._look()
+            for event in (*events, *self._beside(logs)):
                 tell(event)
             used, spent = time.process_time() - cpu, time.monotonic() - began
             time.sleep(self.options.budget.pause(used, spent, every))
 
-    def _beside(self) -> list[Event]:
+    def _beside(self, logs: Callable[[], list[StoredLog]]) -> list[Event]:
         """Return the news that no journal has."""
         alarms = [event for event in self.watchman.journal.read() if event.kind == "alarm"]
         new = [one for one in map(str, self.store.audited()) if one not in self._audited]
         self._audited.update(new)
         audit = [Event(time.time_ns(), "audit", data={"sentence": one}) for one in new]
-        return [*self._health.look(alarms), *audit]
+        return [*self._health.look(alarms, logs), *audit]
 
     def _checked(self) -> Checked:
         """Return what was checked and what was not."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from toposcope.core.errors import InputError
 from toposcope.core.types import Use
 from toposcope.sources.belonging import groups_of
 from toposcope.study.catalogue import leading_features
@@ -18,6 +18,7 @@ from toposcope.watch.alarms.base import AlarmSettings, Alert, ByStep, Checkpoint
 from toposcope.watch.alarms.registry import family
 from toposcope.watch.alarms.spending import RATE
 from toposcope.watch.journal import Event
+from toposcope.watch.loss_health import logs_of
 from toposcope.watch.run_watch import RunWatch
 from toposcope.watch.session import LiveStore
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from toposcope.forecasting import Curve
+    from toposcope.watch.loss_health import StoredLog
 
 
 class Watchman:
@@ -75,8 +77,12 @@ class Watchman:
             f"{len(self.family.shares)} tests together; see docs/watch.md for what was measured"
         )
 
-    def judge(self) -> list[Event]:
-        """Judge what is new in the store; return the alarms and notices."""
+    def judge(self, logs: Callable[[], Iterable[StoredLog]] | None = None) -> list[Event]:
+        """Judge what is new in the store; return the alarms and notices.
+
+        `logs` returns the logs of the store for whoever has read them already; it is called where a forecast
+        needs them.
+        """
         led = leading_features(completed(self._live.store.catalogue()), Use.WATCH)
         new = self._live.snapshot(self._number)
         self._number, self._listed = new.number, None
@@ -93,7 +99,8 @@ class Watchman:
             if event.kind == "measured":
                 found += self._watch(event.run).event(event)
         if len(new.metrics) or len(new.features):
-            beside = self._beside(logged=bool(len(new.metrics)))
+            read = logs or partial(logs_of, self._live.store)
+            beside = self._beside(read if len(new.metrics) else tuple)
             for run in sorted(self._runs):
                 found += self._runs[run].beside(beside)
         events = [self._write(finding) for finding in found if _key(finding) not in self._announced]
@@ -107,27 +114,16 @@ class Watchman:
             )
         return self._runs[run]
 
-    def _beside(self, *, logged: bool) -> StoreLook:
-        """Return the other runs for the alarms; without new losses there is no new curve."""
+    def _beside(self, logs: Callable[[], Iterable[StoredLog]]) -> StoreLook:
+        """Return the other runs for the alarms; without new losses there are no logs, and no new curve."""
         made: list[tuple[Sequence[Curve], Sequence[Curve]]] = []
 
         def curves() -> tuple[Sequence[Curve], Sequence[Curve]]:
             if not made:
-                made.append(self._curves() if logged else ((), ()))
+                made.append(_curves(logs()))
             return made[0]
 
         return StoreLook(self._losses, self._kin, curves)
-
-    def _curves(self) -> tuple[Sequence[Curve], Sequence[Curve]]:
-        """Return the loss curves of the store's finished runs, and of those that are not."""
-        from toposcope.study.forecasts.gather import split_runs
-        from toposcope.study.forecasts.reading import Reading, read_curves
-
-        try:
-            curves, _, _ = read_curves([str(self._live.store.path)], Reading())
-        except InputError:
-            return (), ()  # no loss yet
-        return split_runs(curves)
 
     def _planned(self, run: str) -> np.ndarray | None:
         """Return the steps at which a run will be measured, None where its configuration does not say."""
@@ -215,6 +211,13 @@ class Watchman:
                 )
             )  # fmt: skip
         return events
+
+
+def _curves(logs: Iterable[StoredLog]) -> tuple[Sequence[Curve], Sequence[Curve]]:
+    """Return the training-loss curves of the finished runs, and of those that are not."""
+    from toposcope.study.forecasts.gather import split_runs
+
+    return split_runs([log.curve for log in logs if log.curve is not None and log.column == "loss"])
 
 
 def _plain(rows: pd.DataFrame) -> pd.DataFrame:

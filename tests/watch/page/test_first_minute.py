@@ -8,7 +8,11 @@ import pytest
 
 from tests.watch.page.conftest import Growing
 from toposcope import forecasting
+from toposcope.core.types import Feature, Kind, Row
 from toposcope.core.wording import typed_options
+from toposcope.forecasting.health.assess import health
+from toposcope.forecasting.health.judgement import judge
+from toposcope.store import Result, Unit
 from toposcope.watch.page.answers import named_rules, stages
 from toposcope.watch.page.background import Background
 from toposcope.watch.page.doing import Work, going
@@ -106,7 +110,7 @@ def test_each_run_is_forecast_once_for_the_findings_and_the_cones(young, monkeyp
         asked.append(curve.run)
         return made(method, curve, siblings)
 
-    monkeypatch.setattr("toposcope.study.forecasts.ahead.forecast", counted)
+    monkeypatch.setattr("toposcope.study.forecasts.log_results.forecast", counted)
     *_, last = stages(young.path, named_rules(""))
     assert [one["run"] for one in last["forecasts"]] == list(names)
     assert "is expected to end" in str(last["parts"])
@@ -147,3 +151,35 @@ def test_what_the_watch_cannot_look_at_stands_in_the_first_line_until_it_can(you
     young.journal.append("unseen", place="/runs/here/b", why="")
     live.look()
     assert "not checked" not in fragment("answer", live, None)
+
+
+def test_one_answer_assesses_and_judges_each_log_once(young, monkeypatch):
+    """The store has two subjects, and the run "short" too few losses for a curve."""
+    mine = Feature("mine", label="my number", kind=Kind.BASELINE, primary=True, about="mine")
+    young.store.write_catalogue("my probe", (mine,))
+    young.runs("a", "b", "short", steps=400)
+    for run, last in (("a", 400), ("b", 200), ("short", 10)):
+        young.losses(run, last)
+        for step in range(0, last + 1, 20):
+            young.checkpoint(run, step)
+            row = Row(run, step, "my probe", "mine", float(step), name="model")
+            young.store.write_results(
+                [Result(Unit(run, step, "my probe", 1, f"{run}{step}"), (row,), ())], keep_diagrams=False
+            )
+    assessed, judged = [], []
+
+    def counted(metrics, **given):
+        assessed.extend(metrics["run"].unique())
+        return health(metrics, **given)
+
+    def judged_log(*given, **named):
+        judged.append(named["losses"])
+        return judge(*given, **named)
+
+    for module in ("forecasting.health.assess", "study.forecasts.gather", "study.forecasts.log_results"):
+        monkeypatch.setattr(f"toposcope.{module}.health", counted)
+    monkeypatch.setattr("toposcope.watch.judged.judge", judged_log)
+    *_, last = stages(young.path, named_rules(""))
+    assert len(last["parts"]) == 2
+    assert sorted(assessed) == ["a", "b", "short"]
+    assert sorted(judged) == [2, 21, 41]

@@ -81,8 +81,8 @@ class Judgement:
         return Judgement(tuple(grounds), self.noticed)
 
 
-JudgeOfLog: TypeAlias = "Callable[[pd.DataFrame, str, Curve | None], Judgement]"
-"""Judges a run by the rows of its log, the column of its loss, and its curve (None: too short)."""
+JudgeOfLog: TypeAlias = "Callable[[pd.DataFrame, str, Curve | None, Sequence[Symptom]], Judgement]"
+"""Judges a run by its log: rows, the column of the loss, the curve (None: too short), and the symptoms."""
 
 
 def worst(levels: Iterable[str]) -> str:

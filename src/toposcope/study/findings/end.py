@@ -12,8 +12,9 @@ import pandas as pd
 from toposcope.core.wording import command, rendered
 from toposcope.forecasting import Curve, Forecast
 from toposcope.forecasting.frame import last_step
-from toposcope.forecasting.health.assess import KINDS, health
+from toposcope.forecasting.health.assess import KINDS
 from toposcope.forecasting.health.judgement import LEVELS, STOP, Judgement, judge
+from toposcope.forecasting.health.symptoms import Symptom
 from toposcope.forecasting.unplanned import UNSURE
 from toposcope.study.findings.base import Finding
 from toposcope.study.forecasts.compare import BY_SIBLINGS, NOT_FINISHED, worth_of_features
@@ -188,7 +189,7 @@ def _ahead(study: StudyTables, curves: Sequence[Curve]) -> list[dict[str, object
             "level": one.level, "sure": one.status not in UNSURE,
             "coverage": one.coverage, "reason": one.reason, "path": _path(one),
         }
-        for curve, one in study.ahead.of(curves, MOST_AHEAD)
+        for curve, one in study.from_logs.forecasts(curves, MOST_AHEAD)
         if one.bounded
     ]  # fmt: skip
 
@@ -211,7 +212,8 @@ def _logged(study: StudyTables) -> tuple[str, list[Curve]]:
     known = [name for name in ("loss", "heldout_loss") if name in metrics and metrics[name].notna().any()]
     if not known:
         return "", []
-    return known[0], gather_curves(metrics, study.log.runs, column=known[0])[0]
+    curves, _ = gather_curves(metrics, study.log.runs, column=known[0], assess=study.from_logs.health)
+    return known[0], curves
 
 
 def _symptoms(study: StudyTables, column: str, curves: Sequence[Curve]) -> list[dict[str, object]]:
@@ -224,7 +226,8 @@ def _symptoms(study: StudyTables, column: str, curves: Sequence[Curve]) -> list[
     known = {curve.run: curve for curve in curves}  # of others a plan contradicts the log: judged, too
     found = []
     for run, rows in study.log.metrics.groupby("run", sort=False):
-        judged = (study.judge or _by_health)(rows, column, known.get(str(run)))
+        judge_log = study.judge or _by_health
+        judged = study.from_logs.judgement(judge_log, rows, column, known.get(str(run)))
         found += [(str(run), ground) for ground in judged.grounds if ground.step is not None]
     found.sort(key=lambda one: (-LEVELS.index(one[1].level), _place(one[1].kind)))
     return [
@@ -234,9 +237,10 @@ def _symptoms(study: StudyTables, column: str, curves: Sequence[Curve]) -> list[
     ]  # fmt: skip
 
 
-def _by_health(rows: pd.DataFrame, column: str, curve: Curve | None) -> Judgement:
+def _by_health(
+    rows: pd.DataFrame, column: str, curve: Curve | None, symptoms: Sequence[Symptom]
+) -> Judgement:
     """Return the judgement of a run by its health alone, without the alarms of `watch`."""
-    symptoms = curve.symptoms if curve is not None else health(rows, column=column)
     return judge(symptoms, losses=len(rows), ended=curve is not None and curve.ended)
 
 

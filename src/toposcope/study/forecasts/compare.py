@@ -13,6 +13,7 @@ from toposcope.forecasting.curve import Curve
 from toposcope.forecasting.evaluate import ablate, score_forecasts
 from toposcope.forecasting.families import LastValue
 from toposcope.forecasting.frame import Log
+from toposcope.forecasting.health.symptoms import Symptom
 from toposcope.forecasting.siblings import SiblingTransfer
 from toposcope.statistics.correlations import holm
 from toposcope.study.forecasts.gather import gather_curves, split_runs, topological_methods
@@ -22,11 +23,9 @@ CUTS = (0.2, 0.3, 0.5)
 LEAST_RUNS = 3
 """Finished runs, at least: each is forecast from two others."""
 MOST_RUNS = 8
-"""Finished runs that are compared, evenly over the sizes: each is forecast from the others."""
+"""Finished runs that are compared, evenly over sizes: leaving each out, twice, grows with their cube."""
 NOT_FINISHED = "not finished"
 """The beginning of the reason why an unfinished run is not used to score forecasts."""
-
-"""Runs that are compared, evenly over sizes: leaving each out in turn, twice, grows with their cube."""
 
 COLUMNS = (
     "method", "run", "cut", "parameters", "predicted", "low", "high", "actual", "error", "relative",
@@ -44,13 +43,14 @@ def forecast_table(
     *,
     cuts: Sequence[float] = CUTS,
     published: Callable[[Collection[str]], Sequence[Forecaster]] = lambda columns: (),
+    assess: Callable[..., Sequence[Symptom]] | None = None,
 ) -> pd.DataFrame:
     """Forecast every finished run from the others at each of `cuts` of its training, by every method.
 
     The methods: `auto`, sibling transfer, the same with topology and with norms beside the loss, the last
     value, and what `published` returns for the features that were measured. What cannot be forecast is a
     row with status "failed" and its reason: a run without usable losses, an unfinished one, all where fewer
-    than three are finished, and those beyond `MOST_RUNS`.
+    than three are finished, and those beyond `MOST_RUNS`. `assess` is that of `gather_curves`.
 
     Returns
     -------
@@ -64,6 +64,7 @@ def forecast_table(
         diagrams=log.diagrams,
         wide=log.wide,
         catalogue=log.catalogue,
+        assess=assess,
     )
     finished, unfinished = split_runs(curves)
     failed = [_failed(problem.run, problem.reason) for problem in problems if problem.left_out]

@@ -14,6 +14,7 @@ from toposcope.core.wording import option, rendered
 from toposcope.forecasting.base import Forecaster
 from toposcope.forecasting.curve import Curve, curve_from_metrics
 from toposcope.forecasting.health.assess import health
+from toposcope.forecasting.health.symptoms import Symptom
 from toposcope.forecasting.kin import with_groups
 from toposcope.forecasting.schedule import Schedule, cosine
 from toposcope.sources import belonging
@@ -54,6 +55,7 @@ def gather_curves(
     schedules: Mapping[str, Schedule] | None = None,
     column: str = "loss",
     catalogue: pd.DataFrame | None = None,
+    assess: Callable[..., Sequence[Symptom]] | None = None,
 ) -> tuple[list[Curve], list[Problem]]:
     """Build one curve per run of the tables (the store's columns); what cannot be built is a problem.
 
@@ -61,7 +63,7 @@ def gather_curves(
     already: run, step and one column each. `catalogue` is what the store's probes declare: their confirmatory
     features are candidates, too. The horizon of a run is the given one, its schedule's end, or the
     steps of its training recipe (in `runs.config`); else its last step. The schedule is the given one or the
-    recipe's cosine.
+    recipe's cosine. `assess` returns the symptoms of a log (by default `health` does).
     """
     curves: list[Curve] = []
     metrics, problems = _without_infinities(metrics)
@@ -95,7 +97,9 @@ def gather_curves(
             problems.append(Problem(str(run), str(error)))
             continue
         led = topology_in(curve.features.columns, catalogue)
-        symptoms = tuple(health(rows, column=column, horizon=curve.horizon, anneals=_anneals(curve)))
+        symptoms = tuple(
+            (assess or health)(rows, column=column, horizon=curve.horizon, anneals=_anneals(curve))
+        )
         if conflict := config.get("step_conflict"):
             problems.append(Problem(str(run), f"{conflict}; is it another run's?", left_out=False))
         curve = replace(curve, notes=(*curve.notes, *plan.notes))

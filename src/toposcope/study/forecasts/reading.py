@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from toposcope.forecasting.frame import Log
     from toposcope.store import Store
     from toposcope.study.forecasts.gather import Problem
+    from toposcope.study.forecasts.log_results import LogResults
 
     Given: TypeAlias = str | Path | Store | pd.DataFrame
 
@@ -27,7 +28,7 @@ class Reading:
     """How runs are read: the loss column, columns renamed before that, and what files leave open.
 
     A renamed column has to be in some table, not in each: `met` gathers which were found, `seen` all columns.
-    `rows` gathers the log of each run that was read.
+    `rows` gathers the log of each run that was read; `results` has what was computed from logs already.
     """
 
     column: str = "loss"
@@ -39,6 +40,7 @@ class Reading:
     met: set[str] = field(default_factory=set, compare=False)
     seen: set[str] = field(default_factory=set, compare=False)
     rows: dict[str, pd.DataFrame] = field(default_factory=dict, compare=False)
+    results: LogResults | None = field(default=None, compare=False)
 
     def refuse_unmet(self) -> None:
         """Raise InputError when a column to be renamed was in none of the tables that were read."""
@@ -92,6 +94,7 @@ def curves_of(log: Log, reading: Reading) -> tuple[list[Curve], list[Problem]]:
     """Return the curve of every run of a log, and the runs that could not be used."""
     from toposcope.sources.losses import ALIASES, meaning
     from toposcope.study.forecasts.gather import gather_curves
+    from toposcope.study.forecasts.log_results import LogResults
 
     column = meaning(reading.column) if meaning(reading.column) in ALIASES else reading.column
     known, plan = log.metrics["run"].unique(), reading.plan
@@ -101,6 +104,7 @@ def curves_of(log: Log, reading: Reading) -> tuple[list[Curve], list[Problem]]:
         catalogue=log.catalogue,
         horizon=reading.horizon, column=column,
         schedules=dict.fromkeys(map(str, known), plan) if plan is not None else None,
+        assess=(reading.results or LogResults()).health,
     )  # fmt: skip
     return [c if c.parameters else replace(c, parameters=reading.parameters) for c in found], bad
 

@@ -29,17 +29,17 @@ from toposcope.watch.journal import Journal
 from toposcope.watch.loss_health import health_of, logs_of, with_passed
 
 if TYPE_CHECKING:
-    from toposcope.study.forecasts.ahead import Ahead
+    from toposcope.study.forecasts.log_results import LogResults
     from toposcope.study.published import PublishedRules
 
 
-def forecasts(store: Path, ahead: Ahead) -> list[dict[str, Any]]:
+def forecasts(store: Path, results: LogResults) -> list[dict[str, Any]]:
     """Return the forecast of every run that is not finished, with its cone where the method has one."""
     from toposcope.study.forecasts.reading import Reading, read_curves
 
-    curves, _, _ = read_curves([str(store)], Reading())
+    curves, _, _ = read_curves([str(store)], Reading(results=results))
     made = []
-    for curve, one in ahead.of(curves):
+    for curve, one in results.forecasts(curves):
         made.append(
             {
                 "run": one.run, "status": one.status, "reason": one.reason, "method": one.method,
@@ -53,13 +53,13 @@ def forecasts(store: Path, ahead: Ahead) -> list[dict[str, Any]]:
     return made
 
 
-def answers(store: Path, published: PublishedRules, ahead: Ahead | None = None) -> dict[str, Any]:
+def answers(store: Path, published: PublishedRules, results: LogResults | None = None) -> dict[str, Any]:
     """Return headline, answers question by question and problems of a store, in the report's own words."""
     from toposcope.study.analysis import analysis_of
     from toposcope.study.findings import words
     from toposcope.watch.judged import judged
 
-    analysis = analysis_of(store, published=published, judge=judged, ahead=ahead)
+    analysis = analysis_of(store, published=published, judge=judged, from_logs=results)
     parts = []
     for found in analysis.all_findings:
         lead = found.said(found.lead)
@@ -75,7 +75,7 @@ def answers(store: Path, published: PublishedRules, ahead: Ahead | None = None) 
     return {"apart": analysis.apart, "parts": parts, "problems": list(analysis.problems)}
 
 
-def losses(store: Store) -> dict[str, Any]:
+def losses(store: Store, results: LogResults | None = None) -> dict[str, Any]:
     """Return what is wrong with the runs by their losses, which are odd, and which alarms passed, and where.
 
     All come from the functions that `toposcope watch` asks.
@@ -85,7 +85,8 @@ def losses(store: Store) -> dict[str, Any]:
     journal = Journal.of(store.path).read()
     _, back = with_passed(store, [event for event in journal if event.kind == "alarm"])
     health = [
-        {"run": one.run, "said": str(one.symptom), "broken": one.broken} for one in health_of(logs_of(store))
+        {"run": one.run, "said": str(one.symptom), "broken": one.broken}
+        for one in health_of(logs_of(store, results))
     ]
     passed = [[one.run, one.data["test"], one.step, one.data["passed"]] for one in back]
     odd = [{"run": one.run, "said": one.sentence} for one in odd_of_store(store).found]
@@ -109,20 +110,20 @@ def stages(store: Path, published: PublishedRules) -> Iterator[dict[str, Any]]:
 
     `seen` is the number of checkpoints that it was computed of: the page tells an answer that is behind.
     """
-    from toposcope.study.forecasts.ahead import Ahead
+    from toposcope.study.forecasts.log_results import LogResults
 
-    yield losses(Store.open(store))
+    results = LogResults()  # all three are about the same logs
+    yield losses(Store.open(store), results)
     seen = sum(map(len, Store.open(store).measured_steps().values()))
     made: dict[str, Any] = {"seen": seen, "trouble": []}
-    ahead = Ahead()  # the findings and the cones forecast the same runs
     if seen:
         try:
-            made |= answers(store, published, ahead)
+            made |= answers(store, published, results)
         except InputError as error:
             made["trouble"].append(f"no findings yet: {error}")
     yield made
     try:
-        made["forecasts"] = forecasts(store, ahead)
+        made["forecasts"] = forecasts(store, results)
     except InputError as error:
         made["forecasts"] = []
         if seen:

@@ -1,0 +1,101 @@
+"""What follows from logs alone: health, judgements, and forecasts of unfinished runs, each computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+
+import numpy as np
+import pandas as pd
+
+from toposcope.forecasting.auto import Auto
+from toposcope.forecasting.base import Forecast, forecast
+from toposcope.forecasting.curve import Curve
+from toposcope.forecasting.health.assess import health
+from toposcope.forecasting.health.judgement import Judgement, JudgeOfLog
+from toposcope.forecasting.health.symptoms import Symptom
+from toposcope.study.forecasts.gather import split_runs
+
+
+@dataclass(frozen=True)
+class LogResults:
+    """Assesses, judges and forecasts the runs of logs, each of them once.
+
+    A run that is asked for again, with the same losses and plan, has the result that was made first. So the
+    studies of one store, which share a log, and the parts of one answer of the live page do no work twice.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> step = np.arange(1.0, 101.0)
+    >>> curve = Curve("a", step, 2 + 5 / step, np.full(100, np.nan), 400)
+    >>> results = LogResults()
+    >>> [(_, first)], [(_, again)] = results.forecasts([curve]), results.forecasts([curve])
+    >>> first is again, first.run
+    (True, 'a')
+    """
+
+    _health: dict[Hashable, tuple[Symptom, ...]] = field(default_factory=dict, repr=False, compare=False)
+    _judgements: dict[Hashable, Judgement] = field(default_factory=dict, repr=False, compare=False)
+    _forecasts: dict[Hashable, Forecast] = field(default_factory=dict, repr=False, compare=False)
+    # A study forecasts finished runs in a thread while its findings are made: both assess the same logs.
+    _assessing: Lock = field(default_factory=Lock, repr=False, compare=False)
+
+    def health(
+        self, rows: pd.DataFrame, *, column: str = "loss", horizon: float | None = None, anneals: bool = False
+    ) -> tuple[Symptom, ...]:
+        """Return what `forecasting.health.assess.health` says of the log of a run."""
+        key = (_content(rows), column, horizon, anneals)
+        with self._assessing:
+            if key not in self._health:
+                self._health[key] = tuple(health(rows, column=column, horizon=horizon, anneals=anneals))
+            return self._health[key]
+
+    def judgement(self, judge: JudgeOfLog, rows: pd.DataFrame, column: str, curve: Curve | None) -> Judgement:
+        """Return what `judge` says of the log of a run; `curve` is None where it is too short for one."""
+        symptoms = symptoms_of(curve, rows, column, self.health)
+        key = (judge, _content(rows), column, symptoms, curve is not None and curve.ended)
+        if key not in self._judgements:
+            self._judgements[key] = judge(rows, column, curve, symptoms)
+        return self._judgements[key]
+
+    def forecasts(self, curves: Sequence[Curve], most: int | None = None) -> list[tuple[Curve, Forecast]]:
+        """Return each unfinished run, or the first `most`, with its forecast from the finished runs."""
+        finished, unfinished = split_runs(curves)
+        return [
+            (curve, self._forecast(curve, [one for one in finished if one.akin(curve)]))
+            for curve in unfinished[:most]
+        ]
+
+    def _forecast(self, curve: Curve, siblings: Sequence[Curve]) -> Forecast:
+        key = tuple(map(_read_by_forecast, (curve, *siblings)))
+        if key not in self._forecasts:
+            self._forecasts[key] = forecast(Auto(), curve, siblings)
+        return self._forecasts[key]
+
+
+def symptoms_of(
+    curve: Curve | None, rows: pd.DataFrame, column: str, assess: Callable[..., Sequence[Symptom]] = health
+) -> tuple[Symptom, ...]:
+    """Return the symptoms of a run by its log; `curve` is None where the log is too short for one."""
+    if curve is not None:
+        return curve.symptoms
+    known = column in rows and np.isfinite(rows[column].to_numpy(float, na_value=np.nan)).any()
+    return tuple(assess(rows, column=column)) if known else ()
+
+
+def _content(rows: pd.DataFrame) -> Hashable:
+    """Return what tells the rows of one log from those of another: columns, and a hash of each row."""
+    own = rows.drop(columns="run", errors="ignore")
+    return tuple(own.columns), pd.util.hash_pandas_object(own, index=False).to_numpy().tobytes()
+
+
+def _read_by_forecast(curve: Curve) -> Hashable:
+    """Return everything of a curve that the default forecast depends on: it reads no features."""
+    plan = curve.schedule
+    arrays = (curve.step, curve.loss, curve.rate, *(() if plan is None else (plan.step, plan.rate)))
+    return (
+        curve.run, curve.horizon, curve.parameters, curve.endless, curve.symptoms,
+        tuple(sorted(curve.covariates.items())), *(one.tobytes() for one in arrays),
+    )  # fmt: skip
