@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 import toposcope as ts
 from tests.landscape.conftest import tiny_objective
@@ -16,9 +17,11 @@ from tests.on_page import drawn
 from tests.representations.conftest import TEXTS, write_causal_model
 from toposcope.core.drawing.style import INK
 from toposcope.core.errors import InputError
-from toposcope.models import ModelLoader, Texts
+from toposcope.kernels.threads import thread_count
+from toposcope.models import ModelLoader, Objective, Texts
 from toposcope.sources import open_series
 from toposcope.store import Store
+from toposcope.subjects.landscape import source as source_module
 from toposcope.subjects.landscape.around import Quadratic
 from toposcope.subjects.landscape.geometry.directions import random_directions
 from toposcope.subjects.landscape.geometry.surface import sample_surface, symmetric_axis
@@ -551,3 +554,21 @@ def test_what_a_model_of_transformers_lacks_is_asked_for_at_once_and_first(tmp_p
     with pytest.raises(InputError, match=r"give texts FILE, and tokenizer FOLDER if they have none"):
         ts.measure(tmp_path / "neox", tmp_path / "s", features="landscape")
     assert not (tmp_path / "s").exists()
+
+
+def test_a_small_model_is_computed_with_one_thread(run, tmp_path, monkeypatch):
+    """Threads wait for one another: on a busy machine that is most of the time of a small model."""
+    seen, before = [], torch.get_num_threads()
+
+    def noted(*given):
+        seen.append(torch.get_num_threads())
+        return Objective(*given)
+
+    monkeypatch.setattr(source_module, "Objective", noted)
+    for small in (source_module._SMALL, 0):
+        monkeypatch.setattr(source_module, "_SMALL", small)
+        measured(run, tmp_path / str(small), SMALL, ("sharpness",), texts=None)
+    assert set(seen) == {1, thread_count()}
+    assert seen[0] == 1
+    assert seen[-1] == thread_count()
+    assert torch.get_num_threads() == before

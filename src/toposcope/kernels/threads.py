@@ -32,8 +32,8 @@ def thread_count() -> int:
 
 
 @contextmanager
-def steady_threads() -> Iterator[None]:
-    """Let torch use as many threads as kernels do, whatever ran in this process before.
+def steady_threads(count: int | None = None) -> Iterator[None]:
+    """Let torch use `count` threads, or as many as kernels do, whatever ran in this process before.
 
     Another library that starts its threads may set torch's number too, and sums of floats depend on it in
     their last digits.
@@ -41,7 +41,7 @@ def steady_threads() -> Iterator[None]:
     import torch
 
     before = torch.get_num_threads()
-    torch.set_num_threads(thread_count())
+    torch.set_num_threads(thread_count() if count is None else count)
     try:
         yield
     finally:
