@@ -347,6 +347,39 @@ def test_an_eigenvalue_that_did_not_converge_enters_no_verdict(run, tmp_path, mo
     assert notes.xs("bottom_eigenvalue", level="feature").str.contains("of the distance to the top one").any()
 
 
+def test_what_did_not_converge_asks_for_products_and_not_for_checkpoints(run, tmp_path, capsys, monkeypatch):
+    """As typed: a budget too small, the words that name it, the same command with a larger one."""
+    from toposcope.cli.main import main
+
+    monkeypatch.setenv("COLUMNS", "1000")
+
+    def typed(*words):
+        with pytest.raises(SystemExit) as ended:
+            main([*map(str, words)])
+        return ended.value.code, capsys.readouterr()
+
+    quick = ("--features", "curvature", "--batches", "1", "--sequences", "4", "--length", "8", "--no-audit")
+    for products, name in ((3, "few"), (60, "enough")):
+        code, _ = typed("landscape", run, "--out", tmp_path / name, *quick, "--products", products)
+        assert code == 0
+    rows = Store.open(tmp_path / "few").features()
+    stopped = rows[rows["status"] == "unconverged"]
+    assert stopped["note"].str.contains("not converged").all()
+    assert set(rows["step"]) == set(stopped.loc[stopped["feature"] == "top_eigenvalue", "step"])
+    code, printed = typed("report", tmp_path / "few", "--out", tmp_path / "page")
+    assert code == 0
+    assert "top eigenvalue: 4 of 4 checkpoints left out, where it did not converge" in printed.out
+    assert "again with more --products" in printed.out
+    assert "save every" not in printed.out
+    assert "| unconverged |" in (tmp_path / "page" / "report.md").read_text()
+    assert "with more products=" not in repr(ts.analyze(tmp_path / "few"))
+    assert "again with more products" in repr(ts.analyze(tmp_path / "few")).replace("\n    ", " ")
+    assert set(Store.open(tmp_path / "enough").features(feature="top_eigenvalue")["status"]) == {"ok"}
+    assert "--products" not in typed("report", tmp_path / "enough", "--out", tmp_path / "page-2")[1].out
+    code, printed = typed("landscape", run, "--out", tmp_path / "none", *quick, "--products", 1)
+    assert (code, "products is 1; give at least 2" in printed.err) == (2, True)
+
+
 def test_transformers_models_are_measured_with_texts(tmp_path) -> None:
     for seed, step in enumerate((0, 4)):
         write_causal_model(tmp_path / "neox" / f"step{step}", seed)

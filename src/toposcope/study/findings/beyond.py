@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.forms import extent
-from toposcope.core.types import Use
+from toposcope.core.types import Status, Use
 from toposcope.statistics.trends.innovations import LEAST_LENGTH
 from toposcope.study.findings.base import Finding
 from toposcope.study.findings.end import forecasts_of
@@ -92,21 +92,37 @@ _EVEN = 0.8
 def _open(study: StudyTables, topology: pd.DataFrame) -> dict[str, object] | None:
     """Return how many features have too few values for the test, and how often they should be measured.
 
-    None where every feature has enough, or none has a value. `every` is 0 where steps are not even.
+    None where every feature has enough, or none has a value. `every` is 0 where steps are not even. More
+    checkpoints do not help a feature that has too few because it did not converge: `stuck` names those.
     """
     values = study.series.values
     untold = topology.loc[topology["verdict"] == CANNOT, "column"].astype(str)
-    known = {c: int(values[c].notna().groupby(values["run"]).sum().max()) for c in untold if c in values}
-    few = [n for n in known.values() if 0 < n < LEAST_LENGTH]
+    columns = [c for c in untold if c in values]
+    lost = _unconverged(study)
+    stuck = [c for c in columns if c.rpartition("/")[2] in lost and _most(study, c) < LEAST_LENGTH]
+    few = [n for c in columns if c not in stuck and 0 < (n := _most(study, c)) < LEAST_LENGTH]
+    names = [study.labels.label(c) for c in stuck]
     if not few:
-        return None
+        return {"features": 0, "stuck": names} if names else None
     factor = math.ceil(LEAST_LENGTH / min(few))
     gaps = values.sort_values("step").groupby("run")["step"].diff().dropna()
     gap = int(gaps.median()) if len(gaps) else 0
     even = gap >= factor and float((gaps == gap).mean()) >= _EVEN
     every = gap // factor if even else 0
     return {"features": len(few), "known": min(few), "least": LEAST_LENGTH, "factor": factor,
-            "gap": gap, "every": every}  # fmt: skip
+            "gap": gap, "every": every, "stuck": names}  # fmt: skip
+
+
+def _most(study: StudyTables, column: str) -> int:
+    """Return how many values the run has that has most."""
+    values = study.series.values
+    return int(values[column].notna().groupby(values["run"]).sum().max())
+
+
+def _unconverged(study: StudyTables) -> set[str]:
+    """Return the features of which some value did not converge."""
+    rows = study.features
+    return set(rows.loc[rows["status"] == Status.UNCONVERGED, "feature"]) if "status" in rows else set()
 
 
 def _forecast(study: StudyTables) -> str:

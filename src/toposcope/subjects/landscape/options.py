@@ -57,7 +57,9 @@ class LandscapeOptions:
     length: int = option(64, "Number of tokens to read from each text.")
     seeds: int = option(2, "Number of random draws of the directions.", name="draws", formerly=("--seeds",))
     eigenvalues: int = 5
-    products: int = 100
+    products: int = option(
+        100, "Most products with the Hessian for the eigenvalues of a batch. More make more of them converge."
+    )
     vectors: int = 8
     steps: int = 30
     nulls: int = 2
@@ -81,7 +83,8 @@ class LandscapeOptions:
                 f"range is {self.reach}; give a positive finite number, or leave it out for the default rule"
             )
         least = {
-            "batches": 1, "sequences": 4, "length": 2, "seeds": 1, "eigenvalues": 1, "vectors": 2,
+            "batches": 1, "sequences": 4, "length": 2, "seeds": 1, "eigenvalues": 1, "products": 2,
+            "vectors": 2,
             "updates": 5,
         }  # fmt: skip
         for name, lowest in least.items():
