@@ -100,6 +100,31 @@ def test_what_an_analysis_recommends_in_python(known: bool, place: Path) -> None
     assert known or "methods='all'" in line
 
 
+@pytest.mark.parametrize("name", ["my log.txt", "my log.csv"])
+def test_a_log_without_a_column_to_test(name: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    losses = [2 + 5 / step**0.5 for step in range(1, 201)]
+    rows = {
+        ".txt": [f"step:{step}/400 train_loss:{loss:.4f}" for step, loss in enumerate(losses, 1)],
+        ".csv": ["step,mine", *(f"{step},{loss:.4f}" for step, loss in enumerate(losses, 1))],
+    }
+    (place / name).write_text("\n".join(rows[Path(name).suffix]))
+    renamed = ["--rename", "mine=loss"] if name.endswith("csv") else []
+    code, text = call(["analyze", name, *renamed], capsys)
+    assert code == 2
+    (line,) = recommended_in(text)
+    code, text = call(line, capsys)
+    assert (code, text.startswith("all right: my log")) == (0, True), text
+
+
+def test_a_log_without_a_plan_in_python(place: Path) -> None:
+    losses = [2 + 5 / step**0.5 for step in range(1, 201)]
+    Path("a.log").write_text("\n".join(f"step {n} loss {loss:.4f}" for n, loss in enumerate(losses, 1)))
+    said = repr(ts.forecast("a.log"))
+    assert "every run is finished" not in said
+    assert "give horizon STEP for a forecast" in said
+    assert repr(ts.forecast("a.log", horizon=400)).startswith("a: final loss ")
+
+
 def test_a_folder_of_runs_that_was_meant_as_a_store(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, text = call(["analyze", "all runs"], capsys)
     assert code == 2
@@ -138,6 +163,7 @@ def test_one_store_to_merge(place: Path, capsys: pytest.CaptureFixture[str]) -> 
     code, text = call(["merge", "of one", "--out", "both"], capsys)
     assert code == 2
     (line,) = recommended_in(text)
+    assert line[-2:] == ["--out", "both"]  # as it was typed
     code, text = call(filled(line, OTHER="of two"), capsys)
     assert code == 0, text
 

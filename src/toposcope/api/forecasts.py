@@ -299,9 +299,9 @@ class Forecasts:
             if math.isfinite(one.low):
                 band = f"[{one.low:.4g}, {one.high:.4g}], {one.coverage}"
             lines.append(f"{one.run}: final loss {one.final:.4g} {band}, by {one.method}")
-        scored = "" if self.too_few else "; .summary says how well each is forecast from the others"
         if len(lines) == wrong:
-            lines.append(f"no run to forecast: every run is finished{scored}")
+            scored = "every run is finished; .summary says how well each is forecast from the others"
+            lines.append(f"no run to forecast: {self.too_few or scored}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

@@ -155,7 +155,7 @@ def _open_file(blob: Blob) -> Reader:
     name = blob.label.rsplit("/", 1)[-1].split("?")[0]
     fitting = [form for form in _files() if name.endswith(form.suffixes)]
     if not fitting:
-        known = ", ".join(suffix for form in _files() for suffix in form.suffixes)
+        known = ", ".join(dict.fromkeys(suffix for form in _files() for suffix in form.suffixes))
         raise SourceError(f"{blob.label}: is not in a known format; known are {known}")
     if blob.size == 0:
         raise SourceError(f"{blob.label}: is empty (0 bytes); fetch it again")

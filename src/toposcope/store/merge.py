@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from toposcope.core.commands import free_place
 from toposcope.core.errors import StoreError
 from toposcope.core.repeats import AuditFinding
 from toposcope.core.wording import command
@@ -63,7 +62,7 @@ def merge(stores: Sequence[Store], out: str | Path) -> tuple[Store, tuple[Rename
     ['a', 'b']
     """
     out = Path(out)
-    _check(stores)
+    _check(stores, out)
     names = _names(stores)
     changed = [
         Renamed(store.path, run, name)
@@ -131,15 +130,14 @@ def _check_there(out: Path, stores: Sequence[Store], names: Sequence[Mapping[str
         raise StoreError(f"{out} exists and is not an earlier run of this merge; name a new folder")
 
 
-def _check(stores: Sequence[Store]) -> None:
+def _check(stores: Sequence[Store], out: Path) -> None:
     places = [store.path.resolve() for store in stores]
     again = next((store for i, store in enumerate(stores) if places[i] in places[:i]), None)
     if again is not None:
         raise StoreError(f"{again.path} is given twice; leave one out")
     if len(stores) < 2:
         raise StoreError(
-            "merge takes two stores or more: "
-            + command("merge", stores[0].path, "OTHER", out=free_place(f"{stores[0].path}-merged"))
+            "merge takes two stores or more: " + command("merge", stores[0].path, "OTHER", out=out)
         )
     first = stores[0]
     for store in stores[1:]:

@@ -58,6 +58,12 @@ def page_of(places: Sequence[str], without: Sequence[str] = ()) -> str:
     return command("report", *(places or ("STORE",)), out=out, without=list(without) or None)
 
 
+def _check_of(study: StudyTables) -> str:
+    """Return the mark of the command that judges the losses of a study, read as the study reads them."""
+    read = [f"{old}={new}" for old, new in study.renamed.items()] or None
+    return command("check", *study.places, rename=read, without=list(study.without) or None)
+
+
 _NEEDS = {
     "replicates": "two runs of one size",
     "scaling": f"runs of {LEAST_SIZES} sizes",
@@ -74,7 +80,8 @@ def why_nothing(study: Study, tables: Sequence[str] = (), reasons: Mapping[str, 
         return f"the longest run has {longest} checkpoints, at least {LEAST_POINTS} are needed; add some"
     if study.series.catalogue.empty:
         gone = ", ".join(f"{column} ({why})" for column, why in study.series.left_out.items())
-        return f"the table has no column to test{' (left out: ' + gone + ')' if gone else ''}; add one"
+        alone = f", or judge its losses alone: {_check_of(study)}" if study.places and study.log else ""
+        return f"the table has no column to test{' (left out: ' + gone + ')' if gone else ''}; add one{alone}"
     if longest < LEAST_LENGTH:
         return (
             f"the longest run has {longest} checkpoints, a test needs {LEAST_LENGTH}; add some, or read what "

@@ -118,7 +118,8 @@ def lines_of(event: Event) -> Iterator[tuple[str, str]]:
     where, data = event.place, event.data
     what = data.get("sentence") or data.get("why") or ""
     if event.kind == "measured":
-        what = f"{data['units']} units in {data['seconds']} s"
+        units = data["units"]
+        what = f"{units} unit{'s' * (units != 1)} in {data['seconds']} s"
         what += f"; a part of the tensors: {len(data['sampled'])}" if data["sampled"] else ""
         what += "".join(f"; {why}" for why in data["problems"])
     if event.kind == "segment":
