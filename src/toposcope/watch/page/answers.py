@@ -33,10 +33,12 @@ if TYPE_CHECKING:
     from toposcope.study.published import PublishedRules
 
 
-def forecasts(store: Path, results: LogResults) -> list[dict[str, Any]]:
+def forecasts(store: Path, results: LogResults | None = None) -> list[dict[str, Any]]:
     """Return the forecast of every run that is not finished, with its cone where the method has one."""
+    from toposcope.study.forecasts.log_results import LogResults
     from toposcope.study.forecasts.reading import Reading, read_curves
 
+    results = results or LogResults()
     curves, _, _ = read_curves([str(store)], Reading(results=results))
     made = []
     for curve, one in results.forecasts(curves):
