@@ -1,6 +1,8 @@
-"""A step is written in one way in sentences: with separators of thousands."""
+"""Steps and counts are written in one way in sentences: with separators of thousands."""
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +13,12 @@ import toposcope
 from toposcope.core.forms import step_text
 from toposcope.core.repeats import Observation, together
 from toposcope.forecasting.health.assess import health
+from toposcope.statistics.trends.coincidences import freed
+from toposcope.statistics.trends.whitening import whiten
+from toposcope.study.plain import plain_table
 from toposcope.watch.journal import Event
 
+WORD = re.compile(r" [a-z]")
 BARE = re.compile(r"\bstep \{(?!step_text|shown|numbers)[^}:!]*\}")
 """A step in the braces of a text without a format; `shown` is a text, and `numbers` has what is no step."""
 
@@ -20,6 +26,30 @@ BARE = re.compile(r"\bstep \{(?!step_text|shown|numbers)[^}:!]*\}")
 def test_no_text_has_a_bare_step() -> None:
     sources = Path(toposcope.__file__).parent.rglob("*.py")
     assert [line for source in sources for line in source.read_text().splitlines() if BARE.search(line)] == []
+
+
+def _bare_counts(source: Path) -> Iterator[str]:
+    """Yield each `{len(...)} words` of a text that has no format."""
+    for text in ast.walk(ast.parse(source.read_text())):
+        for part, after in zip(text.values, text.values[1:], strict=False) if _is_text(text) else ():
+            bare = isinstance(part, ast.FormattedValue) and part.format_spec is None
+            if bare and _counts(part.value) and isinstance(after, ast.Constant) and WORD.match(after.value):
+                yield f"{source.name}:{text.lineno}: {ast.unparse(part)}{after.value[:30]}"
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.JoinedStr)
+
+
+def _counts(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and getattr(node.func, "id", "") == "len"
+
+
+def test_no_text_has_a_bare_count() -> None:
+    """Of 2,000 checkpoints one sentence said 2000."""
+    sources = Path(toposcope.__file__).parent.rglob("*.py")
+    outside = [source for source in sources if "papers" not in source.parts]  # claims as they were printed
+    assert [line for source in outside for line in _bare_counts(source)] == []
 
 
 @pytest.mark.parametrize("late", [9.0, np.nan], ids=["diverging", "not finite"])
@@ -44,3 +74,24 @@ def test_an_event_without_a_step_names_its_run() -> None:
 
 def test_an_epoch_keeps_its_fraction() -> None:
     assert [step_text(step) for step in (2400, 2400.0, 0.25)] == ["2,400", "2,400", "0.25"]
+
+
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [((1200,), "1,200"), ((800, 1200), "800 and 1,200"), ((800, 1200, 2000), "800; 1,200; 2,000")],
+)
+def test_several_steps_are_not_joined_by_commas(missing: tuple[int, ...], said: str) -> None:
+    """A comma reads as one more separator: 800, 1,200, 2,000."""
+    table = pd.DataFrame({"run": "a", "step": [0, 10], "loss": [2.0, 1.0], "mine": [0.0, 1.0]})
+    scores = pd.DataFrame({"run": "a", "step": [0, *missing], "target": "piqa", "value": 0.5})
+    read = plain_table(table, [], scores)
+    assert f"run a, step {said}: steps that were not measured" in "; ".join(read.problems)
+
+
+def test_stretches_of_steps_are_not_joined_by_commas() -> None:
+    steps = 100 * np.arange(51)
+    rise = np.minimum(steps / 1000.0, 1.0) + np.maximum(steps - 3500.0, 0.0) / 1000.0
+    noise = 0.01 * np.random.default_rng(1).standard_normal((2, 51, 100))
+    *_, turned = freed(*(whiten(rise[:, None] + one, steps) for one in noise))
+    assert any("–" in one for one in turned)
+    assert [one for one in turned if ", " in one] == []

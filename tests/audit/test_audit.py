@@ -195,7 +195,7 @@ def test_two_thousand_equal_checkpoints_are_one_line(
         main(["audit", str(tmp_path)])
     shown = capsys.readouterr().out.splitlines()
     assert done.value.code == 1
-    assert shown[0] == f"1 finding in 2000 checkpoints of 1 run: equals-final ({tmp_path.name} step 0)"
+    assert shown[0] == f"1 finding in 2,000 checkpoints of 1 run: equals-final ({tmp_path.name} step 0)"
     assert len(shown) < 17  # cells break between words, and never within one
     (found,) = audit(open_series(tmp_path))
     assert (

@@ -87,7 +87,7 @@ def test_wrong_requests_are_named() -> None:
     with pytest.raises(InputError, match="k is 9; a matrix of 4 rows has 1 to 4 eigenvalues"):
         top_eigenpairs(lambda v: v, random_start(4, torch.float64), k=9)
     with pytest.raises(
-        InputError, match=r"100 Lanczos steps on 1000000000 parameters need .* critical sharp"
+        InputError, match=r"100 Lanczos steps on 1,000,000,000 parameters need .* critical sharp"
     ):
         _check_memory(10**9, 100)
     with pytest.raises(InputError, match="vectors is 1; an interval needs at least 2"):

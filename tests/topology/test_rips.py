@@ -292,7 +292,7 @@ def test_a_batch_names_the_bad_cloud() -> None:
 
 
 def test_too_large_a_cloud_is_refused_before_it_starts() -> None:
-    with pytest.raises(InputError, match=r"W has 20000 points: H1 needs about 10.4 GiB.*subsample\(\)"):
+    with pytest.raises(InputError, match=r"W has 20,000 points: H1 needs about 10.4 GiB.*subsample\(\)"):
         rips(np.zeros((20000, 2)), name="W")
     with pytest.raises(InputError, match=r"W has 500 points: H3 needs about .* GiB"):
         rips(np.zeros((500, 2)), maxdim=3, name="W")

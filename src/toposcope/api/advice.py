@@ -147,7 +147,7 @@ def _budget(curve: Curve, options: AdviceOptions) -> tuple[float, int]:
     larger = options.larger or 2 * curve.parameters
     if larger <= curve.parameters:
         raise InputError(
-            f"run {curve.run} has {curve.parameters} parameters",
+            f"run {curve.run} has {curve.parameters:,} parameters",
             argument="larger",
             value=larger,
             remedy="give more than that",

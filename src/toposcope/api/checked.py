@@ -74,12 +74,12 @@ class Check:
                 (unknown, "without a known last step"),
             )  # fmt: skip
             said = ", ".join(f"{count} {what}" for count, what in ways if count)
-            return f"{ALL_RIGHT}: {total} of {total} runs ({said})"
+            return f"{ALL_RIGHT}: {total:,} of {total:,} runs ({said})"
         parts: list[str] = []
         for level, what in ((STOP, "to stop"), (LOOK, "to look at")):
             if counts[level]:
                 names = [one.name for one in self.runs if one.level == level]
-                of = "" if parts else f" of {total} runs"
+                of = "" if parts else f" of {total:,} runs"
                 parts.append(f"{counts[level]}{of} {what} ({_named(names)})")
         parts.append(f"{counts[ALL_RIGHT]} all right")
         return f"{self.level}: {', '.join(parts)}"
@@ -211,7 +211,7 @@ def _shared(
         return []
     total = len(of_runs)
     parts = [
-        text if n == total else f"{text} ({n} of {total} runs)"
+        text if n == total else f"{text} ({n:,} of {total:,} runs)"
         for text, n in counts.most_common()
         if n >= least
     ]

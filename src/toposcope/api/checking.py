@@ -233,7 +233,7 @@ def _unstated(read: Sequence[_Read], runs: Sequence[RunCheck]) -> list[str]:
     whole = sum(one.curve is not None and one.curve.finished and not one.curve.stated for one in read)
     if not whole or not any(one.forecast is not None for one in runs):
         return []
-    logs = "a run whose log states" if whole == 1 else f"{whole} runs whose logs state"
+    logs = "a run whose log states" if whole == 1 else f"{whole:,} runs whose logs state"
     return [f"forecast and report also learn from {logs} no end, so their intervals may differ"]
 
 

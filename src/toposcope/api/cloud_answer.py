@@ -66,7 +66,7 @@ class RingAnswer:
     @property
     def line(self) -> str:
         """The answer in one line."""
-        test, sure = self.test, f"p = {_p(self.test.largest_p)}, {self.test.draws} draws"
+        test, sure = self.test, f"p = {_p(self.test.largest_p)}, {self.test.draws:,} draws"
         if self.verdict == RING:
             times = f"is {test.ratio / test.most_allowed:.2g} x the limit of clouds without a ring"
             return f"Ring: yes; its longest loop (H1 bar) {times} ({sure}, false rings <= {LEVEL:.0%})."
@@ -101,7 +101,7 @@ class RingAnswer:
         if (power := self.power) is not None:
             found.append(
                 f"Power: the test finds {power.share:.0%} (95%: {power.low:.0%} to {power.high:.0%}) of "
-                f"{power.circles} simulated circles of {power.points} points in {power.dimensions} "
+                f"{power.circles} simulated circles of {power.points:,} points in {power.dimensions} "
                 f"dimensions, each point about {power.noise:.2g} radii from its circle."
             )
         return found
@@ -111,9 +111,9 @@ class RingAnswer:
         if not len(plane.cycle):
             return []
         return [
-            f"Place: the loop passes through {len(plane.cycle)} points. Its plane carries {plane.share:.0%} "
-            f"of the variance, its radius is {plane.radius:.3g}, and the cloud lies {plane.noise:.2g} radii "
-            "from the circle."
+            f"Place: the loop passes through {len(plane.cycle):,} points. Its plane carries "
+            f"{plane.share:.0%} of the variance, its radius is {plane.radius:.3g}, and the "
+            f"cloud lies {plane.noise:.2g} radii from the circle."
         ]
 
     def _cloud(self) -> str:

@@ -148,7 +148,7 @@ def _check(draws: int, max_points: int, noise: float | None, least: int) -> None
             f"a p-value of .05 needs at least {LEAST_DRAWS} draws", argument="draws", value=draws
         )
     if max_points < least:
-        raise InputError(f"a ring needs at least {least} points", argument="max_points", value=max_points)
+        raise InputError(f"a ring needs at least {least:,} points", argument="max_points", value=max_points)
     if noise is not None and not 0 <= noise < np.inf:
         raise InputError(
             "a noise in units of the radius is at least 0",
@@ -172,7 +172,7 @@ def _say_cost(points: np.ndarray, work: int) -> None:
     each = (time.monotonic() - started) / _CLOUDS_TIMED
     seconds = each * work * (len(points) / len(part)) ** _GROWTH
     if seconds > _WORTH_SAYING:
-        said = f"{work} diagrams of {len(points)} points: about {duration(seconds)}"
+        said = f"{work} diagrams of {len(points):,} points: about {duration(seconds)}"
         print(said, file=sys.stderr, flush=True)
 
 

@@ -171,7 +171,7 @@ seeds against 4)
         side = int(test.value < 0)
         name, other, lost = self.names[side], self.names[1 - side], self.compared.broke[side]
         left = len(self.compared.values[side])
-        runs = f"{lost} of {lost + left} runs of {name} ended without a finite loss"
+        runs = f"{lost:,} of {lost + left:,} runs of {name} ended without a finite loss"
         return (
             f"cannot say that {name} is better than {other}: {runs}, and only its other runs have "
             "lower losses"
@@ -200,8 +200,8 @@ seeds against 4)
     def _counts(self) -> str:
         k, m = (len(values) for values in self.compared.values)
         around = self.compared.beside
-        return f"{k} seed{'s' * (k > 1)} against {m}" + (
-            f"; noise also from {around} siblings" if around else ""
+        return f"{k:,} seed{'s' * (k > 1)} against {m}" + (
+            f"; noise also from {around:,} siblings" if around else ""
         )
 
     def _ends(self) -> str:
@@ -227,7 +227,7 @@ seeds against 4)
 
     def _on_the_way(self) -> list[str]:
         made, first = self.compared, self.passed
-        how = f"a group-sequential test at {len(INTERIM)} steps, with an error rate of 5% in all"
+        how = f"a group-sequential test at {len(INTERIM):,} steps, with an error rate of 5% in all"
         if not made.ended:
             turned = f" A lead may not last: {TURNED}." if self.answer in _SHOWN else ""
             return [
@@ -260,7 +260,7 @@ seeds against 4)
             return []
         k, m = (len(values) for values in made.values)
         size, finds = (f"{value:.2g}" for value in (made.needed.difference, made.finds))
-        these = f"{k} against {m} seeds show a difference of {finds}"
+        these = f"{k} against {m:,} seeds show a difference of {finds}"
         if self.answer in _SHOWN or made.needed.difference == 0:
             return [f"Seeds: {these} or more in 4 of 5 comparisons."]
         wanted = _many(made.needed.seeds)

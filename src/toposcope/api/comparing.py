@@ -171,7 +171,9 @@ def _refuse_several(series: Sequence[Series]) -> None:
     for one in series:
         if len(one.names) > 1:
             runs = sorted(one.names)
-            raise InputError(f"{one.uri} contains {len(runs)} runs ({', '.join(runs[:5])}); name one of them")
+            raise InputError(
+                f"{one.uri} contains {len(runs):,} runs ({', '.join(runs[:5])}); name one of them"
+            )
 
 
 def _of_losses(

@@ -46,8 +46,8 @@ class ScalingLaw:
     @property
     def counted(self) -> str:
         """The data behind the fit, in words."""
-        last = f", the last rows of {self.models} runs" if self.models < self.rows else ""
-        return f"{self.rows} rows{last}" + (
+        last = f", the last rows of {self.models:,} runs" if self.models < self.rows else ""
+        return f"{self.rows:,} rows{last}" + (
             f", {self.sizes} distinct sizes" if self.sizes is not None else ""
         )
 

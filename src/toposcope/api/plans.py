@@ -60,8 +60,8 @@ class TrainingPlan:
         from toposcope.sweep.expect import size
 
         first = (
-            f"{len(self.runs)} run{'s' * (len(self.runs) != 1)} of {self.steps:,} steps and "
-            f"{self.checkpoints} checkpoints: {self.flop:.2g} FLOP, {size(self.disk_bytes)} of weights on "
+            f"{len(self.runs):,} run{'s' * (len(self.runs) != 1)} of {self.steps:,} steps and "
+            f"{self.checkpoints:,} checkpoints: {self.flop:.2g} FLOP, {size(self.disk_bytes)} of weights on "
             f"disk, at least {size(self.memory_bytes)} of memory for each run that trains"
         )
         time = "Time: unknown before it starts. The progress line gives it after some steps."
@@ -134,8 +134,8 @@ def _seeds(runs: Sequence[Run]) -> str:
     if most < 2:
         return "nothing, because there is one seed of each size"
     if most < _SEEDS_FOR_AN_INTERVAL:
-        return f"how far {most} seeds differ, without an interval ({_SEEDS_FOR_AN_INTERVAL} are needed)"
-    return f"yes, {most} seeds of one size give an interval for another seed"
+        return f"how far {most:,} seeds differ, without an interval ({_SEEDS_FOR_AN_INTERVAL} are needed)"
+    return f"yes, {most:,} seeds of one size give an interval for another seed"
 
 
 def _scaling(runs: Sequence[Run], least: int) -> str:
@@ -148,7 +148,7 @@ def _scaling(runs: Sequence[Run], least: int) -> str:
 
 def _forecasts(runs: int, least: int) -> str:
     if runs >= least:
-        return f"can be scored once {least} of these {runs} runs are finished"
+        return f"can be scored once {least} of these {runs:,} runs are finished"
     return (
         f"cannot be scored, because there {'is' if runs == 1 else 'are'} {_of(runs, 'run')} "
         f"({least} finished ones are needed)"

@@ -174,7 +174,7 @@ def _check_saved(saved: SavedStates, limit: int | None) -> None:
     few = min(len(values) for values in states.values())
     if limit > few:
         raise InputError(
-            f"{saved.folder} contains only {few} texts",
+            f"{saved.folder} contains only {few:,} texts",
             argument="limit",
             value=limit,
             remedy="give a smaller number",

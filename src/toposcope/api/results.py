@@ -255,7 +255,7 @@ class Comparison:
             return f"no common matrix changed{self._alone}" if self._alone else "no matrix changed"
         kinds = [(_LAYERS.get(str(role), str(role)), _percent(float(mean))) for role, mean in means.items()]
         rest = "".join(f", {name} by {change}" for name, change in kinds[1:])
-        of = f"all {moved}" if moved == len(self.moved) else f"{moved} of {len(self.moved)}"
+        of = f"all {moved:,}" if moved == len(self.moved) else f"{moved:,} of {len(self.moved):,}"
         most, change = kinds[0]
         said = f"{most} changed most, by {change} of their norm{rest} (means; {of} matrices changed)"
         return said + self._alone
@@ -271,18 +271,22 @@ class Comparison:
     def _alone(self) -> str:
         """How many matrices were not compared, as an end of a sentence; "" where all were."""
         many = len(self.unmatched)
-        return f"; {many} of {self.matrices} matrices are not in both, or of another shape" if many else ""
+        return (
+            f"; {many:,} of {self.matrices:,} matrices are not in both, or of another shape" if many else ""
+        )
 
     @property
     def beyond_noise(self) -> str:
         """The number of matrices that differ beyond the noise of the draws, and their kinds."""
         found = self.changed
-        said = f"{len(found)} of {self.matrices} matrices differ beyond twice the noise of the draws"
+        said = f"{len(found):,} of {self.matrices:,} matrices differ beyond twice the noise of the draws"
         if not found:
             return said
         far = self.foremost
         first = (
-            f"; {len(far)} of them moved over {_FAR:g} times as far as the rest: {_kinds(far)}" if far else ""
+            f"; {len(far):,} of them moved over {_FAR:g} times as far as the rest: {_kinds(far)}"
+            if far
+            else ""
         )
         return f"{said}: {_kinds(found)}{first}"
 

@@ -134,7 +134,7 @@ def beside_base(
     known = {one.tensor for one in faults}
     faults += [one for one in not_finite(*adapter) if one.tensor not in known]
     if not relative["change"].notna().any() and not faults:
-        text = f"none of its {len(rows)} matrices is one of {label}: is it an adapter of another base?"
+        text = f"none of its {len(rows):,} matrices is one of {label}: is it an adapter of another base?"
         faults.append(AuditFinding(state.run, state.step, "", text, fault="other-base"))
     return AdapterComparison(label, state, relative, tuple(faults))
 

@@ -291,7 +291,7 @@ def _calibrate(source: Path | None, draws: int, out: Path | None, as_json: bool)
                 for case, rates in zip(matrix.index, matrix.to_numpy(), strict=True)
             )
             print_table(
-                f"{title}: {len(steps)} checkpoints, {draws} draws", ["pairs of", *matrix.columns], rows
+                f"{title}: {len(steps):,} checkpoints, {draws:,} draws", ["pairs of", *matrix.columns], rows
             )
         worst = found.loc[(found["kind"] != "planted") & (found["test"] == VERDICT), "rate"]
         click.echo(f"The verdict's test rejects between {worst.min():.1%} and {worst.max():.1%}.")

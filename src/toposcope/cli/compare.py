@@ -205,7 +205,7 @@ def _show_weights(found: Comparison, *, everything: bool) -> None:
     )
     left = len(found.moved) - len(names)
     if left > 0 and not everything:
-        say(f"{left} more matrices moved less; --all prints every matrix and every number.")
+        say(f"{left:,} more matrices moved less; --all prints every matrix and every number.")
 
 
 def _records(table: pd.DataFrame) -> list[dict[Any, Any]]:

@@ -228,8 +228,8 @@ def _show_planned(made: Forecasts, as_json: bool) -> int:
         cells = [
             (o.method, o.final, o.low, o.high, o.interval_from, o.status, o.reason) for o in made.planned
         ]
-        steps = f" of {made.schedule.end} steps" if made.schedule is not None else ""
-        title = f"A planned run{steps}, from {len(made.ended)} finished runs of its size"
+        steps = f" of {made.schedule.end:,} steps" if made.schedule is not None else ""
+        title = f"A planned run{steps}, from {len(made.ended):,} finished runs of its size"
         print_table(title, columns, cells)
         show_problems(made.faults, made.ended)
     return 1 if made.faults or made.planned[0].status == "failed" else 0

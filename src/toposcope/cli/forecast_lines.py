@@ -72,7 +72,7 @@ def _method_shares(made: Sequence[Forecast]) -> str:
         return ""
     mean = {name: sum(u.get(name, 0.0) for u in used) / len(used) for name in {n for u in used for n in u}}
     named = [f"{v:.0%} {k}" for k, v in sorted(mean.items(), key=lambda i: -i[1]) if v >= _LEAST_SAID]
-    over = f", on average over {len(used)} runs" if len(used) > 1 else ""
+    over = f", on average over {len(used):,} runs" if len(used) > 1 else ""
     return f" Methods in the average{over}: {' + '.join(named)}."
 
 
@@ -226,7 +226,7 @@ def show_ablation(worth: pd.DataFrame | None, what: str) -> None:
     if len(good):
         n, least = int(good["n"].min()), float(good["smallest_wilcoxon_p"].max())
         say(
-            f"95% intervals over {n} runs; Holm: the t-test's p corrected for all {len(good)} rows; "
+            f"95% intervals over {n:,} runs; Holm: the t-test's p corrected for all {len(good):,} rows; "
             f"Wilcoxon's cannot go below {least:.3g}",
             "  ",
         )

@@ -40,7 +40,7 @@ def command(stores: tuple[Path, ...], out: Path, as_json: bool) -> int:
         return 0
     if line := said(groups):
         say(line)
-    click.echo(f"{out}: {len(runs)} run{'s' * (len(runs) != 1)} of {len(stores)} stores")
+    click.echo(f"{out}: {len(runs):,} run{'s' * (len(runs) != 1)} of {len(stores):,} stores")
     for one in renamed:
         say(f"note: {one.run} of {one.store} is called {one.name}: another store has another {one.run}")
     return 0

@@ -304,7 +304,7 @@ def show_sweep(
         if report.skipped
         else ""
     )
-    count = f"{report.done} measurement{'s' * (report.done != 1)} made{present}, {len(failed)} failed"
+    count = f"{report.done} measurement{'s' * (report.done != 1)} made{present}, {len(failed):,} failed"
     faults = len(report.findings)
     look = f"; look at this first: the audit found {faults} fault{'s' * (faults != 1)}" if faults else ""
     click.echo(f"{out}: {count}, in {report.seconds:.1f} s{look}")

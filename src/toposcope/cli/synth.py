@@ -150,7 +150,7 @@ def command(
         return 0
     for line in _answer(table):
         say(line)
-    click.echo(f"{len(folders)} run{'s' * (len(folders) > 1)} in {out}")
+    click.echo(f"{len(folders):,} run{'s' * (len(folders) > 1)} in {out}")
     if not table.empty:
         shown = ("exponent", "theory", "fitted", "95% interval", "fitted to", "agrees")
         print_table("Exponents of the power laws", shown, [_row(row) for row in table.to_dict("records")])
@@ -165,7 +165,7 @@ def _answer(table: pd.DataFrame) -> list[str]:
             "size three widths, and that of data three numbers of examples."
         ]
     agree = int(table["agrees"].sum())
-    first = f"{agree} of {len(table)} fitted exponents agree{'s' * (agree == 1)} with the theory."
+    first = f"{agree} of {len(table):,} fitted exponents agree{'s' * (agree == 1)} with the theory."
     notes = table.loc[table["reason"] != "", ["exponent", "reason"]].itertuples(index=False)
     return [first, *(f"note on {name}: {reason}" for name, reason in notes)]
 

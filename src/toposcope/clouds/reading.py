@@ -101,8 +101,8 @@ def _of_archive(path: Path, tensor: str | None) -> tuple[np.ndarray, str]:
         if len(clouds) > 1:
             more = f" and {len(clouds) - _NAMED} more" if len(clouds) > _NAMED else ""
             raise InputError(
-                f"{path}: has {len(clouds)} arrays with rows: {', '.join(clouds[:_NAMED])}{more}; choose one "
-                f"with {option('tensor')} NAME"
+                f"{path}: has {len(clouds):,} arrays with rows: {', '.join(clouds[:_NAMED])}{more}; choose "
+                f"one with {option('tensor')} NAME"
             )
         tensor = clouds[0]
     elif tensor not in infos:
@@ -124,7 +124,7 @@ def _of_table(path: Path, columns: Sequence[str]) -> np.ndarray:
             names = _chosen(path, schema, columns)
             if 8 * rows * len(names) > LARGEST:
                 raise InputError(
-                    f"{path}: claims {rows:,} rows of {len(names)} columns; choose with {option('columns')}"
+                    f"{path}: claims {rows:,} rows of {len(names):,} columns; choose with {option('columns')}"
                 )
             table = file.read(columns=names)
         parts = [_column(path, name, table.column(name)) for name in names]
@@ -179,7 +179,7 @@ def _column(path: Path, name: str, column: Any) -> np.ndarray:
     widths = {len(row) for row in rows}
     if len(widths) != 1:
         raise InputError(
-            f"{path}: column {name!r} has vectors of {len(widths)} different lengths; points need one"
+            f"{path}: column {name!r} has vectors of {len(widths):,} different lengths; points need one"
         )
     return np.stack([np.asarray(row, np.float64) for row in rows])
 

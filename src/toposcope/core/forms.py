@@ -124,6 +124,15 @@ def listed(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
 
 
+def listed_steps(parts: Sequence[str]) -> str:
+    """Return steps, or stretches of them, as a phrase: a comma would be taken for a separator of thousands.
+
+    >>> listed_steps(["1,200–1,400"]), listed_steps(["800", "1,000"]), listed_steps(["800", "900", "1,000"])
+    ('1,200–1,400', '800 and 1,000', '800; 900; 1,000')
+    """
+    return (" and " if len(parts) == 2 else "; ").join(parts)
+
+
 def capital(text: str, names: Iterable[str] = ()) -> str:
     """Return a sentence with its first letter large; one that begins with one of the names stays as it is.
 
@@ -151,7 +160,7 @@ def too_few_checkpoints(count: int, least: int) -> str:
     >>> too_few_checkpoints(1, 4)
     '1 checkpoint: at least 4 are needed'
     """
-    return f"{count} checkpoint{'s' * (count != 1)}: at least {least} are needed"
+    return f"{count:,} checkpoint{'s' * (count != 1)}: at least {least} are needed"
 
 
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")

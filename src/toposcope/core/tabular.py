@@ -252,7 +252,7 @@ def counted(checkpoints: int, runs: int) -> str:
     >>> counted(51, 3), counted(1, 1)
     ('51 checkpoints of 3 runs', '1 checkpoint of 1 run')
     """
-    return f"{checkpoints} checkpoint{'s' * (checkpoints != 1)} of {runs} run{'s' * (runs != 1)}"
+    return f"{checkpoints:,} checkpoint{'s' * (checkpoints != 1)} of {runs:,} run{'s' * (runs != 1)}"
 
 
 def of_cells(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:

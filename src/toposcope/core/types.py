@@ -321,7 +321,7 @@ class Diagram:
         H1: 2 pairs, the longest from 1 to 2; 1 never dies
         """
         known = np.isfinite(self.death)
-        said = f"H{self.dim}: {len(self)} pair{'s' * (len(self) != 1)}"
+        said = f"H{self.dim}: {len(self):,} pair{'s' * (len(self) != 1)}"
         if known.any():
             best = int(np.argmax(np.where(known, np.abs(self.death - self.birth), -1.0)))
             said += f", the longest from {self.birth[best]:.4g} to {self.death[best]:.4g}"

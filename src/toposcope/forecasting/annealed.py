@@ -46,7 +46,7 @@ def decayed(curve: Curve, steps: int) -> Curve:
             f"the final loss is a mean over the last {FINAL_SHARE:.0%} of all steps",
             argument="annealed",
             value=steps,
-            remedy=f"give {least} steps or more for run {curve.run}",
+            remedy=f"give {least:,} steps or more for run {curve.run}",
         )
     before = plan.step < last
     knots = np.append(plan.step[before], [last, last + steps])

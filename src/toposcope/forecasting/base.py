@@ -185,7 +185,7 @@ def forecast(
         return _failed(method, seen, share, level, str(error))
     tests, source = _sibling_backtests(method, finished, share), ""
     if len(tests) >= 3:
-        source = f"{len(tests)} held-out siblings"
+        source = f"{len(tests):,} held-out siblings"
         half = leverage_half_width(tests, level_and_slope(seen.step, seen.loss)[0], level)
     elif point.half is not None:
         tests, source = [], OWN_WIDTH
@@ -373,11 +373,12 @@ def _ended_at(seen: Curve, end: float) -> Curve:
 def _check(method: Forecaster, seen: Curve, siblings: Sequence[Curve]) -> None:
     if len(seen.step) < method.least_seen:
         raise InputError(
-            f"run {seen.run}: {len(seen.step)} losses seen; {method.name} needs at least {method.least_seen}"
+            f"run {seen.run}: {len(seen.step):,} losses seen; {method.name} needs at least "
+            f"{method.least_seen}"
         )
     if "siblings" in method.needs and len(siblings) < method.least_siblings:
         raise InputError(
-            f"{method.name}: {len(siblings)} finished siblings; it needs at least {method.least_siblings}"
+            f"{method.name}: {len(siblings):,} finished siblings; it needs at least {method.least_siblings}"
         )
     if "schedule" in method.needs and seen.plan() is None:
         raise InputError(f"{method.name}: the learning rate of {seen.run} is unknown; give a schedule")

@@ -75,7 +75,7 @@ class CollapseResidual:
         since = "" if self.since is None else f"since step {self.since:,} "
         return (
             f"{since}its loss is {abs(math.expm1(self.residual)):.1%} {side} the common curve of its "
-            f"{len(self.siblings)} siblings (a healthy run: {math.expm1(self.low):+.1%} to "
+            f"{len(self.siblings):,} siblings (a healthy run: {math.expm1(self.low):+.1%} to "
             f"{math.expm1(self.high):+.1%}; 1 healthy run in {1 / self.level:.0f} is outside)"
         )
 

@@ -179,7 +179,7 @@ def curve_from_metrics(
     usable = usable.sort_values("step")
     if len(usable) < LEAST_LOSSES:
         why = f" ({'; '.join(notes)})" if notes else ""
-        few = f"run {run}: {len(usable)} usable losses{why}; a forecast needs at least {LEAST_LOSSES}"
+        few = f"run {run}: {len(usable):,} usable losses{why}; a forecast needs at least {LEAST_LOSSES}"
         if len(table) and not np.isfinite(table["loss"]).any():
             raise InputError(
                 f"{few}: start it again with a lower rate, or choose another loss with {option('column')}"
@@ -214,11 +214,11 @@ def _left_out(run: str, loss: np.ndarray) -> list[str]:
     below, zero = int((loss[finite] < 0).sum()), int((loss[finite] == 0).sum())
     if below > MOST_BELOW * finite.sum():
         raise InputError(
-            f"run {run}: {below} of {int(finite.sum())} losses are below 0; a forecast takes their "
+            f"run {run}: {below:,} of {int(finite.sum()):,} losses are below 0; a forecast takes their "
             f"logarithm: choose a loss above 0 with {option('column')}"
         )
     return [
-        f"{count} row{'s' * (count != 1)} {what} left out"
+        f"{count:,} row{'s' * (count != 1)} {what} left out"
         for count, what in (
             (int((~finite).sum()), "without a finite loss"),
             (below + zero, "with a loss not above 0"),
@@ -233,7 +233,7 @@ def _listed(rows: pd.DataFrame, most: int = 5) -> str:
         f"{loss:.3g} at step {step_text(step)}" for step, loss in zip(rows["step"], rows["loss"], strict=True)
     ]
     more = f" and {len(where) - most} more" if len(where) > most else ""
-    count = "1 glitch left out" if len(where) == 1 else f"{len(where)} losses left out as glitches"
+    count = "1 glitch left out" if len(where) == 1 else f"{len(where):,} losses left out as glitches"
     return f"{count}: {', '.join(where[:most])}{more}"
 
 

@@ -132,7 +132,7 @@ def paired(difference: pd.Series, level: float = 0.95) -> dict[str, object]:
         return {
             **base, "low": math.nan, "high": math.nan, "t_p": math.nan, "wilcoxon_p": math.nan,
             "smallest_wilcoxon_p": 2.0 ** (1 - n) if n else math.nan, "status": "failed",
-            "reason": "no run differs" if n >= 2 else f"{n} paired runs; at least 2 are needed",
+            "reason": "no run differs" if n >= 2 else f"{n:,} paired runs; at least 2 are needed",
         }  # fmt: skip
     error = float(d.std(ddof=1)) / math.sqrt(n)
     half = float(student_quantile(0.5 + level / 2, n - 1)) * error

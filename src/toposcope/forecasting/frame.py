@@ -96,7 +96,7 @@ def log_from_frame(
     table, notes = _named(frame, name, column, given_name, named=named)
     if "run" in table and table["run"].isna().any():
         raise InputError(
-            f"{name}: {int(table['run'].isna().sum())} rows have no run (empty, or a word such as "
+            f"{name}: {int(table['run'].isna().sum()):,} rows have no run (empty, or a word such as "
             "nan); name the run"
         )
     table["run"] = table["run"].astype(str) if "run" in table else name

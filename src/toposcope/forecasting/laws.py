@@ -151,7 +151,7 @@ def fit_law(curves: Sequence[Curve], *, shape: Shape | None = DEFAULT) -> LawFit
     """
     sizes = sorted({curve.parameters for curve in curves})
     if len(sizes) != 1:
-        raise InputError(f"curves: runs of {len(sizes)} sizes {sizes}; give runs of one size")
+        raise InputError(f"curves: runs of {len(sizes):,} sizes {sizes}; give runs of one size")
     runs = [_data(curve) for curve in curves]
     return fit_tissue(runs) if shape is None else fit_multi_power(runs, shape=shape)
 
@@ -189,7 +189,7 @@ def _enough(seen: Curve, same: Sequence[object]) -> tuple[Binned, Schedule]:
     least = LEAST_SHARED if same else LEAST_SEEN
     if len(losses.step) < least:
         raise InputError(
-            f"run {seen.run}: {len(losses.step)} losses seen after warm-up; a law of the rate needs {least}"
+            f"run {seen.run}: {len(losses.step):,} losses seen after warm-up; a law of the rate needs {least}"
         )
     return losses, plan
 

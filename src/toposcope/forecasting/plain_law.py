@@ -104,7 +104,7 @@ def _fitted(seen: Curve) -> Point:
     settled = after_start(seen)
     if len(settled.step) < LEAST_AFTER_START:
         raise InputError(
-            f"run {seen.run}: {len(settled.step)} losses seen after its start; "
+            f"run {seen.run}: {len(settled.step):,} losses seen after its start; "
             f"plain law needs at least {LEAST_AFTER_START}"
         )
     floor, height, exponent = law = _law(settled, seen.last)

@@ -45,7 +45,7 @@ def forecast_planned(
     finished = [curve for curve in siblings if curve.finished and curve.plan() is not None]
     if len(finished) < 2:
         raise InputError(
-            f"{run}: {len(finished)} finished siblings with a learning rate; at least 2 are needed",
+            f"{run}: {len(finished):,} finished siblings with a learning rate; at least 2 are needed",
             remedy=f"give them with {option('siblings')}",
         )
     if plan.end <= max(c.step[0] for c in finished):
@@ -81,7 +81,7 @@ def _one(
             "degenerate", reason,
         )  # fmt: skip
     low, high = interval(final, errors, level)
-    source = f"{len(errors)} held-out siblings"
+    source = f"{len(errors):,} held-out siblings"
     band = curve_interval(
         steps, losses, cut=float(steps[0]), end=plan.end, paths=paths, half=math.log(high / final),
         noise=0.0, level=level,

@@ -200,7 +200,7 @@ class PathTransfer(Forecaster):
     def fit(self, siblings: Sequence[Curve], share: float) -> Self:
         """Bin every sibling's path up to `share`."""
         if len(siblings) < 6:
-            raise InputError(f"{self.name}: {len(siblings)} finished siblings; it needs at least 6")
+            raise InputError(f"{self.name}: {len(siblings):,} finished siblings; it needs at least 6")
         paths = np.array([self._path(s.seen(share * s.horizon)) for s in siblings])
         return replace(self, paths=paths, final=np.log([s.final_loss() for s in siblings]))
 

@@ -42,7 +42,7 @@ class Batch:
         usable = tuple(tuple(int(token) for token in row) for row in rows if len(row) > 1)
         if not usable:
             raise InputError(
-                f"the batch has {len(rows)} rows, and none has two tokens or more; give longer texts"
+                f"the batch has {len(rows):,} rows, and none has two tokens or more; give longer texts"
             )
         return cls(usable, last_only)
 

@@ -160,7 +160,7 @@ class Objective:
         """
         if tuple(vector.shape) != (self.n_parameters,):
             raise InputError(
-                f"vector has shape {tuple(vector.shape)}; this objective has {self.n_parameters} parameters"
+                f"vector has shape {tuple(vector.shape)}; this objective has {self.n_parameters:,} parameters"
             )
         found, start = {}, 0
         for name, own in self._parameters.items():
@@ -320,7 +320,7 @@ def _check(model: LanguageModel, batch: Batch) -> None:
     longest = max(len(row) for row in batch.rows) - 1
     if longest > model.context:
         raise InputError(
-            f"a sequence of the batch has {longest} tokens before its last one, but the context of the "
+            f"a sequence of the batch has {longest:,} tokens before its last one, but the context of the "
             f"model is {model.context}: cut it"
         )
     largest = max(max(row) for row in batch.rows)

@@ -80,14 +80,14 @@ def load_texts(
     if limit is not None:
         if len(long_enough) < limit:
             raise InputError(
-                f"texts {source!r} has {len(long_enough)} texts of at least {min_chars} characters, but "
+                f"texts {source!r} has {len(long_enough):,} texts of at least {min_chars:,} characters, but "
                 f"{limit} are needed",
                 remedy=f"lower {' or '.join(map(option, (*counted_by, 'min_chars')))}, or give more texts",
             )
         long_enough = long_enough[:limit]
     if not long_enough:
         raise InputError(
-            f"texts {source!r} has no text of at least {min_chars} characters; give longer texts"
+            f"texts {source!r} has no text of at least {min_chars:,} characters; give longer texts"
         )
     return Texts(source, tuple(long_enough))
 

@@ -65,7 +65,7 @@ def way(move: Mapping[str, Any]) -> str:
     moves = [(verb, move[verb]) for verb in ("rose", "fell") if move[verb]]
     if move["of"] > 1:
         said = " and ".join(f"{verb} in {n}" for verb, n in sorted(moves, key=lambda one: -one[1]))
-        return f"{said} of {move['of']} runs" if said else f"did not move in {move['of']} runs"
+        return f"{said} of {move['of']:,} runs" if said else f"did not move in {move['of']:,} runs"
     if not moves:
         return "did not move beyond noise"
     first, last = (span(move["ranges"][0][end], "{:.3g}") for end in ("first", "last"))
@@ -84,7 +84,7 @@ def fell(name: str, ends: pd.DataFrame, *, so_far: bool = False, form: str = "{:
     """
     rose = int((ends["last"] >= ends["first"]).sum())
     if rose and len(ends) > 1:
-        return f"The {name} did not fall in {rose} of {len(ends)} runs"
+        return f"The {name} did not fall in {rose:,} of {len(ends):,} runs"
     first, last = (span(extent(ends[end]), form) for end in ("first", "last"))
     if rose:
         return f"The {name} went from {first} to {last}"

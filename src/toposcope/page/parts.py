@@ -264,7 +264,9 @@ def of_means(study: Study) -> str:
     rows = study.series.values[["run", "step"]]
     short = {run: step for group in sizes for run, step in left_out_of_means(rows, group.runs).items()}
     ends = "; ".join(f"{run} ends at step {step:,}" for run, step in list(short.items())[:_NAMED])
-    more = f"; {len(short) - _NAMED} more runs end before others of their size" if len(short) > _NAMED else ""
+    more = (
+        f"; {len(short) - _NAMED:,} more runs end before others of their size" if len(short) > _NAMED else ""
+    )
     where = f" ({ends}{more})" if short else ""
     return (
         " A thin line is one run. A thick one is the mean over a size's runs, drawn only at the steps that "

@@ -93,7 +93,7 @@ def claims_section(claims: Sequence[Claim]) -> Section:
         (claim.text, claim.source, claim.here, claim.statistic, claim.judgement.value) for claim in claims
     ]
     return Section(
-        f"Of {len(claims)} claim{'s' * (len(claims) != 1)}, {', '.join(judgements)}",
+        f"Of {len(claims):,} claim{'s' * (len(claims) != 1)}, {', '.join(judgements)}",
         ("claim", "source", "here", "statistic", "judgement"),
         tuple(rows),
         "A claim holds only as drift if the quantities move together only because both change steadily with "

@@ -179,5 +179,5 @@ def _unusable(values: np.ndarray) -> str:
     if len(values) < 4:
         return too_few_checkpoints(len(values), 4)
     if not np.isfinite(values).all():
-        return f"{int((~np.isfinite(values)).any(axis=1).sum())} checkpoints lack the loss or the feature"
+        return f"{int((~np.isfinite(values)).any(axis=1).sum()):,} checkpoints lack the loss or the feature"
     return ""

@@ -89,7 +89,7 @@ def _checkpoints(seen: Curve) -> tuple[np.ndarray, np.ndarray]:
         steps = steps[steps <= seen.last]
     if len(steps) < 3:
         raise InputError(
-            f"run {seen.run}: {len(steps)} checkpoints seen; the published rules need at least 3"
+            f"run {seen.run}: {len(steps):,} checkpoints seen; the published rules need at least 3"
         )
     return steps, seen.loss[np.clip(np.searchsorted(seen.step, steps), 0, len(seen.loss) - 1)]
 
@@ -115,7 +115,7 @@ def _tda(seen: Curve) -> float:
     known = np.isfinite(value)
     if known.sum() < 3:
         raise InputError(
-            f"run {seen.run}: {known.sum()} checkpoints measured; the published rules need at least 3"
+            f"run {seen.run}: {known.sum():,} checkpoints measured; the published rules need at least 3"
         )
     spacing = float(np.median(np.diff(steps[known])))
     return tda_only(losses[known], value[known], round(seen.horizon / spacing) + 1)

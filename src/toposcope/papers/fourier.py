@@ -109,7 +109,7 @@ def embedding_of(snapshot: Snapshot) -> np.ndarray:
     table = max(found, key=len)
     if len(table) // 2 < KEYS:
         raise InputError(
-            f"the embedding of run {at.run!r} has {len(table)} rows; {KEYS} frequencies need at least "
+            f"the embedding of run {at.run!r} has {len(table):,} rows; {KEYS} frequencies need at least "
             f"{2 * KEYS}"
         )
     return table.astype(np.float64)

@@ -141,7 +141,7 @@ def _losses(series: Series, run: str) -> pd.DataFrame:
     steps = [checkpoint.step for checkpoint in series.of_run(run)]
     if len(steps) < LEAST_POINTS + 2:
         raise InputError(
-            f"run {run!r} has {len(steps)} checkpoints; dating a transition needs {LEAST_POINTS + 2}"
+            f"run {run!r} has {len(steps):,} checkpoints; dating a transition needs {LEAST_POINTS + 2}"
         )
     table = series.metrics(run).drop_duplicates("step", keep="last").set_index("step").reindex(steps)
     heldout = table["heldout_loss"].to_numpy(float)

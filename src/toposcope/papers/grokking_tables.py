@@ -66,14 +66,14 @@ def claims(studied: Sequence[StudiedRun]) -> list[Claim]:
         Claim(
             text="H1 sees a transformer find the circles of modular addition",
             source="the circles are known",
-            here=f"in {found} of {len(judged)} runs" if judged else "no run has shuffles enough",
+            here=f"in {found} of {len(judged):,} runs" if judged else "no run has shuffles enough",
             statistic=f"probability {chance:.2g} without circles",
             judgement=Standing.UNTESTED if not judged else holds(chance < FALSE_ALARMS),
         ),
         Claim(
             text="H1 sees it before the held-out loss does",
             source="expected",
-            here=f"half way before the loss in {before} of {len(compared)} runs",
+            here=f"half way before the loss in {before} of {len(compared):,} runs",
             statistic=f"steps after the loss: {gaps}" if compared else "no run has both",
             judgement=Standing.UNTESTED if not compared else holds(2 * before > len(compared)),
         ),
@@ -109,8 +109,8 @@ def _verdict(studied: Sequence[StudiedRun]) -> str:
         return f"Not judged: no run has the {LEAST_DRAWS} shuffles that a level of 5% needs"
     found = sum(finding.found for finding in judged)
     if not found:
-        return f"H1 rises beyond its shuffled residues in none of {len(judged)} runs, at a level of 5%"
-    return f"H1 rises beyond its shuffled residues in {found} of {len(judged)} runs, each at a level of 5%"
+        return f"H1 rises beyond its shuffled residues in none of {len(judged):,} runs, at a level of 5%"
+    return f"H1 rises beyond its shuffled residues in {found} of {len(judged):,} runs, each at a level of 5%"
 
 
 def _level(studied: Sequence[StudiedRun]) -> str:
@@ -123,7 +123,7 @@ def _level(studied: Sequence[StudiedRun]) -> str:
     power = sum(one.findings[HEADLINE[0], "power"].found for one in judged)
     return (
         f"By the longest bar over the plane's radius, the {KEYS} frequencies chosen at each checkpoint. "
-        f"Without circles {found} of {len(judged)} runs or more have probability {chance:.2g}. The power "
+        f"Without circles {found} of {len(judged):,} runs or more have probability {chance:.2g}. The power "
         f"share of the same frequencies, which needs no topology, passes in {power}."
     )
 
@@ -238,7 +238,7 @@ def _over_runs(series: str, compared: str, gaps: np.ndarray, runs: int) -> str:
         return f"{said} in the one run that has both; another seed may differ."
     half = float(student.ppf(0.975, len(gaps) - 1) * gaps.std(ddof=1) / np.sqrt(len(gaps)))
     return (
-        f"{said} on average over {len(gaps)} of {runs} runs "
+        f"{said} on average over {len(gaps):,} of {runs:,} runs "
         f"(95% interval over runs {mean - half:,.0f} to {mean + half:,.0f})."
     )
 

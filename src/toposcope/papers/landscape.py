@@ -110,7 +110,7 @@ def _claims(study: Study) -> list[Claim]:
                 text=f"The {label} of the loss surface moves with the {study.labels.label(study.target)}",
                 source="expected",
                 here=f"rho {rho.min():+.2f} to {rho.max():+.2f}; p < .05 by rank correlation in {there} of "
-                f"{len(mine)} runs"
+                f"{len(mine):,} runs"
                 if len(rho)
                 else "no run has enough checkpoints",
                 statistic=beyond_drift(line),
@@ -136,7 +136,7 @@ def _answer(study: Study) -> Section:
             float(line["p_holm"]), float(line["detectable_r"]), str(line["reason"]),
         ))  # fmt: skip
     note = (
-        f"One test for each feature over {len(study.runs)} runs: correlation of innovations with the "
+        f"One test for each feature over {len(study.runs):,} runs: correlation of innovations with the "
         f"{study.labels.label(study.target)}, that is of what a smooth trend and its own past do not "
         "explain, with Holm's correction. Where the design cannot tell, the reason says why."
     )

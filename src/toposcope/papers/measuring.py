@@ -52,6 +52,6 @@ def refuse_failures(report: SweepReport) -> None:
     if report.failures:
         first = report.failures[0]
         raise InputError(
-            f"{len(report.failures)} units failed, the first: run {first.run} step {first.step:,}: "
+            f"{len(report.failures):,} units failed, the first: run {first.run} step {first.step:,}: "
             f"{first.note}; repeat the command to try them again"
         )

@@ -92,7 +92,7 @@ def _inside(held: Sequence[ForecastCoverage]) -> Claim:
         text="Intervals of 90% hold 87 to 93% of the final losses",
         source="wanted",
         here=f"{inside} of {number}",
-        statistic=f"95% over {runs} runs: {low:.1%} to {high:.1%}",
+        statistic=f"95% over {runs:,} runs: {low:.1%} to {high:.1%}",
         judgement=within(low, high, 0.87, 0.93) if runs >= MANY else Standing.UNTESTED,
     )
 
@@ -102,7 +102,7 @@ def _shared(shared: Sequence[SharedStep]) -> Claim:
     return Claim(
         text="A spike is a fault of its run",
         source="often assumed",
-        here=f"{len(common)} steps at which runs spike together",
+        here=f"{len(common):,} steps at which runs spike together",
         statistic=f"{sum(one.spikes for one in common)} of {sum(one.spikes for one in shared)} spikes lie "
         "there (Holm over all steps)",
         judgement=Standing.UNTESTED if not shared else holds(not common),

@@ -87,7 +87,7 @@ def measure(
     series = open_series(uri, revisions=revisions, split="whole")
     if len(series.runs) != 1:
         raise InputError(
-            f"{uri} holds {len(series.runs)} runs, but Table 8 needs the series of one model; give one run"
+            f"{uri} holds {len(series.runs):,} runs, but Table 8 needs the series of one model; give one run"
         )
     recipe = {"probe": PROBE, "draws": draws}
     with measured(series, [Table8(draws)], store, recipe=recipe, quiet=quiet) as measurements:

@@ -122,7 +122,8 @@ def trained(
     )
     if failed := [one for one in found if one.status == "failed"]:
         raise BrokenOffError(
-            f"{len(failed)} of {len(found)} runs failed, the first: {failed[0].run.run}: {failed[0].problem}"
+            f"{len(failed):,} of {len(found):,} runs failed, the first: {failed[0].run.run}: "
+            f"{failed[0].problem}"
         )
     return [str(one.folder) for one in found]
 

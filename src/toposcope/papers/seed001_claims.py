@@ -49,7 +49,7 @@ def _monotone(measured: MeasuredFamily) -> Claim:
     return Claim(
         text="H1: neural persistence increases monotonically during training",
         source="in every model (Rieck et al.)",
-        here=f"{risen} of {len(rises)} runs end above their start; {monotone} rise at every checkpoint",
+        here=f"{risen} of {len(rises):,} runs end above their start; {monotone} rise at every checkpoint",
         statistic=f"it rises at {min(share):.0%} to {max(share):.0%} of a run's checkpoints",
         judgement=holds(monotone == len(rises)),
     )
@@ -63,7 +63,7 @@ def _rate(measured: MeasuredFamily) -> Claim:
         text="H1: its rate of change correlates with training efficiency",
         source="expected",
         here=f"rho {min(r.rate_rho for r in rises):+.2f} to {max(r.rate_rho for r in rises):+.2f}; "
-        f"p < .05 as planned in {there} of {len(rises)} runs",
+        f"p < .05 as planned in {there} of {len(rises):,} runs",
         statistic=beyond_drift(line),
         judgement=of_verdict(there > len(rises) / 2, str(line["verdict"])),
     )
@@ -94,7 +94,7 @@ def _scaling(measured: MeasuredFamily) -> Claim:
     return Claim(
         text="H3: topological features follow predictable scaling relationships with the size",
         source="power-law or log-linear",
-        here=f"{len(real)} of {len(laws)} features have an exponent other than 0: {words}",
+        here=f"{len(real):,} of {len(laws):,} features have an exponent other than 0: {words}",
         statistic=f"{len(learned)} of {len(real)} with another exponent than before training (95% over all)",
         judgement=holds(2 * len(real) > len(laws)),
     )
@@ -181,9 +181,9 @@ def _beaten(measured: MeasuredFamily) -> Claim:
         judgement = Standing.HOLDS if real >= needed else Standing.DRIFT
     return Claim(
         text="Criterion 3: forecasts with topology beat the loss alone in most sizes",
-        source=f"in {needed} of {len(means)} or more",
-        here=f"in {over} of {len(means)} sizes, at {EARLY:.0%} of training",
-        statistic=f"in {real} of {len(means)} against the better of its two controls",
+        source=f"in {needed} of {len(means):,} or more",
+        here=f"in {over} of {len(means):,} sizes, at {EARLY:.0%} of training",
+        statistic=f"in {real} of {len(means):,} against the better of its two controls",
         judgement=judgement,
     )
 

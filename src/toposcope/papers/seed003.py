@@ -109,7 +109,7 @@ def trajectory_section(rows: pd.DataFrame) -> Section:
                     wrong.append((run, step, name, float(value), stored))
     note = (
         f"{total - len(wrong)} of {total} printed entries agree with the stored rows to every printed digit; "
-        f"these {len(wrong)} do not. Where they differ, the rows are what was measured."
+        f"these {len(wrong):,} do not. Where they differ, the rows are what was measured."
     )
     return Section("Trajectories: where the report contradicts its rows", _WRONG, tuple(wrong), note)
 
@@ -195,7 +195,7 @@ def worth_section(trends: pd.DataFrame) -> Section:
         "it. partial_step is Spearman's rho given the log step; walk_p how often two independent random "
         "walks of this length do as well; the verdict is that of the innovation test on the log perplexity, "
         f"Holm-corrected over all rows: {found}. "
-        f"With {int(trends['n'].max())} checkpoints a run, only strong effects can be seen."
+        f"With {int(trends['n'].max()):,} checkpoints a run, only strong effects can be seen."
     )
     return Section("What the correlations are worth", tuple(shown), lines, note)
 

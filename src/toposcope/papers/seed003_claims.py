@@ -43,7 +43,7 @@ def _evolve(rows: pd.DataFrame) -> Claim:
     return Claim(
         text="Training leaves fewer loops that last longer",
         source="128 to 73-90 loops, total 22-42 to 56-72",
-        here=f"fewer in {fewer} of {len(count)} runs, a larger total in {longer}",
+        here=f"fewer in {fewer} of {len(count):,} runs, a larger total in {longer}",
         statistic="first against last checkpoint of every run",
         judgement=holds(fewer == longer == len(count)),
     )
@@ -59,7 +59,7 @@ def _grows(rows: pd.DataFrame) -> Claim:
     return Claim(
         text="After the collapse the total of H1 grows at every checkpoint",
         source="monotonically, in all models",
-        here=f"at every checkpoint from step {collapsed:,} in {always} of {len(risen)} runs"
+        here=f"at every checkpoint from step {collapsed:,} in {always} of {len(risen):,} runs"
         if risen
         else f"no run has two checkpoints from step {collapsed:,} on",
         statistic=f"it grows at {min(share):.0%} to {max(share):.0%} of a run's checkpoints" if risen else "",
@@ -99,7 +99,7 @@ def _outperforms(trends: pd.DataFrame) -> Claim:
     return Claim(
         text="Topology outperforms the spectrum as a predictor of the perplexity",
         source="mean |rho| 0.857 against three spectral numbers",
-        here=f"the number of loops beats those three in {reported} of {len(wide)} runs, by mean |rho| "
+        here=f"the number of loops beats those three in {reported} of {len(wide):,} runs, by mean |rho| "
         f"{_strength(trends, COUNT):.3f}",
         statistic="the top eigenvalue, one more spectral number, has "
         f"{_strength(trends, 'top_eigenvalue'):.3f}; it is beaten in {beside} of {len(wide)}",
@@ -116,7 +116,7 @@ def _spectrum_fails(trends: pd.DataFrame) -> Claim:
     return Claim(
         text="The spectrum fails for the largest model, where topology does not",
         source="effective rank p = 0.10",
-        here=f"the effective rank is not significant in {len(failed)} of {len(p)} runs"
+        here=f"the effective rank is not significant in {len(failed):,} of {len(p):,} runs"
         + (f" (p {p.loc[failed, 'effective_rank'].max():.2g} at most)" if len(failed) else ""),
         statistic=f"there the top eigenvalue is significant in {len(failed) - also} of {len(failed)}"
         + (f" (p {top.max():.2g} at most)" if len(failed) else ""),
@@ -142,7 +142,7 @@ def _phases(rows: pd.DataFrame) -> Claim:
     return Claim(
         text="The total persistence of H1 passes through three phases",
         source=", ".join(f"{name} {low} to {high}" for name, (low, high) in printed()["phases"].items()),
-        here=f"three segments or more in {parted} of {len(segments)} runs",
+        here=f"three segments or more in {parted} of {len(segments):,} runs",
         statistic="a search for changes that gives 5% of smooth noisy series one",
         judgement=holds(parted == len(segments)),
     )

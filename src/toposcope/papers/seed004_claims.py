@@ -47,7 +47,7 @@ def claims(across: AcrossSeeds) -> list[Claim]:
 
 
 def _of_seeds(across: AcrossSeeds) -> str:
-    return f"{across.seeds} seed{'s' * (across.seeds != 1)}"
+    return f"{across.seeds:,} seed{'s' * (across.seeds != 1)}"
 
 
 def _over_seeds(held: Sequence[bool]) -> Standing:
@@ -91,7 +91,7 @@ def _tracks(across: AcrossSeeds) -> Claim:
     return Claim(
         text="H0 total persistence is anticorrelated with the loss in every model",
         source="rho -0.59 to -0.91, p < 1e-5",
-        here=f"rho {rho.min():+.2f} to {rho.max():+.2f} in {len(rho)} runs",
+        here=f"rho {rho.min():+.2f} to {rho.max():+.2f} in {len(rho):,} runs",
         statistic=beyond_drift(line),
         judgement=of_verdict(bool((rho < 0).all()), str(line["verdict"])),
     )

@@ -27,7 +27,7 @@ def _judgements(across: Mapping[str, AcrossSeeds]) -> Section:
     everywhere = [row for row in rows if None not in row]
     alike = sum(len(set(row[1:])) == 1 for row in everywhere)
     return Section(
-        f"Of {len(everywhere)} claims that all {len(across)} files can answer, {alike} are judged alike",
+        f"Of {len(everywhere):,} claims that all {len(across):,} files can answer, {alike} are judged alike",
         ("claim", *across),
         tuple(rows),
         "The same recipe, with another text or tokenizer. " + _seeds(across),

@@ -153,7 +153,7 @@ def _models(runs: pd.DataFrame) -> dict[str, Mapping[str, Any]]:
     for run, parameters in runs.sort_values("parameters")[["run", "parameters"]].itertuples(index=False):
         if str(parameters) not in known:
             sizes = ", ".join(known)
-            raise InputError(f"run {run} has {parameters} parameters; the paper's models have {sizes}")
+            raise InputError(f"run {run} has {parameters:,} parameters; the paper's models have {sizes}")
         found[str(run)] = {"parameters": int(parameters), **known[str(parameters)]}
     return found
 

@@ -253,7 +253,7 @@ def scaling(measured: MeasuredRuns) -> Section:
         "agrees", "with an offset",
     )  # fmt: skip
     note = (
-        f"A straight line in log-log through {len(sizes)} sizes, one run each. The text fits an offset c "
+        f"A straight line in log-log through {len(sizes):,} sizes, one run each. The text fits an offset c "
         f"as well; its "
         "exponent is in the last column, where the five points determine one at all."
     )

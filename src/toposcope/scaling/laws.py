@@ -176,14 +176,14 @@ def _fit(
     n_, d_, l_ = (np.asarray(v, dtype=float).ravel() for v in (size, data, loss))
     if not len(n_) == len(d_) == len(l_):
         return _failed(
-            name, level, len(n_), f"lengths differ: {len(n_)} sizes, {len(d_)} data, {len(l_)} losses"
+            name, level, len(n_), f"lengths differ: {len(n_):,} sizes, {len(d_):,} data, {len(l_):,} losses"
         )
     keep = np.isfinite(n_) & np.isfinite(d_) & np.isfinite(l_) & (n_ > 0) & (d_ > 0) & (l_ > 0)
     n_, d_, l_ = n_[keep], d_[keep], np.log(l_[keep])
     form = _FORMS[name]
     starts = form.starts()
     if len(l_) <= starts.shape[1]:
-        return _failed(name, level, len(l_), f"{len(l_)} usable points for {starts.shape[1]} parameters")
+        return _failed(name, level, len(l_), f"{len(l_):,} usable points for {starts.shape[1]} parameters")
     if min(len(np.unique(n_)), len(np.unique(d_))) < 3:
         return _failed(
             name, level, len(l_), "fewer than 3 distinct sizes or data amounts: exponents are not identified"

@@ -51,7 +51,7 @@ def fit_loss_law(sizes: np.ndarray, values: np.ndarray, *, level: float = 0.95) 
     """
     x, y = np.asarray(sizes, float).ravel(), np.asarray(values, float).ravel()
     if len(x) != len(y):
-        return failed_law(0, 0, level, f"{len(x)} sizes but {len(y)} values")
+        return failed_law(0, 0, level, f"{len(x):,} sizes but {len(y):,} values")
     keep = np.isfinite(x) & np.isfinite(y) & (x > 0)
     x, y = x[keep], y[keep]
     n, n_sizes = len(x), len(np.unique(x))

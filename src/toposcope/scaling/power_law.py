@@ -83,7 +83,7 @@ def fit_power_law(
     """
     x, y = np.asarray(sizes, dtype=float).ravel(), np.asarray(values, dtype=float).ravel()
     if len(x) != len(y):
-        return failed_law(0, 0, level, f"{len(x)} sizes but {len(y)} values")
+        return failed_law(0, 0, level, f"{len(x):,} sizes but {len(y):,} values")
     keep = np.isfinite(x) & np.isfinite(y) & (x > 0)
     x, y = x[keep], y[keep]
     n_sizes = len(np.unique(x))

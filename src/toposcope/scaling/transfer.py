@@ -73,12 +73,12 @@ def fit_loss_to_loss(
     """
     x, y = np.asarray(loss_x, float).ravel(), np.asarray(loss_y, float).ravel()
     if len(x) != len(y):
-        return _no_map(len(x), f"{len(x)} losses on one side but {len(y)} on the other")
+        return _no_map(len(x), f"{len(x):,} losses on one side but {len(y):,} on the other")
     keep = np.isfinite(x) & np.isfinite(y)
     x, y = x[keep], y[keep]
     free = 2 + (floor_x is None) + (floor_y is None)
     if len(np.unique(x)) <= free:
-        return _no_map(len(x), f"{len(np.unique(x))} distinct losses for {free} parameters")
+        return _no_map(len(x), f"{len(np.unique(x)):,} distinct losses for {free:,} parameters")
     if floor_x is not None and np.any(x <= floor_x):
         return _no_map(len(x), f"a loss is at or below the given floor {floor_x}")
     theta = _fit_map(x, y, floor_x, floor_y)

@@ -66,8 +66,8 @@ class AdapterState:
         ]
         if self.changes and not broken and not self.active:
             text = (
-                f"all {len(self.changes)} changes B A are zero, so it does nothing; was it saved before the "
-                "first step, or trained with a rate of zero?"
+                f"all {len(self.changes):,} changes B A are zero, so it does nothing; was it saved before "
+                "the first step, or trained with a rate of zero?"
             )
             found.append(AuditFinding(self.run, self.step, "", text, fault="zero-adapter"))
         return tuple(found)
@@ -93,15 +93,15 @@ has 100% of the change'
         """
         active = self.active
         if not active:
-            return f"{self.stated}: no finite change of its {len(self.changes)} matrices"
+            return f"{self.stated}: no finite change of its {len(self.changes):,} matrices"
         middle = float(np.median([one.effective for one in active]))
         parts = ", ".join(f"{kind} {share:.0%}" for kind, share in list(self.shares.items())[1:3])
         kind, share = next(iter(self.shares.items()))
         more = f" ({parts})" if parts else ""
         verb = "is" if len(active) == 1 else "are"
         return (
-            f"{self.stated}: {len(active)} of {len(self.changes)} matrices {verb} changed, with an effective "
-            f"rank of {middle:.2g} of {self.r} (median); {kind} has {share:.0%} of the change{more}"
+            f"{self.stated}: {len(active):,} of {len(self.changes):,} matrices {verb} changed, with an "
+            f"effective rank of {middle:.2g} of {self.r} (median); {kind} has {share:.0%} of the change{more}"
         )
 
 

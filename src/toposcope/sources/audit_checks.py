@@ -95,10 +95,12 @@ def structure(steps: Evidence) -> Iterator[AuditFinding]:
             if item is None:
                 if typical:
                     yield _finding(
-                        step, "missing-tensor", f"lacks it; {count} of {len(good)} steps have it", name
+                        step, "missing-tensor", f"lacks it; {count:,} of {len(good):,} steps have it", name
                     )
             elif not typical and len(good) > 2:
-                yield _finding(step, "extra-tensor", f"has it; only {count} of {len(good)} steps do", name)
+                yield _finding(
+                    step, "extra-tensor", f"has it; only {count:,} of {len(good):,} steps do", name
+                )
             elif expected is not None and item.info.shape != expected.info.shape:
                 yield _finding(
                     step,
@@ -245,7 +247,7 @@ def path(steps: Evidence) -> Iterator[AuditFinding]:
             yield from findings
         elif key not in found:
             first = findings[0]
-            text = f"{len(findings)} tensors: {first.message}"
+            text = f"{len(findings):,} tensors: {first.message}"
             yield AuditFinding(first.run, first.step, "", text, fault=first.fault)
     yield from found.values()
 

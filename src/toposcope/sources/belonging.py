@@ -63,7 +63,7 @@ class Group:
     def counted(self) -> str:
         """The label with the names of the runs, or with their number where they are many."""
         n = len(self.runs)
-        return f"{self.label} ({', '.join(self.runs) if n <= _NAMED else f'{n} runs'})"
+        return f"{self.label} ({', '.join(self.runs) if n <= _NAMED else f'{n:,} runs'})"
 
 
 def groups_of(runs: pd.DataFrame, losses: pd.DataFrame | None = None) -> tuple[Group, ...]:
@@ -151,7 +151,7 @@ def said(groups: Sequence[Group], what: str = "each is judged separately") -> st
     listed = "; ".join(group.counted for group in groups[:_LISTED]) + (
         f"; and {left} more" if left > 0 else ""
     )
-    return f"{len(groups)} groups of runs do not belong together, so {what}: {listed}."
+    return f"{len(groups):,} groups of runs do not belong together, so {what}: {listed}."
 
 
 def stated(row: Mapping[object, object]) -> dict[str, str]:

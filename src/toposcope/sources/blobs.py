@@ -243,7 +243,9 @@ class RemoteBlob:
         if len(data) == self.size != stop - start:  # a server that ignores ranges sends everything
             data = data[start:stop]
         if len(data) != stop - start:
-            raise SourceError(f"{self.label}: {len(data)} of {stop - start} bytes were received; try again")
+            raise SourceError(
+                f"{self.label}: {len(data):,} of {stop - start:,} bytes were received; try again"
+            )
         return np.frombuffer(data, dtype=np.uint8)
 
 
@@ -319,7 +321,7 @@ def read_text(blob: Blob) -> str:
     """Read a small text file whole."""
     if blob.size > MAX_SMALL_FILE:
         raise SourceError(
-            f"{blob.label}: {blob.size} bytes is too large for a text file; check that it is the right file"
+            f"{blob.label}: {blob.size:,} bytes is too large for a text file; check that it is the right file"
         )
     try:
         return blob.read(0, blob.size).tobytes().decode("utf-8").removeprefix("\ufeff")

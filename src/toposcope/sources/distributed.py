@@ -64,7 +64,7 @@ class DistributedReader:
         self._folder = folder
         blob = folder.open(METADATA)
         if blob.size > MAX_PICKLE:
-            raise self._bad(f"{blob.size} bytes of metadata")
+            raise self._bad(f"{blob.size:,} bytes of metadata")
         content = PickleData(blob.read(0, blob.size).tobytes(), self.label).load()
         try:
             self._places = self._storage(_state(content)["storage_data"])

@@ -101,7 +101,7 @@ def open_folder(folder: Folder) -> Reader:
     weights = [name for name in folder.files() if is_weights_file(name)]
     if len(weights) != 1:
         raise SourceError(
-            f"{folder.label}: contains {len(weights)} weight files, but a checkpoint has one; complete "
+            f"{folder.label}: contains {len(weights):,} weight files, but a checkpoint has one; complete "
             "the folder or remove it"
         )
     return open_file(folder.open(weights[0]))

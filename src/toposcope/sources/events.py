@@ -21,7 +21,7 @@ def read_events(blob: Blob) -> pd.DataFrame:
     """Return a table with `step` and one column per scalar tag."""
     if blob.size > MAX_SMALL_FILE:
         raise SourceError(
-            f"{blob.label}: {blob.size} bytes is too large for an event file; export its scalars as CSV"
+            f"{blob.label}: {blob.size:,} bytes is too large for an event file; export its scalars as CSV"
         )
     data = blob.read(0, blob.size).tobytes()
     rows: dict[int, dict[str, Any]] = {}

@@ -101,7 +101,7 @@ class Llama2cFile:
         self._group = 0
         header = blob.read(0, min(blob.size, 256)).tobytes()
         if len(header) < 28:
-            raise self._bad(f"it has {len(header)} bytes")
+            raise self._bad(f"it has {len(header):,} bytes")
         version, at, sizes = self._header(header)
         if sizes is None:
             raise self._bad("its header's sizes are impossible")
@@ -116,7 +116,7 @@ class Llama2cFile:
                 raise self._bad(f"its groups of {self._group} do not divide {name!r}")
             at += info.size + info.size // self._group * 4 if packed else info.nbytes
         if at != blob.size:
-            raise self._bad(f"its header needs {at} bytes and it has {blob.size}")
+            raise self._bad(f"its header needs {at:,} bytes and it has {blob.size}")
         self._infos: Mapping[str, TensorInfo] = infos
 
     def _bad(self, why: str) -> SourceError:
@@ -137,7 +137,7 @@ class Llama2cFile:
         if version == 2:
             self._group = struct.unpack("<i", header[37:41])[0]
             if self._group <= 0:
-                raise self._bad(f"groups of {self._group} values")
+                raise self._bad(f"groups of {self._group:,} values")
         return version, 256, _sizes(tuple(numbers), shared)
 
     def infos(self) -> Mapping[str, TensorInfo]:

@@ -64,7 +64,7 @@ def why_skipped(info: TensorInfo) -> str:
         return "empty"
     if len(info.shape) == 2 or (len(info.shape) == 3 and _is_stack(info.name)):
         return ""
-    return f"{len(info.shape)} dimensions, neither a stack of experts nor of attention heads"
+    return f"{len(info.shape):,} dimensions, neither a stack of experts nor of attention heads"
 
 
 def is_vector(info: TensorInfo) -> bool:

@@ -54,7 +54,7 @@ class NpzFile:
             raise self._bad(f"array {name!r:.80} is compressed in an unusual way")
         if entry.file_size > FREE_BYTES and entry.file_size > MAX_RATIO * max(entry.compress_size, 1):
             raise self._bad(
-                f"array {name!r:.80} claims to grow {entry.file_size // max(entry.compress_size, 1)} times"
+                f"array {name!r:.80} claims to grow {entry.file_size // max(entry.compress_size, 1):,} times"
             )
         with archive.open(entry) as file:
             head = io.BytesIO(file.read(1 << 16))
@@ -79,7 +79,7 @@ class NpzFile:
         )
         if head.tell() + info.nbytes != entry.file_size:
             raise self._bad(
-                f"array {name!r:.80} needs {info.nbytes} bytes and has {entry.file_size - head.tell()}"
+                f"array {name!r:.80} needs {info.nbytes:,} bytes and has {entry.file_size - head.tell()}"
             )
         self._infos[name] = info
         self._members[name] = (entry, head.tell(), fortran)

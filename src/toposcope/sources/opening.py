@@ -117,7 +117,7 @@ def hint(series: Series) -> str:
         return ""
     named = ", ".join(names[:3]) + " ..." * (len(names) > 3)
     return rendered(
-        f"{named} are read as {len(names)} runs of one checkpoint, each at step 0; "
+        f"{named} are read as {len(names):,} runs of one checkpoint, each at step 0; "
         f"if they are steps of one run, add {option('step_pattern')} {shlex.quote(pattern)}"
     )
 
@@ -130,7 +130,7 @@ def logs_said(series: Series) -> str:
     where = (
         said[0]
         if len(said) == 1
-        else f"the logs of {len(said)} runs beside their checkpoints ({said[0]}, ...)"
+        else f"the logs of {len(said):,} runs beside their checkpoints ({said[0]}, ...)"
     )
     return rendered(f"losses from {where}; {option('losses', 'FILE')} names another log")
 
@@ -165,7 +165,7 @@ def _check_some(
         "no checkpoint has such a step",
         argument="steps",
         value=steps,
-        remedy=f"the {len(have)} of run {first.run.run} are at {named}",
+        remedy=f"the {len(have):,} of run {first.run.run} are at {named}",
     )
 
 

@@ -67,7 +67,7 @@ class ParallelReader:
             dimensions = len(parts[0][0].infos()[parts[0][1]].shape)
             if dimensions > 1 and len(parts) > 1 and not name.endswith("position_embeddings.weight"):
                 raise SourceError(
-                    f"{self.label}: how {name!r:.80} is spread over {len(parts)} ranks is not known; "
+                    f"{self.label}: how {name!r:.80} is spread over {len(parts):,} ranks is not known; "
                     f"{self._converter}"
                 )
             layout = SAME
@@ -175,7 +175,7 @@ def open_ranks(folder: Folder) -> ParallelReader:
     size = readers[0].facts().config.get("tensor_model_parallel_size", len(ranked))
     if size != len(ranked):
         raise SourceError(
-            f"{folder.label}: contains {len(ranked)} of the {size} ranks that saved it; fetch it again"
+            f"{folder.label}: contains {len(ranked):,} of the {size} ranks that saved it; fetch it again"
         )
     names_of = [set(reader.infos()) for reader in readers]
     if any(names_ != names_of[0] for names_ in names_of):

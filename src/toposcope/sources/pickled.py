@@ -158,7 +158,7 @@ class PickleData:
     def _long(self, form: str) -> None:
         size = self._unpack(form)
         if size > 1024:
-            raise self.bad(f"an integer of {size} bytes")
+            raise self.bad(f"an integer of {size:,} bytes")
         self._push(int.from_bytes(self._take(size), "little", signed=True))
 
     def _decimal(self) -> None:

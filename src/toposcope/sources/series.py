@@ -104,7 +104,7 @@ class Series:
         """Return how much the series holds, what is wrong with its names, and where it is."""
         found = len(self.duplicates)
         wrong = f"; {found} more are duplicates of a step: .findings has them" if found else ""
-        wrong += f"; {len(self.unread)} not checked: .findings has them" if self.unread else ""
+        wrong += f"; {len(self.unread):,} not checked: .findings has them" if self.unread else ""
         return f"{counted(len(self), len(self._sources))}{wrong}\nseries {self.uri}; .tables lists them"
 
     def _repr_html_(self) -> str:

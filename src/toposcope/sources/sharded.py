@@ -114,7 +114,7 @@ def check_complete(folder: Folder, names: list[str]) -> None:
             wanted = f"{found['stem']}-{index:05d}-of-{count:05d}{found['suffix']}"
             if wanted not in names:
                 raise SourceError(
-                    f"{folder.label}/{wanted}: this shard is missing ({len(names)} of {count} are "
+                    f"{folder.label}/{wanted}: this shard is missing ({len(names):,} of {count} are "
                     "there); fetch it"
                 )
 

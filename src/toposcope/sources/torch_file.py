@@ -334,7 +334,7 @@ def tensors_of(tree: Any, label: str) -> dict[str, StoredTensor]:
         seen += len(parts) + len(pairs) // _PASSED_OVER
         if depth > MAX_DEPTH or seen > MAX_ENTRIES:
             raise SourceError(
-                f"{label}: is nested deeper than {MAX_DEPTH} or has more than {MAX_ENTRIES} "
+                f"{label}: is nested deeper than {MAX_DEPTH} or has more than {MAX_ENTRIES:,} "
                 "entries; fetch the file again"
             )
         pending += [(_joined(name, key, label), part, depth + 1) for key, part in reversed(parts)]

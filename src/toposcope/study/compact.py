@@ -95,7 +95,7 @@ def of_frame(name: str, part: pd.DataFrame, rows: int) -> Table:
     columns = [column for column in names if column in part and part[column].notna().any()]
     cut = part[columns].head(rows)
     whole = rendered(f"{option('json')} and {option('out')} have all")
-    more = f" ({len(cut)} of {len(part)} rows; {whole})" if len(cut) < len(part) else ""
+    more = f" ({len(cut):,} of {len(part):,} rows; {whole})" if len(cut) < len(part) else ""
     cells = ([_value(value) for value in row] for row in cut.itertuples(index=False, name=None))
     return of_cells(_TITLES[name] + more, [names[column] for column in columns], cells)
 

@@ -51,5 +51,7 @@ def _messages(features: pd.DataFrame, out: pd.Series) -> list[str]:
         if len(lost):
             every = len(rows[["run", "step"]].drop_duplicates())
             name = str(feature).replace("_", " ")
-            found.append(f"{name}: {len(lost)} of {every} checkpoints left out, where it did not converge")
+            found.append(
+                f"{name}: {len(lost):,} of {every:,} checkpoints left out, where it did not converge"
+            )
     return found

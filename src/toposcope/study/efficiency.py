@@ -124,7 +124,7 @@ def _clean(metrics: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     bad = log.set_index(["run", "step"]).index.isin(infinite.set_index(["run", "step"]).index)
     diverged = log[bad | (log["loss"].isna() & log["heldout_loss"].isna())]
     problems += [
-        f"run {run}: {n} logged steps without a finite loss"
+        f"run {run}: {n:,} logged steps without a finite loss"
         for run, n in diverged["run"].value_counts().items()
     ]
     return log, problems

@@ -94,14 +94,14 @@ rate is 6 x theirs'
             )
         shown = f": {', '.join(parts)}" if parts else ""
         why = f"; its {listed(self.differs)}" if self.differs else ""
-        return f"not like its {len(self.siblings)} siblings{shown}{why}"
+        return f"not like its {len(self.siblings):,} siblings{shown}{why}"
 
     @property
     def _still(self) -> list[str]:
         if not self.frozen:
             return []
         more = len(self.frozen) - 1
-        named = self.frozen[0] + (f" and {more} more matri{'ces' if more > 1 else 'x'}" if more else "")
+        named = self.frozen[0] + (f" and {more:,} more matri{'ces' if more > 1 else 'x'}" if more else "")
         return [f"{named} never changed (theirs did)"]
 
 

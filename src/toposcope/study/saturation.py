@@ -96,7 +96,9 @@ def fit_saturation(steps: np.ndarray, values: np.ndarray) -> Saturation:
     ('exponential', 2.0, 800)
     """
     if len(values) < LEAST_POINTS:
-        raise InputError(f"values: {len(values)} checkpoints; a saturating fit needs at least {LEAST_POINTS}")
+        raise InputError(
+            f"values: {len(values):,} checkpoints; a saturating fit needs at least {LEAST_POINTS}"
+        )
     if np.ptp(values) == 0:
         return Saturation("exponential", float(values[0]), float(values[0]), 0.0, float(steps[0]))
     span = float(steps[-1] - steps[0])

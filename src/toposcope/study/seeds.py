@@ -137,7 +137,7 @@ def compare_recipes(
     steps = steps if horizon is None else steps[steps <= horizon]
     if len(steps) < FEWEST_STEPS:
         raise InputError(
-            f"the logs have {len(steps)} steps in common, too few to compare",
+            f"the logs have {len(steps):,} steps in common, too few to compare",
             remedy="give logs that overlap",
         )
     tables = [_losses(side.runs, steps) for side in sides]
@@ -176,7 +176,7 @@ def _usable(side: Recipe, problems: list[str], *, of_loss: bool) -> Recipe:
     for run in finite:
         if run.broken:
             first, many = run.broken[0], len(run.broken)
-            where = f"{many} losses, the first at step {first:,.0f}, are" if many > 1 else (
+            where = f"{many:,} losses, the first at step {first:,.0f}, are" if many > 1 else (
                 f"the loss at step {first:,.0f} is")  # fmt: skip
             problems.append(f"{run.name}: {where} not finite; skipped")
     if not finite:
@@ -193,7 +193,7 @@ def _usable(side: Recipe, problems: list[str], *, of_loss: bool) -> Recipe:
     sizes = sorted({run.stated.parameters for run in runs if run.stated.parameters})
     if len(sizes) > 1:
         raise InputError(
-            f"{side.name}: its runs have {len(sizes)} sizes, "
+            f"{side.name}: its runs have {len(sizes):,} sizes, "
             f"from {sizes[0]:,.0f} to {sizes[-1]:,.0f} parameters",
             remedy="give a folder of seeds of one recipe",
         )
@@ -201,7 +201,7 @@ def _usable(side: Recipe, problems: list[str], *, of_loss: bool) -> Recipe:
     if len(groups) > 1:
         said = "; ".join(group.counted for group in groups)
         raise InputError(
-            f"{side.name}: its runs are of {len(groups)} recipes ({said})",
+            f"{side.name}: its runs are of {len(groups):,} recipes ({said})",
             remedy="give a folder of seeds of one recipe",
         )
     return _without_copies(Recipe(side.name, runs), problems)

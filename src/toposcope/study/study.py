@@ -77,15 +77,15 @@ def why_nothing(study: Study, tables: Sequence[str] = (), reasons: Mapping[str, 
     """Say why no table could be computed, and what would help; `reasons` stand in their rows."""
     longest = study.series.values.groupby("run")["step"].count().max()
     if longest < LEAST_POINTS:
-        return f"the longest run has {longest} checkpoints, at least {LEAST_POINTS} are needed; add some"
+        return f"the longest run has {longest:,} checkpoints, at least {LEAST_POINTS} are needed; add some"
     if study.series.catalogue.empty:
         gone = ", ".join(f"{column} ({why})" for column, why in study.series.left_out.items())
         alone = f", or judge its losses alone: {_check_of(study)}" if study.places and study.log else ""
         return f"the table has no column to test{' (left out: ' + gone + ')' if gone else ''}; add one{alone}"
     if longest < LEAST_LENGTH:
         return (
-            f"the longest run has {longest} checkpoints, a test needs {LEAST_LENGTH}; add some, or read what "
-            "changed: " + page_of(study.places, study.without)
+            f"the longest run has {longest:,} checkpoints, a test needs {LEAST_LENGTH}; add some, or read "
+            "what changed: " + page_of(study.places, study.without)
         )
     needs = [f"the table {name} needs {_NEEDS[name]}" for name in tables if name in _NEEDS]
     needs += [f"the table {name} says: {why}" for name, why in (reasons or {}).items() if name not in _NEEDS]

@@ -182,7 +182,7 @@ def series_table(
     runs = pd.DataFrame(columns=["run"]) if runs is None else runs.reset_index(drop=True)
     values, spread, names, problems = add_targets(values, spread, metrics, runs, smooth=smooth)
     odd = infinite.groupby(["probe", "feature"], sort=True).size()
-    problems += tuple(f"{p}/{f}: {n} infinite values count as missing" for (p, f), n in odd.items())
+    problems += tuple(f"{p}/{f}: {n:,} infinite values count as missing" for (p, f), n in odd.items())
     table = with_targets(
         SeriesTable(values, spread, columns, names, runs, problems), own_targets(rows, catalogue)
     )
@@ -303,7 +303,7 @@ def _numbers(frame: pd.DataFrame, columns: Sequence[str]) -> tuple[pd.DataFrame,
     for name in columns:
         infinite = np.isinf(numbers[name].to_numpy(float, na_value=np.nan))
         if infinite.any():
-            problems.append(f"column {name}: {int(infinite.sum())} infinite values count as missing")
+            problems.append(f"column {name}: {int(infinite.sum()):,} infinite values count as missing")
             numbers[name] = numbers[name].astype(float).mask(infinite)
     return numbers, problems
 

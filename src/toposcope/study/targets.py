@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.errors import InputError
+from toposcope.core.forms import listed_steps, step_text
 from toposcope.sources.labels import step_of
 from toposcope.sources.losses import SUFFIXES, canonical, meaning, read_table
 from toposcope.subjects.catalogue import DECLARED
@@ -230,14 +231,17 @@ def _with_run(targets: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
     if not (targets["run"] == "").any():
         return targets
     if len(runs) > 1:
-        raise InputError(f"the targets state no run, but the table has {len(runs)} runs; add a column 'run'")
+        raise InputError(
+            f"the targets state no run, but the table has {len(runs):,} runs; add a column 'run'"
+        )
     return targets.assign(run=runs[0])
 
 
 def _unknown(rows: pd.DataFrame, values: pd.DataFrame) -> Iterator[str]:
     for run, mine in rows.groupby("run", sort=False):
         steps = sorted(set(mine["step"]))
-        shown = ", ".join(f"{step:,}" for step in steps[:_LISTED]) + (", ..." if len(steps) > _LISTED else "")
+        shown = listed_steps([step_text(step) for step in steps[:_LISTED]])
+        shown += "; ..." if len(steps) > _LISTED else ""
         why = "steps that were not measured" if (values["run"] == run).any() else "the run was not measured"
         yield f"targets: run {run}, step {shown}: {why}"
 
@@ -245,7 +249,7 @@ def _unknown(rows: pd.DataFrame, values: pd.DataFrame) -> Iterator[str]:
 def _twice(rows: pd.DataFrame) -> Iterator[str]:
     if len(rows):
         first = f"{rows['target'].iloc[0]} of run {rows['run'].iloc[0]} step {rows['step'].iloc[0]:,}"
-        yield f"targets: {len(rows)} values are there more than once, as {first}; the last one counts"
+        yield f"targets: {len(rows):,} values are there more than once, as {first}; the last one counts"
 
 
 def _missing(joined: pd.DataFrame, values: pd.DataFrame) -> Iterator[str]:
@@ -253,4 +257,5 @@ def _missing(joined: pd.DataFrame, values: pd.DataFrame) -> Iterator[str]:
         lacking = values.loc[~np.isfinite(joined[name].to_numpy(float)), ["run", "step"]]
         if len(lacking):
             first = f"run {lacking['run'].iloc[0]} step {lacking['step'].iloc[0]:,}"
-            yield f"target {name}: no finite value at {len(lacking)} of {len(values)} checkpoints, as {first}"
+            share = f"{len(lacking):,} of {len(values):,} checkpoints"
+            yield f"target {name}: no finite value at {share}, as {first}"

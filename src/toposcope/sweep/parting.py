@@ -37,7 +37,7 @@ tensors there, most in fc'
         """
         if self.first_apart is None:
             return f"yes: the checkpoints are equal bit for bit at all {self.common} common steps"
-        where = f"in {self.differing} of {self.tensors} tensors there, most in {self.tensor}"
+        where = f"in {self.differing:,} of {self.tensors:,} tensors there, most in {self.tensor}"
         if self.last_equal is None:
             return (
                 f"no: the checkpoints differ from step {self.first_apart:,} on, the first common one, {where}"

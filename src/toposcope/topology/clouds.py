@@ -74,7 +74,7 @@ def pooled_rows(matrices: Sequence[np.ndarray], width: int | None = None) -> np.
     widest = max(matrix.shape[1] for matrix in matrices)
     width = widest if width is None else width
     if width < widest:
-        raise InputError(f"width is {width} but a matrix has {widest} columns; give width >= {widest}")
+        raise InputError(f"width is {width} but a matrix has {widest:,} columns; give width >= {widest}")
     double = any(matrix.dtype == np.float64 for matrix in matrices)
     pooled = np.zeros((sum(map(len, matrices)), width), np.float64 if double else np.float32)
     start = 0

@@ -157,7 +157,7 @@ def _check_memory(X: Any, maxdim: int, field: int, memory_limit: int, name: str)
     need = rips_memory(n, maxdim, field=field)
     if need > memory_limit:
         raise InputError(
-            f"{name} has {n} points: H{maxdim} needs about {need / 2**30:.1f} GiB, over memory_limit = "
+            f"{name} has {n:,} points: H{maxdim} needs about {need / 2**30:.1f} GiB, over memory_limit = "
             f"{memory_limit / 2**30:.1f} GiB; draw points with subsample(), lower maxdim, or raise the limit"
         )
 

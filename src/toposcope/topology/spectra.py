@@ -296,4 +296,4 @@ def _some_pairs(W: np.ndarray, scale: float, rng: np.random.Generator) -> Approx
     distances = np.concatenate(found).astype(np.float64)
     mean = float(distances.mean())
     error = float(distances.std() / np.sqrt(len(distances))) / mean if mean > 0 else 0.0
-    return Approximate(scale * mean, error, f"{len(distances)} random pairs of rows, {_SE}")
+    return Approximate(scale * mean, error, f"{len(distances):,} random pairs of rows, {_SE}")

@@ -95,7 +95,8 @@ def branch_intervals(tree: MergeTree, losses: np.ndarray, *, level: float = 0.95
     per_place = np.asarray(losses, np.float64).reshape(-1, np.shape(losses)[-1])
     if len(per_place) != len(tree.values):
         raise InputError(
-            f"losses has {len(per_place)} places, but the tree has {len(tree.values)}; give one row per place"
+            f"losses has {len(per_place):,} places, but the tree has "
+            f"{len(tree.values):,}; give one row per place"
         )
     if per_place.shape[1] < 2:
         raise InputError("losses has one sequence; an interval needs at least two")
@@ -129,7 +130,7 @@ def mutual_neighbours(points: np.ndarray, k: int) -> np.ndarray:
     """
     cloud = check_points(points).astype(np.float64)
     if not 1 <= k < len(cloud):
-        raise InputError(f"k is {k}; {len(cloud)} points have between 1 and {len(cloud) - 1} neighbours")
+        raise InputError(f"k is {k}; {len(cloud):,} points have between 1 and {len(cloud) - 1} neighbours")
     tree = cKDTree(cloud)
     reach = tree.query(cloud, k=k + 1)[0][:, -1] * (1 + _TIE)
     near = tree.query_ball_point(cloud, reach)

@@ -192,8 +192,8 @@ def require_finite(array: np.ndarray, name: str) -> None:
     where = np.unravel_index(int(bad.argmax()), array.shape)
     place = ", ".join(str(int(i)) for i in where)
     raise InputError(
-        f"{name}[{place}] is {float(array[where]):g} ({int(bad.sum())} of {array.size} entries not finite); "
-        "drop or repair this tensor"
+        f"{name}[{place}] is {float(array[where]):g} ({int(bad.sum()):,} of {array.size:,} entries not "
+        "finite); drop or repair this tensor"
     )
 
 

@@ -65,7 +65,7 @@ def _split(name: str, text: str, heldout_fraction: float) -> Corpus:
     cut = len(text) - round(len(text) * heldout_fraction)
     if not 0 < cut < len(text):
         raise InputError(
-            f"corpus {name} has {len(text)} characters, too few for a training part and a held-out part; "
+            f"corpus {name} has {len(text):,} characters, too few for a training part and a held-out part; "
             "give a longer text"
         )
     return Corpus(name, text[:cut], text[cut:])

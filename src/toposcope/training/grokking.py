@@ -40,7 +40,7 @@ def modular_addition(recipe: TrainingRecipe) -> TokenData:
     cut = len(table) - round(len(table) * recipe.heldout_fraction)
     if not 0 < cut < len(table):
         raise InputError(
-            f"heldout_fraction is {recipe.heldout_fraction}; of {len(table)} sums, none would be left "
+            f"heldout_fraction is {recipe.heldout_fraction}; of {len(table):,} sums, none would be left "
             "to train on or to hold out; give a share in between"
         )
     digest = hashlib.sha256(np.ascontiguousarray(table).astype("<i8").tobytes() + str(cut).encode())

@@ -101,7 +101,7 @@ def train_neox(shape: NeoxShape, corpus: Corpus, out: Path, plan: NeoxPlan, *, q
     held = np.array(tokenizer(corpus.heldout)["input_ids"], dtype=np.int64)
     if min(len(train), len(held)) <= plan.length + 1:
         raise InputError(
-            f"corpus {corpus.name} is too small: one part has only {min(len(train), len(held))} tokens; "
+            f"corpus {corpus.name} is too small: one part has only {min(len(train), len(held)):,} tokens; "
             "give a longer text"
         )
     fixed = torch.from_numpy(heldout_batches(held, count=4, size=plan.batch_size, context=plan.length))

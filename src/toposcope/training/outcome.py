@@ -80,7 +80,7 @@ class Trained:
         """Return how many runs are trained, then a line for each."""
         counts = {status: sum(one.status == status for one in self) for status in _STATUSES}
         counted = ", ".join(f"{n} {status}" for status, n in counts.items() if n)
-        first = f"{len(self)} run{'s' * (len(self) != 1)}: {counted or 'no run requested'}"
+        first = f"{len(self):,} run{'s' * (len(self) != 1)}: {counted or 'no run requested'}"
         return "\n".join([first, *(_line(one) for one in self)])
 
     def _repr_html_(self) -> str:

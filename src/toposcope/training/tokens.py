@@ -53,7 +53,7 @@ def tokenize(corpus: Corpus, recipe: TrainingRecipe, *, tokenizer: str = "") -> 
     for part, tokens in zip(("training", "held-out"), parts, strict=True):
         if len(tokens) <= recipe.context:
             raise InputError(
-                f"corpus {corpus.name} is too small: its {part} part has {len(tokens)} tokens, "
+                f"corpus {corpus.name} is too small: its {part} part has {len(tokens):,} tokens, "
                 f"but more than {recipe.context} (one context) are needed; give a longer text"
             )
     return TokenData(corpus.name, corpus.sha256, parts[0], parts[1], tokenizer)

@@ -64,9 +64,9 @@ class Checked:
         if not self.measured and not self.logged:
             return f"nothing was checked: {(problems or self.problems)[0]}{later}"
         of = counted(sum(map(len, self.measured.values())), len(self.measured))
-        of = of if self.measured else f"the losses of {len(self.logged)} run{'s' * (len(self.logged) > 1)}"
+        of = of if self.measured else f"the losses of {len(self.logged):,} run{'s' * (len(self.logged) > 1)}"
         if problems:
-            many = f"{len(problems)} problem{'s' * (len(problems) > 1)}"
+            many = f"{len(problems):,} problem{'s' * (len(problems) > 1)}"
             return f"no alarm in {of}, but {many}: {problems[0]}{later}"
         return f"no alarm in {of}{later}"
 

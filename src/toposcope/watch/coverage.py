@@ -56,7 +56,7 @@ def not_judged(
     short = {run: n for run, n in steps.items() if n <= FEWEST + 2}
     if short:
         run, n = next(iter(short.items()))
-        more = f" (and {len(short) - 1} more runs)" if len(short) > 1 else ""
+        more = f" (and {len(short) - 1:,} more runs)" if len(short) > 1 else ""
         found.append(
             f"{run}{more} has {_many(n, 'checkpoint')}; changes of matrices are judged from {FEWEST + 3} on"
         )
@@ -94,7 +94,7 @@ def _aimless(store: Store, journal: Sequence[Event], target: float | None) -> li
     runs = sorted(set(store.metrics()["run"].astype(str)) - judged)
     if target is None or not runs:
         return []
-    more = f" (and {len(runs) - 1} more runs)" if len(runs) > 1 else ""
+    more = f" (and {len(runs) - 1:,} more runs)" if len(runs) > 1 else ""
     why = "its last step is unknown; its trainer's own state has to say how many are planned"
     return [f"the target of {target:g} was not checked for {runs[0]}{more}: {why}"]
 
@@ -122,10 +122,10 @@ def _logs(store: Store, runs: Sequence[str], folder: Path | None, log: Path | No
     without = [run for run, n in counts.items() if not n]
     few = [run for run, n in counts.items() if 0 < n < LOSSES]
     if without:
-        more = f" and {len(without) - 1} more runs" if len(without) > 1 else ""
+        more = f" and {len(without) - 1:,} more runs" if len(without) > 1 else ""
         found.append(f"no loss of {without[0]}{more} is known: {_no_losses(store, folder, log)}")
     if few:
-        found.append(f"{few[0]} has {counts[few[0]]} logged losses: spikes are judged from {LOSSES} on")
+        found.append(f"{few[0]} has {counts[few[0]]:,} logged losses: spikes are judged from {LOSSES} on")
     rates = metrics["learning_rate"].notna() if len(metrics) else None
     if not without and rates is not None and not rates.any():
         found.append("no learning rate is logged: the level of all updates together was not checked")

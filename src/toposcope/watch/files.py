@@ -73,7 +73,7 @@ def short_of(path: Path, files: tuple[Stamp, ...]) -> str | None:
         for name, least in DistributedReader(location, weightless=True).extents().items():
             size = sizes.get((inner / name).as_posix(), 0)
             if size < least:
-                return f"{name} has {size} of {least} bytes"
+                return f"{name} has {size:,} of {least:,} bytes"
     return None
 
 

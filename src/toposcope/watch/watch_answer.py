@@ -68,7 +68,9 @@ class WatchAnswer:
     def line(self) -> str:
         """The answer in one line."""
         many = len(self.passed)
-        more = f"; {many} alarm{'s have' if many > 1 else ' has'} passed" if many and not self.alarms else ""
+        more = (
+            f"; {many:,} alarm{'s have' if many > 1 else ' has'} passed" if many and not self.alarms else ""
+        )
         return self.checked.answer(self.alarms, self.problems) + more + self._judged
 
     @property
@@ -119,7 +121,7 @@ def lines_of(event: Event) -> Iterator[tuple[str, str]]:
     what = data.get("sentence") or data.get("why") or ""
     if event.kind == "measured":
         units = data["units"]
-        what = f"{units} unit{'s' * (units != 1)} in {data['seconds']} s"
+        what = f"{units:,} unit{'s' * (units != 1)} in {data['seconds']} s"
         what += f"; a part of the tensors: {len(data['sampled'])}" if data["sampled"] else ""
         what += "".join(f"; {why}" for why in data["problems"])
     if event.kind == "segment":

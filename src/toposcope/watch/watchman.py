@@ -74,7 +74,7 @@ class Watchman:
         """Return the false-alarm rate in words."""
         return (
             f"false alarms in at most {self.family.rate:.0%} of healthy runs by design, over "
-            f"{len(self.family.shares)} tests together; see docs/watch.md for what was measured"
+            f"{len(self.family.shares):,} tests together; see docs/watch.md for what was measured"
         )
 
     def judge(self, logs: Callable[[], Iterable[StoredLog]] | None = None) -> list[Event]:

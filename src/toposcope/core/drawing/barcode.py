@@ -85,7 +85,9 @@ def barcode(ax: Axes, bars: dict[int, np.ndarray], edge: float) -> None:
             np.arange(at, at + len(order)), found[order, 0], ends[order], color=_COLOURS[dim], linewidth=1.0
         )
         more = (
-            f", the {MOST_BARS} longest of {len(found)}" if len(found) > MOST_BARS else f", {len(found)} bars"
+            f", the {MOST_BARS} longest of {len(found)}"
+            if len(found) > MOST_BARS
+            else f", {len(found):,} bars"
         )
         ax.annotate(
             f"H{dim}{more}", (0.985, at + len(order) / 2), xycoords=("axes fraction", "data"), ha="right",

@@ -78,5 +78,5 @@ def _places(finding: AuditFinding, steps: Mapping[str, Sequence[int]]) -> list[t
 
 
 def _title(shown: int, runs: int, findings: int) -> str:
-    cut = f" ({shown} of {runs} runs)" if shown < runs else ""
+    cut = f" ({shown:,} of {runs:,} runs)" if shown < runs else ""
     return (f"{findings} finding{'s' * (findings != 1)}" if findings else "Checkpoints") + cut

@@ -28,5 +28,5 @@ def draw_diagram(pairs: np.ndarray, dim: int, filtration: str = "", ax: Axes | N
     ax.plot(birth[~finite], ends, "^" if up.all() else "v", color=INK, markersize=5)
     ax.set_xlabel(f"birth{f' ({filtration})' if filtration else ''}")
     ax.set_ylabel("death")
-    ax.set_title(f"H{dim}: {len(pairs)} pairs")
+    ax.set_title(f"H{dim}: {len(pairs):,} pairs")
     return ax

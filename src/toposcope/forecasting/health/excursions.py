@@ -48,7 +48,7 @@ def outliers(step: np.ndarray, scale: Scale) -> Symptom | None:
     what = f"1 loss stood out, at step {at:,}, by a factor of {factor:.2f}"
     if len(where) > 1:
         what = (
-            f"{len(where)} single losses stood out, the highest at step {at:,}, by a factor of {factor:.2f}"
+            f"{len(where):,} single losses stood out, the highest at step {at:,}, by a factor of {factor:.2f}"
         )
     return Symptom(
         OUTLIERS, int(step[where[0]]), f"{what}, and the next loss was normal", "nothing needs to be done"

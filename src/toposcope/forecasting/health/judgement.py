@@ -172,7 +172,7 @@ def _of_counts(losses: int, lost: int) -> list[Ground]:
     if not losses:
         return [Ground(LOOK, "no loss", None, "no finite loss is logged", "put its log into the folder")]
     if losses < FEWEST:
-        count = "1 loss is" if losses == 1 else f"{losses} losses are"
+        count = "1 loss is" if losses == 1 else f"{losses:,} losses are"
         return [Ground(LOOK, TOO_EARLY, None, f"only {count} logged: too few to judge", "look again later")]
     return []
 

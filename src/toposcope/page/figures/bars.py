@@ -23,7 +23,7 @@ def _title(diagrams: pd.DataFrame, run: str) -> str:
     loops = barcode.bars_at(mine, step).get(1, np.empty((0, 2)))
     lasts = loops[:, 1] - loops[:, 0]
     lasts = lasts[np.isfinite(lasts)]
-    many = f"{len(loops)} loop{'s' * (len(loops) != 1)} (H1)"
+    many = f"{len(loops):,} loop{'s' * (len(loops) != 1)} (H1)"
     longest = f"; the longest lasts a distance of {lasts.max():.2g}" if len(lasts) else ""
     return f"The cloud of {run} has {many} at step {step:,}{longest}"
 

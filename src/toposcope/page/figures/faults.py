@@ -30,9 +30,9 @@ def _caption(study: Study) -> Caption:
     assert study.audit is not None
     at = study.audit.dropna(subset=["step"])[["run", "step"]].drop_duplicates()
     every = study.series.values[["run", "step"]]
+    known = len(pd.concat([every, at]).drop_duplicates())
     return Caption(
-        f"The audit found something wrong in {len(at)} of {len(pd.concat([every, at]).drop_duplicates())} "
-        "checkpoints",
+        f"The audit found something wrong in {len(at):,} of {known:,} checkpoints",
         "Each tick is a measured checkpoint of a run. A sign marks a checkpoint in which the audit found "
         "something wrong.",
         "Which checkpoints to look at before anything else on this page.",

@@ -113,7 +113,7 @@ def caption(study: Study) -> Caption:
             for i in range(len(found.cuts))
         ]
         can = (
-            f"The methods with the smallest mean error on these {found.runs} runs at {seen} are: "
+            f"The methods with the smallest mean error on these {found.runs:,} runs at {seen} are: "
             + " / ".join(best)
             + ". "
         )
@@ -123,7 +123,7 @@ def caption(study: Study) -> Caption:
             else "Topology does not lower the error of sibling transfer beyond chance in any case."
         )
         least = 2.0 ** (1 - found.runs)
-        limit = f" With {found.runs} runs, a paired rank test cannot give a p below {least:.3g}."
+        limit = f" With {found.runs:,} runs, a paired rank test cannot give a p below {least:.3g}."
     return Caption(
         _title(study),
         "Absolute error of every run (dots) and its mean (diamonds), by method. Each run is forecast from "
@@ -146,7 +146,7 @@ def _title(study: Study) -> str:
     topology = "topology improves this" if end.strength == "better" else "topology does not improve this"
     beside = f"; {topology}" if end.numbers["compared"] else ""
     return (
-        f"After {cut:.0%} of a run, the forecast of its end is off by {error:.3f} on average ({n} "
+        f"After {cut:.0%} of a run, the forecast of its end is off by {error:.3f} on average ({n:,} "
         f"runs){beside}"
     )
 

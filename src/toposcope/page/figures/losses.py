@@ -84,7 +84,7 @@ def _caption(study: Study) -> Caption:
         can,
         cannot + " Also, " + of_seeds(study) + ".",
         "Loss, in the unit it was logged in, against the optimiser step on a log axis, for "
-        f"{len(study.sizes)} model size{'s' * (len(study.sizes) != 1)}.",
+        f"{len(study.sizes):,} model size{'s' * (len(study.sizes) != 1)}.",
     )
 
 

@@ -212,7 +212,7 @@ def _title(study: Study) -> str:
     if known.empty:
         return "No exponent in the model size has an interval: the table says why"
     clear = known[(known["low"] > 0) | (known["high"] < 0)]
-    of = f"{len(clear)} of {len(known)} quantities"
+    of = f"{len(clear):,} of {len(known):,} quantities"
     return f"{of} have an exponent in the model size that differs from zero"
 
 

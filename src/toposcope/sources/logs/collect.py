@@ -52,7 +52,7 @@ class Columns:
             if name not in self._rows:
                 if len(self._rows) == MOST_COLUMNS:
                     raise SourceError(
-                        f"{self._label}: has more than {MOST_COLUMNS} names of numbers; check that it is a "
+                        f"{self._label}: has more than {MOST_COLUMNS:,} names of numbers; check that it is a "
                         "log"
                     )
                 self._rows[name], self._values[name] = array("q"), array("d")

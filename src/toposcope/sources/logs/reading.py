@@ -134,7 +134,7 @@ def log_of_runs(
             lost += gone
             runs += _cut(own, run, run.name or stem, taken, notes, text=dialect in texts)
     if lost:
-        notes.append(f"{lost} rows without a step left out")
+        notes.append(f"{lost:,} rows without a step left out")
     if not runs:
         raise SourceError(
             f"{label}: no row has both a step and a number; check that {taken['step']!r} is the step"
@@ -199,7 +199,7 @@ def _cut(
     if not text and _in_no_order(table, count):
         which, count = np.zeros(len(table), int), 1
     if count > 1:
-        notes.append(f"{name}: split into {count} runs where the step falls back")
+        notes.append(f"{name}: split into {count:,} runs where the step falls back")
     made: list[LoggedRun] = []
     distinct: list[pd.DataFrame] = []
     for part in range(count):
@@ -243,7 +243,7 @@ def _without_replaced(table: pd.DataFrame, name: str, notes: list[str]) -> pd.Da
         return table
     gone = replaced(step, trained)
     notes.append(
-        f"{name}: its steps go back {len(falls)} times; {int(gone.sum())} rows that were trained "
+        f"{name}: its steps go back {len(falls):,} times; {int(gone.sum()):,} rows that were trained "
         "again are left out"
     )
     return table[~gone].reset_index(drop=True)

@@ -62,7 +62,7 @@ class RunLog:
         sizes = sorted({run.parameters for run in self.runs if run.parameters})
         if sizes:
             words.append(f"{' and '.join(f'{size:,}' for size in sizes[:_SIZES])} parameters")
-        count = f", {len(self.runs)} runs" if len(self.runs) > 1 else ""
+        count = f", {len(self.runs):,} runs" if len(self.runs) > 1 else ""
         return "; ".join([f"read as {self.dialect}{count}: {', '.join(words)}", *self.notes])
 
     @property
@@ -123,8 +123,8 @@ class RunLog:
                 if len(seen)
                 else "no loss"
             )
-            ends.append(f"{name}: {len(own)} steps, {last}")
-        more = [f"and {len(ends) - _LISTED} more runs"] if len(ends) > _LISTED else []
+            ends.append(f"{name}: {len(own):,} steps, {last}")
+        more = [f"and {len(ends) - _LISTED:,} more runs"] if len(ends) > _LISTED else []
         return "\n".join([self.said, *ends[:_LISTED], *more])
 
     def _repr_html_(self) -> str:

@@ -40,7 +40,7 @@ def parquet(blob: Blob) -> pd.DataFrame:
     import pyarrow.parquet as pq
 
     if blob.size > LARGEST:
-        raise SourceError(f"{blob.label}: {blob.size} bytes is too large for a table; keep fewer columns")
+        raise SourceError(f"{blob.label}: {blob.size:,} bytes is too large for a table; keep fewer columns")
     try:
         return pq.read_table(io.BytesIO(blob.read(0, blob.size).tobytes())).to_pandas()
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as error:

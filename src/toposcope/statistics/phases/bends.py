@@ -129,7 +129,7 @@ def scan(
 
 def why_not_short(count: int) -> str:
     """Return the reason why too few checkpoints cannot be tested."""
-    return f"{count} checkpoints after step 0: at least {LEAST_POINTS + 1} are needed"
+    return f"{count:,} checkpoints after step 0: at least {LEAST_POINTS + 1} are needed"
 
 
 def why_not(change: np.ndarray, found: Scan) -> str:

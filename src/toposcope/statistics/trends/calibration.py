@@ -172,7 +172,7 @@ def _checked(steps: np.ndarray) -> np.ndarray:
     steps = np.asarray(steps, float)
     if len(steps) < LEAST_LENGTH or (np.diff(steps) <= 0).any():
         raise InputError(
-            f"steps: {len(steps)} checkpoints given; the simulation needs at least {LEAST_LENGTH} "
+            f"steps: {len(steps):,} checkpoints given; the simulation needs at least {LEAST_LENGTH} "
             "distinct steps in rising order"
         )
     return steps

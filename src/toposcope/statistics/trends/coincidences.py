@@ -26,7 +26,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import betaincc, betainccinv, chdtri
 
-from toposcope.core.forms import step_text
+from toposcope.core.forms import listed_steps, step_text
 from toposcope.statistics.trends import sweeps
 from toposcope.statistics.trends.refusals import differing, robust_size
 from toposcope.statistics.trends.whitening import Whitened
@@ -71,7 +71,7 @@ def _without_turns(
         return x, y, turned
     x, y = (replace(z, e=np.where(gone, 0.0, z.e)) for z in (x, y))
     for j in np.flatnonzero(gone.any(axis=0)).tolist():
-        turned[j] = ", ".join(_spans(x.steps, gone[:, j]))
+        turned[j] = listed_steps(_spans(x.steps, gone[:, j]))
         _add(notes, j, f"a shared turn at steps {turned[j]}")
     return x, y, turned
 

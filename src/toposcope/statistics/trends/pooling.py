@@ -47,7 +47,7 @@ class Otherwise:
 
 def too_few(n: int) -> str:
     """Return the reason of a run that is too short."""
-    return f"too few: {n} checkpoint{'s' * (n != 1)}, the test needs {LEAST_LENGTH}"
+    return f"too few: {n:,} checkpoint{'s' * (n != 1)}, the test needs {LEAST_LENGTH}"
 
 
 def whitened(
@@ -103,7 +103,7 @@ def pooled(parts: list[RunPair]) -> dict[str, object]:
         return out
     runs = [part.innovations for part in used if part.innovations is not None]
     if len(used) < len(parts):
-        out["part"] = f"{len(used)} of {len(parts)} runs"
+        out["part"] = f"{len(used):,} of {len(parts):,} runs"
     if any(part.whole for part in parts):
         out["otherwise"] = partial(without_rules, parts)
     turned = [run.turned for run in runs if run.turned]
@@ -126,7 +126,7 @@ def without_rules(parts: list[RunPair]) -> list[Otherwise]:
         words = _left_out(noted, len(parts))
         out.append(_otherwise([_put_back(part) for part in parts if not part.why], words))
     if refused:
-        several = f"{len(refused)} of {len(parts)} runs {IN_SHORT.get(refused[0].why, 'left out')}"
+        several = f"{len(refused):,} of {len(parts):,} runs {IN_SHORT.get(refused[0].why, 'left out')}"
         out.append(_otherwise([part.whole if part.why else part.innovations for part in parts], several))
         if noted:
             out.append(_otherwise([_put_back(part) for part in parts], f"{words}, {several}"))
@@ -148,7 +148,7 @@ def _left_out(noted: list[RunPair], runs: int) -> str:
     if runs == 1:
         return f"{note} left out"
     kinds = " and ".join(one.split(" of ")[0] for one in note.split(" and "))
-    return f"{kinds} left out in {len(noted)} of {runs} runs"
+    return f"{kinds} left out in {len(noted):,} of {runs:,} runs"
 
 
 def _spacing(runs: list[RunInnovations]) -> float:

@@ -72,7 +72,7 @@ def forecast_table(
         ends = f"{NOT_FINISHED}, seen to step {curve.last:,} of {curve.horizon:,}"
         failed.append(_failed(curve.run, curve.endless or ends, curve))
     if len(finished) < LEAST_RUNS:
-        known = f"{len(finished)} finished run{'s' * (len(finished) != 1)}"
+        known = f"{len(finished):,} finished run{'s' * (len(finished) != 1)}"
         reason = f"{known}; forecasts are compared over at least {LEAST_RUNS}"
         failed += [_failed(curve.run, reason, curve) for curve in finished]
         return pd.DataFrame(failed or [_failed("", reason)], columns=list(COLUMNS))
@@ -81,7 +81,7 @@ def forecast_table(
         by_size[i] for i in np.unique(np.linspace(0, len(by_size) - 1, MOST_RUNS).round().astype(int))
     ]
     reason = (
-        f"left out: {MOST_RUNS} of {len(finished)} runs are compared here, `toposcope forecast` takes all"
+        f"left out: {MOST_RUNS} of {len(finished):,} runs are compared here, `toposcope forecast` takes all"
     )
     failed += [_failed(curve.run, reason, curve) for curve in finished if curve not in selected]
     scores = score_forecasts(selected, _methods(selected, published), cuts)

@@ -347,7 +347,7 @@ def _without_infinities(table: pd.DataFrame) -> tuple[pd.DataFrame, list[Problem
     for column in infinite.columns[infinite.any()]:
         for run, count in infinite[column].groupby(table["run"], sort=False).sum().items():
             if count:
-                reason = f"{count} infinite values of {column!r} left out"
+                reason = f"{count:,} infinite values of {column!r} left out"
                 problems.append(Problem(str(run), reason, left_out=False))
     if not problems:
         return table, problems

@@ -89,7 +89,7 @@ class FeatureTransfer(Forecaster):
         rows = rows[~np.isnan(rows).any(axis=1)]
         least = LEAST_POINTS if self.kind == "saturation" else 3
         if len(rows) < least:
-            seen_so_far = f"{len(rows)} measured checkpoints of {seen.run} seen"
+            seen_so_far = f"{len(rows):,} measured checkpoints of {seen.run} seen"
             raise InputError(f"{self.name}: {seen_so_far}; it needs {least}")
         measured, values = rows[:, 0], rows[:, 1:]
         if self.kind == "vector":

@@ -160,7 +160,7 @@ def _judge(families: list[list[pd.DataFrame]], column: str, target: str) -> tupl
     pairs = [(x, y) for x, y, _ in families_at]
     n = min(len(x) for x, _ in pairs)
     if n < 4:
-        return (n, *(np.nan,) * 7, "failed", f"{n} checkpoints in common: at least 4 are needed")
+        return (n, *(np.nan,) * 7, "failed", f"{n:,} checkpoints in common: at least 4 are needed")
     rho = [correlation(ranks(x), ranks(y)) for x, y in pairs]
     if not all(np.isfinite(values).all() for values in rho):
         return (n, *(np.nan,) * 7, "degenerate", "constant in at least one seed")
@@ -168,7 +168,7 @@ def _judge(families: list[list[pd.DataFrame]], column: str, target: str) -> tupl
     half = _half_width(rho)
     gain, p, smallest = pooled_pairing_test(pairs, [at for *_, at in families_at])
     seeds = sum(len(values) for values in rho)
-    reason = f"{seeds} seeds cannot reach p < .05" if smallest >= 0.05 else ""
+    reason = f"{seeds:,} seeds cannot reach p < .05" if smallest >= 0.05 else ""
     low, high = np.clip([mean - half, mean + half], -1.0, 1.0)
     return (n, mean, low, high, gain, p, np.nan, smallest, "ok", reason)
 

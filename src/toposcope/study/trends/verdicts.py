@@ -335,7 +335,7 @@ def _of_run(
             notes.append(f"{table.repeated[run]} repeated rows of a step averaged")
         if len(frame) - len(steps):
             lost = len(frame) - len(steps)
-            notes.append(f"{lost} checkpoint{'s' * (lost != 1)} without a finite value left out")
+            notes.append(f"{lost:,} checkpoint{'s' * (lost != 1)} without a finite value left out")
         block["reason"] = ["; ".join(part for part in (own, *notes) if part) for own in block["reason"]]
         yield block
 

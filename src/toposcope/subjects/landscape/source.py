@@ -63,7 +63,7 @@ class ObjectiveSource:
                 batch = Batch.of(rows[number * size : (number + 1) * size], last_only=model.last_only)
                 if len(batch) < 4:
                     raise InputError(
-                        f"batch {number} has {len(batch)} sequences of two tokens or more, but an "
+                        f"batch {number} has {len(batch):,} sequences of two tokens or more, but an "
                         "interval needs at least 4; give more or longer texts"
                     )
                 found.append(Objective(model, batch))
@@ -88,7 +88,7 @@ class ObjectiveSource:
         held = held_out_tokens(folder)
         if len(held) < options.texts:
             raise InputError(
-                f"{folder.heldout_file} has {len(held)} sequences, but {options.texts} are needed: give "
+                f"{folder.heldout_file} has {len(held):,} sequences, but {options.texts} are needed: give "
                 f"fewer {option('batches')} or {option('sequences')}, or give {option('texts')}"
             )
         length = held.shape[1] if model.last_only else options.length

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toposcope.core.errors import InputError, did_you_mean
+from toposcope.core.forms import listed_steps, step_text
 from toposcope.core.types import Checkpoint
 from toposcope.core.wording import option
 from toposcope.models import ModelLoader, load_texts
@@ -89,7 +90,7 @@ class LandscapeStudy:
             return
         n, has = self.options.n, lengths[longest]
         raise InputError(
-            f"{n} direction{'s' * (n != 1)} need{'s' * (n == 1)} {n + 1} checkpoints of a run, "
+            f"{n:,} direction{'s' * (n != 1)} need{'s' * (n == 1)} {n + 1:,} checkpoints of a run, "
             f"and {longest} has {has}",
             argument="directions",
             value="trajectory",
@@ -102,7 +103,7 @@ class LandscapeStudy:
         if SURFACE not in self.names or not first:
             return ""
         early = [f"{run} at {_steps(series.of_run(run)[:first])}" for run in series.names]
-        named = ", ".join(early[:_NAMED]) + f" and {len(early) - _NAMED} more runs" * (len(early) > _NAMED)
+        named = ", ".join(early[:_NAMED]) + f" and {len(early) - _NAMED:,} more runs" * (len(early) > _NAMED)
         return (
             f"No surface of {named}: directions of the trajectory need {first + 1} checkpoints of the run, "
             "including this one."
@@ -202,9 +203,8 @@ def _steps(checkpoints: Sequence[Checkpoint]) -> str:
     >>> _steps([Checkpoint("a", 0, None, ""), Checkpoint("a", 5, None, "")])
     'steps 0 and 5'
     """
-    steps = [str(at.step) for at in checkpoints]
-    listed = " and ".join([", ".join(steps[:-1]), steps[-1]] if len(steps) > 1 else steps)
-    return f"step{'s' * (len(steps) != 1)} {listed}"
+    steps = [step_text(at.step) for at in checkpoints]
+    return f"step{'s' * (len(steps) != 1)} {listed_steps(steps)}"
 
 
 def _product(values: Sequence[int]) -> int:

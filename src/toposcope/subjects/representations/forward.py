@@ -135,7 +135,7 @@ def _read_once(model: LanguageModel, texts: Sequence[str], reading: StateReading
             pool.add(members, states)
             nll, n = _score(model, states[-1], batch, [min(len(cut[i]), scored_to[i]) for i in members])
             total, predicted = total + nll, predicted + n
-    cuts = f"texts cut at the model's context of {model.context} tokens"
+    cuts = f"texts cut at the model's context of {model.context:,} tokens"
     notes = () if longest <= model.context else (cuts,)
     return Representation(pool.states(), total / predicted if predicted else math.nan, predicted, notes)
 

@@ -128,7 +128,7 @@ class Visit:
         few = min(len(values) for values in states.values())
         if self._options.cloud_texts is not None and self._options.cloud_texts > few:
             raise InputError(
-                f"{self._options.cloud_texts} texts are needed, but {few} are saved in {folder}; give a "
+                f"{self._options.cloud_texts:,} texts are needed, but {few} are saved in {folder}; give a "
                 "smaller number"
             )
         return _represented(read_facts(folder, at), {layer: states[layer] for layer in chosen})

@@ -24,7 +24,7 @@ class CloudDraw:
     @property
     def note(self) -> str:
         """Say what share of the rows was drawn."""
-        return "" if self.number is None else f"{len(self.points)} of {self.rows} rows"
+        return "" if self.number is None else f"{len(self.points):,} of {self.rows:,} rows"
 
 
 def row_draws(matrix: Matrix, options: WeightOptions) -> Iterator[CloudDraw]:

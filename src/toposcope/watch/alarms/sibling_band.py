@@ -52,7 +52,7 @@ class SiblingBand(Alarm):
         if p <= self.spending.level():
             many = int(np.isfinite(others).sum())
             found = self.alarm(
-                step, f"loss {loss:.4g} is above the band of {many} other seeds at this step", p=p
+                step, f"loss {loss:.4g} is above the band of {many:,} other seeds at this step", p=p
             )
         record = Alert("look", self.test, self.run, step, "", {"look": self.spending.looks})
         return [*found, record]  # in this order: a process that is killed in between looks again

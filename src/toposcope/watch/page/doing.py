@@ -86,11 +86,11 @@ def _planned(config: object) -> int | None:
 def so_far(checkpoints: int, runs: int, live: Live) -> str:
     """Return what was checked without an alarm; if nothing was, what is waited for."""
     if checkpoints:
-        many = f"{checkpoints:,} checkpoint{'s' * (checkpoints != 1)} of {runs} run{'s' * (runs != 1)}"
+        many = f"{checkpoints:,} checkpoint{'s' * (checkpoints != 1)} of {runs:,} run{'s' * (runs != 1)}"
         return f"No alarm so far in {many}.{unseen(live)}"
     folder = f" in {live.folder}" if live.folder else ""
     if live.traces.by_measure:
-        logged = f"The losses of {runs} run{'s' * (runs != 1)} are here"
+        logged = f"The losses of {runs:,} run{'s' * (runs != 1)} are here"
         return f"{logged}; the first checkpoint{folder} is not measured yet.{unseen(live)}"
     return f"Nothing is measured yet: a checkpoint{folder} is measured once it is complete.{unseen(live)}"
 
@@ -99,7 +99,7 @@ def unseen(live: Live) -> str:
     """Return what the alarms do not cover."""
     if not live.unseen:
         return ""
-    return f" {len(live.unseen)} not checked: {next(iter(live.unseen.values()))}"
+    return f" {len(live.unseen):,} not checked: {next(iter(live.unseen.values()))}"
 
 
 def outdated(answer: Mapping[str, Any], checkpoints: int) -> bool:

@@ -115,7 +115,7 @@ def _caption(study: Study) -> Caption:
     n = len(shown)
     return Caption(
         shown.single,
-        f"The loss on the sampled plane around {n} checkpoint{'s' * (n != 1)} of one run, on one colour "
+        f"The loss on the sampled plane around {n:,} checkpoint{'s' * (n != 1)} of one run, on one colour "
         "scale. Dots are minima and crosses are saddles. A thin line joins a minimum to the saddle where its "
         "basin merges into a deeper one. A thick line is a confirmed branch: one half of the sequences shows "
         "it, and the other half confirms it (95%). It is drawn where the first half has it. "

@@ -65,10 +65,10 @@ def _title(shown: ShownSurfaces) -> str:
     components = [diagram for _, found in shown for diagram in found.homology if diagram.dim == 0]
     lasts = np.concatenate([diagram.death - diagram.birth for diagram in components] or [np.empty(0)])
     lasts = lasts[np.isfinite(lasts) & (lasts > 0)]
-    surfaces = f"the {len(shown)} surfaces" if len(shown) > 1 else "the surface"
+    surfaces = f"the {len(shown):,} surfaces" if len(shown) > 1 else "the surface"
     if not len(lasts):
         return f"No second minimum on {surfaces}"
-    minima = f"{len(lasts)} minim{'um' if len(lasts) == 1 else 'a'} beside the lowest on {surfaces}"
+    minima = f"{len(lasts):,} minim{'um' if len(lasts) == 1 else 'a'} beside the lowest on {surfaces}"
     return f"{minima}; the deepest lasts {lasts.max():.2g} nats per token"
 
 

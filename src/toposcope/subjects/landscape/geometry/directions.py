@@ -86,13 +86,13 @@ def hessian_directions(pairs: Eigenpairs, count: int, *, rise: float | None = No
 
     if count > len(pairs.values):
         raise InputError(
-            f"{count} directions are needed, but there are {len(pairs.values)} eigenvectors; use fewer "
+            f"{count:,} directions are needed, but there are {len(pairs.values):,} eigenvectors; use fewer "
             "directions"
         )
     if not pairs.converged[:count].all():
         raise InputError(
-            f"eigenvector {int(np.argmin(pairs.converged[:count]))} has not converged after {pairs.products} "
-            "products: allow more products"
+            f"eigenvector {int(np.argmin(pairs.converged[:count]))} has not converged after "
+            f"{pairs.products:,} products: allow more products"
         )
     values = np.abs(pairs.values[:count])
     if not (values > 0).all():
@@ -140,7 +140,7 @@ def trajectory_directions(points: Sequence[torch.Tensor], count: int) -> Princip
 
     if len(points) < count + 1:
         raise InputError(
-            f"{len(points)} checkpoints span fewer than {count} directions: give {count + 1} or more"
+            f"{len(points):,} checkpoints span fewer than {count:,} directions: give {count + 1} or more"
         )
     stacked = torch.stack([point.double() for point in points])
     centre = stacked.mean(0)
@@ -149,7 +149,7 @@ def trajectory_directions(points: Sequence[torch.Tensor], count: int) -> Princip
     values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
     if values[count - 1] <= 1e-12 * values[0] or values[0] == 0:
         raise InputError(
-            f"the {len(points)} checkpoints do not span {count} directions; use fewer directions"
+            f"the {len(points):,} checkpoints do not span {count:,} directions; use fewer directions"
         )
     coordinates = vectors[:, :count] * np.sqrt(values[:count])
     lifted = (

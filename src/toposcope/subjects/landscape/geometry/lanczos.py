@@ -153,7 +153,7 @@ def top_eigenpairs(
     """
     n = len(start)
     if not 1 <= k <= n:
-        raise InputError(f"k is {k}; a matrix of {n} rows has 1 to {n} eigenvalues")
+        raise InputError(f"k is {k}; a matrix of {n:,} rows has 1 to {n} eigenvalues")
     steps = min(n, max(most, k))
     basis = Basis(matvec, start, steps, rng(name="lanczos restart", **(axes or {})))
     while True:
@@ -182,7 +182,7 @@ def _check_memory(n: int, steps: int) -> None:
     needed = 8 * n * (steps + 1)
     if needed > BASIS_BYTES:
         raise InputError(
-            f"{steps} Lanczos steps on {n} parameters need {needed / 2**30:.1f} GiB of memory, but the "
+            f"{steps} Lanczos steps on {n:,} parameters need {needed / 2**30:.1f} GiB of memory, but the "
             "limit is "
             f"{BASIS_BYTES / 2**30:.0f}: take fewer steps, one layer's block, or the critical sharpness, "
             "which needs forward passes alone"

@@ -66,7 +66,7 @@ def barrier(path: PathLosses, *, level: float = 0.95) -> Barrier:
     """
     count = path.losses.shape[1]
     if count < _LEAST:
-        raise InputError(f"the path has {count} sequences; a barrier with an interval needs {_LEAST}")
+        raise InputError(f"the path has {count:,} sequences; a barrier with an interval needs {_LEAST}")
     if not np.isfinite(path.losses).all():
         raise InputError(
             f"a loss on the path is not finite; look for errors with {command('audit', 'SERIES')}"

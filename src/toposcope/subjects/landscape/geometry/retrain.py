@@ -91,7 +91,7 @@ def jump_and_retrain(
     from toposcope.training.tokens import training_batch
 
     if not 1 <= every <= updates:
-        raise InputError(f"every is {every}; give a number between 1 and the {updates} updates")
+        raise InputError(f"every is {every}; give a number between 1 and the {updates:,} updates")
     points, losses = [], []
     for jump in jumps:
         engine = Engine(shape, recipe, np.asarray(start + jump * direction, np.float32), device="cpu")
@@ -101,7 +101,7 @@ def jump_and_retrain(
             length, _ = engine.norms()
             if not np.isfinite(loss + length):
                 raise InputError(
-                    f"training diverged {update} updates after a jump of {jump:g}; use fewer updates"
+                    f"training diverged {update:,} updates after a jump of {jump:g}; use fewer updates"
                 )
             if update % every == 0:
                 path.append(engine.state()["values"])

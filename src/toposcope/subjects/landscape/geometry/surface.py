@@ -123,7 +123,7 @@ def surface_digest(objective: Objective, directions: Directions, axes: Sequence[
 
 def _axes(directions: Directions, axes: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
     if len(axes) != len(directions):
-        raise InputError(f"{len(axes)} axes for {len(directions)} directions: give one for each")
+        raise InputError(f"{len(axes):,} axes for {len(directions):,} directions: give one for each")
     grid = tuple(np.asarray(axis, dtype=np.float64) for axis in axes)
     for number, axis in enumerate(grid):
         if axis.ndim != 1 or not len(axis) or not np.isfinite(axis).all() or (np.diff(axis) <= 0).any():

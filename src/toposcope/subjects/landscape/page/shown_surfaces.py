@@ -72,7 +72,7 @@ class ShownSurfaces:
         )
         many = f"; {confirmed or 'no'} branch{'es' * (confirmed != 1)} confirmed" if one < len(self) else ""
         have = "has" if one == 1 else "have"
-        return f"{one} of the {len(self)} surfaces shown {have} a single minimum{many}"
+        return f"{one} of the {len(self):,} surfaces shown {have} a single minimum{many}"
 
     @property
     def graph_in_words(self) -> str:

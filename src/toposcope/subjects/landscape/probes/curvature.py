@@ -76,7 +76,7 @@ class Curvature(Probe):
         axes: Axes = {"run": snapshot.checkpoint.run, "step": snapshot.checkpoint.step, "batch": draw}
         hessian = HessianProduct(objective)
         pairs = self._top(hessian, objective, self.options.eigenvalues, axes)
-        note = f"{hessian.method}, {pairs.products} products"
+        note = f"{hessian.method}, {pairs.products:,} products"
         rows = self._eigenvalue(snapshot, MODEL, "top_eigenvalue", pairs, draw, note)
         for rank, line in enumerate(pairs.rows(), 1):
             label = Label(f"rank {rank}", scope=Scope.SETTING)
@@ -84,11 +84,11 @@ class Curvature(Probe):
                                note=_words(line), ok=bool(line["converged"]))  # fmt: skip
         top = float(pairs.values[0])
         low = self._top(lambda v: hessian(v) - max(top, 0.0) * v, objective, 1, {**axes, "end": "low"})
-        note = f"{hessian.method}, {low.products} products"
+        note = f"{hessian.method}, {low.products:,} products"
         rows += self._eigenvalue(snapshot, MODEL, "bottom_eigenvalue", low, draw, note, shift=max(top, 0.0))
         matrix = GaussNewtonProduct(objective)
         gauss = self._top(matrix, objective, 1, {**axes, "matrix": "gauss-newton"})
-        note = f"{matrix.method}, {gauss.products} products"
+        note = f"{matrix.method}, {gauss.products:,} products"
         rows += self._eigenvalue(snapshot, MODEL, "gauss_newton_top", gauss, draw, note)
         rows += self._trace(snapshot, objective, hessian, draw, axes)
         return rows + self._layers(snapshot, objective, draw, axes)
@@ -116,7 +116,7 @@ class Curvature(Probe):
     ) -> list[Row]:
         here = objective.parameters
         found = hutchinson(hessian, here, vectors=self.options.vectors, **axes)
-        note = f"{found.level:.0%} [{found.low:.4g}, {found.high:.4g}] over {len(found.samples)} vectors"
+        note = f"{found.level:.0%} [{found.low:.4g}, {found.high:.4g}] over {len(found.samples):,} vectors"
         rows = self._rows(snapshot, MODEL, "hessian_trace", found.value, draw, note=note)
         for number, sample in enumerate(found.samples):
             rows += self._rows(
@@ -134,7 +134,7 @@ class Curvature(Probe):
             pairs = self._top(HessianProduct(block), block, 1, {**axes, "block": name})
             layer = int(name.removeprefix("layer ")) if name.startswith("layer ") else None
             label = Label(name, Role.MODEL, layer, scope=Scope.SETTING if layer is None else Scope.LAYER)
-            note = f"{pairs.products} products"
+            note = f"{pairs.products:,} products"
             rows += self._eigenvalue(snapshot, label, "layer_top_eigenvalue", pairs, draw, note)
         return rows
 

@@ -93,7 +93,9 @@ class Retrain(Probe):
         null = _persistence(paths.null(run=snapshot.checkpoint.run, step=snapshot.checkpoint.step, seed=seed))
         values |= {f"{name}_null": value for name, value in null.items()}
         ends = ", ".join(f"{c:g}: {far:.2f}" for c, far in zip(paths.jumps, back, strict=True))
-        note = f"distance from the start in lengths of the jump after {self.options.updates} updates: {ends}"
+        note = (
+            f"distance from the start in lengths of the jump after {self.options.updates:,} updates: {ends}"
+        )
         return MODEL.rows(snapshot.checkpoint, self.name, values, draw=seed, note=note)
 
 

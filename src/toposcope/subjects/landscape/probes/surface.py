@@ -98,7 +98,7 @@ class Surfaces(Probe):
         """Return the row that states why one of a run's first checkpoints has no surface."""
         n = self.options.n
         note = (
-            f"no surface: {n} direction{'s' * (n != 1)} of the trajectory need{'s' * (n == 1)} {n + 1} "
+            f"no surface: {n:,} direction{'s' * (n != 1)} of the trajectory need{'s' * (n == 1)} {n + 1:,} "
             f"checkpoints of the run, and this is number {snapshot.index + 1}"
         )
         return _MODEL.rows(snapshot.checkpoint, self.name, {MINIMA.name: np.nan}, note=note)

@@ -58,7 +58,7 @@ def _title(study: Study) -> str:
     rows = select(study.features, ATTENTION_H0.name, probe=REPRESENTATIONS).sort_values("step", kind="stable")
     ends = rows.groupby(["run", "layer", "head"])["value"].agg(["first", "last"])
     sharper = int((ends["last"] < ends["first"]).sum())
-    return f"{sharper} of {len(ends)} attention heads ended sharper than they began"
+    return f"{sharper} of {len(ends):,} attention heads ended sharper than they began"
 
 
 def _caption(study: Study) -> Caption:

@@ -72,9 +72,9 @@ def linear_cka(X: np.ndarray, Y: np.ndarray, *, debiased: bool = True) -> float:
     X = check_points(X, name="X").astype(np.float64)
     Y = check_points(Y, name="Y").astype(np.float64)
     if len(X) != len(Y):
-        raise InputError(f"X has {len(X)} points and Y {len(Y)}: give representations of the same points")
+        raise InputError(f"X has {len(X):,} points and Y {len(Y)}: give representations of the same points")
     if debiased and len(X) < 4:
-        raise InputError(f"X has {len(X)} points: the debiased form needs at least 4; give more")
+        raise InputError(f"X has {len(X):,} points: the debiased form needs at least 4; give more")
     K = _gram(X)
     L = _gram(Y)
     dependence = _unbiased_hsic if debiased else _plain_hsic

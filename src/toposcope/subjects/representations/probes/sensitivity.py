@@ -37,7 +37,7 @@ class SensitivityOptions:
         """Refuse a grid that cannot be measured."""
         if min(self.texts, default=0) < 4 or self.draws < 2:
             raise InputError(
-                f"sensitivity: texts {self.texts} and {self.draws} draws; give at least 4 texts and 2 draws"
+                f"sensitivity: texts {self.texts} and {self.draws:,} draws; give at least 4 texts and 2 draws"
             )
 
 
@@ -77,7 +77,7 @@ class Sensitivity(Probe):
     def _draws(self, total: int, texts: int) -> Iterator[tuple[int | None, np.ndarray]]:
         if texts > total:
             raise InputError(
-                f"only {total} texts were read",
+                f"only {total:,} texts were read",
                 argument="sensitivity_texts",
                 value=texts,
                 remedy="give smaller numbers",

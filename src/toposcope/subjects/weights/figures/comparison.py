@@ -40,7 +40,7 @@ def comparison(table: pd.DataFrame, *, first: str, second: str) -> Figure:
             ax.set_title(title)
         axes[0, 0].set_yticks(range(len(names)), names)
         axes[0, 0].invert_yaxis()
-        cut = f" ({len(names)} of {len(every)} matrices)" if len(names) < len(every) else ""
+        cut = f" ({len(names):,} of {len(every):,} matrices)" if len(names) < len(every) else ""
         figure.suptitle(f"{second} minus {first}{cut}", x=0.01, ha="left", fontsize=9.5)
     return figure
 
@@ -48,7 +48,7 @@ def comparison(table: pd.DataFrame, *, first: str, second: str) -> Figure:
 def draw_moved(moved: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """Draw how far each matrix moved, in parts of its norm: columns `name` and `change`, as given."""
     rows = moved[moved["change"] >= moved["change"].nlargest(MOST).min()]
-    cut = f" ({len(rows)} of {len(moved)} matrices)" if len(rows) < len(moved) else ""
+    cut = f" ({len(rows):,} of {len(moved):,} matrices)" if len(rows) < len(moved) else ""
     with on_axes(ax, _height(rows["name"])) as ax:
         if moved.empty:
             say_empty(ax, "no matrix of the same name and shape in both")

@@ -105,7 +105,7 @@ def _title(study: Study) -> str:
         return "Neural persistence of every matrix of the largest model"
     ends = means.sort_values("step", kind="stable").groupby("name")["value"].agg(["first", "last"])
     rose = int((ends["last"] > ends["first"]).sum())
-    of = f"{rose} of {len(ends)} matrices of the largest model"
+    of = f"{rose:,} of {len(ends):,} matrices of the largest model"
     return f"Neural persistence ended higher than it began in {of}"
 
 

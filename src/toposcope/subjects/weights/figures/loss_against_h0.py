@@ -145,7 +145,7 @@ def rho_notes(trends: pd.DataFrame, runs: pd.DataFrame, *, target: str, column: 
         raw, partial = mine.mean(skipna=False) if len(mine) else (np.nan, np.nan)
         if np.isfinite(raw):
             given = f"\ndepartures {_number(partial)}" if np.isfinite(partial) else ""
-            seeds = f"\nmeans of {len(mine)} seeds" if len(mine) > 1 else ""
+            seeds = f"\nmeans of {len(mine):,} seeds" if len(mine) > 1 else ""
             notes.append((group.runs[0], f"ρ {_number(raw)}{given}{seeds}"))
     return pd.DataFrame(notes, columns=["run", "text"])
 

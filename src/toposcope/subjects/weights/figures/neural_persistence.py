@@ -178,7 +178,7 @@ def caption(study: Study, probe: str = NEURAL_PERSISTENCE, of: str = "weights") 
     known = study.findings["changed"].numbers
     times = known["null_draws"]
     few = (
-        f"The {of} were shuffled {times} time{'s' * (times != 1)}, and a band needs {known['least_draws']}"
+        f"The {of} were shuffled {times:,} time{'s' * (times != 1)}, and a band needs {known['least_draws']}"
         if times
         else f"The {of} were not shuffled"
     )

@@ -75,7 +75,7 @@ def _title(rows: Persistences, of: str) -> str:
         return f"Neural persistence of the {of}, matrix by matrix"
     above, below = int((known["value"] > known["high"]).sum()), int((known["value"] < known["low"]).sum())
     where, n = ("below", below) if below > above else ("above", above)
-    return f"Neural persistence lies {where} that of all shuffled {of} in {n} of {len(known)} matrices"
+    return f"Neural persistence lies {where} that of all shuffled {of} in {n:,} of {len(known):,} matrices"
 
 
 def caption(rows: Persistences, of: str = "weights") -> Caption:

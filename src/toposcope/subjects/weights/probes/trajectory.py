@@ -190,8 +190,8 @@ def _point(snapshot: Snapshot, options: WeightOptions) -> _Point:
     whole = first is not snapshot and not _non_finite(snapshot, options) and _is_point(first, options)
     if whole and _point(first, options).size != point.size:
         raise InputError(
-            f"step {snapshot.checkpoint.step:,} has {point.size} weights, but the first step of the run has "
-            f"{_point(first, options).size}; the two cannot be compared: leave the step out"
+            f"step {snapshot.checkpoint.step:,} has {point.size:,} weights, but the first step of the run "
+            f"has {_point(first, options).size:,}; the two cannot be compared: leave the step out"
         )
     return point
 
