@@ -95,3 +95,10 @@ def test_stretches_of_steps_are_not_joined_by_commas() -> None:
     *_, turned = freed(*(whiten(rise[:, None] + one, steps) for one in noise))
     assert any("–" in one for one in turned)
     assert [one for one in turned if ", " in one] == []
+
+
+def test_a_count_in_a_finding_has_separators() -> None:
+    step = np.arange(2000)
+    table = pd.DataFrame({"step": step, "loss": 2 + 5 / np.sqrt(step + 1), "mine": np.sin(step)})
+    findings = toposcope.analyze(table).findings
+    assert findings.said(findings["sound"]).check.startswith("2,000 rows of a table")

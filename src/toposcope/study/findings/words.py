@@ -85,6 +85,7 @@ def _environment() -> Environment:
         loader=PackageLoader("toposcope.study.findings"),
         autoescape=False,  # plain text: who prints it into a page or Markdown escapes it there
         undefined=StrictUndefined,
+        finalize=_with_separators,
     )
     environment.filters |= {
         "span": forms.span, "num": forms.number, "listed": forms.listed,
@@ -94,6 +95,11 @@ def _environment() -> Environment:
     environment.globals |= {"s": _plural, "many": _many, "between": _between, "chance": forms.chance}
     environment.globals |= {"near": _near, "ends": _ends, "words": forms.counted, "option": _spelt}
     return environment
+
+
+def _with_separators(value: object) -> object:
+    """Return a count as sentences have it; everything else as it is."""
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _spelt(name: str) -> str:
