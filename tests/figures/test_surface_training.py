@@ -15,6 +15,8 @@ from toposcope.core.types import Diagram
 from toposcope.subjects.landscape.figures import loss_surface, profiles, spectral_density, surface_diagrams
 from toposcope.subjects.landscape.figures.landscape_training import ON_PAGE, draw
 from toposcope.subjects.landscape.page.shown_surfaces import ShownSurfaces
+from toposcope.subjects.landscape.summaries import summaries_of
+from toposcope.topology.sampled_surface import surface_topology
 
 RUNS = pd.DataFrame({"run": ["a"], "family": ["a"], "parameters": [3000]})
 CATALOGUE = catalogue_of(["surface/minima", "surface/minima_null", "curvature/top_eigenvalue"])
@@ -116,3 +118,13 @@ def test_captions_speak_of_the_directions_and_the_graph_that_were_sampled(
     spans = f"the surface spans {['one', 'two', 'three'][directions - 1]}. "
     assert spans in profiles.ON_PAGE.caption(study).cannot  # type: ignore[arg-type]
     assert loss_surface.ON_PAGE.needs(study) == (directions == 2)  # type: ignore[arg-type]
+
+
+def test_minima_are_counted_on_the_page_as_in_the_table() -> None:
+    """A step of two equal losses is no minimum; the title counted one there."""
+    found = surface_topology(np.array([1.0, 1.0, 0.0, 2.0]))
+    assert len(found.tree) == 2
+    assert summaries_of(found)["minima"] == found.tree.lasting.sum() == 1
+    surface = SimpleNamespace(surface=SimpleNamespace(mean=np.zeros(4)), step=0, topology=found)
+    shown = ShownSurfaces((surface,), "lattice")  # type: ignore[arg-type]
+    assert shown.single.startswith("1 of the 1 surfaces shown has a single minimum")

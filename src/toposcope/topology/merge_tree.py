@@ -63,6 +63,11 @@ class MergeTree:
         return self._death - self.values[self.minimum]
 
     @cached_property
+    def lasting(self) -> np.ndarray:
+        """Which branches have a minimum of their own, (b,) bool: those of persistence above 0, not ties."""
+        return self.persistence > 0
+
+    @cached_property
     def depth(self) -> np.ndarray:
         """Height of each leaf, (b,): minimum to first saddle above it; the range where there is none."""
         first = self.arc_end[: len(self)]
@@ -80,8 +85,7 @@ class MergeTree:
     @property
     def diagram(self) -> Diagram:
         """The H0 diagram of the sublevel filtration; bars of length 0 are left out."""
-        real = self.persistence > 0
-        birth, death = self.values[self.minimum[real]], self._death[real]
+        birth, death = self.values[self.minimum[self.lasting]], self._death[self.lasting]
         return Diagram(0, birth, death, "sublevel", len(self.values) - self.masked)
 
     @cached_property

@@ -32,7 +32,7 @@ def surface_summaries(tree: MergeTree) -> dict[str, float]:
     >>> found["minima"], found["saddles"], found["average_persistence"], found["smad"]
     (2.0, 1.0, 1.0, 1.5)
     """
-    real = tree.persistence > 0
+    real = tree.lasting
     ending = real & (tree.saddle >= 0)
     bars = tree.persistence[ending]
     leaf = real & (tree.arc_end[: len(tree)] >= 0)
@@ -102,7 +102,7 @@ def branch_intervals(tree: MergeTree, losses: np.ndarray, *, level: float = 0.95
         raise InputError("losses has one sequence; an interval needs at least two")
     if not 0 < level < 1:
         raise InputError(f"level is {level}; give a probability such as 0.95")
-    ending = np.flatnonzero((tree.saddle >= 0) & (tree.persistence > 0))
+    ending = np.flatnonzero((tree.saddle >= 0) & tree.lasting)
     rise = per_place[tree.saddle[ending]] - per_place[tree.minimum[ending]]
     mean, count = rise.mean(axis=1), rise.shape[1]
     half = student_quantile((1 + level) / 2, count - 1) * rise.std(axis=1, ddof=1) / np.sqrt(count)

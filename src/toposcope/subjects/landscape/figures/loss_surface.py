@@ -79,7 +79,7 @@ def _surface(ax: Axes, panel: SurfacePanel, levels: np.ndarray) -> ContourSet:
 
 def _branches(ax: Axes, panel: SurfacePanel) -> None:
     tree = panel.tree
-    _lines(ax, panel, tree, np.flatnonzero(tree.persistence > 0), width=0.8, size=4.5)
+    _lines(ax, panel, tree, np.flatnonzero(tree.lasting), width=0.8, size=4.5)
     if panel.tested is not None:
         half, confirmed = panel.tested
         _lines(ax, panel, half, np.flatnonzero(confirmed), width=_CONFIRMED, size=7.0)

@@ -35,7 +35,7 @@ def draw(
         axes[0, 0].set_title(f"all sequences: {_counted(tree)}", fontsize=8.5)
         if tested is not None:
             half, confirmed = tested
-            ending = int((np.isfinite(half.persistence) & (half.persistence > 0)).sum())
+            ending = int((half.lasting & (half.saddle >= 0)).sum())
             _tree(axes[0, 1], half, confirmed)
             what = f"{int(confirmed.sum())} of {ending} confirmed" if ending else _counted(half)
             axes[0, 1].set_title(f"half of them: {what}", fontsize=8.5)
@@ -45,7 +45,7 @@ def draw(
 
 
 def _counted(tree: MergeTree) -> str:
-    minima = int((tree.persistence > 0).sum())
+    minima = int(tree.lasting.sum())
     return f"{minima} minim{'um' if minima == 1 else 'a'}"
 
 
@@ -53,7 +53,7 @@ def _tree(ax: Axes, tree: MergeTree, clear: np.ndarray) -> None:
     """Draw each branch as a vertical line at its leaf's place and a horizontal one to where it ends."""
     column = _columns(tree)
     top = float(np.nanmax(tree.values))
-    for branch in np.flatnonzero(tree.persistence > 0):
+    for branch in np.flatnonzero(tree.lasting):
         x, low = column[branch], tree.values[tree.minimum[branch]]
         ends = tree.saddle[branch] >= 0
         high = tree.values[tree.saddle[branch]] if ends else top
@@ -84,7 +84,7 @@ def _with_most(study: Study) -> SurfaceTopology:
     """Return the topology of the surface with most branches; of equal ones, the last."""
     return max(
         enumerate(found for _, found in shown_surfaces(study)),
-        key=lambda one: (int((one[1].tree.persistence > 0).sum()), one[0]),
+        key=lambda one: (int(one[1].tree.lasting.sum()), one[0]),
     )[1]
 
 

@@ -66,7 +66,7 @@ class ShownSurfaces:
     @property
     def single(self) -> str:
         """A title with the number of surfaces with one minimum, and that of confirmed branches."""
-        one = sum(len(found.tree) == 1 for _, found in self)
+        one = sum(found.tree.lasting.sum() == 1 for _, found in self)
         confirmed = sum(
             int(found.branches.confirmed.sum()) for _, found in self if found.branches is not None
         )

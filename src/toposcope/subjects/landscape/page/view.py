@@ -37,7 +37,7 @@ def _frame(one: SavedSurface, found: SurfaceTopology) -> dict[str, object]:
     rows = [[float(v) if np.isfinite(v) else None for v in row] for row in values]
     half = found.branches
     confirmed = [] if half is None else _places(half.tree, np.flatnonzero(half.confirmed))
-    real = np.flatnonzero(found.tree.persistence > 0)
+    real = np.flatnonzero(found.tree.lasting)
     return {
         "step": one.step, "values": rows, "branches": _places(found.tree, real), "confirmed": confirmed,
     }  # fmt: skip
