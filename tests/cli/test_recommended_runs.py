@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -114,6 +115,25 @@ def test_a_log_without_a_column_to_test(name: str, place: Path, capsys: pytest.C
     (line,) = recommended_in(text)
     code, text = call(line, capsys)
     assert (code, text.startswith("all right: my log")) == (0, True), text
+
+
+def test_what_a_check_of_a_store_without_losses_recommends(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log in the folder of a store is read by nobody: the measurement takes it in."""
+    monkeypatch.setenv("COLUMNS", "1000")
+    for metrics in Path("all runs").glob("*/metrics*"):
+        shutil.rmtree(metrics) if metrics.is_dir() else metrics.unlink()
+    measure = ["weights", "all runs/one", "--out", "the store", *QUICK]
+    assert call(measure, capsys)[0] == 0
+    code, text = call(["check", "the store"], capsys)
+    assert (code, "repeat the measurement with --losses LOG" in text) == (1, True)
+    assert "into the folder" not in text
+    Path("a log.csv").write_text("step,loss\n" + "".join(f"{step},{3 - step / 40}\n" for step in range(40)))
+    assert call([*measure, "--losses", "a log.csv"], capsys)[0] == 0
+    assert call(["check", "the store"], capsys)[0] == 0
+    code, text = call(["check", "the store", "--column", "nosuch"], capsys)
+    assert (code, "--column 'nosuch': no log has such a column; name one of loss" in text) == (2, True)
 
 
 def test_a_log_without_a_plan_in_python(place: Path) -> None:

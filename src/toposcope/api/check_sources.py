@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from toposcope.core.errors import InputError, SourceError
 from toposcope.core.types import WEIGHT_FILES
+from toposcope.core.wording import option, rendered
 from toposcope.sources.discover import STORE
 from toposcope.sources.logs_beside import LOGS, inside, logs_of_runs, may_be_log
 from toposcope.study.odd_members import Changed, not_known
@@ -35,7 +36,7 @@ class Contents:
     `unseen` the parts of the checkpoints that were not checked. `said` names the columns that were used as
     step and loss, and `repaired` what was cut or left out of the log. `problems` are logs in a folder that
     cannot be read, and `no_logs` the files that are not logs. `changed` has for each run the matrices that
-    ever changed.
+    ever changed. `to_add` says how its runs get losses where a log in the folder would not be read.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Contents:
     problems: tuple[str, ...] = ()
     no_logs: tuple[str, ...] = ()
     changed: Changed = not_known
+    to_add: str = ""
 
 
 def read_contents(
@@ -110,6 +112,7 @@ def _of_store(path: str, name: str) -> Contents:
     return Contents(
         name, Log(store.metrics(), store.runs()), "step and loss as the store has them",
         store.measured_steps(), tuple(store.audited()), _OF_STORE, changed=changed_of_store(store),
+        to_add=rendered(f"repeat the measurement with {option('losses')} LOG"),
     )  # fmt: skip
 
 
@@ -213,6 +216,23 @@ def with_logs(contents: list[Contents]) -> list[Contents]:
     if len(_runs_of(logs[0])) != 1:
         return contents
     return [_joined(bare[0], next(iter(bare[0].steps)), logs[0])]
+
+
+def refuse_unknown_column(column: str | None, contents: Sequence[Contents]) -> None:
+    """Raise InputError where no source has the column that was named."""
+    tables = [one.log.metrics for one in contents]
+    if column is None or any(column in table for table in tables):
+        return
+    known = dict.fromkeys(
+        str(name)
+        for table in tables
+        for name in table.select_dtypes("number")
+        if name not in ("step", "tokens") and table[name].notna().any()
+    )
+    raise InputError(
+        "no log has such a column", argument="column", value=column,
+        remedy=f"name one of {', '.join(known)}" if known else "leave it out",
+    )  # fmt: skip
 
 
 def said_of(name: str, error: InputError) -> str:

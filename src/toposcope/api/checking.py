@@ -94,6 +94,7 @@ of the learning rate; right in 93% of tests on 212 real runs)
 go back to a checkpoint before step 301
     """
     from toposcope.api.bounds import check_shares
+    from toposcope.api.check_sources import refuse_unknown_column
     from toposcope.api.odd_runs import with_odd
     from toposcope.forecasting import read_schedule
     from toposcope.study.forecasts.reading import Reading, listed
@@ -117,6 +118,7 @@ go back to a checkpoint before step 301
     if not contents:
         raise InputError(unread[0])
     reading.refuse_unmet()
+    refuse_unknown_column(column, contents)
     settings = _Settings(reading, tuple(others), level, column)
     gone = as_names(without)
     refuse_unknown(gone, *_known(contents))
@@ -299,6 +301,7 @@ def _ended_beside(one: _Read, read: Sequence[_Read], siblings: Sequence[Curve]) 
 
 def _answer(one: _Read, settings: _Settings, siblings: Sequence[Curve]) -> RunCheck:
     """Return the answer for one run from the rows of its log."""
+    from toposcope.forecasting.health.judgement import NO_LOSS
     from toposcope.watch.judged import counted, judged
 
     place, run, rows, column = one.place, one.run, one.rows, one.column
@@ -314,6 +317,8 @@ def _answer(one: _Read, settings: _Settings, siblings: Sequence[Curve]) -> RunCh
         rows, column, one.curve, count=count, audit=audit,
         last_checkpoint=max([*steps, *audited], default=None), wrong=one.wrong,
     )  # fmt: skip
+    if place.to_add:
+        judgement = judgement.with_remedy(NO_LOSS, place.to_add)
     step, loss = _last(rows, column, judgement)
     known = seen is not None and (seen.stated or forecast is not None) and not seen.endless
     return RunCheck(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from toposcope.core.forms import step_text
@@ -43,6 +43,10 @@ class Alarmed:
     remedy: str = ""
 
 
+NO_LOSS = "no loss"
+"""What a run without a finite loss is called."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ground:
     """A reason for a judgement: the level, what found it, the step, and what to do."""
@@ -78,6 +82,11 @@ class Judgement:
     def beside(self, ground: Ground) -> Judgement:
         """Return the judgement with one more ground, worst first."""
         grounds = sorted((*self.grounds, ground), key=lambda one: -LEVELS.index(one.level))
+        return Judgement(tuple(grounds), self.noticed)
+
+    def with_remedy(self, kind: str, remedy: str) -> Judgement:
+        """Return the judgement with another remedy for the grounds of a kind."""
+        grounds = [replace(one, remedy=remedy) if one.kind == kind else one for one in self.grounds]
         return Judgement(tuple(grounds), self.noticed)
 
 
@@ -170,7 +179,7 @@ def _of_counts(losses: int, lost: int) -> list[Ground]:
         text = "the only logged loss is not finite" if lost == 1 else f"none of the {lost:,} losses is finite"
         return [Ground(STOP, BROKEN[0], None, text, "start again, with a lower rate")]
     if not losses:
-        return [Ground(LOOK, "no loss", None, "no finite loss is logged", "put its log into the folder")]
+        return [Ground(LOOK, NO_LOSS, None, "no finite loss is logged", "put its log into the folder")]
     if losses < FEWEST:
         count = "1 loss is" if losses == 1 else f"{losses:,} losses are"
         return [Ground(LOOK, TOO_EARLY, None, f"only {count} logged: too few to judge", "look again later")]
