@@ -10,15 +10,17 @@ from safetensors.numpy import save_file
 
 from tests.check.written import diverging, falling, jsonl, spiked
 from toposcope.api import check
+from toposcope.core.types import Row
 from toposcope.forecasting.health.assess import health
 from toposcope.sources.metrics import tidy
-from toposcope.store import Store
+from toposcope.store import Store, Unit
 from toposcope.study.forecasts.gather import gather_curves
 from toposcope.watch.loss_health import HealthWatch, health_of, logs_of
 from toposcope.watch.losses import LossFile
-from toposcope.watch.page.answers import losses
+from toposcope.watch.page.answers import losses, named_rules, stages
 from toposcope.watch.page.live import Live
 from toposcope.watch.page.show import fragment
+from toposcope.watch.run_watch import RunWatch
 from toposcope.watch.watching import Watching, WatchOptions
 from toposcope.watch.watchman import Watchman
 
@@ -88,6 +90,28 @@ def test_one_look_judges_each_log_once(tmp_path, monkeypatch):
         once = watching.once()
     assert {one.run for one in once.health} <= set(once.judgements) == {"long", "short"}
     assert sorted(asked) == sorted(gathered) == ["long", "short"]
+
+
+def test_an_answer_replays_each_log_once(tmp_path, monkeypatch):
+    """A replay takes 15 s for 100,000 rows: which alarms have passed, and the judgement, share it."""
+    store = Store.create(tmp_path / "store", recipe={})
+    store.write_metrics(pd.DataFrame({"run": "a", "step": np.arange(1, 401), "loss": spiked()}))
+    row = [Row("a", step, "baselines", "weight_norm", 2.0, name="model") for step in range(0, 401, 40)]
+    for one in row:
+        store.write(Unit("a", one.step, "baselines", 1, str(one.step)), [one])
+    asked = []
+
+    def watch(run):
+        asked.append(run)
+        return RunWatch(run)
+
+    monkeypatch.setattr("toposcope.watch.replay.RunWatch", watch)
+    with Watching(store.path) as watching:
+        assert watching.once().passed
+    assert len(asked) == 1
+    _, *said = stages(store.path, named_rules(""))
+    assert len(asked) == 2
+    assert said[0]["parts"]
 
 
 def test_what_came_and_what_went_is_told_once(tmp_path):

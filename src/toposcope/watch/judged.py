@@ -12,7 +12,7 @@ from toposcope.core.repeats import AuditFinding
 from toposcope.forecasting.health.assess import trained
 from toposcope.forecasting.health.judgement import TOO_EARLY, Judgement, judge
 from toposcope.forecasting.health.rises import FEWEST
-from toposcope.watch.replay import replay
+from toposcope.watch.replay import Replays
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,6 +35,7 @@ def judged(
     audit: Sequence[AuditFinding] = (),
     last_checkpoint: int | None = None,
     wrong: Sequence[str] = (),
+    replays: Replays | None = None,
 ) -> Judgement:
     """Return the judgement of one run by the rows of its log.
 
@@ -56,6 +57,8 @@ def judged(
         The step of its last checkpoint.
     wrong
         What else is wrong with its log.
+    replays
+        Has the logs that were replayed already.
 
     Examples
     --------
@@ -70,7 +73,7 @@ def judged(
     losses, lost = count or counted(rows, column)
     return judge(
         symptoms_of(curve, rows, column) if symptoms is None else symptoms,
-        replay(_replayed(rows, column)) if losses else (),
+        (replays or Replays())(_replayed(rows, column)) if losses else (),
         audit,
         losses=losses, lost=lost, ended=curve is not None and curve.ended, last_checkpoint=last_checkpoint,
         wrong=wrong if losses >= FEWEST else (),
@@ -97,11 +100,13 @@ def counted(rows: pd.DataFrame, column: str, *, of_log: bool = True) -> LossCoun
     return LossCount(int(finite.sum()), lost if of_log or finite.any() else 0)
 
 
-def judged_runs(store: Store, logs: Iterable[StoredLog]) -> Mapping[str, Judgement]:
+def judged_runs(
+    store: Store, logs: Iterable[StoredLog], replays: Replays | None = None
+) -> Mapping[str, Judgement]:
     """Return the judgement of each run of a store that has losses, the same as that of `toposcope check`.
 
-    `logs` are those of the store, as `logs_of` reads them. That it is too early to judge a run is left out: a
-    watch judges it again when there is more.
+    `logs` are those of the store, as `logs_of` reads them; `replays` has those that were replayed already.
+    That it is too early to judge a run is left out: a watch judges it again when there is more.
     """
     audit, steps = store.audited(), store.measured_steps()
     found = {}
@@ -114,6 +119,7 @@ def judged_runs(store: Store, logs: Iterable[StoredLog]) -> Mapping[str, Judgeme
             audit=[one for one in audit if log.run in (one.runs or (one.run,))],
             last_checkpoint=max(steps.get(log.run, ()), default=None),
             wrong=log.wrong,
+            replays=replays,
         )  # fmt: skip
         found[log.run] = replace(one, grounds=tuple(g for g in one.grounds if g.kind != TOO_EARLY))
     return found

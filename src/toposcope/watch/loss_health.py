@@ -13,7 +13,7 @@ import numpy as np
 from toposcope.forecasting.health.judgement import back_by
 from toposcope.forecasting.health.symptoms import BROKEN
 from toposcope.watch.journal import Event
-from toposcope.watch.replay import replay
+from toposcope.watch.replay import Replays
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,15 +88,18 @@ def health_of(logs: Iterable[StoredLog]) -> list[RunHealth]:
     return [RunHealth(log.run, symptom) for log in logs for symptom in log.symptoms]
 
 
-def with_passed(store: Store, alarms: Sequence[Event]) -> tuple[list[Event], list[Event]]:
+def with_passed(
+    store: Store, alarms: Sequence[Event], replays: Replays | None = None
+) -> tuple[list[Event], list[Event]]:
     """Return the alarms that have not passed, and those that have, with the step.
 
     An alarm of the log passes by the rule of its own file (`Alarm.passed`); one of the weights never does.
+    `replays` has the logs that were replayed already.
     """
     passed = {
         (run, one.test, int(one.step)): int(one.passed)
         for run in {event.run for event in alarms}
-        for one in replay(store.metrics(run), run)
+        for one in (replays or Replays())(store.metrics(run), run)
         if one.passed is not None
     }
     standing, back = [], []

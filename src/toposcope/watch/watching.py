@@ -22,6 +22,7 @@ from toposcope.watch.journal import Event, Journal
 from toposcope.watch.judged import judged_runs
 from toposcope.watch.lock import locked
 from toposcope.watch.loss_health import HealthWatch, health_of, logs_of, with_passed
+from toposcope.watch.replay import Replays
 from toposcope.watch.sidecar import Sidecar
 from toposcope.watch.sinks.summaries import Forwarder
 from toposcope.watch.watch_answer import WatchAnswer
@@ -134,13 +135,15 @@ class Watching:
             events += more
             events = [one for one in events if one.kind != "unsent" or one.data["sink"] in self._refusing]
         journal = self.watchman.journal.read()
-        standing, passed = with_passed(self.store, [one for one in journal if one.kind == "alarm"])
+        replays = Replays()
+        alarms = [one for one in journal if one.kind == "alarm"]
+        standing, passed = with_passed(self.store, alarms, replays)
         return WatchAnswer(
             self.store.path, tuple(standing), tuple(passed), tuple(events), tuple(health_of(logs())),
             tuple(map(str, self.store.audited())), self._checked(),
             self._not_judged(journal), self.watchman.stated(),
             odd_of_store(self.store).found,
-            judged_runs(self.store, logs()),
+            judged_runs(self.store, logs(), replays),
         )  # fmt: skip
 
     def _not_judged(self, journal: Sequence[Event]) -> tuple[str, ...]:

@@ -46,7 +46,7 @@ class LogResults:
         self, rows: pd.DataFrame, *, column: str = "loss", horizon: float | None = None, anneals: bool = False
     ) -> tuple[Symptom, ...]:
         """Return what `forecasting.health.assess.health` says of the log of a run."""
-        key = (_content(rows), column, horizon, anneals)
+        key = (content_of(rows), column, horizon, anneals)
         with self._assessing:
             if key not in self._health:
                 self._health[key] = tuple(health(rows, column=column, horizon=horizon, anneals=anneals))
@@ -55,7 +55,7 @@ class LogResults:
     def judgement(self, judge: JudgeOfLog, rows: pd.DataFrame, column: str, curve: Curve | None) -> Judgement:
         """Return what `judge` says of the log of a run; `curve` is None where it is too short for one."""
         symptoms = symptoms_of(curve, rows, column, self.health)
-        key = (judge, _content(rows), column, symptoms, curve is not None and curve.ended)
+        key = (judge, content_of(rows), column, symptoms, curve is not None and curve.ended)
         if key not in self._judgements:
             self._judgements[key] = judge(rows, column, curve, symptoms)
         return self._judgements[key]
@@ -85,7 +85,7 @@ def symptoms_of(
     return tuple(assess(rows, column=column)) if known else ()
 
 
-def _content(rows: pd.DataFrame) -> Hashable:
+def content_of(rows: pd.DataFrame) -> Hashable:
     """Return what tells the rows of one log from those of another: columns, and a hash of each row."""
     own = rows.drop(columns="run", errors="ignore")
     return tuple(own.columns), pd.util.hash_pandas_object(own, index=False).to_numpy().tobytes()

@@ -17,6 +17,7 @@ import os
 import pkgutil
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ from toposcope.core.wording import typed_options
 from toposcope.store import Store
 from toposcope.watch.journal import Journal
 from toposcope.watch.loss_health import health_of, logs_of, with_passed
+from toposcope.watch.replay import Replays
 
 if TYPE_CHECKING:
     from toposcope.study.forecasts.log_results import LogResults
@@ -55,13 +57,16 @@ def forecasts(store: Path, results: LogResults | None = None) -> list[dict[str, 
     return made
 
 
-def answers(store: Path, published: PublishedRules, results: LogResults | None = None) -> dict[str, Any]:
+def answers(
+    store: Path, published: PublishedRules, results: LogResults | None = None, replays: Replays | None = None
+) -> dict[str, Any]:
     """Return headline, answers question by question and problems of a store, in the report's own words."""
     from toposcope.study.analysis import analysis_of
     from toposcope.study.findings import words
     from toposcope.watch.judged import judged
 
-    analysis = analysis_of(store, published=published, judge=judged, from_logs=results)
+    judge = partial(judged, replays=replays or Replays())
+    analysis = analysis_of(store, published=published, judge=judge, from_logs=results)
     parts = []
     for found in analysis.all_findings:
         lead = found.said(found.lead)
@@ -77,7 +82,7 @@ def answers(store: Path, published: PublishedRules, results: LogResults | None =
     return {"apart": analysis.apart, "parts": parts, "problems": list(analysis.problems)}
 
 
-def losses(store: Store, results: LogResults | None = None) -> dict[str, Any]:
+def losses(store: Store, results: LogResults | None = None, replays: Replays | None = None) -> dict[str, Any]:
     """Return what is wrong with the runs by their losses, which are odd, and which alarms passed, and where.
 
     All come from the functions that `toposcope watch` asks.
@@ -85,7 +90,7 @@ def losses(store: Store, results: LogResults | None = None) -> dict[str, Any]:
     from toposcope.study.odd_members import odd_of_store
 
     journal = Journal.of(store.path).read()
-    _, back = with_passed(store, [event for event in journal if event.kind == "alarm"])
+    _, back = with_passed(store, [event for event in journal if event.kind == "alarm"], replays)
     health = [
         {"run": one.run, "said": str(one.symptom), "broken": one.broken}
         for one in health_of(logs_of(store, results))
@@ -114,13 +119,13 @@ def stages(store: Path, published: PublishedRules) -> Iterator[dict[str, Any]]:
     """
     from toposcope.study.forecasts.log_results import LogResults
 
-    results = LogResults()  # all three are about the same logs
-    yield losses(Store.open(store), results)
+    results, replays = LogResults(), Replays()  # all three are about the same logs
+    yield losses(Store.open(store), results, replays)
     seen = sum(map(len, Store.open(store).measured_steps().values()))
     made: dict[str, Any] = {"seen": seen, "trouble": []}
     if seen:
         try:
-            made |= answers(store, published, results)
+            made |= answers(store, published, results, replays)
         except InputError as error:
             made["trouble"].append(f"no findings yet: {error}")
     yield made
