@@ -193,7 +193,7 @@ def _run(one: _Logged, column: str) -> SeedRun:
     """Return a run's finite losses by step, and the steps at which they are not."""
     import pandas as pd
 
-    from toposcope.study.forecasts.gather import planned_end
+    from toposcope.study.forecasts.plans import planned_end
 
     facts = Stated(one.name, stated(one.stated), size_of(one.stated.get("parameters")))
     if column not in one.rows or not len(one.rows):

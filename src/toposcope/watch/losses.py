@@ -133,7 +133,7 @@ class PlanCopy:
         plan = {} if segment in self._done else planned()
         if not plan:
             return
-        from toposcope.study.forecasts.gather import recipe_steps
+        from toposcope.study.forecasts.plans import recipe_steps
 
         known = self._store.run(segment)
         if known is None:

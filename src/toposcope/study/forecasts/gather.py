@@ -1,4 +1,4 @@
-"""From the tables of a store to loss curves with their features, and from a run's recipe to its schedule."""
+"""From the tables of a store to loss curves with their features."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ from toposcope.forecasting.curve import Curve, curve_from_metrics
 from toposcope.forecasting.health.assess import health
 from toposcope.forecasting.health.symptoms import Symptom
 from toposcope.forecasting.kin import with_groups
-from toposcope.forecasting.schedule import Schedule, cosine
+from toposcope.forecasting.schedule import Schedule
 from toposcope.sources import belonging
-from toposcope.sources.configuration import PLANNED_RATE
-from toposcope.sources.plan_beside import BESIDE, PLAN_FROM, PLAN_UNUSED
 from toposcope.study.catalogue import leading_features
 from toposcope.study.convergence import without_unconverged
+from toposcope.study.forecasts.plans import StatedPlan, recipe_schedule, stated_plan
 from toposcope.study.forecasts.topology import FeatureTransfer
 from toposcope.study.forecasts.vectors import VECTORS, vector_table
 from toposcope.study.table import series_table
@@ -81,7 +80,7 @@ def gather_curves(
         info = known.loc[[run]].iloc[0] if run in known.index else None
         config = {} if info is None else belonging.configuration(info.get("config"))
         try:
-            plan = _plan(config, rows) if horizon is None and not schedules else _Planned()
+            plan = stated_plan(config, rows) if horizon is None and not schedules else StatedPlan()
             schedule = (schedules or {}).get(str(run)) or recipe_schedule(config) or plan.schedule
             end = horizon or (None if schedule is not None else plan.end)
             curve = curve_from_metrics(
@@ -108,62 +107,6 @@ def gather_curves(
         curves.append(replace(curve, covariates=tokens, symptoms=symptoms, topology=led, facts=facts,
                               stated=end is not None or schedule is not None))  # fmt: skip
     return curves, problems
-
-
-@dataclass(frozen=True, slots=True)
-class _Planned:
-    """The plan that a run's files state: its end, its learning rate, and what to know of both."""
-
-    end: int | None = None
-    schedule: Schedule | None = None
-    notes: tuple[str, ...] = ()
-
-
-def _plan(config: Mapping[str, object], rows: pd.DataFrame) -> _Planned:
-    """Return the plan that a run's files state, where its log does not contradict it.
-
-    A rate of the stated shape counts at the height that the log has: a trainer may log a share of it.
-    """
-    file = config.get(PLAN_FROM)
-    end, stated = planned_end(config, rows), recipe_steps(config)
-    notes = [str(config[PLAN_UNUSED])] if PLAN_UNUSED in config else []
-    if file is None:
-        return _Planned(end, None, tuple(notes))
-    if end is None:
-        last = int(rows["step"].max())
-        why = f"{file} {BESIDE} plans {stated:,} steps, but the log goes on to step {last:,}: not used"
-        return _Planned(None, None, (why,))
-    notes.append(f"planned by {file} {BESIDE}")
-    rate = config.get(PLANNED_RATE)
-    schedule = _schedule_of(rate) if isinstance(rate, Mapping) else None
-    if schedule is None or "learning_rate" not in rows or not rows["learning_rate"].notna().any():
-        return _Planned(end, schedule, tuple(notes))
-    known = rows[rows["learning_rate"].notna()].sort_values("step")
-    step, logged = known["step"].to_numpy(float), known["learning_rate"].to_numpy(float)
-    reached = float(schedule.at(step).max())
-    scaled = Schedule(schedule.step, schedule.rate * (logged.max() / reached)) if reached > 0 else schedule
-    if why := scaled.mismatch(step, logged):
-        return _Planned(None, None, (f"the plan of {file} {BESIDE} is not used: {why}",))
-    return _Planned(end, scaled, tuple(notes))
-
-
-def _schedule_of(rate: Mapping[str, object]) -> Schedule | None:
-    """Return the schedule that a planned rate states; None where it is none."""
-    try:
-        peak, last, warmup, steps = (float(rate[name]) for name in ("peak", "last", "warmup", "steps"))  # type: ignore[arg-type]
-        end = float(rate.get("decay", steps))  # type: ignore[arg-type]
-    except (KeyError, TypeError, ValueError):
-        return None
-    if not (peak > 0 and 0 <= warmup < end <= steps):
-        return None
-    if rate.get("kind") == "cosine":
-        made = cosine(peak=peak, last=last, steps=int(end), warmup=int(warmup))
-    else:
-        knots = np.array([warmup, end])
-        made = Schedule(knots, np.array([peak, last]))
-        if warmup > 0:
-            made = Schedule(np.r_[0.0, made.step], np.r_[0.0, made.rate])
-    return made if end == steps else Schedule(np.r_[made.step, steps], np.r_[made.rate, made.rate[-1]])
 
 
 def _anneals(curve: Curve) -> bool:
@@ -252,18 +195,6 @@ def _tokens_per_step(rows: pd.DataFrame, config: Mapping[str, object]) -> dict[s
     slope = known["tokens"].diff() / known["step"].diff()
     middle = float(slope[slope > 0].median())
     return {"tokens_per_step": middle} if middle > 0 else {}
-
-
-def recipe_schedule(config: Mapping[str, object]) -> Schedule | None:
-    """Return the planned cosine of a toposcope training recipe; None where the config is another's."""
-    names = ("steps", "learning_rate", "final_learning_rate", "warmup_steps")
-    values = [config.get(name) for name in names]
-    if not all(isinstance(value, int | float) for value in values):
-        return None
-    steps, peak, last, warmup = (float(value) for value in values)  # type: ignore[arg-type]
-    if steps <= warmup or peak <= 0:
-        return None
-    return cosine(peak=peak, last=last, steps=int(steps), warmup=int(warmup))
 
 
 def feature_columns(
@@ -410,18 +341,3 @@ def topological_methods(
         if block:
             methods += [FeatureTransfer(f"{kind}s", block, "vector", model) for model in ("ridge", "pls")]
     return [*methods, *published(columns)]
-
-
-def planned_end(config: Mapping[str, object], rows: pd.DataFrame) -> int | None:
-    """Return the planned steps; nothing if the log has gone beyond them: then the plan is another run's."""
-    steps = recipe_steps(config)
-    return steps if steps is None or steps >= float(rows["step"].max()) else None
-
-
-def recipe_steps(config: Mapping[str, object]) -> int | None:
-    """Return the steps that a recipe, a trainer's state or a config under their usual names plans."""
-    for name in ("steps", "planned_steps", "max_steps", "max_iters"):
-        steps = config.get(name)
-        if isinstance(steps, int | float) and steps > 0:
-            return int(steps)
-    return None
