@@ -141,7 +141,7 @@ def test_a_line_without_an_end_and_a_packed_bomb_are_read_in_little_memory(tmp_p
 
 def test_a_record_of_names_without_end_is_refused(tmp_path):
     (tmp_path / "a.jsonl").write_text("\n".join(json.dumps({"step": i, f"k{i}": 1.0}) for i in range(5000)))
-    with pytest.raises(InputError, match="more than 4096 names"):
+    with pytest.raises(InputError, match="more than 4,096 names"):
         read_log(tmp_path / "a.jsonl")
 
 

@@ -72,7 +72,7 @@ def test_other_parameters_leave_the_model_as_it_is() -> None:
 def test_wrong_parameters_and_batches_are_named() -> None:
     model = GPTModel(tiny())
     objective = Objective(model, Batch.of(windows()))
-    with pytest.raises(InputError, match=r"vector has shape \(3,\); this objective has \d+ parameters"):
+    with pytest.raises(InputError, match=r"vector has shape \(3,\); this objective has 1,\d+ parameters"):
         objective.at(torch.zeros(3))
     with pytest.raises(InputError, match=r"'token_emb.weight' is missing, the model's is \(11, 8\)"):
         objective.at({})

@@ -60,7 +60,7 @@ BAD_MATRICES = {
     "NaN in float16": (holding(NAN, dtype=np.float16), r"\[1, 2\] is nan \(1 of 12"),
     "infinity in bfloat16": (holding(INF, dtype=ml_dtypes.bfloat16), r"\[1, 2\] is inf"),
     "NaN in a large matrix": (holding(NAN, (300, 400)), r"\[1, 2\] is nan"),
-    "all NaN": (np.full((300, 400), NAN, np.float32), "120000 of 120000"),
+    "all NaN": (np.full((300, 400), NAN, np.float32), "120,000 of 120,000"),
     "no rows": (np.empty((0, 4)), "empty"),
     "no columns": (np.empty((4, 0)), "empty"),
     "vector": (np.ones(4), "two dimensions"),
