@@ -138,7 +138,7 @@ def test_features_that_a_second_process_judges_have_the_verdicts_of_this_one(mak
     made = make_study(seeds=2)
     rest = {name: table for name, table in made.given.items() if name != "families"}
     here, there = replace(made, given=rest), replace(made, given=rest)
-    monkeypatch.setattr(tables, "_MANY", 1)
+    monkeypatch.setattr(tables, "_MUCH", 1)
     there.begin()
     assert "_judging" in vars(there) or cores() == 1
     pd.testing.assert_frame_equal(there.families, here.families)

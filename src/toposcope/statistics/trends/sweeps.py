@@ -10,6 +10,7 @@ this, because a wave is two of n values.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -61,17 +62,18 @@ def shared(e: np.ndarray, f: np.ndarray) -> Shared:
     ('20 to 5 checkpoints', True)
     """
     n, pairs = e.shape
-    scaled = [_scaled(z) for z in (e, f)]
+    # Pairs have columns in common, the target above all: each is transformed once.
+    columns, place = np.unique(np.hstack([_scaled(e), _scaled(f)]), axis=1, return_inverse=True)
     power, first, last = np.zeros(pairs), np.ones(pairs), np.ones(pairs)
-    for drift in _drifts(n):
-        at = _frequencies(n, drift)
-        if not at.any():
+    for drift, spectrum in _spectra(columns):
+        at = np.flatnonzero(_frequencies(n, drift))
+        if not len(at):
             continue
-        both = np.minimum(*(_spectrum(z, drift)[at] for z in scaled))
+        both = np.minimum(spectrum[at][:, place[:pairs]], spectrum[at][:, place[pairs:]])
         best = both.argmax(axis=0)
         highest = both[best, np.arange(pairs)]
         more = highest > power
-        frequency = np.flatnonzero(at)[best] / (2.0 * n)
+        frequency = at[best] / (2.0 * n)
         power = np.where(more, highest, power)
         first, last = np.where(more, frequency, first), np.where(more, frequency + drift, last)
     return Shared(n, power, first, last)
@@ -93,12 +95,6 @@ def _scaled(e: np.ndarray) -> np.ndarray:
         return np.nan_to_num(e / np.sqrt(np.sum(e * e, axis=0)))
 
 
-def _drifts(n: int) -> np.ndarray:
-    """Return the drifts of the frequency over the run, from -1/2 to 1/2, with 0 among them."""
-    side = min(n, MOST_DRIFTS) // 2
-    return np.arange(-side, side + 1) / (2.0 * side)
-
-
 def _frequencies(n: int, drift: float) -> np.ndarray:
     """Say of each half step of frequency whether a wave that begins there stays between the two ends."""
     first = np.arange(n + 1) / (2.0 * n)
@@ -108,9 +104,18 @@ def _frequencies(n: int, drift: float) -> np.ndarray:
     return np.asarray(inside & ((first + last) / 2.0 * n >= LEAST_TURNS))
 
 
-def _spectrum(e: np.ndarray, drift: float) -> np.ndarray:
-    """Return the power of waves of one drift that begin at each half step of frequency, (n + 1, columns)."""
+def _spectra(e: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
+    """Yield each drift of the frequency over the run, from -1/2 to 1/2, and the power of its waves.
+
+    The power is that of waves that begin at each half step of frequency, (n + 1, columns). One transform
+    serves a drift and its opposite: of real values the one is the other's mirror image.
+    """
     n = len(e)
-    t = np.arange(n)
-    turned = e * np.exp(-1j * np.pi * drift / n * t * t)[:, None]
-    return np.asarray(np.abs(np.fft.fft(turned, 2 * n, axis=0)[: n + 1]) ** 2)
+    t, k = np.arange(n), np.arange(n + 1)
+    side = min(n, MOST_DRIFTS) // 2
+    for drift in np.arange(side + 1) / (2.0 * side):
+        turned = e * np.exp(-1j * np.pi * drift / n * t * t)[:, None]
+        power = np.abs(np.fft.fft(turned, 2 * n, axis=0)) ** 2
+        yield drift, power[k]
+        if drift:
+            yield -drift, power[-k]
