@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from toposcope.core.errors import InputError
 from toposcope.core.tabular import Tables, answered
@@ -135,6 +136,14 @@ class Forecasts:
             )
             for row in rows
         )
+
+    @property
+    def _leading(self) -> dict[str, Forecast]:
+        """The first method's forecast of each run."""
+        found: dict[str, Forecast] = {}
+        for one in self.made:
+            found.setdefault(one.run, one)
+        return found
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -280,24 +289,23 @@ class Forecasts:
         """Draw each run's forecast with its interval, the first method's, and return the axes."""
         from toposcope.study.figure import draw_intervals
 
-        chosen = self.table.drop_duplicates("run")
-        return draw_intervals(list(chosen["run"]), chosen[["final_loss", "low", "high"]].to_numpy(float), ax)
+        leading = self._leading
+        values = np.array([(one.final, *one.bounds) for one in leading.values()]).reshape(-1, 3)
+        return draw_intervals(list(leading), values, ax)
 
     def __repr__(self) -> str:
         """Return what is wrong with runs, then one line for each run."""
         lines = [self.apart] if self.apart else []
         lines += [f"{one.level}: {run}: {one.named}" for run, found in self.grounds.items() for one in found]
         wrong = len(lines)
-        leading: dict[str, Forecast] = {}
-        for one in self.made:
-            leading.setdefault(one.run, one)
-        for one in leading.values():
+        for one in self._leading.values():
             if one.status == "failed":
                 lines.append(f"{one.run}: no forecast: {one.reason}")
                 continue
-            band = "[no interval]"
-            if math.isfinite(one.low):
-                band = f"[{one.low:.4g}, {one.high:.4g}], {one.coverage}"
+            if one.not_yet:
+                lines.append(f"{one.run}: cannot be forecast yet: {one.not_yet}")
+                continue
+            band = f"[{one.low:.4g}, {one.high:.4g}], {one.coverage}" if one.bounded else "[no interval]"
             lines.append(f"{one.run}: final loss {one.final:.4g} {band}, by {one.method}")
         if len(lines) == wrong:
             scored = "every run is finished; .summary says how well each is forecast from the others"

@@ -181,14 +181,11 @@ def _end(made: Forecast) -> str:
     if made.status == "failed":
         return f"cannot be forecast: {made.reason}"
     final, low, high = near(made.final, made.low, made.high)
-    if not math.isfinite(made.low):
-        return "cannot be forecast yet: no interval can be given"
+    if made.not_yet:
+        return f"cannot be forecast yet: {made.not_yet}"
     if made.status == "ill":
-        return f"would end near {final} without this problem ({low} to {high})"
-    if not made.bounded:
-        return (
-            f"cannot be forecast yet: its final loss may be anything from {made.low:.2g} to {made.high:.2g}"
-        )
+        within = f" ({low} to {high})" if made.bounded else ""
+        return f"would end near {final} without this problem{within}"
     if made.status == "no plan":
         unknown = made.coverage.startswith("not")
         sure = "how often that is right was not measured" if unknown else f"right in {made.coverage}"

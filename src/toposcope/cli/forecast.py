@@ -225,9 +225,7 @@ def _show_planned(made: Forecasts, as_json: bool) -> int:
         print_json({"forecasts": [record(one) for one in made.planned], "problems": _reasons(made)})
     else:
         columns = ("law", "final loss", f"{made.level:.0%} low", "high", "from", "status", "reason")
-        cells = [
-            (o.method, o.final, o.low, o.high, o.interval_from, o.status, o.reason) for o in made.planned
-        ]
+        cells = [(o.method, o.final, *o.bounds, o.interval_from, o.status, o.reason) for o in made.planned]
         steps = f" of {made.schedule.end:,} steps" if made.schedule is not None else ""
         title = f"A planned run{steps}, from {len(made.ended):,} finished runs of its size"
         print_table(title, columns, cells)

@@ -85,7 +85,11 @@ def _seen(curve: Curve) -> str:
 def _value(one: Forecast) -> str:
     if not math.isfinite(one.final):
         return "no forecast"
-    bounds = f"[{one.low:.4g}, {one.high:.4g}]" if math.isfinite(one.low) else "[no interval]"
+    if one.not_yet:
+        return "cannot be forecast yet"
+    if not one.bounded:
+        return f"{one.final:.4g} [no interval]"
+    bounds = f"[{one.low:.4g}, {one.high:.4g}]"
     return f"{one.final:.4g} {bounds}" + (f" {one.coverage}" if one.coverage.startswith("not") else "")
 
 
@@ -111,7 +115,7 @@ def show_methods(curves: Sequence[Curve], made: Sequence[Forecast]) -> None:
         by = list(dict.fromkeys(filter(None, map(_by, rows))))
         names = ["method", "final loss", "low", "high", "note", *(["interval from"] if len(by) > 1 else [])]
         cells = [
-            (one.method, one.final, one.low, one.high, notes.get(one.reason), _by(one))[: len(names)]
+            (one.method, one.final, *one.bounds, notes.get(one.reason), _by(one))[: len(names)]
             for one in rows
         ]
         learnt = f" from {by[0]}" if len(by) == 1 else ""

@@ -130,13 +130,40 @@ class Forecast:
     @property
     def bounded(self) -> bool:
         """Whether there is an interval that is narrow enough to be useful."""
-        return math.isfinite(self.low) and self.high <= WIDE * self.low
+        return math.isfinite(self.low) and not _anything(self.low, self.high)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The interval as it may be shown: NaN twice if it is too wide to say anything."""
+        return (self.low, self.high) if self.bounded else (math.nan, math.nan)
+
+    @property
+    def not_yet(self) -> str:
+        """Why it is too early to say where the run ends; "" if it can be said, or if the forecast failed.
+
+        Every answer that shows a forecast asks this: none prints an interval that says nothing. Of a run
+        that is ill it is said where it would end if it were not: that needs no interval.
+        """
+        ill = self.status == "ill" and math.isfinite(self.final)
+        if self.bounded or ill or self.status == "failed":
+            return ""
+        return _anything(self.low, self.high) or "no interval can be given"
 
     @property
     def estimate(self) -> Estimate:
         """The final loss with its interval; n counts the left-out errors behind it."""
         n = len(self.errors)
         return Estimate(self.final, self.low, self.high, self.level, n, self.status, self.reason)
+
+
+def _anything(low: float, high: float) -> str:
+    """Return what an interval is worth that says nothing of the final loss, else "".
+
+    >>> _anything(2.0, 2.5), _anything(0.1, 30.0)
+    ('', 'its final loss may be anything from 0.1 to 30')
+    """
+    wide = math.isfinite(low) and not high <= WIDE * low
+    return f"its final loss may be anything from {low:.2g} to {high:.2g}" if wide else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,8 +274,10 @@ def _with_interval(
         if unplanned:
             lower = low * (1 - lowered(own))
             mine, shared = ranges(point.final, low, high, lower, level, own)
-            said = [*mine, *shared, *said]
+            said = [NO_PLAN, *said] if _anything(lower, high) else [*mine, *shared, *said]
             low, status = lower, "no plan"
+        if wide := _anything(low, high):
+            said = [wide, *said]
         if grave := [symptom.kind for symptom in seen.symptoms if symptom.grave]:
             said, status = [f"{', '.join(grave)}: forecast as if the run were healthy", *said], "ill"
     return Forecast(

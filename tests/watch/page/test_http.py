@@ -325,6 +325,7 @@ def test_a_forecast_states_the_coverage_that_it_has_and_else_none(growing, statu
     one = {
         "run": "small-seed0", "status": status, "reason": "", "final": 1.4, "low": 1.3, "high": 1.5,
         "level": 0.9, "coverage": coverage(status, 0.9, own=True), "horizon": 4000, "endless": False,
+        "bounded": True, "not_yet": "",
     }  # fmt: skip
     text = fragment("forecasts", Live(growing.path), {"forecasts": [one]})
     assert f'<td data-label="coverage">{said}</td>' in text

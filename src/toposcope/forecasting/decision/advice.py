@@ -113,7 +113,7 @@ def _continue(made: Forecast, seen: Curve, budget: float, price: float) -> Optio
     if seen.last + steps < (1 - SAME_HORIZON) * seen.horizon:
         loss = _on_the_way(made, seen, seen.last + steps)
     spent = steps * seen.parameters / budget
-    if not math.isfinite(made.high):
+    if made.not_yet:
         option = _option(CONTINUE, loss, math.nan, made.level, steps, spent, price)
         return replace(option, status="degenerate", reason=made.reason)
     option = _option(CONTINUE, loss, math.log(made.high / made.final), made.level, steps, spent, price)

@@ -64,7 +64,7 @@ class ForecastTarget(Alarm):
         from toposcope.forecasting.auto import Auto
 
         one = forecast(Auto(), curve, finished, level=1.0 - 2.0 * self.spending.level())
-        if one.status != "ok":
+        if one.status != "ok" or one.not_yet:
             return []
         side = "above" if one.low > self._target else "below" if one.high < self._target else ""
         if side in ("", self.side):

@@ -44,14 +44,16 @@ def forecasts(store: Path, results: LogResults | None = None) -> list[dict[str, 
     curves, _, _ = read_curves([str(store)], Reading(results=results))
     made = []
     for curve, one in results.forecasts(curves):
+        ahead = slice(None if one.bounded else 0)
         made.append(
             {
                 "run": one.run, "status": one.status, "reason": one.reason, "method": one.method,
                 "final": _number(one.final), "low": _number(one.low), "high": _number(one.high),
                 "level": one.level, "coverage": one.coverage, "share": _number(one.share),
                 "horizon": int(curve.horizon),
-                "endless": curve.endless, "step": _listed(one.step), "loss": _listed(one.loss),
-                "curve_low": _listed(one.curve_low), "curve_high": _listed(one.curve_high),
+                "bounded": one.bounded, "not_yet": one.not_yet, "endless": curve.endless,
+                "step": _listed(one.step[ahead]), "loss": _listed(one.loss[ahead]),
+                "curve_low": _listed(one.curve_low[ahead]), "curve_high": _listed(one.curve_high[ahead]),
             }
         )  # fmt: skip
     return made

@@ -134,11 +134,13 @@ def _doing(live: Live, answer: Mapping[str, Any], work: Work, counts: Mapping[st
 def _forecast(live: Live, one: Mapping[str, Any]) -> dict[str, Any]:
     """Return the cells of a forecast's line: the loss with its interval, and the time left."""
     left = None if one["endless"] else panels.time_left(live, one["run"], one["horizon"])
-    coverage = "none" if one["coverage"].startswith("not") else one["coverage"]
+    coverage = "none" if not one["bounded"] or one["coverage"].startswith("not") else one["coverage"]
     final = "none"
-    if one["final"] is not None:
+    if one["not_yet"]:
+        final = "cannot be forecast yet"
+    elif one["final"] is not None:
         final = number(one["final"], "{:.3f}")
-        if one["low"] is not None and one["high"] is not None:
+        if one["bounded"]:
             final += f" [{number(one['low'], '{:.3f}')}, {number(one['high'], '{:.3f}')}]"
     return {
         "run": one["run"], "final": final, "level": coverage, "status": one["status"],
