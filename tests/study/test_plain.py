@@ -110,3 +110,25 @@ def test_the_exit_code_says_whether_there_were_problems(tmp_path, capsys) -> Non
     assert err.count("\n") == 1
     file.write_text("run,step,loss\n")
     assert "the table has no rows" in ended(call, capsys)[2]
+
+
+def test_a_log_of_losses_alone_is_answered_and_a_table_of_it_is_refused(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "1000")
+    step = np.arange(1, 401)
+    log = pd.DataFrame({"step": 10 * step, "loss": 2 + 6 * step**-0.5})
+    file = tmp_path / "train.csv"
+    log.to_csv(file, index=False)
+    code, out, _ = ended(["analyze", str(file)], capsys)
+    assert code == 0
+    assert "there is no column to test beside" in out
+    assert "went from 8.00 to 2.30" in out
+    code, out, _ = ended(["analyze", str(file), "--json"], capsys)
+    assert (code, json.loads(out)["verdict"]) == (0, "all right")
+    for more in (["--table", "families"], ["--out", str(tmp_path / "tables")]):
+        code, out, err = ended(["analyze", str(file), *more], capsys)
+        assert (code, out) == (2, "")
+        assert f"toposcope check {file}" in err
+    log.head(5).to_csv(file, index=False)
+    code, out, err = ended(["analyze", str(file)], capsys)
+    assert (code, out) == (2, "")
+    assert f"judge its losses alone: toposcope check {file}" in err

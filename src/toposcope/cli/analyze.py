@@ -139,6 +139,7 @@ def command(
     The answer comes first: one verdict for each primary feature of a store, or for each column of a table.
     Each verdict rests on one test over all runs; the next table shows these tests. --table prints other
     tables. Columns that are functions of the loss or of the step are not tested; the answer names them.
+    A log of losses alone has no column to test: the answer says how the run trained and when the loss fell.
 
     The exit code is 1 when the answer lists problems, such as a run that diverges or is to be looked at,
     damaged checkpoints or repeated steps. It is 2 when nothing was done.
@@ -165,7 +166,8 @@ def command(
         )
         odd = any(found.wrong is not None for found in analysis.all_findings)
         wrong = odd or analysis.verdict != ALL_RIGHT
-        if not wrong:  # what is wrong is an answer, whatever else can be computed
+        answer = (everything or not parts) and out is None and analysis.losses_alone
+        if not wrong and not answer:  # what the losses say is an answer, whatever else can be computed
             analysis.refuse_nothing(chosen)
         _work_out(analysis, chosen if everything or parts or as_json or out is not None else ())
     for line in analysis.read:

@@ -15,7 +15,7 @@ import pandas as pd
 
 from toposcope.core.errors import InputError
 from toposcope.core.tabular import Tables, pictured
-from toposcope.forecasting.health.judgement import JudgeOfLog, worst
+from toposcope.forecasting.health.judgement import FEWEST, JudgeOfLog, worst
 from toposcope.sources.belonging import Group, said
 from toposcope.store import Store
 from toposcope.study.compact import verdict_table
@@ -194,6 +194,13 @@ class Analysis:
         """The verdict on the worst run by its log, in the words of `check`."""
         on = [found["on"] for found in self.all_findings if "on" in found]
         return worst(one["level"] for found in on for one in found.numbers["ill"])
+
+    @property
+    def losses_alone(self) -> bool:
+        """Whether there are losses enough to be judged, and no column beside them that could be tested."""
+        untested = all(study.series.catalogue.empty for study in self.studies)
+        enough = len(self.longest_grid()) >= FEWEST
+        return untested and enough and any("on" in found for found in self.all_findings)
 
     def longest_grid(self) -> np.ndarray:
         """Return the steps of the run with most checkpoints."""
