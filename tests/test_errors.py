@@ -150,3 +150,27 @@ def test_no_error_spells_an_option_or_a_command_for_one_reader_alone():
     assert len(raised) > 400
     wrong = [text for texts in raised for text in texts if SPELT.search(text) and text not in ELSEWHERE]
     assert not wrong
+
+
+ARRAYS_ALONE = ("topology", "statistics", "subjects/landscape/geometry", "recipes")
+"""Rooms whose arguments no option sets, and the keys of a TOML file."""
+
+
+def test_no_message_names_an_option_without_its_mark():
+    """A message that begins with the name of an argument has it as data: the command line shows `--jobs`."""
+    root = Path(toposcope.__file__).parent
+    bare = []
+    for file in sorted(root.rglob("*.py")):
+        if str(file.relative_to(root)).startswith(ARRAYS_ALONE):
+            continue
+        for node in ast.walk(ast.parse(file.read_text())):
+            if not (isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.JoinedStr)):
+                continue
+            if not getattr(node.func, "id", "").endswith("Error"):
+                continue
+            first, *more = node.args[0].values
+            begins = first.value if isinstance(first, ast.Constant) else ""
+            named = begins or (ast.unparse(first.value) == "name" and more and more[0].value)
+            if re.fullmatch(r"[\w-]*( is| =) ", str(named)):
+                bare.append(f"{file.relative_to(root)}:{node.lineno}: {ast.unparse(node.args[0])}")
+    assert not bare

@@ -114,10 +114,10 @@ def test_the_paper_preset(runs: Path, tmp_path: Path, call: Call) -> None:
     ("options", "message"),
     [
         (["--features", "holes"], "--features 'holes': no such probe"),
-        (["--preset", "seed9"], "preset is 'seed9'; use one of default, seed004"),
-        (["--shard", "3/2"], "shard is 3/2; use i/n"),
-        (["--jobs", "0"], "jobs is 0; it must be at least 1"),
-        (["--points", "1"], "points is 1; it must be at least 3"),
+        (["--preset", "seed9"], "--preset 'seed9': unknown; use one of default, seed004"),
+        (["--shard", "3/2"], "--shard '3/2': there is no such part; use i/n"),
+        (["--jobs", "0"], "--jobs 0: it must be at least 1"),
+        (["--points", "1"], "--points 1: it must be at least 3"),
     ],
 )
 def test_bad_options_are_one_line_and_do_nothing(

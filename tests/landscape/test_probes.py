@@ -377,7 +377,7 @@ def test_what_did_not_converge_asks_for_products_and_not_for_checkpoints(run, tm
     assert set(Store.open(tmp_path / "enough").features(feature="top_eigenvalue")["status"]) == {"ok"}
     assert "--products" not in typed("report", tmp_path / "enough", "--out", tmp_path / "page-2")[1].out
     code, printed = typed("landscape", run, "--out", tmp_path / "none", *quick, "--products", 1)
-    assert (code, "products is 1; give at least 2" in printed.err) == (2, True)
+    assert (code, "--products 1: too few; give at least 2" in printed.err) == (2, True)
 
 
 def test_transformers_models_are_measured_with_texts(tmp_path) -> None:
@@ -399,7 +399,7 @@ def test_a_place_without_a_loss_is_masked_and_counted(run, tmp_path) -> None:
     assert report.done == 0
     assert "the loss is finite at 1 of 9 places; give a smaller reach" in report.failures[0].note
     check_reach(np.array([True, True, False]), 1.0)
-    with pytest.raises(InputError, match=r"range 2: the loss is finite at 1 of 3 places"):
+    with pytest.raises(InputError, match=r"reach 2: the loss is finite at 1 of 3 places"):
         check_reach(np.array([False, True, False]), 2.0)
 
 
@@ -437,13 +437,13 @@ def test_what_is_masked_is_counted_reported_and_never_filled(run, tmp_path, monk
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"resolution": 20}, "resolution is 20; give 4 k"),
-        ({"n": 4}, "n is 4; a surface has 1, 2 or 3"),
-        ({"reach": float("inf")}, "range is inf; give a positive finite"),
-        ({"directions": "pca"}, "directions is 'pca'; choose random, hessian, trajectory"),
-        ({"graph": "grid"}, "graph is 'grid'; choose lattice, kuhn, knn"),
-        ({"sequences": 3}, "sequences is 3; give at least 4"),
-        ({"directions": "hessian", "eigenvalues": 1}, "eigenvalues is 1; 2 directions need at least as many"),
+        ({"resolution": 20}, "resolution 20: every second grid point is to form a coarser grid"),
+        ({"n": 4}, "n 4: a surface has 1, 2 or 3"),
+        ({"reach": float("inf")}, "reach inf: not a positive finite number"),
+        ({"directions": "pca"}, "directions 'pca': unknown; choose random, hessian, trajectory"),
+        ({"graph": "grid"}, "graph 'grid': unknown; choose lattice, kuhn, knn"),
+        ({"sequences": 3}, "sequences 3: too few; give at least 4"),
+        ({"directions": "hessian", "eigenvalues": 1}, "eigenvalues 1: 2 directions need at least as many"),
     ],
 )
 def test_options_that_cannot_be_are_refused(changes, message) -> None:
@@ -568,8 +568,11 @@ def test_the_command_says_its_cost_and_rule_first(run, tmp_path, capsys, monkeyp
     assert "until the mean loss of its two ends is as high as at the run's first measured checkpoint" in err
     (tmp_path / "few.txt").write_text("one text\n")
     for arguments, message in [
-        ((run, "--texts", "nowhere"), "texts 'nowhere' is neither a file"),
-        ((run, "--texts", tmp_path / "few.txt"), "has 1 texts of at least 1 characters, but 4 are needed"),
+        ((run, "--texts", "nowhere"), "--texts 'nowhere': this is neither a file"),
+        (
+            (run, "--texts", tmp_path / "few.txt"),
+            "there are 1 texts of at least 1 characters, but 4 are needed",
+        ),
         ((run, "--features", "surfaces"), "no such probe of the loss surface"),
         ((run, "--features", "surface", "--range", 3e38), "give a smaller --range"),
         ((run, "--batches", 999), "are needed: give fewer --batches"),

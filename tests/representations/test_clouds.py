@@ -74,7 +74,7 @@ def test_binary_and_missing_texts_are_named(tmp_path):
     with pytest.raises(InputError, match="neither a file"):
         load_texts("nowhere")
     (tmp_path / "c.txt").write_text("one\n")
-    with pytest.raises(InputError, match="has 1 texts of at least 1 characters, but 5 are needed"):
+    with pytest.raises(InputError, match="there are 1 texts of at least 1 characters, but 5 are needed"):
         load_texts(str(tmp_path / "c.txt"), limit=5)
 
 
@@ -102,7 +102,7 @@ def test_no_reduction_only_centres():
 
 
 def test_wrong_reductions_are_refused():
-    with pytest.raises(InputError, match="components is 0"):
+    with pytest.raises(InputError, match="components 0: it must be"):
         reduce_cloud(np.ones((3, 2), np.float32), "pca", 0)
     with pytest.raises(InputError, match="use pca, random or none"):
         reduce_cloud(np.ones((3, 2), np.float32), "tsne", 1)  # type: ignore[arg-type]

@@ -70,8 +70,8 @@ def test_kept_states_read_back(inputs, tmp_path, capsys):
     [
         (["--texts", "nowhere.txt"], "nowhere.txt"),
         (["--texts", "TEXTS", "--limit", "9999"], "9999 are needed"),
-        (["--texts", "TEXTS", "--preset", "bogus"], "preset is 'bogus'"),
-        (["--texts", "TEXTS", "--maxdim", "7"], "maxdim is 7"),
+        (["--texts", "TEXTS", "--preset", "bogus"], "--preset 'bogus': unknown; use one of"),
+        (["--texts", "TEXTS", "--maxdim", "7"], "--maxdim 7: it must be 0, 1 or 2"),
         (["--texts", "TEXTS", "--limit", "0"], "Invalid value for '--limit'"),
         (["--texts", "TEXTS", "--min-chars", "-1"], "Invalid value for '--min-chars'"),
         (

@@ -154,5 +154,5 @@ def test_unknown_names_are_plain_matrices(tmp_path: Path):
 
 
 def test_an_unknown_split_is_refused(tmp_path: Path):
-    with pytest.raises(SourceError, match="split='half' is unknown"):
+    with pytest.raises(SourceError, match="split 'half': unknown"):
         open_series(tmp_path, split="half")

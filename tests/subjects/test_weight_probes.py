@@ -407,11 +407,11 @@ def test_batches() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: WeightOptions(points=2), "points is 2; it must be at least 3"),
-        (lambda: WeightOptions(draws=0), "draws is 0; it must be at least 1"),
-        (lambda: WeightOptions(nulls=-1), "nulls is -1; it must be at least 0"),
-        (lambda: WeightOptions(thresh=0.0), "thresh is 0.0; it must be positive"),
-        (lambda: preset("seed005"), "preset is 'seed005'; use one of default, seed004"),
+        (lambda: WeightOptions(points=2), "points 2: it must be at least 3"),
+        (lambda: WeightOptions(draws=0), "draws 0: it must be at least 1"),
+        (lambda: WeightOptions(nulls=-1), "nulls -1: it must be at least 0"),
+        (lambda: WeightOptions(thresh=0.0), "thresh 0: it must be positive"),
+        (lambda: preset("seed005"), "preset 'seed005': unknown; use one of default, seed004"),
         (
             lambda: weight_probes(["holes"], WeightOptions()),
             "features 'holes': no such probe; use cheap, all, .*, or MODULE:CLASS",

@@ -457,11 +457,11 @@ def test_unreadable_metrics_are_a_problem_not_the_end(runs: Path, tmp_path: Path
 
 
 def test_impossible_executions() -> None:
-    with pytest.raises(InputError, match="jobs is 0; it must be at least 1"):
+    with pytest.raises(InputError, match="jobs 0: it must be at least 1"):
         Execution(jobs=0)
-    with pytest.raises(InputError, match="shard is 4/3; use i/n with i from 1 to n"):
+    with pytest.raises(InputError, match="shard '4/3': there is no such part; use i/n with i from 1 to n"):
         Shard(4, 3)
-    with pytest.raises(InputError, match="shard is 'half'; use i/n"):
+    with pytest.raises(InputError, match="shard 'half': not a part; use i/n"):
         Shard.parse("half")
 
 

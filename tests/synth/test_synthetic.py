@@ -166,8 +166,8 @@ def test_the_printed_exponents_come_from_the_runs_that_were_written(tmp_path, ca
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--seeds", "1,1"], "seeds 1, 1: one is repeated"),
-        (["--widths", "8,8"], "widths 8, 8: one is repeated"),
+        (["--seeds", "1,1"], "--seeds '1,1': one is repeated"),
+        (["--widths", "8,8"], "--widths '8,8': one is repeated"),
         (["--data", "8,8"], "give each number of examples once"),
         (["--b", "1"], "the trace of the spectrum k^-b diverges"),
     ],

@@ -296,14 +296,14 @@ def test_a_file_that_cannot_be_written_in_a_worker_is_listed(small_recipe: str, 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--corpus", "absent.txt"], "corpus 'absent.txt' is neither"),
+        (["--corpus", "absent.txt"], "--corpus 'absent.txt': this is neither"),
         (["--models", "ones"], "model 'ones' is not in recipe small: did you mean 'one'"),
         (["--set", "stepz=3"], "unknown key 'stepz': did you mean 'steps'"),
         (["--set", "context=4000"], "is too small"),
         (["--seeds", "a"], "--seeds 'a': not a list of whole numbers"),
         (["--device", "tpux"], "--device 'tpux': unknown device"),
         (["--device", "meta"], "cannot train reproducibly"),
-        (["--jobs", "0"], "jobs is 0"),
+        (["--jobs", "0"], "--jobs 0: it must be at least 1"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(

@@ -301,7 +301,7 @@ def test_a_forecast_that_leaves_the_target_is_told_once(tmp_path, target, kind):
 
 def test_a_target_that_no_loss_has_is_refused(tmp_path):
     store = Store.create(tmp_path / "store", recipe={})
-    with pytest.raises(InputError, match="target loss is -1"):
+    with pytest.raises(InputError, match="target_loss -1: no loss can be this"):
         Watchman(store.path, target=-1.0)
 
 

@@ -17,7 +17,13 @@ def check_positive(name: str, value: float | None) -> None:
 def check_shares(level: float, cuts: Sequence[float] = ()) -> None:
     """Raise InputError unless a level and cuts lie between 0 and 1."""
     if not 0 < level < 1:
-        raise InputError(f"level {level} is not a confidence; give a number between 0 and 1, such as 0.9")
+        raise InputError(
+            "this is not a confidence", argument="level", value=level,
+            remedy="give a number between 0 and 1, such as 0.9",
+        )  # fmt: skip
     if any(not 0 < cut < 1 for cut in cuts):
         listed = ",".join(f"{cut:g}" for cut in cuts)
-        raise InputError(f"cuts {listed}: give shares of the training between 0 and 1")
+        raise InputError(
+            "these are not all shares of the training", argument="cuts", value=listed,
+            remedy="give numbers between 0 and 1",
+        )  # fmt: skip

@@ -75,8 +75,10 @@ def _brought(names: Sequence[str]) -> Subject | None:
     found = [brought[name] for name in names if name in brought]
     if found and len(names) > 1:
         raise InputError(
-            f"features {','.join(names)!r}: {found[0].name} cannot be combined with other "
-            "features; name only it"
+            f"{found[0].name} cannot be combined with other features",
+            argument="features",
+            value=",".join(names),
+            remedy="name only it",
         )
     return found[0] if found else None
 

@@ -165,7 +165,7 @@ def _refuse(
 ) -> None:
     """Raise InputError for options that make no sense together, before anything is written."""
     if not every > 0:
-        raise InputError(f"every is {every:g}; give seconds above 0")
+        raise InputError("too short", argument="every", value=every, remedy="give seconds above 0")
     if once and port is not None:
         raise InputError(
             f"it stops after one reading, but {option('port')} {port} keeps a page open",

@@ -143,12 +143,16 @@ def read_schedule(path: Path) -> Schedule:
         negative or non-finite rate.
     """
     if not path.is_file():
-        raise InputError(f"schedule {path}: no such file; give a CSV with columns step,lr")
+        raise InputError(
+            "no such file", argument="schedule", value=path, remedy="give a CSV with columns step,lr"
+        )
     try:
         table = pd.DataFrame(json.loads(path.read_text())) if path.suffix == ".json" else pd.read_csv(path)
     except (ValueError, UnicodeDecodeError) as error:
         raise InputError(
-            f"schedule {path}: not readable as {path.suffix or 'CSV'} ({error})",
+            f"not readable as {path.suffix or 'CSV'} ({error})",
+            argument="schedule",
+            value=path,
             remedy="give a CSV with columns step,lr",
         ) from None
     names = {column: known for known, column in chosen(list(table.columns)).items()}
@@ -156,18 +160,28 @@ def read_schedule(path: Path) -> Schedule:
         columns={c: "lr" if known == "learning_rate" else known for c, known in names.items()}
     )
     if not {"step", "lr"} <= set(table.columns):
-        raise InputError(f"schedule {path}: columns are {list(table.columns)}; it needs step and lr")
+        raise InputError(
+            f"columns are {list(table.columns)}", argument="schedule", value=path,
+            remedy="it needs step and lr",
+        )  # fmt: skip
     step, rate = (pd.to_numeric(table[c], errors="coerce").to_numpy(float) for c in ("step", "lr"))
     if len(step) < 2 or not np.all(np.diff(step) > 0):
         raise InputError(
-            f"schedule {path}: steps must ascend without repeats, at least two of them",
+            "steps must ascend without repeats, at least two of them",
+            argument="schedule",
+            value=path,
             remedy="correct the file",
         )
     if not np.all(np.isfinite(rate)) or np.any(rate < 0):
-        raise InputError(f"schedule {path}: every lr must be a finite number >= 0", remedy="correct the file")
+        raise InputError(
+            "every lr must be a finite number >= 0", argument="schedule", value=path,
+            remedy="correct the file",
+        )  # fmt: skip
     if step[0] < 0 or rate.max() <= 0:
         raise InputError(
-            f"schedule {path}: steps start at {step[0]:g}, highest lr {rate.max():g}; "
-            "give steps from 0 on and a rate above 0"
+            f"steps start at {step[0]:g}, highest lr {rate.max():g}",
+            argument="schedule",
+            value=path,
+            remedy="give steps from 0 on and a rate above 0",
         )
     return _after_warmup(step, rate, int(step[0]))

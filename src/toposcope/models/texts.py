@@ -73,21 +73,28 @@ def load_texts(
     else:
         known = ", ".join(HUB_CORPORA)
         raise InputError(
-            f"texts {source!r} is neither a file, a folder, hf://datasets/... nor one of {known}",
+            f"this is neither a file, a folder, hf://datasets/... nor one of {known}",
+            argument="texts",
+            value=source,
             remedy="check the name",
         )
     long_enough = [text for text in (line.strip() for line in lines) if len(text) >= min_chars]
     if limit is not None:
         if len(long_enough) < limit:
             raise InputError(
-                f"texts {source!r} has {len(long_enough):,} texts of at least {min_chars:,} characters, but "
-                f"{limit} are needed",
+                f"there are {len(long_enough):,} texts of at least {min_chars:,} characters, but {limit} are "
+                "needed",
+                argument="texts",
+                value=source,
                 remedy=f"lower {' or '.join(map(option, (*counted_by, 'min_chars')))}, or give more texts",
             )
         long_enough = long_enough[:limit]
     if not long_enough:
         raise InputError(
-            f"texts {source!r} has no text of at least {min_chars:,} characters; give longer texts"
+            f"there is no text of at least {min_chars:,} characters",
+            argument="texts",
+            value=source,
+            remedy="give longer texts",
         )
     return Texts(source, tuple(long_enough))
 

@@ -23,6 +23,6 @@ def preset(name: str, changes: dict[str, object]) -> RepresentationOptions:
     'all'
     """
     if name not in PRESETS:
-        raise InputError(f"preset is {name!r}; use one of {', '.join(PRESETS)}")
+        raise InputError("unknown", argument="preset", value=name, remedy=f"use one of {', '.join(PRESETS)}")
     given = {key: value for key, value in changes.items() if value is not None}
     return replace(PRESETS[name], **given)  # type: ignore[arg-type]

@@ -33,5 +33,5 @@ def preset(name: str, **changes: object) -> WeightOptions:
     1
     """
     if name not in PRESETS:
-        raise InputError(f"preset is {name!r}; use one of {', '.join(PRESETS)}")
+        raise InputError("unknown", argument="preset", value=name, remedy=f"use one of {', '.join(PRESETS)}")
     return replace(PRESETS[name], **{key: value for key, value in changes.items() if value is not None})  # type: ignore[arg-type]

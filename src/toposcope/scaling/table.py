@@ -235,9 +235,11 @@ def _points(frame: pd.DataFrame, law: str, names: Mapping[str, str]) -> dict[str
     missing = [name for name in NEEDS[law] if name not in known]
     if missing:
         raise InputError(
-            f"law {law}: no column {names[missing[0]]!r} for its {missing[0]}; the table has "
-            f"{', '.join(map(str, frame.columns[:8]))}; name one with {missing[0]}=COLUMN"
-            + did_you_mean(names[missing[0]], frame.columns)
+            f"no column {names[missing[0]]!r} for its {missing[0]}; the table has "
+            f"{', '.join(map(str, frame.columns[:8]))}",
+            argument="law",
+            value=law,
+            remedy=f"name one with {missing[0]}=COLUMN{did_you_mean(names[missing[0]], frame.columns)}",
         )
     return known
 

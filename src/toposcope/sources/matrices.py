@@ -118,7 +118,9 @@ def stream_matrices(
         The tensors to read, all by default.
     """
     if split not in SPLITS:
-        raise InputError(f"split={split!r} is unknown; use one of {', '.join(SPLITS)}")
+        raise InputError(
+            "unknown", argument="split", value=split, remedy=f"choose one of {', '.join(SPLITS)}"
+        )
     infos = reader.infos()
     family = family_for(infos)
     heads = heads_of(config if config is not None else reader.facts().config)

@@ -80,7 +80,9 @@ def open_series(
     [('layers.0.attn.qkv.weight', 1.0), ('layers.0.attn.qkv.weight', 2.0)]
     """
     if split not in SPLITS:
-        raise SourceError(f"split={split!r} is unknown; choose one of {', '.join(SPLITS)}")
+        raise SourceError(
+            "unknown", argument="split", value=split, remedy=f"choose one of {', '.join(SPLITS)}"
+        )
     table = _losses(losses, rename or {})
     if is_in_memory(uri):
         given = in_memory(uri)

@@ -74,7 +74,7 @@ class Execution:
     def __post_init__(self) -> None:
         """Refuse an impossible number of processes."""
         if self.jobs is not None and self.jobs < 1:
-            raise InputError(f"jobs is {self.jobs}; it must be at least 1")
+            raise InputError("it must be at least 1", argument="jobs", value=self.jobs)
 
     def check(self) -> None:
         """Refuse a cluster that does not answer; called before a store is made.

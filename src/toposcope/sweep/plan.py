@@ -24,7 +24,10 @@ class Shard:
     def __post_init__(self) -> None:
         """Refuse a part that does not exist."""
         if not 1 <= self.index <= self.count:
-            raise InputError(f"shard is {self.index}/{self.count}; use i/n with i from 1 to n")
+            raise InputError(
+                "there is no such part", argument="shard", value=f"{self.index}/{self.count}",
+                remedy="use i/n with i from 1 to n",
+            )  # fmt: skip
 
     @classmethod
     def parse(cls, text: str) -> Shard:
@@ -35,7 +38,7 @@ class Shard:
         """
         match = re.fullmatch(r"(\d+)/(\d+)", text)
         if match is None:
-            raise InputError(f"shard is {text!r}; use i/n, for example 1/8")
+            raise InputError("not a part", argument="shard", value=text, remedy="use i/n, for example 1/8")
         return cls(int(match[1]), int(match[2]))
 
     def range(self, total: int) -> range:

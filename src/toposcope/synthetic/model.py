@@ -28,11 +28,17 @@ class Spectrum:
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.a) and self.a > 1):
-            raise InputError(f"a = {self.a}: the target's power is finite only for a > 1; give a larger one")
+            raise InputError(
+                "the target's power is finite only for a > 1", argument="a", value=self.a,
+                remedy="give a larger one",
+            )  # fmt: skip
         if not (np.isfinite(self.b) and self.b > 0):
-            raise InputError(f"b = {self.b}: the spectrum decays only for b > 0; give a positive one")
+            raise InputError(
+                "the spectrum decays only for b > 0", argument="b", value=self.b,
+                remedy="give a positive one",
+            )  # fmt: skip
         if self.modes < 8:
-            raise InputError(f"modes = {self.modes}: give at least 8")
+            raise InputError("it must be at least 8", argument="modes", value=self.modes)
 
     @property
     def variances(self) -> np.ndarray:

@@ -47,18 +47,28 @@ class SyntheticRecipe:
 
     def __post_init__(self) -> None:
         if self.schedule not in SCHEDULES:
-            raise InputError(f"schedule {self.schedule!r} is not one of {', '.join(SCHEDULES)}")
-        if not 0 < self.learning_rate < 1:
-            raise InputError(f"learning_rate {self.learning_rate}: give one between 0 and 1 (1 / curvature)")
-        if self.steps < 50 or self.checkpoints < 2:
             raise InputError(
-                f"steps {self.steps}, checkpoints {self.checkpoints}: at least 50 and 2 are needed"
-            )
-        if self.noise < 0 or self.batch < 0 or not self.widths or not self.seeds:
-            raise InputError("noise and batch must not be negative, widths and seeds not empty")
+                f"not one of {', '.join(SCHEDULES)}", argument="schedule", value=self.schedule,
+                remedy="name one of these",
+            )  # fmt: skip
+        if not 0 < self.learning_rate < 1:
+            raise InputError(
+                "out of range", argument="learning_rate", value=self.learning_rate,
+                remedy="give one between 0 and 1 (1 / curvature)",
+            )  # fmt: skip
+        if self.steps < 50:
+            raise InputError(f"{self.steps:,} updates: at least 50 are needed")
+        for name, lowest in (("checkpoints", 2), ("noise", 0), ("batch", 0)):
+            if getattr(self, name) < lowest:
+                raise InputError(f"it must be at least {lowest}", argument=name, value=getattr(self, name))
+        if not self.widths or not self.seeds:
+            raise InputError("it is empty", argument="seeds" if self.widths else "widths", remedy="give some")
         for name, values in (("widths", self.widths), ("seeds", self.seeds)):
             if len(set(values)) < len(values):
-                raise InputError(f"{name} {', '.join(map(str, values))}: one is repeated; name each once")
+                raise InputError(
+                    "one is repeated", argument=name, value=",".join(map(str, values)),
+                    remedy="name each once",
+                )  # fmt: skip
 
     def plan(self) -> Schedule:
         """Return the learning rate over steps."""

@@ -100,10 +100,13 @@ def train(
     else:
         recipe = load_training_recipe(recipe, changes)
     if jobs < 1:
-        raise InputError(f"jobs is {jobs}; give at least 1")
+        raise InputError("it must be at least 1", argument="jobs", value=jobs)
     if jobs > 1 and (on_step is not None or on_checkpoint is not None):
         raise InputError(
-            f"jobs is {jobs}; callbacks need jobs=1, because they see one run at a time in this process"
+            "callbacks need jobs=1, because they see one run at a time in this process",
+            argument="jobs",
+            value=jobs,
+            remedy="leave it at 1",
         )
     require_device(device)
     planned = _plan(recipe, Path(out), device)

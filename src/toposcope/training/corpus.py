@@ -56,7 +56,9 @@ def load_corpus(name: str, *, heldout_fraction: float = 0.1) -> Corpus:
     if path.is_file():
         return _split(path.name, _read(path), heldout_fraction)
     raise InputError(
-        f"corpus {name!r} is neither python-docs, wikitext2, nor an existing file or folder",
+        "this is neither python-docs, wikitext2, nor an existing file or folder",
+        argument="corpus",
+        value=name,
         remedy="give one of these",
     )
 

@@ -32,7 +32,7 @@ def modular_addition(recipe: TrainingRecipe) -> TokenData:
     modulus = recipe.vocabulary
     if recipe.context != 2:
         raise InputError(
-            f"context is {recipe.context}; modular addition reads two numbers: {option('set')} context=2"
+            f"the context is {recipe.context}; modular addition reads two numbers: {option('set')} context=2"
         )
     a, b = np.divmod(np.arange(modulus * modulus), modulus)
     table = np.stack([a, b, (a + b) % modulus], axis=1)
@@ -40,7 +40,7 @@ def modular_addition(recipe: TrainingRecipe) -> TokenData:
     cut = len(table) - round(len(table) * recipe.heldout_fraction)
     if not 0 < cut < len(table):
         raise InputError(
-            f"heldout_fraction is {recipe.heldout_fraction}; of {len(table):,} sums, none would be left "
+            f"the heldout_fraction is {recipe.heldout_fraction}; of {len(table):,} sums, none would be left "
             "to train on or to hold out; give a share in between"
         )
     digest = hashlib.sha256(np.ascontiguousarray(table).astype("<i8").tobytes() + str(cut).encode())

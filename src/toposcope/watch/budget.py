@@ -17,9 +17,12 @@ class Budget:
     def __post_init__(self) -> None:
         """Refuse an impossible budget."""
         if not 0 < self.cpu_share <= 1:
-            raise InputError(f"cpu-share is {self.cpu_share:g}; give a share of one core above 0, at most 1")
+            raise InputError(
+                "not a share of one core", argument="cpu_share", value=self.cpu_share,
+                remedy="give one above 0, at most 1",
+            )  # fmt: skip
         if self.bytes_per_step is not None and self.bytes_per_step < 1:
-            raise InputError(f"bytes per step is {self.bytes_per_step}; give at least 1")
+            raise InputError("it must be at least 1", argument="bytes_per_step", value=self.bytes_per_step)
 
     def pause(self, used: float, spent: float, every: float) -> float:
         """Return how long to sleep after `used` seconds of CPU in `spent` seconds of time.

@@ -127,7 +127,11 @@ class Follower:
         logs: bool = True,
     ) -> None:
         if rest < 0 or patience < rest:
-            raise InputError(f"rest is {rest} and patience {patience} s; give 0 <= rest <= patience")
+            raise InputError(
+                f"it must be at least 0, and at most the patience ({patience:g} s)",
+                argument="rest",
+                value=rest,
+            )
         self.folder = folder
         self._rest, self._patience, self._lag = rest, patience, max(lag, rest)
         self._clock, self._now = clock, now

@@ -90,7 +90,7 @@ class Monitor:
     ) -> None:
         for name, value in (("every", every), ("bytes_per_step", bytes_per_step)):
             if value < 1:
-                raise InputError(f"{name} is {value}; give at least 1")
+                raise InputError("it must be at least 1", argument=name, value=value)
         options = options or WeightOptions()
         self.counts = {"observed": 0, "measured": 0, "skipped": 0}
         self.rank = rank_here()

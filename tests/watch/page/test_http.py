@@ -180,7 +180,7 @@ def test_a_host_elsewhere_gets_a_token_and_never_none(growing):
 def test_what_cannot_be_served_is_said(tmp_path, growing):
     with pytest.raises(StoreError, match="none does not exist; a store is made with"):
         serving.server(tmp_path / "none")
-    with pytest.raises(InputError, match="port 70000 is out of range; give a number from 0 to 65535"):
+    with pytest.raises(InputError, match="port 70000: out of range; give a number from 0 to 65535"):
         serving.bound("127.0.0.1", 70000)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -68,19 +68,28 @@ class LandscapeOptions:
 
     def __post_init__(self) -> None:
         if self.directions not in KINDS:
-            raise InputError(f"directions is {self.directions!r}; choose {', '.join(KINDS)}")
+            raise InputError(
+                "unknown", argument="directions", value=self.directions, remedy=f"choose {', '.join(KINDS)}"
+            )
         if self.graph not in GRAPHS:
-            raise InputError(f"graph is {self.graph!r}; choose {', '.join(GRAPHS)}")
+            raise InputError(
+                "unknown", argument="graph", value=self.graph, remedy=f"choose {', '.join(GRAPHS)}"
+            )
         if self.n not in (1, 2, 3):
-            raise InputError(f"n is {self.n}; a surface has 1, 2 or 3 directions")
+            raise InputError("a surface has 1, 2 or 3 directions", argument="n", value=self.n)
         if self.resolution < 5 or self.resolution % 4 != 1:
             raise InputError(
-                f"resolution is {self.resolution}; give 4 k + 1 (9, 13, 17, 21, ... 41): every "
-                "second grid point then forms a coarser grid with the same centre"
+                "every second grid point is to form a coarser grid with the same centre",
+                argument="resolution",
+                value=self.resolution,
+                remedy="give 4 k + 1 (9, 13, 17, 21, ... 41)",
             )
         if self.reach is not None and not (math.isfinite(self.reach) and self.reach > 0):
             raise InputError(
-                f"range is {self.reach}; give a positive finite number, or leave it out for the default rule"
+                "not a positive finite number",
+                argument="reach",
+                value=self.reach,
+                remedy="give one, or leave it out for the default rule",
             )
         least = {
             "batches": 1, "sequences": 4, "length": 2, "seeds": 1, "eigenvalues": 1, "products": 2,
@@ -89,9 +98,12 @@ class LandscapeOptions:
         }  # fmt: skip
         for name, lowest in least.items():
             if getattr(self, name) < lowest:
-                raise InputError(f"{name} is {getattr(self, name)}; give at least {lowest}")
+                raise InputError("too few", argument=name, value=getattr(self, name),
+                                 remedy=f"give at least {lowest}")  # fmt: skip
         if self.directions == "hessian" and self.eigenvalues < self.n:
-            raise InputError(f"eigenvalues is {self.eigenvalues}; {self.n} directions need at least as many")
+            raise InputError(
+                f"{self.n} directions need at least as many", argument="eigenvalues", value=self.eigenvalues
+            )
 
     @property
     def texts(self) -> int:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from toposcope.core.errors import InputError
-from toposcope.core.wording import option
 from toposcope.subjects.landscape.options import RISE
 
 _SMALLEST, _LARGEST = 2.0**-8, 2.0**4
@@ -75,6 +74,8 @@ def check_reach(finite: np.ndarray, reach: float) -> None:
     """
     if finite.sum() <= 1:
         raise InputError(
-            f"range {reach:g}: the loss is finite at {int(finite.sum())} of {finite.size} places; give a "
-            f"smaller {option('reach')}, or leave it out for the default rule"
+            f"the loss is finite at {int(finite.sum())} of {finite.size} places",
+            argument="reach",
+            value=reach,
+            remedy="give a smaller one, or leave it out for the default rule",
         )

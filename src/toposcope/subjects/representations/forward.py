@@ -77,10 +77,15 @@ def resolve_layers(choice: str, n_layers: int) -> tuple[int, ...]:
     try:
         layers = tuple(sorted({int(part) for part in choice.split(",")}))
     except ValueError:
-        raise InputError(f"layers {choice!r}: give last, all, or numbers such as 0,6,12") from None
+        raise InputError(
+            "not a choice of layers", argument="layers", value=choice,
+            remedy="give last, all, or numbers such as 0,6,12",
+        ) from None  # fmt: skip
     if layers[0] < 0 or layers[-1] > n_layers:
         raise InputError(
-            f"layers {choice!r}: this model's hidden states are numbered 0 to {n_layers}",
+            f"this model's hidden states are numbered 0 to {n_layers}",
+            argument="layers",
+            value=choice,
             remedy="choose some of these",
         )
     return layers

@@ -90,14 +90,19 @@ class RepresentationOptions:
         """Refuse settings that cannot be measured."""
         for name, lowest in _LOWEST.items():
             if getattr(self, name) < lowest:
-                raise InputError(f"{name} is {getattr(self, name)}; it must be at least {lowest}")
+                raise InputError(f"it must be at least {lowest}", argument=name, value=getattr(self, name))
         if self.maxdim not in (0, 1, 2):
-            raise InputError(f"maxdim is {self.maxdim}; it must be 0, 1 or 2")
+            raise InputError("it must be 0, 1 or 2", argument="maxdim", value=self.maxdim)
         if self.pooling not in ("mean", "last", "token"):
-            raise InputError(f"pooling is {self.pooling!r}; use mean, last or token")
+            raise InputError(
+                "unknown", argument="pooling", value=self.pooling, remedy="use mean, last or token"
+            )
         if self.cloud_texts is not None and self.pooling == "token":
             raise InputError(
-                "pooling is 'token', so a point is not a text; a choice of texts needs pooling mean or last"
+                "a point is not a text then",
+                argument="pooling",
+                value=self.pooling,
+                remedy="a choice of texts needs mean or last",
             )
 
     def recipe(self, texts_digest: str, labelled_digest: str = "") -> dict[str, object]:

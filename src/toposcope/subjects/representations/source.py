@@ -122,14 +122,18 @@ class Visit:
         if missing:
             have = ", ".join(map(str, sorted(states)))
             raise InputError(
-                f"layers {choice!r}: {missing[0]} is not saved in {folder}, which has {have}; choose one "
-                "of these"
+                f"{missing[0]} is not saved in {folder}, which has {have}",
+                argument="layers",
+                value=choice,
+                remedy="choose one of these",
             )
         few = min(len(values) for values in states.values())
         if self._options.cloud_texts is not None and self._options.cloud_texts > few:
             raise InputError(
-                f"{self._options.cloud_texts:,} texts are needed, but {few} are saved in {folder}; give a "
-                "smaller number"
+                f"{few} texts are saved in {folder}",
+                argument="cloud_texts",
+                value=self._options.cloud_texts,
+                remedy="give a smaller number",
             )
         return _represented(read_facts(folder, at), {layer: states[layer] for layer in chosen})
 

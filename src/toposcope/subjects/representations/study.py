@@ -113,5 +113,8 @@ def parse_grid(texts: str) -> SensitivityOptions:
     """
     parts: Sequence[str] = texts.split(",")
     if not all(part.strip().isdigit() for part in parts):
-        raise InputError(f"sensitivity texts {texts!r}: give numbers separated by commas, such as 200,800")
+        raise InputError(
+            "not a list of numbers", argument="sensitivity_texts", value=texts,
+            remedy="give numbers separated by commas, such as 200,800",
+        )  # fmt: skip
     return SensitivityOptions(texts=tuple(sorted({int(part) for part in parts})))

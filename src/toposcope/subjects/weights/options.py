@@ -52,9 +52,12 @@ class WeightOptions:
         """Refuse settings that cannot be measured."""
         for name, lowest in (("points", 3), ("draws", 1), ("nulls", 0)):
             if getattr(self, name) < lowest:
-                raise InputError(f"{name} is {getattr(self, name)}; it must be at least {lowest}")
+                raise InputError(f"it must be at least {lowest}", argument=name, value=getattr(self, name))
         if self.thresh is not None and not self.thresh > 0:
-            raise InputError(f"thresh is {self.thresh}; it must be positive, or None for no threshold")
+            raise InputError(
+                "it must be positive", argument="thresh", value=self.thresh,
+                remedy="leave it out for no threshold",
+            )  # fmt: skip
 
     def recipe(self) -> dict[str, object]:
         """Return the settings as the store's recipe: plain JSON values."""

@@ -43,7 +43,10 @@ class ForecastTarget(Alarm):
     def wanted(cls, settings: AlarmSettings) -> bool:
         """Return whether there is a target; refuse one that no loss can have."""
         if settings.target is not None and not settings.target > 0:
-            raise InputError(f"target loss is {settings.target:g}; give one above 0")
+            raise InputError(
+                "no loss can be this", argument="target_loss", value=settings.target,
+                remedy="give one above 0",
+            )  # fmt: skip
         return settings.target is not None
 
     def on_store(self, store: StoreLook) -> list[Alert]:

@@ -89,7 +89,7 @@ def bound(host: str, port: int) -> socket.socket:
         When the port is taken or the address is not this machine's.
     """
     if not 0 <= port < 65536:
-        raise InputError(f"port {port} is out of range; give a number from 0 to 65535")
+        raise InputError("out of range", argument="port", value=port, remedy="give a number from 0 to 65535")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

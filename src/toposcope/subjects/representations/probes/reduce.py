@@ -49,7 +49,7 @@ def reduce_cloud(states: np.ndarray, reduction: Reduction, components: int) -> R
     ((5, 1), 1.0)
     """
     if components < 1:
-        raise InputError(f"components is {components}: give at least 1")
+        raise InputError("it must be at least 1", argument="components", value=components)
     centred = states.astype(np.float64) - states.mean(axis=0, dtype=np.float64)
     total = float((centred**2).sum())
     if reduction == "none":
@@ -61,7 +61,7 @@ def reduce_cloud(states: np.ndarray, reduction: Reduction, components: int) -> R
     elif reduction == "pca":
         points = _principal(centred, components)
     else:
-        raise InputError(f"reduction is {reduction!r}: use pca, random or none")
+        raise InputError("unknown", argument="reduction", value=reduction, remedy="use pca, random or none")
     return Reduced(points, float((points**2).sum()) / total if total > 0 else float("nan"))
 
 
