@@ -361,6 +361,11 @@ def test_runs_that_both_recipes_have_are_named(tmp_path: Path, call: Call) -> No
     code, out, err = call("compare", first, sorted(wide.iterdir())[1], "--siblings", base)
     assert code == 1
     assert "noise also from 2 siblings" in out
+    named = f"base/{first.name} has the same losses as {first.name}, which is compared"
+    assert f"problem: --siblings: {named}; left out" in " ".join((out + err).split())
+    code, out, err = call("compare", base, wide, "--siblings", base)
+    named = f"base/{first.name} has the same losses as base/{first.name}, which is compared"
+    assert f"problem: --siblings: {named}; left out" in " ".join((out + err).split())
 
 
 def test_counted_records_are_not_held_against_steps(tmp_path: Path, call: Call) -> None:

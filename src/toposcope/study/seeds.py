@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.errors import InputError
+from toposcope.core.wording import option, rendered
 from toposcope.sources.belonging import Stated, grouped
 from toposcope.statistics.parting import Parting, parting
 from toposcope.statistics.seeds import (
@@ -129,8 +130,8 @@ def compare_recipes(
     problems: list[str] = []
     sides = [_usable(side, problems, of_loss=of_loss) for side in (first, second)]
     problems += _strangers(*sides, of_loss=of_loss)
-    known = _shared(sides[0], sides[1], problems)
-    usable = (_without_copies(_usable(one, problems, of_loss=of_loss), problems, known) for one in beside)
+    _name_shared(sides[0], sides[1], problems)
+    usable = (_without_copies(_usable(one, problems, of_loss=of_loss), problems, sides) for one in beside)
     others = [side for side in usable if len(side.runs) > 1]
     runs = [run for side in sides for run in side.runs]
     steps, notes = _common_steps(runs)
@@ -207,27 +208,39 @@ def _usable(side: Recipe, problems: list[str], *, of_loss: bool) -> Recipe:
     return _without_copies(Recipe(side.name, runs), problems)
 
 
-def _shared(first: Recipe, second: Recipe, problems: list[str]) -> list[SeedRun]:
-    """Name the runs that both recipes have, where there are several; return all runs."""
+def _name_shared(first: Recipe, second: Recipe, problems: list[str]) -> None:
+    """Name the runs that both recipes have, where there are several."""
     if len(first.runs) + len(second.runs) > 2:
         for run in second.runs:
             twin = next((one for one in first.runs if one.losses.equals(run.losses)), None)
             if twin is not None:
                 named = f"{run.name} has the same losses as {twin.name} of {first.name}"
                 problems.append(f"{second.name}: {named}")
-    return [*first.runs, *second.runs]
 
 
-def _without_copies(side: Recipe, problems: list[str], known: Sequence[SeedRun] = ()) -> Recipe:
-    """Leave out runs with the same losses as another run: a copy is not a further seed."""
+def _without_copies(side: Recipe, problems: list[str], compared: Sequence[Recipe] = ()) -> Recipe:
+    """Leave out runs with the same losses as another run: a copy is not a further seed.
+
+    A copy of a run that is `compared` is named with the place of both: their names may be the same.
+    """
     runs: list[SeedRun] = []
     for run in side.runs:
-        twin = next((one for one in (*known, *runs) if one.losses.equals(run.losses)), None)
-        if twin is None:
-            runs.append(run)
-        else:
+        twin = next((one for one in runs if one.losses.equals(run.losses)), None)
+        there = [(one, own) for own in compared for one in own.runs if one.losses.equals(run.losses)]
+        if there:
+            said = f"{_placed(run, side)} has the same losses as {_placed(*there[0])}, which is compared"
+            problems.append(rendered(f"{option('siblings')}: {said}; left out"))
+        elif twin is not None:
             problems.append(f"{run.name}: the same losses as {twin.name}; left out")
+        else:
+            runs.append(run)
     return Recipe(side.name, tuple(runs))
+
+
+def _placed(run: SeedRun, side: Recipe) -> str:
+    """Return the name of a run with that of its recipe, unless it is the recipe's only file."""
+    alone = run.name == side.name or run.name.startswith(f"{side.name}/")
+    return run.name if alone else f"{side.name}/{run.name}"
 
 
 def _strangers(first: Recipe, second: Recipe, *, of_loss: bool) -> list[str]:
