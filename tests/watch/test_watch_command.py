@@ -362,9 +362,11 @@ def test_what_a_measured_store_lacks_is_added_by_the_commands_that_a_watch_print
     _, printed = _watch(capsys, tmp_path / "store", "--once", "--rest", "0")
     assert "updates were not measured" not in printed.out
     assert "is known" not in printed.out
-    code, printed = _watch(capsys, tmp_path / "store", "--once", "--losses", tmp_path / "log.csv")
-    assert (code, len(printed.err.splitlines())) == (2, 1)  # it would have been read by nobody
-    assert "--losses" in printed.err
+    for unread in (["--losses", tmp_path / "log.csv"], ["--features", "baselines"], ["--diagrams"],
+                   ["--out", tmp_path / "other"]):  # fmt: skip
+        code, printed = _watch(capsys, tmp_path / "store", "--once", *unread)
+        assert (code, len(printed.err.splitlines())) == (2, 1)  # it would have been read by nobody
+        assert unread[0] in printed.err
 
 
 def test_a_log_that_is_not_there_yet_is_not_asked_for_again(tmp_path, capsys, monkeypatch):

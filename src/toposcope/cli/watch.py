@@ -127,7 +127,7 @@ def command(
     options = WatchOptions(
         sinks=[open_sink(text) for text in sinks],
         losses=None if losses is None else LossFile(losses, renamed(rename)),
-        out=out, features=features.split(","), budget=budget, rest=rest, diagrams=diagrams,
+        out=out, features=tuple(features.split(",")), budget=budget, rest=rest, diagrams=diagrams,
         target_loss=target_loss, wait=wait,
     )  # fmt: skip
     with ExitStack() as stack:

@@ -214,15 +214,26 @@ def _places(target: Path, out: Path | None, *, wait: bool) -> tuple[Path | None,
 
 
 def _refuse_unread(folder: Path | None, options: WatchOptions) -> None:
-    """Refuse a log where no folder is followed: nothing would read it."""
-    if folder is None and options.losses is not None:
-        raise InputError(
-            "a store that no watch made is searched for alarms, and nothing is added to it",
-            argument="losses",
-            value=options.losses.path,
-            remedy="give the folder of the checkpoints instead, or repeat the measurement with "
-            + option("losses"),
-        )
+    """Refuse what says how checkpoints are measured where no folder is followed: nothing would read it."""
+    if folder is not None:
+        return
+    features = None if options.features == WatchOptions.features else ",".join(options.features)
+    losses = None if options.losses is None else options.losses.path
+    unread = {
+        "losses": losses,
+        "features": features,
+        "diagrams": options.diagrams or None,
+        "out": options.out,
+    }
+    for name, value in unread.items():
+        if value is not None:
+            repeated = "" if name == "out" else f", or repeat the measurement with {option(name)}"
+            raise InputError(
+                "a store that no watch made is searched for alarms, and nothing is added to it",
+                argument=name,
+                value=None if value is True else value,
+                remedy=f"give the folder of the checkpoints instead{repeated}",
+            )
 
 
 def _store(place: Path, folder: Path | None) -> Store:
