@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import pandas as pd
 
+from toposcope.core.forms import listed_steps
 from toposcope.core.types import Scope, Status
+from toposcope.statistics.trends.pooling import FEW
 
 _PLACE = ["run", "step", "probe", "filtration", "scope", "name", "role", "layer", "head", "feature"]
 """The columns that all draws of one number share."""
+
+_MOST_NAMED = 6
+"""The most steps that a reason names."""
 
 _EARLIER = "not converged"
 """The notes of earlier versions, under the status `truncated`."""
@@ -40,6 +45,47 @@ def without_unconverged(features: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str
     status = features["status"].astype(object).mask(bad, str(Status.UNCONVERGED))
     masked = features.assign(value=features["value"].mask(out), status=status)
     return masked, tuple(_messages(features, out))
+
+
+def with_unconverged_named(
+    families: pd.DataFrame, features: pd.DataFrame, values: pd.DataFrame
+) -> pd.DataFrame:
+    """Return the verdicts; where few checkpoints are left, the reason names those that did not converge.
+
+    `features` are long rows with their status, `values` the table of run, step and columns that was tested.
+
+    >>> rows = pd.DataFrame({"run": "a", "step": [5, 10], "feature": "top", "status": ["unconverged", "ok"]})
+    >>> wide = pd.DataFrame({"run": "a", "step": [5, 10], "curvature/model/top": [float("nan"), 2.0]})
+    >>> made = pd.DataFrame({"column": ["curvature/model/top"], "reason": ["too few: 1 checkpoint"]})
+    >>> with_unconverged_named(made, rows, wide)["reason"].tolist()
+    ['too few: 1 checkpoint; 1 of 2 did not converge (step 5)']
+    """
+    if "status" not in features or not len(families):
+        return families
+    stuck = features[features["status"] == Status.UNCONVERGED]
+    reasons = []
+    for column, reason in zip(families["column"].astype(str), families["reason"].astype(str), strict=True):
+        rows = stuck[stuck["feature"] == column.rpartition("/")[2]]
+        told = reason.startswith(FEW) and len(rows) and column in values
+        reasons.append("; ".join(filter(None, (reason, _lost(rows, values, column) if told else ""))))
+    return families.assign(reason=reasons)
+
+
+def _lost(stuck: pd.DataFrame, values: pd.DataFrame, column: str) -> str:
+    """Return how many checkpoints of the first run did not converge, of how many measured, and their steps.
+
+    The first run is that of which the reason counts the checkpoints that are left.
+    """
+    values = values[values["run"] == values["run"].iloc[0]]
+    empty = values.loc[values[column].isna(), ["run", "step"]]
+    lost = empty.merge(stuck[["run", "step"]].drop_duplicates(), on=["run", "step"])
+    if not len(lost):
+        return ""
+    every = int(values[column].notna().sum()) + len(lost)
+    steps = [f"{step:,}" for step in sorted(set(lost["step"]))]
+    more = f" and {len(steps) - _MOST_NAMED:,} more" if len(steps) > _MOST_NAMED else ""
+    named = f"step{'s' * (len(steps) > 1)} {listed_steps(steps[:_MOST_NAMED])}{more}"
+    return f"{len(lost):,} of {every:,} did not converge ({named})"
 
 
 def _messages(features: pd.DataFrame, out: pd.Series) -> list[str]:

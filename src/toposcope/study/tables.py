@@ -20,6 +20,7 @@ from toposcope.forecasting.health.judgement import JudgeOfLog
 from toposcope.sources.belonging import Group
 from toposcope.statistics.trends.descriptive import DEFAULT_DRAWS, Draws
 from toposcope.study.catalogue import column_of
+from toposcope.study.convergence import with_unconverged_named
 from toposcope.study.finals import finals_table, fits_table, scaling_table
 from toposcope.study.forecasts.compare import COLUMNS as FORECASTS
 from toposcope.study.forecasts.compare import WORTH, forecast_table, worth_of_features
@@ -203,7 +204,8 @@ class StudyTables:
     def families(self) -> pd.DataFrame:
         """Every feature with every target over all runs: one test each, which carries the verdict."""
         at_work = self.__dict__.get("_judging")
-        return self._made("families", self._judge if at_work is None else at_work.result)
+        made = self._made("families", self._judge if at_work is None else at_work.result)
+        return with_unconverged_named(made, self.features, self.series.values)
 
     @cached_property
     def _judging(self) -> Future[pd.DataFrame]:

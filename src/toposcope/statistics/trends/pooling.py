@@ -35,6 +35,10 @@ class RunPair:
     whole: RunInnovations | None = None
 
 
+FEW = "too few: "
+"""How the reason of a run begins that is too short."""
+
+
 @dataclass(frozen=True, slots=True)
 class Otherwise:
     """The test without some of its rules: p, the `least` p, the `doubt`; the rules in words."""
@@ -47,7 +51,7 @@ class Otherwise:
 
 def too_few(n: int) -> str:
     """Return the reason of a run that is too short."""
-    return f"too few: {n:,} checkpoint{'s' * (n != 1)}, the test needs {LEAST_LENGTH}"
+    return f"{FEW}{n:,} checkpoint{'s' * (n != 1)}, the test needs {LEAST_LENGTH}"
 
 
 def whitened(
