@@ -15,9 +15,10 @@ from safetensors.numpy import save_file
 from tests.check.written import falling, jsonl, spiked
 from tests.patience import PATIENCE
 from toposcope.cli.main import main
+from toposcope.core.wording import typed_options
 from toposcope.sources.metrics import empty
 from toposcope.store import Store
-from toposcope.watch import watching
+from toposcope.watch import coverage, watching
 from toposcope.watch.journal import Journal
 from toposcope.watch.losses import LossFile
 
@@ -341,19 +342,21 @@ def test_updates_are_asked_for_only_where_they_were_left_out(tmp_path, capsys, m
     assert asked == [False, feature == "baselines", False]
 
 
+@pytest.mark.parametrize("settings", [(), ("--draws", "2"), ("--preset", "seed004", "--points", "30")])
 def test_what_a_measured_store_lacks_is_added_by_the_commands_that_a_watch_prints(
-    tmp_path, capsys, monkeypatch
+    tmp_path, capsys, monkeypatch, settings
 ):
     monkeypatch.setenv("COLUMNS", "1000")
     for step in (10, 20):
         _save(tmp_path / "run", step)
     (tmp_path / "log.csv").write_text("step,loss\n10,3\n20,2\n")
     with pytest.raises(SystemExit):
-        main(["weights", str(tmp_path / "run"), "--out", str(tmp_path / "store"), "--features", "baselines"])
+        main(["weights", str(tmp_path / "run"), "--out", str(tmp_path / "store"), "--features", "baselines",
+              *settings])  # fmt: skip
     _, printed = _watch(capsys, tmp_path / "store", "--once", "--rest", "0")
     real = {"SERIES": str(tmp_path / "run"), "FILE": str(tmp_path / "log.csv")}
     commands = _recommended(printed)
-    assert [words[-2:] for words in commands] == [["--features", "updates"], ["--losses", "FILE"]]
+    assert [words[4:6] for words in commands] == [["--features", "updates"], ["--losses", "FILE"]]
     for words in commands:
         with pytest.raises(SystemExit) as ended:
             main([real.get(word, word) for word in words])
@@ -400,3 +403,12 @@ def test_heads_of_parts_are_no_reason_for_a_file(tmp_path, capsys, monkeypatch):
     _, printed = _watch(capsys, tmp_path / "run", *_options(tmp_path), "--bytes-per-step", "300")
     assert "only a part of the matrices was read" in printed.out
     assert "num_attention_heads" not in printed.out
+
+
+def test_what_a_store_of_a_loss_surface_lacks_is_measured_beside_it(tmp_path):
+    store = Store.create(tmp_path / "store", recipe={"probe": "landscape", "n": 2})
+    with typed_options():
+        said = coverage._no_updates(store, None)
+        losses = coverage._no_losses(store, None, None)
+    assert said.endswith(f"toposcope weights SERIES --out {tmp_path / 'store-weights'} --features updates")
+    assert losses == "repeat the command that made the store, with --losses FILE"

@@ -27,6 +27,8 @@ _MEASURED: dict[str, dict[str, str]] = {
 """Commands that `toposcope.measure` does, and the arguments that it needs besides."""
 _CALLED = ("analyze", "audit", "check", "cloud", "compare", "forecast", "report")
 """Commands that a function of the same name does."""
+_SETTINGS = ("preset", "points", "draws", "nulls")
+"""Options of a measurement of weights that Python gives as one object of settings."""
 _OPENED = ("losses", "rename", "step_pattern")
 """Options of a measurement that Python gives to `toposcope.open_series`."""
 # One state for the process and no context variable: the threads of the live page write messages, too.
@@ -86,6 +88,11 @@ def command(name: str, *words: object, **options: object) -> str:
     >>> with typed_options():
     ...     rendered(command("weights", "SERIES", out="my runs"))
     "toposcope weights SERIES --out 'my runs'"
+    >>> said = rendered(command("weights", "SERIES", out="runs", draws=2)).split("; ")
+    >>> said[0]
+    'from toposcope.papers.weight_presets import preset'
+    >>> said[1]
+    "toposcope.measure(SERIES, 'runs', options=preset('default', draws=2))"
     >>> rendered(command("weights", "SERIES", out="runs", losses="FILE"))
     "toposcope.measure(toposcope.open_series(SERIES, losses=FILE), 'runs')"
     """
@@ -135,6 +142,11 @@ def _command(name: str, words: list[str], options: dict[str, object]) -> str:
     if "--help" in words and name in (*_MEASURED, *_CALLED, "train"):
         return f"help(toposcope.{'measure' if name in _MEASURED else name})"
     given = {key: _value(key, value) for key, value in options.items()}
+    if name == "weights" and (settings := {key: given.pop(key) for key in _SETTINGS if key in given}):
+        preset = settings.pop("preset", "'default'")
+        chosen = ", ".join([preset, *(f"{key}={value}" for key, value in settings.items())])
+        call = _called(name, [_literal(word) for word in words], given | {"options": f"preset({chosen})"})
+        return f"from toposcope.papers.weight_presets import preset; {call}"
     return _called(name, [_literal(word) for word in words], given)
 
 

@@ -64,9 +64,13 @@ def read_manifest(path: Path) -> dict[str, Any]:
     return dict(json.loads((path / MANIFEST).read_text(encoding="utf-8")))
 
 
+WEIGHTS = "weights"
+"""The kind of a store whose recipe names no probe."""
+
+
 def kind_of(recipe: Mapping[str, object]) -> str:
     """Return the kind of measurements in a store; only the recipe of representations names its probe."""
-    return str(recipe.get("probe", "weights"))
+    return str(recipe.get("probe", WEIGHTS))
 
 
 def difference(have: Mapping[str, object], want: Mapping[str, object]) -> str:

@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from toposcope.core.commands import free_place
 from toposcope.core.types import Role, Scope
 from toposcope.core.wording import command, option, rendered
 from toposcope.statistics.alarms.panel import FEWEST
 from toposcope.statistics.alarms.residuals import FEWEST as RESIDUALS
 from toposcope.statistics.alarms.residuals import LEVEL_WINDOW
 from toposcope.store import Store
+from toposcope.store.manifest import WEIGHTS, kind_of
 from toposcope.subjects.weights import features as of
+from toposcope.subjects.weights.options import WeightOptions
 from toposcope.watch.journal import Event
 
 if TYPE_CHECKING:
@@ -81,7 +84,7 @@ def not_judged(
 def _no_updates(store: Store, folder: Path | None) -> str:
     """Say how updates are measured: what a watch has measured once, it does not measure again."""
     series = "SERIES" if folder is None else folder
-    now = rendered(command("weights", series, out=store.path, features="updates"))
+    now = rendered(_measuring(store, series, features="updates"))
     later = (
         "" if folder is None else rendered(f"; for later checkpoints, add updates to {option('features')}")
     )
@@ -112,7 +115,19 @@ def _no_losses(store: Store, folder: Path | None, log: Path | None) -> str:
         return f"{log} has none" if log.exists() else f"{log} does not exist yet"
     if folder is not None:
         return rendered(f"give {option('losses')} FILE")
-    return rendered("to add it: " + command("weights", "SERIES", out=store.path, losses="FILE"))
+    if kind_of(store.recipe) != WEIGHTS:
+        return rendered(f"repeat the command that made the store, with {option('losses')} FILE")
+    return rendered("to add it: " + _measuring(store, "SERIES", losses="FILE"))
+
+
+def _measuring(store: Store, series: object, **options: object) -> str:
+    """Return the mark of the command that adds to a store, with the settings that it was made with.
+
+    What a store of another kind lacks goes to a store beside it.
+    """
+    if kind_of(store.recipe) != WEIGHTS:
+        return command("weights", series, out=free_place(f"{store.path}-weights"), **options)
+    return command("weights", series, out=store.path, **options, **WeightOptions.typed(store.recipe))
 
 
 def _logs(store: Store, runs: Sequence[str], folder: Path | None, log: Path | None) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from toposcope.core.errors import InputError
@@ -64,6 +65,20 @@ class WeightOptions:
         return {
             key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()
         }
+
+    @classmethod
+    def typed(cls, recipe: Mapping[str, object]) -> dict[str, object]:
+        """Return the options of a command that measures into a store of this recipe; none for its defaults.
+
+        >>> WeightOptions.typed(WeightOptions(draws=2).recipe())
+        {'draws': 2}
+        """
+        usual = cls().recipe()
+        preset = recipe.get("preset", usual["preset"])
+        of_preset = preset != usual["preset"]  # its numbers are not known here: all are named
+        names = [name for name in ("points", "draws", "nulls") if name in recipe]
+        chosen = {name: recipe[name] for name in names if of_preset or recipe[name] != usual[name]}
+        return {"preset": preset, **chosen} if of_preset else chosen
 
     def keeps(self, name: str) -> bool:
         """Return whether a matrix of this name is measured.
