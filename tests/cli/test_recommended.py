@@ -157,6 +157,8 @@ def binds(call: ast.Call) -> None:
         function: Callable[..., object] = partial(Forecasts.advise, None)  # type: ignore[arg-type]
     elif whole == "merge":
         from toposcope.store.merge import merge as function
+    elif whole == "preset":
+        from toposcope.papers.weight_presets import preset as function
     else:
         function = getattr(ts, whole.removeprefix("toposcope."))
     named = {str(word.arg): None for word in call.keywords}

@@ -120,14 +120,18 @@ def _no_losses(store: Store, folder: Path | None, log: Path | None) -> str:
     return rendered("to add it: " + _measuring(store, "SERIES", losses="FILE"))
 
 
-def _measuring(store: Store, series: object, **options: object) -> str:
+def _measuring(store: Store, series: object, features: str | None = None, losses: str | None = None) -> str:
     """Return the mark of the command that adds to a store, with the settings that it was made with.
 
     What a store of another kind lacks goes to a store beside it.
     """
     if kind_of(store.recipe) != WEIGHTS:
-        return command("weights", series, out=free_place(f"{store.path}-weights"), **options)
-    return command("weights", series, out=store.path, **options, **WeightOptions.typed(store.recipe))
+        return command("weights", series, out=free_place(f"{store.path}-weights"), features=features)
+    made = WeightOptions.typed(store.recipe).get
+    return command(
+        "weights", series, out=store.path, features=features, losses=losses,
+        preset=made("preset"), points=made("points"), draws=made("draws"), nulls=made("nulls"),
+    )  # fmt: skip
 
 
 def _logs(store: Store, runs: Sequence[str], folder: Path | None, log: Path | None) -> list[str]:
