@@ -164,6 +164,12 @@ def test_an_adapter_of_another_base_is_a_fault(tmp_path: Path, call) -> None:
     code, out, _ = call("compare", tmp_path / "base.safetensors", folder)
     assert code == 1
     assert "none of its 12 matrices is one of base: is it an adapter of another base?" in out
+    wider = {name: np.concatenate([value, value]) for name, value in base_of(g).items()}
+    save_file(wider, tmp_path / "wider.safetensors")
+    code, out, _ = call("compare", tmp_path / "wider.safetensors", folder)
+    assert code == 1
+    assert "none of its 12 matrices fits wider: " in out
+    assert f"{WIDTH} x {WIDTH} numbers and has {2 * WIDTH} x {WIDTH}; is it an adapter of another" in out
 
 
 def test_a_merged_model_names_what_was_tuned_and_nan_in_it_is_a_fault(tmp_path: Path, call) -> None:

@@ -119,15 +119,20 @@ def beside_base(
     import pandas as pd
 
     series, checkpoint = base
-    norms = {
-        matrix.name: float(np.linalg.norm(matrix.values.astype(np.float64)))
-        for matrix in series.stored_matrices(checkpoint)
-        if not matrix.fault
-    }
+    norms: dict[str, float] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
+    for matrix in series.stored_matrices(checkpoint):
+        if not matrix.fault:
+            norms[matrix.name] = float(np.linalg.norm(matrix.values.astype(np.float64)))
+            if matrix.values.dtype.kind not in "biu":  # packed numbers have a shape of their own
+                shapes[matrix.name] = matrix.values.shape
+    misfits = [one for one in state.changes if not _fits(one.shape, shapes.get(in_base(one.name)))]
+    unfit = {one.name for one in misfits}
     rows = [
-        (one.name, one.norm, one.rank, one.effective, _part(one.norm, norms.get(in_base(one.name))))
+        (one.name, one.norm, one.rank, one.effective,
+         _part(one.norm, None if one.name in unfit else norms.get(in_base(one.name))))
         for one in state.changes
-    ]
+    ]  # fmt: skip
     relative = pd.DataFrame(rows, columns=["name", "norm", "rank", "effective_rank", "change"])
     relative = relative.sort_values("change", ascending=False, kind="stable", ignore_index=True)
     faults = [*state.faults, *not_finite(*base)]
@@ -135,6 +140,13 @@ def beside_base(
     faults += [one for one in not_finite(*adapter) if one.tensor not in known]
     if not relative["change"].notna().any() and not faults:
         text = f"none of its {len(rows):,} matrices is one of {label}: is it an adapter of another base?"
+        if misfits:
+            mine, theirs = misfits[0].shape, shapes[in_base(misfits[0].name)]
+            text = (
+                f"none of its {len(rows):,} matrices fits {label}: {in_base(misfits[0].name)} is changed by "
+                f"{mine[0]} x {mine[1]} numbers and has {theirs[0]} x {theirs[1]}; is it an adapter of "
+                "another base?"
+            )
         faults.append(AuditFinding(state.run, state.step, "", text, fault="other-base"))
     return AdapterComparison(label, state, relative, tuple(faults))
 
@@ -146,6 +158,15 @@ def in_base(name: str) -> str:
     'layers.0.fc.weight'
     """
     return name.removeprefix(PEFT).removeprefix(_MODEL)
+
+
+def _fits(change: tuple[int, ...], weight: tuple[int, ...] | None) -> bool:
+    """Return whether a change can be added to a weight, which some models store transposed.
+
+    >>> _fits((4, 8), (4, 8)), _fits((4, 8), (8, 4)), _fits((4, 8), (4, 16)), _fits((4, 8), None)
+    (True, True, False, True)
+    """
+    return weight is None or sorted(change) == sorted(weight)
 
 
 def _part(norm: float, whole: float | None) -> float:

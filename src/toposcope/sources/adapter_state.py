@@ -31,7 +31,7 @@ class AdapterChange:
 
     `norm` is its Frobenius norm and `rank` the number of singular values above 1e-5 of the largest.
     `effective` is the exponential of the entropy of their shares of the sum, and `finite` says whether all
-    values are finite.
+    values are finite. `shape` is that of the weight that it changes.
     """
 
     name: str
@@ -39,6 +39,7 @@ class AdapterChange:
     rank: int
     effective: float
     finite: bool
+    shape: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +144,10 @@ def _change(name: str, values: np.ndarray, r: int) -> AdapterChange | None:
     """Return one matrix's change; None if its rank is higher, as for one that is stored whole."""
     matrix = values.astype(np.float64)
     if not np.isfinite(matrix).all():
-        return AdapterChange(name, float("nan"), 0, float("nan"), False)
+        return AdapterChange(name, float("nan"), 0, float("nan"), False, matrix.shape)
     norm = float(np.linalg.norm(matrix))
     if norm == 0:
-        return AdapterChange(name, 0.0, 0, 0.0, True)
+        return AdapterChange(name, 0.0, 0, 0.0, True, matrix.shape)
     width = min(r + SPARE, *matrix.shape)
     sketch = matrix @ rng(name="adapter sketch").standard_normal((matrix.shape[1], width))
     basis, _ = np.linalg.qr(sketch)
@@ -155,4 +156,5 @@ def _change(name: str, values: np.ndarray, r: int) -> AdapterChange | None:
     if len(singular) > r:
         return None
     parts = singular / singular.sum()
-    return AdapterChange(name, norm, len(singular), float(np.exp(-(parts * np.log(parts)).sum())), True)
+    effective = float(np.exp(-(parts * np.log(parts)).sum()))
+    return AdapterChange(name, norm, len(singular), effective, True, matrix.shape)
