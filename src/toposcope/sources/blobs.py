@@ -56,7 +56,7 @@ def check_range(blob: Blob, start: int, stop: int) -> None:
     """Refuse a range that does not lie inside the blob."""
     if not 0 <= start <= stop <= blob.size:
         raise SourceError(
-            f"{blob.label}: bytes {start} to {stop} are asked for, but the file has {blob.size}: "
+            f"{blob.label}: bytes {start:,} to {stop:,} are asked for, but the file has {blob.size:,}: "
             "it is truncated or damaged; fetch it again"
         )
 

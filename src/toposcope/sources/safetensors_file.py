@@ -116,7 +116,7 @@ def _header(blob: Blob) -> tuple[dict[str, Any], int]:
         raise _bad(blob, f"it has {blob.size:,} bytes, too few for a header")
     length = int.from_bytes(blob.read(0, 8).tobytes(), "little")
     if length > min(MAX_HEADER, blob.size - 8):
-        raise _bad(blob, f"its header claims {length:,} bytes of a file of {blob.size}")
+        raise _bad(blob, f"its header claims {length:,} bytes of a file of {blob.size:,}")
     text = blob.read(8, 8 + length).tobytes()
     if not text.startswith(b"{"):
         raise _bad(blob, "its header does not begin with '{'")
@@ -148,7 +148,7 @@ def _tensors(
             raise _bad(blob, f"tensor {name!r:.80} begins at {begin}, not where its neighbour ends ({end})")
         end = stop
     if start + end != blob.size:
-        raise _bad(blob, f"its tensors need {start + end:,} bytes and the file has {blob.size}")
+        raise _bad(blob, f"its tensors need {start + end:,} bytes and the file has {blob.size:,}")
     return infos, offsets
 
 

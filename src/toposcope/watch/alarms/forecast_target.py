@@ -26,7 +26,10 @@ class ForecastTarget(Alarm):
 
     test = "forecast target"
     share = 1.0
-    next = f"change the plan or the target; {command('forecast', 'LOG')} compares plans"
+    next = (
+        "change the plan or the target; to see where another plan ends: "
+        f"{command('forecast', 'LOG', schedule='FILE')}"
+    )
 
     def __init__(self, watched: Watched) -> None:
         super().__init__(watched)
