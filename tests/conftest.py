@@ -18,6 +18,16 @@ def _shared_data() -> Path | None:
     return None
 
 
+@pytest.fixture(autouse=True)
+def own_priority(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the priority of the test process: a watch lowers that of its own process, for good.
+
+    The command runs within the test process here, and two watches left all later tests at the lowest
+    priority: on a busy machine they hardly ran.
+    """
+    monkeypatch.setattr(os, "nice", lambda more: 0)
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """Return the folder of external test data; skip where there is none."""

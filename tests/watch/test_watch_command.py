@@ -57,6 +57,13 @@ def test_one_long_look_says_that_it_goes_on(tmp_path, capsys, monkeypatch):
     assert "reading the checkpoints: " in printed.err
 
 
+def test_a_watch_within_a_test_leaves_the_test_its_priority(tmp_path, capsys):
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    _save(tmp_path / "run", 10)
+    _watch(capsys, tmp_path / "run", *_options(tmp_path))
+    assert os.getpriority(os.PRIO_PROCESS, 0) == before
+
+
 def test_once_answers_first_and_goes_on_from_the_store(tmp_path, capsys):
     for step in (10, 20):
         _save(tmp_path / "run", step)
