@@ -78,7 +78,7 @@ def test_an_epoch_keeps_its_fraction() -> None:
 
 @pytest.mark.parametrize(
     ("missing", "said"),
-    [((1200,), "1,200"), ((800, 1200), "800 and 1,200"), ((800, 1200, 2000), "800; 1,200; 2,000")],
+    [((1200,), "1,200"), ((800, 1200), "800 and 1,200"), ((800, 1200, 2000), "800; 1,200 and 2,000")],
 )
 def test_several_steps_are_not_joined_by_commas(missing: tuple[int, ...], said: str) -> None:
     """A comma reads as one more separator: 800, 1,200, 2,000."""

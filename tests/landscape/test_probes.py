@@ -400,7 +400,7 @@ def test_a_place_without_a_loss_is_masked_and_counted(run, tmp_path) -> None:
     )  # fmt: skip
     report, _ = measured(run, tmp_path / "s", options, ("surface",), texts=None)
     assert report.done == 0
-    assert "the loss is finite at 1 of 9 places; give a smaller reach" in report.failures[0].note
+    assert "reach 3e+38: the loss is finite at 1 of 9 places; give a smaller one" in report.failures[0].note
     check_reach(np.array([True, True, False]), 1.0)
     with pytest.raises(InputError, match=r"reach 2: the loss is finite at 1 of 3 places"):
         check_reach(np.array([False, True, False]), 2.0)
@@ -577,7 +577,10 @@ def test_the_command_says_its_cost_and_rule_first(run, tmp_path, capsys, monkeyp
             "there are 1 texts of at least 1 characters, but 4 are needed",
         ),
         ((run, "--features", "surfaces"), "no such probe of the loss surface"),
-        ((run, "--features", "surface", "--range", 3e38), "give a smaller --range"),
+        (
+            (run, "--features", "surface", "--range", 3e38),
+            "--range 3e+38: the loss is finite at 1 of 25 places",
+        ),
         ((run, "--batches", 999), "are needed: give fewer --batches"),
     ]:
         code, out, err = called(*arguments, "--out", tmp_path / "none", *small[:2], *small[4:], *small[:0],

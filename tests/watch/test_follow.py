@@ -153,7 +153,7 @@ def test_new_files_under_an_old_name_are_reported_again(tmp_path):
 
 
 def test_impossible_waits_are_refused(tmp_path):
-    with pytest.raises(InputError, match="0 <= rest <= patience"):
+    with pytest.raises(InputError, match=r"rest 10: it must be at least 0, and at most the patience \(1 s\)"):
         Follower(tmp_path, rest=10, patience=1)
 
 

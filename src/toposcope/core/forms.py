@@ -124,13 +124,20 @@ def listed(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
 
 
-def listed_steps(parts: Sequence[str]) -> str:
-    """Return steps, or stretches of them, as a phrase: a comma would be taken for a separator of thousands.
+def listed_steps(parts: Sequence[str], most: int | None = None) -> str:
+    """Return steps, or stretches of them, as a phrase; of more than `most` the first ones and a count.
 
-    >>> listed_steps(["1,200–1,400"]), listed_steps(["800", "1,000"]), listed_steps(["800", "900", "1,000"])
-    ('1,200–1,400', '800 and 1,000', '800; 900; 1,000')
+    Between numbers with separators of thousands stands a semicolon: a comma would be taken for one more.
+
+    >>> listed_steps(["0", "2", "4"]), listed_steps(["800", "900", "1,000"])
+    ('0, 2 and 4', '800; 900 and 1,000')
+    >>> listed_steps(["0", "2", "4", "6"], most=2)
+    '0, 2 and 2 more'
     """
-    return (" and " if len(parts) == 2 else "; ").join(parts)
+    if most is not None and len(parts) > most:
+        parts = [*parts[:most], f"{len(parts) - most:,} more"]
+    between = "; " if any("," in part for part in parts) else ", "
+    return parts[0] if len(parts) == 1 else f"{between.join(parts[:-1])} and {parts[-1]}"
 
 
 def capital(text: str, names: Iterable[str] = ()) -> str:

@@ -83,8 +83,7 @@ def _lost(stuck: pd.DataFrame, values: pd.DataFrame, column: str) -> str:
         return ""
     every = int(values[column].notna().sum()) + len(lost)
     steps = [f"{step:,}" for step in sorted(set(lost["step"]))]
-    more = f" and {len(steps) - _MOST_NAMED:,} more" if len(steps) > _MOST_NAMED else ""
-    named = f"step{'s' * (len(steps) > 1)} {listed_steps(steps[:_MOST_NAMED])}{more}"
+    named = f"step{'s' * (len(steps) > 1)} {listed_steps(steps, most=_MOST_NAMED)}"
     return f"{len(lost):,} of {every:,} did not converge ({named})"
 
 

@@ -240,8 +240,7 @@ def _with_run(targets: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
 def _unknown(rows: pd.DataFrame, values: pd.DataFrame) -> Iterator[str]:
     for run, mine in rows.groupby("run", sort=False):
         steps = sorted(set(mine["step"]))
-        shown = listed_steps([step_text(step) for step in steps[:_LISTED]])
-        shown += "; ..." if len(steps) > _LISTED else ""
+        shown = listed_steps([step_text(step) for step in steps], most=_LISTED)
         why = "steps that were not measured" if (values["run"] == run).any() else "the run was not measured"
         yield f"targets: run {run}, step {shown}: {why}"
 
