@@ -150,7 +150,7 @@ def test_losses_of_a_sharded_model_are_judged_while_it_trains(tmp_path):
 
 @pytest.mark.parametrize("option", ["every", "bytes_per_step"])
 def test_impossible_settings_are_refused(tmp_path, option):
-    with pytest.raises(InputError, match=f"{option} is 0"):
+    with pytest.raises(InputError, match=f"{option} 0: it must be at least 1"):
         Monitor(tmp_path / "s", **{option: 0})
 
 

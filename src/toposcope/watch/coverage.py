@@ -84,7 +84,7 @@ def not_judged(
 def _no_updates(store: Store, folder: Path | None) -> str:
     """Say how updates are measured: what a watch has measured once, it does not measure again."""
     series = "SERIES" if folder is None else folder
-    now = rendered(_measuring(store, series, features="updates"))
+    now = _measuring(store, series, features="updates")
     later = (
         "" if folder is None else rendered(f"; for later checkpoints, add updates to {option('features')}")
     )
@@ -117,21 +117,22 @@ def _no_losses(store: Store, folder: Path | None, log: Path | None) -> str:
         return rendered(f"give {option('losses')} FILE")
     if kind_of(store.recipe) != WEIGHTS:
         return rendered(f"repeat the command that made the store, with {option('losses')} FILE")
-    return rendered("to add it: " + _measuring(store, "SERIES", losses="FILE"))
+    return f"to add it: {_measuring(store, 'SERIES', losses='FILE')}"
 
 
 def _measuring(store: Store, series: object, features: str | None = None, losses: str | None = None) -> str:
-    """Return the mark of the command that adds to a store, with the settings that it was made with.
+    """Return the command that adds to a store, with the settings that it was made with.
 
     What a store of another kind lacks goes to a store beside it.
     """
     if kind_of(store.recipe) != WEIGHTS:
-        return command("weights", series, out=free_place(f"{store.path}-weights"), features=features)
+        beside = free_place(f"{store.path}-weights")
+        return rendered(command("weights", series, out=beside, features=features))
     made = WeightOptions.typed(store.recipe).get
-    return command(
+    return rendered(command(
         "weights", series, out=store.path, features=features, losses=losses,
         preset=made("preset"), points=made("points"), draws=made("draws"), nulls=made("nulls"),
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 def _logs(store: Store, runs: Sequence[str], folder: Path | None, log: Path | None) -> list[str]:

@@ -227,12 +227,12 @@ def _refuse_unread(folder: Path | None, options: WatchOptions) -> None:
     }
     for name, value in unread.items():
         if value is not None:
-            repeated = "" if name == "out" else f", or repeat the measurement with {option(name)}"
             raise InputError(
                 "a store that no watch made is searched for alarms, and nothing is added to it",
                 argument=name,
                 value=None if value is True else value,
-                remedy=f"give the folder of the checkpoints instead{repeated}",
+                remedy="give the folder of the checkpoints instead"
+                + ("" if name == "out" else f", or repeat the measurement with {option(name)}"),
             )
 
 
