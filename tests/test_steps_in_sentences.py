@@ -98,7 +98,7 @@ def test_stretches_of_steps_are_not_joined_by_commas() -> None:
 
 
 def test_a_count_in_a_finding_has_separators() -> None:
-    step = np.arange(2000)
+    step = np.arange(1000)
     table = pd.DataFrame({"step": step, "loss": 2 + 5 / np.sqrt(step + 1), "mine": np.sin(step)})
     findings = toposcope.analyze(table).findings
-    assert findings.said(findings["sound"]).check.startswith("2,000 rows of a table")
+    assert findings.said(findings["sound"]).check.startswith("1,000 rows of a table")

@@ -148,6 +148,7 @@ def test_noise_is_not_taken_for_a_transition() -> None:
     assert sum(finding.raised is not None for finding in findings) <= 2
 
 
+@pytest.mark.slow
 def test_shuffles_are_not_found_among_shuffles(studied: grokking.StudiedRun) -> None:
     """Each shuffle in the place of the run, judged among the others: ranks 1 to 20, each once."""
     control = studied.run.control.query("name == 'shuffled' and feature == 'scaled'")
@@ -177,6 +178,7 @@ def test_a_perfect_circle_reaches_the_mark_and_has_no_second_bar() -> None:
     np.testing.assert_allclose(fourier.power_share(wheel[None], "own"), 1.0)
 
 
+@pytest.mark.slow
 def test_the_steps_between_are_those_of_the_two_rises(studied: grokking.StudiedRun) -> None:
     section = grokking_tables.lags([studied])
     first, second = section.as_json()["rows"][:2]  # type: ignore[index]
@@ -196,6 +198,7 @@ def with_p(studied: grokking.StudiedRun, p: float | None) -> grokking.StudiedRun
     return replace(studied, findings=studied.findings | {("own", "scaled"): bars})
 
 
+@pytest.mark.slow
 def test_the_answer_follows_the_numbers(studied: grokking.StudiedRun) -> None:
     """What passes is counted, what does not is no finding, and what has no shuffles has no verdict."""
 
@@ -235,6 +238,7 @@ def test_a_control_that_fires_too_often_is_called_out(
     assert "not evidence of circles" in section.note
 
 
+@pytest.mark.slow
 def test_the_controls_lose_the_planted_circles(studied: grokking.StudiedRun) -> None:
     for kind in grokking.CONTROLS:
         rows = studied.run.control[studied.run.control["name"] == kind]
@@ -243,6 +247,7 @@ def test_the_controls_lose_the_planted_circles(studied: grokking.StudiedRun) -> 
         assert last["value"].max() < 0.6 * studied.bars["own"]["scaled"].iloc[-1]
 
 
+@pytest.mark.slow
 def test_what_the_store_gives_is_what_the_embeddings_give(studied: grokking.StudiedRun) -> None:
     """Every number, bit by bit: the planes of both choices, and the draws of both controls."""
     run = planted(circles=True)
