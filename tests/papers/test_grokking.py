@@ -226,6 +226,7 @@ def test_the_average_over_runs_carries_its_interval() -> None:
     assert "no run has both" in grokking_tables._over_runs("bar", "start", np.array([]), 2)
 
 
+@pytest.mark.slow
 def test_a_control_that_fires_too_often_is_called_out(
     studied: grokking.StudiedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
