@@ -115,13 +115,13 @@ def span(values: Sequence[float] | pd.Series, form: str) -> str:
     return f"{low} to {high}" if "−" in low + high or "+" in low + high else f"{low}–{high}"
 
 
-def listed(parts: Sequence[str]) -> str:
+def listed(parts: Sequence[str], between: str = ", ") -> str:
     """Return a list as a phrase.
 
     >>> listed(["a", "b", "c"])
     'a, b and c'
     """
-    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
+    return parts[0] if len(parts) == 1 else between.join(parts[:-1]) + " and " + parts[-1]
 
 
 def listed_steps(parts: Sequence[str], most: int | None = None) -> str:
@@ -136,8 +136,7 @@ def listed_steps(parts: Sequence[str], most: int | None = None) -> str:
     """
     if most is not None and len(parts) > most:
         parts = [*parts[:most], f"{len(parts) - most:,} more"]
-    between = "; " if any("," in part for part in parts) else ", "
-    return parts[0] if len(parts) == 1 else f"{between.join(parts[:-1])} and {parts[-1]}"
+    return listed(parts, "; " if any("," in part for part in parts) else ", ")
 
 
 def capital(text: str, names: Iterable[str] = ()) -> str:

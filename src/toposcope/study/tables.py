@@ -124,6 +124,10 @@ class StudyTables:
     def _made(self, name: str, make: Callable[[], pd.DataFrame]) -> pd.DataFrame:
         return self.given[name] if name in self.given else make()
 
+    def _has(self, name: str) -> bool:
+        """Return whether a table is there already, given or computed."""
+        return name in self.given or name in self.__dict__
+
     @cached_property
     def labels(self) -> Labels:
         """What the columns are called, and which of them are primary."""
@@ -178,14 +182,14 @@ class StudyTables:
     @cached_property
     def leading(self) -> pd.DataFrame:
         """The rows of `trends` that pages read: primary features, then what leads; targets with a table."""
-        if "trends" in self.given or "trends" in self.__dict__:
+        if self._has("trends"):
             return self.trends
         return self._leading(DEFAULT_DRAWS)
 
     @cached_property
     def strengths(self) -> pd.DataFrame:
         """The rows of `leading` for the sentences: without bootstrap intervals, which are slow."""
-        if "leading" in self.__dict__ or "trends" in self.given or "trends" in self.__dict__:
+        if "leading" in self.__dict__ or self._has("trends"):
             return self.leading
         return self._leading(replace(DEFAULT_DRAWS, block=0))
 
@@ -286,19 +290,18 @@ class StudyTables:
 
     def begin(self) -> None:
         """Begin to forecast in a thread, and to judge many features in a second process, beside the rest."""
-        if "forecasts" not in self.given and "forecasts" not in self.__dict__:
+        if not self._has("forecasts"):
             _ = self._forecasting
         tests = len(self.columns) * len(self.targets) * len(self.series.run_names)
         length = self.series.values.groupby("run").size().max() if tests else 0
-        known = "families" in self.given or "families" in self.__dict__
-        if tests * length**2 >= _MUCH and cores() > 1 and not known:
+        if tests * length**2 >= _MUCH and cores() > 1 and not self._has("families"):
             _ = self._judging
 
     @cached_property
     def forecasts(self) -> pd.DataFrame:
         """Every finished run's final loss from the others; empty where no loss was logged."""
         at_work = self.__dict__.get("_forecasting")
-        return self._made("forecasts", self._forecast) if at_work is None else at_work.result()
+        return self._made("forecasts", self._forecast if at_work is None else at_work.result)
 
     @cached_property
     def _forecasting(self) -> Future[pd.DataFrame]:

@@ -69,7 +69,8 @@ def shared(e: np.ndarray, f: np.ndarray) -> Shared:
         at = np.flatnonzero(_frequencies(n, drift))
         if not len(at):
             continue
-        both = np.minimum(spectrum[at][:, place[:pairs]], spectrum[at][:, place[pairs:]])
+        there = spectrum[at]
+        both = np.minimum(there[:, place[:pairs]], there[:, place[pairs:]])
         best = both.argmax(axis=0)
         highest = both[best, np.arange(pairs)]
         more = highest > power
