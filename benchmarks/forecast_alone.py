@@ -30,7 +30,8 @@ from toposcope.core.progress import track
 from toposcope.core.seeding import rng
 from toposcope.forecasting import Curve, curve_from_metrics, forecast, plain_law, unplanned
 from toposcope.forecasting.auto import Auto, default_candidates, weight
-from toposcope.forecasting.base import LEAST_SEEN, Forecaster, own_errors
+from toposcope.forecasting.backtests import own_errors
+from toposcope.forecasting.base import LEAST_SEEN, Forecaster
 from toposcope.forecasting.curve import LEAST_LOSSES
 from toposcope.forecasting.families import LastValue
 from toposcope.forecasting.plain_law import PlainLaw

@@ -22,9 +22,11 @@ from toposcope.core.errors import InputError
 from toposcope.core.seeding import rng
 from toposcope.forecasting import Curve, curve_from_metrics
 from toposcope.forecasting.auto import Auto, one_schedule
-from toposcope.forecasting.base import Forecaster, Point, forecast, own_errors, sibling_errors
+from toposcope.forecasting.backtests import own_errors, sibling_errors
+from toposcope.forecasting.base import Forecaster, Point
 from toposcope.forecasting.families import LastValue, Pow3, Pow4, SmoothedPow3
 from toposcope.forecasting.laws import MultiPower, Tissue
+from toposcope.forecasting.one_run import forecast
 from toposcope.forecasting.schedule import Schedule, constant, cosine, stable_decay
 from toposcope.forecasting.siblings import PathTransfer, SiblingTransfer
 from toposcope.synthetic import Spectrum, SyntheticRecipe, simulate

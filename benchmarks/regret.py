@@ -11,7 +11,7 @@ import pandas as pd
 from benchmarks.decision_rules import RULES, Rule
 from toposcope.core.distributions import student_quantile
 from toposcope.forecasting.auto import Auto
-from toposcope.forecasting.base import Forecaster, forecast
+from toposcope.forecasting.base import Forecaster
 from toposcope.forecasting.curve import Curve, level_and_slope
 from toposcope.forecasting.decision.advice import (
     CONTINUE,
@@ -23,6 +23,7 @@ from toposcope.forecasting.decision.advice import (
     level_at,
     weigh_forecast,
 )
+from toposcope.forecasting.one_run import forecast
 
 MULTIPLES = (0.25, 1.0, 4.0)
 """Budgets, in units of what the run needs to its end."""

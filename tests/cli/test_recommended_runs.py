@@ -128,7 +128,8 @@ def test_what_a_check_of_a_store_without_losses_recommends(
     measure = ["weights", "all runs/one", "--out", "the store", *QUICK]
     assert call(measure, capsys)[0] == 0
     code, text = call(["check", "the store"], capsys)
-    assert (code, "repeat the measurement with --losses LOG" in text) == (1, True)
+    assert (code, "to add it: toposcope weights SERIES --out 'the store'" in text) == (1, True)
+    assert "--losses FILE" in text
     assert "into the folder" not in text
     Path("a log.csv").write_text("step,loss\n" + "".join(f"{step},{3 - step / 40}\n" for step in range(40)))
     assert call([*measure, "--losses", "a log.csv"], capsys)[0] == 0

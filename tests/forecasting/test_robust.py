@@ -13,7 +13,7 @@ import pytest
 import toposcope as ts
 from toposcope.forecasting import constant, curve_from_metrics, forecast
 from toposcope.forecasting.auto import Auto
-from toposcope.forecasting.base import Backtest, leverage_half_width
+from toposcope.forecasting.backtests import Backtest, leverage_half_width
 from toposcope.forecasting.decision.advice import LOOK, STOP, advise
 from toposcope.forecasting.families import Pow3
 from toposcope.forecasting.glitches import glitches

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from toposcope.core.errors import InputError, SourceError
 from toposcope.core.types import WEIGHT_FILES
-from toposcope.core.wording import option, rendered
 from toposcope.sources.discover import STORE
-from toposcope.sources.logs_beside import LOGS, inside, logs_of_runs, may_be_log
+from toposcope.sources.logs_beside import LOGS, log_files, logs_of_runs
 from toposcope.study.odd_members import Changed, not_known
 
 if TYPE_CHECKING:
@@ -107,12 +106,13 @@ def _of_store(path: str, name: str) -> Contents:
     from toposcope.forecasting.frame import Log
     from toposcope.store import Store
     from toposcope.study.odd_members import changed_of_store
+    from toposcope.watch.coverage import without_losses
 
     store = Store.open(path)
     return Contents(
         name, Log(store.metrics(), store.runs()), "step and loss as the store has them",
         store.measured_steps(), tuple(store.audited()), _OF_STORE, changed=changed_of_store(store),
-        to_add=rendered(f"repeat the measurement with {option('losses')} LOG"),
+        to_add=without_losses(store),
     )  # fmt: skip
 
 
@@ -246,35 +246,22 @@ def _has_losses(log: Log) -> bool:
     return bool(log.metrics[columns].notna().to_numpy().any())
 
 
-def _logs_inside(folder: Path, name: str, reading: Reading, *, loss: bool, depth: int = 0) -> list[Contents]:
+def _logs_inside(folder: Path, name: str, reading: Reading, *, loss: bool) -> list[Contents]:
     """Return the logs in a folder and in the folders inside it; other files are named."""
     found: list[Contents] = []
     problems: list[str] = []
     no_logs: list[str] = []
-    try:
-        listed = sorted(folder.iterdir())
-    except OSError as error:
-        raise SourceError(f"{folder}: {error.strerror or error}") from error
-    for one in listed:
-        if not may_be_log(one):
-            continue
-        label = f"{name}/{one.name}"
+    for file in log_files(folder):
+        label = f"{name}/{file.relative_to(folder)}"
         try:
-            if one.is_dir():
-                if inside(one, depth + 1):
-                    found += _logs_inside(one, label, reading, loss=loss, depth=depth + 1)
-            elif one.is_file():
-                read = _logged(str(one), label, reading, loss=loss)
-                found.append(replace(read, unseen=_NO_CHECKPOINT))
+            found.append(replace(_logged(str(file), label, reading, loss=loss), unseen=_NO_CHECKPOINT))
         except InputError as error:
-            if one.suffix.lower() in LOGS:
+            if file.suffix.lower() in LOGS:
                 problems.append(said_of(label, error))
             else:
                 no_logs.append(label)
     if not found and problems:
         raise SourceError(problems[0])
     if found:
-        first = found[0]
-        problems, no_logs = [*first.problems, *problems], [*first.no_logs, *no_logs]
-        found[0] = replace(first, problems=tuple(problems), no_logs=tuple(no_logs))
+        found[0] = replace(found[0], problems=tuple(problems), no_logs=tuple(no_logs))
     return found

@@ -48,8 +48,8 @@ def forecast(
     Parameters
     ----------
     sources
-        Stores, run folders, logs as `read_log` reads them, or tables (columns step and loss; run and
-        parameters where there are several).
+        Stores, run folders, logs as `read_log` reads them, folders of logs, or tables (columns step and loss;
+        run and parameters where there are several).
     siblings
         Finished runs to learn from beside those of `sources`.
     schedule

@@ -113,8 +113,8 @@ def command(
 ) -> int:
     """Forecast the final loss of every unfinished run, with an interval.
 
-    STORE_OR_RUN is a store, a run folder, a training log, or a table with columns step and loss. The
-    columns run, lr, tokens, parameters, heldout_loss and features are used if they exist.
+    STORE_OR_RUN is a store, a run folder, a training log, a folder of logs, or a table with columns step
+    and loss. The columns run, lr, tokens, parameters, heldout_loss and features are used if they exist.
 
     Forecasts also learn from finished runs, in STORE_OR_RUN or in --siblings. If every run is finished,
     each is cut off at --cuts and forecast from the others, which scores the methods. With --siblings and

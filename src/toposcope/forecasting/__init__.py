@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from toposcope.forecasting.base import Forecast, Forecaster, Point, forecast
+from toposcope.forecasting.base import Forecast, Forecaster, Point
 from toposcope.forecasting.curve import Curve, curve_from_metrics
 from toposcope.forecasting.laws import fit_law
+from toposcope.forecasting.one_run import forecast
 from toposcope.forecasting.planned import forecast_planned
 from toposcope.forecasting.schedule import (
     Schedule,

@@ -10,13 +10,8 @@ from typing import ClassVar, Self
 import numpy as np
 
 from toposcope.core.errors import InputError
-from toposcope.forecasting.base import (
-    Forecaster,
-    Point,
-    future_steps,
-    own_errors,
-    sibling_errors,
-)
+from toposcope.forecasting.backtests import own_errors, sibling_errors
+from toposcope.forecasting.base import Forecaster, Point, future_steps
 from toposcope.forecasting.curve import Curve, level_and_slope
 from toposcope.forecasting.families import LastValue, Pow3, Pow4, SmoothedPow3
 from toposcope.forecasting.laws import MultiPower, Tissue

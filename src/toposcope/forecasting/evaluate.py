@@ -10,8 +10,9 @@ import pandas as pd
 import scipy
 
 from toposcope.core.distributions import student_quantile, student_two_sided
-from toposcope.forecasting.base import LEVEL, Forecaster, forecast
+from toposcope.forecasting.base import LEVEL, Forecaster
 from toposcope.forecasting.curve import Curve
+from toposcope.forecasting.one_run import forecast
 from toposcope.scaling import spearman_exact
 from toposcope.statistics.correlations import ranks
 

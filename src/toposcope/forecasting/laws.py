@@ -18,13 +18,7 @@ from toposcope.forecasting.annealing import (
     fit_multi_power,
     fit_tissue,
 )
-from toposcope.forecasting.base import (
-    LEAST_SEEN,
-    Forecaster,
-    Point,
-    future_steps,
-    point_from_curve,
-)
+from toposcope.forecasting.base import LEAST_SEEN, Forecaster, Point, future_steps, point_from_curve
 from toposcope.forecasting.curve import Binned, Curve, binned
 from toposcope.forecasting.families import warmup_end
 from toposcope.forecasting.schedule import Schedule

@@ -218,7 +218,7 @@ def _begin_pictures(study: Study, beside: Collection[str]) -> Callable[[], list[
 
 _TESTED = ("tested", "baselines_tested")
 """Counts of tested features: the table of verdicts leads if any is positive; else all its rows are equal."""
-_NO_CARD = (("odd", "alone"), ("end", "unscored"), ("on", "finished"))
+_NO_CARD = (("odd", "alone"), ("end", "unscored"), ("on", "finished"), ("on", "too few"))
 """Findings without a card: they have no answer, or a check of the first screen gives it."""
 
 

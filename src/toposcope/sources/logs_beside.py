@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,22 @@ def may_be_log(file: Path) -> bool:
 def inside(folder: Path, depth: int) -> bool:
     """Return whether logs are looked for in a folder that lies `depth` folders below the one given."""
     return depth <= DEEPEST and not folder.is_symlink() and not (folder / MANIFEST).is_file()
+
+
+def log_files(folder: Path, checkpoints: Collection[str] = (), *, depth: int = 0) -> Iterator[Path]:
+    """Yield the files in a folder and in the folders inside it that may be logs, but for `checkpoints`."""
+    try:
+        listed = sorted(folder.iterdir())
+    except OSError:
+        return
+    for one in listed:
+        if not may_be_log(one) or str(one) in checkpoints:
+            continue
+        if one.is_dir():
+            if inside(one, depth + 1):
+                yield from log_files(one, checkpoints, depth=depth + 1)
+        elif one.is_file():
+            yield one
 
 
 def logs_of_runs(runs: Mapping[str, Path], logs: Mapping[str, Path]) -> dict[str, str]:
@@ -139,25 +155,9 @@ class _Beside:
             files: Sequence[Path] = [self._root]
         else:
             checkpoints = {entry.checkpoint.uri for one in self._sources.values() for entry in one.entries}
-            files = [*_files(self._root, checkpoints - {str(self._root)})]
+            files = [*log_files(self._root, checkpoints - {str(self._root)})]
         logs = [log for file in files if (log := _read(file)) is not None]
         return [log for log in logs if len(log.runs) == 1 and "run" not in log.table]
-
-
-def _files(folder: Path, checkpoints: set[str], depth: int = 0) -> Iterator[Path]:
-    """Yield the files below a folder, but for those of its checkpoints, that may be logs."""
-    try:
-        listed = sorted(folder.iterdir())
-    except OSError:
-        return
-    for one in listed:
-        if not may_be_log(one) or str(one) in checkpoints:
-            continue
-        if one.is_dir():
-            if inside(one, depth + 1):
-                yield from _files(one, checkpoints, depth + 1)
-        elif one.is_file():
-            yield one
 
 
 def _read(path: Path) -> RunLog | None:

@@ -110,11 +110,16 @@ def _headless(store: Store, features: pd.DataFrame) -> bool:
 
 
 def _no_losses(store: Store, folder: Path | None, log: Path | None) -> str:
-    """Say where losses are to be given; a store that follows no folder gets them by a measurement."""
+    """Say where the losses of a watched store are to be given."""
     if log is not None:
         return f"{log} has none" if log.exists() else f"{log} does not exist yet"
     if folder is not None:
         return rendered(f"give {option('losses')} FILE")
+    return without_losses(store)
+
+
+def without_losses(store: Store) -> str:
+    """Say by which command a store that follows no folder gets losses."""
     if kind_of(store.recipe) != WEIGHTS:
         return rendered(f"repeat the command that made the store, with {option('losses')} FILE")
     return f"to add it: {_measuring(store, 'SERIES', losses='FILE')}"

@@ -13,7 +13,7 @@ from toposcope.core.wording import command, rendered
 from toposcope.forecasting import Curve, Forecast
 from toposcope.forecasting.frame import last_step
 from toposcope.forecasting.health.assess import KINDS
-from toposcope.forecasting.health.judgement import LEVELS, STOP, Judgement, judge
+from toposcope.forecasting.health.judgement import LEVELS, STOP, TOO_EARLY, Ground, Judgement, judge
 from toposcope.forecasting.health.symptoms import Symptom
 from toposcope.forecasting.unplanned import UNSURE
 from toposcope.study.findings.base import Finding
@@ -113,20 +113,35 @@ def end(study: StudyTables) -> Finding | None:
 
 
 def go_on(study: StudyTables) -> Finding | None:
-    """Strength: "broken" or "ill" (a log shows what overrides any forecast), "finished", "begun".
+    """Strength: "broken" or "ill" (a log shows what overrides any forecast), "too few", "finished", "begun".
 
-    Broken is a run that is to be stopped, ill one that is to be looked at. None without a loss.
+    Broken is a run that is to be stopped, ill one that is to be looked at; "too few" are the losses if none
+    of the runs has enough of them to be judged. None without a loss.
     """
     column, curves = _logged(study)
-    symptoms = _symptoms(study, column, curves)
+    grounds = _grounds(study, column, curves)
+    symptoms = _symptoms(grounds)
     finished, going = split_runs(curves)
     if not curves and not symptoms:
         return None
+    few = {run for run, ground in grounds if ground.kind == TOO_EARLY}
     broken = any(one["level"] == STOP for one in symptoms)
-    strength = "broken" if broken else "ill" if symptoms else "begun" if going else "finished"
+    untold = all(curve.run in few for curve in curves)
+    strength = (
+        "broken"
+        if broken
+        else "ill"
+        if symptoms
+        else "too few"
+        if untold
+        else "begun"
+        if going
+        else "finished"
+    )
     numbers = {
         "begun": [curve.run for curve in going], "runs": max(len(study.runs), len(curves)), "ill": symptoms,
         "finished": len(finished), "read": len(curves), "fell": sum(map(_fell, curves)),
+        "few": len(few), "most_losses": max((len(curve.loss) for curve in curves), default=0),
         "loss": _called(study, column),
         "ahead": _ahead(study, curves) if strength == "begun" else [],
         "endless": [{"run": curve.run, "reason": curve.endless} for curve in going if curve.endless],
@@ -216,19 +231,25 @@ def _logged(study: StudyTables) -> tuple[str, list[Curve]]:
     return known[0], curves
 
 
-def _symptoms(study: StudyTables, column: str, curves: Sequence[Curve]) -> list[dict[str, object]]:
-    """Return the grounds in the logs to look at or stop a run: a line for each, the gravest first.
-
-    Where a run has too few losses to be judged, that is no ground: it is what the other findings rest on.
-    """
+def _grounds(study: StudyTables, column: str, curves: Sequence[Curve]) -> list[tuple[str, Ground]]:
+    """Return the grounds in the logs to look at or stop a run, each with its run."""
     if study.log is None or not column:
         return []
     known = {curve.run: curve for curve in curves}  # of others a plan contradicts the log: judged, too
-    found = []
-    for run, rows in study.log.metrics.groupby("run", sort=False):
-        judge_log = study.judge or _by_health
-        judged = study.from_logs.judgement(judge_log, rows, column, known.get(str(run)))
-        found += [(str(run), ground) for ground in judged.grounds if ground.step is not None]
+    judge_log = study.judge or _by_health
+    return [
+        (str(run), ground)
+        for run, rows in study.log.metrics.groupby("run", sort=False)
+        for ground in study.from_logs.judgement(judge_log, rows, column, known.get(str(run))).grounds
+    ]
+
+
+def _symptoms(grounds: Sequence[tuple[str, Ground]]) -> list[dict[str, object]]:
+    """Return a line for each ground that has a step, the gravest first.
+
+    That a run has too few losses to be judged has no step: it is no sign of trouble.
+    """
+    found = [(run, ground) for run, ground in grounds if ground.step is not None]
     found.sort(key=lambda one: (-LEVELS.index(one[1].level), _place(one[1].kind)))
     return [
         {"run": run, "kind": g.kind, "step": g.step, "ground": g.sentence, "remedy": g.remedy,

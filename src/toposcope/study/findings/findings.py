@@ -12,6 +12,7 @@ from toposcope.study.findings.words import Said, of_group, said
 MARKS: Mapping[tuple[str, str], str] = {
     ("sound", "clean"): GOOD, ("sound", "gaps"): BAD, ("sound", "faults"): BAD,
     ("on", "finished"): GOOD, ("on", "begun"): GOOD, ("on", "ill"): BAD, ("on", "broken"): BAD,
+    ("on", "too few"): OPEN,
     ("odd", "alike"): GOOD, ("odd", "alone"): OPEN, ("odd", "odd"): BAD,
     ("beyond", "adds"): SOME, ("beyond", "trend only"): NONE, ("beyond", "cannot tell"): OPEN,
     ("beyond", "no target"): OPEN,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def trained(study: StudyTables, answers: Iterable[Finding]) -> Finding:
-    """Strength: "soundly" (logs without a fault, at their end), "unfinished", "measured" (no log says it).
+    """Strength: "soundly" (logs without a fault, at their end), "unfinished", "measured" (no log shows it).
 
     `answers` are the findings on the measurements and on the logs. Runs are ranked by the loss at their last
     checkpoint, those at the end of their family alone.
@@ -35,11 +35,11 @@ def trained(study: StudyTables, answers: Iterable[Finding]) -> Finding:
     if on is None or not on.numbers["read"]:
         return Finding("trained", "measured", numbers)
     every = int(on.numbers["runs"])  # a run that is followed has a log before a checkpoint is measured
-    untold = every - int(on.numbers["read"])
+    untold = every - int(on.numbers["read"]) + int(on.numbers["few"])
     numbers |= {"begun": list(on.numbers["begun"]), "runs": every, "untold": untold}
     if on.strength == "begun":
         return Finding("trained", "unfinished", numbers)
-    return Finding("trained", "measured" if gaps else "soundly", numbers)
+    return Finding("trained", "measured" if gaps or on.strength == "too few" else "soundly", numbers)
 
 
 def _ranked(study: StudyTables) -> dict[str, object]:

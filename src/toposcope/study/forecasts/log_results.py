@@ -10,11 +10,12 @@ import numpy as np
 import pandas as pd
 
 from toposcope.forecasting.auto import Auto
-from toposcope.forecasting.base import Forecast, forecast
+from toposcope.forecasting.base import Forecast
 from toposcope.forecasting.curve import Curve
 from toposcope.forecasting.health.assess import health
 from toposcope.forecasting.health.judgement import Judgement, JudgeOfLog
 from toposcope.forecasting.health.symptoms import Symptom
+from toposcope.forecasting.one_run import forecast
 from toposcope.study.forecasts.gather import split_runs
 
 

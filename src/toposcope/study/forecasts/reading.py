@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from toposcope.core.errors import InputError, SourceError, did_you_mean
 from toposcope.core.types import WEIGHT_FILES
 from toposcope.core.wording import renaming
+from toposcope.sources.logs_beside import LOGS, log_files
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,27 +61,66 @@ def listed(given: Given | Sequence[Given]) -> list[str | pd.DataFrame]:
     return [one if isinstance(one, pd.DataFrame) else str(one) for one in stores]
 
 
-def read_curves(
-    sources: Sequence[str | pd.DataFrame], reading: Reading
-) -> tuple[list[Curve], list[Problem], list[str]]:
-    """Return the curves of every source, runs that could not be used, and notes on how tables were read."""
-    curves: list[Curve] = []
-    problems: list[Problem] = []
-    notes: list[str] = []
+Read: TypeAlias = "tuple[list[Curve], list[Problem], list[str]]"
+"""The curves of sources, the runs that could not be used, and how tables were read."""
+
+
+def read_curves(sources: Sequence[str | pd.DataFrame], reading: Reading) -> Read:
+    """Return the curves of every source, runs that could not be used, and notes on how tables were read.
+
+    A folder that is neither a store, nor a series, nor a log is a folder of logs.
+    """
     names = table_names([source for source in sources if isinstance(source, str)])
+    parts = []
     for source in sources:
         path = source if isinstance(source, str) else "the table"
-        log = log_of(source, names.get(path, path), reading)
-        if log.metrics.empty:
-            raise InputError(
-                f"{path} has no losses; give its log (a CSV with step,loss), or a store or run folder with "
-                "metrics"
-            )
-        found, bad = curves_of(log, reading)
-        curves += found
-        problems += bad
-        notes += [f"{path}: {note}" for note in log.notes]
-    return curves, problems, notes
+        try:
+            parts.append(_read_one(source, names.get(path, path), reading))
+        except SourceError as error:
+            files = [*log_files(Path(path))] if Path(path).is_dir() else []
+            if not files:
+                raise
+            parts.append(_read_files(files, error, reading))
+    return _together(parts)
+
+
+def _read_files(files: Sequence[Path], error: SourceError, reading: Reading) -> Read:
+    """Return the curves of the logs in a folder; files that cannot be read as logs are named."""
+    from toposcope.study.forecasts.gather import Problem
+
+    names = table_names([*map(str, files)])
+    parts: list[Read] = []
+    for file in files:
+        name = names[str(file)]
+        try:
+            parts.append(_read_one(str(file), name, reading))
+        except InputError as why:
+            log = file.suffix.lower() in LOGS
+            parts.append(([], [Problem(name, str(why))], []) if log else ([], [], [f"{file}: is not a log"]))
+    read = _together(parts)
+    if not read[0]:
+        raise SourceError(read[1][0].reason if read[1] else str(error)) from error
+    return read
+
+
+def _read_one(source: str | pd.DataFrame, name: str, reading: Reading) -> Read:
+    path = source if isinstance(source, str) else "the table"
+    log = log_of(source, name, reading)
+    if log.metrics.empty:
+        raise InputError(
+            f"{path} has no losses; give its log (a CSV with step,loss), or a store or run folder with "
+            "metrics"
+        )
+    found, bad = curves_of(log, reading)
+    return found, bad, [f"{path}: {note}" for note in log.notes]
+
+
+def _together(parts: Sequence[Read]) -> Read:
+    return (
+        [curve for curves, _, _ in parts for curve in curves],
+        [problem for _, problems, _ in parts for problem in problems],
+        [note for _, _, notes in parts for note in notes],
+    )
 
 
 def log_of(source: str | pd.DataFrame, name: str, reading: Reading) -> Log:

@@ -1,0 +1,151 @@
+"""Forecasts of losses that are known by now, and the widths of intervals that follow from their errors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from toposcope.core.distributions import student_quantile
+from toposcope.core.errors import InputError
+from toposcope.forecasting.band import path_errors
+from toposcope.forecasting.base import LEAST_SEEN, LEVEL, Forecaster, Point
+from toposcope.forecasting.curve import Curve, level_and_slope
+
+
+@dataclass(frozen=True, slots=True)
+class Backtest:
+    """A forecast of a known loss: log(actual / predicted) of the final loss, and along the curve."""
+
+    error: float
+    path: np.ndarray
+    level: float = math.nan
+    """Smoothed log loss at the cut."""
+
+
+def interval(final: float, errors: Sequence[float], level: float = LEVEL) -> tuple[float, float]:
+    """Return final * exp(-+ t_k(level) s sqrt(1 + 1/k)) from k log errors of root mean square s.
+
+    >>> low, high = interval(2.0, [0.01, -0.01, 0.01])
+    >>> round(low, 3), round(high, 3)
+    (1.946, 2.055)
+    """
+    half = half_width(errors, level)
+    return final * math.exp(-half), final * math.exp(half)
+
+
+def half_width(errors: Sequence[float], level: float = LEVEL) -> float:
+    """Return t_k(level) s sqrt(1 + 1/k) of k log errors of root mean square s."""
+    k = len(errors)
+    spread = math.sqrt(sum(e * e for e in errors) / k)
+    return float(student_quantile(0.5 + level / 2, k)) * spread * math.sqrt(1 + 1 / k)
+
+
+def leverage_half_width(tests: Sequence[Backtest], at: float, level: float = LEVEL) -> float:
+    """Return the half-width of log loss for a run whose log loss at the cut is `at`.
+
+    That of a regression line's prediction interval, t_(k-2) s sqrt(1 + h), with h = 1/k + (x - mean)^2 / Sxx
+    the leverage of a run at x among its k siblings and s^2 the mean of (1 - h_i) e_i^2, because a left-out
+    error at leverage h_i has variance s^2 / (1 - h_i). A run beyond all siblings is less certain than one
+    between them. It is never narrower than `half_width` of the same errors.
+    """
+    errors, x = np.array([t.error for t in tests]), np.array([t.level for t in tests])
+    k = len(errors)
+    spread = float(np.sum((x - x.mean()) ** 2))
+    reach = (lambda values: (values - x.mean()) ** 2 / spread) if spread > 1e-12 else np.zeros_like
+    s = math.sqrt(float(np.mean(errors**2 * (1 - 1 / k - reach(x)))))
+    h = 1 / k + float(reach(np.array(at)))
+    line = float(student_quantile(0.5 + level / 2, k - 2)) * s * math.sqrt(1 + h)
+    return max(line, half_width(list(errors), level))
+
+
+def sibling_errors(method: Forecaster, siblings: Sequence[Curve], share: float) -> list[float]:
+    """Forecast each sibling from the others at `share`; return log(actual / predicted) if this works.
+
+    A sibling with too few losses by then is cut at the step at which it had enough.
+    """
+    return [test.error for test in sibling_backtests(method, siblings, share)]
+
+
+def sibling_backtests(method: Forecaster, siblings: Sequence[Curve], share: float) -> list[Backtest]:
+    """Forecast each sibling from the others at `share`; siblings that cannot be forecast are left out."""
+    if "siblings" in method.needs and len(siblings) <= method.least_siblings:
+        return []
+    tests = []
+    for i, sibling in enumerate(siblings):
+        tests.append(backtest_of(method, sibling, [c for j, c in enumerate(siblings) if j != i], share))
+    return [test for test in tests if test is not None]
+
+
+def backtest_of(method: Forecaster, sibling: Curve, others: Sequence[Curve], share: float) -> Backtest | None:
+    """Forecast a finished sibling from others at `share`; None where the method cannot."""
+    try:
+        enough = sibling.step[min(method.least_seen, len(sibling.step)) - 1]
+        seen = sibling.planned().seen(max(share * sibling.horizon, enough))
+        check_needs(method, seen, others)
+        return _scored(sibling, seen.last, method.fit(others, share).predict(seen))
+    except (InputError, ValueError, np.linalg.LinAlgError):
+        return None
+
+
+def _scored(actual: Curve, cut: float, point: Point) -> Backtest:
+    error = math.log(actual.final_loss() / point.final)
+    seen = actual.seen(cut)
+    level = level_and_slope(seen.step, seen.loss)[0]
+    return Backtest(error, path_errors(actual, cut, point.step, point.loss), level)
+
+
+def own_errors(method: Forecaster, seen: Curve, siblings: Sequence[Curve]) -> list[float]:
+    """Backtest on the run itself: from steps c, forecast step c / share, for several c.
+
+    Each backtest forecasts as far ahead in log steps as the forecast itself, on a run that "ended" earlier.
+    """
+    return [test.error for test in own_backtests(method, seen, siblings)]
+
+
+def own_backtests(method: Forecaster, seen: Curve, siblings: Sequence[Curve]) -> list[Backtest]:
+    """Forecast steps of the run that are known from earlier ones, as far ahead as the forecast itself."""
+    if "siblings" in method.needs:
+        return []
+    ahead = seen.horizon / seen.last
+    tests = []
+    for end in np.linspace(0.5, 1.0, 4) * seen.last:
+        if np.sum(seen.step <= end / ahead) < LEAST_SEEN:
+            continue
+        shorter = _ended_at(seen, float(end))
+        prefix = shorter.seen(end / ahead) if ahead > 1 else shorter
+        try:
+            check_needs(method, prefix, siblings)
+            tests.append(_scored(shorter, prefix.last, method.fit(siblings, 1 / ahead).predict(prefix)))
+        except (InputError, ValueError, np.linalg.LinAlgError):
+            continue
+    return tests
+
+
+def _ended_at(seen: Curve, end: float) -> Curve:
+    cut = seen.seen(end)
+    return Curve(
+        cut.run, cut.step, cut.loss, cut.rate, cut.last, cut.schedule, cut.parameters, cut.features,
+        cut.covariates,
+    )  # fmt: skip
+
+
+def check_needs(method: Forecaster, seen: Curve, siblings: Sequence[Curve]) -> None:
+    """Raise InputError if the method lacks something that it needs."""
+    if len(seen.step) < method.least_seen:
+        raise InputError(
+            f"run {seen.run}: {len(seen.step):,} losses seen; {method.name} needs at least "
+            f"{method.least_seen}"
+        )
+    if "siblings" in method.needs and len(siblings) < method.least_siblings:
+        raise InputError(
+            f"{method.name}: {len(siblings):,} finished siblings; it needs at least {method.least_siblings}"
+        )
+    if "schedule" in method.needs and seen.plan() is None:
+        raise InputError(f"{method.name}: the learning rate of {seen.run} is unknown; give a schedule")
+    if "features" in method.needs and not len(seen.features):
+        raise InputError(
+            f"{method.name}: no features of {seen.run} were measured; measure some or use another method"
+        )

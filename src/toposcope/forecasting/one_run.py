@@ -1,0 +1,177 @@
+"""The forecast of one run by one method, with an interval that is made in the same way for all methods."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from toposcope.core.distributions import normal_quantile
+from toposcope.core.errors import InputError
+from toposcope.core.wording import rendered
+from toposcope.forecasting import beyond
+from toposcope.forecasting.backtests import (
+    Backtest,
+    backtest_of,
+    check_needs,
+    half_width,
+    leverage_half_width,
+    own_backtests,
+    sibling_backtests,
+)
+from toposcope.forecasting.band import curve_interval
+from toposcope.forecasting.base import EARLIEST, LEVEL, OWN_WIDTH, Forecast, Forecaster, Point, anything
+from toposcope.forecasting.curve import Curve, level_and_slope, level_error
+from toposcope.forecasting.schedule import Schedule
+from toposcope.forecasting.unplanned import NO_PLAN, lowered, may_anneal, ranges
+
+_TOO_SHORT = (
+    "there are too few siblings, and the run is too short, for an interval",
+    "give three finished siblings, or log more losses",
+)
+
+
+def forecast(
+    method: Forecaster, seen: Curve, siblings: Sequence[Curve] = (), *, level: float = LEVEL
+) -> Forecast:
+    """Forecast the final loss of the run of which `seen` is the beginning, with an interval.
+
+    The interval comes from forecasting each sibling from the others at the same share of its horizon (k >= 3
+    siblings; `leverage_half_width`). For a run that is larger (smaller) than all of them it is widened by the
+    errors of larger (smaller) siblings that are forecast from the smaller (larger) ones alone (`beyond`).
+    With fewer siblings it is the one that the method states (`Point.half`), else it comes from k earlier cuts
+    of the same run that forecast equally far ahead in log steps (`half_width`).
+
+    If a method cannot forecast the run, its row has the status "failed" and the reason.
+    """
+    share = seen.last / seen.horizon
+    if seen.endless:
+        return _failed(method, seen, math.nan, level, seen.endless)
+    others = [curve for curve in siblings if curve.finished and curve.run != seen.run]
+    ended = [curve for curve in others if curve.akin(seen)]
+    strange = [curve.run for curve in others if not curve.akin(seen)]
+    finished = [curve for curve in ended if not (curve.rose() or curve.broke)]
+    risen = [curve.run for curve in ended if curve.rose() or curve.broke]
+    seen, lender = with_borrowed_plan(seen, finished)
+    borrowed = (
+        f"the planned learning rate is that of {lender}" if lender and "schedule" in method.needs else ""
+    )
+    try:
+        check_needs(method, seen, finished)
+        point = method.fit(finished, share).predict(seen)
+        if not (math.isfinite(point.final) and point.final > 0):
+            raise InputError(
+                f"{method.name}: no finite final loss came out; use another method for {seen.run}"
+            )
+    except (InputError, np.linalg.LinAlgError) as error:
+        return _failed(method, seen, share, level, str(error))
+    tests, source = sibling_backtests(method, finished, share), ""
+    if len(tests) >= 3:
+        source = f"{len(tests):,} held-out siblings"
+        half = leverage_half_width(tests, level_and_slope(seen.step, seen.loss)[0], level)
+    elif point.half is not None:
+        tests, source = [], OWN_WIDTH
+        half = point.half * _of_level(level)
+    else:
+        tests = own_backtests(method, seen, finished)
+        half = half_width([test.error for test in tests], level) if tests else math.nan
+    left = f"siblings that diverged or rose are left out: {', '.join(risen)}" if risen else ""
+    strangers = (
+        f"runs that do not belong with {seen.run} are left out: {', '.join(strange)}" if strange else ""
+    )
+    widened = ""
+    if len(tests) >= 3 and (more := _beyond(method, seen, finished, share) * _of_level(level)):
+        half, widened = math.hypot(half, more), beyond.said(seen, finished)
+    said = [note for note in (borrowed, point.note, widened, left, strangers) if note]
+    return _with_interval(method, seen, point, tests, half, source, said, level)
+
+
+def _beyond(method: Forecaster, seen: Curve, siblings: Sequence[Curve], share: float) -> float:
+    """Return the square that is added to the half-width of a run beyond the sizes of all its siblings."""
+    made = [
+        (test.error, beyond.distance(one, rest))
+        for one, rest in beyond.outward(seen, siblings)
+        if (test := backtest_of(method, one, rest, share)) is not None
+    ]
+    return beyond.term(made, beyond.distance(seen, siblings)) if made else 0.0
+
+
+def _of_level(level: float) -> float:
+    """Return the half-width of a normal interval of a level in units of that of 90%."""
+    return float(normal_quantile(0.5 + level / 2) / normal_quantile(0.5 + LEVEL / 2))
+
+
+def _with_interval(
+    method: Forecaster, seen: Curve, point: Point, tests: Sequence[Backtest], half: float, source: str,
+    said: list[str], level: float,
+) -> Forecast:  # fmt: skip
+    """Return the forecast with final * exp(-+ half), or with the reason why it has no interval."""
+    errors, none = [test.error for test in tests], np.empty(0)
+    own = source == OWN_WIDTH
+    unplanned = (own or not source) and may_anneal(seen)
+    source = source or "earlier cuts of the same run"
+    low, high = point.final * math.exp(-half), point.final * math.exp(half)
+    band, status = (none, none), "ok"
+    if math.isnan(half) or (len(errors) < 3 and not own):
+        early = own and seen.last < EARLIEST * seen.horizon
+        said = [*said, *(_too_early(seen) if early else _TOO_SHORT), *([NO_PLAN] if unplanned else [])]
+        source = "nothing"
+        low, high, status = math.nan, math.nan, "degenerate"
+    elif not own and not any(errors):
+        said = [f"{source} were forecast without any error, so that there is no interval"]
+        low, high, status = math.nan, math.nan, "degenerate"
+    else:
+        if len(point.step) and seen.horizon > seen.last > 0:
+            band = curve_interval(
+                point.step, point.loss, cut=seen.last, end=seen.horizon, paths=[t.path for t in tests],
+                half=half, noise=level_error(seen.step, seen.loss), level=level,
+            )  # fmt: skip
+        if unplanned:
+            lower = low * (1 - lowered(own))
+            mine, shared = ranges(point.final, low, high, lower, level, own)
+            said = [NO_PLAN, *said] if anything(lower, high) else [*mine, *shared, *said]
+            low, status = lower, "no plan"
+        if wide := anything(low, high):
+            said = [wide, *said]
+        if grave := [symptom.kind for symptom in seen.symptoms if symptom.grave]:
+            said, status = [f"{', '.join(grave)}: forecast as if the run were healthy", *said], "ill"
+    return Forecast(
+        seen.run, method.name, seen.last / seen.horizon, point.final, low, high, level, point.step,
+        point.loss, source, tuple(errors), status, rendered("; ".join(said)), *band, point.used,
+    )  # fmt: skip
+
+
+def _too_early(seen: Curve) -> tuple[str, str]:
+    enough = math.ceil(EARLIEST * seen.horizon)
+    return (
+        f"a run without siblings gets an interval from {EARLIEST:.0%} of its steps on",
+        f"repeat the forecast at step {enough:,}, or give three finished siblings",
+    )
+
+
+def with_borrowed_plan(seen: Curve, siblings: Sequence[Curve]) -> tuple[Curve, str]:
+    """Return the run with a sibling's schedule and that sibling's name, when the run has no plan of its own.
+
+    A run cut short knows only the part of its schedule that it logged. It takes the plan of a sibling of the
+    same length whose rate its log follows. If such siblings differ later on, it takes none.
+    """
+    if seen.schedule is not None or not np.isfinite(seen.rate).any():
+        return seen, ""
+    lender: tuple[Schedule, str] | None = None
+    for sibling in siblings:
+        plan = sibling.plan()
+        if plan is None or sibling.horizon != seen.horizon or plan.mismatch(seen.step, seen.rate):
+            continue
+        if lender is not None and lender[0].mismatch(plan.step, plan.rate):
+            return seen, ""
+        lender = lender or (plan, sibling.run)
+    return (seen, "") if lender is None else (replace(seen, schedule=lender[0]), lender[1])
+
+
+def _failed(method: Forecaster, seen: Curve, share: float, level: float, reason: str) -> Forecast:
+    nan, none = math.nan, np.empty(0)
+    return Forecast(
+        seen.run, method.name, share, nan, nan, nan, level, none, none, "nothing", (), "failed", reason
+    )
