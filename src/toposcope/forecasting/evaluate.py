@@ -10,7 +10,7 @@ import pandas as pd
 import scipy
 
 from toposcope.core.distributions import student_quantile, student_two_sided
-from toposcope.forecasting.base import LEVEL, Forecaster
+from toposcope.forecasting.base import LEVEL, Forecast, Forecaster
 from toposcope.forecasting.curve import Curve
 from toposcope.forecasting.one_run import forecast
 from toposcope.scaling import spearman_exact
@@ -27,6 +27,7 @@ def score_forecasts(
     *,
     level: float = LEVEL,
     advance: Callable[[], None] | None = None,
+    make: Callable[..., Forecast] = forecast,
 ) -> pd.DataFrame:
     """Forecast every finished run from its siblings at every cut with every method.
 
@@ -37,6 +38,7 @@ def score_forecasts(
     curves : finished runs
     cuts : shares of the horizon in (0, 1)
     advance : called after each forecast, for a progress bar.
+    make : makes one forecast, as `forecast` does; it may return one that it has made before.
 
     Returns
     -------
@@ -50,7 +52,7 @@ def score_forecasts(
             siblings = [other for other in curves if other is not curve]
             seen, actual = curve.planned().seen(cut * curve.horizon), curve.final_loss()
             for method in methods:
-                made = forecast(method, seen, siblings, level=level)
+                made = make(method, seen, siblings, level=level)
                 bounded = math.isfinite(made.low)
                 rows.append(
                     {

@@ -310,7 +310,7 @@ class StudyTables:
     def _forecast(self) -> pd.DataFrame:
         if self.log is None or "loss" not in self.series.targets:
             return pd.DataFrame(columns=list(FORECASTS))
-        return forecast_table(self.log, published=self.published.forecasters, assess=self.from_logs.health)
+        return forecast_table(self.log, published=self.published.forecasters, results=self.from_logs)
 
     @cached_property
     def forecast_effects(self) -> pd.DataFrame:

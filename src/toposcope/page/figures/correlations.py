@@ -17,7 +17,7 @@ from toposcope.core.drawing.style import INK, MUTED, house, new_figure, say_empt
 from toposcope.core.forms import capital
 from toposcope.page.notes import passing
 from toposcope.page.on_page import Caption, OnPage
-from toposcope.study.catalogue import is_baseline, label_of, leading
+from toposcope.study.catalogue import is_baseline, labels_in, leading
 from toposcope.study.study import Study
 from toposcope.study.verdicts import judged
 
@@ -58,6 +58,7 @@ def draw(
     columns = leading(known, catalogue, most=most)
     groups = [group for group in sizes(runs) if mine["run"].isin(group.runs).any()]
     shown = stages_of(mine[mine["column"].isin(columns)])
+    names = labels_in(catalogue)
     with house():
         figure, axes = new_figure(0.25 * max(len(columns), 4) + 1.5, columns=max(len(shown), 1), sharey=True)
         if not columns or not groups or not shown:
@@ -74,12 +75,12 @@ def draw(
                 outlined=_adds(mine, columns, groups, stage),
                 first_baseline=topology,
             )
-        axes[0, 0].set_yticks(range(len(columns)), [label_of(column, catalogue) for column in columns])
+        axes[0, 0].set_yticks(range(len(columns)), [names.get(column, column) for column in columns])
         bar = figure.colorbar(
             ScalarMappable(Normalize(-1, 1), _MAP), ax=axes, pad=0.012, fraction=0.02, aspect=40, shrink=0.7
         )
         bar.set_ticks([-1, -0.5, 0, 0.5, 1])
-        bar.set_label(f"correlation with {label_of(target, catalogue)}")
+        bar.set_label(f"correlation with {names.get(target, target)}")
         bar.outline.set_visible(False)
         _fit_numbers(figure, list(axes[0]), len(groups))
     return figure

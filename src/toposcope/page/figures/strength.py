@@ -13,7 +13,7 @@ from toposcope.core.drawing.style import INK, MUTED, NULL, house, new_figure, sa
 from toposcope.core.forms import NONE, lag_cell
 from toposcope.page.notes import passing
 from toposcope.page.on_page import Caption, OnPage
-from toposcope.study.catalogue import is_baseline, label_of, leading
+from toposcope.study.catalogue import is_baseline, labels_in, leading
 from toposcope.study.study import Study
 from toposcope.study.verdicts import judged
 
@@ -53,16 +53,17 @@ def draw(
     known = mine.loc[mine[["spearman", "r"]].notna().any(axis=1), "column"]  # an empty row says nothing
     columns = leading(known, catalogue, most=most)
     groups = [group for group in sizes(runs) if mine["run"].isin(group.runs).any()]
+    names = labels_in(catalogue)
     with house():
         figure, axes = new_figure(0.3 * max(len(columns), 4) + 1.3, columns=2, sharey=True)
         raw, rest = axes[0]
         if not columns or not groups:
-            say_empty(raw, f"no correlation with {label_of(target, catalogue)} could be computed")
+            say_empty(raw, f"no correlation with {names.get(target, target)} could be computed")
             say_empty(rest, "")
             return figure
         _raw(raw, mine, columns, groups, chance)
         _rest(rest, mine, columns, groups)
-        raw.set_yticks(range(len(columns)), [label_of(column, catalogue) for column in columns])
+        raw.set_yticks(range(len(columns)), [names.get(column, column) for column in columns])
         raw.set_ylim(len(columns) - 0.4, -0.6)
         topology = sum(not is_baseline(column, catalogue) for column in columns)
         for ax in (raw, rest):

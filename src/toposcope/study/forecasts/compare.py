@@ -13,10 +13,10 @@ from toposcope.forecasting.curve import Curve
 from toposcope.forecasting.evaluate import ablate, score_forecasts
 from toposcope.forecasting.families import LastValue
 from toposcope.forecasting.frame import Log
-from toposcope.forecasting.health.symptoms import Symptom
 from toposcope.forecasting.siblings import SiblingTransfer
 from toposcope.statistics.correlations import holm
 from toposcope.study.forecasts.gather import gather_curves, split_runs, topological_methods
+from toposcope.study.forecasts.log_results import LogResults
 
 CUTS = (0.2, 0.3, 0.5)
 """Shares of training at which finished runs are forecast."""
@@ -43,20 +43,22 @@ def forecast_table(
     *,
     cuts: Sequence[float] = CUTS,
     published: Callable[[Collection[str]], Sequence[Forecaster]] = lambda columns: (),
-    assess: Callable[..., Sequence[Symptom]] | None = None,
+    results: LogResults | None = None,
 ) -> pd.DataFrame:
     """Forecast every finished run from the others at each of `cuts` of its training, by every method.
 
     The methods: `auto`, sibling transfer, the same with topology and with norms beside the loss, the last
     value, and what `published` returns for the features that were measured. What cannot be forecast is a
     row with status "failed" and its reason: a run without usable losses, an unfinished one, all where fewer
-    than three are finished, and those beyond `MOST_RUNS`. `assess` is that of `gather_curves`.
+    than three are finished, and those beyond `MOST_RUNS`. `results` has what was computed from the logs
+    already.
 
     Returns
     -------
     DataFrame
         Columns `COLUMNS`: those of `score_forecasts`.
     """
+    results = results or LogResults()
     curves, problems = gather_curves(
         log.metrics,
         log.runs,
@@ -64,7 +66,7 @@ def forecast_table(
         diagrams=log.diagrams,
         wide=log.wide,
         catalogue=log.catalogue,
-        assess=assess,
+        assess=results.health,
     )
     finished, unfinished = split_runs(curves)
     failed = [_failed(problem.run, problem.reason) for problem in problems if problem.left_out]
@@ -84,7 +86,7 @@ def forecast_table(
         f"left out: {MOST_RUNS} of {len(finished):,} runs are compared here, `toposcope forecast` takes all"
     )
     failed += [_failed(curve.run, reason, curve) for curve in finished if curve not in selected]
-    scores = score_forecasts(selected, _methods(selected, published), cuts)
+    scores = score_forecasts(selected, _methods(selected, published), cuts, make=results.forecast)
     return pd.concat([scores, pd.DataFrame(failed, columns=list(COLUMNS))]) if failed else scores
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.forecasting.auto import Auto
-from toposcope.forecasting.base import Forecast
+from toposcope.forecasting.base import LEVEL, Forecast, Forecaster
 from toposcope.forecasting.curve import Curve
 from toposcope.forecasting.health.assess import health
 from toposcope.forecasting.health.judgement import Judgement, JudgeOfLog
@@ -40,8 +40,10 @@ class LogResults:
     _health: dict[Hashable, tuple[Symptom, ...]] = field(default_factory=dict, repr=False, compare=False)
     _judgements: dict[Hashable, Judgement] = field(default_factory=dict, repr=False, compare=False)
     _forecasts: dict[Hashable, Forecast] = field(default_factory=dict, repr=False, compare=False)
-    # A study forecasts finished runs in a thread while its findings are made: both assess the same logs.
+    # A study forecasts finished runs in a thread while its findings are made: both assess the same logs,
+    # and so do the threads of several studies.
     _assessing: Lock = field(default_factory=Lock, repr=False, compare=False)
+    _forecasting: Lock = field(default_factory=Lock, repr=False, compare=False)
 
     def health(
         self, rows: pd.DataFrame, *, column: str = "loss", horizon: float | None = None, anneals: bool = False
@@ -65,15 +67,21 @@ class LogResults:
         """Return each unfinished run, or the first `most`, with its forecast from the finished runs."""
         finished, unfinished = split_runs(curves)
         return [
-            (curve, self._forecast(curve, [one for one in finished if one.akin(curve)]))
+            (curve, self.forecast(Auto(), curve, [one for one in finished if one.akin(curve)]))
             for curve in unfinished[:most]
         ]
 
-    def _forecast(self, curve: Curve, siblings: Sequence[Curve]) -> Forecast:
-        key = tuple(map(_read_by_forecast, (curve, *siblings)))
-        if key not in self._forecasts:
-            self._forecasts[key] = forecast(Auto(), curve, siblings)
-        return self._forecasts[key]
+    def forecast(
+        self, method: Forecaster, seen: Curve, siblings: Sequence[Curve], *, level: float = LEVEL
+    ) -> Forecast:
+        """Return the forecast of a run by one method; if the method reads no features, it is made once."""
+        if "features" in method.needs:
+            return forecast(method, seen, siblings, level=level)
+        key = (type(method), method.name, level, *map(_read_by_forecast, (seen, *siblings)))
+        with self._forecasting:
+            if key not in self._forecasts:
+                self._forecasts[key] = forecast(method, seen, siblings, level=level)
+            return self._forecasts[key]
 
 
 def symptoms_of(
@@ -93,10 +101,10 @@ def content_of(rows: pd.DataFrame) -> Hashable:
 
 
 def _read_by_forecast(curve: Curve) -> Hashable:
-    """Return everything of a curve that the default forecast depends on: it reads no features."""
+    """Return everything of a curve that a forecast without features depends on."""
     plan = curve.schedule
     arrays = (curve.step, curve.loss, curve.rate, *(() if plan is None else (plan.step, plan.rate)))
     return (
-        curve.run, curve.horizon, curve.parameters, curve.endless, curve.symptoms,
+        curve.run, curve.group, curve.horizon, curve.parameters, curve.endless, curve.symptoms,
         tuple(sorted(curve.covariates.items())), *(one.tobytes() for one in arrays),
     )  # fmt: skip

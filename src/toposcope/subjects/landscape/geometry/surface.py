@@ -73,6 +73,7 @@ def sample_surface(
     axes: Sequence[np.ndarray],
     *,
     evaluation: Evaluation | None = None,
+    digest: str = "",
 ) -> Surface:
     """Return the losses of every sequence on a grid around an objective's parameters.
 
@@ -86,6 +87,8 @@ def sample_surface(
         The coordinates along each direction, in its unit, increasing.
     evaluation : Evaluation, optional
         How it is done.
+    digest : str, optional
+        That of `surface_digest`, if it is known already.
 
     Raises
     ------
@@ -96,7 +99,7 @@ def sample_surface(
     grid = _axes(directions, axes)
     points = np.array(list(itertools.product(*grid)), dtype=np.float64).reshape(-1, len(grid))
     tiles = [points[start : start + TILE] for start in range(0, len(points), TILE)]
-    digest = surface_digest(objective, directions, grid)
+    digest = digest or surface_digest(objective, directions, grid)
     found: list[np.ndarray | None] = [_saved_tile(evaluation.folder, digest, i) for i in range(len(tiles))]
     missing = [i for i, tile in enumerate(found) if tile is None]
     with Progress("sampling the loss", len(tiles), quiet=evaluation.quiet) as progress:

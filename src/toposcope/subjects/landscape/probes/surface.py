@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -180,8 +180,8 @@ class Surfaces(Probe):
             return surface, found
         tiles = path.parent / "tiles"
         if surface is None:
-            sampled = sample_surface(objective, directions, axes, evaluation=Evaluation(folder=tiles))
-            surface = replace(sampled, digest=digest)
+            evaluation = Evaluation(folder=tiles)
+            surface = sample_surface(objective, directions, axes, evaluation=evaluation, digest=digest)
         found = topology_of(surface, graph)
         save_surface(path, surface, found)
         shutil.rmtree(tiles / digest, ignore_errors=True)
