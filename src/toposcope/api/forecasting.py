@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +13,11 @@ from toposcope.core.errors import InputError
 from toposcope.core.wording import option
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from toposcope.forecasting import Curve, Forecast, Forecaster, Schedule
     from toposcope.forecasting.health.judgement import Judgement
+    from toposcope.sources.belonging import Group
     from toposcope.study.forecasts.gather import Problem
     from toposcope.study.forecasts.reading import Given, Reading
 
@@ -101,11 +104,9 @@ def forecast(
     """
     from toposcope.forecasting import forecast_planned, read_schedule
     from toposcope.forecasting.annealed import decayed
-    from toposcope.forecasting.kin import groups_of_curves, with_groups
-    from toposcope.sources.belonging import said
-    from toposcope.study.forecasts.gather import Problem, split_runs
-    from toposcope.study.forecasts.reading import Reading, listed, read_curves, refuse_twins
-    from toposcope.study.without import as_names, refuse_unknown
+    from toposcope.study.forecasts.gather import split_runs
+    from toposcope.study.forecasts.reading import Reading, listed
+    from toposcope.study.without import as_names
 
     check_shares(level, cuts)
     check_positive("parameters", parameters or None)
@@ -124,51 +125,95 @@ def forecast(
             remedy=f"for a planned run, give {option('siblings')} and {option('schedule')}",
         )
     reading = Reading(column, dict(rename or {}), horizon, plan, parameters, step_pattern)
-    own, problems, notes = read_curves(given, reading)
-    others, more, noted = read_curves(beside, replace(reading, horizon=None, plan=None))
-    reading.refuse_unmet()
-    gone = as_names(without)
-    refuse_unknown(gone, [*(c.run for c in own + others), *(one.run for one in problems + more)])
-    left_out = [f"left out on request: {', '.join(gone)}"] if gone else []
-    own, others = ([one for one in curves if one.run not in gone] for curves in (own, others))
-    problems, more = ([one for one in found if one.run not in gone] for found in (problems, more))
-    refuse_twins(own + others)
-    groups = groups_of_curves(own + others)
-    everyone = with_groups(own + others)
-    own, others = everyone[: len(own)], everyone[len(own) :]
-    own = [decayed(curve, annealed) for curve in own] if annealed is not None else own
-    no_siblings = [
-        Problem(c.run, f"not finished, step {c.last:,} of {c.horizon:,}: it cannot serve as a sibling")
-        for c in others
-        if not c.finished
-    ]
-    faults = (*problems, *more, *no_siblings)
+    runs = _read_runs(given, beside, reading, as_names(without))
+    own = runs.own if annealed is None else [decayed(curve, annealed) for curve in runs.own]
     unfinished: list[Curve] = []
     chosen: list[Forecaster] = []
     planned: list[Forecast] = []
     if plan is not None and not given:
-        ended = [c for c in others if parameters in (0, c.parameters)]
-        if len({c.group for c in ended}) > 1:
-            raise InputError(
-                f"{said(groups)} The planned run belongs to one of them; give only the siblings of that one"
-            )
+        ended = runs.of_size(parameters)
         planned = forecast_planned(plan, ended, level=level)
     elif not own:
-        why = [problem.reason for problem in problems if problem.left_out]
+        why = [problem.reason for problem in runs.problems if problem.left_out]
         detail = f": {why[0]}" if why else ""
         raise InputError(f"no run of {', '.join(map(_named, given))} can be forecast{detail}")
     else:
-        ended, unfinished = split_runs(own, others, all_finished=finished)
+        ended, unfinished = split_runs(own, runs.others, all_finished=finished)
         chosen = _methods(unfinished + ended, methods)
-    wrong = [problem for problem in problems if problem.run in reading.rows]
+    wrong = [problem for problem in runs.problems if problem.run in reading.rows]
     judgements = {curve.run: _judged(curve, reading, wrong) for curve in own}
     return Forecasts(
-        unfinished=tuple(unfinished), ended=tuple(ended), own=tuple(own), faults=faults,
-        notes=(*dict.fromkeys(notes + noted), *left_out), methods=tuple(chosen), everything=methods != "auto",
+        unfinished=tuple(unfinished), ended=tuple(ended), own=tuple(own), faults=runs.faults,
+        notes=runs.notes, methods=tuple(chosen), everything=methods != "auto",
         cuts=tuple(cuts), level=level, quiet=quiet, planned=tuple(planned), schedule=plan,
-        groups=groups if len(groups) > 1 and not planned else (),
+        groups=runs.groups if len(runs.groups) > 1 and not planned else (),
         judgements=_with_siblings(judgements, unfinished, ended),
     )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """The runs of the sources and their siblings, what is wrong with them, and how they were read."""
+
+    own: list[Curve]
+    others: list[Curve]
+    problems: list[Problem]
+    of_others: list[Problem]
+    notes: tuple[str, ...]
+    groups: tuple[Group, ...]
+
+    @property
+    def faults(self) -> tuple[Problem, ...]:
+        """What is wrong with runs; a sibling that is not finished is named, too."""
+        from toposcope.study.forecasts.gather import Problem
+
+        no_siblings = [
+            Problem(c.run, f"not finished, step {c.last:,} of {c.horizon:,}: it cannot serve as a sibling")
+            for c in self.others
+            if not c.finished
+        ]
+        return (*self.problems, *self.of_others, *no_siblings)
+
+    def of_size(self, parameters: int) -> list[Curve]:
+        """Return the siblings of a planned run: those of its size, if that is known.
+
+        Raises
+        ------
+        InputError
+            When they do not belong together.
+        """
+        from toposcope.sources.belonging import said
+
+        ended = [curve for curve in self.others if parameters in (0, curve.parameters)]
+        if len({curve.group for curve in ended}) > 1:
+            raise InputError(
+                f"{said(self.groups)} The planned run belongs to one of them; give only the siblings of that "
+                "one"
+            )
+        return ended
+
+
+def _read_runs(
+    given: Sequence[str | pd.DataFrame], beside: Sequence[str | pd.DataFrame], reading: Reading,
+    without: Sequence[str],
+) -> _Runs:  # fmt: skip
+    """Read the runs of the sources and the siblings, but for those that are left out."""
+    from toposcope.forecasting.kin import groups_of_curves, with_groups
+    from toposcope.study.forecasts.reading import read_curves, refuse_twins
+    from toposcope.study.without import refuse_unknown
+
+    own, problems, notes = read_curves(given, reading)
+    others, more, noted = read_curves(beside, replace(reading, horizon=None, plan=None))
+    reading.refuse_unmet()
+    refuse_unknown(without, [*(c.run for c in own + others), *(one.run for one in problems + more)])
+    own, others = ([one for one in curves if one.run not in without] for curves in (own, others))
+    problems, more = ([one for one in found if one.run not in without] for found in (problems, more))
+    refuse_twins(own + others)
+    everyone = with_groups(own + others)
+    left_out = [f"left out on request: {', '.join(without)}"] if without else []
+    said = (*dict.fromkeys(notes + noted), *left_out)
+    groups = groups_of_curves(own + others)
+    return _Runs(everyone[: len(own)], everyone[len(own) :], problems, more, said, groups)
 
 
 def _with_siblings(

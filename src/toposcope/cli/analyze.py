@@ -156,7 +156,6 @@ def command(
         return show_law(source, law, columns, leave_out, out, rename=named, as_json=as_json)
     from toposcope.api import analyze
     from toposcope.core.progress import busy
-    from toposcope.forecasting.health.judgement import ALL_RIGHT
     from toposcope.study.analysis import DEFAULT_TABLES, PARTS
 
     chosen = PARTS if everything or "all" in parts else parts or DEFAULT_TABLES
@@ -164,10 +163,10 @@ def command(
         analysis = analyze(
             source, targets=targets, columns=features, scores=score_file, rename=named, without=without
         )
-        odd = any(found.wrong is not None for found in analysis.all_findings)
-        wrong = odd or analysis.verdict != ALL_RIGHT
         answer = (everything or not parts) and out is None and analysis.losses_alone
-        if not wrong and not answer:  # what the losses say is an answer, whatever else can be computed
+        if (
+            not analysis.wrong and not answer
+        ):  # what the losses say is an answer, whatever else can be computed
             analysis.refuse_nothing(chosen)
         _work_out(analysis, chosen if everything or parts or as_json or out is not None else ())
     for line in analysis.read:
@@ -176,19 +175,23 @@ def command(
         grid = analysis.nearest_grid()
         print_json({**analysis.to_json(chosen), "true_rates_of": grid, "true_rates": _rates(grid)})
     else:
-        if analysis.apart:
-            say(analysis.apart)
-            click.echo("")
-        if everything or not parts:
-            _answer(analysis)
-        if everything or parts:
-            for name in chosen:
-                _table(analysis, name, rows)
-        for problem in analysis.problems:
-            say(f"note: {problem}")
+        _show(analysis, chosen if everything or parts else (), rows, answer=everything or not parts)
     if out is not None:
         _save({name: analysis.table(name) for name in chosen}, out)
-    return 1 if analysis.problems or wrong else 0
+    return 1 if analysis.problems or analysis.wrong else 0
+
+
+def _show(analysis: Analysis, tables: Sequence[str], rows: int, *, answer: bool) -> None:
+    """Print the answer, these tables and the problems."""
+    if analysis.apart:
+        say(analysis.apart)
+        click.echo("")
+    if answer:
+        _answer(analysis)
+    for name in tables:
+        _table(analysis, name, rows)
+    for problem in analysis.problems:
+        say(f"note: {problem}")
 
 
 def _work_out(analysis: Analysis, chosen: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ import pandas as pd
 
 from toposcope.core.errors import InputError
 from toposcope.core.tabular import Tables, pictured
-from toposcope.forecasting.health.judgement import FEWEST, JudgeOfLog, worst
+from toposcope.forecasting.health.judgement import ALL_RIGHT, FEWEST, JudgeOfLog, worst
 from toposcope.sources.belonging import Group, said
 from toposcope.store import Store
 from toposcope.study.compact import verdict_table
@@ -43,9 +43,9 @@ PARTS = (
 """The names of the tables of an analysis; it also has `problems` and `findings`."""
 DEFAULT_TABLES = ("families", "trends", "replicates", "phases", "scaling", "forecasts", "forecast_effects")
 _OVER_FAMILIES = ("exponents",)
+"""Tables that are about the difference of families: they read all runs."""
 _ROWS = 3
 """Rows of the verdict that a notebook shows; the printed answer and the table have all."""
-"""Tables that are about the difference of families: they read all runs."""
 _BY_COST = (
     "families", "forecasts", "forecast_effects", "scaling", "replicates", "phases", "exponents",
     "saturation", "segments", "lags", "trends",
@@ -194,6 +194,12 @@ class Analysis:
         """The verdict on the worst run by its log, in the words of `check`."""
         on = [found["on"] for found in self.all_findings if "on" in found]
         return worst(one["level"] for found in on for one in found.numbers["ill"])
+
+    @property
+    def wrong(self) -> bool:
+        """Whether a run is to be looked at or stopped, a run is odd, or a checkpoint is damaged."""
+        odd = any(found.wrong is not None for found in self.all_findings)
+        return odd or self.verdict != ALL_RIGHT
 
     @property
     def losses_alone(self) -> bool:
