@@ -34,7 +34,7 @@ LINE = 0.05
 STRETCH, MOST_OF = 8, 0.5
 """One in so many checkpoints are a stretch; a series turns there that has so much of its power in one."""
 SAME = 0.99
-"""Above this |r| no pair is refused: the largest of 90,000 refused pairs of the setting nulls is .985."""
+"""Above this |r| no pair is refused: the largest of 150,000 refused pairs of the setting nulls is .985."""
 EFFECTIVE, EFFECTIVE_PART = 8.0, 0.25
 """A pair that is too smooth counts as the same only if so many innovations, and this part, carry its
 products.
