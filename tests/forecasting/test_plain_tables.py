@@ -8,18 +8,21 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import toposcope as ts
 from toposcope.core.errors import InputError
 from toposcope.forecasting import constant, cosine, fit_law, forecast, forecast_planned
 from toposcope.forecasting.annealing import DEFAULT, PUBLISHED, choose_shape
 from toposcope.forecasting.auto import Auto
 from toposcope.forecasting.curve import curve_from_metrics
 from toposcope.forecasting.evaluate import ablate, score_forecasts
+from toposcope.forecasting.families import LastValue
 from toposcope.forecasting.frame import Log, log_from_frame
 from toposcope.forecasting.laws import MultiPower
 from toposcope.forecasting.schedule import drop
 from toposcope.forecasting.siblings import SiblingTransfer
 from toposcope.study.forecasts.compare import forecast_table, worth_of_features
 from toposcope.study.forecasts.gather import split_runs
+from toposcope.study.forecasts.log_results import LogResults
 from toposcope.study.forecasts.reading import Reading, log_of
 from toposcope.study.forecasts.topology import FeatureTransfer
 
@@ -534,3 +537,64 @@ def test_an_advice_on_a_run_of_unknown_size_names_the_option(tmp_path, call):
     code, _, err = call(*asked)
     both = "(--parameters) and the number of tokens in a step (--tokens-per-step) are not stated"
     assert (code, both in err) == (2, True), err
+
+
+# -- folders of logs
+
+
+def test_a_folder_of_logs_gives_its_runs(call, tmp_path):
+    """As `check` and `compare` read it: one level down, two files of one name, others named."""
+    logs = tmp_path / "logs"
+    for i, name in enumerate("abc"):
+        (logs / name).mkdir(parents=True)
+        rows = table(n=1.0 + i).drop(columns=["run", "parameters"])
+        rows.to_csv(logs / name / "train.csv", index=False)
+    begun = table("begun", 2.5).drop(columns="parameters").query("step <= 600")
+    begun.to_csv(tmp_path / "begun.csv", index=False)
+    (logs / "notes.txt").write_text("nothing to see\n")
+    (logs / "broken.csv").write_text("x,y\n")
+    code, out, err = call(tmp_path / "begun.csv", "--siblings", logs, "--horizon", 2000, "--json")
+    found = json.loads(out)
+    assert code == 1  # a file that is named like a log cannot be read
+    assert {one["run"] for one in found["problems"]} == {"broken"}
+    assert found["forecasts"][0]["interval_from"] == "3 held-out siblings"
+    assert "notes.txt: is not a log" in err
+    (logs / "broken.csv").unlink()
+    code, out, err = call(logs, "--json")
+    assert code == 0
+    assert {row["run"] for row in json.loads(out)["scores"]} == {"a/train", "b/train", "c/train"}
+
+
+def test_a_folder_without_a_log_is_refused_with_its_reason(call, tmp_path):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "broken.csv").write_text("x,y\n")
+    code, _, err = call(tmp_path / "logs")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "broken.csv" in err
+
+
+def test_an_interval_that_says_nothing_is_none_in_json_and_tables(call, tmp_path):
+    step = np.arange(1, 61)
+    log = pd.DataFrame({"step": step, "loss": np.where(step < 30, 9.0, 3.0) + 2 * np.cos(step)})
+    made = ts.forecast(log.assign(run="wild"), horizon=5000)
+    (one,) = made.made
+    assert one.not_yet
+    assert not np.isfinite(made.table[["low", "high"]].to_numpy(float)).any()
+
+
+def test_forecasts_without_features_are_made_once_for_all_studies(family):
+    """The studies of weights and of gradients share a log: its losses are forecast once."""
+    results, made = LogResults(), []
+
+    class Counted(LastValue):
+        def predict(self, seen):
+            made.append(seen.run)
+            return super().predict(seen)
+
+    curves = [curve_from_metrics(run, rows) for run, rows in family.groupby("run")]
+    first = results.forecast(Counted(), curves[0].seen(600), curves[1:])
+    count = len(made)
+    again = results.forecast(Counted(), curves[0].seen(600), curves[1:])
+    assert again is first
+    assert len(made) == count > 0
+    assert results.forecast(Counted(), curves[0].seen(900), curves[1:]) is not first

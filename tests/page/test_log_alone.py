@@ -34,3 +34,26 @@ def test_there_is_no_empty_figure_and_no_empty_table(page: str) -> None:
     assert "Power laws" not in page
     assert "Forecasts of the final loss" not in page
     assert "The verdict on every" not in page
+
+
+def test_five_losses_are_too_few_to_be_called_sound(tmp_path) -> None:
+    """`check` says so of the same log; from six losses on both judge it."""
+    step = np.arange(10, 60, 10)
+    short = pd.DataFrame({"step": step, "loss": 2 + 5 * step**-0.5})
+    few = ts.analyze(short).findings
+    assert ts.check(short).runs[0].judgement.grounds[0].kind == "too early"
+    assert few["on"].strength == "too few"
+    assert "soundly" not in few.headline
+    line = next(one for one in few.first.checks if one.name == "training")
+    assert (line.mark, line.text) == ("--", "only 5 losses are logged: too few to judge")
+    longer = pd.DataFrame({"step": np.arange(10, 70, 10), "loss": np.linspace(3, 2.5, 6)})
+    assert ts.analyze(longer).findings["on"].strength == "finished"
+
+
+def test_runs_with_few_losses_are_counted_beside_others() -> None:
+    step = np.arange(10, 400, 10)
+    one = pd.DataFrame({"run": "one", "step": step, "loss": 2 + 5 * step**-0.5})
+    two = one.head(4).assign(run="two")
+    found = ts.analyze(pd.concat([one, two])).findings
+    assert found["on"].numbers["few"] == 1
+    assert found["on"].strength != "too few"
