@@ -88,7 +88,7 @@ def test_faults_of_the_checkpoints_lead(make_study):
     assert found.headline.startswith("Check the checkpoints first: the audit found 1 fault in 1 run")
     assert found.first.checks[0].mark == "!!"
     assert found.first.next.startswith(
-        "Mend or leave out what the audit names, then measure again. The first is"
+        "Fix or leave out what the audit names, then measure again. The first is"
     )
     assert make_study().findings.lead.question == "trained"
 
@@ -291,9 +291,9 @@ def test_two_checkpoints_say_nothing_about_when(make_study):
 def test_a_forecast_that_loses_to_its_control_needs_no_topology(study):
     text = said(study, "end").text
     assert "is off by 0.030 / 0.030 on average, against 0.400 / 0.400" in text
-    assert "6 of 6 nominal 90% intervals hold the final loss" in text
+    assert "6 of 6 nominal 90% intervals contain the final loss" in text
     assert (
-        "change the error by +0.010 [+0.010, +0.010] / +0.010 [+0.010, +0.010]. No gain from "
+        "changes the error by +0.010 [+0.010, +0.010] / +0.010 [+0.010, +0.010]. No gain from "
         "topology is significant" in text
     )
     assert (
@@ -393,7 +393,7 @@ def test_norms_and_spectra_alone_are_not_called_topology(make_study):
 def test_an_adapters_page_says_its_base(make_study):
     study = make_study()
     tuned = dataclasses.replace(study, runs=study.runs.assign(family="LoRA r=8 on org/base"))
-    assert _of_adapters(tuned) == " The weights are an adapter's changes of its base: LoRA r=8 on org/base."
+    assert _of_adapters(tuned) == " The weights are an adapter's changes to its base: LoRA r=8 on org/base."
     assert _of_adapters(study) == ""
 
 

@@ -102,7 +102,7 @@ def test_a_row_that_adds_says_that_the_rate_is_not_known() -> None:
 def test_the_first_screen_says_that_the_rate_is_not_known() -> None:
     bare = analyze(leading(0, 2)).findings.first
     known = analyze(leading(0, 2).assign(learning_rate=1e-3)).findings.first
-    assert bare.title.endswith("A change of the learning rate, which is unknown, may move both.")
+    assert bare.title.endswith("The learning rate is unknown, and a change in it may move both.")
     assert bare.checks[-1].text.endswith("; the learning rate is not known")
     assert bare.next.startswith("Add the learning rate of each step")
     assert "rate" not in known.title + known.checks[-1].text + known.next

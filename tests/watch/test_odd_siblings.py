@@ -159,7 +159,7 @@ def test_a_frozen_layer_is_named_everywhere(tmp_path: Path, capsys: pytest.Captu
     assert found.headline.startswith(f"Run s2 is {sentence}")
     screen = found.first.as_text(width=400)
     assert "1 of 5 runs is unlike its siblings: s2 (1 of its matrices never changed)" in screen
-    assert "Look which parameters s2 trains" in screen or "look which parameters s2 trains" in screen
+    assert "Check which parameters s2 trains" in screen or "check which parameters s2 trains" in screen
 
 
 def test_three_siblings_and_two_checkpoints_say_nothing(tmp_path: Path) -> None:

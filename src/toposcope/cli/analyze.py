@@ -141,8 +141,8 @@ def command(
     tables. Columns that are functions of the loss or of the step are not tested; the answer names them.
     A log of losses alone has no column to test: the answer says how the run trained and when the loss fell.
 
-    The exit code is 1 when the answer lists problems, such as a run that diverges or is to be looked at,
-    damaged checkpoints or repeated steps. It is 2 when nothing was done.
+    The exit code is 1 when the answer lists problems, such as a run that diverges or needs
+    attention, damaged checkpoints or repeated steps. It is 2 when nothing was done.
     """
     if calibrate:
         return _calibrate(source, draws, out, as_json)

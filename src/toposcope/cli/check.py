@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     "--siblings",
     multiple=True,
     metavar="STORE_OR_RUN",
-    help="Finished runs to learn from, beside those given that reached their planned end. Can be repeated.",
+    help="More finished runs to learn from, besides the given runs that reached their end. Can be repeated.",
 )
 @click.option(
     "--column", help="Column of the loss to judge.  [default: the training loss, or else the held-out loss]"

@@ -29,7 +29,7 @@ from toposcope.cli.output import json_option, print_json, print_table, say
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random draws.")
 @click.option(
     "--max-points", type=int, default=512, show_default=True,
-    help="Most rows to use; a random sample if FILE has more. Twice as many take about five times as long.",
+    help="Maximum number of rows; larger files are sampled. Twice as many take about five times as long.",
 )  # fmt: skip
 @click.option(
     "--noise", type=float,
@@ -60,7 +60,7 @@ def command(
 
     The answer is: yes, none shown, or cannot tell. It comes with a p-value, with the power to find a circle
     among so many points, and with the plane in which the loop lies. The command also prints the intrinsic
-    dimension. If the work is long, it first says how long.
+    dimension. If the work takes long, it first says how long.
 
     The exit code is 0 when the question was answered, whatever the answer, and 2 when FILE cannot be read.
     """

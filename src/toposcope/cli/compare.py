@@ -53,7 +53,7 @@ MOST_RUNS = 40
     "--siblings",
     multiple=True,
     metavar="PLACE",
-    help="Seeds of another recipe, from which the noise between seeds is estimated, too. Can be repeated.",
+    help="Seeds of another recipe, also used to estimate the noise between seeds. Can be repeated.",
 )
 @click.option(
     "--horizon",
@@ -103,11 +103,11 @@ def command(
     """Say whether SECOND is better than FIRST by the losses of their seeds, or which weights differ.
 
     Each is a log, a store, a folder of logs or runs (the seeds of one recipe), a checkpoint, or a series of
-    checkpoints. Two checkpoints or series of one run each are compared by their weights, everything else by
-    the losses; also two runs whose weights have no matrix in common. Differences are SECOND minus FIRST.
+    checkpoints. Two checkpoints, or series of one run each, are compared by their weights if they have a
+    matrix in common. Everything else is compared by the losses. Differences are SECOND minus FIRST.
 
-    The exit code is 0 when everything was compared. It is 1 when something was left out or is wrong, which
-    the output names. It is 2 when nothing could be compared.
+    The exit code is 0 when everything was compared. It is 1 when something was left out or is wrong; the
+    output says what. It is 2 when nothing could be compared.
     """
     if out is not None and out.suffix not in (".png", ".svg"):
         raise InputError(

@@ -95,7 +95,7 @@ def _brought() -> dict[str, Subject]:
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="toposcope")
 def toposcope() -> None:
-    """Find out from checkpoints and logs how the training of a language model goes.
+    """Find out from checkpoints and logs how the training of a language model is going.
 
     Start with `toposcope check LOG`: it says in one line whether a run is all right and where its loss
     will end. `toposcope demo --out DIR` shows everything else on five small models.

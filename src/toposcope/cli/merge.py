@@ -42,5 +42,5 @@ def command(stores: tuple[Path, ...], out: Path, as_json: bool) -> int:
         say(line)
     click.echo(f"{out}: {len(runs):,} run{'s' * (len(runs) != 1)} of {len(stores):,} stores")
     for one in renamed:
-        say(f"note: {one.run} of {one.store} is called {one.name}: another store has another {one.run}")
+        say(f"note: {one.run} of {one.store} is now {one.name}: another store also has a run {one.run}")
     return 0

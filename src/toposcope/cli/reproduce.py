@@ -195,7 +195,7 @@ def _landscape(
     runs: str | None, texts: str | None, checkpoints: int | None, out: Path | None, jobs: int | None,
     as_json: bool,
 ) -> int:  # fmt: skip
-    """Ask whether curvature and sampled surfaces follow the loss of small models beyond the step."""
+    """Test whether curvature and sampled surfaces follow the loss of small models beyond a shared trend."""
     call = _call(out, jobs, as_json)
     sections = reproducing.landscape(call, runs=runs, texts=texts, checkpoints=checkpoints)
     return _show("landscape", sections, out, as_json)
@@ -205,7 +205,7 @@ def _landscape(
 @_RUNS
 @_common
 def _grokking(runs: str | None, out: Path | None, jobs: int | None, as_json: bool) -> int:
-    """Run the positive control: test whether H1 sees when a transformer finds the circles of addition."""
+    """Run the positive control: test whether H1 shows when a transformer learns modular addition."""
     return _show("grokking", reproducing.grokking(_call(out, jobs, as_json), runs=runs), out, as_json)
 
 
@@ -216,7 +216,7 @@ def _grokking(runs: str | None, out: Path | None, jobs: int | None, as_json: boo
 )  # fmt: skip
 @_common
 def _synthetic(families: int, out: Path | None, jobs: int | None, as_json: bool) -> int:
-    """Ask whether topology reads known scaling exponents, on simulated families."""
+    """Test whether topology recovers the known scaling exponents of simulated families."""
     sections = reproducing.synthetic(_call(out, jobs, as_json), families=families)
     return _show("synthetic", sections, out, as_json)
 
@@ -232,8 +232,8 @@ def _public_runs(folder: Path, most: int, out: Path | None, jobs: int | None, as
     """Judge alarms, forecasts and seeds on the logs in FOLDER, none of which is known to be bad.
 
     FOLDER holds logs, in folders of their own, or two tables: curves.csv (run, step, train_loss) and runs.csv
-    (run, path). The page gives the false alarms of every rule beside plain rules, how many forecasts hold,
-    the steps at which many runs spike together, and what a difference of two seeds is worth.
+    (run, path). The page gives the false alarms of every rule and of plain rules, how many forecast intervals
+    contain the final loss, the steps at which many runs spike together, and how far two seeds differ.
     """
     call = _call(out, jobs, as_json)
     return _show("public-runs", reproducing.public_runs(call, folder, most=most), out, as_json)

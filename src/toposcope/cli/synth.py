@@ -141,7 +141,7 @@ def command(
             )
         return _families(out, recipe, families, as_json)
     folders, runs, seen = _written(out, recipe, amounts, quiet=as_json)
-    late = f"fitted to held-out losses at step {steps:,}, before the models are fully trained: that bends it"
+    late = f"fitted to held-out losses at step {steps:,}, before training is complete: this biases the fit"
     fits = fitted_exponents(runs, seen)
     table = exponent_table(recipe.spectrum, fits, {"size": late, "data": late})
     if as_json:
@@ -158,11 +158,11 @@ def command(
 
 
 def _answer(table: pd.DataFrame) -> list[str]:
-    """Return whether the runs follow the theory, and what to bear in mind of each exponent."""
+    """Return whether the runs follow the theory, and the caveats of each exponent."""
     if table.empty:
         return [
-            "No exponents were fitted. That of training time needs a run of width 0 on fresh data, that of "
-            "size three widths, and that of data three numbers of examples."
+            "No exponents were fitted. The exponent of training time needs a run of width 0 on fresh data. "
+            "That of size needs three widths, and that of data three numbers of examples."
         ]
     agree = int(table["agrees"].sum())
     first = f"{agree} of {len(table):,} fitted exponents agree{'s' * (agree == 1)} with the theory."

@@ -11,11 +11,11 @@ from toposcope.page.on_page import Caption
 from toposcope.page.parts import Page
 
 WORDS: Mapping[str, str] = {
-    "H0": "The connected parts of a cloud of points, while the distance at which points are joined grows.",
+    "H0": "The connected parts of a cloud of points, as the distance at which points are joined grows.",
     "H1": "The loops of a cloud of points: each appears at one distance and is filled at a larger one.",
     "total persistence": "The sum of the lifetimes (death minus birth) of all components or all loops.",
     "neural persistence": "How far the weights that connect the graph of a matrix lie below its largest "
-    "weight: the lifetimes max|w| − w over its maximum spanning tree, normalised.",
+    "weight: the lifetimes max|w| − |w| over its maximum spanning tree, normalised.",
     "shuffled": "The same weights in random order. A feature that is as large on them says nothing about "
     "the arrangement of the weights.",
     "primary feature": "A feature that was chosen for the test before any run was seen.",
@@ -46,7 +46,7 @@ WORDS: Mapping[str, str] = {
     "CROCKER": "A map of the number of loops at each scale and checkpoint.",
     "participation ratio": "Squared sum over sum of squares of the eigenvalues: the number of "
     "directions that share the variance.",
-    "alpha-ReQ": "The power at which the eigenvalues of a covariance decrease.",
+    "alpha-ReQ": "The exponent of the power law by which the eigenvalues of a covariance decrease.",
     "critical sharpness": "Two divided by the distance along the last update, in units of that update, at "
     "which the loss is as high again as at its start.",
     "Hessian": "The second derivatives of the loss in the parameters: its curvature in every direction.",
@@ -65,7 +65,7 @@ class FirstUses:
 
     >>> mark = FirstUses()
     >>> print(mark("H0 of <b>"), "|", mark("H0"))
-    <a class="word" href="#words-h0" title="The connected parts of a cloud of points, while the distance at \
+    <a class="word" href="#words-h0" title="The connected parts of a cloud of points, as the distance at \
 which points are joined grows.">H0</a> of &lt;b&gt; | H0
     """
 

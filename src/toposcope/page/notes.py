@@ -144,7 +144,7 @@ def of_seeds(study: Study) -> str:
     if least < 3:
         return f"some sizes have fewer than three seeds ({least}), too few for an interval over seeds"
     seeds = str(most) if least == most else f"{least} to {most}"
-    return f"with {seeds} seeds per size, intervals over seeds are meant for these recipes only"
+    return f"with {seeds} seeds per size, intervals over seeds are valid for these recipes only"
 
 
 def of_draws(study: Study, drawn_from: str) -> str:

@@ -283,4 +283,4 @@ def _of_sizes(study: Study) -> str:
 def _of_adapters(study: Study) -> str:
     """Say which runs' weights are an adapter's, and on what; empty where none are."""
     known = sorted({name for name in families_of(study.runs).values() if name.startswith(ADAPTER)})
-    return f" The weights are an adapter's changes of its base: {listed(known)}." if known else ""
+    return f" The weights are an adapter's changes to its base: {listed(known)}." if known else ""

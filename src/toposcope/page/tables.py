@@ -27,7 +27,7 @@ _FAMILY: tuple[Spec, ...] = (
 _FAMILY_NOTES = (
     ("lag", " The lag says how many checkpoints before or after the target the feature moves."),
     ("p_holm", " p is adjusted by Holm's method over {size} rows."),
-    ("detectable_r", " The next column is the correlation that this design finds four times in five."),
+    ("detectable_r", " The next column is the correlation that this design would find four times in five."),
     ("departure_rho", " Departures from the smooth trend are correlated without a test."),
 )
 """The clause in the caption for each column that is shown."""
@@ -199,9 +199,9 @@ def replicates_table(study: Study) -> Table:
         "Across seeds",
         f"Mean rank correlation with the {study.labels.label(study.target)} over the seeds of a size, with "
         "Student's interval over seeds. It says how reproducible the drift is. The pairing test asks whether "
-        "a run's feature goes with its own values more than with another seed's. Seeds that differ in speed "
-        "pass it, too. The last column is the smallest p that this many seeds can give, sizes pooled where "
-        "several have seeds.",
+        "a run's feature follows the target of its own run more than that of another seed. Seeds that differ "
+        "in speed pass it, too. The last column is the smallest p that this many seeds can give, sizes "
+        "pooled where several have seeds.",
         (
             "feature", "sizes", "seeds", "mean ρ", "95%", "own minus other", "p, pairing", "p, Holm",
             "smallest p",
@@ -225,7 +225,7 @@ def forecasts_table(study: Study) -> Table:
         "forecasts",
         "Forecasts of the final loss",
         "Every finished run is forecast from the others. The table gives the mean absolute error (MAE, in "
-        "units of the loss) by the part of the run that was used, and how many nominal 90% intervals hold "
+        "units of the loss) by the part of the run that was used, and how many nominal 90% intervals contain "
         "the final loss. The method auto is the one that `toposcope forecast` uses. Minus its control: the "
         "change of the error against the same forecast without topology (for the published rules, with the "
         "last loss instead of topology), paired by run, with Student's 95% interval. This interval is not "

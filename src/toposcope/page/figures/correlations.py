@@ -193,7 +193,8 @@ def _title(study: Study, target: str) -> str:
     numbers = study.findings["beyond"].numbers
     if not numbers.get("tested"):
         return f"Nothing could be tested against the {target}: raw correlations show drift alone"
-    return f"{numbers['found']} of {numbers['tested']} {study.judged}s go with the {target} beyond the trend"
+    found = f"{numbers['found']} of {numbers['tested']} {study.judged}s"
+    return f"{found} move with the {target} beyond a shared trend"
 
 
 def caption(study: Study) -> Caption:
@@ -207,7 +208,7 @@ def caption(study: Study) -> Caption:
         f"Only the outlined rows of the innovations ({_outlined(study)}) are evidence of a relation beyond "
         "a shared trend: only the error rate of this panel holds for drifting curves."
         if tested
-        else "Which quantities rise and fall in step order. No test was possible. The table of verdicts says "
+        else "Which quantities rise and fall with the step. No test was possible. The table of verdicts says "
         "why."
     )
     cannot = "A relation from a dark cell of the raw correlations alone, or a cause."

@@ -127,7 +127,7 @@ def caption(study: Study) -> Caption:
     return Caption(
         _title(study),
         "Absolute error of every run (dots) and its mean (diamonds), by method. Each run is forecast from "
-        "the others. Other parts of a run are in the table. The published rules are those of "
+        "the others. Forecasts after other parts of a run are in the table. The published rules are those of "
         f"{study.published.source or 'a paper'}. The dashed line is its combined rule with the last loss in "
         "place of the topology.",
         can,

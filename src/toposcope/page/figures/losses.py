@@ -62,13 +62,13 @@ def _caption(study: Study) -> Caption:
     )
     if held:
         can = "How fast and how far each run learned, and how far training and held-out loss are apart."
-        cannot = "How the runs would go on: the learning-rate schedule has shaped the end of every curve."
+        cannot = "How the runs would continue: the learning-rate schedule has shaped the end of every curve."
     shown = (
         "The loss on fixed held-out batches at each checkpoint. Pale: the training loss, averaged within "
         "log-spaced bins."
         if held
-        else "Every logged training loss; of more than 220 the means within log-spaced bins, with their 5% "
-        "to 95% range."
+        else "Every logged training loss; more than 220 of a run are drawn as means within log-spaced bins, "
+        "with their 5% to 95% range."
     )
     return Caption(
         _title(study),
@@ -93,7 +93,7 @@ def _forecast_drawn(study: Study, *, held: bool) -> str:
         return ""
     of = " of the training loss" if held else ""
     unplanned = any(not one["sure"] for one in study.findings["on"].numbers["ahead"])
-    valid = ", which holds if the learning rate stays as it is" if unplanned else ""
+    valid = ", which assumes that the learning rate stays as it is" if unplanned else ""
     return f" A dashed curve with a band is the forecast{of} with its interval{valid}."
 
 

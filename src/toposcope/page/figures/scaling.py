@@ -231,7 +231,7 @@ def _law_caption(study: Study) -> Caption:
     """Return the words under the law of the loss alone."""
     fit = study.fits[study.fits["quantity"] == study.target].iloc[0]
     label, words_of = study.labels.label(study.target), caption(study)
-    title = f"The {label} against model size: no exponent can be told"
+    title = f"The {label} against model size: no exponent can be given"
     if np.isfinite(fit["low"]):
         clear = "falls with size" if fit["high"] < 0 else "has no clear law in size"
         interval = f"{fit['exponent']:+.2f} [{fit['low']:+.2f}, {fit['high']:+.2f}]".replace("-", "−")

@@ -143,15 +143,15 @@ def _caption(study: Study) -> Caption:
         if np.isfinite(study.chance)
         else ""
     )
-    passed = passing(verdicts["found"], verdicts["tested"], "primary features of topology")
+    passed = passing(verdicts["found"], verdicts["tested"], "primary topological features")
     baselines = passing(verdicts["baselines_found"], verdicts["baselines_tested"], "spectra and sizes")
     return Caption(
         f"Beyond the trend: {passed}; {baselines}",
         f"Left: |ρ| with the {study.labels.label(study.target)} over the checkpoints of each model, with the "
-        f"interval of a moving-block bootstrap.{grey} Right: the correlation of innovations, which is what "
-        "neither series' own past explains, with its interval; filled where it passes the test. Topology is "
+        f"interval of a moving-block bootstrap.{grey} Right: the correlation of innovations (what a "
+        "series' own past does not explain) with its interval; filled where it passes the test. Topology is "
         "above the line.",
-        f"What passes the test over all models, after correction for their number: {passed}; {baselines}.",
+        f"What passes the test over all models, corrected for the number of tests: {passed}; {baselines}.",
         "That one kind predicts better because its marks on the left lie further out. Both kinds drift. An "
         "unfilled mark does not exclude a relation.",
         "Two dot plots of features: absolute rank correlation with the target, and correlation of "
