@@ -253,10 +253,10 @@ def test_finished_runs_are_scored_from_python_as_by_the_command(frame, tmp_path,
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"level": 2.0}, "level 2: this is not a confidence"),
+        ({"level": 2.0}, "level 2: not a confidence level"),
         (
             {"cuts": [0.2, 1.0]},
-            "cuts '0.2,1': these are not all shares of the training; give numbers between 0 and 1",
+            "cuts '0.2,1': not all of these are shares of the training; give numbers between 0 and 1",
         ),
         ({"methods": "some"}, "methods 'some': give"),
         ({"parameters": -3}, "parameters -3: not a finite number above 0"),

@@ -281,7 +281,7 @@ def test_a_folder_of_logs_names_what_is_none(tmp_path):
     assert "broken" in problem
     assert found.notes == ("left out because they are not logs: runs/config.json",)
     assert not found.ok
-    assert "; 1 problem with the input, named below" in found.line
+    assert "; 1 problem with the input, listed below" in found.line
 
 
 def test_checkpoints_beside_a_log_are_audited(tmp_path):
@@ -623,9 +623,7 @@ def test_runs_that_do_not_belong_together_are_named_in_the_first_line(tmp_path):
     file = tmp_path / "both.csv"
     pd.DataFrame(rows).to_csv(file, index=False)
     found = ts.check(file)
-    assert found.line.endswith(
-        "4 of 4 runs (2 finished, 2 under way); not all belong together, as named below"
-    )
+    assert found.line.endswith("4 of 4 runs (2 finished, 2 under way); not all belong together, see below")
     assert [run.horizon for run in found.runs] == [400, 400, 800, 800]
     (note,) = [note for note in found.notes if "belong" in note]
     assert "characters (both.csv: characters1, both.csv: characters2); bpe (" in note

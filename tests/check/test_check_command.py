@@ -41,7 +41,7 @@ def test_exit_codes_say_how_it_went(tmp_path, capsys):
     assert captured.err.count("\n") == 1
     assert typed(good, bad) == 1
     captured = capsys.readouterr()
-    assert captured.out.splitlines()[0].endswith("; 1 problem with the input, named below")
+    assert captured.out.splitlines()[0].endswith("; 1 problem with the input, listed below")
     assert captured.err.startswith(f"problem: {bad}: neither")
 
 

@@ -265,7 +265,7 @@ def test_recipes_whose_losses_measure_different_things_are_a_problem(tmp_path: P
         (["empty", "base"], "contains no log"),
         (["base", "nothing"], "nothing"),
         (["base", "wide", "--horizon", "0"], "no run can end there"),
-        (["base", "wide", "--points", "12"], "losses are compared here"),
+        (["base", "wide", "--points", "12"], "it is for weights, but losses are compared"),
         (["base", "wide", "--column", "accuracy"], "accuracy"),
         (["base", "late"], "too few to compare"),
     ],
@@ -406,7 +406,7 @@ def test_a_seed_that_diverges_is_named_and_counts(recipes: tuple[Path, Path], ca
     write_csv(recipes[1] / "seed12.csv", rising)
     code, out, err = call("compare", *recipes)
     assert code == 1
-    assert "; 1 problem, named below" in out.splitlines()[0]
+    assert "; 1 problem, listed below" in out.splitlines()[0]
     assert "problem: seed12.csv of wide diverges: the loss rose from " in err
     assert len(compared(*recipes).compared.second.runs) == 5
 
@@ -435,10 +435,10 @@ def test_runs_of_two_widths_are_compared_by_their_losses(tmp_path: Path, call: C
     code, out, err = call("compare", narrow, wide)
     assert code == 0
     assert out.startswith("one run of each cannot tell which of narrow and wide is better: wide is 0.1")
-    assert "note: the two have no matrix of the same name and shape; so their losses are compared" in err
+    assert "note: the two have no matrix of the same name and shape, so their losses are compared" in err
     code, out, err = call("compare", narrow, wide, "--step", 1000)
     assert (code, out) == (2, "")
-    assert "no matrix of the same name and shape; without --step their losses are compared" in err
+    assert "no matrix of the same name and shape; leave out --step to compare their losses" in err
 
 
 def test_two_sizes_are_told_apart_without_measuring_either(
@@ -447,7 +447,7 @@ def test_two_sizes_are_told_apart_without_measuring_either(
     measured = []
     monkeypatch.setattr("toposcope.subjects.snapshot.RunReader.__getitem__", measured.append)
     made = compared(write_model(tmp_path / "narrow", 3, 2.0), write_model(tmp_path / "wide", 4, 1.9))
-    assert made.notes == ("the two have no matrix of the same name and shape; so their losses are compared",)
+    assert made.notes == ("the two have no matrix of the same name and shape, so their losses are compared",)
     assert measured == []
 
 

@@ -239,7 +239,7 @@ def test_command_advises(folders, capsys):
     ("extra", "message"),
     [
         (["--advise"], "--advise: it needs --budget"),
-        (["--level", "2"], "--level 2: this is not a confidence"),
+        (["--level", "2"], "--level 2: not a confidence level"),
         (["--cuts", "a"], "not a list of numbers"),
         (["--schedule", "absent.csv"], "no such file"),
         (["--horizon", "3"], "horizon 3 is before its last logged step"),

@@ -201,7 +201,7 @@ def test_a_column_that_cannot_be_tested_is_named() -> None:
     assert {name: table.left_out.get(name) for name in ("stage", "ok", "efficiency")} == {
         "stage": "not a number",
         "ok": "not a number",
-        "efficiency": "a name that is kept for a quantity made of the loss",
+        "efficiency": "a name reserved for a quantity derived from the loss",
     }
     assert "efficiency" not in plain_table(frame, ("efficiency",)).left_out
 

@@ -161,10 +161,10 @@ def test_the_advice_to_leave_a_run_out_works_as_printed(
     exit_code(name, "six.csv", *options, "--without", found[1])
     told = capsys.readouterr()
     assert "siblings" not in told.out or "none of 5 runs is unlike its siblings" in told.out
-    assert "s3 (as asked)" in told.out or "left out on request: s3" in told.err
+    assert "s3 (on request)" in told.out or "left out on request: s3" in told.err
     if name == "report":
         for page in ("index.html", "report.md"):
-            assert "Left out: run s3 (as asked)" in Path("REPORT", page).read_text().replace("\\", "")
+            assert "Left out: run s3 (on request)" in Path("REPORT", page).read_text().replace("\\", "")
 
 
 @pytest.mark.parametrize("command", ["check", "analyze", "report"])
@@ -190,7 +190,7 @@ def test_python_leaves_a_run_out_as_the_commands_do(tmp_path: Path) -> None:
     frame = table(healthy(5, 2)).assign(mine=1.0)
     rest = ts.analyze(frame, without="s2")
     assert rest.studies[0].series.run_names == ["s0", "s1", "s3", "s4"]
-    assert "run s2 (as asked)" in rest._repr_html_()
+    assert "run s2 (on request)" in rest._repr_html_()
     assert rest.findings.as_data()["without"] == ["s2"]
     assert ts.report(frame, tmp_path / "page", without=["s2"]).analysis.studies[0].without == ("s2",)
     found = ts.check(frame, without=["s2"])

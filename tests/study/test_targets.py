@@ -84,7 +84,7 @@ def test_every_format_gives_the_same_targets(tmp_path, suffix):
         ("run,piqa\na,0.5\n", "neither a column 'step' nor 'revision'"),
         ("run,step,piqa\na,1.5,0.5\n", "1.5 is not a step"),
         ("run,revision,piqa\na,main,0.5\n", "'main' is not a step"),
-        ("run,step,piqa\na,1,0.5\na,1,0.6\n", "run 'a' step 1 is there twice"),
+        ("run,step,piqa\na,1,0.5\na,1,0.6\n", "run 'a' step 1 appears twice"),
         ("run,step,name\na,1,x\n", "no numeric column"),
         ("run,step,piqa\n", "has no row"),
         ("", "cannot be read as a table"),
@@ -163,7 +163,8 @@ def test_a_checkpoint_that_is_there_twice_is_a_problem_and_not_the_end(features)
     )
     table = series_table(pd.concat([features, later], ignore_index=True))
     assert table.of_run("a")["log_perplexity"].tolist()[-1] == pytest.approx(3.0)
-    assert "2 values are there more than once, as log_perplexity of run a step 4" in "; ".join(table.problems)
+    problems = "; ".join(table.problems)
+    assert "2 values appear more than once, such as log_perplexity of run a step 4" in problems
 
 
 @pytest.mark.slow

@@ -18,12 +18,12 @@ def check_shares(level: float, cuts: Sequence[float] = ()) -> None:
     """Raise InputError unless a level and cuts lie between 0 and 1."""
     if not 0 < level < 1:
         raise InputError(
-            "this is not a confidence", argument="level", value=level,
+            "not a confidence level", argument="level", value=level,
             remedy="give a number between 0 and 1, such as 0.9",
         )  # fmt: skip
     if any(not 0 < cut < 1 for cut in cuts):
         listed = ",".join(f"{cut:g}" for cut in cuts)
         raise InputError(
-            "these are not all shares of the training", argument="cuts", value=listed,
+            "not all of these are shares of the training", argument="cuts", value=listed,
             remedy="give numbers between 0 and 1",
         )  # fmt: skip

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _FILE_ALONE = "checkpoints (a log alone was given; give the folder that holds them)"
 _NO_CHECKPOINT = "checkpoints (none in the folder)"
-_OF_STORE = "checkpoints (what the store's audit found is here; give their folder to audit them again)"
+_OF_STORE = "checkpoints (the store's audit is included; give their folder to audit them again)"
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def _of_store(path: str, name: str) -> Contents:
 
     store = Store.open(path)
     return Contents(
-        name, Log(store.metrics(), store.runs()), "step and loss as the store has them",
+        name, Log(store.metrics(), store.runs()), "step and loss from the store",
         store.measured_steps(), tuple(store.audited()), _OF_STORE, changed=changed_of_store(store),
         to_add=without_losses(store),
     )  # fmt: skip
@@ -152,7 +152,7 @@ def _of_series(
     from toposcope.sources.unchanged import changed_matrices
     from toposcope.study.forecasts.reading import log_at, read_source
 
-    said = "step and loss as they lie beside the checkpoints"
+    said = "step and loss from beside the checkpoints"
     try:
         log = read_source(path, name, reading, logs=False)
     except SourceError:  # the audit has found that the losses cannot be read

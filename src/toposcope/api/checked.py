@@ -59,8 +59,8 @@ class Check:
     def line(self) -> str:
         """The answer in one line."""
         bad = len(self.problems)
-        more = "; not all belong together, as named below" if self.several_groups else ""
-        more += f"; {bad} problem{'s' * (bad > 1)} with the input, named below" if bad else ""
+        more = "; not all belong together, see below" if self.several_groups else ""
+        more += f"; {bad} problem{'s' * (bad > 1)} with the input, listed below" if bad else ""
         return (self.runs[0].line if len(self.runs) == 1 else self._summary()) + more
 
     def _summary(self) -> str:
@@ -94,7 +94,7 @@ class Check:
         for one in worst[:MOST_SHOWN]:
             found += [one.line, *(f"  {ground}" for ground in one.grounds)]
         if len(worst) > MOST_SHOWN:
-            found.append(f"The table has the reasons of the other {len(worst) - MOST_SHOWN}.")
+            found.append(f"The table has the reasons for the other {len(worst) - MOST_SHOWN}.")
         if noticed := sum(len(one.judgement.noticed) for one in self.runs):
             found.append(f"Noticed: {noticed} passing events over all runs; no action is needed.")
         found += _shared("Limits", [one.limits for one in self.runs], least=2, whole=True)

@@ -144,7 +144,8 @@ def seeds_at(side: Side, name: str, reading: Reading) -> Seeds:
     if isinstance(side, Series):
         return _of_series(side, name)
     if isinstance(side, Mapping):
-        raise InputError(f"{name}: weights in memory have no log", remedy="give logs, or weights twice")
+        remedy = "give logs for both, or weights for both"
+        raise InputError(f"{name}: weights in memory have no log", remedy=remedy)
     several: Sequence[Any] = [side] if isinstance(side, str | Path | Store | pd.DataFrame) else side
     found: list[Contents] = []
     problems: list[str] = []

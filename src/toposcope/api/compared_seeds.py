@@ -41,7 +41,7 @@ def is_loss(column: str) -> bool:
 
 
 def diverged(made: SeedComparison) -> list[str]:
-    """Return which runs of a comparison diverge, and how; they are compared all the same."""
+    """Return which runs of a comparison diverge, and how; they are still compared."""
     import pandas as pd
 
     from toposcope.forecasting.health.assess import BROKEN, health
@@ -52,8 +52,7 @@ def diverged(made: SeedComparison) -> list[str]:
             rows = pd.DataFrame({"step": run.losses.index, "loss": run.losses.to_numpy()})
             grounds = [one.ground for one in health(rows) if one.kind in BROKEN]
             found += [
-                f"{run.name} of {side.name} diverges: {ground}; it is counted all the same"
-                for ground in grounds
+                f"{run.name} of {side.name} diverges: {ground}; it is still counted" for ground in grounds
             ]
     return found
 
@@ -137,7 +136,7 @@ seeds against 4)
     def line(self) -> str:
         """The answer in one line."""
         more = len(self.problems)
-        return self._line() + (f"; {more} problem{'s' * (more > 1)}, named below" if more else "")
+        return self._line() + (f"; {more} problem{'s' * (more > 1)}, listed below" if more else "")
 
     def _line(self) -> str:
         first, second = self.names
@@ -271,11 +270,11 @@ seeds against 4)
         ]
 
     def _ground(self, test: Difference) -> str:
-        how = "Welch's t, because the two sides scatter differently" if test.welch else "Student's t"
+        how = "Welch's t, because the variances of the two sides differ" if test.welch else "Student's t"
         loss = "held-out loss" if self.column == "heldout_loss" else self.column
         return (
             f"Basis: the mean {loss} of each run over the last tenth of its steps (at least 3 losses); "
-            f"they have {len(self.compared.steps):,} steps in common; "
+            f"the runs have {len(self.compared.steps):,} steps in common; "
             f"noise between seeds {test.sd:.2g} ({_free(test.degrees)}); {how}."
         )
 

@@ -100,14 +100,17 @@ def compare(
         found = _of_weights(series, step, options)
         if found is not None:
             return found
-        notes = (f"{_OF_OTHER_SHAPES}; so their losses are compared",)
+        notes = (f"{_OF_OTHER_SHAPES}, so their losses are compared",)
     given = {"step": step, "points": points, "draws": draws}
     if unfit := next((name for name, value in given.items() if value is not None), None):
         if notes:
-            raise InputError(_OF_OTHER_SHAPES, remedy=f"without {option(unfit)} their losses are compared")
+            raise InputError(_OF_OTHER_SHAPES, remedy=f"leave out {option(unfit)} to compare their losses")
         _refuse_several(series)
-        remedy = "leave it out, or name a checkpoint twice"
-        raise InputError("losses are compared here", argument=unfit, value=given[unfit], remedy=remedy)
+        problem, remedy = (
+            "it is for weights, but losses are compared",
+            "leave it out, or name two checkpoints",
+        )
+        raise InputError(problem, argument=unfit, value=given[unfit], remedy=remedy)
     reading = Reading(column or "loss", dict(rename or {}), horizon, None, 0, step_pattern)
     names = names_of([first, second, *siblings])
     try:
@@ -117,7 +120,8 @@ def compare(
         ]
     except InputError as error:
         if notes:
-            raise InputError(f"{_OF_OTHER_SHAPES}, and have no losses to compare") from error
+            remedy = "name checkpoints of one architecture, or add their logs"
+            raise InputError(f"{_OF_OTHER_SHAPES}, and have no losses to compare", remedy=remedy) from error
         raise
     reading.refuse_unmet()
     return _of_losses(read, column, horizon, notes)

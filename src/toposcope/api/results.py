@@ -215,7 +215,7 @@ class Comparison:
         """What is wrong with either, and which matrices were not compared."""
         return [
             *map(str, self.faults),
-            *(f"{name} is not in both, or of another shape" for name in self.unmatched),
+            *(f"{name} is not in both, or differs in shape" for name in self.unmatched),
         ]
 
     def farthest(self, most: int) -> list[str]:
@@ -271,9 +271,7 @@ class Comparison:
     def _alone(self) -> str:
         """How many matrices were not compared, as an end of a sentence; "" where all were."""
         many = len(self.unmatched)
-        return (
-            f"; {many:,} of {self.matrices:,} matrices are not in both, or of another shape" if many else ""
-        )
+        return f"; {many:,} of {self.matrices:,} matrices are not in both, or differ in shape" if many else ""
 
     @property
     def beyond_noise(self) -> str:

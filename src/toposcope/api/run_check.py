@@ -188,7 +188,7 @@ def _end(made: Forecast) -> str:
         return f"would end near {final} without this problem{within}"
     if made.status == "no plan":
         unknown = made.coverage.startswith("not")
-        sure = "how often that is right was not measured" if unknown else f"right in {made.coverage}"
+        sure = "coverage not measured" if unknown else f"right in {made.coverage}"
         return f"may end near {final} ({low} to {high} without a plan of the learning rate; {sure})"
     return f"should end near {final} ({chance(made.level)}: {low} to {high})"
 

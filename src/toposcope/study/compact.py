@@ -22,7 +22,7 @@ _TITLES: Mapping[str, str] = {
     "segments": "Segments of constant slope on log(step)",
     "saturation": "Saturating fits",
     "scaling": "Power laws of last values with model size",
-    "exponents": "Exponents predicted from features, every family (or run) left out",
+    "exponents": "Exponents predicted from features, each family (or run) left out in turn",
     "forecasts": "Final loss of every finished run, forecast from the others",
     "forecast_effects": "What features add to a forecast: |error| minus its control's (negative: better)",
 }

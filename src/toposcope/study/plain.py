@@ -21,7 +21,7 @@ DESCRIBES = tuple(dict.fromkeys(("family", "parameters", "seed", "schedule", "co
 """Columns that describe a run: constant along it, never features."""
 WORKED_OUT = ("gap", "efficiency", "efficiency_flop")
 """Targets that are computed from the losses, as in a store."""
-KEPT_NAME = "a name that is kept for a quantity made of the loss"
+KEPT_NAME = "a name reserved for a quantity derived from the loss"
 NO_NUMBER = "not a number"
 CONSTANT = "the same at every step"
 NO_VALUE = "without a value"
@@ -87,7 +87,7 @@ def _untested(frame: pd.DataFrame, others: Sequence[str]) -> dict[str, str]:
     """Return the columns of a table that are not tested although they may have been meant to be, and why.
 
     >>> _untested(pd.DataFrame({"step": [1], "loss": [2.0], "gap": [0.1], "stage": ["a"]}), [])
-    {'stage': 'not a number', 'gap': 'a name that is kept for a quantity made of the loss'}
+    {'stage': 'not a number', 'gap': 'a name reserved for a quantity derived from the loss'}
     """
     numbers = {str(column) for column in frame.select_dtypes("number")}
     text = [str(column) for column in frame if str(column) not in {"run", "step", *numbers, *others}]

@@ -77,7 +77,7 @@ def _left_out(table: pd.DataFrame, columns: list[str], target: str) -> dict[str,
             **empty,
             "n": len(used),
             "status": "failed",
-            "reason": f"{len(used):,} usable families; at least 5",
+            "reason": f"{len(used):,} usable families; at least 5 are needed",
         }
     x, y = used[columns].to_numpy(float), used[target].to_numpy(float)
     predicted, by_mean = _predictions(x, y)

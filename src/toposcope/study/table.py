@@ -289,8 +289,8 @@ def _numbers(frame: pd.DataFrame, columns: Sequence[str]) -> tuple[pd.DataFrame,
         text = given[numbers[name].isna() & given.notna()]
         if len(text):
             raise InputError(
-                f"the table: column {name!r} has {text.iloc[0]!r} in row {text.index[0] + 1}, which is no "
-                "number; correct it or leave it empty"
+                f"the table: column {name!r} has {text.iloc[0]!r} in row {text.index[0] + 1}, which is not "
+                "a number; correct it or leave it empty"
             )
     bad = ~(np.isfinite(numbers["step"]) & (numbers["step"] >= 0))
     if bad.any():

@@ -78,18 +78,14 @@ def read_targets(path: str | Path) -> pd.DataFrame:
     twice = keys[keys.duplicated()]
     if len(twice):
         run, step = twice.iloc[0]
-        raise InputError(
-            f"{path}: run {run!r} step {step:,} is there twice; keep one row for each checkpoint"
-        )
+        raise InputError(f"{path}: run {run!r} step {step:,} appears twice; keep one row for each checkpoint")
     names = [
         str(name)
         for name in frame.select_dtypes("number").columns
         if name not in _KEYS and frame[name].notna().any()
     ]
     if not names:
-        raise InputError(
-            f"{path} has no numeric column beside run and step: there is nothing to explain", remedy="add one"
-        )
+        raise InputError(f"{path} has no numeric column besides run and step", remedy="add one")
     long = pd.concat([keys.assign(target=name, value=frame[name].astype(float)) for name in names])
     finite = np.isfinite(long["value"])
     long["status"] = np.where(finite, "ok", "missing")
@@ -248,7 +244,7 @@ def _unknown(rows: pd.DataFrame, values: pd.DataFrame) -> Iterator[str]:
 def _twice(rows: pd.DataFrame) -> Iterator[str]:
     if len(rows):
         first = f"{rows['target'].iloc[0]} of run {rows['run'].iloc[0]} step {rows['step'].iloc[0]:,}"
-        yield f"targets: {len(rows):,} values are there more than once, as {first}; the last one counts"
+        yield f"targets: {len(rows):,} values appear more than once, such as {first}; the last one counts"
 
 
 def _missing(joined: pd.DataFrame, values: pd.DataFrame) -> Iterator[str]:
@@ -257,4 +253,4 @@ def _missing(joined: pd.DataFrame, values: pd.DataFrame) -> Iterator[str]:
         if len(lacking):
             first = f"run {lacking['run'].iloc[0]} step {lacking['step'].iloc[0]:,}"
             share = f"{len(lacking):,} of {len(values):,} checkpoints"
-            yield f"target {name}: no finite value at {share}, as {first}"
+            yield f"target {name}: no finite value at {share}, such as {first}"

@@ -123,7 +123,7 @@ class Findings:
         lead = self.said(self.lead)
         checks = tuple(self._check(question, name) for question, name in _CHECKS)
         copied = self["beyond"].numbers.get("left_out_columns", ())
-        gone = [f"run {run} (as asked)" for run in self.without]
+        gone = [f"run {run} (on request)" for run in self.without]
         left_out = ", ".join([*gone, *(f"{one['column']} ({one['why']})" for one in copied)])
         group = "" if self.lead.question == "odd" else self.group  # the odd run may be of another one
         title = of_group(group, lead.title or lead.act)
