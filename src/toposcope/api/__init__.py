@@ -1,4 +1,4 @@
-"""What a command does, as one function each: check, cloud, audit, compare, measure, analyse and so on."""
+"""Each command as one function: check, cloud, audit, compare, measure, analyse and so on."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Advices:
     """Advice on runs, printed as a line for each: `table` has a row for each run and option.
 
-    `grounds` say why runs are to be looked at or stopped.
+    `grounds` say why runs need a look or should stop.
     """
 
     advice: tuple[Advice, ...]

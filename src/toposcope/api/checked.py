@@ -25,10 +25,10 @@ _COLUMNS = ("run", "answer", "step", "of", "loss", "end", "low", "high", "ground
 
 @dataclass(frozen=True)
 class Check:
-    """The answer for every run that was given, worst first: printed, it begins with what one can act on.
+    """The answer for every given run, worst first; printed, it begins with what to do.
 
     `runs` holds a `RunCheck` each, `problems` what could not be read, `notes` what else was left out.
-    `several_groups` is whether runs do not belong together, of which a note says which.
+    `several_groups` is true if runs do not belong together; a note says which.
     """
 
     runs: tuple[RunCheck, ...]

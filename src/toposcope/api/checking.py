@@ -52,7 +52,7 @@ def check(
     sources
         Logs as `read_log` reads them, folders of logs or checkpoints, stores, tables; one or several.
     siblings
-        Finished runs to learn from, beside those of `sources` that have reached their planned end.
+        More finished runs to learn from, besides those of `sources` that reached their planned end.
     schedule
         The planned learning rate: a file with step and lr, or a `Schedule`.
     horizon
@@ -231,7 +231,7 @@ def _separate_groups(curves: Mapping[str, Curve]) -> str:
 
 
 def _unstated(read: Sequence[_Read], runs: Sequence[RunCheck]) -> list[str]:
-    """Return why forecasts here may differ from those of `forecast`: to it every whole log is finished."""
+    """Return why forecasts here may differ from `forecast`, which takes every complete log as finished."""
     whole = sum(one.curve is not None and one.curve.finished and not one.curve.stated for one in read)
     if not whole or not any(one.forecast is not None for one in runs):
         return []

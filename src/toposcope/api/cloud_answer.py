@@ -1,4 +1,4 @@
-"""The answer of `cloud`: whether there is a ring, on which evidence, and other properties of the cloud."""
+"""The answer of `cloud`: whether there is a ring, the evidence for it, and other properties of the cloud."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ CIRCLES = 99
 _WORTH_SAYING = 5.0
 """The cost is announced before the work if it takes at least this many seconds."""
 _TIMED, _CLOUDS_TIMED, _GROWTH = 256, 8, 2.3
-"""Points of the clouds that are timed, how many, and the power of n that their cost grows with from there."""
+"""Points of each timed cloud, the number of timed clouds, and the power of n by which the cost grows."""
 
 
 def cloud(
@@ -63,7 +63,7 @@ def cloud(
     seed : int
         Seed of all random draws; the same seed gives the same answer.
     max_points : int
-        A larger cloud is subsampled to so many rows. Twice as many take about five times as long.
+        A larger cloud is subsampled to this many rows. Twice as many take about five times as long.
     noise : float, optional
         Noise, in radii, of the circles for which the power is computed: the root mean squared distance of the
         points from the circle. By default the noise of the ring that was found, or else .3.
@@ -113,7 +113,7 @@ def cloud(
     exponent = binary_exponent(taken)
     taken = scaled(taken, -exponent)  # squares neither overflow nor vanish
 
-    distinct = len(np.unique(taken, axis=0))  # a row that occurs again shows no more of a circle
+    distinct = len(np.unique(taken, axis=0))  # a repeated row adds nothing to a circle
     nulls, width = 4 * draws, min(distinct - 1, taken.shape[1])
     work = nulls + (nulls + CIRCLES) * (width > 1)
     if not quiet:

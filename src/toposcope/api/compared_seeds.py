@@ -120,7 +120,7 @@ seeds against 4)
 
     @property
     def _won_by_survivors(self) -> bool:
-        """Whether the one with the lower losses has runs that were lost: only its others were compared."""
+        """Whether the one with the lower losses lost runs, so that only its other runs were compared."""
         found = self.decisive
         if found is None or (self.compared.ended and found.p > LEVEL) or not is_loss(self.column):
             return False
@@ -415,7 +415,7 @@ def _p(p: float) -> str:
 
 
 def _digits(value: float, low: float, high: float) -> tuple[str, str, str]:
-    """Return three numbers with as many decimals as the distance of the last two makes sense of.
+    """Return three numbers with the decimals that the distance of the last two justifies.
 
     >>> _digits(0.01234, 0.0051, 0.0201)
     ('0.012', '0.005', '0.020')

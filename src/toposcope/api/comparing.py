@@ -49,7 +49,7 @@ def compare(
         Each is a log, a folder of logs, a store, a table, a list of logs or tables, a folder of runs, a
         checkpoint, or a series.
     siblings
-        Other places with several seeds of one recipe, from which the noise between seeds is estimated, too.
+        Other places with several seeds of one recipe, also used to estimate the noise between seeds.
     horizon
         The step at which the runs end, and up to which they are compared; by default what their logs plan.
     column

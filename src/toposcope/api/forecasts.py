@@ -157,20 +157,20 @@ class Forecasts:
 
     @property
     def grounds(self) -> dict[str, list[Ground]]:
-        """Why runs are to be looked at or stopped; of finished runs only where one broke."""
+        """Why runs need a look or should stop; for finished runs only where one broke."""
         found = {curve.run: self.judgements.get(curve.run) for curve in self._shown}
         return {run: list(one.grounds) for run, one in found.items() if one is not None and one.grounds}
 
     @property
     def verdict(self) -> str:
-        """What is to be done about the worst run: "all right", "look" or "stop", as `check` says it."""
+        """What to do about the worst run: "all right", "look" or "stop", as in `check`."""
         from toposcope.forecasting.health.judgement import worst
 
         return worst(one.level for grounds in self.grounds.values() for one in grounds)
 
     @property
     def at_end(self) -> tuple[Curve, ...]:
-        """The runs, where each has come to an end that is stated; else none."""
+        """The runs, if each has reached its stated end; else none."""
         return self.own if all(curve.ended for curve in self.own) else ()
 
     @property

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from toposcope.study.findings import Finding
 
 _AVERAGED = ("power", "offset")
-"""Laws in size alone: the seeds of one size are no further sizes, so they are averaged."""
+"""Laws in size alone: the seeds of one size are averaged, since they add no size."""
 
 
 @dataclass(frozen=True)

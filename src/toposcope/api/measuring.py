@@ -271,7 +271,7 @@ def _of_names(
 
 
 def _refuse_unknown(names: list[str]) -> None:
-    """Raise InputError for a name that no probe has: it says more than settings that fit none of them."""
+    """Raise InputError for a name that no probe has, before its settings are found not to fit."""
     from toposcope.subjects.registry import weight_probes
     from toposcope.subjects.weights.options import WeightOptions
 

@@ -18,7 +18,7 @@ _SEEDS_FOR_AN_INTERVAL = 3
 """With fewer seeds no interval is given: it would be too wide to say anything."""
 _BYTES_PER_NUMBER = 4
 _BESIDE_THE_WEIGHTS = 4
-"""Memory of a training in sizes of its weights: weights, gradients and Adam's two moments."""
+"""Memory of a training in multiples of its weights: weights, gradients and Adam's two moments."""
 
 
 @dataclass(frozen=True, slots=True)

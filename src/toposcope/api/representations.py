@@ -184,8 +184,8 @@ def _check_saved(saved: SavedStates, limit: int | None) -> None:
 def _check_models(series: Series, loader: ModelLoader, layers: str) -> None:
     """Refuse a series of which no checkpoint is a model with these layers and a tokenizer.
 
-    One that is suffices: the sweep lists the others. Weights are not read, and models of the hub are left to
-    the sweep, since looking at them fetches them.
+    One usable checkpoint suffices; the sweep lists the others. Weights are not read, and models of the hub
+    are left to the sweep, since looking at them fetches them.
     """
     from toposcope.subjects.representations.forward import resolve_layers
 

@@ -37,10 +37,10 @@ class RunCheck:
     """The answer for one run: `level` is "all right", "look" or "stop", and `line` says it.
 
     `name` is what the run is called here, `source` where it was read and `run` its name there. `judgement`
-    holds the grounds; `step` and `loss` are the last logged ones, `horizon` the step at which the run is to
-    end (None where nothing says it), `ended` whether it has. `forecast` is that of `toposcope.forecast`, None
-    where there is nothing to forecast. `losses` and `checkpoints` are how many were looked at, `read` what
-    was taken as step and loss, `unseen` what was not checked, `limits` what else to know, `logged` the log.
+    holds the grounds; `step` and `loss` are the last logged ones, `horizon` the planned last step (None if
+    unknown), `ended` whether it was reached. `forecast` is that of `toposcope.forecast`, None where there is
+    nothing to forecast. `losses` and `checkpoints` count what was examined, `read` names the columns used as
+    step and loss, `unseen` is what was not checked, `limits` are caveats, `logged` is the log.
     """
 
     name: str
@@ -97,7 +97,7 @@ class RunCheck:
 
     @property
     def _flat(self) -> Ground | None:
-        """The plateau on which a run ended: nothing is to be done about it any more."""
+        """The plateau on which a run ended; it is too late to act on it."""
         flat = (one for one in self.judgement.noticed if one.kind == PLATEAU)
         return next(flat, None) if self.ended and self.level == ALL_RIGHT else None
 
@@ -127,7 +127,7 @@ class RunCheck:
         return tuple(found)
 
     def differs(self, before: RunCheck) -> bool:
-        """Say whether the answer is another one: its level, its kinds of grounds, or where the run ends.
+        """Say whether the answer has changed: its level, its kinds of grounds, or where the run ends.
 
         The end has changed if it lies outside the earlier interval. Of alarms that have passed, only their
         number counts.

@@ -164,9 +164,7 @@ def command(
             source, targets=targets, columns=features, scores=score_file, rename=named, without=without
         )
         answer = (everything or not parts) and out is None and analysis.losses_alone
-        if (
-            not analysis.wrong and not answer
-        ):  # what the losses say is an answer, whatever else can be computed
+        if not analysis.wrong and not answer:  # the losses give an answer, whatever else can be computed
             analysis.refuse_nothing(chosen)
         _work_out(analysis, chosen if everything or parts or as_json or out is not None else ())
     for line in analysis.read:
@@ -195,7 +193,7 @@ def _show(analysis: Analysis, tables: Sequence[str], rows: int, *, answer: bool)
 
 
 def _work_out(analysis: Analysis, chosen: Sequence[str]) -> None:
-    """Compute everything that will be printed, and show meanwhile that the work goes on."""
+    """Compute everything that will be printed, and show progress meanwhile."""
     for name in chosen:
         analysis.table(name)
     for study in analysis.studies:
@@ -204,7 +202,7 @@ def _work_out(analysis: Analysis, chosen: Sequence[str]) -> None:
 
 
 def _answer(analysis: Analysis) -> None:
-    """Print the first screen, what changed and when, then the table that the verdict rests on."""
+    """Print the first screen, what changed and when, then the table behind the verdict."""
     from toposcope.study.compact import untold, verdict_table
     from toposcope.study.findings.beyond import CANNOT
 

@@ -117,7 +117,7 @@ def _follow(look: Callable[[], Check], targets: tuple[str, ...], every: float, *
                 seen = written
                 found = _again(look, last_answer)
                 if found.differs(last_answer):
-                    last_answer = found  # the exit code is that of what was said last
+                    last_answer = found  # the exit code is that of the last answer
                     click.echo(json.dumps(plain(found.to_dict())) if as_json else found.line)
             time.sleep(every)
     except KeyboardInterrupt:

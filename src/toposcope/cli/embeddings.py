@@ -185,7 +185,7 @@ def _refuse_with_states(
     save_states: Path | None,
     sweeping: Sweeping,
 ) -> None:
-    """Refuse what only a pass through the models could do."""
+    """Refuse options that need a pass through the models."""
     given = {
         "SERIES": series, "--texts": texts, "--pooling": settings.get("pooling"),
         "--length": settings.get("length"), "--labelled": labelled,
@@ -200,7 +200,7 @@ def _refuse_with_states(
 
 
 def show_sensitivity(table: pd.DataFrame) -> None:
-    """Print how many features the settings change more than training does, then all, the firmest first."""
+    """Print how many features the settings change more than training does; then all, the stablest first."""
     from toposcope.subjects.representations.features import SETTINGS
 
     judged = table[table["status"] == "ok"].sort_values("settings_spread", kind="stable")

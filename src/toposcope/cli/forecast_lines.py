@@ -100,7 +100,7 @@ def _source(one: Forecast) -> str:
 
 
 def _by(one: Forecast) -> str:
-    """Return in a few words what the interval was learnt from."""
+    """Return in a few words what the interval was learned from."""
     short = {"nothing": "", "earlier cuts of the same run": "its own cuts"}
     return short.get(one.interval_from, one.interval_from.replace("held-out ", ""))
 
@@ -150,7 +150,7 @@ def show_grounds(found: Mapping[str, Sequence[Ground]]) -> None:
 
 
 def show_ended(made: Forecasts, *, as_json: bool) -> int:
-    """Say that every run has come to the end that was planned for it, so that nothing is left to forecast."""
+    """Say that every run has reached its planned end, so that nothing is left to forecast."""
     if as_json:
         runs = [{"run": c.run, "step": c.last, "planned_steps": c.horizon, "loss": c.final_loss()}
                 for c in made.at_end]  # fmt: skip

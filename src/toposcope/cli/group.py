@@ -1,4 +1,4 @@
-"""A command with subcommands: an unknown one is answered with the nearest."""
+"""A command with subcommands: for an unknown one it suggests the nearest."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def main(args: list[str] | None = None) -> None:
 
 
 class _Unheard:
-    """The stream of messages; the work goes on if nobody reads it any more."""
+    """The stream of messages; the work continues if nobody reads it any more."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

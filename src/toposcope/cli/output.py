@@ -56,7 +56,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
 
 
 def say(text: str, indent: str = "", *, err: bool = False) -> None:
-    """Print a sentence, in a terminal wrapped to its width: no word of it is cut or left out."""
+    """Print a sentence, wrapped to the width of a terminal; no word is cut or left out."""
     width = max(shutil.get_terminal_size((_UNWRAPPED, 24)).columns, _NARROWEST)
     lines = textwrap.wrap(
         text, width, initial_indent=indent, subsequent_indent=indent + "  ",

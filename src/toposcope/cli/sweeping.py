@@ -128,12 +128,12 @@ class Sweeping:
         )
 
     def agree(self, series: Series) -> Callable[[Expectation], None]:
-        """Return what `sweep` asks first: over an hour is said with a cheaper way, a day needs a yes.
+        """Return what `sweep` asks first: over an hour it names a cheaper way, over a day it needs a yes.
 
         Raises
         ------
         InputError
-            By what is returned: more than a day, without `--yes` and without a terminal that agrees.
+            Raised by the returned function: more than a day, without `--yes` or a yes at a terminal.
         """
 
         def ask(expectation: Expectation) -> None:
@@ -157,7 +157,8 @@ class Sweeping:
     def _cheaper(self, series: Series, expectation: Expectation) -> str:
         """Return the command as it was typed with fewer steps, and what that takes.
 
-        Steps at powers of two if these are three quarters of them at most and take no day, else the last.
+        Steps at powers of two if these are at most three quarters of all and take less than a day, else the
+        last.
         """
         from toposcope.core.progress import duration
         from toposcope.sweep.expect import must_ask
@@ -170,7 +171,7 @@ class Sweeping:
         return f"{command} (about {duration(expectation.seconds * share)})"
 
     def _share(self, series: Series, choice: str) -> float:
-        """Return which share of the checkpoints a choice of steps keeps."""
+        """Return the share of the checkpoints that a choice of steps keeps."""
         from toposcope.sources.labels import select
 
         every = {run: [at.step for at in series.of_run(run)] for run in series.names}

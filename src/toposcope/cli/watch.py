@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from toposcope.watch.journal import Event
 
 PUBLISHED = "toposcope.papers.published:PUBLISHED"
-"""What `toposcope.analyze` hands down; by name, since the page answers in a process of its own."""
+"""What `toposcope.analyze` passes on; by name, since the page answers in a process of its own."""
 
 
 @click.command("watch")
@@ -216,7 +216,7 @@ def _page(store: Path, port: int | None, host: str | None) -> Iterator[None]:
 
 
 def _page_only(store: Path, port: int, host: str | None) -> int:
-    """Serve the page of a store that another process, a training perhaps, watches into."""
+    """Serve the page of a store that another process, such as a training, writes into."""
     from toposcope.watch.page.serve import HOST, serve
 
     click.echo(f"{store}: another process writes into it, so this one only shows the page", err=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def typed(name: str, value: object) -> str:
-    """Return one option as one types it, quoted for a shell.
+    """Return one option as it is typed, quoted for a shell.
 
     >>> typed("without", "my run")
     "--without 'my run'"
@@ -18,7 +18,7 @@ def typed(name: str, value: object) -> str:
 
 
 def recommended(name: str, *words: object, **options: object) -> str:
-    """Return a command as one types it: quoted for a shell, its options complete.
+    """Return a command as it is typed: quoted for a shell, its options complete.
 
     An option whose value is None or False is left out, one that is True is a flag, one that is a list comes
     once for each item. A word in capitals, such as SERIES, stands for what the reader has to name.
@@ -28,7 +28,7 @@ def recommended(name: str, *words: object, **options: object) -> str:
     name
         The subcommand.
     words
-        Its arguments: names that are there.
+        Its arguments: names that exist.
     options
         Its options; `step_pattern` is `--step-pattern`.
 

@@ -61,7 +61,7 @@ def binomial_interval(count: int, number: int, level: float = 0.95) -> tuple[flo
     >>> low, round(high, 3)
     (0.0, 0.036)
 
-    Nothing is known of none.
+    Without any trial nothing is known.
 
     >>> binomial_interval(0, 0)
     (0.0, 1.0)

@@ -38,7 +38,7 @@ def interval(line: Line, low: str, high: str, form: str) -> str:
 
 
 def step_text(step: float) -> str:
-    """Return a step as sentences have it; an epoch may be no whole number.
+    """Return a step as written in sentences; an epoch may be fractional.
 
     >>> step_text(20000), step_text(0.25)
     ('20,000', '0.25')
@@ -127,7 +127,7 @@ def listed(parts: Sequence[str], between: str = ", ") -> str:
 def listed_steps(parts: Sequence[str], most: int | None = None) -> str:
     """Return steps, or stretches of them, as a phrase; of more than `most` the first ones and a count.
 
-    Between numbers with separators of thousands stands a semicolon: a comma would be taken for one more.
+    Numbers with thousands separators are joined by semicolons: another comma would be ambiguous.
 
     >>> listed_steps(["0", "2", "4"]), listed_steps(["800", "900", "1,000"])
     ('0, 2 and 4', '800; 900 and 1,000')
@@ -140,7 +140,7 @@ def listed_steps(parts: Sequence[str], most: int | None = None) -> str:
 
 
 def capital(text: str, names: Iterable[str] = ()) -> str:
-    """Return a sentence with its first letter large; one that begins with one of the names stays as it is.
+    """Return a sentence with a capital first letter; one that begins with one of the names is unchanged.
 
     `names` are what the user named, such as runs and columns: they are printed as they are written.
 
@@ -182,7 +182,7 @@ def counted(number: int) -> str:
 
 
 def loss(value: float) -> str:
-    """Return a loss or a perplexity as a sentence has it.
+    """Return a loss or a perplexity as written in a sentence.
 
     >>> loss(2.7), loss(12345.6), loss(0.00123)
     ('2.70', '12,346', '0.0012')

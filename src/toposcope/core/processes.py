@@ -118,9 +118,9 @@ def _undisturbed() -> Iterator[None]:
 
 
 class GoneError(BaseException):
-    """Nobody listens at the other end of a channel any more, or half of a message came.
+    """Nobody listens at the other end of a channel any more, or only half of a message came.
 
-    No `Exception`: a task that handles its own errors must not take the end of its parent for one of them.
+    Not an `Exception`: a task that handles its own errors must not mistake its parent's end for one.
     """
 
 
@@ -162,7 +162,7 @@ def launch(entry: Callable[[Connection], object], *, keep: Sequence[int] = ()) -
     ]
     try:
         with _masked():
-            # The standard input is no input: that it ends says that this process has.
+            # Nothing is sent over standard input: its end tells the child that this process has ended.
             process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, pass_fds=(theirs.fileno(), *keep), close_fds=True
             )
@@ -197,7 +197,7 @@ def begin_child(module: str, name: str, channel: int, typed: bool) -> None:
 
 
 def _end_with_parent(pulse: int) -> None:
-    """End this process when its parent is gone: otherwise it would go on for nobody."""
+    """End this process when its parent is gone; otherwise it would work for nobody."""
     os.read(pulse, 1)  # nothing is ever written
     os._exit(1)
 

@@ -26,7 +26,7 @@ _hears: ContextVar[Hear | None] = ContextVar("hears", default=None)
 
 @contextmanager
 def parts_heard_by(hear: Hear) -> Iterator[None]:
-    """Let `hear` know label, count and total of every `Progress` inside, one that is quiet, too.
+    """Report label, count and total of every `Progress` inside to `hear`, also of a quiet one.
 
     >>> with parts_heard_by(lambda *said: print(said)):
     ...     done = list(track("ab", "reading", quiet=True))
@@ -45,7 +45,7 @@ class Progress:
 
     On a terminal it is a live bar; elsewhere it prints a plain line at most every ten seconds, also while
     nothing is counted, and nothing at all when the work ends within two. Where counts differ in cost, `work`
-    is what all of them weigh together.
+    is their total weight.
     """
 
     def __init__(

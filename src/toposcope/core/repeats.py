@@ -52,7 +52,7 @@ class AuditFinding(Observation):
     fault: str = ""
 
     def __str__(self) -> str:
-        """Return where, what, and in words."""
+        """Return the place, the kind and the message."""
         at = "" if self.step is None else f" step {self.step:,}"
         return f"{self.run}{at}: {self.fault}: {self.message}"
 

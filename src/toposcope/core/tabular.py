@@ -120,7 +120,7 @@ class Table:
 
 
 _EDGES = 3
-"""Columns that a cell takes beside its text: a rule, and a blank on either side."""
+"""Columns that a cell takes besides its text: a rule, and a blank on either side."""
 
 
 def _widths(lines: Sequence[Sequence[str]], width: int) -> list[int] | None:

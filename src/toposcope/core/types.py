@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 WEIGHT_FILES = frozenset({".safetensors", ".npz", ".pt", ".pth", ".ckpt", ".bin"})
-"""Endings of files of weights: they are no logs, and a folder that holds any is a series to be measured."""
+"""Endings of weight files: they are not logs, and a folder that holds any is a series to measure."""
 
 
 class Status(enum.StrEnum):
@@ -27,14 +27,14 @@ class Status(enum.StrEnum):
     OK = "ok"
     """Computed in full."""
     SUBSAMPLED = "subsampled"
-    """Of a random subsample: the row's `draw` numbers it."""
+    """Computed on a random subsample; the row's `draw` numbers it."""
     TRUNCATED = "truncated"
-    """Only up to a threshold, beyond which nothing was computed."""
+    """Computed up to a threshold only."""
     UNCONVERGED = "unconverged"
-    """By an iteration that ended before its error was small, which the note gives. It is listed with what
-    could not be measured; nothing is drawn, tested or fitted on it."""
+    """Computed by an iteration that stopped before its error was small; the note states it. It is listed with
+    what could not be measured; nothing is drawn, tested or fitted on it."""
     DEGENERATE = "degenerate"
-    """Without a meaning here, as a ratio to zero is; the note says why."""
+    """Meaningless here, such as a ratio to zero; the note says why."""
     FAILED = "failed"
     """Not computed; the value is NaN and the note says why."""
 
@@ -113,11 +113,11 @@ class Kind(enum.StrEnum):
     BASELINE = "baseline"
     """A cheap number that topology has to beat: a norm, a spectrum, a linear dimension."""
     NULL = "null"
-    """Another feature measured on what has no structure; drawn beside it, never tested."""
+    """Another feature, measured on data without structure; drawn beside it, never tested."""
     QUALITY = "quality"
     """How good the model is: a target, never an explanation."""
     NOISE = "noise"
-    """A spread or a count that says how firm another feature is."""
+    """A spread or a count that says how reliable another feature is."""
 
 
 class About(enum.StrEnum):
@@ -137,20 +137,20 @@ class About(enum.StrEnum):
 
 
 class Use(enum.StrEnum):
-    """The places in which some features represent all of their study; other places show all features.
+    """The places where a few features represent their whole study; other places show all features.
 
     >>> Feature("mine", "my feature", leads={Use.CHANGE: 1}).leads[Use.CHANGE]
     1
     """
 
     CHANGE = "change"
-    """What changed, since when and in which bends; where one number is shown, it is the first of these."""
+    """What changed, when, and in which bends; where one number is shown, it is the first of these."""
     END = "end"
     """Every run's last value, and its power law in model size."""
     NULL = "null"
     """Compared with its own null at the last checkpoint."""
     CONTROL = "control"
-    """A plain number that correlations are also taken given: one baseline and one count of bars."""
+    """A plain number that correlations are also conditioned on: one baseline and one count of bars."""
     FORECAST = "forecast"
     """Enters a forecast as its topology; a probe that names such features offers no others."""
     EXPONENT = "exponent"
@@ -163,7 +163,7 @@ class Use(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """The declaration of one measured number, which its probe makes once and everything else reads.
+    """The declaration of one measured number: its probe makes it once, and everything else reads it.
 
     Parameters
     ----------

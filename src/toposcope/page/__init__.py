@@ -1,6 +1,6 @@
-"""One self-contained page of what was found: figures with captions, tables, its Markdown twin.
+"""One self-contained page of the findings: figures with captions, tables, and its Markdown twin.
 
-`figures` has the style and the figures that every subject shares; those of one subject stand in its folder.
+`figures` has the style and the figures that every subject shares; those of one subject are in its folder.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ WORDS: Mapping[str, str] = {
 
 
 class FirstUses:
-    """Marks each word of `WORDS` where a page uses it first: what it means on it, a link to all of them.
+    """Marks each word of `WORDS` where a page uses it first, with its meaning and a link to all words.
 
     >>> mark = FirstUses()
     >>> print(mark("H0 of <b>"), "|", mark("H0"))
@@ -111,7 +111,7 @@ def defined(page: Page) -> list[tuple[str, str]]:
 
 
 def used_words(page: Page) -> str:
-    """Return the sentences, captions and headings of a page in small letters."""
+    """Return the sentences, captions and headings of a page in lower case."""
     return " ".join(_texts(page)).lower()
 
 

@@ -41,8 +41,8 @@ class OnPage:
     Parameters
     ----------
     name : str
-        What its file is called, without ending: small letters, digits and _. No other figure has it.
-        "{subject}" in it stands for the subject whose part it is on.
+        The name of its file, without ending: small letters, digits and _. It must be unique. "{subject}" in
+        it stands for the subject whose part it is on.
     draw : callable
         Returns the figure of a study.
     caption : callable
@@ -58,17 +58,17 @@ class OnPage:
         Whether it shows the training log alone. Where several parts of a page are on the same runs, one of
         them shows it.
     leads : bool
-        Whether it may stand on the first screen: of a part's figures the first that leads does.
+        Whether it may stand on the first screen: the first of a part's figures that leads does.
     folded : bool
-        Whether it is closed until its title is clicked: what answers no question of its own.
+        Whether it is closed until its title is clicked, because it answers no question of its own.
     about : str
-        The subject on whose part it stands, of a figure that is brought from outside the package: "" is
-        every part. The package's own figures are listed by their subject.
+        For a figure from outside the package, the subject on whose part it stands: "" is every part. The
+        package's own figures are listed by their subject.
 
     Raises
     ------
     InputError
-        When the name is no file's name, or a question is none of the page.
+        When the name cannot be a file's name, or a question is not one of the page's.
     """
 
     name: str

@@ -25,7 +25,7 @@ _MARK = "<!-- toposcope report -->"
 
 
 _IN_A_URL = {"%": "%25", "#": "%23", '"': "'", "&": "&amp;", "\n": "%20", " ": "%20"}
-"""What signs of an SVG become in a data URL within an attribute; a blank would end an address of `srcset`."""
+"""What characters of an SVG become in a data URL in an attribute; a blank would end a `srcset` address."""
 
 
 def write_page(page: Page, out: Path) -> Path:
@@ -42,7 +42,7 @@ def write_page(page: Page, out: Path) -> Path:
 
 
 def check_target(out: Path) -> None:
-    """Refuse a target that is not free and not a report.
+    """Refuse a target that is neither free nor a report.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def _markdown() -> Environment:
 def data_url(svg: bytes) -> Markup:
     """Return an SVG as a data URL that may stand in an attribute between double quotes.
 
-    Text takes three fifths of what base64 takes. What has both kinds of quotes is base64.
+    Text takes three fifths of the space of base64. An SVG with both kinds of quotes becomes base64.
 
     >>> data_url(b'<svg id="a"/>')
     Markup("data:image/svg+xml;charset=utf-8,<svg%20id='a'/>")

@@ -65,7 +65,7 @@ class PagePart:
     `first` is its first screen, below which stands `opening`; `answers` are those to its questions, and
     `pictures` the other figures. `lead` is the table of verdicts. Figures and tables have names that no other
     part uses: they are files. `view` is what a script draws below the figures.
-    A part that is `aside` is on odd runs alone: what is first said of their siblings names them.
+    A part that is `aside` is about odd runs alone: the first screen of their siblings names them.
     """
 
     name: str
@@ -90,7 +90,7 @@ class PagePart:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """All that is printed on one page; its headline is the title of the part that is gravest.
+    """All that is printed on one page; its headline is the title of the gravest part.
 
     `findings` to `provenance` are lines of its closing lists and tables.
 
@@ -118,7 +118,7 @@ class Page:
 
 
 def of_group(part: PagePart, label: str, number: int) -> PagePart:
-    """Return a part that is on one of several groups of runs: its heading and its tables say which.
+    """Return a part about one of several groups of runs: its heading and its tables say which.
 
     Figures and tables are files: from the second group on their names end in the group's number.
     """
@@ -148,7 +148,7 @@ def of_group(part: PagePart, label: str, number: int) -> PagePart:
 def part_of(
     study: Study, tables: Callable[[Study], Iterable[Table]], *, beside: Collection[str] = ()
 ) -> PagePart:
-    """Put the part on one study together: the figures that it has the numbers for, and tables with a row.
+    """Put the part on one study together: the figures that it has numbers for, and tables with a row.
 
     The figures come first: a second process renders them while the tables are computed. `beside` has the
     file names of figures that other parts of the page show of the same runs: they are not drawn again, nor

@@ -33,7 +33,7 @@ def figures_of(subject: Subject) -> tuple[OnPage, ...]:
     Raises
     ------
     InputError
-        When an installed package brings what is no figure, or a file name that is taken.
+        When an installed package brings something that is not a figure, or a file name that is taken.
     """
     further = [one for one in (*_installed(), *_ADDED) if one.about in ("", subject.name)]
     return (*_own(subject), *further)
@@ -94,9 +94,9 @@ def _files(figure: OnPage) -> list[str]:
 
 
 def on_cards(parts: Iterable[Subject]) -> list[str]:
-    """Return the file names of the figures that may answer a question on these parts, those of one together.
+    """Return the file names of the figures that answer questions on these parts, grouped by question.
 
-    What may stand on the first screen comes first, then what shows what changed.
+    Figures for the first screen come first, then those that show what changed.
     """
     wanted = [(subject, one) for subject in parts for one in figures_of(subject)]
     ordered = sorted(QUESTIONS, key=lambda question: question != "changed")

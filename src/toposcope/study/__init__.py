@@ -14,11 +14,11 @@ The wide series table (`series_table`, `from_frame`; class `SeriesTable`)
     `catalogue`: `column`, `probe`, `filtration`, `scope` (model, role, matrix, head, layer,
     null, quality, noise), `name`, `role`, `layer`, `feature`, `draws`, `status`, and from what the probes
     declare: `label`, `unit`, `kind`, `null_of` (a column), `primary` (the confirmatory family), `about` (what
-    it is measured on), `leads` (where it speaks for its study: use -> place).
-    Targets: `loss` (minibatch loss at the checkpoint), `heldout_loss`, `loss_smooth`, `gap`
-    (held-out minus smoothed training loss), `efficiency` (-dL/dlog tokens), `efficiency_flop`
-    (-dL per FLOP, 6 N per token); `log_perplexity` and `probe_accuracy` from a store of representations;
-    those of `read_targets`, a file of scores; control: `weight_norm`.
+    it is measured on), `leads` (where it represents its study: use -> place). Targets: `loss` (minibatch loss
+    at the checkpoint), `heldout_loss`, `loss_smooth`, `gap` (held-out minus smoothed training loss),
+    `efficiency` (-dL/dlog tokens), `efficiency_flop` (-dL per FLOP, 6 N per token); `log_perplexity` and
+    `probe_accuracy` from a store of representations; those of `read_targets`, a file of scores; control:
+    `weight_norm`.
 
 `family_table`: one row per target and feature (`column`) over all runs, which carries the verdict
     `runs`, `n`, `r` (of innovations), `r_low`, `r_high`, `p`, `departure_rho` (rank correlation of the

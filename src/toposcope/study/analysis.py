@@ -43,7 +43,7 @@ PARTS = (
 """The names of the tables of an analysis; it also has `problems` and `findings`."""
 DEFAULT_TABLES = ("families", "trends", "replicates", "phases", "scaling", "forecasts", "forecast_effects")
 _OVER_FAMILIES = ("exponents",)
-"""Tables that are about the difference of families: they read all runs."""
+"""Tables that compare families: they read all runs."""
 _ROWS = 3
 """Rows of the verdict that a notebook shows; the printed answer and the table have all."""
 _BY_COST = (
@@ -170,17 +170,17 @@ class Analysis:
 
     @property
     def read(self) -> tuple[str, ...]:
-        """What was taken as step and loss of every log that was read, a line each."""
+        """The columns used as step and loss, a line for each log that was read."""
         return tuple(line for study in self.studies for line in study.read)
 
     @property
     def findings(self) -> Findings:
-        """What may be said on the first study, question by question."""
+        """The findings on the first study, question by question."""
         return self.studies[0].findings
 
     @property
     def all_findings(self) -> tuple[Findings, ...]:
-        """What may be said on every study."""
+        """The findings on every study."""
         return tuple(study.findings for study in self.studies)
 
     @property
@@ -197,13 +197,13 @@ class Analysis:
 
     @property
     def wrong(self) -> bool:
-        """Whether a run is to be looked at or stopped, a run is odd, or a checkpoint is damaged."""
+        """Whether a run needs a look or should stop, a run is odd, or a checkpoint is damaged."""
         odd = any(found.wrong is not None for found in self.all_findings)
         return odd or self.verdict != ALL_RIGHT
 
     @property
     def losses_alone(self) -> bool:
-        """Whether there are losses enough to be judged, and no column beside them that could be tested."""
+        """Whether there are enough losses to judge, and no other column to test."""
         untested = all(study.series.catalogue.empty for study in self.studies)
         enough = len(self.longest_grid()) >= FEWEST
         return untested and enough and any("on" in found for found in self.all_findings)
@@ -222,7 +222,7 @@ class Analysis:
         return nearest_grid(self.longest_grid())
 
     def calibrated(self, *, draws: int = 10_000, quiet: bool = True) -> pd.DataFrame:
-        """Simulate the nulls at the longest run's steps: how often each test is wrong there.
+        """Simulate the nulls at the longest run's steps, to see how often each test is wrong there.
 
         Each test's rate of rejection (`rate`, with its standard `error`) in every case (`kind` "null",
         "blind", "fresh" or "planted"): see `calibration_matrix` in
@@ -247,7 +247,7 @@ class Analysis:
     def refuse_nothing(self, parts: Sequence[str]) -> None:
         """Raise InputError where none of these tables holds a result."""
         if "trends" in parts and any(_holds_something(study.strengths) for study in self.studies):
-            return  # a part of the trends: the whole of them takes most of an analysis' time
+            return  # a part of the trends: all of them take most of the time of an analysis
         cheapest = [name for name in _BY_COST if name in parts]
         if not any(_holds_something(self.table(name)) for name in cheapest):
             reasons = {

@@ -64,9 +64,9 @@ def label_of(column: str, catalogue: pd.DataFrame) -> str:
 
 
 def labels_in(catalogue: pd.DataFrame) -> dict[str, str]:
-    """Return the name in figures and tables of every column and target that has one.
+    """Return the name that every column and target has in figures and tables, if it has one.
 
-    A target may go by the name of its feature. Of several labels the shortest is taken.
+    A target may have the name of its feature. Of several labels the shortest is taken.
     """
     named: dict[str, str] = {}
     for key in ("column", "feature"):
@@ -82,7 +82,7 @@ def labels_in(catalogue: pd.DataFrame) -> dict[str, str]:
 def leading(columns: Iterable[str], catalogue: pd.DataFrame, most: int = 16) -> list[str]:
     """Return at most `most` of the columns: the confirmatory family first, topology before baselines.
 
-    What fills the rest stands for the whole model: every feature's first column before its second, the
+    The rest is filled with columns for the whole model: every feature's first column before its second, the
     probes in turn, each in the order of its declarations. No column is chosen for what its numbers say.
 
     >>> about = pd.DataFrame({"column": ["b", "a", "n"], "kind": ["baseline", "topology", "null"],
@@ -168,7 +168,7 @@ def describe(rows: pd.DataFrame, declared: pd.DataFrame | None) -> pd.DataFrame:
     last layer), else "role", "layer" (the inner ones), "matrix" or "head"; the kinds that are not tested have
     their own: "null", "quality", "noise". A feature that no probe declares is called as it is written and
     counts as topology. Where nothing is declared at all (`declared` None), every column of the whole model is
-    primary: who brings a table chose its columns.
+    primary: whoever brings a table chose its columns.
     """
     found = _with_declarations(_gathered(rows), declared)
     found["label"] = _labels(found)
@@ -212,7 +212,7 @@ def _with_declarations(found: pd.DataFrame, declared: pd.DataFrame | None) -> pd
     found["primary"] = found["primary"].astype(object).where(known, False).astype(bool)
     for name in ("scopes", "filtrations"):
         found[name] = [tuple(given) if one else () for given, one in zip(found[name], known, strict=True)]
-    # in the order of the declarations, the undeclared last: what a probe puts first is shown first
+    # in the order of the declarations, the undeclared last: a probe's first feature is shown first
     places = [
         (place, _place(scopes, scope), _place(filtrations, filtration))
         for place, scopes, scope, filtrations, filtration in zip(

@@ -29,12 +29,12 @@ import pandas as pd
 from toposcope.sources.losses import meaning
 
 LEAST_TURNS = 5
-"""Two unrelated series of 51 values share so many turns in less than one of a million cases."""
+"""Two unrelated series of 51 values share this many turns in less than one case in a million."""
 _BETWEEN, _MOST = 0.05, 0.75
 """Most values of a curve lie this near to the line between their neighbours, as a share of the distance."""
 LEAST_ROWS = 5
 LEAST_LEVELS = 4
-"""Rows of a run, and levels of a column in steps, below which agreement proves no copy."""
+"""With fewer rows of a run, or fewer levels of a column in steps, agreement proves no copy."""
 _SINGLE = 4e-7
 """Relative error of numbers that were once of single precision (2^-22, and a half)."""
 _MANY_DIGITS = 12

@@ -9,7 +9,7 @@ _AT = ("run", "step", "probe", "filtration", "name", "role", "layer")
 
 
 def with_derived(features: pd.DataFrame, catalogue: pd.DataFrame | None) -> pd.DataFrame:
-    """Return long rows with those of the derived features that their probes declare and they lack.
+    """Return long rows, with the derived features added that their probes declare and the rows lack.
 
     An excess is each of the feature's values minus the mean of its null's draws at the same place; a rate is
     the value over the difference of the two steps' logarithms. `catalogue` is what `Store.catalogue` returns.

@@ -95,11 +95,11 @@ def fits_table(finals: pd.DataFrame, quantities: Sequence[str] | None = None) ->
     a law leaves no interval (two sizes, or a floor that the sizes cannot tell) the row has no exponent,
     only the reason.
 
-    Runs of one size are averaged first: a law is carried by its sizes, and more seeds are no more sizes. `n`
-    counts sizes, `runs` the runs behind them; `seed_sd` is the standard deviation within sizes, pooled over
-    the sizes that have several runs (NaN: none has). Runs that are not `finished` are left out, and the
-    reason names them: a loss half-way is no final loss. Runs of several families share no law: each family's
-    corpus and tokeniser set its own floor and scale, so that such a row has no exponent either.
+    Runs of one size are averaged first: a law rests on its sizes, and more seeds add no size. `n` counts
+    sizes, `runs` the runs behind them; `seed_sd` is the standard deviation within sizes, pooled over the
+    sizes that have several runs (NaN: none has). Runs that are not `finished` are left out, and the reason
+    names them: a loss half-way is not a final loss. Runs of several families share no law: each family's
+    corpus and tokeniser set its own floor and scale, so such a row has no exponent either.
     """
     quantities = list(dict.fromkeys(finals["quantity"])) if quantities is None else list(quantities)
     rows = []

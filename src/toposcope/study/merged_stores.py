@@ -28,8 +28,8 @@ def joined(sources: Sequence[Source]) -> Iterator[list[Source]]:
     Raises
     ------
     StoreError
-        When a store is given twice, or two stores of one recipe hold sampled surfaces, which have to stay on
-        the disk to be drawn.
+        When a store is given twice, or two stores of one recipe hold sampled surfaces, which must stay on
+        disk to be drawn.
     """
     stores = [_opened(one) for one in sources]
     groups: dict[str, list[Store]] = {}

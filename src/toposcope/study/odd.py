@@ -66,7 +66,7 @@ class Odd:
 
     `since` is None where the run did not stay apart up to the end; `at_once` says that it was so from the
     first common step on. `frozen` are matrices that never changed and did in the siblings; `p` is None where
-    nothing else sets the run apart, for that is a rule without chance.
+    nothing else sets the run apart, since that rule involves no chance.
     """
 
     run: str

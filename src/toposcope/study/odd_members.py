@@ -199,7 +199,7 @@ def matrices_changed(features: pd.DataFrame) -> dict[str, dict[str, bool]]:
     """
     if not len(features):
         return {}
-    from toposcope.sources.unchanged import LEAST_CHECKPOINTS  # readers of files, which a log alone needs not
+    from toposcope.sources.unchanged import LEAST_CHECKPOINTS  # imports readers that a log does not need
 
     mine = features["scope"].isin([str(Scope.MATRIX)]) & features["value"].notna()
     mine &= ~features["filtration"].isin([str(Normalization.NETWORK)])

@@ -33,12 +33,12 @@ def plain_table(
 ) -> SeriesTable:
     """Return the series table of a plain one: columns step, features and targets, run and what describes it.
 
-    Columns are also known by the names in `toposcope.sources.losses.ALIASES`, but for named targets.
-    The named targets and the known ones among the columns become targets, the others features, but for those
-    that are functions of a target or of the step (`analysis.copies`) or no numbers, which `left_out` names.
-    Where `gap`, `efficiency` and `efficiency_flop` are absent they are worked out as in a store: held-out
-    minus smoothed training loss; -dL/dlog tokens (log steps without tokens); the same per FLOP, 6 N per
-    token. `scores`, as `read_targets` returns them, become targets too.
+    Except for named targets, columns are also known by the names in `toposcope.sources.losses.ALIASES`. The
+    named targets and the known ones among the columns become targets, the others features. Columns that are
+    not numbers, or are functions of a target or of the step (`study.copies`), are left out; `left_out` names
+    them. Where `gap`, `efficiency` and `efficiency_flop` are absent they are worked out as in a store:
+    held-out minus smoothed training loss; -dL/dlog tokens (log steps without tokens); the same per FLOP, 6 N
+    per token. `scores`, as `read_targets` returns them, become targets too.
 
     Raises
     ------

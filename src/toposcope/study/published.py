@@ -1,4 +1,4 @@
-"""The published rules that an analysis is given; this room knows no paper itself."""
+"""The published rules that an analysis is given; this package itself knows no paper."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def fit_saturation(steps: np.ndarray, values: np.ndarray) -> Saturation:
     """Fit v(s) = asymptote + (start - asymptote) g(s / tau) to one series, without intervals.
 
     `steps` (n,) ascends, `values` (n,) is finite; the forms are those of `saturation_table`. A constant
-    series stays where it is, with rate 0.
+    series has the rate 0.
 
     Raises
     ------
@@ -180,7 +180,7 @@ def _linear(
 
 
 def _resampled(residual: np.ndarray, resamples: int) -> np.ndarray:
-    from toposcope.statistics.trends.resampling import block_length  # compiles: forecasts do without
+    from toposcope.statistics.trends.resampling import block_length  # compiled; forecasts do not need it
 
     n = len(residual)
     length = block_length(n)

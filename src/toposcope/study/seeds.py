@@ -76,9 +76,10 @@ class SeedComparison:
     `losses` (runs, steps) are those at the common `steps`, `at` is the last of these. `first` and `second`
     are the runs that were compared, `values` the mean loss of each at the end. `test` is None where nothing
     states the noise between runs. `interim` are the tests on the way, `horizon` the step at which the runs
-    end and `ended` whether they have. `needed` and `finds` say what numbers of seeds can show, `beside` how
-    many siblings count. `broke` counts the runs of each whose last losses are not finite. `parting` is there
-    for one run of each. `problems` say what was left out and why, `notes` how steps were brought together.
+    end and `ended` whether they have ended. `needed` and `finds` say what numbers of seeds can show, `beside`
+    how many siblings count. `broke` counts the runs of each whose last losses are not finite. `parting` is
+    there for one run of each. `problems` say what was left out and why, `notes` how steps were brought
+    together.
     """
 
     first: Recipe
@@ -219,7 +220,7 @@ def _name_shared(first: Recipe, second: Recipe, problems: list[str]) -> None:
 
 
 def _without_copies(side: Recipe, problems: list[str], compared: Sequence[Recipe] = ()) -> Recipe:
-    """Leave out runs with the same losses as another run: a copy is not a further seed.
+    """Leave out runs with the same losses as another run: a copy is not another seed.
 
     A copy of a run that is `compared` is named with the place of both: their names may be the same.
     """

@@ -56,13 +56,13 @@ def segment_table(
     boundaries; both are what the smooth trends of training (line, powers, exponentials, their moving means,
     waves of up to three periods) cannot follow, beyond noise that may persist, wane or grow
     (`phases.bends`). `boundary_p` is the p-value of having any, against simulated series without one at the
-    same steps (`phases.reference`), of kind noise, of unkind noise and with gentle waves, whichever is
-    largest. A series that bends for the first alone, or at uneven steps with a p above 2%, stays whole, and
-    its reason says that it cannot be told; so does one that a gentle wave explains as well ("no verdict").
-    `boundary_holm` is the same adjusted over the columns of a run by Holm's method. With `per_run` a series
-    keeps its bends only where that is at most 5% (2%), and the reason tells of those dropped.
-    `false_alarm_rate` is simulated too, for these steps: the highest share in which a series on its own
-    shows a bend, over five kinds of plain curve that the reference was not made of. A series of more than 150
+    same steps (`phases.reference`): with plain noise, with difficult noise, and with gentle waves,
+    whichever is largest. A series that bends for the first alone, or at uneven steps with a p above 2%, stays
+    whole, and its reason says that it cannot be told; so does one that a gentle wave explains as well ("no
+    verdict"). `boundary_holm` is the same adjusted over the columns of a run by Holm's method. With `per_run`
+    a series keeps its bends only where that is at most 5% (2%), and the reason tells of those dropped.
+    `false_alarm_rate` is simulated too, for these steps: the highest share in which a series on its own shows
+    a bend, over five kinds of plain curve that the reference was not made of. A series of more than 150
     points is searched as means of 2, 3, ... neighbours, at most 150 of them.
 
     `kind` of a segment's start: "bend", or "sharp change" where no turn over three checkpoints or more fits

@@ -217,7 +217,7 @@ def study_of_rows(
     series = replace(series, problems=(*gone, *series.problems, *unconverged))
     brought = () if scores is None else tuple(dict.fromkeys(scores["target"]))
     logged = pd.DataFrame() if metrics is None else metrics
-    if not len(logged) and subject.by_itself:  # states are read for themselves: no loss is missed
+    if not len(logged) and subject.by_itself:  # states are analysed without a loss, so none is missing
         series = _without(series, "no metrics")
     log = Log(logged, runs, features=features, catalogue=catalogue) if len(logged) else None
     return _study(

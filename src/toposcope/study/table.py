@@ -226,8 +226,8 @@ def from_frame(
     Raises
     ------
     InputError
-        If the table has no rows, `step`, a named feature or a named target is absent or no number, or a step
-        is missing or negative.
+        If the table has no rows, `step`, a named feature or a named target is absent or not a number, or a
+        step is missing or negative.
 
     Examples
     --------

@@ -110,7 +110,7 @@ class StudyTables:
     def once(self, make: Callable[[Self], Made]) -> Made:
         """Return the result of a function of this study, computed once and cached.
 
-        It is for what several figures show and no table holds, such as the files of `kept`.
+        It is for values that several figures show and no table holds, such as the files of `kept`.
         """
         if make not in self._results:
             self._results[make] = make(self)
@@ -289,7 +289,7 @@ class StudyTables:
         return self._made("fits", lambda: fits_table(self.finals))
 
     def begin(self) -> None:
-        """Begin to forecast in a thread, and to judge many features in a second process, beside the rest."""
+        """Begin to forecast in a thread and, for many features, to judge them in a second process."""
         if not self._has("forecasts"):
             _ = self._forecasting
         tests = len(self.columns) * len(self.targets) * len(self.series.run_names)

@@ -10,11 +10,11 @@ from toposcope.subjects.subject import Subject
 
 
 def chosen_target(series: SeriesTable, wanted: str | None, *, preferred: Sequence[str]) -> str:
-    """Return the column of `series` that is the target; "" where nothing was asked for and nothing is there.
+    """Return the column of `series` that is the target; "" if none was requested and none exists.
 
-    A target that is asked for is a target of the table, one of its columns, or the name of a feature
-    that only one column has. Otherwise it is the first of `preferred` that most checkpoints of every run
-    know, else the one that most checkpoints know.
+    A requested target is a target of the table, one of its columns, or the name of a feature that only one
+    column has. Otherwise it is the first of `preferred` with a value at most checkpoints of every run, else
+    the one with a value at the most checkpoints.
 
     Raises
     ------
@@ -49,8 +49,8 @@ def chosen_targets(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the targets that correlations are taken with, and those of them that were brought along.
 
-    `wanted` were asked for and stand alone with the further ones; otherwise the usual losses are there. What
-    the rows themselves say of quality, beyond what the subject prefers, counts as brought along.
+    If `wanted` were requested, only these and the further ones are used; otherwise the usual losses are.
+    Qualities in the rows that the subject does not prefer count as brought along.
     """
     known = {*subject.targets, *series.default_targets}
     along = {*brought, *(name for name in series.own if name not in known)}

@@ -1,4 +1,4 @@
-"""Targets from outside the metrics: a file of scores, and what a store's own rows say of quality."""
+"""Targets from outside the metrics: a file of scores, and the qualities in a store's own rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of single runs beside the verdict that is taken over all runs."""
+"""The rows of single runs, with the verdict over all runs."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ _NAMED = 12
 
 
 def refuse_unknown(without: Sequence[str], runs: Iterable[str], also: Collection[str] = ()) -> None:
-    """Refuse a run that is not there, and to leave out every run; `also` are further names of the runs.
+    """Refuse to leave out an unknown run, or every run; `also` are further names of the runs.
 
     Raises
     ------

@@ -10,10 +10,10 @@ from toposcope.core.drawing.style import MUTED, OKABE_ITO, on_axes, say_empty, s
 from toposcope.core.repeats import AuditFinding
 
 MOST = 40
-"""Runs that have a line; of more, those with findings first."""
+"""The most runs that get a line; runs with findings come first."""
 _SIGNS = "osD^vP*X"
 _LARGEST = 9.0
-"""Size of the first kind's signs; those of later kinds are smaller and hide none at the same place."""
+"""Size of the first kind's signs; later kinds are smaller, so that they hide none at the same place."""
 
 
 def draw_checkpoints(

@@ -18,7 +18,7 @@ def draw_recipes(
 ) -> Axes:
     """Draw every run less the mean of the first recipe, at the steps that all have; return the axes.
 
-    What all runs share, such as the noise of the same batches, is gone from it.
+    This removes what all runs share, such as the noise of the same batches.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from toposcope.core.drawing.style import NULL, end_labels, log_axis, step_axis
 from toposcope.core.lines import curve, null_band, run_lines
 
 MOST_NAMED = 10
-"""The most runs named beside their lines; of more, sizes are named, and a line's `gid` has its run."""
+"""The most runs named beside their lines; beyond that, sizes are named, and a line's `gid` has its run."""
 _DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (2, 1.2)), (0, (6, 1.5, 1, 1.5)))
 
 

@@ -20,7 +20,7 @@ _ODD_WIDTH = 2.4
 """Line width of an odd run, in points: that of the strongest line."""
 
 EndLabel: TypeAlias = tuple[float, str, str]
-"""What names a line at its right end: where (in units of the y axis), the words, the colour."""
+"""The label at a line's right end: its place (in units of the y axis), its words and its colour."""
 
 
 def draw(
@@ -42,9 +42,9 @@ def draw(
     symptoms
         The kinds and steps of faults and alarms of each run; they are marked.
     ahead
-        For each run that is not finished where it goes: (n, 4) of step, loss, low and high.
+        The forecast of each unfinished run: (n, 4) of step, loss, low and high.
     odd
-        Runs that are not like their siblings: strong lines in a colour of their own, in no mean.
+        Runs unlike their siblings: strong lines in a colour of their own, left out of the means.
 
     Returns
     -------
@@ -103,7 +103,7 @@ def _pale(ax: Axes, metrics: pd.DataFrame, group: DrawnSize) -> None:
 
 
 def _cone(ax: Axes, run: str, path: np.ndarray, colour: str) -> None:
-    """Draw where a run goes (step, loss, low, high), dashed, its interval shaded."""
+    """Draw the forecast of a run (step, loss, low, high), dashed, its interval shaded."""
     step, loss, low, high = path.T
     ax.fill_between(step, low, high, color=colour, alpha=0.2, linewidth=0, gid=f"cone {run}")
     ax.plot(step, loss, color=colour, linewidth=1.2, linestyle=(0, (4, 2)), gid=f"ahead {run}")

@@ -11,7 +11,7 @@ from toposcope.core import groups
 from toposcope.core.drawing.style import graded, sequential
 
 _WIDTHS = (1.1, 2.4)
-"""Points of the line of the smallest and of the largest model: by eye, the largest stands out of ten."""
+"""Line widths in points of the smallest and the largest model: by eye, the largest of ten stands out."""
 
 
 @dataclass(frozen=True, slots=True)

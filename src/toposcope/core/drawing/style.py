@@ -42,7 +42,7 @@ _SHOW_NOTHING = ("agg", "cairo", "pdf", "pgf", "ps", "svg", "template")
 """Backends of matplotlib that write files: they show no figure."""
 
 CROWD = 800
-"""Marks on one pair of axes beyond which an SVG holds them as a picture: each would be an element."""
+"""With more marks on one pair of axes, an SVG stores them as a picture: each would be an element."""
 
 _RC: Any = {
     "axes.axisbelow": True,
@@ -100,9 +100,9 @@ def new_figure(
 
 
 def new_panels(count: int, *, each: float, more: float = 0.0, most: int = 2) -> tuple[Figure, list[Axes]]:
-    """Return a figure with `count` axes in lines of at most `most`, and those that are left over, turned off.
+    """Return a figure with `count` axes in rows of at most `most`; surplus axes are turned off.
 
-    A line is `each` inches tall, and `more` comes on top of all.
+    A row is `each` inches tall, and `more` is added to the whole.
     """
     columns = min(max(count, 1), most)
     rows = max(math.ceil(count / columns), 1)
@@ -143,8 +143,8 @@ class ShownFigure(Figure):
 def shown_axes(height: float, width: float = WIDTH) -> ShownAxes:
     """Return new axes that a notebook shows once, whether a cell ends with them or not.
 
-    In a notebook whose pyplot shows figures, the figure is one of pyplot's. Anywhere else it is nobody's, and
-    axes that a cell ends with show their figure's picture themselves.
+    In a notebook whose pyplot shows figures, pyplot owns the figure. Anywhere else nobody does, and axes at
+    the end of a cell show their figure themselves.
     """
     pyplot = _notebooks_pyplot()
     layout = ConstrainedLayoutEngine(h_pad=0.06, hspace=0.05)
@@ -370,7 +370,7 @@ _PLACES = re.compile(rb'( d| x| y|points)="([^"]*)"')
 
 
 def _compact(svg: bytes) -> bytes:
-    """Return an SVG with two decimals of a point in its places, and without metadata and indentation.
+    """Return an SVG with coordinates to two decimals of a point, without metadata and indentation.
 
     Comments stay: matplotlib draws letters as shapes, and writes what they say beside them.
 

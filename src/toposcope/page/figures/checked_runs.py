@@ -16,7 +16,7 @@ _NAMED = 4
 """The most marks of a run that are named beside it; the others are only drawn."""
 
 _POINTS = 1500
-"""Stretches of a log of which the least and greatest loss are drawn: no spike is lost."""
+"""Stretches of a log; the least and the greatest loss of each are drawn, so that no spike is lost."""
 
 _SHAPES = {"alarm": "v", "health": "D", "audit": "s"}
 _WORDS = {"alarm": "alarm", "health": "health of the losses", "audit": "audit of a checkpoint"}
@@ -27,7 +27,7 @@ _STYLES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)))
 class CheckMark:
     """Something that was found at a step: `what` is "alarm", "health" or "audit", `text` names it.
 
-    `acts` says whether it asks for something; what only was noticed is drawn hollow.
+    `acts` is true if it needs action; otherwise it is drawn hollow.
     """
 
     what: str
@@ -57,8 +57,8 @@ class CheckedCurve:
 def draw_checked(runs: Sequence[CheckedCurve], ax: Axes | None = None) -> Axes:
     """Draw each run's loss against the step with a line of its own, its marks, and its forecast's interval.
 
-    The thin line is every logged loss, the thick one a running median. Both axes are linear: what is to come
-    is most of what is read here. Early losses far above all others leave the axes at the top.
+    The thin line is every logged loss, the thick one a running median. Both axes are linear, since readers
+    mostly look at what is to come. Early losses far above all others leave the axes at the top.
     """
     drawn = [one for one in runs if np.isfinite(one.loss).any()]
     with on_axes(ax, 3.9) as ax:
@@ -132,7 +132,7 @@ def _end(ax: Axes, one: CheckedCurve, colour: str, *, nudge: float) -> None:
 
 
 def _lead(ax: Axes, one: CheckedCurve, colour: str, right: float) -> None:
-    """Lead from the last loss of a run that ends before the others to its name."""
+    """Draw a line from the last loss of a run that ends before the others to its name."""
     if np.isfinite(one.end[1]):
         return
     last, y = float(one.step[np.isfinite(one.loss)][-1]), _height(one)

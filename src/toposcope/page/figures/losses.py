@@ -22,7 +22,7 @@ def losses_of(study: StudyTables) -> pd.DataFrame:
 
 
 def _runs_of(study: Study) -> pd.DataFrame:
-    """Return the runs by the names of their log: of a table that names no run the log has the file's name."""
+    """Return the runs by the names of their log: a table that names no run is called by its file."""
     names = losses_of(study)["run"].unique()
     return study.runs.assign(run=names[0]) if len(names) == len(study.runs) == 1 else study.runs
 

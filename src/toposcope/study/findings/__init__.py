@@ -1,4 +1,4 @@
-"""What may be said of a study, question by question, computed once; sentences are made of it elsewhere."""
+"""The findings of a study, question by question, computed once; their sentences are made elsewhere."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ADDS, TREND, CANNOT = "adds", "trend only", "cannot tell"
 TEST = "correlation of innovations, one test for each feature over all runs"
 LEAST_VALUES = 4
-"""Fewer points in the same order say nothing: three are by chance in one case of three."""
+"""Fewer points in the same order say nothing: three are in order by chance in one case in three."""
 
 
 def beyond(study: StudyTables) -> Finding:
@@ -86,7 +86,7 @@ def _reasons(topology: pd.DataFrame) -> list[tuple[str, int]]:
 
 
 _EVEN = 0.8
-"""Checkpoints count as evenly saved from this share of equal gaps on: the last gap often differs."""
+"""Checkpoints count as evenly saved if at least this share of their gaps is equal: the last often differs."""
 
 
 def _open(study: StudyTables, topology: pd.DataFrame) -> dict[str, object] | None:
@@ -114,13 +114,13 @@ def _open(study: StudyTables, topology: pd.DataFrame) -> dict[str, object] | Non
 
 
 def _most(study: StudyTables, column: str) -> int:
-    """Return how many values the run has that has most."""
+    """Return the largest number of values that any run has."""
     values = study.series.values
     return int(values[column].notna().groupby(values["run"]).sum().max())
 
 
 def _unconverged(study: StudyTables) -> set[str]:
-    """Return the features of which some value did not converge."""
+    """Return the features that have an unconverged value."""
     rows = study.features
     return set(rows.loc[rows["status"] == Status.UNCONVERGED, "feature"]) if "status" in rows else set()
 

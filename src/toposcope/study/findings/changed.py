@@ -105,7 +105,7 @@ def move_of(study: StudyTables, column: str) -> dict[str, object] | None:
 
 
 def _ranges(study: StudyTables, ends: pd.DataFrame) -> list[dict[str, object]]:
-    """Return the first and last values of the runs for each family: one range over several says nothing."""
+    """Return the first and last values of the runs for each family: a range over several says nothing."""
     families = families_of(study.series.runs)
     family = ends["run"].map(lambda run: families.get(run) or "unnamed")
     return [

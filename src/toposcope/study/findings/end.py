@@ -27,7 +27,7 @@ TOPOLOGY = (f"{BY_SIBLINGS} + topology", f"{BY_SIBLINGS} + saturating topology")
 ALPHA = 0.05
 """Level of the paired test, after Holm, at which topology adds to a forecast."""
 _POINTS = 40
-"""Points of a forecast's path: a figure shows no more of so smooth a curve."""
+"""Points of a forecast's path: enough for a figure of so smooth a curve."""
 MOST_AHEAD = 2
 """Unfinished runs that are forecast here; `toposcope forecast` takes all."""
 
@@ -115,8 +115,8 @@ def end(study: StudyTables) -> Finding | None:
 def go_on(study: StudyTables) -> Finding | None:
     """Strength: "broken" or "ill" (a log shows what overrides any forecast), "too few", "finished", "begun".
 
-    Broken is a run that is to be stopped, ill one that is to be looked at; "too few" are the losses if none
-    of the runs has enough of them to be judged. None without a loss.
+    A broken run should be stopped; an ill one needs a look. "too few": no run has enough losses to be judged.
+    None without a loss.
     """
     column, curves = _logged(study)
     grounds = _grounds(study, column, curves)
@@ -158,10 +158,10 @@ def _called(study: StudyTables, column: str) -> str:
 
 
 def _command(study: StudyTables, column: str, going: Sequence[Curve], *, advise: bool) -> str:
-    """Return the command that says more of runs that go on or are ill; "" for a table in memory.
+    """Return the command that says more about unfinished or ill runs; "" for a table in memory.
 
-    Going on is weighed against a larger model where the size and the tokens of every run are known: by twice
-    the FLOP that its end is away, so that both can be paid.
+    It compares continuing with a larger model if the size and the tokens of every run are known. The budget
+    is twice the most FLOP that a run still needs, so that either can be paid.
     """
     if not study.places or not column:
         return ""
@@ -170,7 +170,7 @@ def _command(study: StudyTables, column: str, going: Sequence[Curve], *, advise:
             "without": list(study.without) or None}  # fmt: skip
     flop = [_flop_left(curve) for curve in going]
     if not advise or not flop or not np.isfinite(flop).all():
-        every = "all" if advise else None  # of a run that is ill, the first lines say all that is wrong
+        every = "all" if advise else None  # the first lines name all that is wrong with an ill run
         return rendered(command("forecast", *study.places, **read, methods=every))
     budget = f"{2 * max(flop):.2g}"
     return rendered(command("forecast", *study.places, **read, advise=True, budget=budget))
@@ -235,7 +235,7 @@ def _grounds(study: StudyTables, column: str, curves: Sequence[Curve]) -> list[t
     """Return the grounds in the logs to look at or stop a run, each with its run."""
     if study.log is None or not column:
         return []
-    known = {curve.run: curve for curve in curves}  # of others a plan contradicts the log: judged, too
+    known = {curve.run: curve for curve in curves}  # runs whose plan contradicts the log are judged, too
     judge_log = study.judge or _by_health
     return [
         (str(run), ground)
@@ -247,7 +247,7 @@ def _grounds(study: StudyTables, column: str, curves: Sequence[Curve]) -> list[t
 def _symptoms(grounds: Sequence[tuple[str, Ground]]) -> list[dict[str, object]]:
     """Return a line for each ground that has a step, the gravest first.
 
-    That a run has too few losses to be judged has no step: it is no sign of trouble.
+    Too few losses to judge a run have no step: they are not a sign of trouble.
     """
     found = [(run, ground) for run, ground in grounds if ground.step is not None]
     found.sort(key=lambda one: (-LEVELS.index(one[1].level), _place(one[1].kind)))

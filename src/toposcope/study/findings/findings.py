@@ -21,7 +21,7 @@ MARKS: Mapping[tuple[str, str], str] = {
 _CHECKS = (("sound", "measurements"), ("on", "training"), ("odd", "odd runs"), ("beyond", ""))
 _ABSENT = {"on": "no finite loss was logged", "odd": "one run: nothing to compare"}
 _ACTS = ("sound", "on", "odd", "beyond")
-"""The findings whose remedy is the thing to do next: the first of them, but the lead's before all."""
+"""The findings whose remedy is the thing to do next: the first of them, after that of the lead."""
 NOTHING = "Nothing has to be done about these runs."
 
 
@@ -49,7 +49,7 @@ class Findings:
     names: frozenset[str] = frozenset()
 
     def __getitem__(self, question: str) -> Finding:
-        """Return the finding on one of `QUESTIONS`; KeyError where nothing could be asked."""
+        """Return the finding on one of `QUESTIONS`; KeyError if there is none."""
         found = self.get(question)
         if found is None:
             raise KeyError(question)
@@ -96,9 +96,9 @@ class Findings:
     def lead(self) -> Finding:
         """The finding that stands first.
 
-        It is the first of these that exists: a fault; a run to be looked at, or the end of an unfinished run;
-        the verdict, if a table's own columns are tested; how well the runs trained; or, if no target ranks
-        them, what changed or what is on the surfaces.
+        It is the first of these that exists: a fault; a run that needs a look, or the end of an unfinished
+        run; the verdict, if a table's own columns are tested; how well the runs trained; or, if no target
+        ranks them, what changed or what is on the surfaces.
         """
         on, beyond = self.get("on"), self["beyond"]
         if (wrong := self.wrong) is not None:
@@ -147,7 +147,7 @@ class Findings:
             order = [
                 *(one for one in order if one != "odd"),
                 "odd",
-            ]  # more seeds are wished for last
+            ]  # advice to train more seeds comes last
         for question in order:
             found = self.get(question)
             if found is not None and (todo := self.said(found).todo):

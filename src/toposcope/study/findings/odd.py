@@ -1,4 +1,4 @@
-"""Which run is odd? The runs whose curves are not those of their siblings."""
+"""Which run is odd? The runs whose curves differ from those of their siblings."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import textwrap
 from dataclasses import dataclass
 
 GOOD, BAD, OPEN, NONE, SOME = "OK", "!!", "--", "no", "yes"
-"""Marks of a check: nothing is wrong, something is, it cannot be told, nothing was found, something was."""
+"""Marks of a check: nothing is wrong, something is, it is unknown, nothing was found, something was."""
 KINDS = {GOOD: "good", BAD: "bad", OPEN: "open", NONE: "none", SOME: "some"}
 """The class of each mark on a page, which has its colour."""
 
@@ -51,7 +51,7 @@ class FirstScreen:
 
     @property
     def to_do(self) -> tuple[str, str]:
-        """What to do next as a sentence that goes on after "Next:", and the command at its end or ""."""
+        """What to do next, as a sentence that continues "Next:", and the command at its end or ""."""
         sentence, command = _command(self.next)
         return _uncapital(sentence), command
 

@@ -25,7 +25,7 @@ def shares(features: pd.DataFrame) -> pd.DataFrame:
     """Return a summary of the surfaces for each range and resolution.
 
     Columns name, surfaces, trivial (share with one minimum), low and high (that share of the run with fewest
-    and with most: checkpoints of one run are no replicates), minima (mean), most (largest number of minima),
+    and with most: checkpoints of one run are not replicates), minima (mean), most (largest number of minima),
     found and confirmed (branches of half the sequences, and those that the other half confirms), masked.
     """
     rows = features[features["probe"] == SURFACE]

@@ -21,11 +21,10 @@ WIDTH = 80
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """An answer in words: one line to act on, what it rests on, how far it reaches, more beside it.
+    """An answer in words: one line to act on, its grounds, its limits, and further details.
 
-    `next` is a command to go on with, and what it is for: whoever prints it leaves its line whole. Of the
-    first screen, `title` is its first line where that is not `act`, `check` a line of its checks, `todo` what
-    is to be done.
+    `next` is a command to continue with, and its purpose; its line must be printed whole. On the first
+    screen, `title` is the first line if that is not `act`, `check` a line of the checks, `todo` what to do.
     """
 
     act: str
@@ -98,7 +97,7 @@ def _environment() -> Environment:
 
 
 def _with_separators(value: object) -> object:
-    """Return a count as sentences have it; everything else as it is."""
+    """Return a count with thousands separators; everything else as it is."""
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else value
 
 

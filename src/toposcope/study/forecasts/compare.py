@@ -23,7 +23,7 @@ CUTS = (0.2, 0.3, 0.5)
 LEAST_RUNS = 3
 """Finished runs, at least: each is forecast from two others."""
 MOST_RUNS = 8
-"""Finished runs that are compared, evenly over sizes: leaving each out, twice, grows with their cube."""
+"""Finished runs that are compared, evenly over sizes: the cost of leaving each out grows with their cube."""
 NOT_FINISHED = "not finished"
 """The beginning of the reason why an unfinished run is not used to score forecasts."""
 
@@ -98,7 +98,7 @@ def worth_of_features(
     The control of sibling transfer with features is sibling transfer; `controls` maps further methods with
     features, such as published rules, to theirs. Negative effects favour the features.
     Columns `WORTH`; see `ablate`. `t_holm` is the t-test's p after Holm's correction for all rows of the
-    table: each is one more look at the same question.
+    table: each is one more test of the same question.
     """
     sides = [(scores["method"].str.startswith((BY_SIBLINGS + " + ",)), BY_SIBLINGS)]
     for base in dict.fromkeys((controls or {}).values()):

@@ -23,7 +23,7 @@ from toposcope.study.forecasts.gather import split_runs
 class LogResults:
     """Assesses, judges and forecasts the runs of logs, each of them once.
 
-    A run that is asked for again, with the same losses and plan, has the result that was made first. So the
+    A run that is requested again, with the same losses and plan, has the result that was made first. So the
     studies of one store, which share a log, and the parts of one answer of the live page do no work twice.
 
     Examples

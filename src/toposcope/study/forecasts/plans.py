@@ -15,7 +15,7 @@ from toposcope.sources.plan_beside import BESIDE, PLAN_FROM, PLAN_UNUSED
 
 @dataclass(frozen=True, slots=True)
 class StatedPlan:
-    """The plan that a run's files state: its end, its learning rate, and what to know of both."""
+    """The plan that a run's files state: its end, its learning rate, and notes on both."""
 
     end: int | None = None
     schedule: Schedule | None = None
@@ -82,7 +82,7 @@ def recipe_schedule(config: Mapping[str, object]) -> Schedule | None:
 
 
 def planned_end(config: Mapping[str, object], rows: pd.DataFrame) -> int | None:
-    """Return the planned steps; nothing if the log has gone beyond them: then the plan is another run's."""
+    """Return the planned steps; nothing if the log goes beyond them, since then the plan is another run's."""
     steps = recipe_steps(config)
     return steps if steps is None or steps >= float(rows["step"].max()) else None
 

@@ -26,7 +26,8 @@ class FeatureTransfer(Forecaster):
     logarithms). `kind` "vector": the columns at the last measured step are one block (a persistence image, a
     landscape). `model` "ridge" penalises the features
     and not the loss, penalty by leave-one-sibling-out; "pls" adds one partial-least-squares component of the
-    features to the regression on the loss. The difference to `SiblingTransfer` is the worth of the features.
+    features to the regression on the loss. The difference to `SiblingTransfer` is what the features are
+    worth.
     """
 
     label: str

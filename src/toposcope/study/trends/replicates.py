@@ -47,7 +47,7 @@ def replicate_groups(table: SeriesTable) -> dict[str, list[str]]:
 def pairing_test(
     features: np.ndarray, targets: np.ndarray, steps: np.ndarray | None = None
 ) -> tuple[float, float, float]:
-    """Ask whether a run's feature knows *its* target; return own minus other, p, and the smallest p.
+    """Test whether a run's feature follows *its own* target; return own minus other, p, and the smallest p.
 
     `features`, `targets` (n, S). The mean correlation of each run's feature with its own target is
     compared with every way to pair features with targets of other runs. The trend that all replicates share
@@ -62,7 +62,7 @@ def pairing_test(
 def pooled_pairing_test(
     families: Sequence[tuple[np.ndarray, np.ndarray]], steps: Sequence[np.ndarray] | None = None
 ) -> tuple[float, float, float]:
-    """Ask the same of several families at once: each is paired within itself, and their means are averaged.
+    """Test the same for several families at once: each is paired within itself, and their means are averaged.
 
     Three families of three seeds have 6^3 pairings, so that together they can reach p = 1/216 where each
     alone stops at 1/6.

@@ -115,7 +115,7 @@ def family_table(
     scopes: Sequence[str] = ("model", "role"),
     alpha: float = 0.05,
 ) -> pd.DataFrame:
-    """Ask of each feature and target once, over all runs together, whether they share more than a trend.
+    """Test for each feature and target, once over all runs, whether they share more than a trend.
 
     The products of innovations are added over the runs at every step, and the same sign flips all runs of a
     step, so that runs that saw the same batches need not be independent. Runs too short or too smooth are
@@ -272,7 +272,7 @@ def _verdict(row: dict, alpha: float) -> tuple[str, str]:
 
 def _said_of(row: dict) -> Iterator[str]:
     """Yield the clauses that say how a feature adds to the target."""
-    target = row["target"]  # the column's name, by which one finds it
+    target = row["target"]  # the column's name, so that it can be found
     if row["spikes"]:
         yield f"moves with the {target} where both spike"
     elif row["first"]:
@@ -324,7 +324,7 @@ def _of_run(
         block = pair_statistics(x, y, steps, norm, draws, every=every)
         tested = _tested(x, y, steps, rate)
         if len(steps) < LEAST_POINTS:
-            tested["why"] = ""  # the statistics above have said it
+            tested["why"] = ""  # the statistics above say it already
         bare = tested["why"].to_numpy() != ""
         block = pd.concat([block, tested], axis=1)
         block.loc[bare & (block["status"] == "ok"), "status"] = "partial"
