@@ -90,11 +90,11 @@ def _seed001(
     runs: str | None, seeds: int, corpus: str | None, updates: int | None, out: Path | None,
     jobs: int | None, as_json: bool,
 ) -> int:  # fmt: skip
-    """Carry out the research plan: five sizes on subwords, with gradients.
+    """Carry out the research plan with five sizes of models.
 
-    Its four hypotheses and three success criteria are judged one by one, as the plan words them and by a
-    statistic that allows for drift. With --seeds above 1 the differences between sizes are compared with
-    those between seeds.
+    They are trained on subwords, and their gradients are measured, too. The plan's four hypotheses and three
+    success criteria are judged one by one, as the plan words them and by a statistic that allows for drift.
+    With --seeds above 1 the differences between sizes are compared with those between seeds.
     """
     sections = reproducing.seed001(
         _call(out, jobs, as_json), runs=runs, seeds=seeds, corpus=corpus, updates=updates
@@ -166,7 +166,7 @@ def _seed003(
     seeds: str, texts: str | None, limit: int, sensitivity_texts: str, labelled: Path | None, device: str,
     out: Path | None, jobs: int | None, as_json: bool,
 ) -> int:  # fmt: skip
-    """Make the embedding report's tables again, or run its whole study.
+    """Make the embedding report's tables again, or its whole study.
 
     The tables come from its stored rows (--rows). The study runs on a series (--series), on Pythia from the
     hub (--recipe pythia), or on three small models that it trains first (--train). --out keeps the store,
@@ -195,7 +195,11 @@ def _landscape(
     runs: str | None, texts: str | None, checkpoints: int | None, out: Path | None, jobs: int | None,
     as_json: bool,
 ) -> int:  # fmt: skip
-    """Test whether curvature and sampled surfaces follow the loss of small models beyond a shared trend."""
+    """Test whether the loss surface follows the loss.
+
+    The command measures the curvature and the sampled surfaces of small models. The test requires more than
+    a shared trend.
+    """
     call = _call(out, jobs, as_json)
     sections = reproducing.landscape(call, runs=runs, texts=texts, checkpoints=checkpoints)
     return _show("landscape", sections, out, as_json)
@@ -205,7 +209,10 @@ def _landscape(
 @_RUNS
 @_common
 def _grokking(runs: str | None, out: Path | None, jobs: int | None, as_json: bool) -> int:
-    """Run the positive control: test whether H1 shows when a transformer learns modular addition."""
+    """Test whether H1 shows when a transformer learns addition.
+
+    This is the positive control: the transformer is known to place the numbers on circles, modulo p.
+    """
     return _show("grokking", reproducing.grokking(_call(out, jobs, as_json), runs=runs), out, as_json)
 
 
@@ -216,7 +223,10 @@ def _grokking(runs: str | None, out: Path | None, jobs: int | None, as_json: boo
 )  # fmt: skip
 @_common
 def _synthetic(families: int, out: Path | None, jobs: int | None, as_json: bool) -> int:
-    """Test whether topology recovers the known scaling exponents of simulated families."""
+    """Test whether topology recovers known scaling exponents.
+
+    The families of runs are simulated, so their exponents are known.
+    """
     sections = reproducing.synthetic(_call(out, jobs, as_json), families=families)
     return _show("synthetic", sections, out, as_json)
 
@@ -229,11 +239,12 @@ def _synthetic(families: int, out: Path | None, jobs: int | None, as_json: bool)
 )  # fmt: skip
 @_common
 def _public_runs(folder: Path, most: int, out: Path | None, jobs: int | None, as_json: bool) -> int:
-    """Judge alarms, forecasts and seeds on the logs in FOLDER, none of which is known to be bad.
+    """Judge alarms, forecasts and seeds on the logs in FOLDER.
 
-    FOLDER holds logs, in folders of their own, or two tables: curves.csv (run, step, train_loss) and runs.csv
-    (run, path). The page gives the false alarms of every rule and of plain rules, how many forecast intervals
-    contain the final loss, the steps at which many runs spike together, and how far two seeds differ.
+    None of these runs is known to be bad. FOLDER holds logs, also in subfolders, or two tables: curves.csv
+    (run, step, train_loss) and runs.csv (run, path). The page gives the false alarms of every rule and of
+    plain rules, how many forecast intervals contain the final loss, the steps at which many runs spike
+    together, and how far two seeds differ.
     """
     call = _call(out, jobs, as_json)
     return _show("public-runs", reproducing.public_runs(call, folder, most=most), out, as_json)
