@@ -120,7 +120,7 @@ def test_a_log_of_losses_alone_is_answered_and_a_table_of_it_is_refused(tmp_path
     log.to_csv(file, index=False)
     code, out, _ = ended(["analyze", str(file)], capsys)
     assert code == 0
-    assert "there is no column to test beside" in out
+    assert "there is no column to test besides" in out
     assert "went from 8.00 to 2.30" in out
     code, out, _ = ended(["analyze", str(file), "--json"], capsys)
     assert (code, json.loads(out)["verdict"]) == (0, "all right")

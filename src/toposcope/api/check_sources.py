@@ -152,7 +152,7 @@ def _of_series(
     from toposcope.sources.unchanged import changed_matrices
     from toposcope.study.forecasts.reading import log_at, read_source
 
-    said = "step and loss from beside the checkpoints"
+    said = "step and loss from the files beside the checkpoints"
     try:
         log = read_source(path, name, reading, logs=False)
     except SourceError:  # the audit has found that the losses cannot be read

@@ -211,7 +211,7 @@ def _of_losses(
 
 
 def _label(series: Series, checkpoint: Checkpoint, *, steps: bool) -> str:
-    """Return what a checkpoint is called; a model alone states no step, unless `steps` set the two apart."""
+    """Return the name of a checkpoint; a model alone states no step, unless `steps` distinguish the two."""
     alone = len(series) == 1 and checkpoint.step == 0 and not steps
     return checkpoint.run if alone else f"{checkpoint.run} step {checkpoint.step:,}"
 

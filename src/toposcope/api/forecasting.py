@@ -54,7 +54,7 @@ def forecast(
         Stores, run folders, logs as `read_log` reads them, folders of logs, or tables (columns step and loss;
         run and parameters where there are several).
     siblings
-        Finished runs to learn from beside those of `sources`.
+        Finished runs to learn from, besides those of `sources`.
     schedule
         The planned learning rate: a file with step and lr, or a `Schedule`.
     horizon

@@ -244,7 +244,7 @@ def _requested(
     device: str,
     tokenizer: str | Path | None,
 ) -> TextRequest:
-    """Return the request for texts; an argument given beside a `TextRequest` takes precedence."""
+    """Return the request for texts; an argument given together with a `TextRequest` takes precedence."""
     from toposcope.api.representations import TextRequest
 
     given = texts if isinstance(texts, TextRequest) else TextRequest(texts=str(texts) if texts else None)

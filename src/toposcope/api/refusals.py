@@ -68,4 +68,4 @@ def _said(texts: TextRequest) -> dict[str, object]:
 
 def refuse_both(name: str, value: object, other: str) -> None:
     """Raise InputError for an argument that is given together with the one that replaces it."""
-    raise InputError(f"{name} {value!r} is given beside {other}, which replaces it; leave one of them out")
+    raise InputError(f"{name} {value!r}: {other}, which replaces it, is given too; leave one of them out")

@@ -165,7 +165,7 @@ def _check_layers(choice: str) -> None:
 
 
 def _check_saved(saved: SavedStates, limit: int | None) -> None:
-    """Refuse to take more texts than were kept at every checkpoint."""
+    """Refuse to take more texts than were saved at every checkpoint."""
     from toposcope.subjects.representations.saved_states import read_states
 
     if limit is None:

@@ -39,7 +39,7 @@ _SHOWN = {
     (WEIGHTS_BOTTLENECK.name, "weights"): "bottleneck",
 }
 _SHORT = ("H0 total", "norm")
-"""Columns of the short table beside the change of the weights: with a usual name they fit 80 characters."""
+"""Columns of the short table besides the change of the weights: with usual names they fit 80 characters."""
 MOST_CHANGES = 8
 """Matrices of the short table: those whose weights moved farthest."""
 MOST_RUNS = 40

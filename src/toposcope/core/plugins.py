@@ -1,4 +1,4 @@
-"""What installed packages bring: the objects that their entry points name, each checked for what it is."""
+"""What installed packages bring: the objects that their entry points name, each checked for its type."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def brought(group: str, *kinds: type[T]) -> Iterator[T]:
     Raises
     ------
     InputError
-        When a package cannot be imported, or what it names is of another kind.
+        When a package cannot be imported, or its object is of another kind.
     """
     for point in entry_points(group=group):
         made = _loaded(group, point)

@@ -42,7 +42,7 @@ HOPELESS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 """Errors that every other task would meet, too: a full disk, or one that cannot be written to."""
 
 _NOT_THE_CHILD = (signal.SIGINT, signal.SIGTERM)
-"""Signals that are blocked until a child has begun: a Ctrl-C in its imports would print a traceback."""
+"""Signals that are blocked until a child runs: a Ctrl-C in its imports would print a traceback."""
 
 
 def cores() -> int:
@@ -61,7 +61,7 @@ def in_background(make: Callable[[], R]) -> Future[R]:
     def work() -> None:
         try:
             future.set_result(make())
-        except BaseException as error:  # it is raised where the result is asked for
+        except BaseException as error:  # raised where the result is read
             future.set_exception(error)
 
     threading.Thread(target=work, daemon=True).start()

@@ -11,7 +11,7 @@ MANY = 8
 """More equal observations than this become one line, with their number."""
 
 NOT_LOOKED_AT = "not-looked-at"
-"""The fault of a file or folder among the checkpoints that cannot be read at all."""
+"""The fault of a file or folder among the checkpoints that cannot be read."""
 
 _NAMED = 3
 """Tensors and runs that such a line names; the rest is counted."""

@@ -92,7 +92,7 @@ def fell(name: str, ends: pd.DataFrame, *, so_far: bool = False, form: str = "{:
 
 
 def beside_band(study: Study, of: str, otherwise: str, verb: str = "ends") -> str:
-    """Return where the first quantity with a null ends beside the null's band, as a title.
+    """Return where the first quantity with a null ends relative to the null's band, as a title.
 
     `of` is what the band is of; `otherwise` is the title where no band could be drawn.
     """
@@ -159,7 +159,7 @@ def of_draws(study: Study, drawn_from: str) -> str:
 
 
 def beside_null(study: Study) -> str:
-    """Say of how many sizes the last values leave the band of their null."""
+    """Say for how many sizes the last values leave the band of their null."""
     if len(study.sizes) == 1:
         nulls = study.findings["changed"].numbers["nulls"]
         sides = ["above" if null["above"] else "below" if null["below"] else "inside" for null in nulls]

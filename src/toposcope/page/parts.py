@@ -187,7 +187,7 @@ def part_of(
 
 
 def _begin_pictures(study: Study, beside: Collection[str]) -> Callable[[], list[tuple[OnPage, Rendered]]]:
-    """Draw the figures of a part; return a function that gives each with its bytes, in reading order.
+    """Draw the figures of a part; return a function that returns each with its bytes, in reading order.
 
     The loss curves, which lead, show what the findings say. They are drawn last: meanwhile the second
     process renders the others.

@@ -4,7 +4,7 @@ A column is a function of a target if one of these holds over all runs together,
 
 - order: it rises and falls with the target (or against it) at every pair of rows, along one curve, and the
   target moves against its overall course at `LEAST_TURNS` pairs of neighbouring steps or more. Another noisy
-  quantity would not do so at all of them.
+  quantity would not do so at every one of them.
 - form: the column, or its logarithm, is a line in the target, or in the target's logarithm, exponential or
   reciprocal.
 

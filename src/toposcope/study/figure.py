@@ -56,7 +56,7 @@ def _bars(ax: Axes, names: Sequence[str], values: np.ndarray, filled: np.ndarray
 
 
 def _named(label: str, line: Line) -> str:
-    """Return the label with the lag at which the feature goes with the target, where that is not 0."""
+    """Return the label with the lag at which the feature moves with the target, if that is not 0."""
     lag = lag_cell(line)
     return label if lag in ("0", NONE) else f"{label} ({lag})"
 

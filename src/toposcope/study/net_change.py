@@ -15,7 +15,7 @@ _FEWEST = 6
 _END = 5
 """The most values whose mean is an end; also at most one in `_END` of a run's values."""
 _RATE = 0.05
-"""The rate at which a column of independent noise is said to have moved."""
+"""The rate at which independent noise counts as moved."""
 
 
 def first_last(series: SeriesTable, column: str) -> pd.DataFrame:
@@ -33,7 +33,7 @@ def first_last(series: SeriesTable, column: str) -> pd.DataFrame:
 def half_steps(series: SeriesTable, column: str) -> pd.Series:
     """Return for each run the first step at which half of the change from first to last value was done.
 
-    A run is left out whose ends are nearer to each other than half of the range of its values: it came back.
+    A run whose ends differ by less than half of the range of its values is left out: it came back.
     """
     out = {}
     for run in series.run_names:

@@ -54,7 +54,7 @@ class Beside:
     high: float
 
     def __str__(self) -> str:
-        """Return the value beside the range."""
+        """Return the value and the range."""
         low, high = f"{self.low:.4g}", f"{self.high:.4g}"
         theirs = low if low == high else f"{low} to {high}"
         return f"{self.label} {self.value:.4g} (theirs {theirs})"
@@ -64,7 +64,7 @@ class Beside:
 class Odd:
     """A run that is not like its `siblings`: its p, since which step, by what, and what differs in its files.
 
-    `since` is None where the run did not stay apart up to the end; `at_once` says that it was so from the
+    `since` is None if the run did not stay apart until the end; `at_once` is true if it differed from the
     first common step on. `frozen` are matrices that never changed and did in the siblings; `p` is None where
     nothing else sets the run apart, since that rule involves no chance.
     """
@@ -171,7 +171,7 @@ class _Apart:
 def _described(
     group: Sequence[Member], at: int, others: Sequence[int], frozen: tuple[str, ...], by_curves: _Apart
 ) -> Odd:
-    """Return an odd run of a group with its last values beside the others', and what differs in its files."""
+    """Return an odd run of a group with its last values and the others', and what differs in its files."""
     mine, siblings, one = group[at], [group[i] for i in others], by_curves.one
     beside = []
     for name in sorted(one.where if one else (), key=lambda name: name not in group[0].losses):

@@ -72,7 +72,7 @@ def odd_of(members: Sequence[Member]) -> OddRuns:
 
 
 def odd_of_store(store: Store) -> OddRuns:
-    """Return which runs of a store are not like their siblings, by what it holds now.
+    """Return which runs of a store are not like their siblings, by its current contents.
 
     >>> import tempfile
     >>> from toposcope.store import Store
@@ -117,7 +117,7 @@ def members_of(
     """Return the runs of a log with their losses at its own steps, and what their files state.
 
     A run that went back to an earlier checkpoint is one member, which has the name of its latest part.
-    `named` are the runs that count, each with what it is called; all where it is None.
+    `named` are the runs that count, each with its name; None means all.
     """
     logged = list(map(str, metrics["run"].unique())) if len(metrics) else []
     listed = list(map(str, runs["run"])) if "run" in runs else []

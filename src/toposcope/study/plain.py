@@ -1,4 +1,4 @@
-"""Plain tables made elsewhere: what describes their runs, and the targets that can be worked out."""
+"""Plain tables made elsewhere: the columns that describe their runs, and the targets that can be computed."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def plain_table(
 
 
 def _untested(frame: pd.DataFrame, others: Sequence[str]) -> dict[str, str]:
-    """Return the columns of a table that are not tested although they may have been meant to be, and why.
+    """Return the columns of a table that are not tested although the user may expect it, and why.
 
     >>> _untested(pd.DataFrame({"step": [1], "loss": [2.0], "gap": [0.1], "stage": ["a"]}), [])
     {'stage': 'not a number', 'gap': 'a name reserved for a quantity derived from the loss'}

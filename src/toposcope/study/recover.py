@@ -32,7 +32,7 @@ _ALL_UP_TO = 5
 """Up to this many units, all orders are used: 5! is 120."""
 _SETS = {"topology": Use.EXPONENT, "norms": Use.NORM}
 _NORM = "weight_norm"
-"""The norm that training logs: it takes the place of the measured one."""
+"""The norm that training logs; it replaces the measured one."""
 
 
 def recover_exponents(

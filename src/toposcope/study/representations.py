@@ -1,4 +1,4 @@
-"""What is read from the rows of hidden states: one layer, pairs of layers, perplexity, stated intervals."""
+"""Values from the rows of hidden states: one layer, pairs of layers, perplexity, stated intervals."""
 
 from __future__ import annotations
 

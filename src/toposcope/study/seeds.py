@@ -71,15 +71,14 @@ class Recipe:
 
 @dataclass(frozen=True)
 class SeedComparison:
-    """What the losses of two recipes say, second minus first.
+    """The comparison of the losses of two recipes, second minus first.
 
     `losses` (runs, steps) are those at the common `steps`, `at` is the last of these. `first` and `second`
-    are the runs that were compared, `values` the mean loss of each at the end. `test` is None where nothing
-    states the noise between runs. `interim` are the tests on the way, `horizon` the step at which the runs
-    end and `ended` whether they have ended. `needed` and `finds` say what numbers of seeds can show, `beside`
-    how many siblings count. `broke` counts the runs of each whose last losses are not finite. `parting` is
-    there for one run of each. `problems` say what was left out and why, `notes` how steps were brought
-    together.
+    are the runs that were compared, `values` the mean loss of each at the end. `test` is None if the noise
+    between runs is unknown. `interim` are the tests on the way, `horizon` the step at which the runs end and
+    `ended` whether they have ended. `needed` and `finds` say what a number of seeds can show, `beside` how
+    many siblings count. `broke` counts the runs of each whose last losses are not finite. `parting` is there
+    for one run of each. `problems` say what was left out and why, `notes` how steps were brought together.
     """
 
     first: Recipe
@@ -120,7 +119,7 @@ def compare_recipes(
     horizon
         The step at which the runs end; by default the one that they plan.
     of_loss
-        Whether these are losses, whose levels say which runs belong together where nothing else does.
+        Whether these are losses, whose levels group the runs if nothing else does.
 
     Raises
     ------

@@ -52,18 +52,18 @@ def segment_table(
 ) -> pd.DataFrame:
     """Split every feature of every run where it leaves a smooth trend; one row per segment.
 
-    It does by a bend, a change of the slope on log(step), or by a ramp to another level, which has two
-    boundaries; both are what the smooth trends of training (line, powers, exponentials, their moving means,
-    waves of up to three periods) cannot follow, beyond noise that may persist, wane or grow
+    It leaves it by a bend, which is a change of the slope on log(step), or by a ramp to another level, which
+    has two boundaries. The smooth trends of training (line, powers, exponentials, their moving means, waves
+    of up to three periods) can follow neither, beyond noise that may persist, shrink or grow
     (`phases.bends`). `boundary_p` is the p-value of having any, against simulated series without one at the
-    same steps (`phases.reference`): with plain noise, with difficult noise, and with gentle waves,
-    whichever is largest. A series that bends for the first alone, or at uneven steps with a p above 2%, stays
-    whole, and its reason says that it cannot be told; so does one that a gentle wave explains as well ("no
-    verdict"). `boundary_holm` is the same adjusted over the columns of a run by Holm's method. With `per_run`
-    a series keeps its bends only where that is at most 5% (2%), and the reason tells of those dropped.
-    `false_alarm_rate` is simulated too, for these steps: the highest share in which a series on its own shows
-    a bend, over five kinds of plain curve that the reference was not made of. A series of more than 150
-    points is searched as means of 2, 3, ... neighbours, at most 150 of them.
+    same steps (`phases.reference`): with plain noise, with difficult noise, and with gentle waves, whichever
+    is largest. A series that bends against plain noise only, or at uneven steps with a p above 2%, stays
+    whole, and its reason says "cannot tell"; a series that a gentle wave explains as well stays whole, too
+    ("no verdict"). `boundary_holm` is the same adjusted over the columns of a run by Holm's method. With
+    `per_run` a series keeps its bends only where that is at most 5% (2%), and the reason tells of those
+    dropped. `false_alarm_rate` is simulated too, for these steps: the highest share in which a series on its
+    own shows a bend, over five kinds of plain curve that the reference was not made of. A series of more than
+    150 points is searched as means of 2, 3, ... neighbours, at most 150 of them.
 
     `kind` of a segment's start: "bend", or "sharp change" where no turn over three checkpoints or more fits
     as well. `slope` is the segment's whole change over its whole stretch of log(step), with Student's
@@ -183,10 +183,10 @@ def search(
 ) -> tuple[tuple[Span, ...], float]:
     """Return the changes of a series, in the order in which they were found, and the p-value of the first.
 
-    Each change, a bend or a ramp, is tested beyond those found before. Where the next is not significant it
-    is taken for granted for once, for one change of several may be seen beside the others only; these are
-    tested at `LOOK_AHEAD`. After each all are placed anew, each beside the others. A change is significant up
-    to `bar`.
+    Each change, a bend or a ramp, is tested given those found before. If the next one is not significant, it
+    is assumed once, because one of several changes may be visible only given the others; these are tested at
+    `LOOK_AHEAD`. After each change all are placed again, each given the others. A change is significant up to
+    `bar`.
     """
     n = len(change)
 
@@ -194,7 +194,7 @@ def search(
         return known.of_scan(scan(grid, change, given))
 
     def beyond(given: tuple[Span, ...]) -> tuple[Span, ...]:
-        """Return the next change, nothing where it has no boundary away from those of the others."""
+        """Return the next change, or nothing if it has no boundary away from those of the others."""
         span = scan(grid, change, given).span
         taken = [at for old in given for at in edges(old, n)]
         clear = all(abs(at - old) >= LEAST_SEGMENT for at in edges(span, n) for old in taken)
@@ -217,7 +217,7 @@ def search(
 
 
 def _placed(grid: Design, change: np.ndarray, found: tuple[Span, ...]) -> tuple[Span, ...]:
-    """Return the changes, each moved to where it is likeliest beside the others, twice."""
+    """Return the changes, each moved to its likeliest place given the others, twice."""
     n = len(change)
     for at in [*range(len(found))] * 2 if len(found) > 1 else []:
         others = (*found[:at], *found[at + 1 :])
@@ -237,7 +237,7 @@ def _placed(grid: Design, change: np.ndarray, found: tuple[Span, ...]) -> tuple[
 def _boundary(
     grid: Design, change: np.ndarray, span: Span, which: int, others: tuple[Span, ...]
 ) -> tuple[float, float, str]:
-    """Return the 95% set in steps of a change's boundary beside the `others`, and whether it is sharp."""
+    """Return the 95% set in steps of a change's boundary given the `others`, and whether it is sharp."""
     n = len(change)
     taken = sorted(at for other in others for at in edges(other, n))
     low = max((at for at in taken if at < edges(span, n)[which]), default=0)

@@ -228,7 +228,7 @@ def study_of_rows(
 
 
 def _logged(frame: pd.DataFrame, name: str, read: RunLog | None, place: Path | None) -> Log | None:
-    """Return what a table says of its runs, with the plan beside its file; None where no loss is logged."""
+    """Return what a table says about its runs, with the plan beside its file; None if no loss is logged."""
     try:
         log = log_from_frame(frame, name=name) if read is None else log_of_read(read, name=name)
     except InputError:
@@ -237,7 +237,7 @@ def _logged(frame: pd.DataFrame, name: str, read: RunLog | None, place: Path | N
 
 
 def _of_runs(log: Log, runs: Collection[str]) -> Log:
-    """Return what a log says of some of its runs."""
+    """Return what a log says about some of its runs."""
     metrics, known = (table[table["run"].astype(str).isin(list(runs))] for table in (log.metrics, log.runs))
     wide = None if log.wide is None else log.wide[log.wide["run"].astype(str).isin(list(runs))]
     return replace(log, metrics=metrics, runs=known, wide=wide)

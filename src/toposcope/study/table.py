@@ -358,7 +358,7 @@ def _need(frame: pd.DataFrame, columns: Sequence[str], what: str) -> None:
 
 
 def _with_columns(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return long rows with the key of their column, a category, and the number of what they are of."""
+    """Return long rows with the key of their column (a category) and the number of their part."""
     fields = ["probe", "filtration", "scope", "name", "role", "feature"]
     places = rows.groupby(fields, sort=False, dropna=False).ngroup().to_numpy()
     parts = rows[fields].iloc[np.unique(places, return_index=True)[1]]

@@ -104,7 +104,7 @@ class StudyTables:
     without: tuple[str, ...] = ()
 
     def with_tables(self, **given: pd.DataFrame) -> Self:
-        """Return the study with these tables in the place of computed ones."""
+        """Return the study with these tables instead of computed ones."""
         return replace(self, given={**self.given, **given})
 
     def once(self, make: Callable[[Self], Made]) -> Made:

@@ -136,8 +136,8 @@ def _steps(frame: pd.DataFrame, path: Path) -> pd.Series:
 def own_targets(features: pd.DataFrame, declared: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return the targets among the feature rows, in the form of `read_targets`.
 
-    `declared` is what `Store.catalogue` returns: it says which features give a target. Rows that come without
-    it, or with one that says nothing of targets, are read by what the package's own probes declare.
+    `declared` is what `Store.catalogue` returns: it says which features give a target. Rows without it, or
+    with one that declares no target, are read by the declarations of the package's own probes.
 
     >>> rows = pd.DataFrame({"run": "a", "step": [0], "probe": "representations", "name": "model",
     ...     "feature": "perplexity", "layer": [None], "value": [np.e]})

@@ -26,7 +26,7 @@ def draw_checkpoints(
     steps
         The optimiser steps of every run's checkpoints.
     findings
-        What is wrong. One that concerns no single step stands at its run's first.
+        What is wrong. A finding that concerns no single step is drawn at its run's first.
     """
     found = list(findings)
     shown = _shown(steps, found)

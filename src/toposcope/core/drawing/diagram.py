@@ -9,7 +9,7 @@ from toposcope.core.drawing.style import INK, MUTED, house, say_empty, shown_axe
 
 
 def draw_diagram(pairs: np.ndarray, dim: int, filtration: str = "", ax: Axes | None = None) -> Axes:
-    """Draw pairs (n, 2) of birth and death; those that never die stand on the edge as triangles."""
+    """Draw pairs (n, 2) of birth and death; those that never die are triangles on the edge."""
     if ax is None:
         with house():
             ax = shown_axes(3.4, 3.6)

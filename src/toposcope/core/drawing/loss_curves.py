@@ -92,7 +92,7 @@ def _separated(groups: list[DrawnSize], every: list[DrawnSize], odd: Collection[
 
 
 def _pale(ax: Axes, metrics: pd.DataFrame, group: DrawnSize) -> None:
-    """Draw the training loss of a size's runs as pale lines, for the held-out loss to stand on."""
+    """Draw the training loss of a size's runs as pale lines under the held-out loss."""
     for run in group.runs:
         mine = metrics[(metrics["run"] == run) & np.isfinite(metrics["loss"].to_numpy(dtype=np.float64))]
         if len(mine):

@@ -22,9 +22,9 @@ from toposcope.core.processes import GoneError, cores, launch, receive, send
 _PHONE = 4.0
 """Inches of a figure on a phone of 390 pixels: its letters are then about 9 pixels tall."""
 _BELOW = 4
-"""Panels that stand in one column on a phone; more would be a long way to scroll, and stand in two."""
+"""The most panels in one column on a phone; more would take long to scroll, so they get two columns."""
 _MOST = 8
-"""Panels of a figure that are drawn for a phone at all."""
+"""The most panels of a figure that is drawn for a phone."""
 FOLDED = "folded"
 """The label of a figure that a page shows folded."""
 WORTH = 4
@@ -212,7 +212,7 @@ class _Work:
             return self._waiting.popleft() if self._waiting else None
 
     def _next_beside(self) -> tuple[int, Figure] | None:
-        """Return the last figure that waits, or that is to come; None once there is no other."""
+        """Return the last figure that waits or is still to come; None when there is none."""
         with self._change:
             while not self._waiting and not self._complete:
                 self._change.wait()

@@ -124,7 +124,7 @@ def on_axes(ax: Axes | None, height: float) -> Iterator[Axes]:
 
 
 class ShownAxes(Axes):
-    """Axes that show their figure where a notebook asks what they look like, unless pyplot shows it."""
+    """Axes that show their figure in a notebook, unless pyplot shows it."""
 
     by_pyplot: bool = False
 
@@ -134,7 +134,7 @@ class ShownAxes(Axes):
 
 
 class ShownFigure(Figure):
-    """A figure that shows itself where a notebook asks what it looks like."""
+    """A figure that shows itself in a notebook."""
 
     def _repr_png_(self) -> bytes:
         return to_png(self)
@@ -309,7 +309,7 @@ def _spread(positions: list[float], gap: float) -> list[float]:
 
 
 def _raised(positions: list[float], lowest: float, gap: float) -> list[float]:
-    """Return sorted positions, none below `lowest` (there the last step is written), `gap` apart still."""
+    """Return sorted positions, none below `lowest` (there the last step is written), still `gap` apart."""
     out: list[float] = []
     for position in positions:
         out.append(max(position, out[-1] + gap if out else lowest))

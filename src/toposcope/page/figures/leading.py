@@ -1,4 +1,4 @@
-"""The leading features of probes from other packages: a curve for each, beside its null."""
+"""The leading features of probes from other packages: a curve for each, with its null."""
 
 from __future__ import annotations
 

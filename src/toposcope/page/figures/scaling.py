@@ -152,7 +152,7 @@ def _axes(ax: Axes, known: pd.DataFrame) -> None:
 
 
 def spaced(ticks: list[float], limits: tuple[float, float], least: float) -> list[float]:
-    """Return those of some ticks of a log axis that stand this share of it apart, both ends first.
+    """Return the ticks of a log axis that are at least this share of it apart, both ends first.
 
     >>> spaced([1.0, 2.0, 50.0, 90.0, 100.0], (1.0, 100.0), 0.2)
     [1.0, 100.0]

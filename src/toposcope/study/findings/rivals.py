@@ -68,7 +68,7 @@ def strengths(study: StudyTables) -> pd.DataFrame:
 
 
 def _verdict(line: dict) -> str:
-    """Return the verdict of a row with the lag at which it was found, where that is not 0."""
+    """Return the verdict of a row with the lag at which it was found, if that is not 0."""
     verdict, lag = str(line["verdict"]), lag_cell(line)
     return f"{verdict} ({lag})" if verdict == "adds" and lag != "0" else verdict
 

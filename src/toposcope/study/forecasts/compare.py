@@ -47,11 +47,10 @@ def forecast_table(
 ) -> pd.DataFrame:
     """Forecast every finished run from the others at each of `cuts` of its training, by every method.
 
-    The methods: `auto`, sibling transfer, the same with topology and with norms beside the loss, the last
-    value, and what `published` returns for the features that were measured. What cannot be forecast is a
-    row with status "failed" and its reason: a run without usable losses, an unfinished one, all where fewer
-    than three are finished, and those beyond `MOST_RUNS`. `results` has what was computed from the logs
-    already.
+    The methods: `auto`, sibling transfer, the same with topology or norms added to the loss, the last value,
+    and what `published` returns for the features that were measured. What cannot be forecast is a row with
+    status "failed" and its reason: a run without usable losses, an unfinished one, all where fewer than three
+    are finished, and those beyond `MOST_RUNS`. `results` has what was computed from the logs already.
 
     Returns
     -------

@@ -202,7 +202,7 @@ def feature_columns(
 ) -> pd.DataFrame:
     """Return run, step and the leading features of forecasts under short names, with images and landscapes.
 
-    What probes that name no such features declare as confirmatory comes under its column key.
+    If a probe names no such feature, its confirmatory features come under their column keys.
     """
     features, _ = without_unconverged(features)
     model = features[
@@ -319,7 +319,8 @@ def topological_methods(
 ) -> list[Forecaster]:
     """Return the methods of the ablation: every way in which topology can enter, and the same with norms.
 
-    Only what some run has features for; `published` returns the rules of papers that these columns allow.
+    Only those that some run has features for; `published` returns the rules of papers that these columns
+    allow.
     """
     columns = {name for curve in curves for name in curve.features.columns}
     methods: list[Forecaster] = []

@@ -48,7 +48,7 @@ class LogResults:
     def health(
         self, rows: pd.DataFrame, *, column: str = "loss", horizon: float | None = None, anneals: bool = False
     ) -> tuple[Symptom, ...]:
-        """Return what `forecasting.health.assess.health` says of the log of a run."""
+        """Return what `forecasting.health.assess.health` says about the log of a run."""
         key = (content_of(rows), column, horizon, anneals)
         with self._assessing:
             if key not in self._health:
@@ -56,7 +56,7 @@ class LogResults:
             return self._health[key]
 
     def judgement(self, judge: JudgeOfLog, rows: pd.DataFrame, column: str, curve: Curve | None) -> Judgement:
-        """Return what `judge` says of the log of a run; `curve` is None where it is too short for one."""
+        """Return what `judge` says about the log of a run; `curve` is None if it is too short for one."""
         symptoms = symptoms_of(curve, rows, column, self.health)
         key = (judge, content_of(rows), column, symptoms, curve is not None and curve.ended)
         if key not in self._judgements:
@@ -95,7 +95,7 @@ def symptoms_of(
 
 
 def content_of(rows: pd.DataFrame) -> Hashable:
-    """Return what tells the rows of one log from those of another: columns, and a hash of each row."""
+    """Return what distinguishes the rows of two logs: columns, and a hash of each row."""
     own = rows.drop(columns="run", errors="ignore")
     return tuple(own.columns), pd.util.hash_pandas_object(own, index=False).to_numpy().tobytes()
 

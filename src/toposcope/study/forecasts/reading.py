@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 class Reading:
     """How runs are read: the loss column, columns renamed before that, and what files leave open.
 
-    A renamed column has to be in some table, not in each: `met` gathers which were found, `seen` all columns.
-    `rows` gathers the log of each run that was read; `results` has what was computed from logs already.
+    A renamed column has to be in some table, not in each: `met` collects those that were found, `seen` all
+    columns. `rows` collects the log of each run that was read; `results` has what was computed from logs
+    already.
     """
 
     column: str = "loss"
@@ -192,7 +193,7 @@ def _with_unmet(error: InputError, path: str, columns: Sequence[str], reading: R
 
 
 def read_source(path: str, name: str, reading: Reading, *, logs: bool = True) -> Log:
-    """Return what a store, a log, or the series that `open_series` opens says of its runs.
+    """Return what a store, a log, or the series that `open_series` opens says about its runs.
 
     A file is a log unless its name says that it holds weights. A folder is a store, a series of checkpoints
     with the log beside them, a logger's folder, or the folder that holds Lightning's metrics.csv or

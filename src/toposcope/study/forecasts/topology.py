@@ -1,4 +1,4 @@
-"""Sibling transfer with something beside the loss: topology, or norms as its non-topological twin."""
+"""Sibling transfer with features added to the loss: topology, or norms as a twin without topology."""
 
 from __future__ import annotations
 

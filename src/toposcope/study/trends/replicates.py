@@ -121,8 +121,8 @@ def replicate_table(
     `mean_rho` is the mean over seeds of the Spearman correlation over checkpoints, with Student's t interval
     across seeds: how reproducible the drift is. `own_minus_other` and `pairing_p` say whether a run's feature
     goes with its own target more than with another seed's (`pairing_test`). Where several families have
-    replicates, rows of the family "all sizes" pool them. The reason names the smallest p that Holm's method
-    can leave a row, every p of its target at its smallest, where that exceeds 5%.
+    replicates, rows of the family "all sizes" pool them. If the smallest p that Holm's method can leave a row
+    exceeds 5% (with every p of its target at its smallest), the reason names it.
     """
     targets = table.default_targets if targets is None else list(targets)
     columns = default_columns(table) if columns is None else list(columns)
@@ -188,7 +188,7 @@ def _common(
 def _half_width(rho: list[np.ndarray]) -> float:
     """Return half of Student's 95% interval of the mean over families, from the spread within them.
 
-    NaN with two seeds in all: one degree of freedom says nothing of a correlation.
+    NaN with two seeds in all: one degree of freedom says nothing about a correlation.
     """
     free = sum(len(values) - 1 for values in rho)
     if free < 2:
