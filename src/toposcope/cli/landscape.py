@@ -34,7 +34,7 @@ from toposcope.subjects.landscape.options import LandscapeOptions
     "--features", default="all", show_default=True,
     help="What to measure, separated by commas: sharpness (forward passes only), curvature, surface, paths "
     "(loss barriers between checkpoints), retrain (trains a little from each; not part of `all`), `cheap` "
-    "or `all`.",
+    "(sharpness alone) or `all`.",
 )  # fmt: skip
 @request_options(LandscapeOptions)
 @click.option("--min-chars", type=click.IntRange(min=0), default=1, help="Skip texts with fewer characters.")
