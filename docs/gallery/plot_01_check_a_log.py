@@ -20,7 +20,7 @@ log = Path(mkdtemp()) / "train.log"
 log.write_text("\n".join(lines))
 
 # %%
-# The first line is the answer; below it stand the ground and the limits.
+# The first line is the answer. The reasons and the limits follow.
 answer = ts.check(log)
 print(answer)
 

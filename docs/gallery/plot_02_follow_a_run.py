@@ -2,8 +2,8 @@
 Follow a run from inside
 ========================
 
-A monitor in the training loop copies the weights every few steps and measures them in a thread. It never
-raises into the training.
+A monitor in the training loop copies the weights every few steps and measures them in a thread. Its errors
+never reach the training.
 """
 
 from pathlib import Path
@@ -26,12 +26,12 @@ with ts.Monitor(store, every=5, features=["baselines", "neural_persistence"]) as
         monitor.observe(
             {"layers.0.mlp.fc1.weight": weights.astype("float32")}, step, loss=float((error**2).mean())
         )
-        monitor.wait()  # a real training does not wait: what comes too early is skipped
+        monitor.wait()  # a real training does not wait: weights that come too early are skipped
         weights -= 0.05 * error.T @ inputs / 32
 print(monitor.counts)
 
 # %%
-# What was measured is a store, as ``toposcope weights`` writes it.
+# The measurements are in a store, like one that ``toposcope weights`` writes.
 found = ts.open_store(store).features(feature="frobenius_norm").query("scope == 'matrix'")
 ax = found.plot("step", "value", style="o-", legend=False)
 ax.set_ylabel("Frobenius norm")

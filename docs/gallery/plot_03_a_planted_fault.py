@@ -2,7 +2,7 @@
 A planted fault
 ===============
 
-A run of checkpoints in which one matrix is scaled at step 300: the audit and the watch look at it.
+In a run of checkpoints one matrix is scaled at step 300. One pass of the watch finds it.
 """
 
 from pathlib import Path
@@ -31,7 +31,7 @@ for step in range(0, 480, 30):
     )
 
 # %%
-# One look. It says what spoke, at which step, and what moved most.
+# The answer says which alarms were raised, at which step, and what moved most.
 with Watching(folder, WatchOptions(rest=0.0, features=("baselines", "updates"))) as watching:
     answer = watching.once()
 for line, indent in answer.lines:

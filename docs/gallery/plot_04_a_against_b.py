@@ -2,8 +2,8 @@
 A against B
 ===========
 
-Two runs with another learning rate, by their logs and by their weights. One run of each is no test: the
-figure shows what can be seen, and the text says what cannot be concluded.
+Two runs with different learning rates, compared by their logs and by their weights. One run of each is no
+test: the figure shows what can be seen, and the text says what cannot be concluded.
 """
 
 import numpy as np
@@ -29,8 +29,8 @@ print(answer)
 answer.plot()
 
 # %%
-# The intervals of the two forecasts say where each will end. Whether B is better than A with *another seed*
-# they do not say: that takes several seeds of each.
+# The intervals of the two forecasts say where each will end. They do not say whether B would be better than A
+# with *another seed*: that takes several seeds of each.
 #
 # The weights of both, matrix by matrix.
 base = {f"layers.{n}.mlp.fc1.weight": generator.normal(size=(32, 24)) for n in range(3)}

@@ -11,7 +11,7 @@ import numpy as np
 import toposcope as ts
 
 # %%
-# A path of weights, and what happened to its files.
+# A path of weights, with the four faults.
 generator = np.random.default_rng(0)
 names = ["layers.0.mlp.fc1.weight", "layers.1.mlp.fc1.weight"]
 moves = {name: 0.1 * generator.normal(size=(12, 24, 16)).cumsum(0) for name in names}
@@ -23,7 +23,7 @@ states[800][names[0]], states[800][names[1]] = states[800][names[1]], states[800
 del states[1000]
 
 # %%
-# The audit names each, with its step.
+# The audit names each fault, with its step.
 found = ts.audit(states)
 print(found)
 for finding in found.findings:

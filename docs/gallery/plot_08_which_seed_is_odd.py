@@ -2,7 +2,7 @@
 Which seed is odd?
 ==================
 
-Six seeds of one recipe. One of them had another learning rate, and its file says so.
+Six seeds of one recipe. One of them had another learning rate, and its log says so.
 """
 
 import numpy as np
@@ -28,5 +28,5 @@ answer = ts.check(runs, horizon=300)
 print(answer)
 
 # %%
-# The odd one lies above the others from early on.
+# The odd run lies above the others from early on.
 answer.plot()

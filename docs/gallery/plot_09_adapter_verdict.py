@@ -2,8 +2,8 @@
 Did the adapter do anything?
 ============================
 
-A low-rank update of one layer, merged into its base: which matrices moved, and is the change larger than
-that between two seeds of the same fine-tune?
+A low-rank update of one layer is merged into its base. Which matrices moved, and is the change larger than
+the difference between two seeds of the same fine-tune?
 """
 
 import numpy as np
@@ -35,7 +35,7 @@ print(to_base)
 print(to_seed)
 
 # %%
-# The rank of the change itself says that it is an adapter's.
+# The rank of the change shows that it comes from an adapter.
 change = first["layers.1.attn.proj.weight"] - base["layers.1.attn.proj.weight"]
 print({name: round(value, 2) for name, value in ts.topology.baselines(change).items()})
 to_base.plot()

@@ -2,9 +2,9 @@
 Rings that form
 ===============
 
-When a model learns addition modulo 59, its residues come to lie on circles. Here the circle is made by hand
-and grows out of noise; H1 sees it once it is larger than the noise. The real runs are in the positive
-control.
+When a model learns addition modulo 59, the residues come to lie on circles in its embedding. Here the circle
+is made by hand and grows out of noise. H1 finds it once it is larger than the noise. The page on the positive
+control has the real runs.
 """
 
 import matplotlib.pyplot as plt
@@ -27,7 +27,7 @@ def longest(points):
 
 bars = [longest(g * circle + noise) for g in growth]
 # %%
-# The null keeps every point and forgets the order that made the circle: noise of the same size.
+# The null: clouds of 59 normal points, without a circle.
 null = [longest(generator.normal(size=(59, 2))) for _ in range(99)]
 figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.6))
 left.plot(*(circle + noise).T, ".")

@@ -2,7 +2,7 @@
 Is there a ring in this cloud?
 ==============================
 
-A noisy circle in ten dimensions, and a cloud of three clusters: two answers, each with an error rate.
+A noisy circle in ten dimensions, and a cloud of three clusters. Each gets an answer with an error rate.
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ print(answer)
 answer.plot()
 
 # %%
-# Clusters have H1 bars, too; they are what such clouds have.
+# Clusters have H1 bars, too, but no longer than other clouds without a ring have.
 centres = 3 * generator.normal(size=(3, 10))
 clusters = centres[generator.integers(3, size=80)] + generator.normal(size=(80, 10))
 print(ts.cloud(clusters, draws=39, quiet=True))

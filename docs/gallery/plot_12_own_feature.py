@@ -2,7 +2,8 @@
 A feature of your own
 =====================
 
-One dataclass declares and measures it; the store, the tests, the figures and the page read the declaration.
+One dataclass declares and measures a feature. The store, the tests, the figures and the page read the
+declaration.
 """
 
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ class Spread(ts.Probe):
 
 
 # %%
-# Ten checkpoints of a walk.
+# Ten checkpoints of a random walk.
 path = np.random.default_rng(0).normal(size=(10, 24, 16)).cumsum(0).astype("float32")
 series = {100 * n: {"layers.0.mlp.fc1.weight": path[n]} for n in range(10)}
 store = ts.measure(series, mkdtemp(), features=[Spread()])

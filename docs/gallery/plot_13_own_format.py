@@ -2,8 +2,8 @@
 A format of your own
 ====================
 
-One class lists the tensors of a file and reads them. Steps, roles, audits and measurements then work as for
-every other format.
+One class lists the tensors of a file and reads them. Steps, roles, audits and measurements then work as they
+do for every other format.
 """
 
 import json
@@ -28,7 +28,7 @@ class Listed:
         self._infos = {name: TensorInfo(name, x.shape, x.dtype) for name, x in self._values.items()}
 
     def infos(self):
-        """Return what the file holds."""
+        """Return the tensors of the file."""
         return self._infos
 
     def read(self, name):
@@ -42,14 +42,14 @@ class Listed:
         return self._values[name][start:stop]
 
     def facts(self):
-        """Return what else the file says."""
+        """Return what else the file states."""
         return Facts(step=self._step)
 
 
 add_format(FileFormat("listed", (".listed.json",), Listed))
 
 # %%
-# Five files, and the series that they make.
+# Five files form a series.
 folder = Path(mkdtemp())
 for step in range(0, 500, 100):
     values = (1 + step / 100) * np.sin(np.arange(24.0)).reshape(6, 4)
@@ -59,7 +59,7 @@ series = ts.open_series(folder)
 print(series)
 
 # %%
-# They are measured as any other checkpoints are.
+# They are measured like any other checkpoints.
 norms = ts.measure(series, mkdtemp(), features="baselines").features(feature="frobenius_norm")
 ax = norms.query("scope == 'matrix'").plot("step", "value", style="o-", legend=False)
 ax.set_ylabel("Frobenius norm")

@@ -2,8 +2,8 @@
 A store in pandas
 =================
 
-A store is a folder of parquet files: what was measured is a table with a row for each number, and each row
-says how it came to be.
+A store is a folder of parquet files. The measurements are a table with a row for each number, and each row
+says how its number was made.
 """
 
 from tempfile import mkdtemp

@@ -2,8 +2,8 @@
 The demo, short
 ===============
 
-``toposcope demo`` trains five small models, measures them and writes a report. Here with two models and
-twelve updates, so that it takes seconds; at that length nothing can be concluded, and the answer says so.
+``toposcope demo`` trains five small models, measures them and writes a report. Here it has two models and
+twelve updates, so it takes seconds. Nothing can be concluded from so short a run, and the answer says so.
 Needs the extra ``train``.
 """
 
@@ -21,7 +21,7 @@ for answer in demo.answers:
     print(answer)
 
 # %%
-# The page it wrote, and the store that the page was made of.
+# The page that it wrote, and the store behind it.
 print(demo.page.name, sorted(path.name for path in demo.page.parent.iterdir()))
 analysis = ts.analyze(demo.store)
 print(analysis)

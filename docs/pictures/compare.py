@@ -1,4 +1,4 @@
-"""Three seeds of each of two recipes, less the mean of the first."""
+"""Three seeds of each of two recipes, minus the mean of the first recipe."""
 
 import matplotlib.pyplot as plt
 import numpy as np

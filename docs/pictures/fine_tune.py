@@ -1,4 +1,4 @@
-"""How far a fine-tune moved each matrix; it changed layers 2 to 4 alone."""
+"""How far a fine-tune moved each matrix; it changed only layers 2 to 4."""
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -14,7 +14,7 @@ made = {"goes on": ts.forecast(log, horizon=3600), "decays from now on": ts.fore
 for n, (label, answer) in enumerate(made.items()):
     row = answer.table.iloc[0]
     half = [[row["final_loss"] - row["low"]], [row["high"] - row["final_loss"]]]
-    plt.errorbar([3600 + 80 * n], [row["final_loss"]], half, fmt="o", capsize=4, label=f"{label}, 9 in 10")
+    plt.errorbar([3600 + 80 * n], [row["final_loss"]], half, fmt="o", capsize=4, label=f"{label}, 90%")
 plt.ylim(2.1, 2.8)
 plt.xlabel("step")
 plt.ylabel("loss")
