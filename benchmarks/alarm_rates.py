@@ -1,12 +1,11 @@
 """How often alarms on a loss are false, and what they find: python -m benchmarks.alarm_rates DATA.
 
-DATA holds seed_runs/ and curves/. Public runs of which nothing bad is known, with more than 25 losses:
-every second one of parameter_golf and of 37 others, the half that no constant of `health` was set on. Each is
-read to its end, as a log that is there already; a false alarm is any that a rule raises. Then the last tenth
-of the first half is changed for the worse; a rule has found it where it says something of these losses, or
-of the log as a whole. Beside `toposcope watch` and `check` stand plain rules that hold each loss against the
-25 before it and, with --losslint DIR, the checks of losslint, installed there with `pip install losslint
---target DIR`.
+DATA holds seed_runs/ and curves/. The runs are public, have more than 25 losses, and nothing bad is known of
+them: every second run of parameter_golf and of 37 others, the half on which no constant of `health` was set.
+Each is read to its end, as a finished log; every alarm there is false. Then the last tenth of the first half
+is made worse. A rule has found this if it reports these losses, or the log as a whole. `toposcope watch` and
+`check` are compared with plain rules, which compare each loss with the 25 before it, and with --losslint DIR
+with the checks of losslint, installed there by `pip install losslint --target DIR`.
 """
 
 from __future__ import annotations

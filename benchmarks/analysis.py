@@ -1,8 +1,7 @@
-"""How long the trend analysis takes, beside the straightforward loop over scipy.
+"""How long the trend analysis takes, beside a straightforward loop over scipy.
 
 Run: python benchmarks/analysis.py [--draws N] [--json]. 60 features x 5 runs x 51 checkpoints, every
-null with 10,000 draws. The loop does the same for one pair with fewer draws and is scaled up: it would
-take hours.
+null with 10,000 draws. The loop would take hours, so it is timed on one pair with fewer draws and scaled up.
 """
 
 from __future__ import annotations

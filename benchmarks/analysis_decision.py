@@ -1,9 +1,9 @@
 """Regret of continue, stop or scale: python -m benchmarks.analysis_decision [DATA] [--store DIR] [--json F].
 
 DATA holds seed_runs/ and curves/gemstones/; DIR is `toposcope weights DATA/seed_runs --preset seed004 --out
-DIR`. Synthetic families are simulated here, written as run folders, and swept through a store, so that the
-rules that read topology have it. Their exponents, schedules, data, noise and learning rates are drawn at
-random; the rules were developed on draws 100 to 115 and are scored on draws 200 to 215.
+DIR`. Synthetic families are simulated here, written as run folders and measured into a store, so that the
+rules with topology can read it. Their exponents, schedules, data, noise and learning rates are random. The
+rules were developed on draws 100 to 115 and are scored on draws 200 to 215.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""What the verdict finds, beside the test it replaced and one that is told the truth.
+"""What the verdict finds, beside the test it replaced and a test that knows the truth.
 
 Run: python benchmarks/analysis_power.py [--runs | --intervals | --spikes] [--draws N] [--only GRID].
 
 Pairs of independent power laws of range 1 whose noise (5% of it) is correlated by r.
 
-- former: the trend fixed to the core, one smooth spectrum of a walk and white noise (what was here before).
-- told: the trend fixed to the core, the noise known to be white or a walk. No test does better without luck.
+- former: the trend fixed to the core, one smooth spectrum of a walk and white noise (the test before).
+- told: the trend fixed to the core, the noise known to be white or a walk. Only luck finds more.
 - Both, and the present test, at a nominal 5% and at the level at which each rejects 5% of pairs with r = 0;
   the present one also at 5% of a family of 12, in one run.
-- `--runs`: the one test over several runs, in a family of 12 (`family_table`), runs with noise of their own.
-- `--spikes`: shared spikes and jumps, by the first half of the test alone (signs) and by the whole.
+- `--runs`: the one test over several runs, in a family of 12 (`family_table`); each run has its own noise.
+- `--spikes`: shared spikes and jumps, by the first half of the test alone (signs) and by the whole test.
 - `--intervals`: how often the interval of r holds the correlation of white innovations, and agrees with p.
 """
 

@@ -3,13 +3,13 @@
 Run: python -m benchmarks.analysis_rates [--write | --tables FILE | --verdict | --setting | --repeating]
 [--only G].
 
---out DIR keeps every cell (a null or a planted effect on a grid) as soon as it is done: what was broken off
-goes on where it stopped. Every cell has random numbers of its own, so that cells made one by one, in any
-order or by several processes (one GRID each), are those of one run. --write packs them into the package,
-with --only that grid beside the others as they were.
+--out DIR saves every cell (a null or a planted effect on a grid) as soon as it is done; an interrupted run
+continues where it stopped. Every cell has its own random numbers, so the result is the same if cells are made
+one by one, in any order, or by several processes (one GRID each).
+--write packs the cells into the package; with --only it replaces that grid and leaves the others.
 --tables FILE writes the packaged rates into that page's tables, row by row.
 --verdict prints the rates of the verdict's test alone on all nulls, which takes a fraction of the time.
---setting prints the rates on the nulls that the constants were set on instead, --repeating those on shapes
+--setting prints the rates on the nulls that the constants were set on; --repeating prints those on shapes
 that repeat, which no packaged grid has (repeating_nulls.py).
 """
 

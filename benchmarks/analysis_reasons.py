@@ -1,17 +1,17 @@
-"""How often each special rule of the verdict's test fires, and what it moves.
+"""How often each special rule of the verdict's test fires, and what it changes.
 
 Run: python -m benchmarks.analysis_reasons. Every rule is switched off in turn, on the same pairs. It *fires*
-on a pair whose p, or whose reason for having none, differs then; it *decides* a pair whose outcome does
+on a pair if this changes p, or the reason why there is none. It *decides* a pair if this changes the outcome
 (adds, does not, no verdict).
 
-- The first table has white noise and random walks, pairs of independent series: percent in which each rule
-  fires, and in brackets decides.
-- The second has what each rule was written for: percent of pairs that add with the rule and without it, and
-  the difference with its standard error, which is that of paired shares.
-- `--store STORE` counts instead the rows of a store's features over all runs, and the same for white noise
-  that is put in the place of its features.
+- The first table has white noise and random walks, pairs of independent series: the percentage in which each
+  rule fires, and in brackets the percentage in which it decides.
+- The second has what each rule was written for: the percentage of pairs that add with the rule and without
+  it, and the difference with its standard error, which is that of paired shares.
+- `--store STORE` counts instead the rows of a store's features over all runs, and the same with white noise
+  instead of its features.
 
-`--draws N` pairs a cell; `--rule TEXT` the rules whose name has this text.
+`--draws N` sets the pairs per cell; `--rule TEXT` selects the rules whose name has this text.
 """
 
 from __future__ import annotations

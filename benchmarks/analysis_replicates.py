@@ -1,4 +1,4 @@
-"""How often the pairing test sees a relation that is only a speed: python benchmarks/analysis_replicates.py.
+"""How often the pairing test reports mere shared speed: python benchmarks/analysis_replicates.py.
 
 Five seeds, 51 even checkpoints. Every seed runs through the same two power laws, its clock scaled by a
 factor with a standard deviation of 10%, and has independent white noise. Feature and target share the speed

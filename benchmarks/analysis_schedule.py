@@ -1,10 +1,10 @@
 """The verdict's rate when both series answer the learning rate: python benchmarks/analysis_schedule.py.
 
-Pairs of independent power laws (range 1) plus what each makes of the same schedule (a power of the learning
-rate that relaxes over a lag, both drawn for each series, of an amplitude up to the stated one), plus
-independent white noise; 51 even checkpoints, or `--checkpoints`. Without the learning rate a rejection is a
-shared cause; where the learning rate is known the test should not see it. `--nulls` prints instead how often
-pairs of the judging nulls, which answer no learning rate, are found beside each of four that are known.
+Pairs are independent power laws (range 1) with independent white noise. Each also answers the same schedule:
+a power of the learning rate that relaxes over a lag. Power and lag are random for each series, the amplitude
+is at most the stated one. 51 even checkpoints, or `--checkpoints`. If the learning rate is unknown, a
+rejection is due to a shared cause; if it is known, the test should not reject. `--nulls` prints instead how
+often pairs of the judging nulls, which answer no learning rate, are found beside each of four known rates.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""How often the search for bends cries wolf, and what it finds: python benchmarks/analysis_segments.py.
+"""How often the search for bends is wrong, and what it finds: python benchmarks/analysis_segments.py.
 
 On five grids of steps, the share of series in which it finds a bend, or with `--online` in which the online
-detector raises an alarm: plain curves of the kinds that were looked at while it was built; blind ones, of
-kinds that were written down before it was run on any of them; then kinks, jumps and sigmoids, beside what a
-test finds that knows the noise (`oracle`, on the same trends and shapes). `--gentle` has instead what is
+detector raises an alarm. First plain curves of the kinds that were seen while it was built; then blind ones,
+of kinds that were written down before it was run on any of them; then kinks, jumps and sigmoids, beside a
+test that knows the noise (`oracle`, on the same trends and shapes). `--gentle` has instead curves that are
 smooth but no falling trend (moving means, waves, humps, smooth random curves), then sigmoids of 1 to 10% of
 the run, jumps and kinks in noise of .2 to 10% of their height. `--sharp` prints how often gradual and
 sudden changes, and walks, are called sharp, on 51 even steps.

@@ -1,11 +1,11 @@
 """The verdict's test on series written to break it: python benchmarks/analysis_unkind.py [--set | --power].
 
-Percent of independent pairs that "add" at a nominal 5%, and in brackets what has no verdict; with `--power`
-percent of related pairs that are found, and of those that are found the share at the right lag.
+Percentage of independent pairs that "add" at a nominal 5%, and in brackets of those without a verdict; with
+`--power` the percentage of related pairs that are found, and of these the share at the right lag.
 
-- The judges (the default) were written after the rules, and no constant was set on them; `--set` prints the
-  generators on which the rules were set, with random numbers of their own.
-- `--known`: the learning rate is known, and constant; else it is not known, but for the cases that say so.
+- The judges (the default) were written after the rules, and no constant was set on them. `--set` prints the
+  generators on which the rules were set, with other random numbers.
+- `--known`: the learning rate is known and constant; otherwise it is known only in the cases that say so.
 - `--draws N` pairs a cell; `--only GRID`; `--case TEXT` the cases whose name has this text.
 """
 

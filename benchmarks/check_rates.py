@@ -1,8 +1,8 @@
 """How often `toposcope check` is right: python -m benchmarks.check_rates DATA.
 
-DATA holds seed_runs/ and curves/. Real runs that came to their end, each read at 20, 35, 50, 75 and 100% of
-its steps with its last step as the horizon, and nothing else known: how many are all right, to be looked at,
-to be stopped. Then the first half of each with a fault planted. No constant of the judgement was set on them.
+DATA holds seed_runs/ and curves/. Finished real runs, each read at 20, 35, 50, 75 and 100% of its steps; the
+horizon is its last step, and nothing else is known. Printed is how many are "all right", "look" and "stop".
+Then the first half of each run with a planted fault. No constant of the judgement was set on them.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """How often a healthy run is called off its siblings: python -m benchmarks.collapse_rates DATA.
 
-Two sources. parameter_golf: seeds of one pull request that end within 3% of one step, 5 of them at least,
-each held against the others (its end is where its log ends). Drawn families: five to nine sizes over a factor
-of 30, trained at 20 tokens per parameter with a cosine rate, L = E + A / N^a + B / D^b + what the rate costs,
-with noise that is correlated over steps and a scatter of 1% of each run's own constants. Every run is judged
-once, at a drawn share of 30 to 90% of its steps, as it is and with a fault in the last quarter of that. Runs
-of one group are not independent: intervals are Wilson's over runs.
+Two sources. parameter_golf: seeds of one pull request that end within 3% of one step, at least 5 of them,
+each compared with the others (its end is where its log ends). Drawn families: five to nine sizes over a
+factor of 30, trained at 20 tokens per parameter with a cosine rate, L = E + A / N^a + B / D^b + what the rate
+costs, with noise that is correlated over steps and a scatter of 1% in each run's own constants. Every run is
+judged once, at a random share of 30 to 90% of its steps, as it is and with a fault in the last quarter of
+that. Runs of one group are not independent: intervals are Wilson's over runs.
 """
 
 from __future__ import annotations

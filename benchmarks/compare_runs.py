@@ -3,22 +3,23 @@
 Run: python -m benchmarks.compare_runs DATA [--splits 1000] [--draws 2000]. DATA holds
 curves/parameter_golf/{runs,curves}.csv.gz.
 
-- Repeats: runs of one folder with the same planned steps and parameters, three stated seeds or more, last
-  steps within 3% of the folder's median, 15 common training losses or more, and no two with the same losses;
-  folders whose names state different trainings are left out. `STRETCH_ON_THE_WAY`, `INTERIM` and `SPENDING`
-  were set on the pull requests whose number is a multiple of four; the others are scored. (All numbers
-  in the data are even.) Of those tried they need the fewest steps for a difference from the start on where
-  the power is Welch's or more, with three, four and six seeds.
-- Splits: a drawn folder is split into drawn k and m, k + m of three or more. Splits of one folder overlap, so
-  they are no independent draws: the interval is that of folders drawn anew (bootstrap). Folders of four or
-  more are printed apart, each with its own rate: one of four has only three splits into two and two.
-- Joined: most folders have three seeds. Each run's losses less its folder's mean, times root n / (n - 1), in
-  units of the folder's noise over the last half, are drawn from k + m folders, one of each: the noise between
-  real seeds as it goes over the steps, in groups of any size.
+- Repeats are runs of one folder with the same planned steps and parameters. A folder counts if it has at
+  least three stated seeds, last steps within 3% of its median, at least 15 common training losses, and no two
+  runs with the same losses; folders whose names state different trainings are left out. The constants
+  `STRETCH_ON_THE_WAY`, `INTERIM` and `SPENDING` were set on the pull requests whose number is a multiple of
+  four; the others are scored. (All numbers in the data are even.) Of the constants that were tried, these
+  need the fewest steps for a difference that exists from the start, among those with at least the power of
+  Welch's test with three, four and six seeds.
+- Splits: a random folder is split at random into k and m runs, k + m of three or more. Splits of one folder
+  overlap and are not independent, so the interval is from a bootstrap over folders. Folders of four or more
+  are printed separately, each with its own rate: one of four has only three splits into two and two.
+- Joined: most folders have three seeds. From each run's losses the folder's mean is subtracted; they are
+  multiplied by root n / (n - 1), in units of the folder's noise over the last half, and drawn from k + m
+  folders, one of each. This gives the noise between real seeds over the steps, in groups of any size.
 - Crossing: of all pairs of folders of three whose losses begin within 2%, how often the recipe that is better
-  at the first test on the way is the better one at the end.
-- Planted: a difference of the size that Welch's test on the final values finds in 80%: from the start on,
-  from the middle on, or growing up to the end.
+  at the first interim test is better at the end.
+- Planted: a difference of the size that Welch's test on the final values finds in 80%: from the start, from
+  the middle, or growing up to the end.
 """
 
 from __future__ import annotations

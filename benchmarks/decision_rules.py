@@ -1,4 +1,4 @@
-"""Rules for when to leave a run, beside the one that `toposcope forecast --advise` follows."""
+"""Rules for when to give up a run, beside the one that `toposcope forecast --advise` follows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often the bands of the dimension estimates hold the true dimension.
+"""How often the bands of the dimension estimates contain the true dimension.
 
 Run: python benchmarks/dimension_coverage.py [--draws N] [--points N].
 """

@@ -4,8 +4,8 @@
 
 The plain route is what a script does: batches of 32 padded to the longest text, a second pass text by text
 for the perplexity, scikit-learn's PCA, ripser.py, persim. Both are whole processes over the same GPT-NeoX
-series (random weights of Pythia-70M's shape unless told otherwise, made on the spot, removed after), and
-take turns. TEXTS is a file or a WikiText folder; without it, the language reference inside CPython.
+series, and take turns. By default the series has random weights of Pythia-70M's shape; it is made for the run
+and removed. TEXTS is a file or a WikiText folder; without it, CPython's language reference is used.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Hurt commands at random moments, repeat them, and count what hung and what was lost.
+"""Disturb commands at random moments, repeat them, and count what hung and what was lost.
 
     python benchmarks/faults.py --kills 20
 
-Each try starts a command in a fresh folder, hurts it from outside (a worker killed, all workers killed,
-the command killed, SIGTERM, SIGINT, stopped and continued) at a random moment of its usual time, and
-repeats it until it is done. Prints a table and a JSON line; exits with 1 when anything hung or was lost.
-A fault that came after the command's end counts as late.
+Each try starts a command in a fresh folder and disturbs it from outside (a worker killed, all workers killed,
+the command killed, SIGTERM, SIGINT, stopped and continued) at a random moment of its usual time. It then
+repeats the command until it is done. Prints a table and a JSON line; exits with 1 when anything hung or was
+lost. A fault that came after the command's end counts as late.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 DATA holds seed_runs/ and curves/ (multipowerlaw/, gemstones/, llmc_gpt2_124M/). STORE is `toposcope weights
 DATA/seed_runs --preset seed004 --diagrams --out STORE`, for the forecasts with topology. Nothing is chosen on
-what is scored: bandwidths are averaged, the choice of method is nested, and the annealing law's fading is
-what the other model size chooses (the table has that choice beside the default).
+what is scored: bandwidths are averaged, the choice of method is nested, and the fading of the annealing law
+is chosen on the other model size (the table has that choice beside the default).
 """
 
 from __future__ import annotations

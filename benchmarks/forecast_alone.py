@@ -1,12 +1,13 @@
-"""A run from itself alone, its plan withheld: python -m benchmarks.forecast_alone DATA [--draws 800 810].
+"""A run forecast from its own log only, without its plan: python -m benchmarks.forecast_alone DATA.
 
-DATA holds curves/ and seed_runs/. Every run is forecast from 20, 30 and 50% of itself: no siblings, no plan,
+DATA holds curves/ and seed_runs/. Every run is forecast from its first 20, 30 and 50%: no siblings, no plan,
 its end known. For each family: the mean absolute error in % of the last value, the former `auto`, the plain
 law and `auto`, then the share of 90% intervals of `auto` that held and their mean half-width (log loss, %).
-parameter_golf: one run, drawn, of each pull request with 1,000 steps and 20 losses at least. Logs of more
-than 500 losses are thinned to that for time. --draws adds the families of `benchmarks.forecast_families`, by
-schedule; --planned gives `auto` the plan of those runs that have one; --calibrate prints the loss of the two
-constants of the interval on the runs that they were set on (all others are "held out").
+parameter_golf: one random run of each pull request, with at least 1,000 steps and 20 losses. Logs of more
+than 500 losses are thinned to 500 to save time. --draws 800 810 adds the families of
+`benchmarks.forecast_families`, by schedule. --planned gives `auto` the plan of the runs that have one.
+--calibrate prints the loss of the two constants of the interval on the runs that they were set on (all others
+are "held out").
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Unkind simulated families: python -m benchmarks.forecast_families [FIRST] [LAST] [--cut .3] [--quick].
 
-The laws here are none that a forecaster fits: sums of relaxations, sigmoid drops, bumps, logarithms, models
-that cross, ends that the beginning says nothing of. The noise is correlated in part, runs have glitches,
-unequal lengths, and constant, cosine or warmup-stable-decay rates. --quick leaves the laws of the learning
-rate out of both sides: they enter only where lengths differ, and take most of the time.
+No forecaster fits these laws: sums of relaxations, sigmoid drops, bumps, logarithms, models that cross, ends
+that are unrelated to the beginning. The noise is correlated in part; runs have glitches, unequal lengths, and
+constant, cosine or warmup-stable-decay rates. --quick leaves the laws of the learning rate out of both rules:
+they enter only where lengths differ, and take most of the time.
 """
 
 from __future__ import annotations

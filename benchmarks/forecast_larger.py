@@ -1,9 +1,9 @@
 """Runs larger or smaller than all their siblings: python -m benchmarks.forecast_larger DATA [--draws A B].
 
-Gemstones: the four largest from the nine smallest, the reverse, and ladders of five sizes, drawn: the largest
-and the smallest from the four others. With --draws drawn families in place of these (new kinds; --old: the
-kinds of `benchmarks.forecast_families`). With --siblings TABLE... --runs TABLE... your own: every run of the
-second from those of the first (what `toposcope forecast` reads, with sizes), for curves that are not in DATA.
+Gemstones: the four largest from the nine smallest, the reverse, and random ladders of five sizes: the largest
+and the smallest from the four others. With --draws simulated families instead (new kinds; --old: the kinds of
+`benchmarks.forecast_families`). With --siblings TABLE... --runs TABLE... your own curves: every run of the
+second from those of the first (what `toposcope forecast` reads, with sizes).
 
 For each family and cut: the mean absolute error of the final loss in % by `auto`, by the run's own plain law,
 and by a straight line of the siblings' log falls in log size; then of `auto`'s 90% intervals how many held,

@@ -1,7 +1,7 @@
 """Laws of simulated loss curves that no forecaster fits.
 
-Each maker draws what a family shares and returns law(t, scale, own): the loss at shares t of the longest
-run, for a model at `scale` between 0 (the smallest) and 1 (the largest), with its own chance.
+Each maker draws at random what a family shares and returns law(t, scale, own): the loss at shares t of the
+longest run, for a model at `scale` between 0 (the smallest) and 1 (the largest), with its own random numbers.
 """
 
 from __future__ import annotations

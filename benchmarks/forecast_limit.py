@@ -1,15 +1,15 @@
 """Worse than the last value, or chance? python -m benchmarks.forecast_limit ROWS... [--redraws 40].
 
-ROWS are CSVs of `benchmarks.forecast_families --quick --csv`. Every family whose mean error came above
-`--above` times the last value's is trained again: the same law, sizes, schedule and size of the noise,
-new noise and new chance of each run. A family that was only unlucky comes out below; one in which the rule
-is worse comes out above again. Columns:
+ROWS are CSVs of `benchmarks.forecast_families --quick --csv`. Every family whose mean error is above
+`--above` times the last value's is trained again: with the same law, sizes, schedule and size of the noise,
+and with new noise and new random parts of each run. A family that was only unlucky then comes out below; one
+in which the rule is worse comes out above again. Columns:
 
 ratio: the error of `auto` over the last value's in ROWS; low, high: its 90% interval by a paired bootstrap
 over the family's runs. again, again_low, again_high: the ratio of mean errors over all redraws with its 90%
 interval over redraws. above: share of redraws with a ratio above 1.1. one_method: the least such share among
 single methods other than the last value, chosen in hindsight for the family; by_run: the ratio of the method
-chosen in hindsight anew for each redraw. last_alone: share of redraws in which the last value of one training
+chosen in hindsight for each redraw. last_alone: share of redraws in which the last value of one training
 is above 1.1 times the last value of another.
 """
 

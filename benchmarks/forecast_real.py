@@ -2,14 +2,14 @@
 
 With --beyond [--draws FIRST LAST] the runs larger or smaller than all their siblings, with and without the
 term that `toposcope.forecasting.beyond` adds to their intervals: of Gemstones each of the four largest
-(smallest) from the nine others, else the largest (smallest) from all others, and in drawn families from the
-farthest half as well. The term's form was chosen on draws 300 to 309 of the old kinds (--old); draws 910 to
-919 of the new kinds, which nothing was chosen on, judge it.
+(smallest) from the nine others, else the largest (smallest) from all others, and in simulated families also
+from the farthest half. The term's form was chosen on draws 300 to 309 of the old kinds (--old). It is judged
+on draws 910 to 919 of the new kinds, on which nothing was chosen.
 
-DATA holds seed_runs/ and curves/; DEMO is what `toposcope demo --out DEMO` made. Beside `auto` stand the rule
-before it (the one method of least left-out error) and the last value, all with the laws of the rate wherever
-schedules differ. A run of the schedules is forecast from three finished ones of its size, GPT-2 from itself,
-with its plan and without.
+DATA holds seed_runs/ and curves/; DEMO is the folder of `toposcope demo --out DEMO`. `auto` is compared with
+the rule before it (the single method with the least left-out error) and with the last value, all with the
+laws of the rate if schedules differ. A run of the schedules is forecast from three finished ones of its size,
+GPT-2 from its own log, with its plan and without.
 """
 
 from __future__ import annotations

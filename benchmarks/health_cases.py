@@ -1,11 +1,11 @@
 """What is said of logs whose state is known: python -m benchmarks.health_cases DATA [--draws N].
 
 DATA holds seed_runs/ and curves/. A row for each case: readings, how many of them are called grave and how
-many ask for a look, with their share and its 95% interval by Wilson, and the kinds. First healthy language
+many give "look", with their share and its 95% interval by Wilson, and the kinds. First healthy language
 models, every second run of each set (the other half was used to set constants), at 10, 20, ... 100% of their
-steps; then simulated runs, healthy, to be looked at and broken, from draw 6000 on (constants were set on
-draws below 1000). With --grokking RUNS also the training losses of `toposcope train --recipe grokking --out
-RUNS`, read likewise. --half even and --first 0 show what constants were set on.
+steps; then simulated runs that are healthy, need a look, or are broken, from draw 6000 on (constants were set
+on draws below 1000). With --grokking RUNS also the training losses of `toposcope train --recipe grokking
+--out RUNS`, read in the same way. --half even and --first 0 show the data that constants were set on.
 """
 
 from __future__ import annotations

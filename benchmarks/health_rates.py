@@ -1,8 +1,8 @@
-"""How often a log is called ill that is not, and found when it is: python -m benchmarks.health_rates DATA.
+"""How often a healthy log is called unhealthy, and a fault found: python -m benchmarks.health_rates DATA.
 
 DATA holds seed_runs/ and curves/. Four tables: real runs, each read at 20, 35, 50, 75 and 100% of its steps,
-its plan of the learning rate given; simulated families, read so, too; falling laws under noises that no
-constant of `toposcope.forecasting.health.assess` was set on (correlated, of heavy tails, waves,
+with its plan of the learning rate; simulated families, read in the same way; falling laws with kinds of noise
+on which no constant of `toposcope.forecasting.health.assess` was set (correlated, heavy tails, waves,
 levels that neighbours share, a walk); faults planted in healthy logs.
 """
 

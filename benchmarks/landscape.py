@@ -1,4 +1,4 @@
-"""Curvature and loss surfaces against what one would use otherwise, on the GPT family with random weights.
+"""Curvature and loss surfaces against the usual alternatives, on the GPT family with random weights.
 
     python benchmarks/landscape.py [--repeats 3] [--points 25] [--grid 41] [--only PART] [--json FILE]
 
@@ -6,11 +6,11 @@ Five comparisons, each with its sides alternating in one process:
 
 - a Hessian-vector product against a training step (forward, backward, AdamW) of the same batch;
 - the top five eigenvalues at a relative tolerance of 1e-4 against curvlinops' Hessian with ARPACK (needs
-  `curvlinops-for-pytorch`; left out where it is not installed);
+  `curvlinops-for-pytorch`; left out if it is not installed);
 - per-sequence losses along a line against the loop that sets the weights and evaluates (eager, `no_grad`),
   and how many times longer that loop takes than its matrix products: the limit that equal arithmetic sets;
 - the five models on a whole grid against that loop and Landscaper's own (needs `landscaper`, without its
-  dependencies: only its evaluation is loaded; left out where it is not installed);
+  dependencies, because only its evaluation is loaded; left out if it is not installed);
 - the merge tree of a million places, smooth and noise, against gudhi's H0 of the same cubical complex.
 """
 

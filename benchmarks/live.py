@@ -2,7 +2,8 @@
 
     python -m benchmarks.live [--runs 20] [--checkpoints 1000] [--layers 100] [--updates 200]
 
-The store is synthetic and in memory is what the page's reader makes of its rows; reading them is timed apart.
+The store is synthetic and in memory, in the form in which the page's reader holds its rows. Reading the rows
+is timed separately.
 """
 
 from __future__ import annotations

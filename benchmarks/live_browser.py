@@ -1,10 +1,10 @@
-"""The live page of many runs in a real browser: first paint, smoothness, points that travel.
+"""The live page of many runs in a real browser: first paint, smoothness, points that are sent.
 
     python -m benchmarks.live_browser [--runs 20] [--checkpoints 1000] [--layers 100]
 
-Writes a synthetic store to the disk (kept under --keep for the next time), serves it as `toposcope watch
---port` does, and opens it in headless Chromium. The frames are those of ten seconds in which the reading of
-the curves moves, a heat map and a measure are open, and a checkpoint comes every second.
+Writes a synthetic store to the disk (--keep saves it for the next time), serves it as `toposcope watch
+--port` does, and opens it in headless Chromium. It records frames for ten seconds: the reader moves over the
+curves, a heat map and a measure are open, and a checkpoint arrives every second.
 """
 
 from __future__ import annotations

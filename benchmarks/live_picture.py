@@ -2,7 +2,7 @@
 
     python -m benchmarks.live_picture [--out docs/images/live.webp]
 
-Writes checkpoints and a log as a trainer would, lets a watch look after each stretch, and photographs its
+Writes checkpoints and a log as a trainer would, runs a watch after each stretch, and takes screenshots of its
 page in headless Chromium. Half a minute on two cores.
 """
 

@@ -1,13 +1,13 @@
-"""Measure a model of 1.1 thousand million weights whole, and plan one of 7 with 150 checkpoints.
+"""Measure a model of 1.1 billion weights, and plan one of 7 billion with 150 checkpoints.
 
     python benchmarks/llm_size.py --checkpoints 2
 
 Writes a series in TinyLlama's shapes (bfloat16, two shards a checkpoint, random weights of unequal rows
-that drift a little) into a temporary folder, runs `toposcope weights` with its default features on it in a
-process of its own, and prints what was announced beside what it took: seconds, processor time, peak memory
-and the seconds of every probe. The memory announced is what the processes hold of their own; pages of files
-that they share with the system's cache, libraries above all, are given apart. The plan reads headers alone:
-its files are sparse. Prints a JSON line at the end.
+that drift a little) into a temporary folder and runs `toposcope weights` with its default features on it in a
+separate process. Prints what was announced beside what it took: seconds, processor time, peak memory and the
+seconds of every probe. The announced memory is what the processes hold themselves; pages of files that they
+share with the system's cache, mainly libraries, are given separately. The plan reads only headers: its files
+are sparse. Prints a JSON line at the end.
 """
 
 from __future__ import annotations

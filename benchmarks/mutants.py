@@ -2,8 +2,8 @@
 
     python benchmarks/mutants.py --count 10000
 
-Every batch runs in a process of its own under a memory and a time limit, so that a crash, a hang or an
-allocation out of proportion is counted instead of ending the run. Prints a table and a JSON line.
+Every batch runs in a separate process with limits on memory and time, so that a crash, a hang or an
+allocation out of proportion is counted and does not end the run. Prints a table and a JSON line.
 """
 
 from __future__ import annotations

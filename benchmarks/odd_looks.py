@@ -1,12 +1,11 @@
-"""How often a watch calls a healthy seed odd when it looks again and again while the runs train.
+"""How often a watch calls a healthy seed odd if it tests again and again while the runs train.
 
 Run: python -m benchmarks.odd_looks [--draws N].
 
-A watch judges the runs at each look by what is logged up to then, and each judgement has the level 5%. The
+At each look a watch judges the runs by what is logged so far, and each judgement has the level 5%. The
 groups are simulated: a loss that falls by a power of the step, offsets of the seeds, and noise of batches.
-Printed is the share of groups in which any run is called odd at the last of so many looks, at any of them,
-and at two looks in a row. A run that is planted (its loss is 4% higher from half of the steps on) shows
-what is found.
+Printed is the share of groups in which any run is called odd: at the last look, at any of them, and at two
+looks in a row. A planted run, whose loss is 4% higher over the second half of the steps, shows what is found.
 """
 
 from __future__ import annotations

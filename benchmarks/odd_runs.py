@@ -1,13 +1,13 @@
-"""How often a healthy seed is called odd, and planted odd runs are found.
+"""How often a healthy seed is called odd, and how often planted odd runs are found.
 
 Run: python -m benchmarks.odd_runs [--runs FOLDER] [--curves FOLDER].
 
-- Simulated: groups of 4, 5, 10 and 20 healthy runs with one or six quantities. The offsets of seeds that
-  last for the whole run are the design's own null. The others are not: walks, noise at every checkpoint, and
-  unkind ones: offsets with heavy or skewed tails, and spikes.
-- `--runs FOLDER` holds folders of runs that were trained: `healthy`, and others, each named after what is
-  odd. Groups are drawn from `healthy`; in the others one run of a group is taken from the odd ones. By losses
-  alone, as `check` has them, and where FOLDER/KIND-store exists by the primary features too, as `analyze`.
+- Simulated: groups of 4, 5, 10 and 20 healthy runs with one or six quantities. Offsets of seeds that last for
+  the whole run are the null that the test was designed for. The others are not: walks, noise at every
+  checkpoint, and unkind ones, which are offsets with heavy or skewed tails, and spikes.
+- `--runs FOLDER` holds folders of trained runs: `healthy`, and others, each named after what is odd. Groups
+  are drawn from `healthy`; in the other cases one run of a group is an odd one. Runs are compared by their
+  losses, as `check` does, and if FOLDER/KIND-store exists also by the primary features, as `analyze` does.
 - `--curves FOLDER` holds `runs.csv.gz` and `curves.csv.gz` of public runs: folders of repeats, a seed each.
 """
 

@@ -1,11 +1,12 @@
 """A trial: could the search find one gentle rise between two levels? python -m benchmarks.one_way.
 
-The statistic is the log of a Bayes factor. For a change: two flat levels of eight checkpoints or more each, a
-logistic move between them, noise of the models of `phases.noise`. Against it: the falling curves and gentle
-waves of the search, each of seven amplitudes, in the same noise, and cosine schedules that begin in the first
-fifth. It is judged by the search's own simulated series without a change: a threshold is the largest of the
-three references' quantiles. Prints the share of series beyond those for 5, 2.5 and 1%, on 51 even steps: of
-rises, of schedules, and of the nulls of `analysis_segments`. `--no-schedules` leaves cosines out of the null.
+The statistic is the log of a Bayes factor. The change is a logistic move between two flat levels of at least
+eight checkpoints each, in the noise models of `phases.noise`. The alternatives without a change are the
+falling curves and gentle waves of the search, each of seven amplitudes, in the same noise, and cosine
+schedules that begin in the first fifth. The search's own simulated series without a change give the
+threshold: the largest of the three references' quantiles. Prints the share of series beyond those for 5, 2.5
+and 1%, on 51 even steps: of rises, of schedules, and of the nulls of `analysis_segments`. `--no-schedules`
+leaves cosines out of the null.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     python -m benchmarks.planted FOLDER --first 99 --runs 9
 
-Trains what FOLDER lacks, measures it once, judges it, and prints the tables of docs/watch.md. The levels were
-set on runs 0, 3 and 6; 9 runs in a row have every size in every format. With --judge-only what is there is
-judged.
+Trains the runs that FOLDER lacks, measures them once, judges them, and prints the tables of docs/watch.md.
+The levels were set on runs 0, 3 and 6; 9 runs in a row have every size in every format. --judge-only judges
+the runs that exist.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Faults by kind and healthy oddities: what each does to a training or to a file, and which tensor it hits.
 
 A kind is a tempo (sudden, slow), a direction (rise, fall, stall, break), what is hit (matrix, vector, scalar,
-tensor), how much of the model (one, layer, all) and where (memory: the training goes on from it; disk: the
-file alone). What grows slowly doubles every 2, 4 or 8 checkpoints, by the run's number.
+tensor), how much of the model (one, layer, all) and where (memory: the training continues from it; disk: only
+the file). A slow fault doubles every 2, 4 or 8 checkpoints, depending on the run's number.
 """
 
 from __future__ import annotations

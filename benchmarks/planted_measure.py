@@ -1,4 +1,4 @@
-"""Measure the trainings of `planted_train` as a watch does, once, and keep the rows."""
+"""Measure the trainings of `planted_train` once, as a watch does, and save the rows."""
 
 from __future__ import annotations
 

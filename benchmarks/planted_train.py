@@ -1,4 +1,4 @@
-"""Train the runs into which faults are planted: each decided by its number and kept as arrays."""
+"""Train the runs in which faults are planted: each depends on its number and is saved as arrays."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Is the time left that a command says right? Every progress line beside the true end of what it counts.
+"""Is the time left that a command states right? Compares every progress line with the true end.
 
     python benchmarks/progress.py --commands train,weights,embeddings,landscape,reproduce
 
-Trains the five models of the recipe `seed004` for a few steps, then measures them, each by the command as a
-user types it but for plain lines that come every half second. A line is judged between a tenth and nine
-tenths of the time that its label took: the seconds left that it says, over those that were left. Prints a
-table and a JSON line.
+Trains the five models of the recipe `seed004` for a few steps, then measures them. Each command runs as a
+user types it, but with plain lines every half second. A line is judged between a tenth and nine tenths of the
+time that its label took, by the stated seconds left over the true seconds left. Prints a table and a JSON
+line.
 """
 
 from __future__ import annotations

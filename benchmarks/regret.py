@@ -1,4 +1,4 @@
-"""Decisions in hindsight: what every rule's choice cost beside the best one, run by run and on average."""
+"""Decisions in hindsight: what every rule's choice cost against the best one, by run and on average."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Nulls that repeat a shape, no sinusoid: those that set the rule on shapes, and those that judge it.
+"""Nulls that repeat a shape, not a sinusoid: those that set the rule on shapes, and those that judge it.
 
-Both members of a pair repeat the same shape with the same period, each with a phase of its own.
+Both members of a pair repeat the same shape with the same period; each has its own phase.
 """
 
 from __future__ import annotations

@@ -4,11 +4,11 @@
     toposcope train --recipe grokking --seeds 1 --out RUNS
     python -m benchmarks.ring --grokking RUNS/adder-seed1
 
-Clouds without a ring of eleven families; five shapes that are no ring but are curved (a sheet, a sphere, a
-spiral, a tree, three quarters of a circle); planted circles. Peers: the universal p-value of Bobrowski and
-Skraba 2023 with Bonferroni's correction, and "the longest bar is over twice the second". The seeds are not
+Clouds without a ring from eleven families; five curved shapes that are no ring (a sheet, a sphere, a spiral,
+a tree, three quarters of a circle); planted circles. Peers: the universal p-value of Bobrowski and Skraba
+2023 with Bonferroni's correction, and "the longest bar is over twice the second". The seeds are not
 those on which the test's constants were chosen. The positive control is modular addition: the planes of the
-key frequencies, which carry circles at the last checkpoint, beside those of shuffled residues.
+key frequencies, which have circles at the last checkpoint, beside those of shuffled residues.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""What the positive control's statistic was chosen by, and its intervals: python -m benchmarks.rises.
+"""How the positive control's statistic was chosen, and its intervals: python -m benchmarks.rises.
 
 Series of 51 checkpoints in persistent noise with a smooth rise over 15 to 25 of them, 2.5 standard deviations
-high. First the share of series that each statistic ranks at 5% among 39 draws of the same noise: the height
-of the highest step up (`papers.rises`, what is used), the sum of squares of the best rising curve, the last
-quarter less the first, and the gain of the search for changes with its waves left out. Then how often the 95%
-sets of `papers.rises.place` hold the start and the middle of a logistic rise, to half a checkpoint.
+high. First the share of series that each statistic ranks at 5% among 39 draws of the same noise. The
+statistics are the height of the highest step up (`papers.rises`, the one in use), the sum of squares of the
+best rising curve, the last quarter minus the first, and the gain of the search for changes without its waves.
+Then how often the 95% sets of `papers.rises.place` contain the start and the middle of a logistic rise, to
+half a checkpoint.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""How often the interval of a law with a floor holds the exponent: python benchmarks/scaling_floor.py.
+"""How often the interval of a law with a floor contains the exponent: python benchmarks/scaling_floor.py.
 
-Families a N^b + E with E 60% of the largest loss, sizes spread over 2 or 4 decades, noise of a
-share of the loss. Per cell, in per cent: how often E was identified (an exponent given), how often the
-interval then holds b, how often b lies in what was said of it (the interval, or the range of exponents that
-goes with an E that is not identified), and how often the interval of the plain law a N^b of the same losses
-holds it.
+Families a N^b + E with E 60% of the largest loss, sizes spread over 2 or 4 decades, noise of a share of the
+loss. Each cell gives four percentages: how often E was identified (an exponent given); how often the interval
+then contains b; how often the printed interval, or the range of exponents that goes with an unidentified E,
+contains b; and how often the interval of the plain law a N^b of the same losses contains it.
 """
 
 from __future__ import annotations

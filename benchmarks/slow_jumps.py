@@ -1,8 +1,8 @@
 """How often a loss that jumped and falls again slowly is called diverging: python -m benchmarks.slow_jumps.
 
-Drawn power laws with noise jump and come back: after a learning rate that goes up again (logged, or not), a
+Random power laws with noise jump and come back: after a learning rate that goes up again (logged, or not), a
 switch of data, a reset of the optimizer's state, a smaller batch. Each is read 4, 8 and 20 losses after the
-jump, by the rule and by the rule without `_falls_faster`. None of these draws has set a constant.
+jump, by the rule and by the rule without `_falls_faster`. No constant was set on these draws.
 """
 
 from __future__ import annotations

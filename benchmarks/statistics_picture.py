@@ -1,7 +1,7 @@
 """Draw docs/images/statistics.svg: the verdict's test on two simulated pairs of a feature and a loss.
 
-Run: python -m benchmarks.statistics_picture [FILE]. Both pairs drift alike. The innovations of the first are
-independent, those of the second are correlated by .7.
+Run: python -m benchmarks.statistics_picture [FILE]. Both pairs drift in the same way. The innovations of the
+first pair are independent, those of the second are correlated by .7.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
 
 Random bfloat16 weights in the shapes of a 7B Llama (width 4096, MLP 11008, vocabulary 32000), as many
 layers as the size allows, one shard per layer, made in a temporary folder and removed afterwards. Both
-sides run in processes of their own on the same files; each process reports seconds and peak memory beyond
-what its imports took. Prints a table and a JSON line; exits with 1 when a bound does not hold.
+sides run in separate processes on the same files. Each process reports seconds, and peak memory beyond what
+its imports took. Prints a table and a JSON line; exits with 1 when a bound does not hold.
 """
 
 from __future__ import annotations

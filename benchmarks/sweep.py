@@ -1,4 +1,4 @@
-"""What the sweep itself costs: units per second in one process and in two, and to find that all is done.
+"""What the sweep itself costs: units per second with one and two processes, and the time if all is done.
 
 Synthetic runs of small safetensors checkpoints, the cheap probes. Run with
 `python benchmarks/sweep.py [--checkpoints 100] [--jobs 2] [--json FILE]`.

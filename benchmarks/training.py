@@ -2,9 +2,9 @@
 
     python benchmarks/training.py [--steps 200] [--repeats 3] [--out result.json]
 
-The textbook way is in plain sight below: eager PyTorch with fused attention, default threads, one
-model after the other. Both ways are whole processes, start to end; they take turns, so that a busy
-machine slows both. toposcope also writes checkpoints, held-out losses and metrics in its time.
+The textbook way is in this file: eager PyTorch with fused attention, default threads, one model after the
+other. Both ways are whole processes, start to end; they take turns, so that a busy machine slows both.
+toposcope also writes checkpoints, held-out losses and metrics in its time.
 """
 
 from __future__ import annotations

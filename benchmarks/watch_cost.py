@@ -1,23 +1,23 @@
-"""What watching costs: `Monitor.observe` inside a training, sidecar and page over thousands of updates.
+"""What watching costs: `Monitor.observe` in a training, the command and the page over many updates.
 
     python -m benchmarks.watch_cost inside [--steps 2400] [--model xl-97k] [--batch 16] [--block 1]
     python -m benchmarks.watch_cost updates [--updates 10000] [--viewers 5] [--together 1]
     python -m benchmarks.watch_cost share [--seconds 60]
 
 `inside` trains a demo model on one core. Blocks of steps without, with, with and without `observe` follow one
-another, so that a drift of the machine cancels; of a block of 50 the first 10 steps are left out, and it
-counts with the median of the others. The ratio of on to off, and the time that a step takes longer, are means
-of the middle half of all neighbouring pairs with 95% bootstrap intervals: of the training thread's processor
-time, of the process's (the background thread is in it), and of wall time. The machine's speed changes within
-seconds, so that pairs of single steps (`--block 1`) know most. What the fastest fifth of the steps of 40
-neighbouring blocks stays under, on over off, stands beside: what slows single steps down is not in that.
+another, so that a drift of the machine cancels. The first fifth of a block is left out, and the median of the
+other steps counts. The ratio of on to off, and the extra time of a step, are means of the middle half of all
+neighbouring pairs with 95% bootstrap intervals. They are given for the processor time of the training thread,
+for that of the process (with the background thread), and for wall time. The machine's speed changes within
+seconds, so pairs of single steps (`--block 1`) are the most precise. The second line compares the 20%
+quantile of the steps of 40 neighbouring blocks, on over off: slow single steps do not enter it.
 
-`updates` lets a watch take in one checkpoint after the other, as a trainer with rotation writes them, while a
+`updates` gives a watch one checkpoint after the other, as a trainer with rotation writes them, while a
 real server shows the store to viewers that hold its stream open. It prints processor time of an update and
 resident memory, of the watch and of the server, over the last 100 updates before 1%, 10%, 20%, 50% and all
-of them. With `--together` so many checkpoints come at once between those stretches: the same state, sooner.
+of them. With `--together N`, N checkpoints come at once between those stretches: the same state, sooner.
 
-`share` lets the command itself measure checkpoints without an end, and prints the share of one core it took.
+`share` lets the command measure checkpoints endlessly, and prints the share of one core that it took.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The alarms on real loss curves in which nothing went wrong: how many alarm, test by test.
+"""The alarms on real loss curves in which nothing went wrong: how many alarms, test by test.
 
     python -m benchmarks.watch_curves DATA [--target [--only NAME ...]]
 
 DATA holds seed_runs/ and curves/ (multipowerlaw/, gemstones/, llmc_gpt2_124M/). Each curve goes row by row
 through the tests of losses and gradients as a watch applies them. With --target every curve is also forecast
-as it grows, with its own final loss as the target: an interval that leaves it out, on either side, is false.
-Some 40 s of processor time go to each of the multi-power-law runs; --only takes the curves of these names.
+as it grows, with its own final loss as the target: an interval that does not contain it is false.
+About 40 s of processor time go to each of the multi-power-law runs; --only selects the curves of these names.
 """
 
 from __future__ import annotations

@@ -3,11 +3,11 @@
     python -m benchmarks.watch_plateau [DATA]
 
 The rule counts checkpoints without a new maximum. Whether that means a plateau depends on the rise from one
-checkpoint to the next over the noise, which the rule does not estimate, so it has a rate only for a rise that
-is given. The first table has it for straight lines with noise around them (white), and for sums of steps that
-have this mean (walk): the share of series that are noticed within 50 and 200 checkpoints, with its interval.
-DATA holds seed_runs/: there the second table says where the rule fired, and whether a later checkpoint was
-above all before after all.
+checkpoint to the next over the noise, which the rule does not estimate. So its rate is known only for a given
+rise. The first table has the rate for straight lines with white noise around them (white), and for sums of
+steps with this mean (walk): the share of series that are noticed within 50 and 200 checkpoints, with its
+interval. DATA holds seed_runs/. For these the second table says where the rule fired, and whether a later
+checkpoint exceeded all earlier ones.
 """
 
 from __future__ import annotations

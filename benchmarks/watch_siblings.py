@@ -2,10 +2,10 @@
 
     python -m benchmarks.watch_siblings --runs FOLDER [--seeds 12]
 
-Trains seeds of three recipes, the last four seeds of each a second time with a learning rate of 0 from the
-middle on: a run that stands still. Every healthy seed is judged against subsets of the others, as
-`toposcope watch` does at every checkpoint, at the share of the 5% that the test has. Subsets of seeds
-share runs: the interval is a bootstrap over the judged seeds.
+Trains seeds of three recipes. The last four seeds of each are trained a second time with a learning rate of 0
+from the middle on: runs that stand still. Every healthy seed is judged against subsets of the others, as
+`toposcope watch` does at every checkpoint, with the test's share of the 5%. Subsets of seeds share runs, so
+the interval is a bootstrap over the judged seeds.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ and union-find in Python, and ripser.py. Run with
 
     python benchmarks/weights.py [RUNS] [--repeats 3] [--jobs N] [--json FILE]
 
-RUNS is ../shared/data/seed_runs unless TOPOSCOPE_SEED_RUNS or the argument says otherwise.
+RUNS is ../shared/data/seed_runs by default, or the folder that TOPOSCOPE_SEED_RUNS names.
 """
 
 from __future__ import annotations

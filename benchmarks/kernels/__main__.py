@@ -2,8 +2,8 @@
 
     python -m benchmarks.kernels [--quick] [--only spanning] [--out build/benchmarks/kernels]
 
-Each case runs in a process of its own, alternately with its floor (one pass over the matrix, one product
-of the cloud), so ratios hold on a noisy machine. Writes results.json, table.md and a figure of cost
+Each case runs in a separate process, alternately with its floor (one pass over the matrix, one product
+of the cloud), so the ratios hold on a noisy machine. Writes results.json, table.md and a figure of cost
 against size on log-log axes.
 """
 

@@ -1,4 +1,4 @@
-"""Time one way of computing something beside its physical floor, alternately, in a process of its own."""
+"""Time one way of computing something beside its physical floor, alternately, in a separate process."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Rips H1, H2 and batches of small clouds beside gudhi, ripser.py and giotto-ph, distances included.
 
 All contenders get our distances, Z/2 and the enclosing radius as the threshold. giotto-ph has no wheel for
-new Pythons: TOPOSCOPE_GIOTTO_PYTHON names the interpreter of an environment that has it. It runs there, its
-time is that of the computation alone, and its memory is not seen.
+new Pythons: TOPOSCOPE_GIOTTO_PYTHON names the interpreter of an environment that has it. It runs there; its
+time is that of the computation alone, and its memory is not measured.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Neural persistence and Rips H0: one spanning tree a matrix, one a cloud, beside other ways to it."""
+"""Neural persistence and Rips H0: one spanning tree per matrix or cloud, beside other ways to compute it."""
 
 from __future__ import annotations
 

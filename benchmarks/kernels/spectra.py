@@ -1,10 +1,10 @@
-"""Baselines of large matrices beside numpy's SVD: seconds of one core, and how far each value is off.
+"""Baselines of large matrices beside numpy's SVD: seconds of one core, and the error of each value.
 
     python -m benchmarks.kernels.spectra [--side 2048] [--rows 2048] [--draws 3]
 
-One line for each kind of spectrum. The processor time of `large_baselines` (everything it returns) stands
-beside that of `numpy.linalg.svd` without vectors alone; errors are relative, the largest over the draws,
-and beside each the error that the value stated. One process, one thread.
+One line for each kind of spectrum. It has the processor time of `large_baselines` (everything it returns)
+beside that of `numpy.linalg.svd` without vectors. Errors are relative, the largest over the draws; beside
+each is the error that the value itself stated. One process, one thread.
 """
 
 from __future__ import annotations
