@@ -1,13 +1,13 @@
-"""What there is to measure, and whether the commands have become slower since another revision.
+"""The list of benchmarks, and whether the commands have become slower since another revision.
 
     python -m benchmarks                        # the benchmarks, a line each
     python -m benchmarks --against REVISION     # every command of this tree and of that revision, in turn
 
-The second form extracts the package of REVISION by git and runs the same commands on the same inputs with
-either: three small models with 26 checkpoints each, and a log of 20,000 losses. Each command runs once
-unmeasured (kernels are compiled then), then `--repeats` times, and the two take turns in going first. Per
-command it prints the seconds of processor time of both, the ratio of the pairs (median, and the lowest and
-highest), the ratio of wall times and that of the peaks of memory. A command that only one of them has is
+The second form extracts the package of REVISION by git, and runs the same commands on the same inputs with
+each: three small models with 26 checkpoints each, and a log of 20,000 losses. Each command runs once
+unmeasured, to compile the kernels, then `--repeats` times; the two revisions take turns in going first. For
+each command it prints the processor time of both in seconds, the ratio of the pairs (median, lowest and
+highest), the ratio of wall times and that of the peaks of memory. A command that only one revision has is
 named.
 """
 
