@@ -1,4 +1,4 @@
-"""`toposcope analyze`: whether a store's features tell more than the loss does."""
+"""`toposcope analyze`: whether a store's features say more than the loss does."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def command(
     without: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Test whether the columns of SOURCE tell more than the loss does; say when they changed.
+    """Test whether the columns of SOURCE say more than the loss does, and when they changed.
 
     SOURCE is a store, a table or a training log. A table has columns run, step, one or more losses, and
     the columns to test. A log may be text, CSV, JSON, a W&B export or a TensorBoard folder.

@@ -38,7 +38,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "cloud": "Say whether a cloud of points has a ring, with an error rate.",
     },
     "Read the measurements": {
-        "analyze": "Test whether the measurements tell more than the loss does.",
+        "analyze": "Test whether the measurements say more than the loss does.",
         "report": "Write the results as one page.",
         "merge": "Join stores that were measured separately.",
         "export": "Write a store's tables as CSV, JSON or NetCDF.",

@@ -31,8 +31,7 @@ WORDS: Mapping[str, str] = {
     "could pass.",
     "Holm": "A correction of p-values for the number of tests.",
     "Spearman": "A correlation of ranks: +1 if one curve rises whenever the other rises, −1 if it falls.",
-    "changepoint": "A step at which the slope of a curve on log step changes more than any smooth trend "
-    "does.",
+    "changepoint": "Another word for a bend.",
     "bend": "A step at which the slope of a curve on log step changes more than any smooth trend does.",
     "interval": "A range that would contain the true value in the stated share of repetitions.",
     "perplexity": "Exp of the mean loss per predicted token: the number of tokens that the model chooses "

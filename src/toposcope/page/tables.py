@@ -21,13 +21,13 @@ _FAMILY: tuple[Spec, ...] = (
     ("r_low r_high", "95%", "{:+.2f}"),
     ("lag", "lag", ""),
     ("p_holm", "p, Holm", "{:.2g}"),
-    ("detectable_r", "r seen 4 in 5 times", "{:.2f}"),
+    ("detectable_r", "r found in 80%", "{:.2f}"),
     ("departure_rho", "ρ of departures", "{:+.2f}"),
 )
 _FAMILY_NOTES = (
     ("lag", " The lag says how many checkpoints before or after the target the feature moves."),
     ("p_holm", " p is adjusted by Holm's method over {size} rows."),
-    ("detectable_r", " The next column is the correlation that this design would find four times in five."),
+    ("detectable_r", " “r found in 80%” is the correlation that this design would find in 80% of cases."),
     ("departure_rho", " Departures from the smooth trend are correlated without a test."),
 )
 """The clause in the caption for each column that is shown."""
@@ -95,7 +95,7 @@ _BRIEF = {
     "both turn within": "both turn in one stretch",
     "both turn at": "both turn, rate unknown",
     "both swinging": "both swing, the period drifts",
-    "nothing is left": "a smooth trend explains all",
+    "nothing remains": "a smooth trend explains all",
     "exploratory": "passes the screen only",
     "constant series": "a constant series",
 }

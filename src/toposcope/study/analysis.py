@@ -55,7 +55,7 @@ _BY_COST = (
 
 @dataclass(frozen=True)
 class Analysis:
-    """Whether the features of a series tell more than its losses: tables, findings and figures, on demand.
+    """Whether the features of a series say more than its losses: tables, findings and figures, on demand.
 
     `studies` holds one study for each kind of measurement: weights, gradients, representations, or a table.
     Runs that do not belong together have a study each (`apart` says which). Every table of `PARTS` is an

@@ -115,7 +115,8 @@ def fits_table(finals: pd.DataFrame, quantities: Sequence[str] | None = None) ->
         law = fit(means.index.to_numpy(float), means.to_numpy())
         if len(mixed) > 1:
             law = _without_law(
-                law, f"{len(mixed):,} families ({', '.join(mixed[:4])}) share no law; fit each apart"
+                law,
+                f"{len(mixed):,} families ({', '.join(mixed[:4])}) do not share a law; fit each separately",
             )
         free = groups.size() - 1
         squares = float((groups.var(ddof=1).fillna(0.0) * free).sum())

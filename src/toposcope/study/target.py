@@ -27,13 +27,10 @@ def chosen_target(series: SeriesTable, wanted: str | None, *, preferred: Sequenc
         found = found or [column for column in columns if column.endswith(f"/{wanted}")]
         if len(found) != 1:
             usable = [name for name in series.targets if series.values[name].notna().any()]
-            have = ", ".join(usable) or "none"
+            have = f"name {', '.join(usable)}, or" if usable else "it has no loss; name"
             near = did_you_mean(wanted, [*usable, *columns])
             raise InputError(
-                "no such target",
-                argument="target",
-                value=wanted,
-                remedy=f"this store has {have}, and its features{near}",
+                "no such target", argument="target", value=wanted, remedy=f"{have} one of its features{near}"
             )
         return found[0]
     there = [name for name in preferred if name in series.targets]

@@ -43,7 +43,7 @@ def draw(diagrams: pd.DataFrame, run: str) -> Figure:
             row[1].set_title("the same as a barcode", fontsize=9)
         if not steps:
             for ax in axes.flat:
-                say_empty(ax, "no diagrams were kept")
+                say_empty(ax, "the store has no diagrams")
     return figure
 
 

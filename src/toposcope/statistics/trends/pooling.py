@@ -16,7 +16,7 @@ from toposcope.statistics.trends.whitening import Whitened, whiten
 TEST = ("r", "r_low", "r_high", "p")
 TURNED = 0.5
 """A step of a schedule is in all runs that follow it, so a turn counts only if this part of them has it."""
-NOTHING_LEFT = "nothing is left beside a smooth trend"
+NOTHING_LEFT = "nothing remains after a smooth trend is removed"
 
 
 @dataclass(slots=True)

@@ -58,5 +58,10 @@ def _of_pair(frame: pd.DataFrame, column: str, target: str) -> tuple[object, ...
         rate = frame.set_index("step")["learning_rate"].reindex(steps).to_numpy(float)
     lag, r, p, lead = (value[0] for value in lag_statistics(x[:, None], y[:, None], steps, rate))
     if not np.isfinite(p):
-        return (n, *nothing, "degenerate", "too smooth to test: nothing is left beside a smooth trend")
+        return (
+            n,
+            *nothing,
+            "degenerate",
+            "too smooth to test: nothing remains after a smooth trend is removed",
+        )
     return (n, int(lag), float(lag * np.median(np.diff(steps))), r, p, np.nan, lead, "ok", "")
