@@ -1,1 +1,1 @@
-"""Follow a run that is still growing: find its checkpoints, measure them, say when something breaks."""
+"""Follow a growing run: find its checkpoints, measure them, and report when something breaks."""

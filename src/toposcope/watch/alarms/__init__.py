@@ -1,1 +1,1 @@
-"""The alarms of `watch`: each has a file and a line in `registry`; `base` has their protocol."""
+"""The alarms of `watch`: each has its own file and a line in `registry`; `base` defines the protocol."""

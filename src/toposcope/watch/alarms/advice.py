@@ -1,4 +1,4 @@
-"""What to do next at an alarm, in one clause."""
+"""What to do after an alarm, in one clause."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from toposcope.watch.alarms.registry import alarms
 
 
 def next_step(test: str, good: int | None) -> str:
-    """Return what to do at an alarm of a test; `good` is the last good step, where one is known.
+    """Return what to do after an alarm of a test; `good` is the last good step, if known.
 
     >>> next_step("not finite", 300)
-    'stop, and resume from step 300: what comes after it is lost'
+    'stop, and resume from step 300: later checkpoints are unusable'
     """
     back = f" from step {good:,}" if good is not None else " from the last good checkpoint"
     said = next((one.next for one in alarms() if one.test == test), Alarm.next)

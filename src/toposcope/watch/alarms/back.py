@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from toposcope.watch.alarms.base import Alert
 
 LOGGED = 3
-"""So many consecutive values suffice to say that a series is back, or was sound before."""
+"""This many consecutive values show that a series is back, or that it was sound before."""
 
 BACK = 2.0
-"""A level is back within this many standard deviations of one value above the expected level."""
+"""A series is back when its level is at most this many standard deviations (of one value) too high."""
 
 
 def back_below(spike: Alert) -> float:
@@ -28,7 +28,7 @@ def back_below(spike: Alert) -> float:
 
 
 def spike_passed(spike: Alert, rows: pd.DataFrame, column: str) -> int | None:
-    """Return the step at which a column was back after a spike; after a value that is no number, finite."""
+    """Return the step at which a column was back after a spike, or finite again after a NaN or infinity."""
     after = rows.loc[rows["step"] > spike.step, ["step", column]]
     if "expected" not in spike.data:
         return finite_again(after["step"].to_numpy(), after[column].to_numpy(float))
@@ -36,7 +36,7 @@ def spike_passed(spike: Alert, rows: pd.DataFrame, column: str) -> int | None:
 
 
 def first_below(after: pd.DataFrame, column: str, bound: float) -> int | None:
-    """Return the step of the first median of 8 values (of all, where there are 3 to 7) within a bound."""
+    """Return the step at which the median of 8 values (of all, if there are 3 to 7) first meets a bound."""
     after = after[np.isfinite(after[column].astype(float))]
     values = after[column].to_numpy(float)
     if len(values) < LOGGED:
@@ -48,14 +48,14 @@ def first_below(after: pd.DataFrame, column: str, bound: float) -> int | None:
 
 
 def medians(values: np.ndarray) -> np.ndarray:
-    """Return the median of every 8 consecutive values; of all where there are fewer."""
+    """Return the median of every 8 consecutive values; if there are fewer, the median of all."""
     width = min(LEVEL_WINDOW, len(values))
     found: np.ndarray = np.median(np.lib.stride_tricks.sliding_window_view(values, width), axis=1)
     return found
 
 
 def finite_again(steps: np.ndarray, values: np.ndarray) -> int | None:
-    """Return the step of the third finite value in a row, of the values that are logged."""
+    """Return the step of the third finite value in a row among the logged values."""
     run = 0
     for step, value in zip(steps, values, strict=True):
         run = run + 1 if math.isfinite(value) else 0

@@ -1,4 +1,4 @@
-"""The protocol of an alarm, and the data that it is given."""
+"""The protocol of an alarm, and the data that it receives."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A message: an alarm of a named test, a notice without an error rate, or a look to be counted.
+    """A message: an alarm of a named test, a notice without an error rate, or the record of a look.
 
     `kind` is the kind of the journal's event: "alarm", "notice" or "look".
     """
@@ -36,7 +36,7 @@ class Alert:
 
 
 class LogRow(NamedTuple):
-    """One row of a run's log, NaN for missing values. `training` is False for an evaluation alone."""
+    """One row of a run's log, NaN for missing values. `training` is False for an evaluation-only row."""
 
     step: int
     loss: float
@@ -47,7 +47,7 @@ class LogRow(NamedTuple):
 
 
 class CulpritKind(IntEnum):
-    """What names a tensor or head, in the order of the table; only what changed is listed once."""
+    """Why a tensor or head is named, in the order of the table."""
 
     BROKEN = 0
     CONTENT = 1
@@ -57,9 +57,9 @@ class CulpritKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Culprit:
-    """A tensor or head that an alarm names at a checkpoint: `line` is its line in the table of culprits.
+    """A tensor or head that an alarm names at a checkpoint; `line` is its line in the table of culprits.
 
-    Of one kind the larger `size` comes first. A `doubtful` one stands only below another.
+    Within a kind, the largest `size` comes first. A `doubtful` culprit is listed only below another one.
     """
 
     kind: CulpritKind
@@ -74,9 +74,9 @@ class Culprit:
 class CheckpointLook:
     """A checkpoint as the alarms see it, and the culprits that they name.
 
-    `rows` are its features as the store has them, `since` the step of the checkpoint before (-1 without one),
-    `rate` the mean learning rate of the updates between the two (0 where none is known), `planned` the steps
-    at which the run will be measured (None where nothing says it), `led` the store's leading features.
+    `rows` are its features as in the store, `since` is the step of the previous checkpoint (-1 without one),
+    `rate` the mean learning rate of the updates between the two (0 if unknown), `planned` the steps at which
+    the run will be measured (None if unknown), `led` the store's leading features.
     """
 
     step: int
@@ -91,11 +91,11 @@ class CheckpointLook:
 
     @property
     def says(self) -> bool:
-        """Whether it has enough for a table of culprits."""
+        """Whether there is enough for a table of culprits."""
         return self.compared or any(one.kind < CulpritKind.CHANGE for one in self.culprits)
 
     def summary(self) -> CheckpointLook:
-        """Return the part that is kept once it is judged: its step and its culprits."""
+        """Return what is kept of a judged checkpoint: its step and its culprits."""
         return replace(self, rows=None, planned=None, led=())
 
 
@@ -132,9 +132,9 @@ class ByStep:
 
 @dataclass(frozen=True, slots=True)
 class StoreLook:
-    """The other runs, for an alarm: their losses by step, a run's other seeds, forecast curves.
+    """What an alarm sees of the other runs: losses by step, the other seeds of a run, forecast curves.
 
-    `curves` returns the finished runs and those that are not; it reads the store once for all alarms.
+    `curves` returns the finished and the unfinished runs; it reads the store once for all alarms.
     """
 
     losses: Mapping[str, ByStep]
@@ -144,14 +144,14 @@ class StoreLook:
 
 @dataclass(frozen=True, slots=True)
 class AlarmSettings:
-    """The settings of the alarms: `target` is a final loss that is wanted."""
+    """The settings of the alarms: `target` is the final loss to reach."""
 
     target: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """The start of an alarm: its run, its false-alarm rate, the settings, and its looks in the journal."""
+    """What an alarm starts with: its run, its false-alarm rate, the settings, its looks in the journal."""
 
     run: str
     spending: Spending
@@ -160,21 +160,21 @@ class Watched:
 
 
 class Alarm:
-    """One alarm of one run: it is given the rows of the store in the order of the steps, and raises alerts.
+    """One alarm of one run: it receives the rows of the store in the order of the steps, and raises alerts.
 
-    Whatever it keeps has to follow from the rows that it is given, so that a fresh process, which is given
-    all of them again, says what a running one said. What does not (when it looked, with what) goes into the
-    journal as an `Alert` of kind "look", and comes back as `Watched.looks`.
+    Its state must follow from these rows alone, so that a fresh process, which receives all of them again,
+    raises the same alerts. State that does not (when it looked, with what) goes into the journal as an
+    `Alert` of kind "look", and comes back as `Watched.looks`.
     """
 
     test: ClassVar[str]
     """Its name in messages."""
     share: ClassVar[float] = 0.0
-    """Its share of the run's false-alarm rate, beside the other alarms' shares; 0 for a fixed rule."""
+    """Its share of the run's false-alarm rate, relative to the other alarms' shares; 0 for a fixed rule."""
     rest: ClassVar[int] = 20
-    """The number of looks for which it is silent after an alarm."""
+    """For how many looks it stays silent after an alarm."""
     next: ClassVar[str] = "look at the checkpoints before and after it"
-    """What to do then, in one clause; `{back}` becomes the last good step."""
+    """What to do after an alarm, in one clause; `{back}` becomes the last good step."""
 
     def __init__(self, watched: Watched) -> None:
         self.run, self.spending = watched.run, watched.spending
@@ -193,7 +193,7 @@ class Alarm:
         return ()
 
     def on_event(self, event: Event) -> Sequence[Alert]:
-        """Take an event of the journal: what the sidecar did and could not do."""
+        """Take an event of the journal: what the sidecar did or could not do."""
         return ()
 
     def on_store(self, store: StoreLook) -> Sequence[Alert]:
@@ -201,7 +201,7 @@ class Alarm:
         return ()
 
     def passed(self, alert: Alert, rows: pd.DataFrame) -> int | None:
-        """Return the step of the log at which the alarm had passed; None if it has not."""
+        """Return the step of the log at which the alarm passed; None if it has not."""
         return None
 
     def alarm(self, step: int, sentence: str, **data: Any) -> list[Alert]:
@@ -218,9 +218,9 @@ class Alarm:
 
 
 def culprits(look: CheckpointLook, most: int = 8) -> list[dict[str, object]]:
-    """Return what moved most beyond its own history at one checkpoint, each matrix or head once.
+    """Return what moved most, against its own history, at one checkpoint; each matrix or head once.
 
-    Nothing, where no check failed and not even the largest move stands above the noise of all of them.
+    The list is empty if no check failed and even the largest move lies within the noise.
     """
     found: list[dict[str, object]] = []
     named: set[tuple[str, int]] = set()

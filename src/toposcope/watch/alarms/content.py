@@ -1,7 +1,7 @@
-"""Checks of content: changes of a matrix that no update makes, but a fault of memory or of a file.
+"""Checks of content: changes of a matrix that no update causes, but a fault of memory or of a file does.
 
-Each compares a matrix with itself at the previous checkpoint, so it needs almost no history. It has no level:
-its limits lie beyond what healthy runs did. docs/watch.md says how often it was wrong.
+Each compares a matrix with itself at the previous checkpoint, so it needs almost no history. It has no
+significance level: its limits lie beyond what healthy runs did. docs/watch.md says how often it was wrong.
 """
 
 from __future__ import annotations
@@ -20,21 +20,22 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FEWEST = 2
-"""The fewest earlier values for a check: the first updates of a run are like no others."""
+"""The fewest earlier values for a check: the first updates of a run are not typical."""
 
 SCALED, PURE, JUMP = 0.2, 0.85, 3.0
-"""A part was scaled when it grew or shrank along itself by a fifth, by three times the most of lately, and
-the cosine of its change and its weights is at least .85; healthy runs had up to .64 at such jumps."""
+"""A part counts as scaled if it grew or shrank along itself by at least a fifth and by three times the most
+of the last checkpoints, and the cosine of its change with its weights is at least .85. In healthy runs this
+cosine was at most .64 at such jumps."""
 
 STRETCHED = 0.5
 """As `SCALED`, for a norm's gain, a bias or a scalar: a few numbers change more freely than a matrix."""
 
 RENEWED, RARE, ROWS = 1 / 8, 1 / 32, 4
-"""Share of rows that became unlike themselves, the most that there may have been lately, and their number at
-least: one or two rows of a small matrix turn by the noise of small batches alone."""
+"""Smallest share of rows that became unlike themselves, the largest share allowed before, and the smallest
+number of such rows: the noise of small batches alone can turn one or two rows of a small matrix."""
 
 LATELY = 4
-"""The number of earlier checkpoints with which a jump is compared."""
+"""How many earlier checkpoints a jump is compared with."""
 
 Key = tuple[str, int, str]
 """Name of the matrix, head (-1: none), feature."""
@@ -42,7 +43,7 @@ Key = tuple[str, int, str]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One check that failed: of which matrix and head, and what is wrong with it."""
+    """One check that failed: the matrix and head, and what is wrong with it."""
 
     key: Key
     before: float
@@ -105,7 +106,7 @@ def _finite(now: float, past: Sequence[float], role: str) -> str:
 
 
 def _present(now: float, past: Sequence[float], role: str) -> str:
-    return "is new: the checkpoint before lacks it" if now else "is gone: the checkpoint before has it"
+    return "is new: the previous checkpoint lacks it" if now else "is gone: the previous checkpoint has it"
 
 
 def _emptied(now: float, past: Sequence[float], role: str) -> str:
@@ -145,12 +146,12 @@ _BESIDE: dict[str, tuple[str, float]] = {
     },
     of.RENEWED_ROWS.name: (of.RENEWED_COUNT.name, ROWS),
 }
-"""Check -> the feature that has to be at least so large, whatever its sign, for the check to count."""
+"""Check -> the feature whose absolute value must reach a bound for the check to count."""
 
 
 @dataclass(slots=True)
 class Content:
-    """Checks every matrix and head of one run, one checkpoint after the other."""
+    """Checks every matrix and head of one run, one checkpoint after another."""
 
     past: dict[Key, deque[float]] = field(default_factory=dict)
 
@@ -181,7 +182,7 @@ class Content:
 
 
 class ContentFault(Alarm):
-    """Every check of content that fails at a checkpoint, as one alarm."""
+    """Raises one alarm for all checks of content that fail at a checkpoint."""
 
     test = "content"
     next = "read the file again, and go back{back} if the result is the same"

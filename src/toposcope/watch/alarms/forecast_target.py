@@ -1,4 +1,4 @@
-"""Whether a run will reach a wanted loss: its forecast compared with the target, at a stated level."""
+"""Whether a run will reach its target loss: the forecast compared with the target, at a stated level."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from toposcope.forecasting import Curve
 
 GROWTH = 1.25
-"""A run is forecast again when its log has grown by this factor: looks are few, and so is what they cost."""
+"""A run is forecast again when its log has grown by this factor: few looks cost little."""
 
 
 class ForecastTarget(Alarm):
-    """The interval of an unfinished run's forecast leaves the target.
+    """The forecast interval of an unfinished run excludes the target.
 
-    At its n-th look a run's interval has the level 1 - 2 a_n, where the a_n over all looks sum to the rate:
-    by the coverage of the forecasts, the share of runs that a true final loss at the target makes alarm.
-    Looks are counted in the journal: a process that begins later continues the count.
+    At the n-th look, the interval of a run has the level 1 - 2 a_n, where the a_n of all looks sum to the
+    rate. If the forecasts have their nominal coverage, this is the share of false alarms among runs whose
+    true final loss equals the target. Looks are counted in the journal: a later process continues the count.
     """
 
     test = "forecast target"
@@ -36,7 +36,7 @@ class ForecastTarget(Alarm):
         assert watched.settings.target is not None
         self._target = watched.settings.target
         self.losses, self.side = 0, ""
-        """The number of losses at the last look, and the side of the target that was reported."""
+        """The number of losses at the last look, and the reported side of the target."""
         for event in watched.looks:
             if event.data.get("target") == self._target:
                 self.spending.looks = int(event.data["look"])
@@ -44,7 +44,7 @@ class ForecastTarget(Alarm):
 
     @classmethod
     def wanted(cls, settings: AlarmSettings) -> bool:
-        """Return whether there is a target; refuse one that no loss can have."""
+        """Return whether there is a target; refuse one that is not a possible loss."""
         if settings.target is not None and not settings.target > 0:
             raise InputError(
                 "no loss can be this", argument="target_loss", value=settings.target,

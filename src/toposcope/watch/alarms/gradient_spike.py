@@ -1,4 +1,4 @@
-"""A gradient norm far above the eight before it, whose next three are high as well."""
+"""A gradient norm far above the eight before it, followed by three more high ones."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FLOOR = 0.2
-"""Scale of the logarithms, at least."""
+"""Smallest scale of the logarithms."""
 
 
 class GradientSpike(Alarm):
-    """The newest gradient norm against its prediction; one odd batch has one odd gradient, and is noticed.
+    """The newest gradient norm against its prediction.
 
-    A spike is held back for three gradients: an alarm if their level is high, a notice if it is not.
+    A spike is held back for three gradients: it becomes an alarm if their level is high, else a notice,
+    since a single odd batch causes a single odd gradient.
     """
 
     test = "gradient spike"
     share = 1.0
-    next = "look at the batch of this step; clip gradients if spikes come again"
+    next = "look at the batch of this step; clip gradients if spikes recur"
 
     def __init__(self, watched: Watched) -> None:
         super().__init__(watched)
@@ -66,7 +67,7 @@ class GradientSpike(Alarm):
         ]
 
     def passed(self, alert: Alert, rows: pd.DataFrame) -> int | None:
-        """Return the step at which the norm was back where it had been expected."""
+        """Return the step at which the norm was back at its expected level."""
         if "back" in alert.data:
             return int(alert.data["back"])
         return spike_passed(alert, rows, "grad_norm")

@@ -23,8 +23,8 @@ GROWTHS: dict[Hashable, float] = {
     "vector": 1.2,
     "scalar": 0.6,
 }
-"""How far a logarithm may move beyond what the step's logarithm did: above the most that healthy runs 0, 3,
-6 and 102 to 104 of `benchmarks.planted` did, SGD apart; what it lets through stands in docs/watch.md."""
+"""How far a logarithm may move beyond the logarithm of the step: above the most in the healthy runs 0, 3, 6
+and 102 to 104 of `benchmarks.planted`, without SGD. docs/watch.md says what these limits let through."""
 
 LABELS = {
     of.QK_NORM.name: "QK product",
@@ -38,14 +38,14 @@ class TensorGrowth(Alarm):
     """QK and OV products, norms of tensors and largest rows, over the last 4, 8 and 16 checkpoints."""
 
     test = "growth"
-    next = "check what moves this tensor (rate, weight decay, clipping), or go back{back}"
+    next = "check what moves this tensor (learning rate, weight decay, clipping), or go back{back}"
 
     def __init__(self, watched: Watched) -> None:
         super().__init__(watched)
         self._growth: Growth[Key] = Growth(GROWTHS, frozenset({of.ROW_LARGEST.name}))
 
     def on_checkpoint(self, look: CheckpointLook) -> list[Alert]:
-        """Judge every norm, and name those that left their limit."""
+        """Judge every norm, and name those beyond their limit."""
         rows = look.rows
         assert rows is not None
         index = rows[rows["feature"] == of.ROW_INDEX.name].set_index("name")["value"].to_dict()
@@ -66,7 +66,7 @@ def _how(one: Change[Key], row: int) -> str:
 
 
 def _norms(rows: pd.DataFrame) -> dict[Key, tuple[Hashable, float]]:
-    """Return the logarithms of all norms, each with the kind whose limit it has."""
+    """Return the logarithms of all norms, each with the kind that sets its limit."""
     wanted = [of.QK_NORM.name, of.OV_NORM.name, of.ROW_LARGEST.name, of.TENSOR_NORM.name]
     part = rows[rows["feature"].isin(wanted) & (rows["value"] > 0)]
     matrices = set(rows.loc[rows["feature"] == of.ROW_LARGEST.name, "name"])
@@ -86,5 +86,5 @@ def _norms(rows: pd.DataFrame) -> dict[Key, tuple[Hashable, float]]:
 
 
 def _scalar(name: str, role: str) -> bool:
-    """Say whether a tensor is no norm and no bias: a scale or a temperature of its own."""
+    """Return whether a tensor is a separate scale or temperature: neither norm nor bias."""
     return role not in (Role.NORM,) and not name.endswith((".bias", ".weight"))

@@ -1,4 +1,4 @@
-"""The feature that a watch follows: the first of the store's leading ones that a checkpoint has."""
+"""The feature that a watch follows: the first leading feature of the store that a checkpoint has."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def followed(rows: pd.DataFrame, led: Sequence[Mapping[Hashable, Any]]) -> tuple[str, float] | None:
-    """Return label and value of the feature that a watch follows: the first of `led` that some rows hold.
+    """Return label and value of the feature that a watch follows: the first of `led` that is in the rows.
 
-    `led` are lines of a store's catalogue. Where the weights are scaled, it is by the network: Rieck's rule.
+    `led` are lines of a store's catalogue. Scaled weights are scaled per network, as in Rieck's rule.
     """
     whole = rows[rows["scope"] == Scope.MODEL]
     for line in led:

@@ -1,4 +1,4 @@
-"""A loss that rises little by little, in block after block."""
+"""A loss that rises slowly, block after block."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 class LossDrift(Alarm):
-    """A cumulative sum of the rises between medians of blocks; its looks are blocks."""
+    """A cumulative sum of the rises between medians of blocks; each block is one look."""
 
     test = "loss drift"
     share = 1.0
     rest = 8
-    next = "check the latest data and the learning rate, and go back{back} or lower the rate"
+    next = "check the latest data and the learning rate; go back{back} or lower the rate"
 
     def __init__(self, watched: Watched) -> None:
         super().__init__(watched)
         self._drift = Drift(self.spending.rate)
 
     def on_metrics(self, row: LogRow) -> list[Alert]:
-        """Take the newest loss into its block."""
+        """Add the newest loss to its block."""
         if row.loss is None or not math.isfinite(row.loss):
             return []
         height = self._drift.update(math.log(max(row.loss, 1e-30)))
@@ -38,7 +38,7 @@ class LossDrift(Alarm):
         return self.alarm_once(row.step, "the loss has been rising for several stretches of the run")
 
     def passed(self, alert: Alert, rows: pd.DataFrame) -> int | None:
-        """Return the step at which the loss was as low again as it had ever been."""
+        """Return the step at which the loss was as low as its earlier minimum again."""
         before = rows.loc[rows["step"] <= alert.step, "loss"].to_numpy(float)
         after = rows.loc[rows["step"] > alert.step, ["step", "loss"]]
         if int(np.isfinite(after["loss"].to_numpy(float)).sum()) < LOGGED:

@@ -13,21 +13,21 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LOST = 2
-"""So many consecutive losses that are not finite make an alarm, after three consecutive finite ones."""
+"""This many consecutive losses that are not finite raise an alarm, after three consecutive finite ones."""
 
 
 class LossNotFinite(Alarm):
-    """The last logged losses are NaN; rows that lack one by habit come one by one, and are none."""
+    """The last logged losses are NaN; single rows without a loss are normal and do not count."""
 
     test = LOSS_LOST
-    next = "stop, and resume{back} with a lower rate or clipped gradients"
+    next = "stop, and resume{back} with a lower learning rate or clipped gradients"
 
     def __init__(self, watched: Watched) -> None:
         super().__init__(watched)
         self._finite = self._lost = 0
 
     def on_metrics(self, row: LogRow) -> list[Alert]:
-        """Count the losses that are finite and those that are not."""
+        """Count consecutive losses that are finite, and that are not."""
         if not row.training:
             return []
         if not math.isnan(row.loss):

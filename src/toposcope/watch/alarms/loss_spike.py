@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FLOOR = 0.02
-"""Scale of the logarithms, at least: jumps of a steady series by a few of these are no alarm."""
+"""Smallest scale of the logarithms: a steady series may jump by a few of these without an alarm."""
 
 DEGREES = 6.0
-"""The loss's tail is at most as heavy as Student's t with so many degrees; see docs/watch.md."""
+"""The loss's tail is at most as heavy as Student's t with this many degrees of freedom; see docs/watch.md."""
 
 
 class LossSpike(Alarm):
@@ -24,7 +24,7 @@ class LossSpike(Alarm):
 
     test = "loss spike"
     share = 1.0
-    next = "look at the batch of this step, and go back{back} if the loss does not return"
+    next = "look at the batch of this step, and go back{back} if the loss does not come down"
 
     def __init__(self, watched: Watched) -> None:
         super().__init__(watched)
@@ -35,5 +35,5 @@ class LossSpike(Alarm):
         return spike(self, self._series, row.step, row.loss, "loss")
 
     def passed(self, alert: Alert, rows: pd.DataFrame) -> int | None:
-        """Return the step at which the loss was back where it had been expected."""
+        """Return the step at which the loss was back at its expected level."""
         return spike_passed(alert, rows, "loss")

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NOISE = 0.05
-"""If the p-value of the largest move, corrected for their number, exceeds this, no move exceeds its noise."""
+"""If the corrected p-value of the largest move exceeds this, no move counts as above the noise."""
 
 NAMED = 2.0
-"""Smaller moves, in their own standard deviations, are not named beside another culprit."""
+"""Moves below this many of their own standard deviations are not named beside another culprit."""
 
 _PANEL = (
     of.UPDATE_RELATIVE.name, *(f"{of.UPDATE_RELATIVE.name}_{part}" for part in "qkvo"),
@@ -32,7 +32,7 @@ Key = tuple[str, int, str]
 
 
 class MatrixOrHead(Alarm):
-    """Updates, largest rows, spectral entropies, QK and OV products: each less what its kind did."""
+    """Updates, largest rows, spectral entropies, QK and OV products: each less the move of its kind."""
 
     test = "matrix or head"
     share = 2.0

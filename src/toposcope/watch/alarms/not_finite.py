@@ -12,21 +12,21 @@ if TYPE_CHECKING:
     from toposcope.watch.journal import Event
 
 OWN = (Scope.MATRIX, Scope.HEAD)
-"""What has a name of its own in the model."""
+"""The scopes that have a name of their own in the model."""
 
 
 class NotFinite(Alarm):
     """A matrix or head that could not be measured, or a checkpoint without one finite tensor."""
 
     test = "not finite"
-    next = "stop, and resume{back}: what comes after it is lost"
+    next = "stop, and resume{back}: later checkpoints are unusable"
 
     def __init__(self, watched: Watched) -> None:
         super().__init__(watched)
         self._broken: set[str] = set()
 
     def on_checkpoint(self, look: CheckpointLook) -> list[Alert]:
-        """Report the tensors that are broken now and were not at the checkpoint before."""
+        """Report the tensors that are broken now and were not at the previous checkpoint."""
         rows = look.rows
         assert rows is not None
         failed = (rows["feature"] == SPOILT) & rows["scope"].isin(OWN)
@@ -40,7 +40,7 @@ class NotFinite(Alarm):
         return self.alarm(look.step, f"{new[0]} {NOT_FINITE}{more}")
 
     def on_event(self, event: Event) -> list[Alert]:
-        """Report a checkpoint without a finite tensor: it has no rows to judge."""
+        """Report a checkpoint without a finite tensor; such a checkpoint has no rows to judge."""
         if event.kind != "measured" or event.step is None or event.data.get("units"):
             return []
         notes = [str(note) for note in event.data.get("problems", ()) if NOT_FINITE in str(note)]

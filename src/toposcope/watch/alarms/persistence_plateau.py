@@ -7,7 +7,7 @@ from toposcope.watch.alarms.base import Alarm, Alert, CheckpointLook, Watched
 from toposcope.watch.alarms.leading import followed
 
 PATIENCE = 10
-"""Checks without a rise of neural persistence after which Rieck's rule would stop."""
+"""Rieck's rule stops after this many checks without a rise of neural persistence."""
 
 
 class PersistencePlateau(Alarm):
@@ -20,7 +20,7 @@ class PersistencePlateau(Alarm):
         self._rule = StoppingRule(patience=PATIENCE)
 
     def on_checkpoint(self, look: CheckpointLook) -> list[Alert]:
-        """Say when the rule would stop."""
+        """Report when the rule would stop."""
         assert look.rows is not None
         found = followed(look.rows, look.led)
         if found is None or not self._rule.update(found[1]):

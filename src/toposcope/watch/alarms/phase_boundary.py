@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class PhaseBoundary(Alarm):
-    """The online detector of bends, over the checkpoints that are planned."""
+    """The online detector of bends, over the planned checkpoints."""
 
     test = "phase boundary"
     share = 1.0
@@ -22,13 +22,13 @@ class PhaseBoundary(Alarm):
         self._phase: OnlineDetector | None = None
 
     def on_checkpoint(self, look: CheckpointLook) -> list[Alert]:
-        """Take the newest value of the feature that is followed."""
+        """Take the newest value of the followed feature."""
         assert look.rows is not None
         found = followed(look.rows, look.led)
         if found is None or look.planned is None:
             return []
         label, value = found
-        if self._phase is None:  # it simulates its null, which takes seconds
+        if self._phase is None:  # simulating the null takes seconds
             from toposcope.statistics.phases.online import OnlineDetector
 
             self._phase = OnlineDetector(look.planned, rate=self.spending.rate)

@@ -1,4 +1,4 @@
-"""The alarms by name, a line each; those of installed packages and of the calling process come after them."""
+"""The alarms by name, a line each; those of installed packages and of the calling process follow."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from toposcope.watch.alarms.update_norm import UpdateNorm
 from toposcope.watch.journal import Event
 
 GROUP = "toposcope.alarms"
-"""The entry points under which an installed package offers alarms: NAME = "module:Class"."""
+"""The entry-point group with which an installed package offers alarms: NAME = "module:Class"."""
 
 ALARMS: tuple[type[Alarm], ...] = (
     LossNotFinite,
@@ -45,15 +45,15 @@ ALARMS: tuple[type[Alarm], ...] = (
     SiblingBand,
     ForecastTarget,
 )
-"""The alarms in the order in which they are run."""
+"""The alarms in the order in which they run."""
 
 _ADDED: list[type[Alarm]] = []
 
 
 def add_alarm(alarm: type[Alarm]) -> type[Alarm]:
-    """Let an alarm watch every run of this process; returns it, so that it may stand above the class.
+    """Register an alarm for every run of this process; returns it, so it works as a class decorator.
 
-    A package that is installed offers its alarms to every process by the entry points `toposcope.alarms`.
+    An installed package offers its alarms to every process by the entry points `toposcope.alarms`.
 
     Raises
     ------
@@ -61,7 +61,7 @@ def add_alarm(alarm: type[Alarm]) -> type[Alarm]:
         When another alarm has its name.
     """
     if alarm not in _ADDED:
-        # not those of installed packages: the line may stand in one of these, which is being imported now
+        # not those of installed packages: the caller may be one of them, still being imported
         _refuse_doubles((*ALARMS, *_ADDED, alarm))
         _ADDED.append(alarm)
     return alarm
@@ -87,7 +87,7 @@ def _installed() -> tuple[type[Alarm], ...]:
 
 
 def family(rate: float = RATE, settings: AlarmSettings | None = None) -> AlarmFamily:
-    """Return the tests that spend a run's false-alarm rate, with their shares.
+    """Return the tests that share a run's false-alarm rate, with their shares.
 
     >>> family().rate_of("loss spike")
     0.00625
@@ -103,7 +103,7 @@ def alarms_of_run(
     settings: AlarmSettings | None = None,
     looks: Mapping[str, Sequence[Event]] | None = None,
 ) -> list[Alarm]:
-    """Return the alarms of one run, each with what it may spend and its earlier looks, by its name."""
+    """Return the alarms of one run, each with its share of the rate and its earlier looks."""
     settings, looks = settings or AlarmSettings(), looks or {}
     return [
         one(

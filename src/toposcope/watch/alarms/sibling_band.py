@@ -13,8 +13,8 @@ from toposcope.watch.alarms.base import Alarm, Alert, CheckpointLook, StoreLook,
 class SiblingBand(Alarm):
     """The loss at each checkpoint against those of at least three other seeds of the same model.
 
-    Each checkpoint is looked at once, when three other seeds have come to its step. Which were looked at
-    stands in the journal: what the others have depends on when one looks.
+    Each checkpoint is judged once, when three other seeds have reached its step. The journal records which
+    were judged, because what the other seeds have by then depends on the time.
     """
 
     test = "sibling band"
@@ -28,13 +28,13 @@ class SiblingBand(Alarm):
         self.spending.looks = max((int(event.data["look"]) for event in watched.looks), default=0)
 
     def on_checkpoint(self, look: CheckpointLook) -> list[Alert]:
-        """Note the step: it is looked at once the others are there."""
+        """Note the step: it is judged once the other seeds have reached it."""
         if look.step not in self._looked:
             self._open.append(look.step)
         return []
 
     def on_store(self, store: StoreLook) -> list[Alert]:
-        """Look at every step to which three other seeds have come."""
+        """Judge every step that three other seeds have reached."""
         seeds = store.seeds(self.run) if self._open and self.run in store.losses else ()
         if len(seeds) < FEWEST:
             return []
@@ -55,4 +55,4 @@ class SiblingBand(Alarm):
                 step, f"loss {loss:.4g} is above the band of {many:,} other seeds at this step", p=p
             )
         record = Alert("look", self.test, self.run, step, "", {"look": self.spending.looks})
-        return [*found, record]  # in this order: a process that is killed in between looks again
+        return [*found, record]  # in this order: if the process is killed in between, the next looks again

@@ -1,4 +1,4 @@
-"""Slow changes: the common part of the alarms of growth and of the update level."""
+"""Slow changes: the common part of the growth and update-level alarms."""
 
 from __future__ import annotations
 

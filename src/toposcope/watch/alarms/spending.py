@@ -1,4 +1,4 @@
-"""The one place where a run's false-alarm rate is spent: a level for each look, a rest after each alarm."""
+"""How a run's false-alarm rate is spent: a level for each look, and a rest after each alarm."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ RATE = 0.05
 
 @dataclass(slots=True)
 class Spending:
-    """What one alarm of one run may spend, and has spent.
+    """What one alarm of one run may spend of its false-alarm rate, and how often it has looked.
 
     `rate` is its share of the run's rate over all looks (0: a fixed rule, which spends nothing), `rest` the
-    looks for which it is silent after it has alarmed, `looks` how often it has looked.
+    number of looks for which it stays silent after an alarm, `looks` the number of looks so far.
 
     >>> spending = Spending(0.05, rest=20)
     >>> spending.level(), spending.looks
@@ -28,12 +28,12 @@ class Spending:
     _silent_until: int = 0
 
     def level(self) -> float:
-        """Count a look, and return the level at which it is tested."""
+        """Count a look, and return the level of its test."""
         self.looks += 1
         return level(self.rate, self.looks)
 
     def may_tell(self) -> bool:
-        """Return whether the alarm may be raised; if so its rest begins, so that one fault is one alarm."""
+        """Return whether an alarm may be raised; if so, start its rest: one fault is one alarm."""
         if self.looks < self._silent_until:
             return False
         self._silent_until = self.looks + self.rest

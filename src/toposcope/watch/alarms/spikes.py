@@ -1,4 +1,4 @@
-"""Spikes of a logged series: what the alarms of the loss and of the gradient have in common."""
+"""Spikes of a logged series: the common part of the loss and gradient alarms."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from toposcope.watch.alarms.base import Alarm, Alert
 
 
 def spike(alarm: Alarm, series: OneStepAhead, step: int, value: float, what: str) -> list[Alert]:
-    """Take a value of an alarm's series; return the alarm where it is far above its prediction."""
+    """Take a value of an alarm's series; return an alarm if it is far above its prediction."""
     if value is None or math.isnan(value):
         return []
     if not math.isfinite(value):

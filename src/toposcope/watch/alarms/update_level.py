@@ -1,4 +1,4 @@
-"""Updates that leave their usual size, up or down, at once or slowly; stalls, too."""
+"""Updates that leave their usual size, up or down, suddenly or slowly; also stalls."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 WHOLE, SINGLE = (0.95, 0.75), (1.4, 1.2)
-"""How far updates over the learning rate may leave their level up and down, of the model and of a matrix."""
+"""How far updates over the learning rate may rise or fall from their level: the model's, and a matrix's."""
 
 RATE_ENDED = 0.1
-"""Share of its peak below which a learning rate is no measure of updates: averaged weights go on moving."""
+"""Below this share of its peak, the learning rate says little about updates: averaged weights keep moving."""
 
 
 class UpdateLevel(Alarm):
@@ -35,7 +35,7 @@ class UpdateLevel(Alarm):
         self._levels = UpdateLevels()
 
     def on_checkpoint(self, look: CheckpointLook) -> list[Alert]:
-        """Judge the updates since the checkpoint before."""
+        """Judge the updates since the previous checkpoint."""
         assert look.rows is not None
         return slow_alerts(self, look, self._levels.update(look.step, look.since, look.rate, look.rows))
 
@@ -49,12 +49,12 @@ class UpdateLevels:
         self._peak = 0.0
 
     def update(self, step: int, since: int, rate: float, rows: pd.DataFrame) -> list[Slow]:
-        """Take the features of one checkpoint, and the mean rate of its updates, 0 where none is known."""
+        """Take the features of one checkpoint, and the mean learning rate of its updates (0 if unknown)."""
         self._peak = max(self._peak, rate)
         if rate < RATE_ENDED * self._peak:
             return []
         part = rows[(rows["feature"] == of.UPDATE_NORM.name) & (rows["value"] > 0)]
-        # where checkpoints lie farther apart than before, updates are longer: they have a level of their own
+        # updates between checkpoints that lie farther apart are longer: each spacing has its own level
         spacing = round(math.log2(max(step - since, 1)))
         single = part[part["scope"] == Scope.MATRIX]
         logs = {str(n): math.log(v) for n, v in zip(single["name"], single["value"], strict=True)}

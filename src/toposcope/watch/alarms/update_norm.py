@@ -1,4 +1,4 @@
-"""An update that is too long for its learning rate."""
+"""An update that is too large for its learning rate."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toposcope.watch.alarms.base import Alarm, Alert, CheckpointLook, Watched
 
 
 class UpdateNorm(Alarm):
-    """The norm of the whole update over the learning rates that made it, against its own history."""
+    """The norm of the whole update, divided by its learning rate, against its own history."""
 
     test = "update norm"
     share = 1.0
@@ -34,5 +34,5 @@ class UpdateNorm(Alarm):
         if judged is None or judged.moves[0].size < 0 or judged.p > self.spending.level():
             return []
         before = math.exp(judged.moves[0].before)
-        sentence = f"update norm over learning rate is {now:.4g}; usually it is {before:.4g}"
+        sentence = f"update norm over learning rate is {now:.4g}; its usual value is {before:.4g}"
         return self.alarm_once(look.step, sentence, p=judged.p)
