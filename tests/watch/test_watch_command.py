@@ -153,7 +153,7 @@ def test_an_alarm_is_the_exit_code_and_names_its_culprit(tmp_path, capsys):
         (["--cpu-share", "2"], "--cpu-share 2: not a share of one core"),
         (["--every", "0"], "--every 0: too short"),
         (["--rest", "-1"], "--rest -1: it must be at least 0"),
-        (["--out", "RUN/inside"], "lies in the folder that is watched"),
+        (["--out", "RUN/inside"], "lies inside the watched folder"),
         (["--features", "holes"], "no such probe"),
     ],
 )

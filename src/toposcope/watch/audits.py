@@ -1,4 +1,4 @@
-"""The audit of a watched folder: the cheap one, of complete checkpoints, repeated while the run grows."""
+"""The audit of a watched folder: it samples the complete checkpoints, and repeats as the run grows."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from toposcope.store import Store
 from toposcope.watch.follow import Follower
 
 REST = 20.0
-"""An audit rests so many times as long as it took: it reads a sample of every checkpoint that is there."""
+"""An audit rests this many times as long as it took, because it reads a sample of every checkpoint."""
 
 
 class FolderAudit:
-    """Keeps the store's findings of an audit up to what lies in the watched folder.
+    """Keeps the audit findings in the store up to date with the watched folder.
 
     Parameters
     ----------
     follower
-        What knows the runs of the folder and where they are.
+        Knows the runs of the folder and where they are.
     store
-        Where the findings go.
+        Takes the findings.
     clock
         Seconds from any start, never going back.
     """
@@ -40,7 +40,7 @@ class FolderAudit:
         self._ready_at = -float("inf")
 
     def look(self, complete: Collection[str]) -> None:
-        """Audit the complete checkpoints, given by their places, when there are new ones and time for it."""
+        """Audit the complete checkpoints, given by their places, if some are new and the audit is rested."""
         began = self._clock()
         if set(complete) <= self._audited or began < self._ready_at:
             return
@@ -48,7 +48,7 @@ class FolderAudit:
         try:
             found = audit(series, cheap=True)
         except (InputError, OSError):
-            return  # rotated away meanwhile: the next look audits what is left
+            return  # deleted meanwhile: the next audit takes what is left
         new = [one for one in found if _is_there(series, one)]
         every = together([*self._recorded(series), *new], lambda one: one.fault)
         self._store.write_audit(self._uri, every)
@@ -71,7 +71,7 @@ class FolderAudit:
 
 
 def _gone(finding: AuditFinding, present: Collection[tuple[str, int | None]]) -> AuditFinding | None:
-    """Return the part of a finding whose checkpoints are gone; None if they are all there."""
+    """Return the part of a finding whose checkpoints are gone; None if all are still there."""
     runs, steps = finding.runs or (finding.run,), finding.steps or (finding.step,)
     gone = tuple(step for step in steps if any((run, step) not in present for run in runs))
     if not gone:
@@ -82,7 +82,7 @@ def _gone(finding: AuditFinding, present: Collection[tuple[str, int | None]]) ->
 
 
 def _is_there(series: Series, finding: AuditFinding) -> bool:
-    """Return whether the checkpoints of a finding are still in the folder, or it is about the whole run."""
+    """Return whether a finding's checkpoints are still in the folder, or it is about the whole run."""
     if finding.fault != "unreadable":
         return True
     return any(Path(at.uri).exists() for at in series if (at.run, at.step) == (finding.run, finding.step))

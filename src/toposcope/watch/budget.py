@@ -1,4 +1,4 @@
-"""The share of the machine that a watch beside a training may use."""
+"""The share of the machine that a watch may use while a training runs."""
 
 from __future__ import annotations
 

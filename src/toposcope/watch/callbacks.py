@@ -69,7 +69,7 @@ def lightning_callback(monitor: Monitor) -> Any:
 
         def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:
             if trainer.is_global_zero and (trainer.global_step + 1) % trainer.log_every_n_steps == 0:
-                self._norm = gradient_norm(pl_module)  # before the trainer clips it
+                self._norm = gradient_norm(pl_module)  # before the trainer clips the gradient
 
         def on_train_batch_end(
             self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
@@ -105,7 +105,7 @@ def gradient_norm(model: Any) -> float | None:
 
 
 def _lightning_metrics(trainer: Any, outputs: Any) -> dict[str, float]:
-    """Return what was logged, by the store's names, with the first optimiser's rate and the step's loss."""
+    """Return the logged values by the store's names, with the first optimiser's rate and the step's loss."""
     logged = trainer.callback_metrics
     known = {name: float(logged[key]) for key, name in _LIGHTNING.items() if key in logged}
     groups = [group for optimizer in trainer.optimizers[:1] for group in optimizer.param_groups[:1]]

@@ -1,4 +1,4 @@
-"""What a watch has checked and what it has not: "no alarm" speaks only of what it has checked."""
+"""What a watch has checked and what it has not: "no alarm" refers only to what it has checked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from toposcope.watch.journal import Event
 
 @dataclass(frozen=True, slots=True)
 class Unchecked:
-    """A file or folder that was not checked, and why; a `problem` unless time alone may solve it."""
+    """A file or folder that was not checked, and why; a `problem` unless waiting may solve it."""
 
     place: str
     why: str
@@ -36,14 +36,14 @@ class Checked:
 
     @classmethod
     def of(cls, store: Store, unseen: Sequence[Unchecked] = ()) -> Checked:
-        """Return what was checked, by the store, and what was not."""
+        """Return what was checked, according to the store, and what was not."""
         losses = store.metrics()
         logged = losses.loc[losses["loss"].notna() | losses["heldout_loss"].notna(), "run"]
         return cls(store.measured_steps(), tuple(sorted(set(logged.astype(str)))), tuple(unseen))
 
     @property
     def problems(self) -> list[str]:
-        """What was not checked and time alone will not solve, each named."""
+        """What was not checked and will not be solved by waiting, each with its place."""
         reasons = [
             one.why if one.place in one.why else f"{one.place}: {one.why}"
             for one in self.unseen
@@ -54,7 +54,7 @@ class Checked:
         return reasons
 
     def answer(self, alarms: Sequence[Event], problems: Sequence[str]) -> str:
-        """Return the one line to act on; `problems` are all that there are."""
+        """Return the one line to act on; `problems` are all problems known."""
         waiting = sum(not one.problem for one in self.unseen)
         later = f"; {waiting} not complete yet" if waiting else ""
         if alarms:
@@ -85,18 +85,18 @@ class Checked:
 
 @dataclass(slots=True)
 class UncheckedLog:
-    """Keeps what a sidecar could not check, from one look to the next; `new` returns each reason once."""
+    """Remembers between looks what a sidecar could not check; `new` returns each reason once."""
 
     waiting: dict[str, str] = field(default_factory=dict)
     reported: dict[str, str] = field(default_factory=dict)
     faulty: dict[str, str] = field(default_factory=dict)
-    """Checkpoints that are there and could not be measured, and why."""
+    """Existing checkpoints that could not be measured, and why."""
     losses: dict[str, str] = field(default_factory=dict)
     """Runs whose loss history cannot be read, and why."""
     now: tuple[Unchecked, ...] = ()
 
     def take(self, unread: Mapping[str, str], waiting: Mapping[str, str], stuck: frozenset[str]) -> None:
-        """Take in what the latest look found."""
+        """Take what the latest look found."""
         found = [Unchecked(place, why) for place, why in unread.items()]
         found += [Unchecked(f"{run} losses", why) for run, why in self.losses.items()]
         found += [Unchecked(uri, why) for uri, why in self.faulty.items()]
@@ -104,7 +104,7 @@ class UncheckedLog:
         self.now = tuple(found)
 
     def new(self) -> list[Unchecked]:
-        """Return the problems that are new or have changed; solved ones have no reason."""
+        """Return the problems that are new or have changed, and the solved ones, with an empty reason."""
         now = {one.place: one.why for one in self.now if one.problem}
         fresh = [one for one in self.now if one.problem and self.reported.get(one.place) != one.why]
         fresh += [Unchecked(place, "", problem=False) for place in self.reported if place not in now]

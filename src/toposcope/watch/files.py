@@ -13,13 +13,13 @@ from toposcope.sources.distributed import METADATA, DistributedReader
 from toposcope.sources.formats import NOT_WEIGHTS, is_weights_file
 
 TRACKERS = ("latest_checkpointed_iteration.txt", "latest", "latest.txt")
-"""Files beside checkpoints that name the last one saved: of Megatron-LM, DeepSpeed or GPT-NeoX, nanotron."""
+"""Files beside checkpoints that name the last one saved, of Megatron-LM, DeepSpeed or GPT-NeoX, nanotron."""
 
-_TRACKER_BYTES = 200  # of a file that names the latest step, in which nothing else stands
+_TRACKER_BYTES = 200  # of a file that contains nothing but the latest step
 _LAST_NUMBER = re.compile(r"(\d{1,40})\D*$")
 _NUMBERS = re.compile(r"\d+")
 _DEPTH = 16
-"""The deepest nesting of folders that is searched: nanotron has one for every part of a name."""
+"""Folders are searched down to this depth: nanotron has one for every part of a name."""
 
 _UNFINISHED = re.compile(r"(^|[-._])(tmp|temp|partial|incomplete|writing)([-._]|$)", re.I)
 
@@ -39,7 +39,7 @@ def is_unfinished(name: str) -> bool:
 def weights_alone(files: tuple[Stamp, ...]) -> tuple[Stamp, ...]:
     """Return the files that a checkpoint is read from: those with weights, and its JSON files.
 
-    A log or a folder of samples beside the weights changes all the time and is none of the checkpoint.
+    A log or a folder of samples beside the weights changes all the time, and is not part of the checkpoint.
 
     >>> [name for name, *_ in weights_alone((("ckpt.pt", 1, 0, 0), ("train.log", 1, 0, 0)))]
     ['ckpt.pt']
@@ -51,7 +51,10 @@ def weights_alone(files: tuple[Stamp, ...]) -> tuple[Stamp, ...]:
 
 
 def changed_at(path: Path, files: tuple[Stamp, ...]) -> float:
-    """Return when a file of a checkpoint last appeared or changed here, in seconds; no copy can reset it."""
+    """Return when a file of a checkpoint last appeared or changed on this machine, in seconds.
+
+    A copy cannot reset this time.
+    """
     places = [path / name if path.is_dir() else path for name, *_ in files] or [path]
     return max((at for place in places if (at := _ctime(place)) is not None), default=0.0)
 
@@ -97,12 +100,12 @@ def _stamp(path: Path, name: str) -> list[Stamp]:
     except OSError:
         return []
     if not stat.S_ISREG(status.st_mode):
-        return []  # a fifo or a device is no part of a checkpoint, and reading it would not end
+        return []  # a FIFO or a device is not part of a checkpoint, and reading it would block
     return [(name, status.st_size, status.st_mtime_ns, status.st_ino)]
 
 
 def kinds_of(files: tuple[Stamp, ...]) -> Counter[str]:
-    """Count the names of the files with every number as `#`, so that it does not matter which step or rank.
+    """Count the file names with every number replaced by `#`, so that step and rank do not matter.
 
     >>> kinds_of((("rng_state_0.pth", 1, 0, 0), ("model.safetensors", 1, 0, 0), ("rng_state_1.pth", 1, 0, 0)))
     Counter({'rng_state_#.pth': 2, 'model.safetensors': 1})
@@ -111,9 +114,9 @@ def kinds_of(files: tuple[Stamp, ...]) -> Counter[str]:
 
 
 def tracker_step(folder: Path) -> int | None:
-    """Return the step that a tracker file in `folder` names; None without one, or where it names none.
+    """Return the step that a tracker file in `folder` names; None without a file or a step in it.
 
-    A fifo or a device of that name is never opened: it would not end.
+    A FIFO or a device of that name is never opened, because reading it would block.
     """
     for name in TRACKERS:
         text = _beginning(folder / name)

@@ -1,19 +1,19 @@
-"""Finds the checkpoints of a folder that another program is writing, each as soon as it is complete.
+"""Finds the checkpoints in a folder that another program writes, each as soon as it is complete.
 
-A checkpoint is not complete when its first file appears, nor when a tracker file changes. It counts as
-complete if all of this holds:
+A checkpoint is not yet complete when its first file appears, or when a tracker file changes. It counts as
+complete if all of these hold:
 
 1. its tracker file has reached its step; one with a file per rank waits `lag` seconds for a tracker to
    appear, since those trainers write one;
-2. it has as many files of every kind as all earlier complete checkpoints of its run have, or nothing has come
+2. it has as many files of every kind as all earlier complete checkpoints of its run, or nothing has arrived
    for `patience` seconds, `lag` for files of ranks;
-3. names, sizes and times of its files have been the same for `rest` seconds, and its name is not that of a
-   file that is being written;
+3. names, sizes and times of its files have not changed for `rest` seconds, and its name does not mark a file
+   that is being written;
 4. its reader opens it: index and shards, archive directory and header agree with the sizes, and the files of
-   a distributed checkpoint reach as far as its `.metadata` says.
+   a distributed checkpoint are as long as its `.metadata` says.
 
-An incomplete checkpoint is waited for. It is *stuck* once its files are old: then it is reported as a problem
-by name, and it is still measured if it is completed later. Every file that is left out is reported.
+The follower waits for an incomplete checkpoint. Once its files are old, the checkpoint is *stuck*: it is
+reported by name as a problem, and still measured if it is completed later. Every omitted file is reported.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from toposcope.watch.files import (
 __all__ = ["LAG", "FolderLook", "Follower", "Sighting", "kinds_of", "stamps", "tracker_step"]
 
 RANKED = ("mp_rank_#", "layer_#-model_#", "checkpoint_metadata.json")
-"""How file names begin if the trainer updates a tracker last (Megatron-LM, DeepSpeed, nanotron)."""
+"""How file names begin if the trainer writes a tracker file last (Megatron-LM, DeepSpeed, nanotron)."""
 
 LAG = 600.0
-"""Seconds for which a rank may lag behind the others, and after which what is not complete is stuck.
+"""How many seconds a rank may lag behind the others; after this time an incomplete checkpoint is stuck.
 
 torch.distributed gives up on a rank of a group by NCCL after so long."""
 
@@ -66,7 +66,7 @@ class Sighting:
 
     @property
     def bytes(self) -> int:
-        """The size of its files together."""
+        """The total size of its files."""
         return sum(size for _, size, _, _ in self.files)
 
     @property
@@ -83,36 +83,36 @@ class FolderLook:
     waiting: dict[str, str] = field(default_factory=dict)
     """Checkpoint -> why it is not complete yet."""
     complete: set[str] = field(default_factory=set)
-    """Every checkpoint that is there and complete, reported now or before."""
+    """Every complete checkpoint in the folder, reported now or before."""
     vanished: list[Checkpoint] = field(default_factory=list)
-    """Checkpoints that were there at an earlier look, were never complete, and are gone."""
+    """Checkpoints seen at an earlier look that are gone without ever being complete."""
     stuck: set[str] = field(default_factory=set)
     """The checkpoints in `waiting` whose files are old."""
     unread: list[Unread] = field(default_factory=list)
-    """Files and folders that cannot be looked at, and why."""
+    """Files and folders that cannot be read, and why."""
     settling: bool = False
     """Whether some files changed recently, so that one more look after `rest` seconds will find more."""
 
 
 class Follower:
-    """Looks at a folder again and again; every complete checkpoint is reported once per version of its files.
+    """Scans a folder repeatedly; every complete checkpoint is reported once per version of its files.
 
     Parameters
     ----------
     folder
-        Anything that `toposcope.open_series` opens, on this machine; it may be empty or absent at first.
+        Anything local that `toposcope.open_series` opens; it may be empty or absent at first.
     rest
-        Seconds for which the files must not change.
+        How many seconds the files must stay unchanged.
     patience
-        Seconds after which a checkpoint at rest counts although kinds of files that others have are missing.
+        Seconds after which an unchanged checkpoint counts although it lacks kinds of files that others have.
     lag
-        The same for files of ranks; and the age of files at which what is not complete is stuck.
+        The same for files of ranks; also the age of its files at which an incomplete checkpoint is stuck.
     clock
         Seconds from any start, never going back.
     now
-        Seconds since 1970, from which the age of files is computed.
+        Seconds since 1970; the age of files is computed from it.
     logs
-        Whether runs without losses of their own have those of the training logs beside them.
+        Whether runs without losses of their own take those of the training logs beside them.
     """
 
     def __init__(
@@ -145,12 +145,12 @@ class Follower:
         """The runs of the latest look, by name."""
 
     def restore(self, checkpoint: Checkpoint, files: tuple[Stamp, ...]) -> None:
-        """Count a checkpoint as reported, with the files that it had then; used after a restart."""
+        """Mark a checkpoint as reported, with the files that it had then; used after a restart."""
         self._report(checkpoint, files, FolderLook())
         self.expect(checkpoint, gone=True)
 
     def expect(self, checkpoint: Checkpoint, *, gone: bool = False) -> None:
-        """Count a checkpoint as waited for, or no longer, under any name; used after a restart."""
+        """Mark a checkpoint as waited for, or no longer, under any name; used after a restart."""
         at = (checkpoint.run, checkpoint.step)
         self._open = {uri: one for uri, one in self._open.items() if (one.run, one.step) != at}
         if not gone:
@@ -158,7 +158,7 @@ class Follower:
 
     @property
     def awaited(self) -> Mapping[str, Checkpoint]:
-        """The checkpoints that are waited for, by place."""
+        """The awaited checkpoints, by place."""
         return self._open
 
     def look(self) -> FolderLook:
@@ -183,7 +183,7 @@ class Follower:
                 if self._is_stuck(checkpoint, files):
                     found.stuck.add(checkpoint.uri)
         self._let_go(present, found)
-        # By step: what lies there at one moment is one series, whatever order a copy wrote it in.
+        # By step: the files present at one moment are one series, in whatever order they were copied.
         found.ready.sort(key=lambda sighting: (sighting.checkpoint.run, sighting.checkpoint.step))
         return found
 
@@ -195,21 +195,21 @@ class Follower:
                 continue  # its folder cannot be read, which is reported
             del self._open[uri]
             left, _ = self._since.pop(uri, ((), 0.0))
-            # rotation deletes what was measured file by file
+            # rotation deletes measured checkpoints file by file
             known = self._reported.get(uri)
             rotated = known and (known.checkpoint.step == at.step or set(left) <= set(known.files))
             if not rotated and (at.run, at.step) not in here and self.folder.exists():
                 found.vanished.append(at)
         for uri in self._reported.keys() - present.keys() if present else ():
             if not os.path.lexists(uri):
-                del self._reported[uri]  # what a trainer has rotated away is no longer known
+                del self._reported[uri]  # forget what a trainer has deleted by rotation
 
     def _entries(self, found: FolderLook) -> list[Entry]:
         unread: list[Unread] = []
         try:
             sources = discover(open_location(str(self.folder)), unread, logs=self._logs)
         except (InputError, OSError) as error:
-            sources = []  # nothing there yet, or nothing that can be told apart yet
+            sources = []  # nothing there yet, or nothing that can be identified yet
             if not unread and self.folder.exists() and _holds_something(self.folder):
                 unread = [Unread(str(self.folder), str(error))]
         self._tell_odd(unread, found)
@@ -273,7 +273,7 @@ class Follower:
 
 
 def _files(checkpoint: Checkpoint) -> tuple[Stamp, ...]:
-    """Return the stamps of a checkpoint's files; of a folder that is no step's, those of its weights."""
+    """Return the stamps of a checkpoint's files; for a folder that names no step, those of its weights."""
     path = Path(checkpoint.uri)
     found = stamps(path)
     stated = step_of(path.name) if path.is_dir() else step_of_file(path.stem)
@@ -281,7 +281,7 @@ def _files(checkpoint: Checkpoint) -> tuple[Stamp, ...]:
 
 
 def _holds_something(folder: Path) -> bool:
-    """Return whether anything but hidden files lies in a folder."""
+    """Return whether a folder holds anything but hidden files."""
     try:
         return any(not name.startswith(".") for name in os.listdir(folder))
     except OSError:

@@ -1,4 +1,4 @@
-"""Measures the next checkpoint of a growing run into its store, with the sweep's own worker."""
+"""Measures the next checkpoint of a growing run into its store, with the worker of the sweep."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OF_ONE = (Scope.MATRIX, Scope.HEAD)
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Which tensors are measured at one step, None for all of them, and where the next turn starts."""
+    """Which tensors are measured at one step (None: all of them), and where the next turn starts."""
 
     names: tuple[str, ...] | None
     start: str = ""
@@ -55,11 +55,11 @@ def take_turn(sizes: Sequence[tuple[str, int]], budget: int | None, start: str =
 
 
 class GrowingSeries:
-    """The checkpoints of growing runs that are at hand, with the interface of a series for the sweep."""
+    """The available checkpoints of growing runs, with the series interface that the sweep needs."""
 
     def __init__(self, *, split: str = "table") -> None:
         self.only: Collection[str] | None = None
-        """The tensors that are read, all by default."""
+        """The tensors to read, all by default."""
         self._split = split
         self._series: dict[Checkpoint, tuple[Series, Checkpoint]] = {}
 
@@ -73,7 +73,7 @@ class GrowingSeries:
         self._series.pop(at, None)
 
     def __contains__(self, at: object) -> bool:
-        """Return whether a checkpoint is at hand."""
+        """Return whether a checkpoint is available."""
         return at in self._series
 
     def stored_matrices(self, checkpoint: Checkpoint) -> Iterator[Matrix]:
@@ -83,22 +83,22 @@ class GrowingSeries:
             yield dataclasses.replace(matrix, checkpoint=checkpoint)
 
     def matrices(self, checkpoint: Checkpoint) -> Iterator[Matrix]:
-        """Stream what `stored_matrices` does."""
+        """Stream the same tensors as `stored_matrices`."""
         return self.stored_matrices(checkpoint)
 
     def vectors(self, checkpoint: Checkpoint) -> Iterator[Matrix]:
-        """Stream the parameters of fewer than two dimensions: they are small, and read at every step."""
+        """Stream the parameters of fewer than two dimensions: they are small, so every step reads them."""
         series, own = self._series[checkpoint]
         for vector in series.vectors(own):
             yield dataclasses.replace(vector, checkpoint=checkpoint)
 
     def weight_names(self, checkpoint: Checkpoint) -> tuple[str, ...]:
-        """Return the names of all parameters, whether they are read at this step or not."""
+        """Return the names of all parameters, including those that this step does not read."""
         series, own = self._series[checkpoint]
         return series.weight_names(own)
 
     def unread(self, checkpoint: Checkpoint) -> list[str]:
-        """Return the tensors that are no weights to measure, each with the reason."""
+        """Return the tensors that are not weights to measure, each with the reason."""
         series, own = self._series[checkpoint]
         return [f"{name} ({why})" for name, why in series.skipped(own).items()]
 
@@ -114,7 +114,7 @@ class GrowingSeries:
         return series.content_hash(own)
 
     def content_hash(self, checkpoint: Checkpoint) -> str:
-        """Return the hash of the tensors that are read; a part never has the hash of all."""
+        """Return the hash of the tensors that are read; a part never has the hash of the whole."""
         whole = self.whole_hash(checkpoint)
         return whole if self.only is None else digest([whole, "only", *sorted(self.only)])
 
@@ -132,12 +132,12 @@ class GrowingSeries:
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """What is known of the runs at hand."""
+        """What is known of the available runs."""
         return tuple(dataclasses.replace(self.describe(at), run=at.run) for at in self._series)
 
 
 def opened(path: Path) -> Callable[[], Reader]:
-    """Return a function that opens the checkpoint at a path, wherever its files were linked to."""
+    """Return a function that opens the checkpoint at a path, wherever its files are linked."""
 
     def read() -> Reader:
         location = open_location(str(path))
@@ -147,7 +147,7 @@ def opened(path: Path) -> Callable[[], Reader]:
 
 
 class Measurer:
-    """Measures checkpoints one at a time; keeps its store open, so that each costs the same."""
+    """Measures checkpoints one at a time; it keeps its store open, so each checkpoint costs the same."""
 
     def __init__(self, store: Store, probes: Sequence[Probe], *, keep_diagrams: bool = False) -> None:
         self.store, self._keep_diagrams = store, keep_diagrams
@@ -158,11 +158,11 @@ class Measurer:
     def measure(
         self, series: SeriesLike, at: Checkpoint, before: Checkpoint | None, *, first: bool, partly: bool
     ) -> Outcome:
-        """Measure every probe at `at` that the store lacks; what it cannot is in the outcome's failures.
+        """Measure every probe at `at` that the store lacks; the outcome lists what failed.
 
-        `before` is the checkpoint before it, as far as that is at hand; probes that read it are left out
-        without it, unless `at` is the `first` of its run. With `partly`, only what is about single
-        matrices and heads is kept.
+        `before` is the previous checkpoint, if available. Without it, probes that need it are left out,
+        unless `at` is the `first` of its run. With `partly`, only rows about single matrices and heads
+        are kept.
         """
         probes = [p for p in self._probes if first or before is not None or p.reads == Reads.ONE]
         if partly:
@@ -174,7 +174,7 @@ class Measurer:
 
 
 class OfMatrices(Probe):
-    """A probe without its rows about the whole model: for steps at which only a part is measured."""
+    """A probe without its rows about the whole model, for steps at which only some tensors are measured."""
 
     def __init__(self, inner: Probe) -> None:
         self.inner = inner

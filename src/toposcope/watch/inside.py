@@ -1,4 +1,4 @@
-"""Watch from inside a training loop: copy weights now and then, measure them in the background."""
+"""Watch from inside a training loop: copy weights at intervals, measure them in the background."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ _LOG = logging.getLogger("toposcope")
 class Monitor:
     """Watches a model while it trains in this process.
 
-    At most steps `observe` costs microseconds. Every `every` steps it copies the weights, at most
-    `bytes_per_step` of them (above that, tensors take turns), and a background thread measures the copy. If
-    the last copy is still being measured, the new one is skipped, and the skip is recorded. Weights that are
-    sharded over processes cannot be copied: then the losses alone are judged. The monitor never
-    raises an error into the training loop: it logs each error once and writes it to the journal.
+    At most steps `observe` costs microseconds. Every `every` steps it copies at most `bytes_per_step` of the
+    weights (if there are more, tensors take turns), and a background thread measures the copy. If the last
+    copy is still being measured, the new one is skipped, and the skip is recorded. Weights that are sharded
+    over processes cannot be copied; then only the losses are judged. The monitor never raises an error into
+    the training loop: it logs each error once and writes it to the journal.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Monitor:
     options : WeightOptions, optional
         Settings of the probes.
 
-    In a distributed training the process of rank 0 watches; on the others every method returns at once.
+    In distributed training, rank 0 watches; on the other ranks every method returns at once.
 
     Raises
     ------
@@ -94,7 +94,7 @@ class Monitor:
         options = options or WeightOptions()
         self.counts = {"observed": 0, "measured": 0, "skipped": 0}
         self.rank = rank_here()
-        """This process's rank in a distributed training; only rank 0 watches and writes."""
+        """This process's rank in distributed training; only rank 0 watches and writes."""
         if self.rank:
             return
         self.run = run if isinstance(run, Run) else Run(run)
@@ -116,10 +116,10 @@ class Monitor:
         self._begun = False
 
     def observe(self, model: Any, step: int, **metrics: float) -> None:
-        """Record the metrics of one step and, every so often, copy the model's weights.
+        """Record the metrics of one step and, every `every` steps, copy the model's weights.
 
         `model` is a module or a mapping of arrays; `metrics` are those of the store (loss, heldout_loss,
-        learning_rate, grad_norm, tokens, ...), numbers or tensors of one.
+        learning_rate, grad_norm, tokens, ...), as numbers or one-element tensors.
         """
         if self._elsewhere():
             return
@@ -153,7 +153,7 @@ class Monitor:
         return not self._work.unfinished_tasks
 
     def close(self, timeout: float = 60.0) -> None:
-        """Measure what was copied, write the metrics, and end the background thread."""
+        """Finish measuring the copies, write the metrics, and end the background thread."""
         if not self.rank and self._thread.is_alive():
             self.wait(timeout)
             self._work.put(None)
@@ -166,12 +166,12 @@ class Monitor:
         if self._begun:
             return
         self._begun = True
-        with contextlib.suppress(InputError):  # a second monitor of a store goes on without
+        with contextlib.suppress(InputError):  # a second monitor of a store continues without it
             self._place.enter_context(locked(self.store.path))
         self.journal.append("started", self.run.run, process=os.getpid(), inside=True)
 
     def _elsewhere(self) -> bool:
-        """Return whether another rank watches; the training may have become distributed since the start."""
+        """Return whether another rank watches; training may have become distributed since the start."""
         if not self.rank and (rank := rank_here()):
             self.close()
             self.rank = rank
@@ -240,36 +240,36 @@ class _Copy:
 
 
 _NO_WEIGHTS = _Copy(-1, {}, Turn(None), {})
-"""Stands for a copy where the weights cannot be copied: the losses are judged all the same."""
+"""Stands for a copy if the weights cannot be copied: the losses are still judged."""
 
 
 class _History:
-    """Metrics of each step, on disk with one write before `observe` returns."""
+    """Metrics of each step; one write puts them on disk before `observe` returns."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
         self._handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         if path.stat().st_size and not path.read_bytes().endswith(b"\n"):
-            os.write(self._handle, b"\n")  # a kill left a torn line
+            os.write(self._handle, b"\n")  # a kill left an incomplete line
         self._taken = 0
         """Bytes whose lines the store has."""
 
     def add(self, step: int, metrics: Mapping[str, Any]) -> None:
-        """Append one line; nothing after the end."""
+        """Append one line; do nothing after the file is closed."""
         if self._handle < 0:
             return
         row = {"step": int(step)} | {name: float(value) for name, value in metrics.items()}
         os.write(self._handle, (json.dumps(row) + "\n").encode())
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
 
     def new(self, run: str) -> tuple[Any, int]:
-        """Return the whole lines that were not taken as the store's metrics, and the byte they end at."""
+        """Return the complete lines that the store does not have yet, and the byte at which they end."""
         with self.path.open("rb") as file:
             file.seek(self._taken)
             content = file.read()
@@ -283,7 +283,7 @@ class _History:
         return tidy(rows, run), self._taken + len(content)
 
     def take(self, end: int) -> None:
-        """Count the lines up to a byte as taken."""
+        """Mark the lines up to a byte as stored."""
         self._taken = end
 
 
@@ -353,7 +353,7 @@ class _Background:
 def _source(run: Run, copy: _Copy) -> Source:
     made = in_memory({run.run: {copy.step: dict(copy.tensors)}})[0]
     entry = made.entries[0]
-    if copy.turn.names is not None:  # a part cannot be hashed as a whole: who it is stands in
+    if copy.turn.names is not None:  # a part has no hash of the whole; this identifies it instead
         identity = {"inside": f"{run.run} {copy.step} {time.time_ns()}"}
         entry = dataclasses.replace(entry, identity=lambda: identity)
     known = dataclasses.replace(run, config=run.config or copy.config)
@@ -361,10 +361,10 @@ def _source(run: Run, copy: _Copy) -> Source:
 
 
 def rank_here() -> int:
-    """Return this process's rank in a distributed training; 0 outside of one.
+    """Return this process's rank in distributed training; 0 otherwise.
 
-    It comes from torch.distributed if that runs, and otherwise from the variables of launchers: RANK with
-    WORLD_SIZE (torchrun, accelerate, DeepSpeed), or OMPI_COMM_WORLD_RANK (mpirun).
+    It comes from torch.distributed if initialised, and otherwise from the launchers' environment variables:
+    RANK with WORLD_SIZE (torchrun, accelerate, DeepSpeed), or OMPI_COMM_WORLD_RANK (mpirun).
     """
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
@@ -375,5 +375,5 @@ def rank_here() -> int:
 
 
 def _read_now(turn: Turn, name: str, tensor: Any) -> bool:
-    """Return whether a tensor is copied at this step: matrices take turns, norms and biases are small."""
+    """Return whether a tensor is copied at this step: matrices take turns; norms and biases always are."""
     return turn.names is None or name in turn.names or len(tensor.shape) < 2

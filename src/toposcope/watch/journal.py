@@ -1,7 +1,7 @@
-"""The journal of a watch: what happened, one JSON object per line, only ever appended.
+"""The journal of a watch: an append-only file with one JSON object per event.
 
-`STORE/watch/events.jsonl` holds it. A process that is killed while it writes leaves at most one torn line:
-readers skip it, and the next writer begins a new one after it.
+It is `STORE/watch/events.jsonl`. A process that is killed while it writes leaves at most one incomplete line:
+readers skip it, and the next writer begins a new line after it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = "watch"
-"""The folder of a store that holds its journal and what is held of the trainer's files."""
+"""The folder of a store that holds its journal, and the links to the trainer's files."""
 
 KINDS = (
     "started", "measured", "waiting", "unseen", "vanished", "skipped", "segment", "metrics", "alarm",
@@ -31,8 +31,8 @@ KINDS = (
 class Event:
     """One thing that happened.
 
-    `number` orders events among themselves and with the store's write numbers: nanoseconds since 1970, made
-    to rise. `kind` is one of `KINDS`; `data` holds what belongs to it.
+    `number` orders events, also relative to the store's write numbers: it is nanoseconds since 1970, forced
+    to increase. `kind` is one of `KINDS`; `data` holds the details.
     """
 
     number: int
@@ -52,7 +52,7 @@ class Event:
         return self.run if self.step is None else f"{self.run} step {self.step:,}"
 
     def line(self) -> str:
-        """Return the event as one line of strict JSON; what is not finite becomes null."""
+        """Return the event as one line of strict JSON; numbers that are not finite become null."""
         content = {
             "number": self.number,
             "kind": self.kind,
@@ -64,7 +64,7 @@ class Event:
 
 
 class Journal:
-    """A journal file, read from any number of processes and appended to by one.
+    """A journal file; any number of processes may read it, and one appends to it.
 
     >>> import tempfile
     >>> journal = Journal(Path(tempfile.mkdtemp()) / "events.jsonl")
@@ -103,7 +103,7 @@ class Journal:
         line = event.line().encode()
         self._sealed = False
         try:
-            if os.write(handle, line) < len(line):  # the next writer ends the torn line
+            if os.write(handle, line) < len(line):  # the next writer ends the incomplete line
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
         finally:
             os.close(handle)
@@ -111,14 +111,14 @@ class Journal:
         return event
 
     def read(self, since: int = 0) -> list[Event]:
-        """Return the events whose number is above `since`; lines that are torn or no events are skipped."""
+        """Return the events with a number above `since`; incomplete lines and other content are skipped."""
         self._index()
         first = bisect.bisect_right(self._numbers, since)
         return self.tail(self._starts[first])[0] if first < len(self._starts) else []
 
     def _index(self) -> None:
-        """Store the offsets of the new events; the journal itself is not held in memory."""
-        if self.path.exists() and self.path.stat().st_size < self._offset:  # another journal took its place
+        """Store the offsets of the new events; the journal itself is not kept in memory."""
+        if self.path.exists() and self.path.stat().st_size < self._offset:  # replaced by another journal
             self._numbers, self._starts, self._offset = array("q"), array("q"), 0
         for line in self._lines(self._offset):
             event = _parsed(line)
@@ -128,7 +128,7 @@ class Journal:
             self._offset += len(line)
 
     def _lines(self, offset: int) -> list[bytes]:
-        """Return the whole lines from a byte offset on."""
+        """Return the complete lines from a byte offset on."""
         try:
             with self.path.open("rb") as file:
                 file.seek(offset)
@@ -138,13 +138,13 @@ class Journal:
         return content[: content.rfind(b"\n") + 1].splitlines(keepends=True)
 
     def tail(self, offset: int) -> tuple[list[Event], int]:
-        """Return the events from a byte offset on, and the offset after the last whole line."""
+        """Return the events from a byte offset on, and the offset after the last complete line."""
         lines = self._lines(offset)
         found = [event for line in lines if (event := _parsed(line)) is not None]
         return found, offset + sum(map(len, lines))
 
     def _seal(self) -> None:
-        """End a line that a killed writer left torn, and find the highest number so far."""
+        """End a line that a killed writer left incomplete, and find the highest number so far."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         events, end = self.tail(0)
         self._last = max((event.number for event in events), default=0)
@@ -155,9 +155,9 @@ class Journal:
 
 
 def alarms_of(stores: Iterable[Path]) -> dict[str, list[tuple[str, float]]]:
-    """Return the alarms that the journals of stores hold: for each run the tests that raised one, and where.
+    """Return the alarms in the journals of stores: for each run, the tests that raised one and the steps.
 
-    A test that raised several in one run counts with its first.
+    Of several alarms of one test in one run, the first counts.
 
     >>> import tempfile
     >>> store = Path(tempfile.mkdtemp())

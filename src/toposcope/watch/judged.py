@@ -1,4 +1,4 @@
-"""The judgement of a run by its log, the same in every command: health and replayed alarms together."""
+"""The judgement of a run by its log, the same in every command: its health and the replayed alarms."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def judged(
     Parameters
     ----------
     rows
-        Its log, a row for each logged step; none where no log is there.
+        Its log, a row for each logged step; empty if there is no log.
     column
-        The loss that is judged.
+        The loss to judge.
     curve
-        Its loss curve; None where the log is too short for one.
+        Its loss curve; None if the log is too short for one.
     symptoms
-        What `symptoms_of` returns, where that is known already.
+        What `symptoms_of` returns, if already known.
     count
         What `counted` returns; by default that of a log.
     audit
@@ -58,7 +58,7 @@ def judged(
     wrong
         What else is wrong with its log.
     replays
-        Has the logs that were replayed already.
+        Caches replayed logs.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def judged(
 
 
 class LossCount(NamedTuple):
-    """How many losses are finite, and how many rows that log training have none that is."""
+    """How many losses are finite, and how many training rows have no finite loss."""
 
     finite: int
     lost: int
@@ -90,8 +90,8 @@ class LossCount(NamedTuple):
 def counted(rows: pd.DataFrame, column: str, *, of_log: bool = True) -> LossCount:
     """Return how many losses a run has and how many it lacks.
 
-    `of_log` says that a log was read for its losses: beside checkpoints an empty column may mean that none
-    was kept.
+    `of_log` says that a log was read for its losses. With checkpoints alone, an empty column may mean that
+    no losses were kept.
     """
     if column not in rows or not len(rows):
         return LossCount(0, 0)
@@ -103,10 +103,10 @@ def counted(rows: pd.DataFrame, column: str, *, of_log: bool = True) -> LossCoun
 def judged_runs(
     store: Store, logs: Iterable[StoredLog], replays: Replays | None = None
 ) -> Mapping[str, Judgement]:
-    """Return the judgement of each run of a store that has losses, the same as that of `toposcope check`.
+    """Return the judgement of each run of a store that has losses, the same as from `toposcope check`.
 
-    `logs` are those of the store, as `logs_of` reads them; `replays` has those that were replayed already.
-    That it is too early to judge a run is left out: a watch judges it again when there is more.
+    `logs` are those of the store, as `logs_of` reads them; `replays` caches replayed logs.
+    Runs for which it is too early to judge are left out: a watch judges them again when there is more data.
     """
     audit, steps = store.audited(), store.measured_steps()
     found = {}

@@ -1,4 +1,4 @@
-"""One sidecar for a store: a lock that the system releases however the process ends."""
+"""One sidecar per store: a lock that the system releases however the process ends."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from toposcope.watch.journal import FOLDER
 
 @contextlib.contextmanager
 def locked(store: Path) -> Iterator[None]:
-    """Hold the lock of a store's only sidecar; the system releases it however the process ends.
+    """Hold the lock that allows a store a single sidecar; the system releases it however the process ends.
 
     Raises
     ------
     InputError
-        When another watch writes into this store.
+        When another watch writes to this store.
     """
     folder = store / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
@@ -30,7 +30,7 @@ def locked(store: Path) -> Iterator[None]:
     except BlockingIOError:
         os.close(handle)
         raise InputError(
-            f"{store}: another watch writes into it; end that one, or choose another {option('out')}"
+            f"{store}: another watch writes to it; end that one, or choose another {option('out')}"
         ) from None
     try:
         yield

@@ -1,4 +1,4 @@
-"""The losses in a watch, beside its alarms: the health of `toposcope check`, and alarms that have passed."""
+"""The losses in a watch, besides its alarms: the health of `toposcope check`, and alarms that have passed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from toposcope.study.forecasts.log_results import LogResults
 
 REST = 20.0
-"""After a look at the health of all runs, a rest of so many times its duration: it reads the whole logs."""
+"""After a look at the health of all runs, a watch rests this many times its duration: it reads whole logs."""
 
 
 def loss_column(rows: pd.DataFrame) -> str:
@@ -35,7 +35,7 @@ def loss_column(rows: pd.DataFrame) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunHealth:
-    """What is wrong with a run by its losses; printed, it is one line."""
+    """What is wrong with a run according to its losses; prints as one line."""
 
     run: str
     symptom: Symptom
@@ -46,13 +46,13 @@ class RunHealth:
         return self.symptom.kind in BROKEN
 
     def __str__(self) -> str:
-        """Return the run, the kind, the ground and the remedy."""
+        """Return the run, the kind of problem, its evidence and the remedy."""
         return f"{self.run}: {self.symptom}"
 
 
 @dataclass(frozen=True)
 class StoredLog:
-    """The log of a run in a store: rows, the column of its loss, its curve (None: too short), and faults.
+    """The log of a run in a store: rows, loss column, loss curve (None: too short) and faults.
 
     `symptoms` are what is wrong with the losses, `wrong` what is wrong with the log.
     """
@@ -66,7 +66,7 @@ class StoredLog:
 
 
 def logs_of(store: Store, results: LogResults | None = None) -> Iterator[StoredLog]:
-    """Yield the log of each run of a store; `results` has what was computed from logs already."""
+    """Yield the log of each run of a store; `results` caches what was computed from logs."""
     from toposcope.forecasting.frame import Log
     from toposcope.study.forecasts.log_results import LogResults, symptoms_of
     from toposcope.study.forecasts.reading import Reading, curves_of
@@ -84,7 +84,7 @@ def logs_of(store: Store, results: LogResults | None = None) -> Iterator[StoredL
 
 
 def health_of(logs: Iterable[StoredLog]) -> list[RunHealth]:
-    """Return what is wrong with each run by its losses, as `toposcope check` says it."""
+    """Return what is wrong with each run according to its losses, in the words of `toposcope check`."""
     return [RunHealth(log.run, symptom) for log in logs for symptom in log.symptoms]
 
 
@@ -93,8 +93,8 @@ def with_passed(
 ) -> tuple[list[Event], list[Event]]:
     """Return the alarms that have not passed, and those that have, with the step.
 
-    An alarm of the log passes by the rule of its own file (`Alarm.passed`); one of the weights never does.
-    `replays` has the logs that were replayed already.
+    An alarm on the log passes by its own rule (`Alarm.passed`); an alarm on the weights never does.
+    `replays` caches replayed logs.
     """
     passed = {
         (run, one.test, int(one.step)): int(one.passed)
@@ -118,8 +118,8 @@ def with_passed(
 class HealthWatch:
     """Reports once each change in the health of a store's runs, each odd run and each passed alarm.
 
-    It rests 20 times as long as a look took: what it says comes from the whole logs, and may be later than
-    the alarms.
+    It rests 20 times as long as a look took, because it reads the whole logs; so its events may come later
+    than the alarms.
     """
 
     store: Store
@@ -132,9 +132,9 @@ class HealthWatch:
     def look(
         self, alarms: Sequence[Event], logs: Callable[[], Iterable[StoredLog]] | None = None
     ) -> list[Event]:
-        """Return events that no journal holds: "health" and "odd run" for what came or went, "passed".
+        """Return events that are not in the journal: changes of "health" and "odd run", and "passed".
 
-        `logs` returns the logs of the store for whoever has read them already.
+        `logs` returns the logs of the store if they were already read.
         """
         began = self.clock()
         if began < self._ready_at:

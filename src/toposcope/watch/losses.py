@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class LossFile:
-    """A loss history beside the checkpoints that grows while it is followed; its first row may come later.
+    """A growing loss history beside the checkpoints; its first row may come later.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class LossFile:
     Raises
     ------
     InputError
-        When the file is there and is no loss history.
+        When the file exists and is not a loss history.
     """
 
     def __init__(self, path: Path, rename: Mapping[str, str] | None = None) -> None:
@@ -50,13 +50,16 @@ class LossFile:
                 self._read()
 
     def joined(self, own: pd.DataFrame, run: str) -> pd.DataFrame:
-        """Return a run's own history, with gaps filled from the file as it is now."""
+        """Return a run's own history, with gaps filled from the current file."""
         with contextlib.suppress(InputError, OSError):  # its last line is being written
             self._read()
         return own if self._table is None else history.join(own, self._table, run)
 
     def planned(self, run: str) -> dict[str, Any]:
-        """Return the plan that the file, or one beside it, states for a run; a lone run of a file is any."""
+        """Return the plan that the file, or one beside it, states for a run.
+
+        The only run in a file matches every name.
+        """
         return next(iter(self._planned.values()), {}) if self._alone else self._planned.get(run, {})
 
     def _read(self) -> None:
@@ -65,7 +68,7 @@ class LossFile:
         mark = last_written(self.path)
         if mark != self._mark:
             if self._mark is not None and (mark[2] != self._mark[2] or mark[0] < self._mark[0]):
-                self._beside = {}  # another log took its place: its plan may be another one, too
+                self._beside = {}  # it was replaced by another log, whose plan may differ
             read = read_log(str(self.path), rename=self._rename)
             self._table, self._mark, self._alone = read.table, mark, len(read.runs) == 1
             beside = self._planned_beside()
@@ -73,17 +76,17 @@ class LossFile:
             self._planned = {run: with_plan(said, beside) for run, said in own.items()}
 
     def _planned_beside(self) -> dict[str, Any]:
-        """Return the plan that the trainer's files beside the log state, as `toposcope check` reads them."""
-        if not self._beside:  # a plan that was read stays: the checkpoint that states it may be large
+        """Return the plan in the trainer's files beside the log, as `toposcope check` reads it."""
+        if not self._beside:  # keep a plan once read: the checkpoint that states it may be large
             with contextlib.suppress(InputError, OSError):  # being written
                 self._beside = plan_beside(self.path, alone=self._alone)
         return self._beside
 
 
 def last_written(path: Path) -> tuple[int, int, frozenset[int]]:
-    """Return a value that changes when a file, or one in a folder, is written to or replaced.
+    """Return a value that changes when a file, or one in a folder, is written or replaced.
 
-    Bytes, when the last ones came, and which files these are (their inodes): a copy may keep size and time.
+    It is made of sizes, modification times and inodes, because a copy may keep size and time.
     """
     inside = [one for one in path.rglob("*") if one.is_file()] if path.is_dir() else [path]
     found = [os.stat(one) for one in inside]
@@ -92,10 +95,10 @@ def last_written(path: Path) -> tuple[int, int, frozenset[int]]:
 
 
 class LossCopy:
-    """Keeps the store's metrics of each segment up to what the trainer has written.
+    """Keeps the store's metrics of each segment up to date with the trainer's log.
 
-    A row that was copied is never changed, so that a run which rolls back keeps the history of the segment
-    that it left; only cells that were empty are filled.
+    A copied row is never changed, only its empty cells are filled, so a run that rolls back keeps the history
+    of the segment it left.
     """
 
     def __init__(self, store: Store) -> None:
@@ -107,7 +110,7 @@ class LossCopy:
         history = history[history["step"] > after]
         if history.empty:
             return None
-        cells = tuple(history.count().items())  # a step's loss may come first, and another column of it later
+        cells = tuple(history.count().items())  # a step's loss may come first, and its other columns later
         mark = (len(history), int(history["step"].iloc[-1]), cells)
         if self._seen.get(segment) == mark:
             return None
@@ -144,7 +147,7 @@ class PlanCopy:
 
 
 def _filled(known: pd.DataFrame, history: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
-    """Return what is known with its empty cells filled in from `history`, and which rows that changed."""
+    """Return the known rows with empty cells filled from `history`, and which rows changed."""
     import pandas as pd
 
     steps = np.union1d(known["step"].to_numpy(), history["step"].to_numpy())
@@ -158,7 +161,7 @@ def _filled(known: pd.DataFrame, history: pd.DataFrame) -> tuple[pd.DataFrame, n
 
 
 def _by_step(table: pd.DataFrame, name: str, steps: np.ndarray) -> np.ndarray:
-    """Return a column at `steps`, NaN where the table has none of it."""
+    """Return a column at `steps`, NaN where the table has no value."""
     found = np.full(len(steps), np.nan)
     at = np.searchsorted(steps, table["step"].to_numpy())
     found[at] = table[name].to_numpy(dtype=float, na_value=np.nan)

@@ -24,12 +24,11 @@ _READ = ("step", "loss", "grad_norm", "learning_rate", "heldout_loss")
 def replay(table: pd.DataFrame, run: str = "run") -> list[Alarmed]:
     """Return the alarms that `toposcope watch` would have raised on a loss history, with where each passed.
 
-    The rows go through the watch's own alarms (`RunWatch`), at the levels that it spends. A loss or gradient
-    spike has passed where the median of 8 later values (of all, where there are 3 to 7) is no more than two
-    standard deviations of one value above what was expected; a drift, where the median of 8 later losses is
-    no higher than the lowest such median before it; a value that is not finite, where three finite ones in
-    a row follow. A gradient spike whose next three values are back is none of the alarms, but stands among
-    them as passed.
+    The rows go through the alarms of a watch (`RunWatch`), at the same levels. A loss or gradient spike has
+    passed once the median of 8 later values (of all, if there are 3 to 7) is at most two standard deviations
+    of one value above the expected level; a drift, once the median of 8 later losses is no higher than the
+    lowest such median before it; a value that is not finite, once three finite ones in a row follow. A
+    gradient spike whose next three values are back is a notice in a watch; here it is listed as passed.
 
     Parameters
     ----------
@@ -50,7 +49,7 @@ def replay(table: pd.DataFrame, run: str = "run") -> list[Alarmed]:
     rows = table[np.isfinite(table["step"].astype(float))].sort_values("step", kind="stable")
     steps = np.unique(rows["step"].to_numpy(float))
     whole = bool((steps == np.floor(steps)).all())
-    if not whole:  # epochs: a watch counts whole steps
+    if not whole:  # fractional epochs: a watch counts whole steps
         rows = rows.assign(step=np.searchsorted(steps, rows["step"].to_numpy(float)))
     rows = tidy(rows.drop(columns="run", errors="ignore"), run)
     watch = RunWatch(run)
@@ -65,15 +64,15 @@ def replay(table: pd.DataFrame, run: str = "run") -> list[Alarmed]:
 
 @dataclass(frozen=True)
 class Replays:
-    """Replays logs as `replay` does, each of them once: 100,000 rows take seconds.
+    """Replays each log once, as `replay` does: 100,000 rows take seconds.
 
-    An answer asks twice: which alarms of the journal have passed, and how a run is judged by its log.
+    An answer needs it twice: for which alarms have passed, and for the judgement of a run by its log.
     """
 
     _made: dict[Hashable, list[Alarmed]] = field(default_factory=dict, repr=False, compare=False)
 
     def __call__(self, table: pd.DataFrame, run: str = "run") -> list[Alarmed]:
-        """Return the alarms on a loss history; no alarm on a log alone depends on the name of its run."""
+        """Return the alarms on a loss history; alarms on a log do not depend on the run's name."""
         from toposcope.study.forecasts.log_results import content_of
 
         key = content_of(table[[name for name in _READ if name in table]])

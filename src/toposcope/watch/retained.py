@@ -1,4 +1,4 @@
-"""Keeps a checkpoint until the next one, although the trainer may remove it or write over it."""
+"""Keeps a checkpoint until the next one, although the trainer may delete or overwrite it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from toposcope.watch.files import Stamp, stamps
 from toposcope.watch.follow import Sighting
 
 _FICLONE = 0x40049409
-"""Linux: share the bytes of a file until one of the two changes (btrfs, xfs)."""
+"""Linux ioctl: two files share their bytes until one of them changes (btrfs, xfs)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retained:
-    """A checkpoint that is kept: where to read it, and its files as they were.
+    """A kept checkpoint: where to read it, and the stamps of its files when it was kept.
 
-    `linked` says whether the place is our own, by links or a copy; else it is the trainer's.
+    `linked` says whether the place holds our links or copy; otherwise it is the trainer's own.
     """
 
     path: Path
@@ -31,7 +31,7 @@ class Retained:
     files: tuple[Stamp, ...] = ()
 
     def is_whole(self) -> bool:
-        """Return whether the files are still those that were held."""
+        """Return whether the files are still the ones that were kept."""
         return _named(stamps(self.path), self.files) == self.files
 
     def release(self) -> None:
@@ -43,7 +43,7 @@ class Retained:
         else:
             self.path.unlink(missing_ok=True)
         parent = self.path.parent
-        with contextlib.suppress(OSError):  # another one is in it, or it is gone
+        with contextlib.suppress(OSError):  # it holds something else, or is gone
             parent.rmdir()
 
     def noted(self) -> dict[str, Any]:
@@ -52,7 +52,7 @@ class Retained:
 
     @classmethod
     def of(cls, noted: Mapping[str, Any] | str | None, files: tuple[Stamp, ...]) -> Retained | None:
-        """Return what a journal noted; older ones note links by their path, of the trainer's `files`."""
+        """Return what a journal recorded; older ones record links by path, with the trainer's `files`."""
         if isinstance(noted, str):
             return cls(Path(noted), linked=True, files=files)
         if noted is None:
@@ -68,9 +68,9 @@ def as_stamps(files: Sequence[Sequence[Any]]) -> tuple[Stamp, ...]:
 def retain(sighting: Sighting, folder: Path, *, copy: bool = False) -> Retained | None:
     """Link every file of a checkpoint under `folder/NAME-WRITTEN/NAME` and return it.
 
-    With `copy` the files are copied: a link does not hold against a trainer that writes over them in place.
-    Where this cannot be done (another file system, no permission, a full disk) the trainer's own are read,
-    and may vanish. Returns None when they have changed or are gone since they were seen.
+    With `copy` the files are copied: a link does not protect against a trainer that overwrites files in
+    place. If this fails (another file system, no permission, a full disk), the trainer's own files are read,
+    and may disappear. Returns None if the files have changed or disappeared since they were seen.
     """
     source = sighting.path
     place = folder / f"{source.name}-{sighting.written}" / source.name
@@ -107,7 +107,7 @@ def _link(source: Path, target: Path) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a file, by shared bytes where the file system can."""
+    """Copy a file; share its bytes if the file system supports it."""
     with open(source, "rb") as old, open(target, "wb") as new:
         try:
             fcntl.ioctl(new.fileno(), _FICLONE, old.fileno())

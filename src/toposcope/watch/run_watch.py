@@ -1,4 +1,4 @@
-"""Watches one run: gives its log and checkpoints to the alarms, in the order of the steps."""
+"""Watches one run: passes its log and checkpoints to the alarms, in the order of the steps."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class RunWatch:
     rate
         Share of healthy runs that may raise an alarm.
     settings
-        What is asked of the alarms.
+        The settings of the alarms.
     looks
-        The looks of the journal at this run, by the alarm's name.
+        The recorded looks at this run, by the alarm's name.
     """
 
     def __init__(
@@ -84,15 +84,15 @@ class RunWatch:
         return found
 
     def event(self, event: Event) -> list[Alert]:
-        """Take an event of the journal that is about this run."""
+        """Take an event of the journal about this run."""
         return [alert for alarm in self.alarms for alert in alarm.on_event(event)]
 
     def beside(self, store: StoreLook) -> list[Alert]:
-        """Look at the run beside the others of its store."""
+        """Compare the run with the others of its store."""
         return [alert for alarm in self.alarms for alert in alarm.on_store(store)]
 
     def passed(self, alert: Alert, rows: pd.DataFrame) -> int | None:
-        """Return the step of the log at which an alarm had passed; None if it has not."""
+        """Return the step of the log at which an alarm passed; None if it has not."""
         made = next((one for one in self.alarms if one.test == alert.test), None)
         return None if made is None else made.passed(alert, rows)
 
@@ -112,7 +112,7 @@ class UpdateRates:
     def between(self, since: int, step: int) -> float:
         """Return the mean rate of the updates between two checkpoints, else the latest known, else 0.
 
-        The rates before `step` are let go: the next update begins there.
+        The rates before `step` are dropped, because the next update begins there.
         """
         made = [rate for at, rate in self._rates if since <= at < step]
         mean = float(np.mean(made)) if made else 0.0

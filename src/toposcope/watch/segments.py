@@ -14,7 +14,7 @@ from toposcope.core.types import Checkpoint
 
 @dataclass(slots=True)
 class Past:
-    """The checkpoints of one run that were taken in, 28 bytes each: a watch may go on for years."""
+    """The checkpoints of one run that were taken in, 28 bytes each, because a watch may run for years."""
 
     names: list[str] = field(default_factory=list)
     """The run's segments in the order in which they began."""
@@ -50,7 +50,7 @@ class Past:
         return bool(np.any(same & (np.frombuffer(self._step, np.int64) == step)))
 
     def segment_at(self, step: int, written: int) -> str | None:
-        """Return the segment that a checkpoint written then goes on; None when it begins one."""
+        """Return the segment that a checkpoint written then continues; None if it begins a new one."""
         segment, steps = np.frombuffer(self._segment, np.intc), np.frombuffer(self._step, np.int64)
         times = np.frombuffer(self._written, np.int64)
         before = times <= written
@@ -70,22 +70,22 @@ class Past:
 class Segments:
     """Gives every checkpoint of a growing run the name of its segment.
 
-    The first segment has the run's own name, the next ones `NAME~2`, `NAME~3`, ... A segment ends when a
-    checkpoint comes whose step is not above the last one's and which was written later, unless it is one that
-    was taken in already, with the same content. A checkpoint that completes late (written before others that
-    were taken in) belongs to the segment that was current when it was written.
+    The first segment has the run's name, the next ones are `NAME~2`, `NAME~3`, ... A segment ends when a
+    checkpoint arrives that was written later than the last one and whose step is not above it, unless the
+    same content was taken in before. A checkpoint that completes late (written before others that were taken
+    in) belongs to the segment that was current when it was written.
     """
 
     past: dict[str, Past] = field(default_factory=dict)
 
     def of(self, run: str) -> Past:
-        """Return what was taken in of a run."""
+        """Return the checkpoints of a run that were taken in."""
         return self.past.setdefault(run, Past())
 
     def name(self, checkpoint: Checkpoint, *, content: str, written: int) -> Checkpoint | None:
         """Return the checkpoint under its segment's name; None when it was taken in already.
 
-        `content` is the hash of its weights and `written` when its newest file was changed, in nanoseconds.
+        `content` is the hash of its weights, `written` the time of its newest file in nanoseconds.
 
         >>> segments = Segments()
         >>> names = [(100, "a", 1), (200, "b", 2), (200, "b", 5), (150, "c", 6)]

@@ -1,4 +1,4 @@
-"""Reads a growing store repeatedly, each time only what is new."""
+"""Reads a growing store repeatedly; each time, only what is new."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _ATTEMPTS = 8
-"""Readings of a store that another process writes to meanwhile, before the last of them counts."""
+"""How often a store is read again if another process writes to it meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionNews:
-    """What came since a number; give `number` to the next call.
+    """What came since a number; pass `number` to the next call.
 
     `metrics` and `features` have the columns of the store's tables, `events` are the journal's, alarms
     among them.
@@ -42,8 +42,8 @@ class SessionNews:
 class LiveStore:
     """A store that a watch, a sweep or a training run is still writing to.
 
-    It keeps nothing but a place in the journal's file, so one of them serves any number of readers, each
-    with a number of its own. A row that was measured again comes again, with a higher number.
+    It keeps nothing but a position in the journal file, so one instance serves any number of readers, each
+    with its own number. A row that was measured again comes again, with a higher number.
 
     >>> import tempfile
     >>> from toposcope.store import Unit
@@ -63,7 +63,7 @@ class LiveStore:
     def snapshot(self, since: int = 0, *, metrics: bool = True) -> SessionNews:
         """Return the metrics, features and events whose number is above `since`; everything for 0.
 
-        Without `metrics` they are not read, and the table of them is empty.
+        With `metrics=False`, the metrics are not read and their table is empty.
         """
         for attempt in range(_ATTEMPTS):
             events = self.journal.read(since)
@@ -74,7 +74,7 @@ class LiveStore:
                     raise
                 continue
             if self.journal.read(events[-1].number if events else since) and attempt < _ATTEMPTS - 1:
-                continue  # written to meanwhile: a number returned now could hide what came before it
+                continue  # written to meanwhile: a number returned now could skip earlier writes
             break
         number = max([since, highest, *(event.number for event in events)])
         logged = self._metrics(since, events) if metrics else _no_metrics()
@@ -82,9 +82,7 @@ class LiveStore:
 
     def _features(self, since: int) -> tuple[pd.DataFrame, int]:
         live = parts.scan(self.store.path / "features")
-        fresh = [
-            part for part in live if part.latest > since
-        ]  # the newest of a slot is in none of the others
+        fresh = [part for part in live if part.latest > since]  # others have no newest row
         counted = newest.newest(fresh)
         written: dict[newest.Slot, int] = {}
         for slot, _, held in newest.slots(fresh):

@@ -1,8 +1,7 @@
-"""The sidecar: follows a folder that a trainer writes, and measures each checkpoint without changing it.
+"""The sidecar: follows a folder that a trainer writes to, and measures each checkpoint without changing it.
 
 One pass is `Sidecar.look`. Results are in the store before the journal records them, and the journal records
-them before a link is removed. So the sidecar may be killed at any moment: a new one continues from the
-journal.
+them before a link is removed. So the sidecar can be killed at any time: a new one continues from the journal.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from toposcope.watch.retained import Retained, as_stamps, retain
 from toposcope.watch.segments import Segments
 
 _LOOSE, _PACKED = 64, 256
-"""Checkpoints after which the store's files are joined, and units of a file that is then left alone."""
+"""The store's files are joined after this many checkpoints; files with this many units stay as they are."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -65,15 +64,15 @@ class Sidecar:
     follower
         Finds complete checkpoints.
     store
-        Where everything goes; its folder `watch` has the journal and the links.
+        Takes all results; its folder `watch` has the journal and the links.
     probes
         What is measured; those that read all earlier checkpoints are left to `toposcope weights`.
     budget
-        What it may take of the machine.
+        Its share of the machine.
     losses
-        A loss history that the checkpoints' own is filled in from.
+        A loss history that fills gaps in the checkpoints' own.
     keep_diagrams
-        Whether the persistence diagrams go into the store, too.
+        Whether to store the persistence diagrams, too.
     """
 
     def __init__(
@@ -97,7 +96,7 @@ class Sidecar:
         self._losses = LossCopy(store)
         self._plans = PlanCopy(store)
         self._logs: set[str] = set()
-        """Runs of which the log beside their checkpoints has been named."""
+        """Runs for which the log beside their checkpoints was reported."""
         self._audit = FolderAudit(follower, store)
         self._held_in = store.path / FOLDER / "held"
         self._unseen = UncheckedLog()
@@ -132,12 +131,12 @@ class Sidecar:
 
     @property
     def settling(self) -> bool:
-        """Whether the latest look saw something that had not rested yet."""
+        """Whether files were still changing at the latest look."""
         return self._settling
 
     @property
     def checked(self) -> Checked:
-        """What was checked up to now, and what the latest look could not read."""
+        """What has been checked so far, and what the latest look could not read."""
         return Checked.of(self.store, self._unseen.now)
 
     def _tell_waiting(self, found: FolderLook) -> list[Event]:
@@ -156,16 +155,16 @@ class Sidecar:
         ]
 
     def _hold(self, sighting: Sighting) -> Retained | None:
-        """Keep a checkpoint: a copy where its name states no step, since the next one is written over it."""
+        """Keep a checkpoint; copy it if its name states no step, because the next one overwrites it."""
         name = sighting.path.name
         stated = step_of(name) if sighting.path.is_dir() else step_of_file(sighting.path.stem)
         return retain(sighting, self._held_in, copy=stated is None)
 
     def _take_or_tell(self, sighting: Sighting, held: Retained | None, *, newest: bool) -> list[Event]:
-        """Measure one checkpoint; an error in it does not stop the watch of the others."""
+        """Measure one checkpoint; an error in it does not affect the others."""
         at = sighting.checkpoint
         if held is None:
-            if sighting.path.exists():  # written again this moment: it comes again
+            if sighting.path.exists():  # being rewritten: it is reported again later
                 self._settling = True
                 return []
             if self._state.segments.of(at.run).has(at.step):
@@ -183,13 +182,13 @@ class Sidecar:
         return events
 
     def _skip(self, sighting: Sighting, why: str) -> Event:
-        """Record a checkpoint that cannot be measured: a problem for as long as its files lie there."""
+        """Record a checkpoint that cannot be measured: a problem as long as its files exist."""
         at = sighting.checkpoint
         self._unseen.faulty[at.uri] = why
         return self.journal.append("skipped", at.run, at.step, why=why, fault=True, **_files(sighting))
 
     def _take(self, sighting: Sighting, held: Retained) -> list[Event]:
-        """Measure one checkpoint that is held."""
+        """Measure one kept checkpoint."""
         own = sighting.checkpoint
         source = self._follower.sources[own.run]
         entry = Entry(own, opened(held.path))
@@ -205,7 +204,7 @@ class Sidecar:
         at = self._state.segments.name(own, content=content, written=sighting.written)
         if at is None:
             held.release()
-            why = "its weights are in the store already"
+            why = "its weights are already in the store"
             return [self.journal.append("skipped", own.run, own.step, why=why, **_files(sighting))]
         self._series.add(at, source, entry)
         events = self._begin(own, at)
@@ -233,7 +232,7 @@ class Sidecar:
             self._series, at, before, first=last is None, partly=turn.names is not None
         )
         self._series.only = None
-        if self._newest and not held.linked:  # no link can be made there: the next one needs a copy
+        if self._newest and not held.linked:  # no links possible: the next one needs a copy
             held = retain(sighting, self._held_in, copy=True) or held
         event = self.journal.append(
             "measured",
@@ -260,7 +259,7 @@ class Sidecar:
     def _before(
         self, at: Checkpoint, last: _Last | None, source: Source
     ) -> tuple[Checkpoint | None, list[str]]:
-        """Return the checkpoint before this one, if it is unchanged since it was measured; else say so."""
+        """Return the previous checkpoint if it is unchanged since it was measured; otherwise the reason."""
         if last is None or last.checkpoint.step > at.step:
             return None, []
         before = last.checkpoint
@@ -273,7 +272,7 @@ class Sidecar:
         return None, [f"not compared with step {before.step:,}: {why}"]
 
     def _holds(self, at: Checkpoint, content: str) -> bool:
-        """Return whether files with other stamps, as after `touch`, hold the same weights."""
+        """Return whether files with other stamps (as after `touch`) hold the same weights."""
         try:
             return self._series.whole_hash(at) == content
         except (InputError, OSError):
@@ -298,7 +297,7 @@ class Sidecar:
             if last.held is not None:
                 last.held.release()
         for run in [run for run in self._state.last if run != at.run and _base(run) == _base(at.run)]:
-            other = self._state.last[run]  # a segment that the run has left gets no further checkpoint
+            other = self._state.last[run]  # a segment that the run has left gets no more checkpoints
             self._series.drop(other.checkpoint)
             if other.held is not None:
                 other.held.release()
@@ -306,13 +305,13 @@ class Sidecar:
         self._state.last[at.run] = _Last(at, content, held)
 
     def _copy_losses(self, *, started: bool = True) -> list[Event]:
-        """Copy what the logs have new; first, before what lies there is measured, of new runs alone."""
+        """Copy new rows of the logs; with `started=False`, of new runs only."""
         events = []
         unreadable: dict[str, str] = {}
         for name, source in self._follower.sources.items():
             past = self._state.segments.of(name)
             if len(past) and not started:
-                continue  # a rollback is known when its checkpoint is taken in
+                continue  # a rollback is detected when its checkpoint is taken in
             segment = past.newest if len(past) else name
             try:
                 history = source.metrics()
@@ -372,7 +371,7 @@ class Sidecar:
         self._state.last[event.run] = _Last(at, data["content"], held)
 
     def _drop_links(self) -> None:
-        """Remove links that a killed process left, but for the latest checkpoint of each segment."""
+        """Remove links that a killed process left, except for the latest checkpoint of each segment."""
         in_use = {str(one.held.path) for one in self._state.last.values() if one.held is not None}
         for place in self._held_in.glob("*/*"):
             if str(place) not in in_use:

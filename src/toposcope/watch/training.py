@@ -16,7 +16,7 @@ _METRICS = ("loss", "heldout_loss", "learning_rate", "grad_norm", "weight_norm")
 
 
 class TrainingWatch:
-    """A callback for `toposcope.train(on_step=...)`: gives every step to the monitor of its run.
+    """A callback for `toposcope.train(on_step=...)`: passes every step to the monitor of its run.
 
     Weights are measured at the steps at which the recipe keeps checkpoints.
     """
@@ -38,7 +38,7 @@ class TrainingWatch:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Measure what was copied, and end."""
+        """Finish measuring the copies, and end."""
         if self._monitor is not None:
             self._monitor.close()
 

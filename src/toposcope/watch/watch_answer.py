@@ -1,4 +1,4 @@
-"""The answer of one look of a watch: alarms, passed alarms, problems, and what was not judged."""
+"""The answer after one look of a watch: alarms, passed alarms, problems, and what was not judged."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _SHOWN = (
 
 @dataclass(frozen=True)
 class WatchAnswer:
-    """The answer of one look: `line` is what to act on, `ok` whether nothing is.
+    """The answer after one look: `line` is what to act on; `ok` means that there is nothing to act on.
 
-    `judgements` say what is to be done about each run by its losses and its audit, as `check` has it.
-    `alarms` are those that stand, `passed` those whose series came back, `events` what happened in this look.
-    `odd` are the runs that are not like their siblings.
+    `judgements` are the verdicts on each run from its losses and its audit, as in `check`. `alarms` are those
+    that have not passed, `passed` those whose series came back, `events` what happened in this look. `odd`
+    are the runs that are not like their siblings.
     """
 
     store: Path
@@ -45,14 +45,14 @@ class WatchAnswer:
 
     @property
     def ok(self) -> bool:
-        """Whether no alarm stands, nothing is a problem, and no run is to be looked at or stopped."""
+        """Whether there are no open alarms and no problems, and every run is all right."""
         return not self.alarms and not self.problems and self.verdict == ALL_RIGHT
 
     @property
     def verdict(self) -> str:
-        """What is to be done about the worst run: "all right", "look" or "stop", as `check` says it.
+        """The verdict on the worst run: "all right", "look" or "stop", as in `check`.
 
-        An alarm of the weights that stands, or an odd run, asks for a look.
+        An open alarm, or an odd run, makes it at least "look".
         """
         weights = [LOOK] if self.alarms or self.odd else []
         return worst([*weights, *(one.level for one in self.judgements.values())])
@@ -75,7 +75,7 @@ class WatchAnswer:
 
     @property
     def _judged(self) -> str:
-        """The ground of the worst run, where neither an alarm nor a problem is the answer already."""
+        """Why the worst run is not all right, unless an alarm or a problem is already the answer."""
         runs = {run: one for run, one in self.judgements.items() if one.level != ALL_RIGHT}
         if self.alarms or self.problems or not runs:
             return ""
@@ -84,7 +84,7 @@ class WatchAnswer:
 
     @property
     def lines(self) -> Iterator[tuple[str, str]]:
-        """The answer, alarms, what happened, and what else is known: each with its indent."""
+        """The answer, the alarms, what happened and what else is known, each line with its indent."""
         yield self.line, ""
         for run, one in self.judgements.items():
             if one.level != ALL_RIGHT:
@@ -122,10 +122,10 @@ def lines_of(event: Event) -> Iterator[tuple[str, str]]:
     if event.kind == "measured":
         units = data["units"]
         what = f"{units:,} unit{'s' * (units != 1)} in {data['seconds']} s"
-        what += f"; a part of the tensors: {len(data['sampled'])}" if data["sampled"] else ""
+        what += f"; only {len(data['sampled']):,} of the tensors" if data["sampled"] else ""
         what += "".join(f"; {why}" for why in data["problems"])
     if event.kind == "segment":
-        what = f"goes on from an earlier checkpoint of {data['of']}"
+        what = f"continues from an earlier checkpoint of {data['of']}"
     kind = "not checked" if event.kind == "unseen" else "passed" if "passed" in data else event.kind
     where = where or data.get("sink", "")
     where = where or (data["place"] if event.kind == "unseen" and data["place"] not in what else "")

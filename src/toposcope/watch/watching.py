@@ -50,13 +50,13 @@ class WatchOptions:
 
 
 class Watching:
-    """A folder or a store that only this process watches; close it before another one starts.
+    """A folder or a store that only this process watches; close it before another process starts.
 
     Parameters
     ----------
     target
-        A folder that a trainer writes checkpoints into, or a store; the store of an earlier watch is
-        continued.
+        A folder that a trainer writes checkpoints to, or a store. For the store of an earlier watch, the
+        watch is continued.
     options
         The settings of the watch.
 
@@ -64,7 +64,7 @@ class Watching:
     ------
     InputError
         When there is nothing to watch, an option has an impossible value, or (as `AnotherWatchError`) another
-        process writes into the store.
+        process writes to the store.
 
     Examples
     --------
@@ -102,15 +102,15 @@ class Watching:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let another process watch."""
+        """Release the store, so that another process can watch it."""
         self._stack.close()
 
     def look(self) -> list[Event]:
-        """Look for checkpoints, measure them, judge the new ones, and return the events."""
+        """Find checkpoints, measure them, judge the new ones, and return the events."""
         return self._look()[0]
 
     def _look(self) -> tuple[list[Event], Callable[[], list[StoredLog]]]:
-        """Return the events of a look, and what reads the store's logs, once, where they are needed."""
+        """Return the events of a look, and a function that reads the store's logs once, on first use."""
         events = self.sidecar.look() if self.sidecar is not None else []
         logs = cache(lambda: list(logs_of(self.store)))
         events = [*events, *self.watchman.judge(logs)]
@@ -118,14 +118,14 @@ class Watching:
         return [*events, *self._unsent()], logs
 
     def _unsent(self) -> list[Event]:
-        """Return an event for each tracker that began to refuse what it is sent."""
+        """Return an event for each tracker that has begun to refuse summaries."""
         now = self._forwarder.unsent
         new = [kind for kind in now if kind not in self._refusing]
         self._refusing = set(now)
         return [Event(time.time_ns(), "unsent", data={"sink": one, "why": now[one]}) for one in new]
 
     def once(self) -> WatchAnswer:
-        """Look once, after the files have been unchanged long enough, and return the answer."""
+        """Look once, when the files have been unchanged for long enough, and return the answer."""
         from toposcope.study.odd_members import odd_of_store
 
         events, logs = self._look()
@@ -155,9 +155,9 @@ class Watching:
     def go_on(self, tell: Callable[[Event], None], every: float = 10.0, *, passes: int | None = None) -> None:
         """Look repeatedly within the budget, and report what happens; `passes` limits the passes.
 
-        Besides the journal's events it reports changes of the runs' health ("health"), odd runs ("odd run"),
-        alarms that have passed ("passed"), findings of the audit ("audit"), and trackers that refuse
-        what they are sent ("unsent").
+        Besides the journal's events it reports changes in the runs' health ("health"), odd runs ("odd run"),
+        alarms that have passed ("passed"), audit findings ("audit"), and trackers that refuse summaries
+        ("unsent").
         """
         number = 0
         while passes is None or number < passes:
@@ -170,7 +170,7 @@ class Watching:
             time.sleep(self.options.budget.pause(used, spent, every))
 
     def _beside(self, logs: Callable[[], list[StoredLog]]) -> list[Event]:
-        """Return the news that no journal has."""
+        """Return the events that are not in the journal."""
         alarms = [event for event in self.watchman.journal.read() if event.kind == "alarm"]
         new = [one for one in map(str, self.store.audited()) if one not in self._audited]
         self._audited.update(new)
@@ -183,7 +183,7 @@ class Watching:
 
 
 class AnotherWatchError(InputError):
-    """Another process writes into the `store`."""
+    """Another process writes to the `store`."""
 
     def __init__(self, message: str, store: Path) -> None:
         super().__init__(message)
@@ -191,7 +191,7 @@ class AnotherWatchError(InputError):
 
 
 def be_small(cpu_share: float) -> None:
-    """Use one thread, and a low priority unless a whole core was given, to leave the trainer undisturbed."""
+    """Use one thread, and a low priority unless a whole core was granted, so the trainer is not disturbed."""
     from toposcope.kernels.threads import one_thread
 
     one_thread()
@@ -200,7 +200,7 @@ def be_small(cpu_share: float) -> None:
 
 
 def _places(target: Path, out: Path | None, *, wait: bool) -> tuple[Path | None, Path]:
-    """Return the folder to follow, None for a store that nobody watched, and the store's place."""
+    """Return the folder to follow (None for a store without a watch) and the path of the store."""
     if (target / MANIFEST).is_file():
         started = [event for event in Journal.of(target).read() if event.kind == "started"]
         folder = started[-1].data.get("folder") if started else None  # a Monitor follows none
@@ -208,13 +208,13 @@ def _places(target: Path, out: Path | None, *, wait: bool) -> tuple[Path | None,
     if not target.exists() and not wait:
         raise InputError(f"{target} does not exist; with {option('wait')} the watch waits until it does")
     if target.exists() and not target.is_dir():
-        raise InputError(f"{target} is a file; give the folder that the trainer writes into, or a store")
+        raise InputError(f"{target} is a file; give the folder that the trainer writes to, or a store")
     folder = target.resolve()
     return folder, out or folder.with_name(f"{folder.name}-watch")
 
 
 def _refuse_unread(folder: Path | None, options: WatchOptions) -> None:
-    """Refuse what says how checkpoints are measured where no folder is followed: nothing would read it."""
+    """Refuse options for measuring checkpoints if no folder is followed, because nothing would use them."""
     if folder is not None:
         return
     features = None if options.features == WatchOptions.features else ",".join(options.features)
@@ -228,10 +228,10 @@ def _refuse_unread(folder: Path | None, options: WatchOptions) -> None:
     for name, value in unread.items():
         if value is not None:
             raise InputError(
-                "a store that no watch made is searched for alarms, and nothing is added to it",
+                "a watch measures nothing new in a store without a watched folder; it only looks for alarms",
                 argument=name,
                 value=None if value is True else value,
-                remedy="give the folder of the checkpoints instead"
+                remedy="give the checkpoint folder instead"
                 + ("" if name == "out" else f", or repeat the measurement with {option(name)}"),
             )
 
@@ -241,7 +241,7 @@ def _store(place: Path, folder: Path | None) -> Store:
 
     if folder is not None and (place.resolve() == folder or folder in place.resolve().parents):
         raise InputError(
-            "this lies in the folder that is watched",
+            "this lies inside the watched folder",
             argument="out",
             value=place,
             remedy="choose a folder outside it",

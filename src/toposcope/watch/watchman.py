@@ -1,4 +1,4 @@
-"""Judges the news of a growing store, and writes alarms with their culprits into its journal."""
+"""Judges what is new in a growing store, and writes alarms with their culprits to its journal."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 
 class Watchman:
-    """Reads a store again and again, and appends what is wrong to its journal.
+    """Reads a store repeatedly, and appends what is wrong to its journal.
 
-    It holds no state that the store does not: a new one reads everything from the start, comes to the same
-    alarms, and leaves out those that the journal has.
+    All its state follows from the store: a new one reads everything from the start, raises the same alarms,
+    and leaves out those that the journal already has.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class Watchman:
     rate
         Share of healthy runs that may raise an alarm.
     target
-        A final loss that is wanted: alarm when a run's forecast says that it will be missed.
+        The final loss to reach; an alarm is raised when a run's forecast says that it will miss it.
     """
 
     def __init__(self, path: str | Path, *, rate: float = RATE, target: float | None = None) -> None:
@@ -61,7 +61,7 @@ class Watchman:
             self._recall(event)
 
     def _recall(self, event: Event) -> None:
-        """Restore what an earlier process wrote."""
+        """Restore the state that an earlier process wrote."""
         if event.kind == "look":
             self._looks.setdefault(event.run, {}).setdefault(str(event.data["test"]), []).append(event)
         if event.kind in ("alarm", "notice"):
@@ -80,8 +80,7 @@ class Watchman:
     def judge(self, logs: Callable[[], Iterable[StoredLog]] | None = None) -> list[Event]:
         """Judge what is new in the store; return the alarms and notices.
 
-        `logs` returns the logs of the store for whoever has read them already; it is called where a forecast
-        needs them.
+        `logs` returns the logs of the store; it is called only if a forecast needs them.
         """
         led = leading_features(completed(self._live.store.catalogue()), Use.WATCH)
         new = self._live.snapshot(self._number)
@@ -115,7 +114,7 @@ class Watchman:
         return self._runs[run]
 
     def _beside(self, logs: Callable[[], Iterable[StoredLog]]) -> StoreLook:
-        """Return the other runs for the alarms; without new losses there are no logs, and no new curve."""
+        """Return the other runs for the alarms; without new losses, there are no new curves."""
         made: list[tuple[Sequence[Curve], Sequence[Curve]]] = []
 
         def curves() -> tuple[Sequence[Curve], Sequence[Curve]]:
@@ -126,7 +125,7 @@ class Watchman:
         return StoreLook(self._losses, self._kin, curves)
 
     def _planned(self, run: str) -> np.ndarray | None:
-        """Return the steps at which a run will be measured, None where its configuration does not say."""
+        """Return the steps at which a run will be measured; None if its configuration does not state them."""
         import json
 
         runs = self._runs_now()
@@ -179,7 +178,7 @@ class Watchman:
     def _around(self, finding: Alert) -> tuple[CheckpointLook | None, int | None]:
         """Return the first judged checkpoint at or after a finding, and the last step before it began.
 
-        What came about slowly began at the step that its alarm names (`since`).
+        A slow change began at the step that its alarm names (`since`).
         """
         looks = list(self._watch(finding.run).looks)
         after = next((look for look in looks if look.step >= finding.step and look.says), None)
@@ -221,7 +220,7 @@ def _curves(logs: Iterable[StoredLog]) -> tuple[Sequence[Curve], Sequence[Curve]
 
 
 def _plain(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return rows with their texts as plain objects: comparing few of them takes half the time."""
+    """Return rows with text columns as plain objects: comparing a few of them is twice as fast."""
     texts = [name for name, kind in rows.dtypes.items() if kind == "string" or kind == "str"]
     return rows.astype(dict.fromkeys(texts, object))
 

@@ -1,4 +1,4 @@
-"""The weights of a model in this process: their list, why they may be incomplete, and copies."""
+"""The weights of a model in this process: which there are, why they may be incomplete, and copies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SHARDED = ("FullyShardedDataParallel", "FSDPModule", "DeepSpeedEngine")
 
 
 def tensors_of(model: Any) -> dict[str, Any]:
-    """Return a model's tensors by name, of tied ones the first; what wrappers add to a name stays."""
+    """Return a model's tensors by name, the first of tied ones; prefixes from wrappers stay."""
     if isinstance(model, Mapping):
         return dict(model)
     found, seen = {}, set()
@@ -23,7 +23,7 @@ def tensors_of(model: Any) -> dict[str, Any]:
 
 
 def why_refused(model: Any) -> str:
-    """Return why the weights of a model are not in this process as a whole; empty when they are."""
+    """Return why this process does not hold all weights of a model; empty if it does."""
     modules: Callable[[], Any] = getattr(model, "modules", tuple)
     for module in modules():
         names = {one.__name__ for one in type(module).__mro__}
@@ -45,7 +45,7 @@ def bytes_of(tensor: Any) -> int:
 
 
 def copied(tensor: Any) -> Any:
-    """Return a copy of a tensor in the main memory, which training does not change."""
+    """Return a copy of a tensor in main memory, which training does not change."""
     if isinstance(tensor, np.ndarray):
         return tensor.copy()
     import torch
@@ -54,5 +54,5 @@ def copied(tensor: Any) -> Any:
 
 
 def placeholder(tensor: Any) -> np.ndarray:
-    """Return an array of the tensor's shape that takes no memory and is not read."""
+    """Return an array of the tensor's shape that takes no memory and is never read."""
     return np.broadcast_to(np.float32(0), tuple(tensor.shape))

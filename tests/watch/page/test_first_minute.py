@@ -93,7 +93,7 @@ def test_the_findings_come_before_the_forecasts_and_say_of_what_they_are(young):
     assert second["forecasts"]
     young.checkpoint("a", 220)
     text = fragment("answer", _live(young), second)
-    assert "The findings are of 11 checkpoints; 1 more have come since." in text
+    assert "The findings cover 11 checkpoints; 1 more since then." in text
 
 
 def test_each_run_is_forecast_once_for_the_findings_and_the_cones(young, monkeypatch):

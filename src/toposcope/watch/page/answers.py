@@ -1,13 +1,13 @@
-"""The answer to a store, computed in a process of its own: findings, forecasts, problems, as JSON.
+"""The answer about a store, computed in a separate process: findings, forecasts and problems, as JSON.
 
     python -m toposcope.watch.page.answers STORE [PUBLISHED [NICE [TYPED]]]
 
-PUBLISHED names the rules of papers that stand beside the rest, MODULE:NAME of `PublishedRules`. With TYPED,
-"typed", options are named as the command line has them, else as Python has them.
+PUBLISHED is MODULE:NAME of the `PublishedRules` to show beside the rest. With TYPED ("typed"), options are
+spelt as on the command line, else as in Python.
 
-Three lines: the health of the losses with the odd runs, the findings, and then the forecasts. The page never
-waits for it. It runs on one thread, at the lowest priority but for the first answer: on a busy machine that
-would never come.
+It prints three lines: the health of the losses with the odd runs, then the findings, then the forecasts. The
+page never waits for it. It runs on one thread. All answers but the first run at the lowest priority; at that
+priority, the first would never come on a busy machine.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def forecasts(store: Path, results: LogResults | None = None) -> list[dict[str, Any]]:
-    """Return the forecast of every run that is not finished, with its cone where the method has one."""
+    """Return the forecast of every unfinished run, with its cone if the method has one."""
     from toposcope.study.forecasts.log_results import LogResults
     from toposcope.study.forecasts.reading import Reading, read_curves
 
@@ -62,7 +62,7 @@ def forecasts(store: Path, results: LogResults | None = None) -> list[dict[str, 
 def answers(
     store: Path, published: PublishedRules, results: LogResults | None = None, replays: Replays | None = None
 ) -> dict[str, Any]:
-    """Return headline, answers question by question and problems of a store, in the report's own words."""
+    """Return the headline, the answer to each question and the problems, in the words of the report."""
     from toposcope.study.analysis import analysis_of
     from toposcope.study.findings import words
     from toposcope.watch.judged import judged
@@ -85,9 +85,9 @@ def answers(
 
 
 def losses(store: Store, results: LogResults | None = None, replays: Replays | None = None) -> dict[str, Any]:
-    """Return what is wrong with the runs by their losses, which are odd, and which alarms passed, and where.
+    """Return what is wrong with the losses, which runs are odd, and which alarms have passed, and where.
 
-    All come from the functions that `toposcope watch` asks.
+    All come from the functions that `toposcope watch` uses.
     """
     from toposcope.study.odd_members import odd_of_store
 
@@ -103,7 +103,7 @@ def losses(store: Store, results: LogResults | None = None, replays: Replays | N
 
 
 def named_rules(name: str) -> PublishedRules:
-    """Return the rules called MODULE:NAME, which a process is given by name; those of no paper for "".
+    """Return the rules named MODULE:NAME; for "", those without any paper.
 
     >>> named_rules("").phases is named_rules("toposcope.study.published:NOTHING").phases
     True
@@ -115,13 +115,13 @@ def named_rules(name: str) -> PublishedRules:
 
 
 def stages(store: Path, published: PublishedRules) -> Iterator[dict[str, Any]]:
-    """Yield the health, the findings, then the forecasts; what could not be computed is a line of `trouble`.
+    """Yield the health, the findings, then the forecasts; `trouble` lists what could not be computed.
 
-    `seen` is the number of checkpoints that it was computed of: the page tells an answer that is behind.
+    `seen` is the number of checkpoints the answer is based on; with it, the page detects an outdated answer.
     """
     from toposcope.study.forecasts.log_results import LogResults
 
-    results, replays = LogResults(), Replays()  # all three are about the same logs
+    results, replays = LogResults(), Replays()  # all stages share the same logs
     yield losses(Store.open(store), results, replays)
     seen = sum(map(len, Store.open(store).measured_steps().values()))
     made: dict[str, Any] = {"seen": seen, "trouble": []}

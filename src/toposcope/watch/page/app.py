@@ -1,4 +1,4 @@
-"""The application: one page, its panels as JSON and CSV, its fragments, and the stream of news."""
+"""The application: one page, its panels as JSON and CSV, its fragments, and the event stream."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from toposcope.watch.page.security import Guard
 from toposcope.watch.page.show import FRAGMENTS, fragment, page
 
 VIEWERS = 64
-"""The most streams that are open at once."""
+"""The largest number of open streams."""
 
 _HEARTBEAT = 15.0
-"""Seconds after which a silent stream sends a line, so that no proxy closes it."""
+"""After this many silent seconds a stream sends a line, so that no proxy closes it."""
 _SHOWN_IN = {"events": ("alarms", "answer"), "audit": ("audit",), "diagrams": ()}
 _TYPES = {".js": "text/javascript", ".css": "text/css"}
 
@@ -45,12 +45,12 @@ def application(
 ) -> Application:
     """Return the guarded application that shows one store."""
     background = Background(Live(store), every=every, answer_every=answer_every, published=published)
-    routes: Any = Pages(background).starlette()  # its types say Mapping where ASGI has dict
+    routes: Any = Pages(background).starlette()  # its types have Mapping where ASGI has dict
     return Application(background, Guard(routes, host=host, token=token))
 
 
 class _Stream(StreamingResponse):
-    """A stream of events that counts as a viewer from its admission to its end."""
+    """A stream of events that counts as one viewer from admission to end."""
 
     def __init__(
         self, content: AsyncIterator[bytes], viewers: set[asyncio.Event], own: asyncio.Event
@@ -59,7 +59,7 @@ class _Stream(StreamingResponse):
         self._viewers, self._own = viewers, own
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Send it; a viewer who left before the first event is no longer counted either."""
+        """Send it; also stop counting a viewer who left before the first event."""
         try:
             await super().__call__(scope, receive, send)
         finally:
@@ -79,7 +79,7 @@ class Application:
 
 
 class Pages:
-    """The routes; nothing in a request ever names a file: what is asked for is looked up in memory."""
+    """The routes. No request can name a file: everything is looked up in memory."""
 
     def __init__(self, background: Background) -> None:
         self.background, self.live = background, background.live
@@ -110,13 +110,13 @@ class Pages:
             await task
 
     def first(self, request: Request) -> Response:
-        """Return the whole page, painted without a script."""
+        """Return the whole page, which needs no script for its first paint."""
         return HTMLResponse(
             page(self.live, self.background.answer, self.background.answered, self.background.work)
         )
 
     def part(self, request: Request) -> Response:
-        """Return a part of the page, painted again."""
+        """Return an updated part of the page."""
         name = request.path_params["name"]
         if name not in FRAGMENTS:
             raise HTTPException(404, "no such part")
@@ -171,7 +171,7 @@ class Pages:
         )  # fmt: skip
 
     async def events(self, request: Request) -> Response:
-        """Stream the points that are new since a version, and the names of the new parts of the page."""
+        """Stream the points that are new since a version, and the names of the changed parts of the page."""
         if len(self.background.news) >= VIEWERS:
             raise HTTPException(503, "too many viewers")
         panel_names = tuple(dict.fromkeys(request.query_params.getlist("panel")))[:32]
@@ -180,13 +180,13 @@ class Pages:
         known = int(since) if self.live.first <= since <= self.live.version else -1
         answered = int(min(_number(request.query_params.get("answered"), -1), 1e9))
         news = asyncio.Event()
-        self.background.news.add(news)  # before anything is awaited: those who come together count, too
+        self.background.news.add(news)  # before any await, so that simultaneous viewers are counted, too
         return _Stream(self._stream(panel_names, known, answered, news), self.background.news, news)
 
     async def _stream(
         self, panel_names: tuple[str, ...], since: int, answered: int, news: asyncio.Event
     ) -> AsyncIterator[bytes]:
-        """Yield events; a cursor of another server's counting starts with the request to load anew."""
+        """Yield events; for a cursor from another server, the first one asks the page to reload."""
         try:
             if since < 0:
                 since = self.live.version
@@ -212,14 +212,14 @@ class Pages:
             self.background.news.discard(news)
 
     def _parts(self, since: int, answered: int) -> list[str]:
-        """Return the parts of the page that have changed since a version and since so many answers."""
+        """Return the parts of the page that have changed since a version and a number of answers."""
         if answered != self.background.answered:
             return list(FRAGMENTS)
         kinds = [kind for kind, at in self.live.changed.items() if at > since]
         return sorted({name for kind in kinds for name in _SHOWN_IN.get(kind, ("answer",))})
 
     def _points(self, panel_names: tuple[str, ...], since: int) -> tuple[bytes, int]:
-        """Return the event of new points; viewers of the same panels share one."""
+        """Return the event with new points; viewers of the same panels share it."""
         at = (panel_names, since, self.live.version)
         if at not in self._new:
             made = panels.newer(self.live, panel_names, since)

@@ -1,4 +1,4 @@
-"""The background work of the page: it reads the store, and sometimes computes the answer in a process."""
+"""The background work of the page: it reads the store, and now and then starts a process for the answer."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from toposcope.watch.page.doing import Work
 from toposcope.watch.page.live import Live
 
 REST = 4.0
-"""The answer rests at least this many times as long as it took."""
+"""After an answer, rest at least this many times as long as it took."""
 
 SOON = 5.0
-"""Seconds to the next answer (or the duration of this one) as long as there are no findings."""
+"""Without findings, the next answer comes after this many seconds (or after as long as this one took)."""
 
 _LONGEST = 1 << 26
-"""The most bytes of a line from the analysis."""
+"""The largest number of bytes in a line from the analysis."""
 
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 
 
 @dataclass
 class Background:
-    """Keeps a `Live` up to date and tells whoever waits; `answer` is the latest answer, if any.
+    """Keeps a `Live` up to date and notifies its waiters; `answer` is the latest answer, if any.
 
-    `every` are the seconds between looks, `answer_every` those between answers, at least; `published` names
-    the rules of papers that the answer has beside the rest, MODULE:NAME.
+    `every` is the number of seconds between looks, `answer_every` the smallest number between answers;
+    `published` is MODULE:NAME of the published rules that the answer includes.
     """
 
     live: Live
@@ -47,7 +47,7 @@ class Background:
     work: Work = field(default_factory=Work)
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Read the store repeatedly until cancelled."""
         answering: asyncio.Task[None] | None = None
         ready_at, of = 0.0, -1
         try:
@@ -67,7 +67,7 @@ class Background:
                 await asyncio.gather(answering, return_exceptions=True)
 
     def _rest(self) -> float:
-        """Return when the next answer may begin: soon if this one had no findings."""
+        """Return when the next answer may begin; soon, if this one had no findings."""
         took = self.work.end()
         said = bool((self.answer or {}).get("parts"))
         rest = max(self.answer_every, REST * took) if said else max(min(self.answer_every, SOON), took)
@@ -79,7 +79,7 @@ class Background:
         try:
             changed = await asyncio.to_thread(self.live.look)
             self.live.trouble = ""
-        except (ValueError, OSError) as error:  # reported on the page, and tried again
+        except (ValueError, OSError) as error:  # reported on the page, and retried
             changed, self.live.trouble = set(), str(error)
         if changed:
             self.tell()
@@ -90,7 +90,7 @@ class Background:
         self.tell()
 
     def tell(self) -> None:
-        """Wake everyone who waits for news."""
+        """Wake everything that waits for news."""
         for event in self.news:
             event.set()
 
@@ -122,6 +122,6 @@ class Background:
         self._repaint()
 
     def _repaint(self) -> None:
-        """Let every part of the page be painted again."""
+        """Have every part of the page painted again."""
         self.answered += 1
         self.tell()

@@ -1,22 +1,22 @@
-"""Thins a trace to the least and greatest value of each pixel, so that its drawing looks the same."""
+"""Thins a trace to the smallest and largest value of each pixel, so that its drawing looks the same."""
 
 from __future__ import annotations
 
 import numpy as np
 
 MOST = 1500
-"""The most points of a trace that are sent to a browser."""
+"""The largest number of points of a trace that are sent to a browser."""
 
 _GAPS = 50
-"""The most gaps of a trace that are kept, the first ones; they take at most a quarter of its points."""
+"""Only the first gaps of a trace are kept, at most this many; they take at most a quarter of its points."""
 
 
 def decimate(step: np.ndarray, value: np.ndarray, *, most: int = MOST, log: bool = False) -> np.ndarray:
-    """Return the indices, ascending, of at most `most` points that draw the same line.
+    """Return the ascending indices of at most `most` points that draw the same line.
 
-    Steps are cut into buckets of equal width (on log step with `log`), and each bucket keeps its least and
-    its greatest value, so that no spike is lost; the first and the last point stay. Values that are not
-    finite are gaps: the first 50 are kept.
+    Steps are divided into buckets of equal width (on log step with `log`). Each bucket keeps its smallest and
+    largest value, so that no spike is lost; the first and the last point stay. Values that are not finite are
+    gaps; the first 50 are kept.
 
     Parameters
     ----------

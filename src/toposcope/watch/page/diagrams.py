@@ -1,4 +1,4 @@
-"""The stored diagrams of a store: a list of them, and one at a time."""
+"""The stored persistence diagrams: a list of them, and one at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from toposcope.store.schema import DIAGRAMS
 from toposcope.study.catalogue import SPELT
 
 MOST_BARS = 2000
-"""The most bars of a diagram that are sent to a browser, the longest first."""
+"""The largest number of bars of a diagram that are sent to a browser, longest first."""
 
 _NAMED = ("run", "step", "probe", "filtration", "name")
 
@@ -41,18 +41,18 @@ class Cloud:
 
 
 class StoredDiagrams:
-    """An index of the kept diagrams, brought up to date by `look`; `diagram` reads one."""
+    """An index of the stored diagrams; `look` updates it, `diagram` reads one."""
 
     def __init__(self, store: Path) -> None:
         self._folder = store / "diagrams"
         self._seen: dict[Path, int] = {}
         self.steps: dict[Cloud, dict[int, Path]] = {}
-        """For every cloud, the stored steps and the file of each."""
+        """For every cloud, the stored steps and their files."""
 
     def look(self) -> None:
-        """Read the names in files that are new; a file that was written later counts for its steps."""
+        """Read the names in new files; for a step in several files, the latest file counts."""
         live = parts.scan(self._folder)
-        if set(self._seen) - {part.path for part in live}:  # compacted: the names of files are others
+        if set(self._seen) - {part.path for part in live}:  # compacted: the file names have changed
             self._seen, self.steps = {}, {}
         for part in sorted(live, key=lambda part: part.written):
             if self._seen.get(part.path) == part.written:
@@ -66,7 +66,7 @@ class StoredDiagrams:
                 self.steps.setdefault(Cloud(run, probe, filtration or "", name or ""), {})[step] = part.path
 
     def listed(self, run: str) -> list[dict[str, Any]]:
-        """Return the clouds of a run with the steps that each is kept at."""
+        """Return the clouds of a run with the steps at which each is stored."""
         return [
             {
                 "probe": cloud.probe,
@@ -80,9 +80,9 @@ class StoredDiagrams:
         ]
 
     def diagram(self, cloud: Cloud, step: int) -> dict[str, Any] | None:
-        """Return the longest bars of one diagram by dimension, None where it is not kept (any more).
+        """Return the longest bars of one diagram by dimension; None if it is not, or no longer, stored.
 
-        Of several draws the first is shown. Bars that never die have the death None.
+        Of several draws, the first is shown. Bars that never die have death None.
         """
         path = self.steps.get(cloud, {}).get(step)
         if path is None:

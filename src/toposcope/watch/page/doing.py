@@ -1,4 +1,4 @@
-"""What the page says of its own work: what is being done, and when an answer will come."""
+"""What the page says about its own work: what is running, and when the next answer comes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 from toposcope.watch.page.live import Live
 
 TYPICAL = 30.0
-"""Seconds that a first answer takes on an idle machine of two cores: most of it is starting Python."""
+"""Seconds for a first answer on an idle two-core machine; most of it is starting Python."""
 
 
 @dataclass
 class Work:
-    """When the answer was begun, how long the last one took, and when the next may begin; seconds since 1970.
+    """When this answer began, how long the last one took, when the next may begin; in seconds since 1970.
 
-    Times are given by the clock, because the page does not change while they pass.
+    The page shows clock times rather than countdowns, because it is not repainted meanwhile.
     """
 
     clock: Callable[[], float] = time.time
@@ -37,7 +37,7 @@ class Work:
         return self.took
 
     def sentence(self) -> str:
-        """Return in words what is being done, with its times.
+        """Return in words what is running, with its times.
 
         >>> work = Work(clock=lambda: 100.0)
         >>> work.begin()
@@ -60,7 +60,7 @@ def _at(seconds: float) -> str:
 
 
 def going(live: Live) -> list[tuple[str, int, int]]:
-    """Return the runs that stand before the end that they plan: name, last known step, planned last step."""
+    """Return the runs that have not reached their planned end: name, last known step, planned last step."""
     last: dict[str, int] = {}
     for runs in live.traces.by_measure.values():
         for run, trace in runs.items():
@@ -84,7 +84,7 @@ def _planned(config: object) -> int | None:
 
 
 def so_far(checkpoints: int, runs: int, live: Live) -> str:
-    """Return what was checked without an alarm; if nothing was, what is waited for."""
+    """Return what was checked without an alarm; if nothing was, what the page waits for."""
     if checkpoints:
         many = f"{checkpoints:,} checkpoint{'s' * (checkpoints != 1)} of {runs:,} run{'s' * (runs != 1)}"
         return f"No alarm so far in {many}.{unseen(live)}"
@@ -103,13 +103,13 @@ def unseen(live: Live) -> str:
 
 
 def outdated(answer: Mapping[str, Any], checkpoints: int) -> bool:
-    """Return whether an answer was computed before the checkpoints that are here now."""
+    """Return whether checkpoints have arrived since an answer was computed."""
     seen = answer.get("seen")
     return isinstance(seen, int) and seen < checkpoints
 
 
 def why_no_forecast(live: Live, answer: Mapping[str, Any], work: Work) -> str:
-    """Return in words why no forecast is shown, and when one will be."""
+    """Return in words why no forecast is shown, and when one will come."""
     if live.ready and not live.logged("loss") and not live.logged("heldout_loss"):
         return "No loss is logged yet, so nothing is forecast."
     if "forecasts" not in answer:
@@ -117,7 +117,7 @@ def why_no_forecast(live: Live, answer: Mapping[str, Any], work: Work) -> str:
     if running := going(live):
         run, last, planned = running[0]
         more = f" and {len(running) - 1} more" if len(running) > 1 else ""
-        return f"No forecast yet of {run} (step {last:,} of {planned:,}){more}. {work.sentence()}"
+        return f"No forecast yet for {run} (step {last:,} of {planned:,}){more}. {work.sentence()}"
     said = "No run is known to be unfinished, so nothing is forecast."
     if unplanned := _without_checkpoint(live):
         more = f" and {len(unplanned) - 1} more" if len(unplanned) > 1 else ""

@@ -1,4 +1,4 @@
-"""The store behind the page: read in the background and held in memory, with versions."""
+"""The store behind the page: read in the background and kept in memory, with versions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SMALL = ("runs", "catalogue", "audit")
 
 @dataclass(frozen=True, slots=True)
 class ShownAlarm:
-    """An alarm of the journal, with the culprits that were named for it then or later."""
+    """An alarm from the journal, with the culprits that were named for it then or later."""
 
     run: str
     step: int | None
@@ -41,17 +41,17 @@ class ShownAlarm:
     next: str = ""
     """What to do, in one clause."""
     quiet: str = ""
-    """The sentence that no change exceeds its noise, if that is so."""
+    """The sentence that no change exceeds its noise, if none does."""
     passed: int | None = None
-    """The step of the log at which it had passed, None if it has not."""
+    """The step of the log at which it passed; None if it has not."""
 
 
 @dataclass
 class Live:
-    """What the page knows of a store. `look` takes in what is new; everything else only reads.
+    """What the page knows about a store. `look` reads what is new; everything else only reads from memory.
 
-    `version` rises with every look that found something, from the time of the start in milliseconds, so that
-    the numbers of two servers are never mistaken for each other; readers hold `lock` while they read traces.
+    `version` starts at the start time in milliseconds, so that the numbers of two servers never coincide, and
+    rises with every look that found something. Readers hold `lock` while they read traces.
     """
 
     path: Path
@@ -68,12 +68,12 @@ class Live:
         self.events: list[Event] = []
         """The alarms and notices."""
         self.lost: deque[Event] = deque(maxlen=20)
-        """The latest checkpoints that vanished or were skipped."""
+        """The latest checkpoints that disappeared or were skipped."""
         self.runs, self.catalogue, self.audit = pd.DataFrame(), pd.DataFrame(), pd.DataFrame()
         self.audited: float | None = None
         """When the checkpoints were last audited, in seconds since 1970."""
         self.unseen: dict[str, str] = {}
-        """What the watch cannot look at, by place, and why."""
+        """What the watch cannot check, by place, and why."""
         self.folder = ""
         """The folder that a watch follows."""
         self.changed: dict[str, int] = {}
@@ -83,7 +83,7 @@ class Live:
         self._files: dict[str, Hashable] = {}
 
     def look(self) -> set[str]:
-        """Read what is new, and return its kinds: points, events, runs, audit, diagrams."""
+        """Read what is new, and return which kinds there were: points, events, runs, audit, diagrams."""
         changed = set()
         for name in _SMALL:
             if self._moved(name, self.path / name):
@@ -127,7 +127,7 @@ class Live:
         return found[::-1]
 
     def groups(self) -> dict[str, tuple[int, str]]:
-        """Return for every run the number and the name of its group: seeds of a size are one."""
+        """Return the number and name of each run's group: seeds of the same size form a group."""
         known = self.runs if len(self.runs) else pd.DataFrame(columns=["run", "family", "parameters"])
         names = {run for runs in self.traces.by_measure.values() for run in runs} - set(known["run"])
         more = pd.DataFrame({"run": sorted(names), "family": "", "parameters": 0})
@@ -166,7 +166,7 @@ class Live:
             part = parts.Part(path, path.name, "metrics", pack=True)
             try:
                 table = parts.read([part], METRICS).to_pandas()
-            except FileNotFoundError:  # replaced this moment: the next look reads it
+            except FileNotFoundError:  # being replaced: the next look reads it
                 continue
             self._files[path.name] = mark
             with self.lock:
@@ -186,7 +186,7 @@ class Live:
         return ({"points"} if points else set()) | ({"events"} if new.events else set())
 
     def _see(self, event: Event) -> None:
-        """Update what cannot be read; a watch that starts reports it again."""
+        """Update what cannot be read; a new watch reports it again."""
         if event.kind == "started":
             self.unseen.clear()
         elif event.kind == "unseen":
@@ -197,7 +197,7 @@ class Live:
 
 
 def points_of(trace: LiveTrace, chosen: np.ndarray, *, banded: bool = False) -> dict[str, list[float | None]]:
-    """Return chosen points of a trace as plain lists; what is not finite becomes None, a gap."""
+    """Return chosen points of a trace as plain lists; values that are not finite become None, a gap."""
     made: dict[str, list[float | None]] = {
         "x": trace.step[chosen].tolist(), "y": plain(trace.value[chosen]),
     }  # fmt: skip
@@ -207,7 +207,7 @@ def points_of(trace: LiveTrace, chosen: np.ndarray, *, banded: bool = False) -> 
 
 
 def plain(values: np.ndarray) -> list[float | None]:
-    """Return values with six significant digits, more than a screen can show."""
+    """Return values with six significant digits, more than a screen can resolve."""
     return [float(f"{value:.6g}") if np.isfinite(value) else None for value in values.tolist()]
 
 

@@ -1,4 +1,4 @@
-"""The contents of each panel of the page as plain data; `newer` has what came since a version."""
+"""The contents of each panel of the page as plain data; `newer` returns what came since a version."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from toposcope.watch.page.traces import LiveTrace, Measure, Traces
 
 LOSS = Measure("metrics", "", "model", "", "loss").key
 COLUMNS = 300
-"""Columns of a heat map; steps beyond them share one, as their mean."""
+"""The largest number of columns of a heat map; if there are more steps, columns hold means."""
 
 _LOGGED = {
-    "loss": ("training loss", ""),  # a log does not say whether it is nats or a squared error
+    "loss": ("training loss", ""),  # a log does not say whether the loss is in nats or a squared error
     "heldout_loss": ("held-out loss", ""),
     "grad_norm": ("gradient norm", ""),
     "learning_rate": ("learning rate", ""),
@@ -30,7 +30,7 @@ _LOGGED = {
 
 
 def index(live: Live) -> dict[str, Any]:
-    """Return what can be opened: runs with their groups, measures of a whole run, heat maps."""
+    """Return what can be opened: runs with their groups, measures of whole runs, heat maps."""
     with live.lock:
         lines = {key for one in live.traces.lines.values() for key in one}
         whole = [m for key, m in live.traces.measures.items() if key not in lines]
@@ -57,9 +57,9 @@ def curves(
     log: bool = False,
     most: int = MOST,
 ) -> dict[str, Any] | None:
-    """Return a measure in every run, with its nulls; None if it was not measured.
+    """Return a measure in every run, with its null models; None if it was not measured.
 
-    Only steps in [start, end] count; at most `most` points a trace, spread over log step with `log`.
+    Only steps in [start, end] count; at most `most` points per trace, spread over log step with `log`.
     """
     with live.lock:
         measure = live.traces.measures.get(key)
@@ -80,7 +80,7 @@ def curves(
 
 
 def _tinted(groups: dict[str, tuple[int, str]]) -> dict[str, tuple[int, str]]:
-    """Return the groups of the runs as colours; if all have one size, each run has its own.
+    """Return the groups of the runs as colours; if all have the same size, each run has its own colour.
 
     >>> _tinted({"s1": (0, "small"), "s2": (0, "small")})
     {'s1': (0, 'small'), 's2': (1, 'small')}
@@ -91,7 +91,7 @@ def _tinted(groups: dict[str, tuple[int, str]]) -> dict[str, tuple[int, str]]:
 
 
 def _alarms(live: Live, start: float, end: float) -> list[dict[str, Any]]:
-    """Return where alarms stand on curves: run, step and test, each test of a run at its first step."""
+    """Return the alarms to mark on curves: run, step and test, each test of a run at its first step."""
     first: dict[tuple[str, str], int] = {}
     for one in live.alarms():
         if one.step is not None and start <= one.step <= end:
@@ -100,7 +100,7 @@ def _alarms(live: Live, start: float, end: float) -> list[dict[str, Any]]:
 
 
 def heat(live: Live, run: str, key: str) -> dict[str, Any] | None:
-    """Return a measure of every matrix, head or layer of one run by step; None for what is not there."""
+    """Return a measure of every matrix, head or layer of one run by step; None if there is none."""
     with live.lock:
         lines = [
             (name, layer, role, trace)
@@ -126,8 +126,8 @@ def heat(live: Live, run: str, key: str) -> dict[str, Any] | None:
 def newer(live: Live, panels: Iterable[str], since: int) -> dict[str, Any]:
     """Return the points of the open panels that came after version `since`, by trace.
 
-    A panel is "c:" and a measure, or "h:" and a heat map and, after "|", a run. One that has more new points
-    than are worth sending is named under "stale": it is to be fetched again.
+    A panel is "c:" and a measure, or "h:" and a heat map and, after "|", a run. A panel with too many new
+    points to send is named under "stale": the browser fetches it again.
     """
     with live.lock:
         made: dict[str, Any] = {"version": live.version, "traces": {}, "stale": []}
@@ -145,7 +145,7 @@ def newer(live: Live, panels: Iterable[str], since: int) -> dict[str, Any]:
 
 
 def table(live: Live, key: str) -> Iterator[str]:
-    """Yield a measure of every run as lines of CSV, every point of it."""
+    """Yield every point of a measure, in every run, as lines of CSV."""
     yield "run,kind,step,value,low,high\n"
     with live.lock:
         traces = live.traces
@@ -162,7 +162,7 @@ def table(live: Live, key: str) -> Iterator[str]:
 
 
 def cell(text: str) -> str:
-    """Return text as a cell of CSV that no spreadsheet runs as a formula.
+    """Return text as a CSV cell that no spreadsheet runs as a formula.
 
     >>> cell('=1+1'), cell('a "b", c')
     ("'=1+1", '"a ""b"", c"')
@@ -172,10 +172,10 @@ def cell(text: str) -> str:
 
 
 def pace(steps: Sequence[float], seconds: Sequence[float]) -> tuple[float, float, float] | None:
-    """Return the recent seconds per step: the median over stretches of the last half, and their 10% and 90%.
+    """Return the recent seconds per step: median, 10th and 90th percentile over stretches of the last half.
 
-    `seconds` is what each step took, or, where it never falls, the time since the start. None for fewer than
-    eight points.
+    `seconds` is the duration of each step or, if it never falls, the time since the start. Returns None for
+    fewer than eight points.
 
     >>> pace(range(0, 100, 10), [5.0 * i for i in range(10)])
     (0.5, 0.5, 0.5)
@@ -195,7 +195,7 @@ def pace(steps: Sequence[float], seconds: Sequence[float]) -> tuple[float, float
 
 
 def time_left(live: Live, run: str, horizon: int) -> tuple[float, float, float] | None:
-    """Return the seconds to the step `horizon` at the recent pace, with their 10% and 90%."""
+    """Return the seconds to step `horizon` at the recent pace: median, 10th and 90th percentile."""
     trace = live.logged("seconds").get(run)
     if trace is None or not len(trace):
         return None
@@ -206,7 +206,7 @@ def time_left(live: Live, run: str, horizon: int) -> tuple[float, float, float] 
 
 
 def _read_again(live: Live, key: str) -> Traces:
-    """Return every point of a measure and its nulls, from the store."""
+    """Return every point of a measure and its null models, from the store."""
     found, store, measure = Traces(bounded=False), live.live.store, live.traces.measures[key]
     if measure.probe == "metrics":
         found.take_metrics(store.metrics(), live.version)
@@ -217,7 +217,7 @@ def _read_again(live: Live, key: str) -> Traces:
 
 
 def _traces(live: Live, key: str, held: Traces | None = None) -> list[tuple[str, str, LiveTrace]]:
-    """Return run, kind and trace of a measure and of what is drawn beside it, as the page holds them."""
+    """Return run, kind and trace of a measure and of what is drawn with it, as the page holds them."""
     wanted = [(key, "value")]
     if key == LOSS:
         wanted.append((key.removesuffix("loss") + "heldout_loss", "held-out"))

@@ -1,4 +1,4 @@
-"""Limits for silent connections: how long each may last, and how many a peer may hold open."""
+"""Limits for silent connections: how long each may last, and how many a peer may keep open."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any, ClassVar
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEADERS = 10.0
-"""Seconds in which the headers of a request must have come; a browser sends them in one piece."""
+"""The headers of a request must arrive within this many seconds; a browser sends them in one piece."""
 HALF_OPEN = 32
-"""Connections of a peer without a whole request; of more, the oldest are closed. A browser opens six."""
+"""Connections per peer without a complete request; beyond this, the oldest close. A browser opens six."""
 OPEN = 128
-"""Connections of a peer, half of what the server takes; further ones are closed at once."""
+"""Connections per peer, half of what the server accepts; further ones are closed at once."""
 
 
 class ImpatientProtocol(H11Protocol):
-    """HTTP/1.1 that closes silent connections, so that requests are served however many there are."""
+    """HTTP/1.1 that closes silent connections, so that they never block requests."""
 
     _waiting: ClassVar[dict[str, dict[ImpatientProtocol, None]]] = {}
     _open: ClassVar[Counter[str]] = Counter()
 
     def connection_made(self, transport: Any) -> None:
-        """Take a connection in, unless its peer has too many."""
+        """Accept a connection, unless its peer has too many."""
         super().connection_made(transport)
         self._timer: asyncio.TimerHandle | None = None
         peer = transport.get_extra_info("peername")
@@ -36,7 +36,7 @@ class ImpatientProtocol(H11Protocol):
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes in; the time for the headers goes on until they are whole."""
+        """Take bytes; the clock for the headers runs until they are complete."""
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
             self._wait_no_more()

@@ -1,4 +1,4 @@
-"""The loss curves as an SVG without a script, which a browser paints first."""
+"""The loss curves as an SVG without a script, for the browser's first paint."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from markupsafe import Markup
 
 WIDTH, HEIGHT = 760, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 150, 10, 34
-"""Units of the picture, and its margins: names of runs stand on the right."""
+"""Size of the picture, and its margins: run names are on the right."""
 _APART, _LONGEST = 13, 20
-"""Units between two names at least, and letters of a name that is not cut."""
+"""Smallest distance between two names, and longest name that is not shortened."""
 COLOURS = 8
-"""Colours of runs or sizes, which repeat; the style sheet holds them for light and dark."""
+"""Number of colours for runs or sizes, used cyclically; the style sheet defines them for light and dark."""
 
 
 def lines(shown: dict[str, Any], odd: Collection[str] = ()) -> Markup:
     """Return the traces of a panel of curves as one drawing: linear steps, values on a log axis.
 
-    Each curve has its run's name at its end; those of runs that are `odd` say so.
+    Each curve ends with its run's name; names of `odd` runs are marked.
     """
     drawn = [
         (trace, [(x, y) for x, y in zip(trace["x"], trace["y"], strict=True) if y is not None and y > 0])
@@ -29,7 +29,7 @@ def lines(shown: dict[str, Any], odd: Collection[str] = ()) -> Markup:
     ]
     points = [point for _, part in drawn for point in part]
     if not points:
-        return Markup('<p class="soft">No loss is logged in this store yet.</p>')
+        return Markup('<p class="soft">No loss has been logged in this store yet.</p>')
     last = max(x for x, _ in points) or 1
     low, high = min(y for _, y in points), max(y for _, y in points)
     spread = math.log(high / low) or 1.0
@@ -62,9 +62,9 @@ def lines(shown: dict[str, Any], odd: Collection[str] = ()) -> Markup:
 
 
 def _names(ends: Sequence[tuple[dict[str, Any], float]], odd: Collection[str]) -> Markup:
-    """Return the names of curves beside their ends, spread so that none hides another.
+    """Return the names of curves at their ends, spread so that none overlap.
 
-    Where there is no room for all, odd runs are named first, then every n-th by its last value.
+    Without room for all, odd runs are named first, then every n-th by its last value.
     """
     room = (HEIGHT - _TOP - _BOTTOM) // _APART
     ranked = sorted(ends, key=lambda one: one[1])

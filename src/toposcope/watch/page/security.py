@@ -1,4 +1,4 @@
-"""Who may read the page: this machine, or a request with the token; never another site's script."""
+"""Who may read the page: this machine, or a request with the token; never a script of another site."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def is_loopback(host: str) -> bool:
 
 
 class Guard:
-    """Stands before the application: methods, Host, Origin, token, and headers on every answer.
+    """Guards the application: it checks method, Host, Origin and token, and adds headers to every response.
 
-    A site that points its own name at 127.0.0.1 comes with that name as Host and is refused; a script of
-    another site comes with its Origin and is refused. Where the page is bound to more than this machine,
-    an address, the bound name, and nothing else is a Host, and every request needs the token.
+    A site that points its own name at 127.0.0.1 sends that name as Host and is refused; a script of another
+    site sends its Origin and is refused. If the page is reachable from other machines, only an IP address or
+    the bound name is accepted as Host, and every request needs the token.
     """
 
     def __init__(self, app: App, *, host: str = "127.0.0.1", token: str | None = None) -> None:
@@ -67,7 +67,7 @@ class Guard:
         elif len(hosts) != 1 or not self._knows(headers.get("host", "")):
             await _answer(sending, 421, "this host name is not served here; use the address that was printed")
         elif not _same_site(headers):
-            await _answer(sending, 403, "requests of other sites are refused")
+            await _answer(sending, 403, "requests from other sites are refused")
         elif self._token is not None and not await self._has_token(scope, headers, sending):
             return
         else:
@@ -87,7 +87,7 @@ class Guard:
         return True
 
     async def _has_token(self, scope: Scope, headers: dict[str, str], send: Send) -> bool:
-        """Return whether the request may go on; answer it where not."""
+        """Return whether the request may proceed; if not, answer it."""
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         given = [value for name, value in query if name == "token"]
         if given and self._is_token(given[0]):

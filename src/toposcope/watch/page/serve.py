@@ -1,4 +1,4 @@
-"""Start the page: in this process, or in one beside it."""
+"""Start the page in this process, or in a separate one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HOST = "127.0.0.1"
 
 
 def check_installed() -> None:
-    """Refuse at once, before anything is written, where a page cannot be served.
+    """Raise before anything is written if a page cannot be served.
 
     Raises
     ------
@@ -42,14 +42,14 @@ def server(
 ) -> uvicorn.Server:  # fmt: skip
     """Return a server of the page of `store` that is not bound to a port yet.
 
-    `published` names the rules of papers that the answers have beside the rest, MODULE:NAME.
+    `published` is MODULE:NAME of the published rules that the answers include.
 
     Raises
     ------
     StoreError
-        When `store` is none.
+        When `store` is not a store.
     InputError
-        When `host` is reached from other machines and there is no `token`.
+        When `host` can be reached from other machines and there is no `token`.
     MissingExtraError
         When starlette or uvicorn is not installed.
     """
@@ -71,7 +71,7 @@ def server(
     )  # fmt: skip
 
     class Server(uvicorn.Server):
-        """Ends the streams first, so that none holds up the end."""
+        """Ends the streams first, so that none delays the shutdown."""
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             app.background.close()
@@ -86,7 +86,7 @@ def bound(host: str, port: int) -> socket.socket:
     Raises
     ------
     InputError
-        When the port is taken or the address is not this machine's.
+        When the port is taken or the address does not belong to this machine.
     """
     if not 0 <= port < 65536:
         raise InputError("out of range", argument="port", value=port, remedy="give a number from 0 to 65535")
@@ -95,7 +95,7 @@ def bound(host: str, port: int) -> socket.socket:
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         made.bind((host, port))
-        made.listen(128)  # who follows the address before the server runs waits and is not refused
+        made.listen(128)  # a browser that connects before the server runs waits and is not refused
     except OSError as error:
         made.close()
         why = error.strerror or str(error)
@@ -116,7 +116,7 @@ def address(host: str, port: int, token: str | None) -> str:
 
 
 def new_token(host: str) -> str | None:
-    """Return a token for an address that other machines reach, None for this machine's own."""
+    """Return a token for an address that other machines can reach, None for a local one."""
     return None if is_loopback(host) else secrets.token_urlsafe(24)
 
 
@@ -128,7 +128,7 @@ def serve(
     published: str = "",
     say: Callable[[str], object] = print,
 ) -> None:
-    """Serve the page of a store until interrupted; `say` gets the address; `published` as in `server`."""
+    """Serve the page of a store until interrupted; `say` receives the address; `published` as in `server`."""
     token = new_token(host)
     serving = server(store, host=host, token=token, published=published)
     listening = bound(host, port)
@@ -139,16 +139,16 @@ def serve(
 
 @contextmanager
 def beside(store: str | Path, port: int, *, host: str = HOST, published: str = "") -> Iterator[str]:
-    """Serve the page from a process of its own while the block runs, and yield the address.
+    """Serve the page from a separate process while the block runs, and yield the address.
 
-    The watch's work does not slow the page down then, nor the page the watch.
+    So the watch and the page do not slow each other down.
     """
     token = new_token(host)
-    server(store, host=host, token=token)  # what is wrong is said before a process starts
+    server(store, host=host, token=token)  # report problems before a process starts
     listening = bound(host, port)
     child = launch(_serve_child, keep=(listening.fileno(),))
     try:
-        with suppress(GoneError):  # a page that ended at once is no reason to end the watch
+        with suppress(GoneError):  # a page that ends immediately must not end the watch
             send(child.channel, (str(store), host, token, published, listening.fileno()))
         yield address(host, listening.getsockname()[1], token)
     finally:

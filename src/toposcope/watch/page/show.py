@@ -1,4 +1,4 @@
-"""Renders the page as HTML: the first paint, and the parts that are painted again."""
+"""Renders the page as HTML: the first paint, and the parts that are repainted."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from toposcope.watch.page.doing import Work, outdated, so_far, unseen, why_no_fo
 from toposcope.watch.page.live import Live, ShownAlarm
 
 FRAGMENTS = ("answer", "alarms", "forecasts", "findings", "audit")
-"""Parts of the page that are painted again when there is news."""
+"""Parts of the page that are repainted when there is news."""
 
 _ALARMS = 50
-"""Alarms that the page lists."""
+"""The largest number of alarms that the page lists."""
 _FIRST = 300
-"""Points of a trace in the first paint."""
+"""The largest number of points of a trace in the first paint."""
 
 Answer = Mapping[str, Any] | None
 
@@ -67,11 +67,11 @@ def _context(live: Live, answer: Answer, work: Work) -> dict[str, Any]:
 def _headline(
     live: Live, alarms: list[ShownAlarm], answer: Mapping[str, Any], counts: Mapping[str, int]
 ) -> str:
-    """Return the one line to act on: the latest alarm that stands, else a run that is broken, or is odd.
+    """Return the one line to act on: the latest alarm that has not passed, else a broken or an odd run.
 
-    Else it is a trouble, else the findings' lead.
+    Without these it is a problem with the store, else the lead of the findings.
 
-    Before there are findings it says what was looked at: this needs nothing that has to be computed.
+    Before there are findings it says what was checked, which needs no computation.
     """
     if alarms:
         first = alarms[0]
@@ -98,7 +98,7 @@ def _headline(
 def _findings(part: Mapping[str, Any]) -> dict[str, Any]:
     """Return the answers of a part: question, what to act on, and the numbers behind it.
 
-    What the first screen has said is left out.
+    What the first screen says is left out.
     """
     answered = zip(part["answers"], part["acts"], strict=True)
     rows = [(question, act, words.removeprefix(act).strip()) for (question, words), act in answered]
@@ -107,7 +107,7 @@ def _findings(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_passed(alarms: list[ShownAlarm], answer: Mapping[str, Any]) -> list[ShownAlarm]:
-    """Return the alarms; those that have passed say so, and recommend nothing."""
+    """Return the alarms; those that have passed are marked, and recommend nothing."""
     passed = {(run, test, step): at for run, test, step, at in answer.get("passed", ())}
     found = []
     for one in alarms:
@@ -118,14 +118,14 @@ def _with_passed(alarms: list[ShownAlarm], answer: Mapping[str, Any]) -> list[Sh
 
 
 def _doing(live: Live, answer: Mapping[str, Any], work: Work, counts: Mapping[str, int]) -> str:
-    """Return what is going on behind the page, and on what the findings that are shown were computed."""
+    """Return what runs behind the page, and which checkpoints the shown findings are based on."""
     if not live.ready or not counts["runs"]:
         return ""
     behind = outdated(answer, counts["checkpoints"])
     if answer.get("parts"):
         since = counts["checkpoints"] - answer["seen"] if behind else 0
-        more = f"; {since:,} more have come since" if since else ""
-        of = f"The findings are of {answer['seen']:,} checkpoints{more}. " if "seen" in answer else ""
+        more = f"; {since:,} more since then" if since else ""
+        of = f"The findings cover {answer['seen']:,} checkpoints{more}. " if "seen" in answer else ""
         return of + (work.sentence() if since or work.began is not None else "")
     trouble = () if behind else answer.get("trouble") or ()
     return " ".join([*(f"Last answer: {one}." for one in trouble), work.sentence()])
@@ -169,7 +169,7 @@ def _audit_command(live: Live) -> str:
 
 
 def _checkpoints(live: Live) -> int:
-    """Return how many checkpoints were measured: steps of the fullest trace of each run, summed."""
+    """Return how many checkpoints were measured: the steps of each run's fullest trace, summed."""
     most: dict[str, int] = {}
     for key, runs in live.traces.by_measure.items():
         if not key.startswith("metrics/"):
@@ -204,7 +204,7 @@ def _clock(at: float) -> str:
 
 
 def _heading(subject: str) -> str:
-    """Return what a part is about as a heading; a group, which the user named, as it is written."""
+    """Return the subject of a part as a heading; a group, which the user named, stays as written."""
     return subject if ": " in subject else capital(subject)
 
 

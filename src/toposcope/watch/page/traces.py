@@ -1,4 +1,4 @@
-"""The traces of the page in memory: one for every run and measured number, with versions."""
+"""The traces of the page in memory: one for every run and measure, with versions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOGGED = ("loss", "heldout_loss", "grad_norm", "learning_rate", "weight_norm", "
 """Columns of the metrics that become traces."""
 
 HELD, HELD_LOGGED = 1 << 12, 1 << 15
-"""Points of a measured and of a logged trace that are held, at most."""
+"""The largest number of points that a measured and a logged trace keep."""
 
 _GOOD = ("ok", "subsampled", "truncated")
 _OF_LAYERS = (Scope.MATRIX, Scope.HEAD, Scope.LAYER)
@@ -31,7 +31,7 @@ _KEYS = ("run", "probe", "filtration", "scope", "name", "head", "feature")
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What a trace shows, whichever the run: `key` is what links and requests call it."""
+    """What a trace shows, in any run; `key` is its name in links and requests."""
 
     probe: str
     filtration: str
@@ -48,15 +48,15 @@ class Measure:
 
     @property
     def map_key(self) -> str:
-        """The heat map that a measure of a matrix, head or layer is a line of."""
+        """The heat map in which a measure of a matrix, head or layer is a line."""
         return "/".join((self.probe, self.filtration, self.scope, self.feature))
 
 
 class LiveTrace:
-    """Values of one measure in one run by step; every point knows the version that brought it.
+    """Values of one measure in one run by step; every point stores the version in which it came.
 
-    It holds 24 bytes a point (40 with draws) and at most `most` points: then a quarter of them or more go.
-    The last ones stay, and the least and greatest value of every stretch of steps, and of log steps.
+    It holds 24 bytes per point (40 with draws) and at most `most` points; beyond them, a quarter or more are
+    removed. The last points stay, and the smallest and largest value of every range of steps and log steps.
 
     >>> trace = LiveTrace(0)
     >>> trace.put(10, 2.0, 1.5, 2.5, 1), trace.put(20, 3.0, 3.0, 3.0, 2), trace.put(10, 2.1, 2.1, 2.1, 3)
@@ -71,11 +71,11 @@ class LiveTrace:
         self.id, self._most = id, most
         self.latest = 0
         self.seen = 0
-        """The number of points that came, including those that were removed."""
+        """The number of points received, including those since removed."""
         self._step, self._version = array("q"), array("q")
         self._value = array("d")
         self._band: tuple[array[float], array[float]] | None = None
-        """Least and greatest draw, once a point has any."""
+        """Smallest and largest draw, once a point has any."""
 
     def __len__(self) -> int:
         return len(self._step)
@@ -103,9 +103,9 @@ class LiveTrace:
             self._thin()
 
     def put_new(self, steps: np.ndarray, values: np.ndarray, version: int) -> bool:
-        """Put the points (n,) that are not there yet, or are another; return whether there were any.
+        """Put the points (n,) that are new or have changed; return whether there were any.
 
-        Empty cells are no points. Of a thinned trace, a step before the last that is not there was there.
+        Empty cells are not points. In a thinned trace, a missing step before the last was removed: not new.
         """
         held = np.array(self._step)
         at = np.searchsorted(held, steps)
@@ -137,12 +137,12 @@ class LiveTrace:
 
     @property
     def low(self) -> np.ndarray:
-        """The least draw (n,)."""
+        """The smallest draw (n,)."""
         return np.array(self._value if self._band is None else self._band[0])
 
     @property
     def high(self) -> np.ndarray:
-        """The greatest draw (n,)."""
+        """The largest draw (n,)."""
         return np.array(self._value if self._band is None else self._band[1])
 
     def _columns(self) -> tuple[array[Any], ...]:
@@ -168,7 +168,7 @@ class Traces:
     """Whether long traces are thinned."""
 
     def trace(self, measure: Measure, run: str) -> LiveTrace:
-        """Return the trace of a run, made where it is not there."""
+        """Return the trace of a run; it is created if missing."""
         key = measure.key
         if key not in self.measures:
             self.measures[key] = measure
@@ -193,7 +193,7 @@ class Traces:
         return changed
 
     def take_features(self, table: pd.DataFrame, version: int) -> bool:
-        """Add long feature rows; draws become their mean, least and greatest."""
+        """Add long feature rows; draws become their mean, smallest and largest value."""
         table = table[table["status"].isin(_GOOD)]
         for key, layer, role, steps, values in _grouped(table):
             run, measure = key[0], Measure(key[1], key[2], key[3], key[4], key[6], int(key[5]))
@@ -214,7 +214,7 @@ Group = tuple[tuple[str, ...], float, str, np.ndarray, np.ndarray]
 
 
 def _grouped(table: pd.DataFrame) -> Iterator[Group]:
-    """Yield key, layer, role, steps (n,) and mean, least, greatest (n, 3) of every trace of long rows."""
+    """Yield key, layer, role, steps (n,) and mean, smallest, largest (n, 3) of every trace of long rows."""
     import pandas as pd
 
     if not len(table):

@@ -1,4 +1,4 @@
-"""Send what a watch found to a tracker: one method, a summary a checkpoint, not thousands of charts."""
+"""Send the results of a watch to an experiment tracker: one summary per checkpoint, few charts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ KINDS = ("tensorboard", "wandb", "mlflow", "trackio")
 
 
 def open_sink(text: str) -> Sink:
-    """Return the sink that `KIND:WHERE` names: a folder for tensorboard, a project or address for the others.
+    """Return the sink named `KIND:WHERE`: WHERE is a folder for tensorboard, else a project or address.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The interface of a sink, and the summary that it is sent."""
+"""The interface of a sink, and the summary that it receives."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One checkpoint of one run: a dozen numbers of the whole model, and the alarms since the last one."""
+    """One checkpoint of one run: a dozen features of the whole model, and the alarms since the last one."""
 
     run: str
     step: int
@@ -18,18 +18,18 @@ class Summary:
 
 
 class Sink(Protocol):
-    """Where summaries go. Steps of a run come in rising order."""
+    """Where summaries go. The steps of a run come in increasing order."""
 
     kind: str
     """Its name in messages."""
 
     def send(self, summary: Summary) -> None:
-        """Send one summary; when this returns, it is being sent or is on the disk."""
+        """Send one summary; when this returns, it is on its way or on disk."""
 
 
 @dataclass
 class Collected:
-    """A sink that keeps what it was sent: for tests and for notebooks."""
+    """A sink that keeps what it receives, for tests and notebooks."""
 
     sent: list[Summary] = field(default_factory=list)
     kind: str = "memory"

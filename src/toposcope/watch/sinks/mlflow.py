@@ -1,4 +1,4 @@
-"""Summaries as runs of MLflow, on a server or in a folder or database of this machine."""
+"""Summaries as MLflow runs, on a server or in a folder or database on this machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EXPERIMENT = "toposcope"
 
 
 class MLflowSink:
-    """Logs to one run for each run, in experiment `toposcope` at a tracking address; alarms are tags."""
+    """Logs to one MLflow run per run, in experiment `toposcope` at a tracking address; alarms are tags."""
 
     kind = "mlflow"
 
@@ -26,7 +26,7 @@ class MLflowSink:
             self._client: Any = MlflowClient(tracking_uri=address)
         except MlflowException as error:  # MLflow 3 opens no folder unless MLFLOW_ALLOW_FILE_STORE is set
             raise InputError(
-                f"MLflow does not open it: {str(error).partition('. ')[0]}",
+                f"MLflow cannot open it: {str(error).partition('. ')[0]}",
                 argument="sink",
                 value=f"mlflow:{address}",
                 remedy="give a server's address, or set MLFLOW_ALLOW_FILE_STORE=true to write into a folder",

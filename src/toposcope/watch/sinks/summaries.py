@@ -1,4 +1,4 @@
-"""Makes summaries for the sinks from the news of a store."""
+"""Makes summaries for the sinks from what is new in a store."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MOST, LATER = 24, 4
-"""Numbers of a summary, at most, those that the probes call primary first; and the places among them that are
-kept for what a run's first checkpoint cannot have, such as the norm of an update."""
+"""The largest number of features in a summary, primary ones first; and how many of these places are reserved
+for features that a run's first checkpoint cannot have, such as the norm of an update."""
 
 
 _MOST_WAITING = 10_000
-"""Summaries that wait for a sink which refuses them: some megabytes; the store has them all."""
+"""The largest number of summaries that wait for a failing sink (some megabytes); the store has them all."""
 
 
 class Forwarder:
-    """Sends every checkpoint of a store to some sinks, once; a new one begins with what comes next.
+    """Sends every new checkpoint of a store to the sinks, once; earlier checkpoints are not sent.
 
-    A sink that refuses a summary, such as a server that is down, gets it again at the next call.
+    If a sink refuses a summary (a server that is down, say), the next call sends it again.
     """
 
     def __init__(self, store: str | Path, sinks: Sequence[Sink], *, begin: int | None = None) -> None:
@@ -41,7 +41,7 @@ class Forwarder:
         self._begun: set[str] = set()
 
     def forward(self) -> int:
-        """Send what is new and what still waits; return how many new summaries there were."""
+        """Send new and waiting summaries; return the number of new ones."""
         if not self._sinks:
             return 0
         new = self._live.snapshot(self._number, metrics=False)
@@ -53,12 +53,12 @@ class Forwarder:
         return len(made)
 
     def _send(self, place: int, sink: Sink, waiting: deque[Summary]) -> None:
-        """Send what waits for a sink, in order, up to the first summary that it refuses."""
+        """Send the waiting summaries to a sink, in order, up to the first that it refuses."""
         self._refusing.pop(place, None)
         while waiting:
             try:
                 sink.send(waiting[0])
-            except Exception as error:  # every tracker has its own exceptions, and none may end a watch
+            except Exception as error:  # every tracker raises its own exceptions, and none may end a watch
                 why = f"{type(error).__name__}: {error}".partition("\n")[0]
                 self._refusing[place] = why
                 return
@@ -73,7 +73,7 @@ class Forwarder:
         }
 
     def _room(self, run: str, names: Sequence[str]) -> int:
-        """Return how many further numbers a run may have: none at its first checkpoint beyond its share."""
+        """Return how many more features a run may have: none at its first checkpoint beyond its share."""
         first = run not in self._begun
         self._begun.add(run)
         return 0 if first else MOST - len(names)

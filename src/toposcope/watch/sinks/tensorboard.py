@@ -11,7 +11,7 @@ from toposcope.watch.sinks.base import Summary
 
 
 class TensorBoardSink:
-    """Writes scalars, and alarms as texts, under `folder`/RUN."""
+    """Writes scalars, and alarms as text, under `folder`/RUN."""
 
     kind = "tensorboard"
 

@@ -1,4 +1,4 @@
-"""Summaries as runs of trackio, which keeps them on this machine."""
+"""Summaries as trackio runs, which stay on this machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from toposcope.watch.sinks.base import Summary
 
 
 class TrackioSink:
-    """Logs to one run of `project` for each run; each summary is finished, so that a kill loses none."""
+    """Logs to one trackio run of `project` per run; each summary is finished, so that a kill loses none."""
 
     kind = "trackio"
 
@@ -23,7 +23,7 @@ class TrackioSink:
 
     def send(self, summary: Summary) -> None:
         """Log one summary, and its alarms as alerts."""
-        with redirect_stdout(sys.stderr):  # trackio prints its progress, and `--json` owns the output
+        with redirect_stdout(sys.stderr):  # trackio prints progress, which must not mix with `--json`
             self._log(summary)
 
     def _log(self, summary: Summary) -> None:

@@ -1,4 +1,4 @@
-"""Summaries as runs of Weights & Biases; WANDB_MODE=offline keeps them on this machine."""
+"""Summaries as Weights & Biases runs; WANDB_MODE=offline keeps them on this machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STEP = "toposcope/step"
 
 
 class WandbSink:
-    """Logs to one run of `project` for each run, against an axis of its own."""
+    """Logs to one W&B run of `project` per run, with its own step axis."""
 
     kind = "wandb"
 

@@ -1,4 +1,4 @@
-// The view lives in the address, so that a link is the view.
+// The view is kept in the URL, so that a link reproduces it.
 const query = () => new URLSearchParams(location.search);
 
 export const view = {

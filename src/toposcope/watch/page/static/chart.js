@@ -1,4 +1,4 @@
-// Curves of a measure in every run, with bands, nulls and the forecast's cones.
+// Curves of a measure in every run, with bands, null models and forecast cones.
 import { html, short, svg } from "./dom.js";
 
 const MOST = 1500;
@@ -14,7 +14,7 @@ function at(steps, step) {
   return low;
 }
 
-// Least and greatest of every stretch of points, as the server does, once a trace has twice the most.
+// Keeps the minimum and maximum of every stretch of points, as the server does, once a trace is twice too long.
 function thin(trace) {
   if (trace.x.length <= 2 * MOST) return;
   const keep = new Set([0, trace.x.length - 1]);

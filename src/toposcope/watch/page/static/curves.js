@@ -1,11 +1,11 @@
-// A panel of curves: which measure, which axes, which part of the steps.
+// A panel of curves: which measure, which axes, which range of steps.
 import { view } from "./address.js";
 import { Chart } from "./chart.js";
 import { get, html, select } from "./dom.js";
 import { buttons } from "./save.js";
 
 export class Curves {
-  // `mark` tells the panel's parts of the address from another's; `choose` says whether the measure can be chosen.
+  // `mark` prefixes this panel's keys in the URL; `choose` says whether the measure can be chosen.
   constructor(place, page, { mark, otherwise, choose, logy }) {
     Object.assign(this, { place, page, mark, choose });
     this.key = view.get(`${mark}key`, otherwise);
@@ -76,7 +76,7 @@ export class Curves {
     const known = () => this.choose || this.page.index.measures.some((one) => one.key === this.key);
     if (!known()) this.page.index = await get("/panel/index");
     if (!known() || !this.key) {
-      if (!this.chart) this.area.replaceChildren(html("p", { class: "soft" }, "Nothing of this is measured yet."));
+      if (!this.chart) this.area.replaceChildren(html("p", { class: "soft" }, "No data yet."));
       return;
     }
     const span = this.range ? { from: this.range[0], to: this.range[1] } : {};
@@ -93,15 +93,15 @@ export class Curves {
   note() {
     const kinds = new Set([...this.chart.traces.values()].map((trace) => trace.kind));
     const colours = new Map([...this.chart.traces.values()].map((trace) => [trace.run, trace.group]));
-    const said = new Set(colours.values()).size < colours.size ? ["Seeds of a size share a colour."] : [];
-    if (kinds.has("null")) said.push("Dashed with a band: the null, its draws from least to greatest.");
+    const said = new Set(colours.values()).size < colours.size ? ["Seeds of the same size share a colour."] : [];
+    if (kinds.has("null")) said.push("Dashed with a band: the null model, from its smallest to its largest draw.");
     if (kinds.has("held-out")) said.push("Dotted: held-out loss.");
     if (this.chart.cones.some((cone) => cone.step.length)) said.push("Dashed beyond the last step: the forecast, with its interval.");
     return said.join(" ");
   }
 
   async take(points, stale) {
-    if (!this.tools) return; // not open yet: opening loads what is new
+    if (!this.tools) return; // not open yet: opening it loads the latest data
     const missing = this.chart && Object.keys(points).some((id) => !this.chart.traces.has(id) && !this.page.owned(id, this));
     if (!this.chart || stale.includes(this.subscription) || missing) await this.load();
     else this.chart.push(points);

@@ -1,4 +1,4 @@
-// One kept diagram and its barcode, with a slider over the steps.
+// One stored diagram and its barcode, with a slider over the steps.
 import { view } from "./address.js";
 import { get, html, select, short, svg } from "./dom.js";
 import { buttons } from "./save.js";
@@ -59,7 +59,7 @@ export class Diagram {
       this.reading.textContent = "This diagram is no longer stored.";
       return;
     }
-    if (asked !== this.step) return; // the slider went on
+    if (asked !== this.step) return; // the slider has moved on
     this.data = data;
     this.draw();
   }
@@ -96,8 +96,8 @@ export class Diagram {
     const counts = this.data.dims.map((one) => `H${one.dim}: ${one.bars.toLocaleString("en")} bars`).join(", ");
     this.pair.setAttribute("aria-label", `Persistence diagram of ${this.data.of} at step ${this.data.step.toLocaleString("en")}: ${counts}`);
     this.bars.setAttribute("aria-label", `Barcode of ${this.data.of} at step ${this.data.step.toLocaleString("en")}`);
-    const most = this.data.dims.some((one) => one.bars > one.birth.length) ? " The longest of each dimension are drawn." : "";
-    this.reading.textContent = `${this.data.of}, step ${this.data.step.toLocaleString("en")}: ${counts}. Squares never die.${most}`;
+    const most = this.data.dims.some((one) => one.bars > one.birth.length) ? " Only the longest of each dimension are drawn." : "";
+    this.reading.textContent = `${this.data.of}, step ${this.data.step.toLocaleString("en")}: ${counts}. Squares: bars that never die.${most}`;
     this.place.dataset.step = String(this.data.step);
   }
 

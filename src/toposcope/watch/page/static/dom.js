@@ -1,4 +1,4 @@
-// Elements from text alone: nothing that comes from a store is ever parsed as markup.
+// Builds elements from text only: nothing from a store is ever parsed as markup.
 const SVG = "http://www.w3.org/2000/svg";
 
 export function svg(name, attributes = {}, text = "") {

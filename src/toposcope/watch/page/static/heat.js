@@ -3,10 +3,10 @@ import { view } from "./address.js";
 import { get, html, select, short } from "./dom.js";
 import { buttons } from "./save.js";
 
-const FULL = 600; // columns that the server makes at most
-const RELOAD = 60_000; // milliseconds between two fetches of a map whose columns are full
+const FULL = 600; // columns at which the map stops growing: twice what the server sends
+const RELOAD = 60_000; // milliseconds between two fetches of a full map
 
-// From dark blue to yellow, even in lightness; readable without colour vision.
+// From dark blue to yellow in even steps of lightness; readable without colour vision.
 const STOPS = [[0, 32, 76], [49, 68, 107], [102, 105, 112], [149, 143, 120], [203, 186, 105], [255, 233, 69]];
 
 function colour(share) {
@@ -26,7 +26,7 @@ export class Heat {
 
   async open() {
     const { runs, maps } = this.page.index;
-    if (!maps.length) return this.place.replaceChildren(html("p", { class: "soft" }, "This store has no numbers of single matrices, heads or layers."));
+    if (!maps.length) return this.place.replaceChildren(html("p", { class: "soft" }, "This store has no features of single matrices, heads or layers."));
     if (!runs.some((one) => one.run === this.run)) this.run = runs[0].run;
     if (!maps.some((one) => one.key === this.key)) this.key = maps[0].key;
     const change = (name) => async (value) => { this[name] = value; await this.open(); this.page.listen(); };
@@ -55,7 +55,7 @@ export class Heat {
       this.data = await get("/panel/heat", { run: this.run, key: this.key });
     } catch {
       this.data = null;
-      this.scale.textContent = "This run has no such values.";
+      this.scale.textContent = "This run has no values of this feature.";
       return;
     }
     this.page.seen(this.data.version);
@@ -64,7 +64,7 @@ export class Heat {
     this.draw();
   }
 
-  // Keeps the lines of the chosen role; a role that this map lacks chooses all.
+  // Keeps the lines of the chosen role, or all lines if this map lacks that role.
   choose() {
     const roles = [...new Set(this.data.lines.map((line) => line.role))].filter(Boolean).sort();
     const role = roles.includes(this.role) ? this.role : "";
@@ -92,7 +92,7 @@ export class Heat {
       brush.fillRect(column * wide, row * cell, wide, cell);
     }));
     this.canvas.setAttribute("aria-label", `${this.data.title} of ${lines.length} lines in ${this.run}, steps ${steps[0].toLocaleString("en")} to ${steps.at(-1).toLocaleString("en")}, from ${short(low)} to ${short(high)}`);
-    this.scale.textContent = `Steps ${steps[0].toLocaleString("en")} to ${steps.at(-1).toLocaleString("en")} from left to right, the first layer on top; dark ${short(low)}, bright ${short(high)}${this.data.unit && ` ${this.data.unit}`}. A click, or Enter, opens the line as a curve.`;
+    this.scale.textContent = `Steps ${steps[0].toLocaleString("en")} to ${steps.at(-1).toLocaleString("en")} from left to right, the first layer on top; dark ${short(low)}, bright ${short(high)}${this.data.unit && ` ${this.data.unit}`}. Click a line, or press Enter, to open it as a curve.`;
     this.place.dataset.columns = String(steps.length);
   }
 
@@ -122,7 +122,7 @@ export class Heat {
   }
 
   async take(points, stale) {
-    if (!this.scale) return; // not open yet: opening loads what is new
+    if (!this.scale) return; // not open yet: opening it loads the latest data
     const mine = this.data && this.data.lines.map((line) => points[line.id]);
     if (!mine || stale.includes(this.subscription)) return this.load();
     if (!mine.some(Boolean)) return;
@@ -131,7 +131,7 @@ export class Heat {
     const steps = new Set(mine.flatMap((more) => (more ? more.x : [])));
     const last = this.data.steps.at(-1);
     for (const step of [...steps].sort((a, b) => a - b)) {
-      let column = full ? this.data.steps.length - 1 : this.data.steps.indexOf(step); // the last holds what is new
+      let column = full ? this.data.steps.length - 1 : this.data.steps.indexOf(step); // the last column takes the new steps
       if (column < 0 && step < last) return this.load();
       if (column < 0) {
         column = this.data.steps.push(step) - 1;

@@ -1,4 +1,4 @@
-// The page: panels open when they are asked for, and one stream brings what is new to those that are open.
+// The page: panels open on demand, and one stream brings new points to the open ones.
 import { view } from "./address.js";
 import { Curves } from "./curves.js";
 import { Diagram } from "./diagram.js";
@@ -71,7 +71,7 @@ class Page {
     for (const panel of [this.loss, this.panels.curve]) if (panel.chart) { panel.chart.key(); panel.chart.later(); }
   }
 
-  // The stream goes on from the oldest thing that is shown; what comes twice replaces itself.
+  // The stream resumes from the oldest version shown; points that arrive twice overwrite themselves.
   seen(version) {
     this.version = Math.min(this.version, version) || version;
   }
@@ -82,7 +82,7 @@ class Page {
     for (const panel of this.active()) if (panel.subscription) asked.append("panel", panel.subscription);
     this.stream = new EventSource(`/events?${asked}`);
     this.stream.addEventListener("open", () => this.say("live"));
-    this.stream.addEventListener("error", () => this.say("not connected; trying again"));
+    this.stream.addEventListener("error", () => this.say("not connected; retrying"));
     this.stream.addEventListener("reload", () => this.reload());
     this.stream.addEventListener("parts", (event) => {
       const { names, answered } = JSON.parse(event.data);
@@ -96,7 +96,7 @@ class Page {
     this.version = version;
     const some = Object.keys(traces).length || stale.length;
     if (some) for (const panel of this.active()) await panel.take(traces, stale);
-    this.say(`live, news at ${new Date().toLocaleTimeString()}`);
+    this.say(`live, updated at ${new Date().toLocaleTimeString()}`);
   }
 
   async parts(names) {

@@ -1,4 +1,4 @@
-// A panel as SVG, PNG or CSV, made in the browser from what it shows.
+// Saves a panel as SVG, PNG or CSV; the browser makes the file from what the panel shows.
 import { html } from "./dom.js";
 
 const STYLES = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "opacity", "font-size", "text-anchor"];
@@ -37,7 +37,7 @@ async function png(drawing) {
   return new Promise((done) => canvas.toBlob(done));
 }
 
-// A canvas goes into an SVG as its picture.
+// A canvas is embedded in the SVG as an image.
 async function vector(drawing) {
   if (!(drawing instanceof HTMLCanvasElement)) return alone(drawing);
   const { width, height } = drawing;
@@ -51,7 +51,7 @@ export const cell = (value) => {
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 };
 
-// `drawing` returns the SVG or canvas, `csv` an address or rows.
+// `drawing` returns the SVG or canvas, `csv` a URL or rows.
 export function buttons(name, drawing, csv) {
   const button = (text, act) => html("button", { type: "button", onclick: act, "aria-label": `Save ${name} as ${text}` }, text);
   return [
