@@ -34,7 +34,7 @@ def test_a_tables_numbers_are_read_as_they_are_meant(name, text, step, tmp_path)
 def test_a_loss_that_is_text_is_no_run_that_broke(values, tmp_path, capsys):
     file = tmp_path / "log.csv"
     file.write_text("step,loss\n" + "".join(f"{n},{values[n > 3]}\n" for n in range(8)))
-    with pytest.raises(InputError, match=rf"log.csv: column 'loss' has '{values[0]}', which is no number"):
+    with pytest.raises(InputError, match=rf"log.csv: column 'loss' has '{values[0]}', which is not a number"):
         read_log(file)
     with pytest.raises(SystemExit) as ended:
         main(["check", str(file)])
@@ -49,7 +49,7 @@ def test_some_texts_among_losses_count_as_missing_and_are_said(tmp_path):
     file.write_text("step,loss\n" + "".join(f"{n},{'waiting' if n < 2 else 9 - n}\n" for n in range(8)))
     log = read_log(file)
     assert log.table["loss"].isna().sum() == 2
-    assert "2 values of 'loss' that are no numbers, such as 'waiting', count as missing" in log.said
+    assert "2 values of 'loss' that are not numbers, such as 'waiting', count as missing" in log.said
 
 
 def test_losses_that_are_all_nan_are_a_run_that_broke(tmp_path, capsys):

@@ -173,7 +173,7 @@ def test_distributed_metadata_cannot_name_other_files(tmp_path: Path):
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("shared chunks", "more chunks than places for them"),
+        ("shared chunks", "more chunks than locations for them"),
         ("an endless name", "a tensor named by a Record"),
         ("an endless dtype", "tensor 'w' has the unknown dtype a Record"),
         ("long offsets", "a shape that is a tuple of 100000"),

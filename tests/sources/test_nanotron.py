@@ -99,7 +99,7 @@ def test_a_pipeline_stage_without_a_file_is_named(tmp_path):
     ("pairs", "why"),
     [
         ("0,4,0|None,None,None#0,4,1|None,None,None", "which are not slices"),
-        ("None,None,None#None,None,None", "have another number of dimensions"),
+        ("None,None,None#None,None,None", "have a different number of dimensions"),
         ("0,2,None|None,None,None#0,2,None|None,None,None", "do not cover it"),
         ("", "which are not slices"),
     ],

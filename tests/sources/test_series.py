@@ -220,7 +220,7 @@ def test_files_without_steps_are_refused(tmp_path: Path, tensors):
     save_file(tensors, tmp_path / "b.safetensors")
     with pytest.raises(SourceError, match="do not state a step"):
         open_series(tmp_path)
-    looked = r"do not state a step where step_pattern 'x\(\\d\+\)' looks for one"
+    looked = r"do not match step_pattern 'x\(\\d\+\)'"
     with pytest.raises(SourceError, match=looked), step_pattern(r"x(\d+)"):
         open_series(tmp_path)
 

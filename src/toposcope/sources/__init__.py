@@ -1,4 +1,4 @@
-"""Checkpoint series: the identity of each checkpoint, and its tensors as a stream."""
+"""Checkpoint series: the identity of each checkpoint and a stream of its tensors."""
 
 from __future__ import annotations
 

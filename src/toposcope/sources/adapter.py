@@ -1,4 +1,4 @@
-"""PEFT adapters: each low-rank pair as the change of a weight that it stands for, scale * B A (LoRA)."""
+"""PEFT adapters: each low-rank pair is read as the weight change that it encodes, scale * B A (LoRA)."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from toposcope.sources.reader import DTYPES, Facts, Reader, TensorInfo, check_ro
 _PAIR = re.compile(r"(?P<module>.+)\.lora_(?P<embedding>embedding_)?(?P<side>[AB])(\.\w+)?(?:\.weight)?")
 _F32 = DTYPES["float32"]
 PEFT = "base_model."
-"""The prefix of PEFT's names of an adapter's modules."""
+"""The prefix of module names in PEFT adapters."""
 ADAPTER = "LoRA"
-"""The prefix of the family of a run whose weights are an adapter's changes."""
+"""The family prefix of a run whose weights are the changes of an adapter."""
 
 
 class AdapterReader:
     """The weight changes of a LoRA adapter, under the names of the weights that they change.
 
-    Parameters that the adapter stores whole (`modules_to_save`) keep their names and values.
+    Parameters that the adapter stores in full (`modules_to_save`) keep their names and values.
     """
 
     def __init__(self, label: str, inner: Reader, config: Mapping[str, Any]) -> None:
@@ -58,7 +58,7 @@ class AdapterReader:
             (a, embedding), (b, _) = pair["A"], pair["B"]
             shape_a, shape_b = inner[a].shape, inner[b].shape
             name = f"{module}.weight"
-            skip = "" if len(shape_a) == len(shape_b) == 2 else "its low-rank pair is not made of matrices"
+            skip = "" if len(shape_a) == len(shape_b) == 2 else "its low-rank pair is not two matrices"
             if any(other.startswith(f"{module}.lora_magnitude_vector") for other in inner):
                 skip = "DoRA rescales the sum of base and change; merge it into its model with PEFT"
             if not skip and shape_b[1] != shape_a[0]:
@@ -91,14 +91,14 @@ class AdapterReader:
         return self._infos
 
     def read(self, name: str) -> np.ndarray:
-        """Compute one weight's change, or read a parameter that is stored whole."""
+        """Compute one weight's change, or read a parameter that is stored in full."""
         find(self._infos, self.label, name)
         if name not in self._pairs:
             return self._inner.read(name)
         a_name, b_name, embedding = self._pairs[name]
         a = self._inner.read(a_name).astype(np.float32)
         b = self._inner.read(b_name).astype(np.float32)
-        with np.errstate(all="ignore"):  # hostile values; NaN is reported where matrices are checked
+        with np.errstate(all="ignore"):  # hostile values; the check of matrices reports NaN
             change = np.float32(self._scale(name, a.shape[0])) * (b @ a)
         return change.T if self._flips(embedding) else change
 
@@ -113,9 +113,9 @@ class AdapterReader:
 
 
 def bare_adapter(reader: Reader) -> Reader:
-    """Return a file as an adapter if all its matrices are low-rank pairs; other files as they are.
+    """Return a file as an adapter if all its matrices are low-rank pairs; other files unchanged.
 
-    Without `adapter_config.json` lora_alpha is not known, and the changes are B A.
+    Without `adapter_config.json`, lora_alpha is unknown and the changes are B A.
     """
     infos = reader.infos()
     matrices = [name for name, info in infos.items() if len(info.shape) > 1]

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from toposcope.sources.series import Series
 
 SPARE = 8
-"""Columns of the sketch beyond the stated rank: a matrix of a higher rank is no product B A."""
+"""Columns of the sketch beyond the stated rank; a matrix of higher rank is not a product B A."""
 NUMERICAL = 1e-5
-"""Part of the largest singular value below which one counts as zero: products in float32 are off by 1e-7."""
+"""Singular values below this part of the largest count as zero: products in float32 are off by 1e-7."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class AdapterChange:
 
     `norm` is its Frobenius norm and `rank` the number of singular values above 1e-5 of the largest.
     `effective` is the exponential of the entropy of their shares of the sum, and `finite` says whether all
-    values are finite. `shape` is that of the weight that it changes.
+    values are finite. `shape` is the shape of the changed weight.
     """
 
     name: str
@@ -44,7 +44,7 @@ class AdapterChange:
 
 @dataclass(frozen=True, slots=True)
 class AdapterState:
-    """The changes of an adapter at one step; `stated` is its kind, rank and base, `r` the rank."""
+    """The changes of an adapter at one step; `stated` names its kind, rank and base, `r` is the rank."""
 
     run: str
     step: int
@@ -67,15 +67,15 @@ class AdapterState:
         ]
         if self.changes and not broken and not self.active:
             text = (
-                f"all {len(self.changes):,} changes B A are zero, so it does nothing; was it saved before "
-                "the first step, or trained with a rate of zero?"
+                f"all {len(self.changes):,} changes B A are zero, so the adapter does nothing; was it saved "
+                "before the first step, or trained with a learning rate of zero?"
             )
             found.append(AuditFinding(self.run, self.step, "", text, fault="zero-adapter"))
         return tuple(found)
 
     @property
     def shares(self) -> dict[str, float]:
-        """The share of each kind of matrix in the squared norm of all changes, the largest first."""
+        """The share of each kind of matrix in the squared norm of all changes, largest first."""
         squares: dict[str, float] = defaultdict(float)
         for one in self.active:
             squares[kind_of(one.name)] += one.norm**2
@@ -94,7 +94,7 @@ has 100% of the change'
         """
         active = self.active
         if not active:
-            return f"{self.stated}: no finite change of its {len(self.changes):,} matrices"
+            return f"{self.stated}: none of its {len(self.changes):,} matrices has a finite, nonzero change"
         middle = float(np.median([one.effective for one in active]))
         parts = ", ".join(f"{kind} {share:.0%}" for kind, share in list(self.shares.items())[1:3])
         kind, share = next(iter(self.shares.items()))
@@ -107,7 +107,7 @@ has 100% of the change'
 
 
 def adapter_state(series: Series, checkpoint: Checkpoint) -> AdapterState | None:
-    """Return what an adapter changes; None for the weights of a whole model, which are not read."""
+    """Return what an adapter changes; None for a whole model, whose weights are not read."""
     if not adapted(series.config(checkpoint.run)) and not _of_adapter(series, checkpoint.run):
         return None
     with series.reading(checkpoint) as reader:
@@ -141,7 +141,7 @@ def _rank_of(name: str, r: int, config: Mapping[str, object]) -> int:
 
 
 def _change(name: str, values: np.ndarray, r: int) -> AdapterChange | None:
-    """Return one matrix's change; None if its rank is higher, as for one that is stored whole."""
+    """Return one matrix's change; None if its rank is higher, as for a matrix that is stored in full."""
     matrix = values.astype(np.float64)
     if not np.isfinite(matrix).all():
         return AdapterChange(name, float("nan"), 0, float("nan"), False, matrix.shape)

@@ -1,4 +1,4 @@
-"""Look for errors in a series of checkpoints before anything is measured on it."""
+"""Look for errors in a series of checkpoints before measuring it."""
 
 from __future__ import annotations
 
@@ -18,27 +18,28 @@ from toposcope.sources.audit_evidence import distance, gather
 from toposcope.sources.series import Series
 
 MAX_FOLLOWED = 64
-"""The cause is searched for at most this many findings about single tensors."""
+"""The audit searches for the causes of at most this many findings about single tensors."""
 
 
 def audit(series: Series, *, cheap: bool = False, quiet: bool = True) -> list[AuditFinding]:
-    """Return what is wrong with a series; an empty list when nothing is.
+    """Return what is wrong with a series; an empty list if nothing is.
 
     Parameters
     ----------
     series
         The checkpoints to audit.
     cheap
-        Read only the headers and a sample of every tensor's rows, and compare the samples from step to step,
-        which suffices to find swapped steps. Otherwise every value is read, for a content hash of every
-        tensor at every step and its change from step to step.
+        Read only the headers and a sample of every tensor's rows, and compare the samples from step to step;
+        this suffices to find swapped steps. Otherwise read every value, for a content hash of every tensor at
+        every step and its change from step to step.
     quiet
         Show no progress.
 
     Returns
     -------
     list of AuditFinding
-        By run, step and fault; many equal findings become one, with their number, steps, tensors and runs.
+        Sorted by run, step and fault. Many equal findings become one, with their number, steps, tensors and
+        runs.
     """
     found = list(series.findings)
     for run in series.names:
@@ -59,9 +60,9 @@ def audit(series: Series, *, cheap: bool = False, quiet: bool = True) -> list[Au
 
 
 def _of_adapters(series: Series, run: str, findings: list[AuditFinding]) -> list[AuditFinding]:
-    """Return the findings on a run of adapters, with those on adapters that change nothing.
+    """Return the findings on a run of adapters, including adapters that change nothing.
 
-    A matrix that is not changed is no finding, because targets may stay untrained. A run may begin with zero
+    An unchanged matrix is not a finding, because targets may stay untrained. A run may also begin with zero
     changes.
     """
     checkpoints = series.of_run(run)
@@ -69,7 +70,7 @@ def _of_adapters(series: Series, run: str, findings: list[AuditFinding]) -> list
     for checkpoint in checkpoints[1:] or checkpoints:
         try:
             state = adapter_state(series, checkpoint)
-        except SourceError:  # a finding says so
+        except SourceError:  # already a finding
             continue
         if state is None:
             return findings
@@ -97,7 +98,7 @@ def _once(findings: list[AuditFinding]) -> list[AuditFinding]:
 def without_rests(series: Series, run: str, findings: list[AuditFinding]) -> list[AuditFinding]:
     """Drop findings of equal weights if every learning rate recorded in between is zero.
 
-    A warm-up that begins at zero has such rates, and so has a schedule that has reached zero.
+    This happens in a warm-up that begins at zero, and after a schedule has reached zero.
     """
     steps = [checkpoint.step for checkpoint in series.of_run(run)]
     between = {"identical": dict(zip(steps[1:], itertools.pairwise(steps), strict=False))}
@@ -136,7 +137,7 @@ def _metrics(series: Series, run: str) -> Iterator[AuditFinding]:
 
 
 def _explain(series: Series, findings: list[AuditFinding]) -> list[AuditFinding]:
-    """Add what happened to tensors that jumped or left the path, if it can be found."""
+    """Add what happened to tensors that jumped or left the path, if it can be determined."""
     out = []
     followed = 0
     jumped: dict[int, list[AuditFinding]] = {}

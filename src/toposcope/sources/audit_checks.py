@@ -14,19 +14,19 @@ from toposcope.core.repeats import AuditFinding
 from toposcope.sources.audit_evidence import StepEvidence, TensorEvidence
 
 SMALL = 64
-"""Tensors with fewer elements fluctuate too much for a judgement by their step-to-step change."""
+"""Tensors with fewer elements fluctuate too much to be judged by their step-to-step change."""
 
 SPIKE = 3.0
-"""A step is off the path when both ways to it are this many times as long as the way around it.
+"""A step is off the path if both distances to it are this many times the distance between its neighbours.
 
 A straight path gives 1/2, a random walk 0.71, independent draws around a fixed point 1.
 """
 
 TURN = 0.85
-"""Steps are out of order if the next but one is nearer than this part of the distance to the next."""
+"""Steps are out of order if the distance to the step after next is below this part of that to the next."""
 
 MAD_SIGMAS = 10.0
-"""A jump lies this many robust standard deviations off the smooth course of the log step change, ..."""
+"""A jump lies this many robust standard deviations off the smooth course of the log change per step, ..."""
 
 JUMP = math.log(4.0)
 """... and is at least this large in log units."""
@@ -51,14 +51,14 @@ def unreadable(steps: Evidence) -> Iterator[AuditFinding]:
 
 
 def identical(steps: Evidence) -> Iterator[AuditFinding]:
-    """Find steps with exactly the weights of an earlier one, or of the final one."""
+    """Find steps with exactly the weights of an earlier step, or of the final one."""
     good = _readable(steps)
     first: dict[str, StepEvidence] = {}
     final = good[-1].digest if good else ""
     for step in good:
         twin = first.setdefault(step.digest, step)
         if step is good[-1] and twin is not step:
-            continue  # reported from the other side, as equal to the final step
+            continue  # reported at the other step, as equal to the final one
         if step is not good[-1] and step.digest == final:
             yield _finding(
                 step,
@@ -84,7 +84,7 @@ def _majority(steps: list[StepEvidence], name: str) -> TensorEvidence | None:
 
 
 def structure(steps: Evidence) -> Iterator[AuditFinding]:
-    """Find tensors that most steps have and one lacks, or the reverse; other shapes, other dtypes."""
+    """Find tensors that few steps lack or few steps have, and deviating shapes and dtypes."""
     good = _readable(steps)
     counts = Counter(name for step in good for name in step.tensors)
     for name, count in counts.items():
@@ -95,12 +95,10 @@ def structure(steps: Evidence) -> Iterator[AuditFinding]:
             if item is None:
                 if typical:
                     yield _finding(
-                        step, "missing-tensor", f"lacks it; {count:,} of {len(good):,} steps have it", name
+                        step, "missing-tensor", f"is missing; {count:,} of {len(good):,} steps have it", name
                     )
             elif not typical and len(good) > 2:
-                yield _finding(
-                    step, "extra-tensor", f"has it; only {count:,} of {len(good):,} steps do", name
-                )
+                yield _finding(step, "extra-tensor", f"is in only {count:,} of {len(good):,} steps", name)
             elif expected is not None and item.info.shape != expected.info.shape:
                 yield _finding(
                     step,
@@ -127,7 +125,7 @@ def values(steps: Evidence) -> Iterator[AuditFinding]:
             if not item.finite:
                 yield _finding(step, "non-finite", "holds NaN or infinite values", name)
             elif matrix and item.constant and not index:
-                continue  # weights may well start from one value
+                continue  # weights may start from one value
             elif matrix and item.constant:
                 fault, what = (
                     ("zero-tensor", "is zero throughout")
@@ -168,13 +166,13 @@ def _typical(good: list[StepEvidence]) -> dict[str, tuple[float, bool]]:
 
 
 def copies(steps: Evidence) -> Iterator[AuditFinding]:
-    """Find tensors that equal another one of the step, or their own last step, but mostly do not."""
+    """Find tensors that equal another one, or themselves a step before, at few steps of the run."""
     good = _readable(steps)
     pairs: dict[tuple[str, str], list[StepEvidence]] = defaultdict(list)
     for step in good:
         groups: dict[str, list[str]] = defaultdict(list)
         for name, item in step.tensors.items():
-            plain = item.finite and not item.constant  # many tensors of NaN alone are no copies
+            plain = item.finite and not item.constant  # several all-NaN tensors are not copies
             if len(item.info.shape) > 1 and plain and item.info.size >= SMALL:
                 groups[item.digest].append(name)
         for names in groups.values():
@@ -208,7 +206,7 @@ def _mostly_changes(good: list[StepEvidence], name: str) -> bool:
 
 
 def labels(steps: Evidence) -> Iterator[AuditFinding]:
-    """Find steps whose file states another number than its name, and gaps in an even spacing."""
+    """Find steps whose file states a different number from its name, and gaps in an even spacing."""
     for step in _readable(steps):
         inside = step.facts.step
         if inside is not None and inside != step.checkpoint.step:
@@ -222,12 +220,12 @@ def labels(steps: Evidence) -> Iterator[AuditFinding]:
                 run = steps[0].checkpoint.run
                 first, last = start + common, start + stride - common
                 gap = f"step {first:,} is" if first == last else f"steps {first:,} to {last:,} are"
-                text = f"{gap} not there; the others are {common} apart"
+                text = f"{gap} missing; the others are {common:,} apart"
                 yield AuditFinding(run, first, "", text, fault="missing-step")
 
 
 def path(steps: Evidence) -> Iterator[AuditFinding]:
-    """Find steps out of order, off the path, or a jump away from the step before."""
+    """Find steps that are out of order, off the path, or a jump away from the previous step."""
     good = [step for step in _readable(steps) if step.tensors]
     if len(good) < 4:
         return
@@ -254,7 +252,7 @@ def path(steps: Evidence) -> Iterator[AuditFinding]:
 
 @dataclass(frozen=True, slots=True)
 class _Track:
-    """Norms and changes along a run: of one tensor, or of all together."""
+    """Norms and changes along a run, of one tensor or of all together."""
 
     norm: np.ndarray
     change: np.ndarray
@@ -297,7 +295,7 @@ def _course(good: list[StepEvidence], track: _Track, tensor: str) -> Iterator[Au
 
 
 def _spikes(track: _Track) -> list[int]:
-    """Return the interior steps that both ways to are much longer than the way around."""
+    """Return the interior steps that are much farther from both neighbours than these are from each other."""
     found = []
     for index in range(1, len(track.norm) - 1):
         shorter, around = min(track.change[index], track.change[index + 1]), track.change2[index + 1]
@@ -307,7 +305,7 @@ def _spikes(track: _Track) -> list[int]:
 
 
 def _turns(track: _Track) -> list[int]:
-    """Return the steps whose successor is nearer to their predecessor than they are, both ways."""
+    """Return the steps that would lie nearer to those around them if swapped with the next step."""
     found = []
     for index in range(1, len(track.norm) - 2):
         first = track.change2[index + 1] < TURN * track.change[index]
@@ -321,7 +319,7 @@ def _jumps(good: list[StepEvidence], track: _Track) -> Iterator[tuple[int, float
     """Yield the steps whose log change per step leaves the smooth course, with the ratio to it.
 
     The course at a step is the median of the three changes on either side. The first and last three steps
-    have no such neighbours and are not judged, because training legitimately starts with a leap.
+    lack these neighbours and are not judged; training normally starts with a leap.
     """
     strides = np.diff([step.checkpoint.step for step in good])
     with np.errstate(divide="ignore", invalid="ignore"):

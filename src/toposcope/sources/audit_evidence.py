@@ -1,4 +1,4 @@
-"""The evidence of an audit: a few numbers per checkpoint and tensor, gathered in one pass over a run."""
+"""The evidence of an audit: a few numbers per checkpoint and tensor, collected in one pass over a run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SAMPLE_BYTES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class TensorEvidence:
-    """One tensor at one step; `change` and `change2` are distances to the last and the last but one step."""
+    """One tensor at one step; `change` and `change2` are the distances to it one and two steps before."""
 
     info: TensorInfo
     digest: str = ""
@@ -29,7 +29,7 @@ class TensorEvidence:
     constant: bool = False
     zeros: float = 0.0
     coarse: bool = False
-    """Every float32 value is one of bfloat16 too."""
+    """Whether every float32 value is also a bfloat16 value."""
     norm: float = np.nan
     change: float = np.nan
     change2: float = np.nan
@@ -46,7 +46,7 @@ class StepEvidence:
 
     @property
     def digest(self) -> str:
-        """A hash over all tensors; empty when the checkpoint cannot be read."""
+        """A hash of all tensors; empty if the checkpoint cannot be read."""
         if not self.tensors:
             return ""
         lines = sorted(f"{name}\0{item.digest}" for name, item in self.tensors.items())
@@ -57,7 +57,7 @@ def gather(series: Series, run: str, *, cheap: bool) -> Iterator[StepEvidence]:
     """Yield the evidence of a run's checkpoints in order; at most three checkpoints are open at once.
 
     The cheap form reads headers and a sample of every tensor's rows; norms and changes are those of the
-    samples. If a store of checkpoints states the hashes of its files, it reads nothing at all.
+    samples. If the host of the checkpoints states the hashes of its files, it reads nothing at all.
     """
     window: list[tuple[_Past, ExitStack]] = []
     try:
@@ -103,7 +103,7 @@ class _Past:
     samples: Mapping[str, np.ndarray] | None
 
     def distance(self, values: np.ndarray, info: TensorInfo) -> float:
-        """Return the distance to the tensor of the same name and shape; nan where there is none."""
+        """Return the distance to the tensor of the same name and shape; NaN if there is none."""
         match = self.reader.infos().get(info.name)
         if match is None or match.shape != info.shape or match.skip:
             return np.nan
@@ -136,7 +136,7 @@ def _look(
     if not finite:
         return base
     if samples is not None:
-        samples[info.name] = values.copy()  # or the whole file would stay mapped
+        samples[info.name] = values.copy()  # otherwise the whole file would stay mapped
     changes = [past.distance(values, info) for past in before] + [np.nan, np.nan]
     return TensorEvidence(
         info, digest, finite, base.constant, base.zeros, base.coarse, _norm(values), changes[0], changes[1]
@@ -144,7 +144,7 @@ def _look(
 
 
 def _zeros_and_constant(flat: np.ndarray) -> tuple[float, bool]:
-    """Return the share of zeros, and whether all values are one; of 16-bit types quickly, by their bits."""
+    """Return the share of zeros, and whether all values are the same; quickly, by bits, for 16-bit types."""
     if flat.dtype.itemsize == 2 and flat.dtype.kind in "fV":
         bits = flat.view(np.uint16)
         zeros = float(np.mean((bits & np.uint16(0x7FFF)) == 0))
@@ -160,7 +160,7 @@ def _sample(reader: Reader, info: TensorInfo) -> np.ndarray:
 
 
 def sampled(rows: int, nbytes: int) -> list[tuple[int, int]]:
-    """Return the rows of a tensor that are its sample: all, or three blocks.
+    """Return the rows that form a tensor's sample: all, or three blocks.
 
     >>> sampled(4, 64), sampled(3000, 1 << 20)
     ([(0, 4)], [(0, 62), (1469, 1531), (2938, 3000)])
@@ -182,7 +182,7 @@ def _parts(flat: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def distance(a: np.ndarray, b: np.ndarray) -> float:
-    """Return the Euclidean distance of two arrays of one shape, in float64."""
+    """Return the Euclidean distance between two arrays of equal shape, in float64."""
     pairs = zip(
         _parts(np.ascontiguousarray(a).reshape(-1)), _parts(np.ascontiguousarray(b).reshape(-1)), strict=True
     )

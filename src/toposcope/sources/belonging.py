@@ -1,4 +1,4 @@
-"""Groups runs by the family, task, corpus, tokenizer and recipe that their files state."""
+"""Groups runs by the family, task, corpus, tokenizer and recipe stated in their files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FACTS: Mapping[str, tuple[str, ...]] = {
     "vocabulary": ("vocabulary", "vocab_size", "n_vocab"),
     "recipe": ("recipe",),
 }
-"""Facts that separate runs whenever they differ -> the columns and configuration keys that state them."""
+"""Facts that separate runs if they differ -> the columns and configuration keys that state them."""
 SETTINGS: Mapping[str, tuple[str, ...]] = {
     "learning rate": ("learning_rate", "peak_learning_rate", "max_lr", "lr"),
     "final learning rate": ("final_learning_rate", "min_lr"),
@@ -29,52 +29,52 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
     "initial deviation": ("init_std",),
     "optimizer": ("optimizer",),
 }
-"""Settings that separate runs if two of one size differ in them: in a family they may vary with size."""
+"""Settings that separate runs of the same size; across the sizes of a family they may vary."""
 DESCRIBES = tuple(dict.fromkeys(name for names in FACTS.values() for name in names))
-"""Columns of a plain table that state a fact of `FACTS`: constant along a run, never features."""
+"""Columns of a plain table that state one of the `FACTS`: constant along a run, never features."""
 
 PADDING = 1.02
-"""Vocabularies of over `_LARGE` entries this near are one, padded: Pythia's 50,254 are 50,304 to 50,688."""
+"""Large vocabularies (over `_LARGE`) this close are one, padded: Pythia's 50,254 becomes 50,304 to 50,688."""
 _LARGE = 1000
 UNTRAINED = 1.25
-"""Losses at step 0 or 1 that differ by this factor belong to two vocabularies or tasks, because a loss there
-is about the logarithm of the number of classes. Neighbours among the seeds and sizes of one recipe differ by
-a factor of at most 1.03."""
+"""Losses at step 0 or 1 that differ by this factor belong to different vocabularies or tasks, because the
+loss there is about the logarithm of the number of classes. Neighbours among the seeds and sizes of one recipe
+differ by a factor of at most 1.03."""
 BEGUN = 2.0
-"""The same factor if logs begin together but later: by then sizes differ by a factor of up to 1.4."""
+"""The same factor for logs that begin at a later common step: by then, sizes differ by up to 1.4."""
 LOWEST, LEAST_GAP = 5.0, 1.0
-"""Lowest losses that differ by this factor and by this many nats belong to two tasks: the sizes of a
-published family span a factor of two, and neighbours differ by at most 1.15."""
+"""Lowest losses that differ by this factor and by this many nats belong to different tasks: the sizes of a
+published family span a factor of two, and neighbours differ by a factor of at most 1.15."""
 
 _NAMED = 4
-"""The most runs of a group that a line names; of more it gives the number."""
+"""A line names at most this many runs of a group; of larger groups it gives the number."""
 _LISTED = 8
-"""The most groups that a line names; --json has all."""
+"""A line names at most this many groups; --json has all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Runs that belong together; `label` says how they differ from the others, "" for the only group."""
+    """Runs that belong together; `label` says how they differ from the others ("" for the only group)."""
 
     label: str
     runs: tuple[str, ...]
 
     @property
     def counted(self) -> str:
-        """The label with the names of the runs, or with their number where they are many."""
+        """The label with the names of the runs, or with their number if there are many."""
         n = len(self.runs)
         return f"{self.label} ({', '.join(self.runs) if n <= _NAMED else f'{n:,} runs'})"
 
 
 def groups_of(runs: pd.DataFrame, losses: pd.DataFrame | None = None) -> tuple[Group, ...]:
-    """Group runs that belong together, in the order in which they are given.
+    """Group runs that belong together, in the given order.
 
-    Two runs belong to different groups if their files state another family, task, corpus, tokenizer,
-    vocabulary or recipe, or if they have one size and differ in a setting of training, such as the batch
-    size. Seeds and sizes separate no runs. If neither corpus nor task is stated, the losses decide. Runs are
-    separated if their first losses differ by a factor of `UNTRAINED` at step 0 or 1 (`BEGUN` at a later
+    Two runs belong to different groups if their files state a different family, task, corpus, tokenizer,
+    vocabulary or recipe, or if they have the same size and differ in a training setting, such as the batch
+    size. Seeds and sizes do not separate runs. If neither corpus nor task is stated, the losses decide: runs
+    are separated if their first losses differ by a factor of `UNTRAINED` at step 0 or 1 (`BEGUN` at a later
     common step), or if their lowest losses differ by a factor of `LOWEST` and by `LEAST_GAP` nats, with no
-    run in between. A run that states less joins the only group that it can belong to.
+    run in between. A run that states fewer facts joins the only group that fits, if there is only one.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class Stated:
 
 
 def kin(lines: Sequence[Stated], losses: pd.DataFrame | None = None) -> list[tuple[str, ...]]:
-    """Return the runs that should be alike: of one group and one size, whatever settings of theirs differ.
+    """Return the runs that should be alike: same group and same size, whatever their settings.
 
     >>> rates = {"a": "0.001", "b": "0.001", "c": "0.006"}
     >>> kin([Stated(run, {"learning rate": rate}, 1e6) for run, rate in rates.items()])
@@ -121,7 +121,7 @@ def kin(lines: Sequence[Stated], losses: pd.DataFrame | None = None) -> list[tup
 def grouped(
     lines: Sequence[Stated], losses: pd.DataFrame | None = None, *, settings: bool = True
 ) -> tuple[Group, ...]:
-    """Group runs by what is stated of them, as `groups_of` does; without `settings` by `FACTS` alone."""
+    """Group runs by what their files state, as `groups_of` does; without `settings`, by `FACTS` alone."""
     names = [line.run for line in lines]
     facts = _unpadded([line.facts for line in lines])
     distinguishing = [*FACTS, *(_distinguishing_settings(lines, facts) if settings else ())]
@@ -155,7 +155,7 @@ def said(groups: Sequence[Group], what: str = "each is judged separately") -> st
 
 
 def stated(row: Mapping[object, object]) -> dict[str, str]:
-    """Return the `FACTS` and `SETTINGS` of a run's line: from its columns, then its configuration."""
+    """Return the `FACTS` and `SETTINGS` of a run's row, from its columns, then its configuration."""
     config = configuration(row.get("config"))
     found = {}
     for name, keys in (*FACTS.items(), *SETTINGS.items()):
@@ -167,7 +167,7 @@ def stated(row: Mapping[object, object]) -> dict[str, str]:
 
 
 def configuration(config: object) -> Mapping[str, object]:
-    """Return a run's configuration as a mapping, empty where there is none that can be read."""
+    """Return a run's configuration as a mapping; empty if there is none, or none that can be read."""
     if isinstance(config, str):
         try:
             config = json.loads(config)
@@ -185,7 +185,7 @@ def _text(value: object) -> str:
 
 
 def size_of(value: object) -> float:
-    """Return a number of parameters as it is stated, 0 where it is not known.
+    """Return a stated number of parameters; 0 if unknown.
 
     >>> size_of(7408), size_of(float("nan")), size_of(None)
     (7408.0, 0.0, 0.0)
@@ -195,7 +195,7 @@ def size_of(value: object) -> float:
 
 
 def _unpadded(facts: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
-    """Return the facts with one size, the smallest, for vocabularies that differ by their padding."""
+    """Return the facts, with the smallest size for vocabularies that differ only by padding."""
     sizes = sorted({float(one["vocabulary"]) for one in facts if _is_number(one.get("vocabulary", ""))})
     same: dict[float, float] = {}
     for size in sizes:
@@ -213,7 +213,7 @@ def _is_number(text: str) -> bool:
 
 
 def _distinguishing_settings(lines: Sequence[Stated], facts: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return the settings in which two runs of one size and one set of facts differ."""
+    """Return the settings in which two runs of equal size and equal facts differ."""
     cells: dict[tuple[object, ...], list[Mapping[str, str]]] = {}
     for line, one in zip(lines, facts, strict=True):
         key = (*(one.get(name, "") for name in FACTS), line.parameters or line.run)
@@ -226,7 +226,7 @@ def _distinguishing_settings(lines: Sequence[Stated], facts: Sequence[Mapping[st
 
 
 def _together(keys: Sequence[tuple[str, ...]]) -> list[tuple[int, ...]]:
-    """Group places whose keys agree; one that states less ("") joins the only group that it can belong to."""
+    """Group positions whose keys agree; one with missing facts ("") joins a group if only one fits."""
     groups: list[tuple[list[str], list[int]]] = []
     distinct = sorted(dict.fromkeys(keys), key=lambda key: -sum(map(bool, key)))
     for key in distinct:
@@ -241,7 +241,7 @@ def _together(keys: Sequence[tuple[str, ...]]) -> list[tuple[int, ...]]:
 
 
 def _by_losses(names: Collection[str], losses: pd.DataFrame | None) -> dict[str, tuple[str, ...]]:
-    """Return the clusters of each run's losses: at its start and at its lowest level."""
+    """Return the clusters of each run's losses, at its start and at its lowest level."""
     if losses is None or not len(losses) or "loss" not in losses:
         return {}
     ends = _ends(losses[losses["run"].isin(list(names))])
@@ -262,10 +262,10 @@ def _by_losses(names: Collection[str], losses: pd.DataFrame | None) -> dict[str,
 def _ends(losses: pd.DataFrame) -> dict[str, tuple[float, float, float]]:
     """Return each run's first step with a finite, positive loss, the loss there, and its lowest one.
 
-    The lowest is the 5% quantile: a single step far below the others is no level.
+    The lowest is the 5% quantile: a single step far below the others does not count.
     """
     values = pd.to_numeric(losses["loss"], errors="coerce")
-    if "heldout_loss" in losses:  # of a run that logged no other
+    if "heldout_loss" in losses:  # for a run that logged no other
         values = values.fillna(pd.to_numeric(losses["heldout_loss"], errors="coerce"))
     good = losses.assign(loss=values)[np.isfinite(values) & (values > 0)].sort_values("step", kind="stable")
     return {
@@ -292,7 +292,7 @@ def _labels(
     groups: Sequence[tuple[int, ...]], stated: Sequence[Mapping[str, str]], names: Sequence[str],
     losses: pd.DataFrame | None,
 ) -> list[str]:  # fmt: skip
-    """Return in words how each group differs: by its facts, then by the range of its losses."""
+    """Return in words how each group differs: its facts, then the range of its losses."""
     if len(groups) == 1:
         return [""]
     held = [{n: next(filter(None, (stated[i][n] for i in g)), "") for n in stated[g[0]]} for g in groups]

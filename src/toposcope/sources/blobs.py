@@ -1,4 +1,4 @@
-"""Bytes by range, from a local file or through fsspec; never outside the folder that was opened."""
+"""Byte ranges from local files or through fsspec; never outside the opened folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from toposcope.core.errors import SourceError
 
 MAX_SMALL_FILE = 256 * 2**20
-"""Largest file (JSON, index, log) that is read whole into memory."""
+"""Largest file (JSON, index, log) that is read into memory as a whole."""
 
 
 class Blob(Protocol):
@@ -22,7 +22,7 @@ class Blob(Protocol):
     label: str
     size: int
     stamp: str
-    """Changes when the file changes (size and modification time, or the store's own tag)."""
+    """Changes when the file changes (size and modification time, or the server's own tag)."""
 
     def read(self, start: int, stop: int) -> np.ndarray:
         """Return bytes `start` to `stop` as a fresh uint8 array."""
@@ -56,13 +56,13 @@ def check_range(blob: Blob, start: int, stop: int) -> None:
     """Refuse a range that does not lie inside the blob."""
     if not 0 <= start <= stop <= blob.size:
         raise SourceError(
-            f"{blob.label}: bytes {start:,} to {stop:,} are asked for, but the file has {blob.size:,}: "
+            f"{blob.label}: bytes {start:,} to {stop:,} are needed, but the file has {blob.size:,}: "
             "it is truncated or damaged; fetch it again"
         )
 
 
 def readable(name: str) -> str:
-    r"""Return a name as it can be written: bytes that are not UTF-8 as backslash and number.
+    r"""Return a printable name: bytes that are not UTF-8 become a backslash and a number.
 
     >>> readable("step_1"), readable("step_\udcff")
     ('step_1', 'step_\\xff')
@@ -77,12 +77,12 @@ def readable(name: str) -> str:
 
 
 def _escapes(name: str) -> bool:
-    """Return whether the parts of a name that are not UTF-8 are bytes of a file's name."""
+    """Return whether the parts of a name that are not UTF-8 are bytes of a file name."""
     return all(0xDC80 <= ord(letter) <= 0xDCFF for letter in name if 0xD800 <= ord(letter) <= 0xDFFF)
 
 
 def check_name(label: str, name: str) -> str:
-    """Return `name` when it is a plain relative path inside its folder, else refuse it."""
+    """Return `name` if it is a plain relative path inside its folder; else refuse it."""
     path = PurePosixPath(name)
     if readable(name) != name:
         raise SourceError(f"{label}/{readable(name)}: the file name is not UTF-8; rename it")
@@ -95,7 +95,7 @@ def check_name(label: str, name: str) -> str:
 
 
 class LocalBlob:
-    """A local file, read by `pread`: a file that shrinks under us is an error, never a crash."""
+    """A local file, read by `pread`: if it shrinks meanwhile, that is an error, never a crash."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -184,7 +184,7 @@ class LocalFolder:
                 if entry.is_symlink()
                 else "is not a regular file"
             )
-            found[readable(entry.name)] = f"{where}: {what}; remove it, or bring back what it stood for"
+            found[readable(entry.name)] = f"{where}: {what}; remove it, or restore its target"
         return found
 
     def _inside(self, name: str) -> Path:
@@ -240,7 +240,7 @@ class RemoteBlob:
         if start == stop:
             return np.empty(0, dtype=np.uint8)
         data = _remote(self.label, self._fs.cat_file, self._path, start=start, end=stop)
-        if len(data) == self.size != stop - start:  # a server that ignores ranges sends everything
+        if len(data) == self.size != stop - start:  # a server that ignores ranges sends the whole file
             data = data[start:stop]
         if len(data) != stop - start:
             raise SourceError(
@@ -293,7 +293,7 @@ def _remote(label: str, call: Any, *arguments: Any, **options: Any) -> Any:
         raise SourceError(f"{label}: {error}; install that package to read this address") from error
     except FileNotFoundError as error:
         raise SourceError(f"{label}: does not exist; check the address") from error
-    except Exception as error:  # every file system has its own exceptions
+    except Exception as error:  # every file system raises its own exceptions
         text = " ".join(str(error).split())[:200]
         raise SourceError(f"{label}: cannot be read ({type(error).__name__}: {text}); try again") from error
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 PLANNED_RATE = "planned_rate"
-"""The fact that holds a planned learning rate: kind, peak, last, warmup, steps and, where known, decay."""
+"""The fact that holds a planned learning rate: kind, peak, last, warmup, steps and, if known, decay."""
 
 _STEPS = (
     "max_steps", "max_iters", "train_iters", "total_steps", "num_iterations", "max_train_steps",
@@ -20,11 +20,11 @@ _SECTIONS = (
     "training", "train", "trainer", "optimizer", "optim", "lr_scheduler", "scheduler", "training_args",
     "hparams", "args", "config",
 )  # fmt: skip
-"""Sections of a file that may contain a plan; the steps of a data set or a model are something else."""
+"""Sections of a file that may contain a plan; steps in a data or model section mean something else."""
 
 
 def stated_plan(said: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the planned steps of a configuration and, where it names one, the learning rate's schedule.
+    """Return the planned steps of a configuration and, if it names one, the learning rate's schedule.
 
     >>> stated_plan({"training": {"steps": 400}, "model": {"max_steps": 3}})
     {'planned_steps': 400}
@@ -44,7 +44,7 @@ def stated_plan(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rate(known: Mapping[str, Any], steps: int) -> dict[str, Any] | None:
-    """Return the schedule that a configuration names; None if it names no known one."""
+    """Return the schedule that a configuration names; None for none or an unknown one."""
     named = next((str(known[name]).lower() for name in _KIND if isinstance(known.get(name), str)), "")
     if known.get("decay_lr") is True and not named:
         named = "cosine"
@@ -71,7 +71,7 @@ def _first(known: Mapping[str, Any], names: tuple[str, ...], least: float = 0.0)
         value = known.get(name)
         if isinstance(value, str):
             try:
-                value = float(value)  # YAML takes 1e-4 for a word
+                value = float(value)  # YAML reads 1e-4 as text
             except ValueError:
                 continue
         if isinstance(value, int | float) and not isinstance(value, bool) and least <= value < float("inf"):
@@ -96,17 +96,17 @@ def _leaves(said: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, Any]
 
 
 def read_yaml(text: str) -> object:
-    """Read YAML; values of a type of Python's own, as Lightning writes them, become None.
+    """Read YAML; values with Python type tags, as Lightning writes them, become None.
 
     Raises
     ------
     ValueError
-        When it is none.
+        When it is not YAML.
     """
     import yaml
 
     class Plain(yaml.SafeLoader):
-        """Reads every tag that it does not know as None."""
+        """Reads every unknown tag as None."""
 
     Plain.add_multi_constructor("", lambda *_: None)
     try:

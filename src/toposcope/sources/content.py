@@ -1,4 +1,4 @@
-"""Facts about a checkpoint's tensors: names and shapes, number of parameters, hashes, finite or not."""
+"""Facts about a checkpoint's tensors: names and shapes, number of parameters, hashes, finiteness."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Signature = frozenset[tuple[str, tuple[int, ...]]]
 NOT_FINITE = "holds NaN or infinite weights"
 """The note on a tensor that is not finite."""
 SPOILT = "failed"
-"""The feature of the only row of such a tensor."""
+"""The feature in the only row of such a tensor."""
 
-# Entries checked at a time: a check for NaN needs no second copy of a large tensor.
+# Entries checked at a time, so that a check for NaN needs no second copy of a large tensor.
 _BLOCK = 1 << 18
 
 
@@ -31,7 +31,7 @@ def signature(infos: Mapping[str, TensorInfo]) -> Signature:
 
 
 def count_parameters(reader: Reader) -> int:
-    """Return the number of distinct parameters: buffers left out, a head tied to the embedding once."""
+    """Return the number of distinct parameters, without buffers; a head tied to the embedding counts once."""
     infos = {
         name: info
         for name, info in reader.infos().items()
@@ -93,7 +93,7 @@ def is_text(name: str) -> bool:
 
 
 def as_text(name: str) -> str:
-    r"""Return a name that UTF-8 can write: the parts that are no text are escaped.
+    r"""Return a name that UTF-8 can encode: invalid parts are escaped.
 
     >>> as_text("weight" + chr(0xD800))
     'weight\\ud800'
@@ -102,12 +102,12 @@ def as_text(name: str) -> str:
 
 
 def described_in_text(run: Run) -> Run:
-    """Return a run whose words can be written to a table.
+    """Return a run whose texts can be written to a table.
 
     Raises
     ------
     SourceError
-        When its name is no text: the name of its folder or file, or what its run.json says.
+        When its name (of its folder or file, or from its run.json) is not valid text.
     """
     if not is_text(run.run):
         raise SourceError(

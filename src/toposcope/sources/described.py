@@ -1,4 +1,4 @@
-"""The facts about a run that need no weights: family, size, seed, configuration."""
+"""Facts about a run that need no weights: family, size, seed, configuration."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from toposcope.sources.nanogpt import nanogpt_facts
 
 
 def described(source: Source) -> Run:
-    """Return the run; family and number of parameters are read off its first readable checkpoint."""
+    """Return the run; family and number of parameters come from its first readable checkpoint."""
     return _with_facts(_with_seed(described_in_text(_described(source))), source)
 
 
 def _described(source: Source) -> Run:
     run = source.run
-    stated = run.parameters or run.config.get("parameters") == 0  # a limit of infinite width has no size
+    stated = run.parameters or run.config.get("parameters") == 0  # an infinite-width limit has no size
     if run.family and stated:
         return run
     if any(entry.identity is not None for entry in source.entries):
@@ -59,10 +59,10 @@ def _with_facts(run: Run, source: Source) -> Run:
     try:
         facts = source.facts()
     except SourceError:
-        return run  # said where the file is read for its losses
+        return run  # reported when the file is read for its losses
     return dataclasses.replace(run, config={**run.config, **facts}) if facts else run
 
 
 def _with_seed(run: Run) -> Run:
-    """Take the seed from the run's name where nothing else states it."""
+    """Take the seed from the run's name if nothing else states it."""
     return run if run.seed is not None else dataclasses.replace(run, seed=seed_of(run.run))

@@ -1,4 +1,4 @@
-"""Finds the runs of a location and the checkpoints of each, only by listing."""
+"""Finds the runs at a location and the checkpoints of each by listing folders only."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from toposcope.sources.trainer_state import (
 
 __all__ = ["Entry", "Source", "Unread", "base_name", "discover", "open_folder", "rename"]
 
-# How many folders deep runs are looked for: a wrong path must not crawl through a whole disk.
+# How many folders deep to search for runs: a wrong path must not cause a crawl through the whole disk.
 MAX_DEPTH = 3
 GENERIC = frozenset(
     [
@@ -66,25 +66,25 @@ GENERIC = frozenset(
         "consolidated",
     ]
 )
-"""File names that say nothing about the run: the folder's name stands for it."""
+"""File names that say nothing about the run; the folder's name is used instead."""
 
 
 STORE = "store.json"
-"""The file by which a store is known."""
+"""The file that identifies a store."""
 
 
 def discover(
     location: Folder | Blob, unread: list[Unread] | None = None, *, logs: bool = True
 ) -> list[Source]:
-    """Return the runs that a folder or a file holds.
+    """Return the runs in a folder or a file.
 
-    An unreadable folder beside the runs hides none of them: it is added to `unread`, by name, with the
+    An unreadable folder beside the runs does not hide them: it is added to `unread`, by name, with the
     reason. With `logs`, runs without losses of their own get those of the logs beside them.
 
     Raises
     ------
     SourceError
-        When there is no checkpoint that can be read.
+        When no checkpoint can be read.
     """
     if not isinstance(location, Folder):
         return [_one_file(location)]
@@ -125,8 +125,8 @@ def _stepless(label: str, names: Sequence[str]) -> str:
     more = f" and {len(names) - 1} more do" if len(names) > 1 else " does"
     if given := stated_pattern():
         return (
-            f"{label}: the name {names[0]}{more} not state a step where {option('step_pattern')} '{given}' "
-            "looks for one; the group must find digits in each name"
+            f"{label}: the name {names[0]}{more} not match {option('step_pattern')} '{given}'; "
+            "its group must find digits in each name"
         )
     pattern = pattern_of(names[0])
     given = f"'{pattern}' if that is the step" if pattern else "'REGEX' with one group around the step"
@@ -160,12 +160,12 @@ def _runs(folder: Folder, depth: int, unread: list[Unread]) -> list[Source]:
         raise SourceError(_stepless(folder.label, weights))
     inside = [] if depth == MAX_DEPTH else _runs_inside(folder, depth, unread)
     if foreign is not None and not inside:
-        raise foreign  # another program's, and nothing beside it that is known
+        raise foreign  # a file of another program, without anything known beside it
     return inside
 
 
 def _runs_inside(folder: Folder, depth: int, unread: list[Unread]) -> list[Source]:
-    """Return the runs of the folders in a folder; one unreadable folder does not stop the others."""
+    """Return the runs of a folder's subfolders; one unreadable folder does not stop the others."""
     lost = folder.lost() if isinstance(folder, LocalFolder) else {}
     unread += [Unread(f"{folder.label}/{name}", why) for name, why in lost.items() if _may_hold_runs(name)]
     found: list[Source] = []
@@ -174,7 +174,7 @@ def _runs_inside(folder: Folder, depth: int, unread: list[Unread]) -> list[Sourc
             if "\\" in name:
                 raise SourceError(f"{folder.label}/{name}: the name contains a backslash; rename it")
             inner = folder.sub(name)
-            if STORE in inner.files():  # what `watch` holds there for a while is no run
+            if STORE in inner.files():  # what `watch` keeps there temporarily is not a run
                 continue
             if _holds(inner, folder):
                 raise SourceError(
@@ -187,7 +187,7 @@ def _runs_inside(folder: Folder, depth: int, unread: list[Unread]) -> list[Sourc
 
 
 def _holds(inner: Folder, folder: Folder) -> bool:
-    """Return whether a folder leads back to one that it lies in."""
+    """Return whether a folder is a link to one that contains it."""
     if not (isinstance(inner, LocalFolder) and isinstance(folder, LocalFolder)):
         return False
     real, above = os.path.realpath(inner.path), os.path.realpath(folder.path)
@@ -195,7 +195,7 @@ def _holds(inner: Folder, folder: Folder) -> bool:
 
 
 def _once(found: list[Source]) -> list[Source]:
-    """Return each run once; one that links also lead to is named by its own place."""
+    """Return each run once; if links lead to a run as well, its own path names it."""
     places: dict[str, Source] = {}
     for source in found:
         uri = source.run.uri
@@ -216,7 +216,7 @@ def _links(uri: str) -> int:
 
 
 def _of_lightning(folder: Folder, source: Source) -> Source:
-    """Return the run of a version_N folder: its name, its log and its plan beside its checkpoints."""
+    """Return the run of a version_N folder, with the name, log and plan beside its checkpoints."""
     run = base_name(folder.label)
     return dataclasses.replace(
         rename(source, run),
@@ -277,7 +277,7 @@ def _series(folder: Folder, entries: list[Entry]) -> Source:
 
 
 def _facts_of_series(folder: Folder, last: str | None) -> dict[str, Any]:
-    """Return what the trainer's state says, of the folder or its last checkpoint, and whether they agree."""
+    """Return what the trainer's state in the folder or its last checkpoint says, and whether both agree."""
     try:
         own, latest = trainer_state(folder), trainer_state(folder.sub(last)) if last is not None else {}
     except SourceError:
@@ -329,7 +329,7 @@ def _toposcope_run(folder: Folder, content: Mapping[str, Any], unread: list[Unre
 
 
 def _check_run(label: str, content: Mapping[str, Any]) -> None:
-    """Refuse a run that a store could not hold: its name is not text, or a number is not one."""
+    """Refuse a run that a store cannot hold: a name that is not text, or a number that is not one."""
     for name in ("run", "family", "schedule", "corpus"):
         value = content.get(name)
         if value is not None and (not isinstance(value, str) or readable(value) != value):

@@ -33,7 +33,7 @@ STEP_KEYS = ("step", "global_step", "iteration", "train_state.step")
 
 
 class Slice:
-    """A part of a blob as a blob of its own."""
+    """A part of a blob, itself a blob."""
 
     def __init__(self, blob: Blob, start: int, length: int) -> None:
         check_range(blob, start, start + length)
@@ -57,7 +57,7 @@ class _Chunk:
 
 
 class DistributedReader:
-    """One distributed checkpoint; with `weightless` it may hold optimiser states alone."""
+    """One distributed checkpoint; with `weightless` it may hold optimiser states only."""
 
     def __init__(self, folder: Folder, *, weightless: bool = False) -> None:
         self.label = f"{folder.label}/{METADATA}"
@@ -97,7 +97,7 @@ class DistributedReader:
             offset = self._sides(index["offset"]) if index.get("offset") is not None else ()
             file, start, length = info["relative_path"], info["offset"], info["length"]
             if not isinstance(file, str) or not all(type(n) is int and n >= 0 for n in (start, length)):
-                raise self._bad("a chunk without a place")
+                raise self._bad("a chunk without a location")
             places[self._text(index["fqn"]), _at(offset)] = (check_name(self.label, file), start, length)
         return places
 
@@ -112,7 +112,7 @@ class DistributedReader:
         chunks = []
         self._unplaced -= len(state["chunks"])
         if self._unplaced < 0:
-            raise self._bad("it has more chunks than places for them")
+            raise self._bad("it has more chunks than locations for them")
         for chunk in state["chunks"]:
             offsets = self._sides(_state(chunk)["offsets"])
             sizes = check_shape(self.label, name, self._sides(_state(chunk)["sizes"]))
@@ -124,7 +124,7 @@ class DistributedReader:
                 for o, s, n in zip(offsets, sizes, shape, strict=True)
             )
             if place is None or not inside:
-                raise self._bad(f"a chunk of tensor {name!r:.80} is nowhere or outside of it")
+                raise self._bad(f"a chunk of tensor {name!r:.80} has no file or lies outside the tensor")
             chunks.append(_Chunk(offsets, sizes, *place))
         if sum(TensorInfo("", chunk.sizes, info.dtype).size for chunk in chunks) != info.size:
             raise self._bad(f"the chunks of tensor {name!r:.80} do not cover it")
@@ -136,13 +136,13 @@ class DistributedReader:
         return name
 
     def _sides(self, values: Any) -> tuple[Any, ...]:
-        """Return a shape or an offset, which has few numbers."""
+        """Return a shape or an offset: a few numbers."""
         if not isinstance(values, list | tuple) or len(values) > MAX_DIMS:
             raise self._bad(f"a shape that is {brief(values)}")
         return tuple(values)
 
     def extents(self) -> dict[str, int]:
-        """Return how many bytes each file has at least, by its metadata; optimiser states count."""
+        """Return the smallest size of each file that fits the metadata, optimiser states included."""
         found: dict[str, int] = {}
         for file, start, length in self._places.values():
             found[file] = max(found.get(file, 0), start + length)
@@ -184,7 +184,7 @@ class DistributedReader:
         return archive.read(tensor)
 
     def facts(self) -> Facts:
-        """Return the step where the checkpoint has one."""
+        """Return the step if the checkpoint states one."""
         for key in STEP_KEYS:
             if (key, _at(())) in self._places:
                 file, start, length = self._places[key, _at(())]
@@ -195,7 +195,7 @@ class DistributedReader:
 
 
 def _at(offset: tuple[Any, ...]) -> str:
-    """Return an offset as a key in the form of a text, because tuples of numbers can be made to collide."""
+    """Return an offset as a text key, because tuples of numbers can be made to collide."""
     return ",".join(map(brief, offset))
 
 

@@ -26,13 +26,13 @@ class Entry:
     checkpoint: Checkpoint
     open: Callable[[], Reader]
     release: Callable[[], None] = lambda: None
-    """Called when the checkpoint is no longer needed; it removes fetched files."""
+    """Called when the checkpoint is no longer needed; removes fetched files."""
     hold: Callable[[], None] = lambda: None
-    """Keep what is fetched until `release` has been called once more."""
+    """Keep fetched files until `release` has been called once more."""
     identity: Callable[[], Mapping[str, str]] | None = None
-    """The files' hashes, where they are known without reading the files."""
+    """The files' hashes, if known without reading the files."""
     module: Any = None
-    """The module itself, where the checkpoint is one in memory."""
+    """The module itself, if the checkpoint is a module in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,11 @@ class Source:
     metrics: Callable[[], pd.DataFrame]
     config: Mapping[str, Any] = field(default_factory=dict)
     raw_steps: Callable[[], list[int]] = list
-    """The steps of the loss history as it has them, unsorted."""
+    """The steps of the loss history in their original order."""
     facts: Callable[[], Mapping[str, Any]] = dict
-    """What the trainer's own state says of the run: steps planned and done, batch size, tokens, FLOP."""
+    """What the trainer's own state says about the run: steps planned and done, batch size, tokens, FLOP."""
     log: Callable[[], str] = str
-    """The log beside the checkpoints that the losses are read from, in one line; empty for none."""
+    """The log beside the checkpoints that the losses come from, in one line; empty for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def rename(source: Source, name: str) -> Source:
 
 
 def is_checkpoint(folder: Folder) -> bool:
-    """Return whether a folder is one checkpoint, as far as its listing says."""
+    """Return whether a folder is one checkpoint, according to its listing."""
     weights = [name for name in folder.files() if is_weights_file(name) and not is_shard(name)]
     return folder_format(folder) is not None or len(weights) == 1
 
@@ -140,7 +140,7 @@ def _step(
 
 
 def _any_checkpoint(folder: Folder, names: list[str], others: list[Entry]) -> bool:
-    """Return whether one of the folders is a checkpoint; a bad one matters only if none is good."""
+    """Return whether one of the folders is a checkpoint; a bad folder matters only if none is good."""
     bad: SourceError | None = None
     for name in names:
         try:
@@ -170,7 +170,7 @@ def with_tokens(entries: list[Entry], metrics: Callable[[], pd.DataFrame]) -> tu
     try:
         table = metrics()
     except SourceError:
-        return tuple(entries)  # said when the metrics themselves are asked for
+        return tuple(entries)  # reported when the metrics themselves are read
     known = table.loc[table["tokens"].notna(), ["step", "tokens"]]
     tokens = dict(zip(known["step"].tolist(), (int(n) for n in known["tokens"]), strict=True))
     return tuple(
@@ -185,14 +185,14 @@ def with_tokens(entries: list[Entry], metrics: Callable[[], pd.DataFrame]) -> tu
 
 
 def with_own_tokens(entry: Entry) -> Entry:
-    """Return the entry with the tokens that its file states, where the metrics have no line of its step yet.
+    """Return the entry with the tokens that its file states, if the metrics have no row for its step yet.
 
-    Training writes the lines of several steps together, after the checkpoint that precedes them.
+    Training writes the rows of several steps together, after the checkpoint.
     """
     if entry.checkpoint.tokens is not None:
         return entry
     try:
         tokens = entry.open().facts().tokens
     except (SourceError, OSError):
-        return entry  # said when the checkpoint is read
+        return entry  # reported when the checkpoint is read
     return dataclasses.replace(entry, checkpoint=dataclasses.replace(entry.checkpoint, tokens=tokens))

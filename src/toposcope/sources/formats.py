@@ -1,4 +1,4 @@
-"""The table of formats: how a file or a folder is recognised, and which reader opens it."""
+"""The table of formats: how a file or folder is recognised, and which reader opens it."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ FILES: tuple[FileFormat, ...] = (
 )
 
 GROUP = "toposcope.formats"
-"""The entry points under which installed packages offer their formats."""
+"""The entry-point group with which installed packages offer their formats."""
 
 _ADDED: list[FileFormat | FolderFormat] = []
 
 OLMO_CORE = "model_and_optim"
-"""The folder inside each step of OLMo-core that is the distributed checkpoint."""
+"""The distributed checkpoint's folder inside each OLMo-core step."""
 
 FSDP = "pytorch_model_fsdp_0"
-"""The folder inside each checkpoint of transformers or accelerate under FSDP that holds the shards."""
+"""The shards' folder inside each checkpoint of transformers or accelerate under FSDP."""
 
 NOT_WEIGHTS = (
     "optimizer",
@@ -79,11 +79,11 @@ NOT_WEIGHTS = (
     "resume",
     "tok",
 )
-"""Beginnings of names of files that lie beside weights but are not weights."""
+"""Prefixes of files that lie beside weights but are not weights."""
 
 
 def add_format(form: FileFormat | FolderFormat) -> None:
-    """Let a format be opened like those of the package, in this process; those are tried first.
+    """Register a format in this process; the package's own formats are tried first.
 
     An installed package offers its formats to every process by the entry points `toposcope.formats`.
     """
@@ -105,13 +105,13 @@ def _files() -> tuple[FileFormat, ...]:
 
 
 def is_weights_file(name: str) -> bool:
-    """Say whether a file name is that of a checkpoint's weights."""
+    """Return whether a file name is that of a checkpoint's weights."""
     suffixes = tuple(suffix for form in _files() for suffix in form.suffixes)
     return name.endswith(suffixes) and not name.startswith((".", *NOT_WEIGHTS))
 
 
 def open_file(blob: Blob) -> Reader:
-    """Open one file as a checkpoint, its quantised weights dequantised where that can be done."""
+    """Open one file as a checkpoint; quantised weights are dequantised where possible."""
     return dequantised(bare_adapter(_open_file(blob)), {})
 
 
@@ -126,7 +126,7 @@ def open_checkpoint(folder: Folder) -> Reader | None:
 
 
 class Configured:
-    """A reader with the facts beside its files: `config.json`, and the step in a trainer's state."""
+    """A reader with facts from beside its files: `config.json`, and the step in a trainer's state."""
 
     def __init__(self, inner: Reader, config: Mapping[str, Any], step: int | None) -> None:
         self.label = inner.label
@@ -171,12 +171,12 @@ def _refuse_stand_ins(blob: Blob, head: bytes) -> None:
     """Raise SourceError for files that a failed download leaves in place of a checkpoint."""
     if head.startswith(b"version https://git-lfs"):
         raise SourceError(
-            f"{blob.label}: is a Git LFS pointer, and not the checkpoint",
+            f"{blob.label}: is a Git LFS pointer, not the checkpoint",
             remedy="run git lfs pull in its folder",
         )
     if head.lstrip().lower().startswith((b"<!doctype html", b"<html")):
         raise SourceError(
-            f"{blob.label}: is an HTML page, such as one that asks to sign in, and not the checkpoint",
+            f"{blob.label}: is an HTML page (such as a sign-in page), not the checkpoint",
             remedy="sign in or accept its licence, and fetch it again",
         )
 
@@ -232,7 +232,7 @@ FOLDERS: tuple[FolderFormat, ...] = (
 
 
 def folder_format(folder: Folder) -> FolderFormat | None:
-    """Return the format of a folder that is one checkpoint; None when it is none."""
+    """Return the format of a folder that is one checkpoint; None if it is not one."""
     files, folders = frozenset(folder.files()), frozenset(folder.folders())
     return next((form for form in (*FOLDERS, *_further(FolderFormat)) if form.matches(files, folders)), None)
 

@@ -1,4 +1,4 @@
-"""Loss histories that lie beside checkpoints, as the store's metrics table."""
+"""Loss histories beside checkpoints, as the store's metrics table."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _is_part(name: str) -> bool:
 def join(own: pd.DataFrame, losses: pd.DataFrame, run: str) -> pd.DataFrame:
     """Return `own` with missing values filled in from `losses`.
 
-    A `run` column in `losses` selects the rows of this run; without one they apply to every run.
+    A `run` column in `losses` selects the rows of this run; without it, they apply to every run.
     """
     if "run" in losses.columns:
         losses = losses[losses["run"].astype(str) == run]
@@ -52,14 +52,14 @@ def join(own: pd.DataFrame, losses: pd.DataFrame, run: str) -> pd.DataFrame:
 
 
 def read_losses(uri: str, rename: Mapping[str, str] | None = None) -> pd.DataFrame:
-    """Read a loss history, whatever wrote it: see `toposcope.sources.logs.read_log`.
+    """Read a loss history in any known format: see `toposcope.sources.logs.read_log`.
 
-    `rename` maps columns of the file to the names that are known ("step", "loss", "heldout_loss", ...).
+    `rename` maps columns of the file to known names ("step", "loss", "heldout_loss", ...).
 
     Raises
     ------
     SourceError
-        When it is no log, or has no step or no loss that is known by name.
+        When it is not a log, or has no column known as the step or as a loss.
     """
     return read_log(uri, rename=rename).table
 
@@ -81,12 +81,12 @@ def renamed(table: pd.DataFrame, rename: Mapping[str, str], label: str) -> pd.Da
 
 
 def known_losses(table: pd.DataFrame, label: str = "losses") -> pd.DataFrame:
-    """Return a loss history as it is.
+    """Return a loss history unchanged.
 
     Raises
     ------
     SourceError
-        When it has no step or no loss that is known by name.
+        When it has no column known as the step or as a loss.
     """
     known = columns_of(table)
     lower = {str(column).strip().lower() for column in table.columns}

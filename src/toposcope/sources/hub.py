@@ -29,7 +29,7 @@ from toposcope.sources.reader import Reader
 SCHEME = "hf://"
 DISK_VARIABLE = "TOPOSCOPE_HUB_DISK_GB"
 DISK_GB = 100.0
-"""How much disk the files of one step may take, unless the environment states another limit."""
+"""How much disk space the files of one step may take, unless the environment sets another limit."""
 
 _SIDE_FILES = (
     "config.json",
@@ -45,7 +45,7 @@ _REPOSITORY = re.compile(r"\w[\w.\-]*(/\w[\w.\-]*)?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class HubFile:
-    """One file of a revision: its size, and its hash (SHA-256 of large ones, git's SHA-1 of small ones)."""
+    """One file of a revision: size and hash (SHA-256 for large files, git's SHA-1 for small ones)."""
 
     name: str
     size: int
@@ -54,7 +54,7 @@ class HubFile:
 
 
 class Revision:
-    """One revision of a model repository; listing asks the hub once, reading fetches the files."""
+    """One revision of a model repository; listing queries the hub once, reading fetches the files."""
 
     def __init__(self, repository: str, revision: str) -> None:
         self.repository, self.revision = repository, revision
@@ -71,13 +71,13 @@ class Revision:
         return tuple(_file(self.label, sibling) for sibling in info.siblings or ())
 
     def weights(self) -> list[HubFile]:
-        """Return the files that hold the weights: safetensors where there are any."""
+        """Return the files that hold the weights: safetensors if there are any."""
         top = [file for file in self.files if "/" not in file.name and is_weights_file(file.name)]
         safe = [file for file in top if file.name.endswith(".safetensors")]
         return [file for file in safe or top if file.name.endswith((".safetensors", ".bin", ".pt"))]
 
     def identity(self) -> dict[str, str]:
-        """Return the hashes of the weight files as the hub states them; nothing is fetched."""
+        """Return the hashes of the weight files as the hub states them, without fetching the files."""
         return {file.name: file.tag for file in self.weights()}
 
     def open(self) -> Reader:
@@ -93,11 +93,11 @@ class Revision:
         return open_folder(LocalFolder(self.fetch([*side, *weights])))
 
     def hold(self) -> None:
-        """Keep what is fetched from now on until as many calls of `release`."""
+        """Keep what is fetched from now on until `release` has been called equally often."""
         self._users += 1
 
     def fetch(self, files: Sequence[HubFile]) -> Path:
-        """Fetch files into a folder of their own, which the last `release` removes."""
+        """Fetch files into a temporary folder, which the last `release` removes."""
         if self._folder is None:
             check_room(self.label, sum(file.size for file in files))
             self._folder = Path(tempfile.mkdtemp(prefix="toposcope-hub-"))
@@ -126,7 +126,7 @@ class Revision:
             )
 
     def release(self) -> None:
-        """Remove what was fetched once nobody reads it any more."""
+        """Remove the fetched files once nothing reads them any more."""
         self._users -= 1
         if self._users <= 0 and self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -158,7 +158,7 @@ def _tag_of(path: Path, large: bool) -> str:
 
 
 def check_room(label: str, size: int) -> None:
-    """Refuse to fetch more than the disk cap, or than the disk has left."""
+    """Refuse to fetch more than the disk limit allows, or than fits on the disk."""
     text = os.environ.get(DISK_VARIABLE, "")
     try:
         cap = float(text) if text else DISK_GB
@@ -218,7 +218,7 @@ def _ask(label: str, call: Callable[..., Any], *arguments: Any, **options: Any) 
 
 
 def _http_error() -> type[Exception]:
-    """Return the base of the client's transport errors: httpx's, or whichever library it was built on."""
+    """Return the base class of the client's transport errors: that of httpx, or of the library it uses."""
     from huggingface_hub import errors
 
     own = getattr(errors, "HTTPError", None)
@@ -245,9 +245,9 @@ def parse(uri: str) -> tuple[str, str | None]:
 
 
 def discover_hub(uri: str, revisions: str | Sequence[str] | None) -> list[Source]:
-    """Return the run that a hub repository holds: one checkpoint per chosen revision.
+    """Return the run in a hub repository: one checkpoint per chosen revision.
 
-    Without a choice these are the revisions whose names state a step, or `main` where none does.
+    Without a choice, these are the revisions whose names state a step, or `main` if none does.
     """
     repository, named = parse(uri)
     wanted = [named] if named else [revisions] if isinstance(revisions, str) else list(revisions or ())

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 MAX_KEY = 2**60
-"""Integers of this size and above are no keys: from 2^61 - 1 on they can be made to collide at will."""
+"""Integers from here on are not accepted as keys: from 2^61 - 1 on they can be made to collide at will."""
 
-# Parts of a tuple that may be a key: hashing a key of nested tuples costs time with each part.
+# How many parts a tuple used as a key may have: hashing nested tuples costs time for each part.
 MAX_KEY_LEAVES = 32
 MAX_TUPLE_KEYS = 4096
-"""Tuples as keys can be made to collide as well, so only a few small ones are allowed."""
+"""Tuples as keys can be made to collide, too, so only a few small ones are allowed."""
 
 MODULES: Final = (
     "_codecs",
@@ -35,7 +35,7 @@ MODULES: Final = (
     "transformers",
     "typing",
 )
-"""First parts of the modules whose names a checkpoint may carry, as inert symbols."""
+"""Top-level modules that a checkpoint may name, as inert symbols."""
 
 BUILTINS: Final = frozenset(
     [
@@ -62,7 +62,7 @@ BUILTINS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """The name of something that a pickle refers to; nothing is imported."""
+    """The name of an object that a pickle refers to; nothing is imported."""
 
     module: str
     name: str
@@ -74,7 +74,7 @@ class Symbol:
 
 @dataclass(slots=True, eq=False)
 class Record:
-    """A call that was not made: the symbol, its arguments, and the state, items and pairs set afterwards."""
+    """A call that is never made: the symbol, its arguments, and the state, items and pairs set afterwards."""
 
     symbol: Any
     arguments: Any = ()
@@ -102,7 +102,7 @@ SCALARS = (str, bytes, bool, int, float, type(None), Symbol, Record)
 
 
 def leaves(key: Any) -> list[Any] | None:
-    """Return the parts of a key, at most `MAX_KEY_LEAVES` in tuples; None for anything that is no key."""
+    """Return the parts of a key, at most `MAX_KEY_LEAVES` in tuples; None for anything that is not a key."""
     if isinstance(key, SCALARS):
         return [key]
     leaves, pending, seen = [], [key], 0

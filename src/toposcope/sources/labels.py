@@ -1,4 +1,4 @@
-"""Step labels: steps and tokens in the names of files, folders and revisions, and choices of steps."""
+"""Step labels: steps and tokens in names of files, folders and revisions, and selections of steps."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _BARE = re.compile(r"(\d{1,15})")
 _TOKENS = re.compile(r"tokens[_\-=]?(\d{1,15})([KMBT]?)", re.I)
 _SEED = re.compile(r"[-_]seed[-_]?(\d{1,15})$", re.I)
 MAX_STEP = 10**15
-"""Steps are below it: names state at most 15 digits, and above 2^53 a float is not exact."""
+"""Steps must be below this: names have at most 15 digits, and floats above 2^53 are not exact."""
 _stated: ContextVar[re.Pattern[str] | None] = ContextVar("step_pattern", default=None)
 _MULTIPLE = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
 
 
 @contextlib.contextmanager
 def step_pattern(pattern: str | None) -> Iterator[None]:
-    """Read steps from names by the user's own pattern inside the block; None changes nothing.
+    """Inside the block, read steps from names with the user's pattern; None changes nothing.
 
     Raises
     ------
     SourceError
-        When it is no regular expression with exactly one group.
+        When it is not a regular expression with exactly one group.
     """
     token = _stated.set(_checked(pattern) if pattern is not None else _stated.get())
     try:
@@ -42,7 +42,7 @@ def step_pattern(pattern: str | None) -> Iterator[None]:
 
 
 def stated_pattern() -> str:
-    """Return the pattern that is stated; "" where none is."""
+    """Return the user's pattern; "" without one."""
     found = _stated.get()
     return found.pattern if found else ""
 
@@ -75,9 +75,9 @@ def pattern_of(name: str) -> str:
 
 
 def step_of_file(name: str) -> int | None:
-    """Return the step that a weight file's name, without its ending, states; None when it states none.
+    """Return the step in a weight file's name without its suffix; None if there is none.
 
-    Files are also known by a plain number: a folder called gpt-2 is a model, a file gpt_2.pt a checkpoint.
+    For files a plain number is enough: a folder gpt-2 is a model, but a file gpt_2.pt is a checkpoint.
 
     >>> step_of_file("model_0"), step_of_file("gpt_250"), step_of_file("weights-3"), step_of_file("model")
     (0, 250, 3, None)
@@ -90,7 +90,7 @@ def step_of_file(name: str) -> int | None:
 
 
 def step_of(name: str) -> int | None:
-    """Return the step that a file, folder or revision name states; None when it states none.
+    """Return the step in a file, folder or revision name; None if there is none.
 
     Without a step, an epoch counts as one.
 
@@ -112,7 +112,7 @@ def checked_step(step: int, label: str) -> int:
     Raises
     ------
     SourceError
-        When it is larger than 10^15, which is more than any run has, or below 0.
+        When it is below 0 or above 10^15, more than any run has.
     """
     if not 0 <= step < MAX_STEP:
         raise SourceError(f"{label}: states the step {step:.3g}; a step is a number from 0 to 10^15")
@@ -120,7 +120,7 @@ def checked_step(step: int, label: str) -> int:
 
 
 def pattern_of_numbered(names: Sequence[str]) -> str:
-    r"""Return the pattern by which names such as model-0 and model-10 state steps; empty if they do not.
+    r"""Return the pattern that finds the steps in names such as model-0 and model-10; empty if none does.
 
     >>> pattern_of_numbered(["model-0", "model-10"]), pattern_of_numbered(["model-1", "gpt-2"])
     ('model-(\\d+)', '')
@@ -131,7 +131,7 @@ def pattern_of_numbered(names: Sequence[str]) -> str:
 
 
 def seed_of(name: str) -> int | None:
-    """Return the seed that ends a run's name.
+    """Return the seed at the end of a run's name.
 
     >>> seed_of("pythia-14m-seed3"), seed_of("small-7k")
     (3, None)

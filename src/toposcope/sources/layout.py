@@ -11,7 +11,7 @@
 | `metrics/steps_000000_000100.parquet` | one row per step, 0 up to but without 100 |
 | `state/resume.safetensors` | weights and optimiser moments of the latest checkpoint |
 
-Every file is written aside and renamed, so a reader never sees half of one.
+Every file is written under a temporary name and renamed, so a reader never sees half a file.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ASIDE = ".aside-"
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """The paths inside one run folder; to name them reads and makes nothing.
+    """The paths inside one run folder; building them touches no file.
 
     >>> RunFolder(Path("tiny")).checkpoint(100).as_posix()
     'tiny/checkpoints/step_000100.safetensors'
@@ -53,7 +53,7 @@ class RunFolder:
 
     @property
     def tokenizer_file(self) -> Path:
-        """The trained tokenizer; absent where characters are the tokens."""
+        """The trained tokenizer; absent if characters are the tokens."""
         return self.path / "tokenizer.json"
 
     @property
@@ -75,7 +75,7 @@ class RunFolder:
         return self.path / "gradients" / f"step_{step:06d}.safetensors"
 
     def metrics_part(self, start: int, stop: int) -> Path:
-        """Return the path of the metrics of the steps `start` <= step < `stop`."""
+        """Return the path of the metrics for `start` <= step < `stop`."""
         return self.path / "metrics" / f"steps_{start:06d}_{stop:06d}.parquet"
 
     def checkpoint_steps(self) -> list[int]:
@@ -89,7 +89,7 @@ class RunFolder:
 
 
 def is_run_folder(path: Path) -> bool:
-    """Say whether `path` is a run folder in this layout."""
+    """Return whether `path` is a run folder in this layout."""
     return RunFolder(path).run_file.is_file()
 
 
@@ -103,7 +103,7 @@ def find_run_folders(path: Path) -> list[RunFolder]:
 
 
 def read_run_file(folder: RunFolder) -> dict[str, object]:
-    """Return everything `run.json` holds.
+    """Return the content of `run.json`.
 
     Raises
     ------
@@ -139,9 +139,9 @@ def write_run(folder: RunFolder, run: Run, *, extra: Mapping[str, object]) -> No
 
 
 def write_aside(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a file beside `path`, flush it to the disk and rename it into place.
+    """Let `write` fill a file beside `path`, flush it to disk and rename it into place.
 
-    Whatever interrupts this, `path` holds either its old content or all of the new.
+    Even if interrupted, `path` holds either its old content or all of the new.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f"{_ASIDE}{os.getpid()}-{path.name}")
@@ -158,17 +158,17 @@ def write_aside(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file aside and rename it."""
+    """Write a text file under a temporary name and rename it."""
     write_aside(path, lambda aside: aside.write_text(text, encoding="utf-8"))
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a binary file aside and rename it."""
+    """Write a binary file under a temporary name and rename it."""
     write_aside(path, lambda aside: aside.write_bytes(content))
 
 
 def remove_leftovers(folder: RunFolder) -> None:
-    """Remove what an interrupted write left beside the files of a run."""
+    """Remove temporary files that an interrupted write left in a run folder."""
     for path in folder.path.rglob(f"{_ASIDE}*"):
         path.unlink(missing_ok=True)
 

@@ -29,7 +29,7 @@ def lightning_metrics(folder: Folder, run: str) -> pd.DataFrame:
     Raises
     ------
     SourceError
-        When the file is no table.
+        When the file is not a table.
     """
     blob = folder.open(METRICS)
     try:
@@ -40,18 +40,18 @@ def lightning_metrics(folder: Folder, run: str) -> pd.DataFrame:
 
 
 def _plain_names(table: pd.DataFrame) -> dict[str, str]:
-    """Return train_loss_step -> train_loss: Lightning's names of values logged by step and by epoch."""
+    """Return train_loss_step -> train_loss: Lightning marks values logged by step and by epoch."""
     names = [str(column) for column in table.columns]
     return {n: n.removesuffix("_step") for n in names if n.endswith("_step") and n[:-5] not in names}
 
 
 def lightning_facts(folder: Folder) -> dict[str, Any]:
-    """Return the steps that hparams.yaml plans as planned_steps; empty where it plans none."""
+    """Return the steps that hparams.yaml plans, as planned_steps; empty if it plans none."""
     if HPARAMS not in folder.files():
         return {}
     try:
         said = read_yaml(read_text(folder.open(HPARAMS)))
-    except ValueError:  # it is beside the point of a series that can be read without it
+    except ValueError:  # optional: the series can be read without it
         return {}
     plan = stated_plan(said) if isinstance(said, Mapping) else {}
     return {"planned_steps": plan["planned_steps"]} if plan else {}

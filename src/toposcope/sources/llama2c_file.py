@@ -1,6 +1,6 @@
-"""Binaries of llama2.c: a header of integers, then the weights in a fixed order.
+"""llama2.c binaries: a header of integers, then the weights in a fixed order.
 
-Three forms exist: without a magic number (float32, called version 0), and with the magic "ak42" version 1
+There are three forms: without a magic number (float32, called version 0), and with the magic "ak42" version 1
 (float32) and version 2 (int8 in groups with a float32 scale each).
 """
 
@@ -145,7 +145,7 @@ class Llama2cFile:
         return self._infos
 
     def read(self, name: str) -> np.ndarray:
-        """Read one tensor, dequantised where it is int8."""
+        """Read one tensor; int8 is dequantised."""
         info = find(self._infos, self.label, name)
         start = self._places[name]
         if not self._group or len(info.shape) != 2:

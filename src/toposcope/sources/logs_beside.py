@@ -24,16 +24,16 @@ from toposcope.sources.plan_beside import plan_beside, with_plan
 from toposcope.store.manifest import MANIFEST
 
 LOGS = (".log", ".csv", ".tsv", ".jsonl", ".wandb")
-"""Files in a folder of logs that must be logs; other files are only reported as being none."""
+"""Files with these endings in a folder of logs must be logs; others are only reported if they are not."""
 _NONE = (*WEIGHT_FILES, ".py", ".md", ".png", ".svg", ".pdf", ".toml", ".yaml", ".yml", ".html", ".sh")
 DEEPEST = 3
-"""The depth below the given folder down to which logs are searched for."""
+"""How deep below the given folder to search for logs."""
 _HELD = 128
-"""The most logs that are cached, so that none is read again before it grows."""
+"""The largest number of cached logs, so that a log is read again only when it grows."""
 
 
 def may_be_log(file: Path) -> bool:
-    """Return whether a file may be a log, by its name.
+    """Return whether a file may be a log, judging by its name.
 
     >>> may_be_log(Path("train.log")), may_be_log(Path("ckpt.pt")), may_be_log(Path(".hidden.log"))
     (True, False, False)
@@ -42,12 +42,12 @@ def may_be_log(file: Path) -> bool:
 
 
 def inside(folder: Path, depth: int) -> bool:
-    """Return whether logs are looked for in a folder that lies `depth` folders below the one given."""
+    """Return whether to search for logs in a folder `depth` levels below the given one."""
     return depth <= DEEPEST and not folder.is_symlink() and not (folder / MANIFEST).is_file()
 
 
 def log_files(folder: Path, checkpoints: Collection[str] = (), *, depth: int = 0) -> Iterator[Path]:
-    """Yield the files in a folder and in the folders inside it that may be logs, but for `checkpoints`."""
+    """Yield the files below a folder that may be logs, except for `checkpoints`."""
     try:
         listed = sorted(folder.iterdir())
     except OSError:
@@ -63,10 +63,10 @@ def log_files(folder: Path, checkpoints: Collection[str] = (), *, depth: int = 0
 
 
 def logs_of_runs(runs: Mapping[str, Path], logs: Mapping[str, Path]) -> dict[str, str]:
-    """Return the log of each run: the only one that lies with its checkpoints, or that has its name.
+    """Return the log of each run: the only one beside its checkpoints, or the only one with its name.
 
-    `runs` are the folders of the checkpoints and `logs` the logs of one run, both as paths below the given
-    folder. A single run gets the only log. A log that two runs could have belongs to neither.
+    `runs` are the folders of the checkpoints and `logs` the logs of single runs, both as paths below the
+    given folder. A single run gets the only log. A log that would fit two runs belongs to neither.
 
     >>> logs_of_runs({"a": Path("a"), "b": Path("b")}, {"x": Path("a/train.log"), "y": Path("logs/b.log")})
     {'a': 'x', 'b': 'y'}
@@ -84,7 +84,7 @@ def logs_of_runs(runs: Mapping[str, Path], logs: Mapping[str, Path]) -> dict[str
 
 
 def _lies_with(log: Path, folder: Path) -> bool:
-    """Return whether a log lies in a folder of checkpoints or inside or around it, below their common folder.
+    """Return whether a log lies in a checkpoint folder, below it, or above it below the common folder.
 
     >>> _lies_with(Path("a/train.log"), Path("a/checkpoints")), _lies_with(Path("train.log"), Path("a"))
     (True, False)
@@ -94,9 +94,9 @@ def _lies_with(log: Path, folder: Path) -> bool:
 
 
 def with_logs_beside(folder: LocalFolder, found: Sequence[Source]) -> list[Source]:
-    """Return the runs of a folder; one without losses of its own gets those of the log beside it.
+    """Return the runs of a folder; a run without losses of its own gets those of the log beside it.
 
-    Logs are searched for when losses are first needed, as `toposcope check` does.
+    The search for logs begins when losses are first needed, as in `toposcope check`.
     """
     beside = _Beside(folder.path, {one.run.run: one for one in found})
     return [
@@ -124,7 +124,7 @@ class _Beside:
         return own if log is None else history.join(own, log.runs[0].table, run)
 
     def facts(self, run: str) -> Mapping[str, Any]:
-        """Return what the trainer's state says of a run, and the plan that its log states."""
+        """Return what the trainer's state says about a run, and the plan in its log."""
         own = self._sources[run].facts()
         log = None if PLANNED in own or _with_losses(self._sources[run]) else self._log(run)
         if log is None:
@@ -133,12 +133,12 @@ class _Beside:
         return {**with_plan({PLANNED: planned} if planned else {}, _plan(Path(log.path))), **own}
 
     def said(self, run: str) -> str:
-        """Return from which log the losses of a run come, and which of its columns; empty for none."""
+        """Return the log that a run's losses come from, and the columns; empty for none."""
         log = None if _with_losses(self._sources[run]) else self._log(run)
         return "" if log is None else f"{os.path.relpath(log.path, self._root.parent)}, {log.said}"
 
     def _log(self, run: str) -> RunLog | None:
-        """Return the log of a run as it is now."""
+        """Return the current log of a run."""
         if self._paired is None:
             logs = {one.path: Path(one.path).relative_to(self._root) for one in self._logs()}
             bare = {
@@ -161,7 +161,7 @@ class _Beside:
 
 
 def _read(path: Path) -> RunLog | None:
-    """Return a log as it is now; None where it is none, or has no losses yet."""
+    """Return a log in its current state; None if it is not a log, or has no losses yet."""
     try:
         stat = path.stat()
         if path.is_dir():
@@ -178,7 +178,7 @@ def _read_once(path: Path, size: int, changed: int, inode: int) -> RunLog:
 
 
 def _plan(log: Path) -> dict[str, Any]:
-    """Return the plan that the trainer's files beside a log state."""
+    """Return the plan in the trainer's files beside a log."""
     try:
         return plan_beside(log, alone=True) if log.is_file() else {}
     except (SourceError, OSError):  # being written
@@ -186,7 +186,7 @@ def _plan(log: Path) -> dict[str, Any]:
 
 
 def _with_losses(source: Source) -> bool:
-    """Return whether a run has losses of its own, readable or not: an error is reported elsewhere."""
+    """Return whether a run has losses of its own, readable or not; errors are reported elsewhere."""
     try:
         return _any_loss(source.metrics())
     except SourceError:

@@ -1,4 +1,4 @@
-"""Reads tables of losses in any form, with one table of the names of their columns."""
+"""Reads tables of losses in any form; one table lists the known column names."""
 
 from __future__ import annotations
 
@@ -40,26 +40,26 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "seconds": ("elapsed_seconds", "runtime"),
     "flop": ("flops", "total_flos"),
 }  # fmt: skip
-"""What a column means -> the names it is also understood by, as `plain` writes them."""
+"""Meaning of a column -> other names with this meaning, as `plain` writes them."""
 SCALES = ("lr_scale", "lr_multiplier", "lr_factor")
-"""Columns with the learning rate up to a factor, which suffices to see that it rose or ended."""
+"""Columns with the learning rate up to a factor, which is enough to see that it rose or ended."""
 _LAST_RESORT = ("actor_loss", "actor_pg_loss")
-"""A policy's loss, which is the loss if there is no other."""
+"""A policy's loss; it is the loss if there is no other."""
 _COUNTERS = ("_step",)
-"""Columns that count records, as they are written; they are the step if there is no other."""
+"""Columns that count records, under their original names; they are the step if there is no other."""
 _LIGHTNING_RATE = re.compile(r"lr-[A-Za-z]\w*(?:/pg\d+)?$")
-"""What Lightning's LearningRateMonitor calls the rate: that of an optimizer, or of its first group."""
+"""Lightning's LearningRateMonitor's names for the learning rate of an optimizer, or of its first group."""
 _HELD_OUT = ("val", "valid", "validation", "eval", "test", "heldout", "held_out", "dev")
 
 _UNDERSCORES = re.compile("_+")
 _DECIMAL_COMMA = re.compile(r'(?:^|;)"?[-+]?\d+,\d+(?:[eE][-+]?\d+)?"?(?=;|\s*$)', re.MULTILINE)
 _DECIMAL_POINT = re.compile(r'(?:^|;)"?[-+]?\d*\.\d', re.MULTILINE)
-"""Numbers between semicolons: with the decimal comma of many languages, and with a point."""
+"""Numbers between semicolons: with a decimal comma, as in many languages, and with a decimal point."""
 SUFFIXES = (".csv", ".tsv", ".parquet", ".jsonl")
 
 
 def plain(name: object) -> str:
-    """Return a column's name without the differences that mean nothing.
+    """Return a column's name without meaningless differences.
 
     >>> plain("Train/Learning-Rate "), plain("_step")
     ('train_learning_rate', 'step')
@@ -71,7 +71,7 @@ def plain(name: object) -> str:
 
 
 def meaning(name: object) -> str:
-    """Return the meaning of a column by `ALIASES`; else its plain name.
+    """Return the meaning of a column by `ALIASES`, or its plain name.
 
     >>> meaning("val/loss"), meaning("params"), meaning("mine")
     ('heldout_loss', 'parameters', 'mine')
@@ -81,7 +81,7 @@ def meaning(name: object) -> str:
 
 
 def meanings(columns: Collection[object]) -> dict[object, str]:
-    """Return the columns that `ALIASES` knows and what they mean; a column of epochs alone is the step.
+    """Return the columns that `ALIASES` knows, with their meanings; epochs are the step if nothing else is.
 
     >>> meanings(["iter", "lr", "h0"])
     {'iter': 'step', 'lr': 'learning_rate'}
@@ -96,10 +96,10 @@ def meanings(columns: Collection[object]) -> dict[object, str]:
 
 
 def chosen(columns: Collection[object]) -> dict[str, object]:
-    """Return the column taken for each meaning: that of the canonical name before its aliases in their order.
+    """Return the column used for each meaning: the canonical name first, then its aliases in their order.
 
-    W&B's counter of records is the step only where no other column is. Where no loss is known by name, the
-    only column that ends in "loss" and is not held out is it. Lightning names a rate by its optimizer.
+    W&B's record counter is the step only if no other column is. If no loss has a known name, the only column
+    that ends in "loss" and is not held out is used. Lightning names a learning rate after its optimizer.
 
     >>> chosen(["_step", "train/global_step", "train/loss", "eval/loss"])
     {'step': 'train/global_step', 'loss': 'train/loss', 'heldout_loss': 'eval/loss'}
@@ -136,7 +136,7 @@ def _is_held_out(name: str) -> bool:
 
 
 def canonical(frame: pd.DataFrame, *, keep: Collection[str] = ()) -> pd.DataFrame:
-    """Return the table under canonical column names, but for those in `keep` and names already taken.
+    """Return the table under canonical column names, except for those in `keep` and names already in use.
 
     >>> list(canonical(pd.DataFrame({"iter": [1], "params": [2], "loss": [3.0], "train_loss": [4.0]})))
     ['step', 'parameters', 'loss', 'train_loss']
@@ -149,9 +149,9 @@ def canonical(frame: pd.DataFrame, *, keep: Collection[str] = ()) -> pd.DataFram
 
 
 def separated(text: str) -> pd.DataFrame:
-    r"""Read a table whose columns are separated by what separates most names in its first line: , tab or ;.
+    r"""Read a table with the separator (comma, tab or semicolon) that splits its first line into most names.
 
-    Between semicolons a comma is the decimal mark, unless a number has a point.
+    With semicolons, a comma is the decimal mark, unless a number has a decimal point.
 
     >>> separated("step;loss\n1;2.5").to_dict("list"), separated("step;loss\n1;2,5").to_dict("list")
     ({'step': [1], 'loss': [2.5]}, {'step': [1], 'loss': [2.5]})
@@ -163,12 +163,12 @@ def separated(text: str) -> pd.DataFrame:
 
 
 def read_table(path: str | Path) -> pd.DataFrame:
-    """Read a table from a .csv, .tsv, .parquet or .jsonl file, columns as they are written.
+    """Read a table from a .csv, .tsv, .parquet or .jsonl file, with its original columns.
 
     Raises
     ------
     InputError
-        When it is another kind of file or cannot be read.
+        When it is another kind of file, or cannot be read.
     """
     path = Path(path)
     suffix = path.suffix.lower()

@@ -18,7 +18,7 @@ SPLITS = ("table", "whole", "parts", "heads")
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """The attention's shape, from a model's config; 0 where it does not say."""
+    """The attention's shape, from a model's config; 0 if not stated."""
 
     queries: int = 0
     groups: int = 0
@@ -42,12 +42,12 @@ def heads_of(config: Mapping[str, Any]) -> Heads:
 
 
 def is_weight(info: TensorInfo) -> bool:
-    """Say whether a tensor is a 2-D weight, or a 3-D stack of experts' or attention heads' weights."""
+    """Return whether a tensor is a 2-D weight, or a 3-D stack of experts' or attention heads' weights."""
     return len(info.shape) > 1 and not why_skipped(info)
 
 
 def why_skipped(info: TensorInfo) -> str:
-    """Return why a tensor is no weight matrix; empty for one, and for a tensor of fewer than two dimensions.
+    """Return why a tensor is not a weight matrix; empty if it is, or if it has fewer than two dimensions.
 
     >>> why_skipped(TensorInfo("h.0.attn.bias", (1, 1, 8, 8), np.dtype("float32")))
     'a buffer, not a weight'
@@ -68,7 +68,7 @@ def why_skipped(info: TensorInfo) -> str:
 
 
 def is_vector(info: TensorInfo) -> bool:
-    """Say whether a tensor is a parameter of fewer than two dimensions: a norm's gain, a bias, a scalar."""
+    """Return whether a tensor is a parameter of fewer than two dimensions: a norm's gain, bias or scalar."""
     plain = len(info.shape) < 2 and info.dtype in WEIGHT_DTYPES and not info.skip and info.size > 0
     return plain and not BUFFERS.search(info.name)
 
@@ -110,8 +110,8 @@ def stream_matrices(
     checkpoint
         Its run and step.
     split
-        "table": fused matrices are taken apart where the family's table says so; "whole": never;
-        "parts": always; "heads": parts, and each attention head's rows on their own.
+        "table": fused matrices are split if the family's table says so; "whole": never; "parts": always;
+        "heads": parts, and each attention head's rows separately.
     config
         The model's configuration; its numbers of heads are needed for interleaved and grouped layouts.
     only
@@ -137,14 +137,14 @@ def _role(where: Place) -> Role:
 
 
 def _as_weight(values: np.ndarray) -> np.ndarray:
-    with np.errstate(over="ignore"):  # `_beyond_float32` says so
+    with np.errstate(over="ignore"):  # `_beyond_float32` reports it
         return values.astype(np.float32) if values.dtype == np.float64 else values
 
 
 def _beyond_float32(values: np.ndarray) -> str:
-    """Say that float32 cannot hold the values of a float64 matrix; empty where it can.
+    """Return why float32 cannot hold the values of a float64 matrix; empty if it can.
 
-    Single values that are lost next to much larger ones make no difference in float32.
+    Single values that are lost next to much larger ones do not matter in float32.
 
     >>> _beyond_float32(np.array([[1e-200, 0.0]]))
     'holds float64 values of at most 1e-200, which is zero in float32; scale the tensor up'
@@ -201,9 +201,9 @@ def _by_head(
 
 
 def part_rows(fused: Fused, shape: tuple[int, ...], heads: Heads) -> dict[str, Any] | None:
-    """Return the rows of each part of a fused matrix, or None when its layout cannot be known.
+    """Return the rows of each part of a fused matrix, or None if its layout cannot be known.
 
-    The rows are slices where they are contiguous, else index arrays.
+    The rows are slices if contiguous, else index arrays.
     """
     n_out, n_in = shape
     if fused.parts != ("q", "k", "v"):

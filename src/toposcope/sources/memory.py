@@ -41,19 +41,19 @@ class ArrayReader:
         return self._arrays[name][start:stop]
 
     def facts(self) -> Facts:
-        """Return the facts that are known besides the arrays."""
+        """Return the known facts besides the arrays."""
         return self._facts
 
 
 def in_memory(states: Any) -> list[Source]:
     """Return the runs of `{step: state}`, `{run: {step: state}}`, or of one state at step 0.
 
-    A state is a module or a mapping from names to arrays, numpy's or torch's; it is held, not copied.
+    A state is a module or a mapping from names to numpy or torch arrays; it is referenced, not copied.
 
     Raises
     ------
     SourceError
-        When something is neither, a step is no whole number from 0 on, or there is nothing.
+        When something is neither, a step is not a non-negative integer, or there is nothing.
     """
     if _is_state(states):
         states = {0: states}
@@ -106,7 +106,7 @@ def _is_array(value: Any) -> bool:
 
 
 def _arrays(state: Any, label: str) -> dict[str, np.ndarray]:
-    """Return a state's arrays by name; of the tied tensors of a module only the first."""
+    """Return a state's arrays by name; only the first of a module's tied tensors."""
     if isinstance(state, Mapping):
         return {name: _array(value, f"{label}: tensor {name!r}") for name, value in state.items()}
     found, seen = {}, set()

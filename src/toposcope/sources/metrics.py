@@ -14,10 +14,10 @@ from toposcope.sources.losses import chosen
 from toposcope.store.schema import METRICS
 
 COLUMNS = ("step", "tokens", "loss", "heldout_loss", "learning_rate", "grad_norm", "weight_norm", "seconds")
-"""The store's metrics columns; `toposcope.sources.losses` has the names that others write them under."""
+"""The store's metrics columns; `toposcope.sources.losses` has other trainers' names for them."""
 
 _INTEGERS = ("step", "tokens")
-# Token counts at or above it would overflow a 64-bit integer; they are left empty.
+# Token counts from here on would overflow a 64-bit integer; they are left empty.
 _MAX_TOKENS = 2.0**62
 
 
@@ -42,7 +42,7 @@ def tidy(rows: Iterable[Mapping[str, Any]] | pd.DataFrame, run: str) -> pd.DataF
         for name in COLUMNS
     }
     table = pd.DataFrame(numbers)
-    table = table[np.abs(numbers["step"]) < MAX_STEP]  # neither NaN nor what 64 bits do not hold
+    table = table[np.abs(numbers["step"]) < MAX_STEP]  # neither NaN nor values that exceed 64 bits
     table.loc[~(np.abs(table["tokens"]) < _MAX_TOKENS), "tokens"] = np.nan
     if not table["step"].is_unique:
         table = table.groupby("step", as_index=False, sort=True).last()
@@ -57,12 +57,12 @@ def tidy(rows: Iterable[Mapping[str, Any]] | pd.DataFrame, run: str) -> pd.DataF
 def _framed(rows: list[Mapping[str, Any]]) -> pd.DataFrame:
     try:
         return pd.DataFrame(rows)
-    except OverflowError:  # early pandas 2.2, of an integer of too many digits for a float
+    except OverflowError:  # early pandas 2.2, for an integer with too many digits for a float
         return pd.DataFrame(rows, dtype=object)
 
 
 def _numbers(column: pd.Series) -> np.ndarray:
-    """Return a column as floats: NaN for what is no number, infinity for one of too many digits."""
+    """Return a column as floats: NaN for what is not a number, infinity for too many digits."""
     try:
         return pd.to_numeric(column, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
     except (OverflowError, TypeError, ValueError):

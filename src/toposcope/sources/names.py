@@ -1,8 +1,8 @@
 """Parameter names as tables: name -> role, layer, layout of fused and transposed weights.
 
-A family is a list of rules over names whose wrapping prefixes are stripped; `{i}` stands for the layer
-and `{e}` for the expert. The family with the most matches among a checkpoint's matrices is the one used;
-names that no rule knows are plain matrices of role "other".
+A family is a list of rules over names without wrapper prefixes; `{i}` stands for the layer and `{e}` for the
+expert. The family that matches most of a checkpoint's matrices is used; names that match no rule are plain
+matrices of role "other".
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PREFIXES = (
     "roberta.",
     "auto_model.",
 )
-"""Prefixes that wrappers add to a parameter's name; stripped as often as they occur."""
+"""Prefixes that wrappers add to a parameter's name; all of them are stripped."""
 
 BUFFERS = re.compile(
     r"(^|\.)(masked_bias|inv_freq|position_ids|token_type_ids|rotary_emb\..*|attn\.bias|attention\.bias"
@@ -36,7 +36,7 @@ BUFFERS = re.compile(
     r"|(causal_|attn_|attention_)?mask|tril|(cos|sin)_cached|running_(mean|var)"
     r"|relative_position_index)$"
 )
-"""Entries that are stored beside the parameters without being parameters."""
+"""Entries that are stored beside the parameters but are not parameters."""
 
 HEADS = re.compile(
     r"(^|\.)(attn|attention|self_attn|self_attention)\.(W_[QKVO]|w[qkvo]|[qkvo]_proj|query|key|value)(\.weight)?$"
@@ -50,7 +50,7 @@ class Fused:
 
     `order` is "blocks" (all rows of the first part, then of the next), "heads" (per head its q, k and v rows)
     or "groups" (per key-value group its query heads, then k, then v). `split` says whether the matrix is
-    taken apart if the caller does not decide.
+    split if the caller does not decide.
     """
 
     parts: tuple[str, ...]
@@ -73,10 +73,10 @@ class Rule:
     role: Role
     fused: Fused | None = None
     transposed: bool = False
-    """Whether it is stored as (inputs, outputs). For a module in memory its layers say so
+    """Whether it is stored as (inputs, outputs). For a module in memory, its layers decide
     (`models/filters.py`)."""
     part: str = ""
-    """"q", "k" or "v" for a projection of its own, so that it can be taken apart into heads."""
+    """"q", "k" or "v" for a separate projection, so that it can be split into heads."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,7 +143,7 @@ FAMILIES: tuple[NamingScheme, ...] = (
             Rule("layers.{i}.mlp.dense_h_to_4h.weight", MLP),
             Rule("layers.{i}.mlp.dense_4h_to_h.weight", MLP),
             Rule("embed_out.weight", HEAD),
-            # as GPT-NeoX itself names them
+            # GPT-NeoX's own names
             Rule("word_embeddings.weight", EMB),
             Rule("final_linear.weight", HEAD),
         ),
@@ -230,7 +230,7 @@ PLAIN = NamingScheme("", ())
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a parameter belongs: its rule (None when no table knows it), layer and expert."""
+    """Where a parameter belongs: its rule (None if no table knows it), layer and expert."""
 
     rule: Rule | None = None
     layer: int | None = None
@@ -286,13 +286,13 @@ def place(family: NamingScheme, name: str) -> Place:
 
 
 def _layer_of(name: str) -> int | None:
-    """Return the first number that stands alone between dots: a layer, in every scheme known to us."""
+    """Return the first number between dots: the layer, in every known scheme."""
     found = re.search(r"(?:^|\.)(?:layers?|h|blocks?)\.(\d{1,6})\.", name)
     return int(found.group(1)) if found else None
 
 
 def family_of(shapes: Mapping[str, tuple[int, ...]]) -> NamingScheme:
-    """Return the family whose table knows most of the names; `PLAIN` when none knows any.
+    """Return the family whose table knows most of the names; `PLAIN` if none knows any.
 
     >>> family_of({"transformer.h.0.attn.c_attn.weight": (8, 24)}).name
     'gpt2'
@@ -319,7 +319,7 @@ def _shape_fits(family: NamingScheme, shapes: Mapping[str, tuple[int, ...]]) -> 
 
 
 def kind_of(name: str) -> str:
-    """Return what a matrix is, whatever its layer.
+    """Return the kind of a matrix, whatever its layer.
 
     >>> kind_of("model.layers.3.attn.q_proj.weight")
     'q_proj'

@@ -1,4 +1,4 @@
-"""The facts about a run in nanoGPT's ckpt.pt: steps planned and done, sequences and tokens per step."""
+"""Facts about a run in nanoGPT's ckpt.pt: steps planned and done, sequences and tokens per step."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ CHECKPOINT = "ckpt.pt"
 
 
 def nanogpt_facts(facts: Facts) -> dict[str, Any]:
-    """Return what nanoGPT's own configuration, kept in its checkpoint, says under the names of `Run.config`.
+    """Return what the configuration in nanoGPT's checkpoint says, under the names of `Run.config`.
 
-    Its batch is `batch_size` sequences `gradient_accumulation_steps` times, over all its processes.
+    A batch has `batch_size` sequences, times `gradient_accumulation_steps`, over all processes.
 
     >>> nanogpt_facts(Facts(step=600, config={"max_iters": 2000, "batch_size": 12, "block_size": 64}))
     {'planned_steps': 2000, 'trained_steps': 600, 'batch_size': 12, 'tokens_per_step': 768}
@@ -40,7 +40,7 @@ def facts_beside(folder: Folder) -> dict[str, Any]:
     Raises
     ------
     SourceError
-        When it is no checkpoint.
+        When it is not a checkpoint.
     """
     from toposcope.sources.formats import open_file
 

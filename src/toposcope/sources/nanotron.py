@@ -1,7 +1,7 @@
-"""Nanotron's checkpoints: a file for every parameter and rank under `model/`, which says where it goes.
+"""Nanotron checkpoints: `model/` has a file for every parameter and rank, which says where it belongs.
 
-The name of a file has its rank (`model_weight_pp-rank-0-of-1_tp-rank-1-of-2.safetensors`), its metadata the
-shape of the whole parameter and which slices of the file are which slices of it; see `serialize/` in
+A file's name has its rank (`model_weight_pp-rank-0-of-1_tp-rank-1-of-2.safetensors`). Its metadata has the
+shape of the whole parameter, and maps slices of the file to slices of the parameter; see `serialize/` in
 https://github.com/huggingface/nanotron (checkpoint version 1.2).
 """
 
@@ -22,7 +22,7 @@ METADATA = "checkpoint_metadata.json"
 """The file that the first rank writes after its weights."""
 WEIGHTS, DATA = "model", "data"
 CONFIG = "model_config.json"
-# Folders in one another that are read: a parameter's name has fewer parts, and a loop of links must end.
+# How many folders deep to read: parameter names have fewer parts, and a loop of links must end.
 MAX_DEPTH = 16
 CONVERTER = "convert it with nanotron's convert_nanotron_to_hf.py"
 
@@ -38,26 +38,26 @@ _LLAMA = (
     (re.compile(r"^model\.final_layer_norm\.pp_block\."), "model.norm."),
     (re.compile(r"^model\.lm_head\.pp_block\."), "lm_head."),
 )
-"""Nanotron's names of its Llama and Qwen -> those of the models that it converts them to."""
+"""Nanotron's names for its Llama and Qwen -> the names after its own conversion."""
 
 Slices = tuple[slice, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """One file: its reader, and which slices of it are which slices of the whole parameter."""
+    """One file: its reader, and which of its slices map to which slices of the whole parameter."""
 
     file: SafetensorsFile
     pairs: tuple[tuple[Slices, Slices], ...]
 
 
 class NanotronReader:
-    """One checkpoint of nanotron, its parameters merged over tensor-parallel ranks.
+    """One nanotron checkpoint, its parameters merged over tensor-parallel ranks.
 
     Raises
     ------
     SourceError
-        When a rank, a pipeline stage or a layer is missing, or a file does not say where it goes.
+        When a rank, a pipeline stage or a layer is missing, or a file does not say where it belongs.
     """
 
     def __init__(self, folder: Folder) -> None:
@@ -152,7 +152,7 @@ class NanotronReader:
 
 
 def is_nanotron(files: frozenset[str], folders: frozenset[str]) -> bool:
-    """Say whether a listing is that of a checkpoint of nanotron."""
+    """Return whether a listing is that of a nanotron checkpoint."""
     return METADATA in files and WEIGHTS in folders
 
 
@@ -162,8 +162,7 @@ def _facts(folder: Folder) -> Facts:
     step = metas.get("last_train_step") if isinstance(metas, dict) else None
     if CONFIG not in folder.files():
         raise SourceError(
-            f"{folder.label}: has no {CONFIG}, the file that is written last, so it is incomplete; fetch "
-            "it again"
+            f"{folder.label}: has no {CONFIG}, which is written last, so it is incomplete; fetch it again"
         )
     config = read_json(folder.open(CONFIG))
     return Facts(step if type(step) is int else None, config=config if isinstance(config, dict) else {})
@@ -212,7 +211,7 @@ def _pairs(file: SafetensorsFile) -> tuple[tuple[Slices, Slices], ...]:
         raise SourceError(f"{file.label}: says {text!r:.60}, which are not slices; {CONVERTER}") from None
     dimensions = len(file.infos()[DATA].shape) if DATA in file.infos() else -1
     if any(len(own) != dimensions or len(target) != dimensions for own, target in found):
-        raise SourceError(f"{file.label}: its slices have another number of dimensions; {CONVERTER}")
+        raise SourceError(f"{file.label}: its slices have a different number of dimensions; {CONVERTER}")
     return found
 
 

@@ -1,4 +1,4 @@
-"""NumPy archives (.npz): plain arrays only, stored ones read by range, compressed ones within bounds."""
+"""NumPy archives (.npz): plain arrays only; stored ones are read by range, compressed ones within limits."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from toposcope.sources.blobs import Blob, stream
 from toposcope.sources.reader import BROKEN_ARCHIVE, DTYPES, Facts, TensorInfo, check_rows, check_shape, find
 
 MAX_RATIO = 200
-"""Weights do not compress this well; a large file that claims to do so is a bomb."""
+"""Weights do not compress this well; a large file that claims to is a decompression bomb."""
 
-# Smaller arrays may compress as well as they like, since they cannot fill the memory.
+# Smaller arrays may have any compression ratio, because they cannot fill the memory.
 FREE_BYTES = 64 * 2**20
 _BY_KIND = {(dtype.kind, dtype.itemsize): dtype for name, dtype in DTYPES.items() if "float8" not in name}
 _READS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
@@ -117,7 +117,7 @@ class NpzFile:
         return self.read(name)[start:stop]
 
     def facts(self) -> Facts:
-        """Return the step where the archive holds one as a scalar array."""
+        """Return the step if the archive holds one as a scalar array."""
         info: Any = self._infos.get("step")
         if info is None or info.shape or info.dtype.kind not in "iu":
             return Facts()

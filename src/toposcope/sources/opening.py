@@ -1,4 +1,4 @@
-"""Open a series of checkpoints from whatever address it has."""
+"""Open a series of checkpoints from any kind of address."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from toposcope.sources.memory import in_memory, is_in_memory
 from toposcope.sources.series import Series
 
 _MOST_NAMED = 8
-"""Steps that a message names: with more it names the first ones and the last."""
+"""A message names at most this many steps; if there are more, the first ones and the last."""
 
 
 def open_series(
@@ -46,7 +46,7 @@ def open_series(
         or several of these. Or the checkpoints themselves: `{step: state_dict}`, `{run: {step: state_dict}}`
         (numpy arrays or torch tensors) or modules instead of state dicts; they are not copied.
     revisions
-        For hub series: the revisions to read, as a pattern (``"step*"``) or by name.
+        For series on the hub: the revisions to read, as a pattern (``"step*"``) or by name.
     steps
         Steps to read: "log", "first", "last", "A:B:EVERY", "0,1000" or numbers; all by default.
     losses
@@ -55,12 +55,12 @@ def open_series(
     split
         What to do with fused matrices: "table" (as the family's table says), "whole", "parts" or "heads".
     step_pattern
-        A regular expression with one group that extracts the step from the names of files, folders and
-        revisions, if these have an unknown form.
+        A regular expression with one group that extracts the step from names of files, folders and revisions
+        in an unknown form.
     rename
         New names of columns of `losses`: {"their name": "loss"}.
     logs
-        Whether training logs beside the checkpoints are read.
+        Whether to read training logs beside the checkpoints.
 
     Returns
     -------
@@ -70,7 +70,7 @@ def open_series(
     Raises
     ------
     SourceError
-        When `uri` has nothing to read.
+        When there is nothing to read at `uri`.
 
     Examples
     --------
@@ -107,7 +107,7 @@ def open_series(
 
 
 def hint(series: Series) -> str:
-    """Return how to read folders as the steps of one run, if they may be steps; else an empty string.
+    """Return how to read folders as the steps of one run, if they may be steps; otherwise "".
 
     A numbered folder, such as gpt-2, is a model and not a step. But several numbered folders, each with one
     checkpoint that states no step, may be steps.
@@ -125,7 +125,7 @@ def hint(series: Series) -> str:
 
 
 def logs_said(series: Series) -> str:
-    """Return which logs beside the checkpoints the losses are read from; empty for none."""
+    """Return the logs beside the checkpoints that the losses come from; empty for none."""
     said = list(series.logs().values())
     if not said:
         return ""

@@ -37,12 +37,12 @@ LAYOUTS: tuple[tuple[str, str], ...] = (
     ("dense_4h_to_h.weight", ROW),
     ("linear_fc2.weight", ROW),
 )
-"""How a parameter whose name ends so is spread over the ranks; other vectors are the same everywhere."""
+"""How a parameter with this name ending is spread over the ranks; other vectors are the same on all."""
 
 _LAYER = re.compile(r"layer_(\d+)-model_(\d+)-model_states\.pt")
 _RANK = re.compile(r"mp_rank_(\d+)(?:_model_states\.pt)?")
 _FIRST_BLOCK = 2
-"""GPT-NeoX numbers its pipeline's layers: 0 is the embedding, 1 does nothing, 2 is the first block."""
+"""GPT-NeoX numbers the layers of its pipeline: 0 is the embedding, 1 does nothing, 2 is the first block."""
 
 MEGATRON_CONVERTER = "convert it with Megatron-LM's tools/checkpoint/convert.py"
 NEOX_CONVERTER = "convert it with GPT-NeoX's tools/ckpts/convert_neox_to_hf.py"
@@ -120,17 +120,17 @@ class ParallelReader:
         return self.read(name)[start:stop]
 
     def facts(self) -> Facts:
-        """Return step and configuration as the first rank has them."""
+        """Return step and configuration from the first rank."""
         return self._facts
 
 
 def is_neox(files: frozenset[str], folders: frozenset[str]) -> bool:
-    """Say whether a listing is that of a GPT-NeoX checkpoint with one file per layer and rank."""
+    """Return whether a listing is that of a GPT-NeoX checkpoint with one file per layer and rank."""
     return any(_LAYER.fullmatch(name) for name in files)
 
 
 def is_ranked(files: frozenset[str], folders: frozenset[str]) -> bool:
-    """Say whether a listing is that of a checkpoint with one file or folder per rank."""
+    """Return whether a listing is that of a checkpoint with one file or folder per rank."""
     return any(name.startswith("mp_rank_") for name in files | folders)
 
 
@@ -175,7 +175,7 @@ def open_ranks(folder: Folder) -> ParallelReader:
     size = readers[0].facts().config.get("tensor_model_parallel_size", len(ranked))
     if size != len(ranked):
         raise SourceError(
-            f"{folder.label}: contains {len(ranked):,} of the {size} ranks that saved it; fetch it again"
+            f"{folder.label}: contains {len(ranked):,} of the {size:,} ranks that saved it; fetch it again"
         )
     names_of = [set(reader.infos()) for reader in readers]
     if any(names_ != names_of[0] for names_ in names_of):

@@ -1,7 +1,7 @@
-"""Pickles read as data: an interpreter of the pickle opcodes that never imports, calls or builds anything.
+"""Reads pickles as data: an interpreter of pickle opcodes that never imports, calls or builds anything.
 
-Every global becomes an inert `Symbol`, every call an inert `Record`. A global from outside the short
-table of modules that checkpoints are made of is refused by name, although nothing would run.
+Every global becomes an inert `Symbol`, every call an inert `Record`. A global from outside the short table of
+modules that checkpoints need is refused by name, although nothing would run.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from toposcope.sources.inert import (
     leaves,
 )
 
-# Bounds the time that one hostile pickle can take; `_WORK_PER_BYTE` says what counts.
+# Bounds the time that a hostile pickle can take; `_WORK_PER_BYTE` says what counts.
 MAX_WORK = 20_000_000
 _WORK_PER_BYTE = 2
-"""How many operations a pickle may take: two for each of its bytes, and at most `MAX_WORK`.
+"""How many operations a pickle may take: two per byte, and at most `MAX_WORK`.
 
-What its bytes do takes one for each byte at most; the rest is for copies, each item of which counts as one.
+Executing its bytes takes at most one per byte; the rest is for copies, each item of which counts as one.
 """
 
 
@@ -44,8 +44,8 @@ _MARK = _Mark()
 class PickleData:
     """Interpret one pickle out of `data`.
 
-    `persistent` turns a persistent id (PyTorch's storages) into a value. After `load`, `end` is the position
-    after the pickle.
+    `persistent` turns a persistent id (a storage in PyTorch) into a value. After `load`, `end` is the
+    position after the pickle.
     """
 
     def __init__(self, data: bytes, label: str, *, persistent: Callable[[Any], Any] | None = None) -> None:
@@ -84,7 +84,7 @@ class PickleData:
             raise self.bad(f"{type(error).__name__} at byte {self.end}") from error
 
     def bad(self, why: str) -> SourceError:
-        """Return the error for a pickle that is not sound."""
+        """Return the error for an invalid pickle."""
         return SourceError(f"{self._label}: is not a valid pickle: {why}; fetch the file again")
 
     def _spend(self, work: int) -> None:
@@ -93,11 +93,11 @@ class PickleData:
             raise self.bad(f"it takes more than {self._limit} operations")
 
     def _copied(self, value: Any) -> None:
-        """Count a copy of something towards the operations that the pickle may take."""
+        """Count a copy towards the operations that the pickle may take."""
         self._spend(len(value) if hasattr(value, "__len__") else 0)
 
     def _check_keys(self, keys: Iterable[Any]) -> None:
-        """Refuse keys that are not plain, or whose hashes can be made to collide by the thousand."""
+        """Refuse keys that are not plain, or whose hashes can be made to collide in large numbers."""
         for key in keys:
             if type(key) is tuple:
                 self._tuple_keys += 1
@@ -168,7 +168,7 @@ class PickleData:
     def _symbol(self, module: Any, name: Any) -> None:
         if not isinstance(module, str) or not isinstance(name, str):
             raise self.bad("a global without a name")
-        # Python 2's names of the same two modules
+        # Python 2's names for the same two modules
         module = {"__builtin__": "builtins", "copy_reg": "copyreg"}.get(module, module)
         allowed = module.split(".")[0] in MODULES and (module != "builtins" or name in BUILTINS)
         if not allowed:

@@ -1,6 +1,6 @@
-"""The plan that a trainer's own files beside a log state: its steps, its learning rate, its warm-up.
+"""The plan in a trainer's own files beside a log: its steps, its learning rate, its warm-up.
 
-Such files are Lightning's hparams.yaml, transformers' trainer_state.json, nanoGPT's ckpt.pt, and a config,
+These files are Lightning's hparams.yaml, transformers' trainer_state.json, nanoGPT's ckpt.pt, and a config,
 args or hparams file in YAML, JSON or TOML.
 """
 
@@ -22,7 +22,7 @@ from toposcope.sources.nanogpt import CHECKPOINT, facts_beside
 from toposcope.sources.trainer_state import TRAINER_STATE
 
 PLAN_FROM = "plan_from"
-"""The fact that names the file which states the plan."""
+"""The fact that names the file with the plan."""
 
 BESIDE = "beside the log"
 """The words in every note on such a plan."""
@@ -32,15 +32,15 @@ PLAN_UNUSED = "plan_unused"
 _STEMS = ("config", "args", "hparams", "training_args", "train_config", "hyperparameters", "params")
 _SUFFIXES = (".yaml", ".yml", ".json", ".toml")
 _LARGEST = 2**20
-"""The most bytes of a configuration file."""
+"""The largest size of a configuration file in bytes."""
 
 
 def plan_beside(log: Path, *, alone: bool) -> dict[str, Any]:
     """Return the facts in the files beside a log, under the names of `Run.config`.
 
-    hparams.yaml applies to every run of Lightning's metrics.csv, any other file only to a log of one run
-    (`alone`). The first file that states the steps counts: trainer_state.json, then a config, args or hparams
-    file, then ckpt.pt.
+    hparams.yaml applies to every run of Lightning's metrics.csv, any other file only to a log with a single
+    run (`alone`). The first file that states the steps is used: trainer_state.json, then a config, args or
+    hparams file, then ckpt.pt.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def plan_beside(log: Path, *, alone: bool) -> dict[str, Any]:
 
 
 def with_plan(own: Mapping[str, Any], beside: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the facts in a log with the plan beside it; if both differ, the log counts.
+    """Return the facts in a log with the plan beside it; if they differ, the log's plan is used.
 
     >>> with_plan({"planned_steps": 900}, {"planned_steps": 400, "plan_from": "args.json"})["plan_unused"]
     "args.json beside the log plans 400 steps, the log itself 900: the log's plan is used"
@@ -102,7 +102,7 @@ def _files(place: Path) -> Iterator[Path]:
 
 
 def _read(file: Path) -> Mapping[str, Any]:
-    """Return the content of a configuration; empty if it is too large or no table of names and values."""
+    """Return the content of a configuration; empty if it is too large, or not a table of names and values."""
     try:
         if file.name != TRAINER_STATE and file.stat().st_size > _LARGEST:
             return {}

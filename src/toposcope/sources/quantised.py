@@ -1,4 +1,4 @@
-"""Quantised weights as float32 if their scales are stored with them; others are named and skipped.
+"""Returns quantised weights as float32 if their scales are stored with them; names and skips others.
 
 | scheme | stored | weight |
 | --- | --- | --- |
@@ -34,16 +34,16 @@ from toposcope.sources.reader import (
 
 _F32 = DTYPES["float32"]
 AWQ_ORDER = (0, 4, 1, 5, 2, 6, 3, 7)
-"""Which nibble of a packed integer holds which of its eight columns."""
+"""Which nibble of a packed integer holds which of the eight columns."""
 
 Infos = Mapping[str, TensorInfo]
 
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """How one quantised weight is stored: where it belongs (a tensor's name), its parts and its reading.
+    """How one quantised weight is stored: the name of its tensor, its parts, and how to read them.
 
-    `plan` returns the shape of the weight, or None when the parts are not those of this scheme.
+    `plan` returns the shape of the weight, or None if the parts do not belong to this scheme.
     """
 
     name: str
@@ -155,7 +155,7 @@ SCHEMES: tuple[Scheme, ...] = (
 
 
 class QuantisedReader:
-    """A reader whose quantised weights come out as float32 under the names of the plain model."""
+    """A reader that returns quantised weights as float32 under the names of the plain model."""
 
     def __init__(self, inner: Reader, config: Mapping[str, Any]) -> None:
         self.label = inner.label
@@ -186,7 +186,7 @@ class QuantisedReader:
             self._infos.pop(name, None)
 
     def infos(self) -> Mapping[str, TensorInfo]:
-        """Return every tensor as it comes out; `skip` says which cannot and why."""
+        """Return every tensor as it is read; `skip` says why one cannot be."""
         return self._infos
 
     def read(self, name: str) -> np.ndarray:
@@ -199,7 +199,7 @@ class QuantisedReader:
         scheme, parts = self._plans[name]
         values = {part: self._inner.read(full) for part, full in parts.items()}
         try:
-            with np.errstate(all="ignore"):  # hostile scales; NaN is reported where matrices are checked
+            with np.errstate(all="ignore"):  # hostile scales; the check of matrices reports NaN
                 return scheme.read(values, info.shape, self._config)
         except (SourceError, ValueError, IndexError) as error:
             raise SourceError(
@@ -214,7 +214,7 @@ class QuantisedReader:
         return self._inner.rows(name, start, stop)
 
     def facts(self) -> Facts:
-        """Return what the format knows."""
+        """Return the format's facts."""
         return self._inner.facts()
 
     @property
@@ -231,13 +231,13 @@ class QuantisedReader:
 
 
 def _nibbles(reader: QuantisedReader, name: str, stored: Infos) -> TensorInfo | None:
-    """Return the weight in bitsandbytes' four-bit form; if it is nested, with a reason to skip it."""
+    """Return the weight in bitsandbytes' 4-bit form; if nested, with a reason to skip it."""
     parts = {end: stored.get(f"{name}.{end}") for end in ("absmax", "quant_map")}
     state = next((other for other in stored if other.startswith(f"{name}.quant_state.")), None)
     if stored[name].dtype != np.uint8 or None in parts.values() or state is None:
         return None
     if f"{name}.nested_absmax" in stored:
-        return TensorInfo(name, stored[name].shape, stored[name].dtype, "its scales are quantised themselves")
+        return TensorInfo(name, stored[name].shape, stored[name].dtype, "its scales are themselves quantised")
     text = reader._inner.read(state).tobytes().decode("utf-8", "replace")
     content = parse_json(text, f"{reader.label}: {state}")
     content = content if isinstance(content, dict) else {}
@@ -274,7 +274,7 @@ def _left(info: TensorInfo) -> TensorInfo:
 
 
 def dequantised(reader: Reader, config: Mapping[str, Any]) -> Reader:
-    """Return `reader`, wrapped where any of its weights is quantised."""
+    """Return `reader`, wrapped if any of its weights is quantised."""
     infos = reader.infos().values()
     if not any(
         len(info.shape) > 1 and (info.dtype in FLOAT8_DTYPES or info.dtype.kind in "iu") for info in infos

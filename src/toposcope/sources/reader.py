@@ -1,4 +1,4 @@
-"""The one small interface that every format implements: list tensors, read one, read some of its rows."""
+"""The small interface that every format implements: list tensors, read one, read some of its rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 from toposcope.core.errors import SourceError
 from toposcope.sources.blobs import Blob, read_text
 
-# A header that claims more dimensions or elements than these is damaged: nothing is allocated for it.
+# A header that claims more dimensions or elements than this is damaged; nothing is allocated for it.
 MAX_DIMS = 16
 MAX_ELEMENTS = 2**48
 
@@ -45,7 +45,7 @@ class TensorInfo:
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts of a format about its checkpoint besides the tensors; None or empty if it states none."""
+    """What a format states about its checkpoint besides the tensors; None or empty if nothing."""
 
     step: int | None = None
     epoch: int | None = None
@@ -59,7 +59,7 @@ class Facts:
 
 
 def step_in(facts: Facts) -> int:
-    """Return the step that a checkpoint states, its epoch where it has none, 0 where it has neither.
+    """Return the step that a checkpoint states, or its epoch, or 0 if it has neither.
 
     >>> step_in(Facts(step=200, epoch=3)), step_in(Facts(epoch=3)), step_in(Facts())
     (200, 3, 0)
@@ -68,7 +68,7 @@ def step_in(facts: Facts) -> int:
 
 
 class Reader(Protocol):
-    """Tensors of one checkpoint; nothing is loaded before it is needed."""
+    """The tensors of one checkpoint; nothing is loaded before it is needed."""
 
     label: str
 
@@ -85,14 +85,14 @@ class Reader(Protocol):
         ...
 
     def facts(self) -> Facts:
-        """Return the facts that the format has besides the tensors."""
+        """Return the format's facts besides the tensors."""
         ...
 
 
 BROKEN_ARCHIVE = (
     zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError, RuntimeError,
 )  # fmt: skip
-"""The errors of the standard library for an archive that is damaged, cut short or no archive at all."""
+"""The standard library's errors for an archive that is damaged, truncated or not an archive."""
 
 DTYPES: Mapping[str, np.dtype[Any]] = {
     "bool": np.dtype(np.bool_),
@@ -116,14 +116,14 @@ DTYPES: Mapping[str, np.dtype[Any]] = {
     "float8_e5m2fnuz": np.dtype(ml_dtypes.float8_e5m2fnuz),
     "float8_e8m0fnu": np.dtype(ml_dtypes.float8_e8m0fnu),
 }
-"""Every dtype that a reader may hand out, by PyTorch's name."""
+"""Every dtype that a reader may return, by PyTorch's name."""
 
 WEIGHT_DTYPES = frozenset(DTYPES[name] for name in ("float16", "bfloat16", "float32", "float64"))
 FLOAT8_DTYPES = frozenset(dtype for name, dtype in DTYPES.items() if name.startswith("float8"))
 
 
 def check_shape(label: str, name: str, shape: Any) -> tuple[int, ...]:
-    """Return `shape` as a tuple of sane extents, else refuse it."""
+    """Return `shape` as a tuple of plausible extents; else refuse it."""
     good = isinstance(shape, list | tuple) and len(shape) <= MAX_DIMS
     good = good and all(type(extent) is int and 0 <= extent <= MAX_ELEMENTS for extent in shape)
     count = 1
@@ -138,14 +138,14 @@ def check_shape(label: str, name: str, shape: Any) -> tuple[int, ...]:
 
 
 def _is_flat(shape: list[Any] | tuple[Any, ...]) -> bool:
-    """Say whether a claimed shape can be printed without a walk through nested objects."""
+    """Return whether a claimed shape can be printed without walking through nested objects."""
     return len(shape) < 100 and all(
         isinstance(part, bool | float | str) or (type(part) is int and abs(part) < 2**64) for part in shape
     )
 
 
 def find(infos: Mapping[str, TensorInfo], label: str, name: str) -> TensorInfo:
-    """Return the tensor of that name; refuse one that is missing or cannot be read as numbers."""
+    """Return the tensor of that name; refuse it if it is missing or cannot be read as numbers."""
     if name not in infos:
         raise SourceError(
             f"{label}: has no tensor {name!r}; it has {len(infos)}, such as {next(iter(infos), None)!r}"
@@ -171,7 +171,7 @@ def read_json(blob: Blob) -> Any:
 
 
 def parse_json(text: str, label: str) -> Any:
-    """Parse JSON; anything wrong with it is one line that names the file."""
+    """Parse JSON; errors become one line that names the file."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:

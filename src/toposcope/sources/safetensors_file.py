@@ -56,8 +56,8 @@ class SafetensorsFile:
     Raises
     ------
     SourceError
-        When the header is not exactly what the format demands: its length within the file, known dtypes,
-        and offsets that cover the data without gap or overlap and agree with shape and dtype.
+        When the header does not meet the format exactly: a length within the file, known dtypes, and offsets
+        that cover the data without gap or overlap and agree with shape and dtype.
     """
 
     def __init__(self, blob: Blob) -> None:
@@ -91,7 +91,7 @@ class SafetensorsFile:
         return data.view(info.dtype).reshape(stop - start, *info.shape[1:])
 
     def facts(self) -> Facts:
-        """Return step, tokens and held-out loss when the file's metadata has them."""
+        """Return step, tokens and held-out loss if the file's metadata has them."""
         return Facts(
             step=_number(self.metadata, "step", int),
             tokens=_number(self.metadata, "tokens", int),

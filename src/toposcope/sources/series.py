@@ -68,13 +68,13 @@ class Series:
         }
         self._entries: dict[Checkpoint, Entry] = {}
         self.duplicates: tuple[Checkpoint, ...] = ()
-        """Checkpoints whose step another one of the run already has; they are left out of the iteration."""
+        """Checkpoints whose step another checkpoint of the run already has; iteration leaves them out."""
         self._fill()
         self._signatures: dict[str, Signature | None] = {}
         self._hashes: dict[Checkpoint, dict[str, str]] = {}
         self._described: tuple[Run, ...] | None = None
         self.computed = False
-        """Whether the tensors are computed from a checkpoint when they are read, and are not its own."""
+        """Whether the tensors are computed from a checkpoint on reading, instead of being its own."""
         self._latest: tuple[Checkpoint, Reader] | None = None
 
     def _fill(self) -> None:
@@ -101,7 +101,7 @@ class Series:
         return len(self._entries)
 
     def __repr__(self) -> str:
-        """Return how much the series holds, what is wrong with its names, and where it is."""
+        """Return how much the series holds, what is wrong with its files, and where it is."""
         found = len(self.duplicates)
         wrong = f"; {found} more are duplicates of a step: .findings has them" if found else ""
         wrong += f"; {len(self.unread):,} not checked: .findings has them" if self.unread else ""
@@ -120,7 +120,7 @@ class Series:
 
     @property
     def findings(self) -> tuple[AuditFinding, ...]:
-        """The checkpoints that are left out because another one has their step, and what cannot be read."""
+        """The checkpoints left out because another one has their step, and what cannot be read."""
         twice = (
             AuditFinding(one.run, one.step, "", f"{one.uri} has this step as well", fault="duplicate-step")
             for one in self.duplicates
@@ -131,7 +131,7 @@ class Series:
         return (*twice, *odd)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw which checkpoints each run has, and the steps that it has twice; return the axes."""
+        """Draw each run's checkpoints and the steps that it has twice; return the axes."""
         from toposcope.core.drawing.checkpoints import draw_checkpoints
 
         return draw_checkpoints(self.steps, self.findings, ax)
@@ -146,7 +146,7 @@ class Series:
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """The runs, by name; family and number of parameters are read off the first readable checkpoint."""
+        """The runs, by name; family and number of parameters come from the first readable checkpoint."""
         if self._described is None:
             self._described = tuple(described(source) for source in self._sources.values())
         return self._described
@@ -166,7 +166,7 @@ class Series:
         return dict(known()) if known is not None else None
 
     def raw_steps(self, run: str) -> list[int]:
-        """Return the steps of a run's own loss history in the order in which it has them."""
+        """Return the steps of a run's own loss history in their original order."""
         return self._source(run).raw_steps()
 
     def of_run(self, run: str) -> list[Checkpoint]:
@@ -200,17 +200,17 @@ class Series:
             entry.release()
 
     def module(self, checkpoint: Checkpoint) -> object | None:
-        """Return the module that holds a checkpoint in memory; None where it lies in files or arrays."""
+        """Return the module that holds a checkpoint in memory; None for files and arrays."""
         return self._entries[checkpoint].module if checkpoint in self._entries else None
 
     def origin(self, checkpoint: Checkpoint) -> tuple[Series, Checkpoint]:
-        """Return where a checkpoint is read and its name there: this series, and the checkpoint itself."""
+        """Return the series that reads a checkpoint, and its name there: here, this one and itself."""
         return self, checkpoint
 
     def derived(self, tensors: Tensors, key: Callable[[Checkpoint], str], *, what: str) -> Series:
-        """Return the same checkpoints with other tensors, computed by `tensors` whenever they are read.
+        """Return the same checkpoints with other tensors, which `tensors` computes on reading.
 
-        `key` gives the bytes for their content hash, so that the hash is known without computing the tensors.
+        `key` returns the bytes for their content hash, so that hashing does not compute the tensors.
         """
         sources = [
             dataclasses.replace(
@@ -232,7 +232,7 @@ class Series:
 
     @contextmanager
     def holding(self, checkpoint: Checkpoint) -> Iterator[None]:
-        """Keep the fetched files of a checkpoint until the end, so that several readings fetch them once."""
+        """Keep the fetched files of a checkpoint until the block ends, so that they are fetched only once."""
         entry = self._entries[checkpoint]
         entry.hold()
         try:
@@ -241,7 +241,7 @@ class Series:
             entry.release()
 
     def _reader(self, checkpoint: Checkpoint, entry: Entry) -> Reader:
-        """Open a checkpoint; the latest reader is kept, because hashing and measuring follow each other."""
+        """Open a checkpoint; the latest reader is kept, because measuring follows hashing."""
         if self._latest is not None and self._latest[0] == checkpoint and entry.identity is None:
             return self._latest[1]
         reader = entry.open()
@@ -271,7 +271,7 @@ class Series:
     def stored_matrices(
         self, checkpoint: Checkpoint, only: Collection[str] | None = None
     ) -> Iterator[Matrix]:
-        """Yield what `matrices` does, without a check of the values; `only` names the tensors to read."""
+        """Yield the same as `matrices`, without checking values; `only` names the tensors to read."""
         with self.reading(checkpoint) as reader:
             self._check_neighbours(checkpoint, reader)
             config = self._source(checkpoint.run).config or reader.facts().config
@@ -308,9 +308,9 @@ class Series:
         return {name: why for name, why in reasons.items() if why}
 
     def left_out(self) -> str:
-        """Return in a sentence what is not measured in the first readable checkpoint; empty for nothing.
+        """Return in a sentence what is not measured in the first readable checkpoint; empty if nothing.
 
-        Checkpoints that would have to be fetched for this are not opened.
+        Checkpoints that would have to be fetched are not opened.
         """
         for checkpoint in self:
             if self._entries[checkpoint].identity is not None:
@@ -336,14 +336,14 @@ class Series:
         return history.join(own, self._losses, run)
 
     def logs(self) -> dict[str, str]:
-        """Return the log that each run's losses are read from, in one line, for runs without their own."""
+        """Return, in one line each, the logs of runs that have no losses of their own."""
         said = {name: source.log() for name, source in self._sources.items()}
         return {name: line for name, line in said.items() if line}
 
     def content_hash(self, checkpoint: Checkpoint) -> str:
         """Return the SHA-256 of names, shapes, dtypes and values: the same weights have the same hash.
 
-        On the hub it is the hash of the files' own hashes, so nothing is fetched for it.
+        On the hub it is a hash of the files' own hashes, so nothing is fetched.
         """
         digest = hashlib.sha256()
         known = self.identity(checkpoint)
@@ -365,9 +365,7 @@ class Series:
             return
         own = signature(reader.infos())
         if self._entries[checkpoint].identity is not None:
-            self._signatures.setdefault(
-                checkpoint.run, own
-            )  # the first one read; others would have to be fetched
+            self._signatures.setdefault(checkpoint.run, own)  # the first one; others would have to be fetched
         expected = self._signature_of_run(checkpoint.run)
         if expected is None or own == expected:
             return
@@ -382,7 +380,7 @@ class Series:
         )
 
     def _signature_of_run(self, run: str) -> Signature | None:
-        """Return the names and shapes that most of the first, middle and last checkpoint have."""
+        """Return the names and shapes that most of the first, middle and last checkpoints have."""
         if run not in self._signatures:
             checkpoints = self.of_run(run)
             picked = {0, len(checkpoints) // 2, len(checkpoints) - 1}

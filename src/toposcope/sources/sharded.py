@@ -1,4 +1,4 @@
-"""Checkpoints spread over several files: an index says which tensor is in which."""
+"""Checkpoints in several files: an index says which tensor is in which file."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class ShardedReader:
         return self._shard(self._table[name]).rows(name, start, stop)
 
     def facts(self) -> Facts:
-        """Return no facts: an index has none besides its tensors."""
+        """Return no facts: an index has nothing but its tensors."""
         return Facts()
 
 
@@ -120,5 +120,5 @@ def check_complete(folder: Folder, names: list[str]) -> None:
 
 
 def is_shard(name: str) -> bool:
-    """Say whether a file name is that of a numbered shard."""
+    """Return whether a file name is that of a numbered shard."""
     return _SHARD.fullmatch(name) is not None

@@ -1,6 +1,6 @@
-"""PyTorch's files (.pt, .pth, .bin, .ckpt), zip and legacy, read without PyTorch and without unpickling.
+"""PyTorch files (.pt, .pth, .bin, .ckpt), zip and legacy, read without PyTorch and without unpickling.
 
-The pickle inside is interpreted as data (`pickled`), which gives each tensor's dtype, shape, strides and
+The pickle inside is interpreted as data (`pickled`); it gives each tensor's dtype, shape, strides and
 storage. A storage is read by range when its tensor is read.
 """
 
@@ -20,11 +20,11 @@ from toposcope.sources.inert import Record, Symbol, brief
 from toposcope.sources.pickled import PickleData
 from toposcope.sources.reader import BROKEN_ARCHIVE, DTYPES, TensorInfo, check_shape
 
-# Bytes of the pickle in a PyTorch file: tensors lie beside it, so a larger one is no index of weights.
+# Largest pickle in a PyTorch file, in bytes: tensors lie outside, so a larger one is not an index of weights.
 MAX_PICKLE = 512 * 2**20
-# Containers in one another: below Python's limit on recursion (1,000), which a hostile file must not reach.
+# Nesting depth of containers: below Python's recursion limit (1,000), which a hostile file must not reach.
 MAX_DEPTH = 200
-# PyTorch's own magic number of files from before 1.6 (torch.serialization.MAGIC_NUMBER).
+# PyTorch's magic number for files from before 1.6 (torch.serialization.MAGIC_NUMBER).
 LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 
 STORAGES: Mapping[str, str] = {
@@ -55,7 +55,7 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """A tensor of a PyTorch file before its values are read; strides and offset count elements."""
+    """A tensor of a PyTorch file whose values are not read yet; strides and offset count elements."""
 
     storage: Storage
     offset: int
@@ -69,7 +69,7 @@ class StoredTensor:
 
     @property
     def span(self) -> int:
-        """How many elements lie between the first and the last one used, both included."""
+        """How many elements the tensor spans, from the first to the last one used."""
         if 0 in self.shape:
             return 0
         return 1 + sum((n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True))
@@ -177,11 +177,11 @@ class TorchArchive:
     def _legacy(self) -> Any:
         if self._blob.size > 2**40 or self._blob.read(0, 1)[0] != 0x80:
             raise self._bad("it is neither a zip nor a pickle")
-        # The pickles come first; the storages behind them can be far larger than what is read here.
+        # The pickles come first; the storages after them can be far larger than what is read here.
         data = self._blob.read(0, min(self._blob.size, 64 * 2**20)).tobytes()
         machine = PickleData(data, self.label, persistent=self._storage)
         if machine.load() != LEGACY_MAGIC:
-            raise self._bad("it is a bare pickle, not one that PyTorch wrote")
+            raise self._bad("it is a plain pickle, which PyTorch did not write")
         machine.load(machine.end)
         machine.load(machine.end)
         self._legacy_storages: dict[str, Storage] = {}
@@ -236,7 +236,7 @@ class TorchArchive:
         return record if maker is None else maker(self, record)
 
     def tensor(self, arguments: Any) -> StoredTensor:
-        """Return the tensor that a rebuild call describes; refuse one that leaves its storage."""
+        """Return the tensor that a rebuild call describes; refuse one that exceeds its storage."""
         storage, offset, shape, strides = arguments[:4]
         if not isinstance(storage, Storage):
             raise self._bad("a tensor without a storage")
@@ -297,11 +297,11 @@ def _map(tree: Any, leaf: Callable[[Any], Any], seen: dict[int, Any], depth: int
     return seen[id(tree)]
 
 
-# Bounds on a tensor's name and on the entries of a tree: no checkpoint comes near, a hostile file would.
+# Limits for a tensor's name and the entries of a tree: no checkpoint comes near them, a hostile file would.
 MAX_NAME = 1000
 MAX_ENTRIES = 200_000
 _PASSED_OVER = 16
-"""How many tensors and containers a checkpoint's tree may have; shared ones count each time they are reached,
+"""How many tensors and containers a checkpoint's tree may have. Shared ones count each time they are reached,
 and this many other entries count as one."""
 _PARTS = (StoredTensor, dict, list, tuple)
 
@@ -312,7 +312,7 @@ def tensors_of(tree: Any, label: str) -> dict[str, StoredTensor]:
     Raises
     ------
     SourceError
-        When the tree is too deep or too large, or a name is too long, no text, or shared by two tensors.
+        When the tree is too deep or too large, or a name is too long, not text, or shared by two tensors.
     """
     found: dict[str, StoredTensor] = {}
     pending: list[tuple[str, Any, int]] = [("", tree, 0)]
@@ -342,9 +342,9 @@ def tensors_of(tree: Any, label: str) -> dict[str, StoredTensor]:
 
 
 def _joined(name: str, key: Any, label: str) -> str:
-    """Return the name of a part: a key that is no text could be anything, and endless when written out."""
+    """Return the name of a part; refuse keys that are not text, which could be arbitrarily long in print."""
     if not isinstance(key, str) and type(key) is not int:
-        raise SourceError(f"{label}: a part of it is named by {brief(key)}; name it by a text")
+        raise SourceError(f"{label}: a part of it is named by {brief(key)}; use text as its name")
     return f"{name}.{key}" if name else str(key)
 
 

@@ -14,7 +14,7 @@ from toposcope.sources.reader import Facts, TensorInfo, check_rows, find
 from toposcope.sources.torch_file import StoredTensor, TorchArchive, holds_tensors, tensors_of
 
 WEIGHTS = ("model_state_dict", "state_dict", "model", "module", "weights", "params")
-"""The keys under which training checkpoints have their weights, in the order in which they are tried."""
+"""The keys under which training checkpoints keep their weights, in the order in which they are tried."""
 
 NOT_WEIGHTS = ("optim", "scheduler", "lr_scheduler", "rng", "scaler", "ema_optim")
 """Prefixes of the parts of a training checkpoint that are not weights."""
@@ -70,7 +70,7 @@ class TorchReader:
         return self._archive.read(self._tensors[name], (start, stop))
 
     def facts(self) -> Facts:
-        """Return step, tokens, number of parameters and configuration where the file has them."""
+        """Return step, tokens, number of parameters and configuration, if the file has them."""
         tree = self.tree if isinstance(self.tree, Mapping) else {}
         return Facts(
             step=_integer(tree, STEPS),

@@ -1,4 +1,4 @@
-"""The facts in transformers' trainer_state.json: steps, batch, tokens, FLOP, losses."""
+"""Facts from transformers' trainer_state.json: steps, batch, tokens, FLOP, losses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FACTS = {
 }
 """Name in the state -> name in `Run.config`."""
 
-# Bytes of the head in which `global_step` is looked for: the log history behind it can be large.
+# Bytes at the start in which to search for `global_step`: the log history after it can be large.
 _HEAD = 1 << 12
 _GLOBAL_STEP = re.compile(rb'"global_step"\s*:\s*(\d+)')
 
@@ -34,7 +34,7 @@ def trainer_state(folder: Folder) -> dict[str, Any]:
     Raises
     ------
     SourceError
-        When it is no JSON.
+        When it is not JSON.
     """
     if TRAINER_STATE not in folder.files():
         return {}
@@ -43,7 +43,7 @@ def trainer_state(folder: Folder) -> dict[str, Any]:
 
 
 def training_facts(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the positive numbers of a trainer's state under our names; empty where it has none.
+    """Return the positive numbers of a trainer's state under our names; empty if it has none.
 
     >>> training_facts({"max_steps": 1000, "global_step": 200, "total_flos": 0, "epoch": 0.2})
     {'planned_steps': 1000, 'trained_steps': 200}
@@ -56,7 +56,7 @@ def training_facts(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def losses_of(state: Mapping[str, Any], run: str) -> pd.DataFrame | None:
-    """Return the loss history of a trainer's state as the store's metrics; None where it has none."""
+    """Return the loss history of a trainer's state as the store's metrics; None if it has none."""
     rows = state.get("log_history")
     return tidy([row for row in rows if isinstance(row, dict)], run) if isinstance(rows, list) else None
 

@@ -1,4 +1,4 @@
-"""Which matrices of a run never changed over its checkpoints: the first one compared with the last one."""
+"""Which matrices of a run never changed: the first checkpoint compared with the last one."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from toposcope.sources.reader import WEIGHT_DTYPES, Reader, TensorInfo
 from toposcope.sources.series import Series
 
 LEAST_CHECKPOINTS = 3
-"""The fewest checkpoints of a run: with two, a run that has hardly begun may not have moved."""
+"""The fewest checkpoints of a run: with two, the run may have hardly begun to move."""
 
 
 def changed_matrices(series: Series, run: str) -> dict[str, bool]:
     """Return the matrices of a run, and whether each differs between its first and last checkpoint.
 
-    A sample of the rows is read; every value is read only for a matrix whose sample did not change. The
-    result is empty for a run of fewer than three checkpoints, for one whose first or last checkpoint cannot
-    be read, and if they would have to be fetched from another machine.
+    A sample of the rows is read; every value is read only if the sample of a matrix did not change. The
+    result is empty for a run with fewer than three checkpoints, if its first or last checkpoint cannot be
+    read, and if they would have to be fetched from another machine.
 
     >>> from toposcope import open_series
     >>> weights = {s: {"fc1.weight": np.eye(3), "fc2.weight": s * np.eye(3)} for s in (0, 10, 20)}
@@ -36,7 +36,7 @@ def changed_matrices(series: Series, run: str) -> dict[str, bool]:
                 for name, info in first.infos().items()
                 if _counts(info) and name in later and later[name].shape == info.shape
             }
-    except (SourceError, OSError):  # a finding of the audit says so
+    except (SourceError, OSError):  # the audit reports it
         return {}
 
 
@@ -53,5 +53,5 @@ def _changed(first: Reader, last: Reader, info: TensorInfo) -> bool:
 
 
 def _differ(one: np.ndarray, other: np.ndarray) -> bool:
-    """Return whether two arrays differ in a bit."""
+    """Return whether two arrays differ in any bit."""
     return one.dtype != other.dtype or one.tobytes() != other.tobytes()

@@ -1,4 +1,4 @@
-"""Logs of trainings: one file for each dialect, one table of dialects, one reader for every command."""
+"""Training logs: one file per dialect, one table of dialects, one reader for every command."""
 
 from __future__ import annotations
 

@@ -13,23 +13,23 @@ import pandas as pd
 from toposcope.core.errors import SourceError
 
 Record = Mapping[str, float]
-"""What one line of a log says: names as they are printed, and numbers."""
+"""What one line of a log says: printed names and numbers."""
 
 PLANNED = "planned_steps"
 """The name of the planned steps in a record."""
 PARAMETERS = "model_parameters"
 """The name of the number of parameters in a record."""
 MOST_COLUMNS = 4096
-"""The most names in a log: text with different names in every line is not a log."""
+"""The largest number of names in a log: text with different names in every line is not a log."""
 BEGINS_AGAIN = 0.1
-"""Share of the last step below which a step that falls begins another run; above it a run goes on from
-a checkpoint. Chosen: restarts come from one of the latest checkpoints, new runs from step 0 or the first step
-that is logged. Of the 34 later parts of public text logs in parameter-golf's curves none begins above it."""
+"""If the step falls below this share of the last one, a new run begins; above it, a run resumes from a
+checkpoint. A chosen value: restarts use one of the latest checkpoints, new runs begin at step 0 or the first
+logged step. Of the 34 later parts of public text logs in parameter-golf's curves, none begins above it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawRun:
-    """A run of a log as it is written: its name ("" if the log has none), its rows, and its other facts."""
+    """A run as the log has it: its name ("" if there is none), its rows, and its other facts."""
 
     name: str
     table: pd.DataFrame
@@ -38,7 +38,7 @@ class RawRun:
 
 
 class Columns:
-    """Numbers by name that come record by record, held as plain arrays."""
+    """Numbers by name, added record by record and kept as plain arrays."""
 
     def __init__(self, label: str) -> None:
         self._label = label
@@ -61,7 +61,7 @@ class Columns:
         self._count += 1
 
     def table(self) -> pd.DataFrame:
-        """Return the records as rows, NaN where one has no such number."""
+        """Return the records as rows; missing numbers are NaN."""
         made = {}
         for name, rows in self._rows.items():
             made[name] = np.full(self._count, np.nan)
@@ -70,7 +70,7 @@ class Columns:
 
 
 def collected(records: Iterable[Record], label: str) -> pd.DataFrame:
-    """Return records as a table: a row each, in their order.
+    """Return records as a table, one row each, in their order.
 
     >>> collected([{"step": 1.0, "loss": 3.0}, {"step": 1.0, "val": 4.0}], "log").shape
     (2, 3)
@@ -100,9 +100,9 @@ def number(text: object) -> float:
 
 
 def parts(step: np.ndarray) -> np.ndarray:
-    """Return the number of the run of each row, by the steps (rows,) of the log: 0, 1, ... in their order.
+    """Return the run number (0, 1, ...) of each row, from the steps (rows,) of the log.
 
-    A run begins where the step falls to the first one of the run before, or below a tenth of its last.
+    A run begins if the step falls to the first step of the previous run, or below a tenth of its last.
 
     >>> parts(np.array([0, 10, 20, 0, 10, 900, 800, 810.0])).tolist()
     [0, 0, 0, 1, 1, 1, 1, 1]
@@ -121,7 +121,7 @@ def parts(step: np.ndarray) -> np.ndarray:
 def replaced(step: np.ndarray, trained: np.ndarray) -> np.ndarray:
     """Return which rows of a run a restart from an earlier checkpoint has replaced, (rows,) of bool.
 
-    `trained` says which rows log training, because an evaluation that is logged late is no restart.
+    `trained` says which rows log training: an evaluation that is logged late is not a restart.
 
     >>> replaced(np.array([1, 2, 3, 2, 3.0]), np.ones(5, bool)).tolist()
     [False, True, True, False, False]

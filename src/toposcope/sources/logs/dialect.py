@@ -10,15 +10,15 @@ from toposcope.sources.blobs import Blob, Folder
 from toposcope.sources.logs.collect import RawRun, Record
 
 _LOOKED_AT = 4096
-"""The first characters decide the dialect, so that a hostile line takes no more time than a real one."""
+"""Only these first characters decide the dialect, so a hostile line takes no longer than a real one."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextDialect:
     """Numbers among the lines that a trainer prints.
 
-    A line that has one of the `needles` and in which `mark` is found is the dialect's own; `records` reads
-    all lines, of which most say nothing.
+    A line belongs to the dialect if it contains one of the `needles` and matches `mark`; `records` reads all
+    lines, most of which contain no record.
     """
 
     name: str
@@ -27,13 +27,13 @@ class TextDialect:
     records: Callable[[Iterable[str]], Iterator[Record]]
 
     def speaks(self, line: str) -> bool:
-        """Say whether a line is the dialect's own, by its first characters."""
+        """Return whether a line belongs to the dialect, by its first characters."""
         return any(needle in line for needle in self.needles) and bool(self.mark.search(line[:_LOOKED_AT]))
 
 
 @dataclass(frozen=True, slots=True)
 class FileDialect:
-    """A file that is recognised by its name (in small letters) or its first bytes."""
+    """A file that is recognised by its lower-case name or its first bytes."""
 
     name: str
     matches: Callable[[str, bytes], bool]

@@ -17,12 +17,12 @@ from toposcope.sources.logs.lines import lines
 from toposcope.sources.logs.wandb_file import DIALECT as WANDB
 
 DEEPEST = 5
-"""The depth of nested folders that are searched for logs."""
+"""How many folders deep to search for logs."""
 _EVENTS = "tfevents"
 
 
 def within(folder: Folder, depth: int = 0) -> Iterator[tuple[str, Folder]]:
-    """Yield a folder and those in it with their names below it, hidden ones left out."""
+    """Yield a folder and those in it with their relative names; hidden ones are left out."""
     yield "", folder
     if depth == DEEPEST:
         return
@@ -32,7 +32,7 @@ def within(folder: Folder, depth: int = 0) -> Iterator[tuple[str, Folder]]:
         try:
             inner = folder.sub(name)
         except SourceError:
-            continue  # a link that leads elsewhere
+            continue  # a link to elsewhere
         for below, one in within(inner, depth + 1):
             yield f"{name}/{below}".rstrip("/"), one
 
@@ -82,7 +82,7 @@ def _mlflow(folder: Folder) -> Sequence[RawRun]:
 
 
 def _mlflow_plan(run: Folder) -> int | None:
-    """Return the planned steps among a run's parameters: `params/NAME` has the value of each."""
+    """Return the planned steps among a run's parameters: `params/NAME` holds the value of each."""
     if "params" not in run.folders():
         return None
     params = run.sub("params")
@@ -94,7 +94,7 @@ def _wandb_files(folder: Folder) -> list[tuple[Folder, str]]:
 
 
 def _wandb(folder: Folder) -> Sequence[RawRun]:
-    """Return the runs of every file once: beside the folders of runs W&B links the latest one again."""
+    """Return the runs of every file once: beside its run folders, W&B links the latest one again."""
     files = [one.open(file) for one, file in _wandb_files(folder)]
     return [
         run

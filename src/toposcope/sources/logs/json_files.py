@@ -1,4 +1,4 @@
-"""JSON: a list of records, lists by name, transformers' trainer_state.json, and a record on each line."""
+"""JSON: a list of records, lists by name, transformers' trainer_state.json, or one record per line."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from toposcope.sources.logs.tables import runs_of_table
 from toposcope.sources.reader import parse_json
 
 LARGEST = 1 << 28
-"""Bytes of the largest JSON file that is read whole."""
+"""Largest JSON file, in bytes, that is read as a whole."""
 TOTAL = "total_steps"
 """The planned steps in each record of LLaMA-Factory's trainer_log.jsonl."""
 _HISTORY = ("log_history", "history", "logs", "log", "metrics", "records")
-"""Names under which files keep their list of records, the first that is there first."""
+"""Keys under which files keep their list of records, in the order in which they are tried."""
 
 
 def records(blob: Blob) -> Iterator[dict[str, Any]]:
-    """Yield the object of each line; a last line that is being written is left out.
+    """Yield the object of each line; an unfinished last line is left out.
 
     Raises
     ------
     SourceError
-        When a line is no JSON object.
+        When a line is not a JSON object.
     """
     broken = ""
     for count, line in enumerate(lines(blob), 1):
@@ -53,7 +53,7 @@ def records(blob: Blob) -> Iterator[dict[str, Any]]:
 
 
 def _jsonl(blob: Blob) -> Sequence[RawRun]:
-    """Return the runs of a record on each line; a text among them, the run's name perhaps, stays."""
+    """Return the runs of a file with one record per line; text values, such as a run's name, are kept."""
     texts: list[dict[str, object]] = []
 
     def numbers() -> Iterator[Record]:
@@ -66,7 +66,7 @@ def _jsonl(blob: Blob) -> Sequence[RawRun]:
 
 
 def _with_texts(table: pd.DataFrame, texts: Sequence[Mapping[str, object]]) -> pd.DataFrame:
-    """Return a table of numbers with the columns that are texts in every record beside them."""
+    """Return a table of numbers, together with the columns that are text in every record."""
     named = pd.DataFrame(texts, index=table.index)
     return pd.concat([table, named[[name for name in named if name not in table]]], axis=1)
 
@@ -94,7 +94,7 @@ def _json(blob: Blob) -> Sequence[RawRun]:
 
 
 def _list_of(content: dict[str, Any]) -> object:
-    """Return the records that an object holds: under a known name, as lists by name, or as its first list."""
+    """Return the records in an object: under a known key, as lists by name, or as its first list."""
     for name in _HISTORY:
         if isinstance(content.get(name), list):
             return content[name]
@@ -120,7 +120,7 @@ def _is_jsonl(name: str, head: bytes) -> bool:
 
 
 def _is_object(line: bytes) -> bool:
-    """Say whether a line is a JSON object, which has its names in double quotes."""
+    """Return whether a line is a JSON object, which has its names in double quotes."""
     text = line.removeprefix(b"\xef\xbb\xbf").strip()
     return text.startswith(b"{") and text.endswith(b"}") and text[1:].lstrip().startswith((b'"', b"}"))
 

@@ -10,12 +10,12 @@ from typing import Any
 from toposcope.sources.logs.collect import Record, number
 from toposcope.sources.logs.dialect import TextDialect
 
-# Objects in one another whose numbers become columns; deeper ones are left out.
+# Nesting depth to which numbers of objects become columns; deeper ones are left out.
 _DEEPEST = 3
 
 
 def flat(content: dict[str, Any], before: str = "", depth: int = 0) -> dict[str, float]:
-    """Return the numbers of a JSON object by name, those of inner ones as outer/inner.
+    """Return the numbers of a JSON object by name; those of inner objects as outer/inner.
 
     >>> flat({"step": 1, "train": {"loss": "2.5", "note": "x"}, "on": True})
     {'step': 1.0, 'train/loss': 2.5}

@@ -1,4 +1,4 @@
-"""A text file as lines, read piece by piece: any size, any encoding, lines of bounded length."""
+"""Lines of a text file, read piece by piece: any size, any encoding, lines of bounded length."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from toposcope.core.errors import SourceError
 from toposcope.sources.blobs import Blob, stream
 
 PIECE = 1 << 20
-"""Characters that are read at a time."""
+"""Characters to read at a time."""
 LONGEST = 1 << 16
-"""The most characters of a line that are read: no trainer prints more before its loss."""
+"""Characters of a line that are read at most: no trainer prints more before its loss."""
 HEAD = 1 << 12
-"""The number of bytes by which a file's kind is recognised."""
+"""The number of bytes that identify the kind of a file."""
 _COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _BREAK = re.compile(r"\r\n|[\n\r]")
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
@@ -25,7 +25,7 @@ _GZIP = b"\x1f\x8b"
 
 
 def head_of(blob: Blob) -> bytes:
-    """Return the first bytes of a file, unpacked where it is packed by gzip."""
+    """Return the first bytes of a file, decompressed if it is gzipped."""
     if blob.read(0, min(2, blob.size)).tobytes() == _GZIP:
         with _binary(blob) as file:
             return _read(file, HEAD, blob.label)
@@ -33,7 +33,7 @@ def head_of(blob: Blob) -> bytes:
 
 
 def is_text(head: bytes) -> bool:
-    """Say whether bytes begin a text: they contain no zero byte, except in marked UTF-16.
+    """Return whether bytes begin a text: no zero byte, except in UTF-16 with a byte-order mark.
 
     >>> is_text(b"step:1/10"), is_text(bytes([0, 1, 2]))
     (True, False)
@@ -42,12 +42,12 @@ def is_text(head: bytes) -> bool:
 
 
 def whole_text(blob: Blob, most: int) -> str:
-    """Return a text file whole, packed or not, of at most `most` bytes.
+    """Return the content of a text file, gzipped or not, of at most `most` bytes.
 
     Raises
     ------
     SourceError
-        When it is larger, or is no UTF-8 text.
+        When it is larger, or is not UTF-8 text.
     """
     with _binary(blob) as file:
         data = _read(file, most + 1, blob.label)
@@ -65,7 +65,7 @@ def whole_text(blob: Blob, most: int) -> str:
 
 
 def lines(blob: Blob) -> Iterator[str]:
-    """Yield the lines of a text file, without colours and ends of line, each cut at `LONGEST` characters."""
+    """Yield the lines of a text file without colour codes and line ends, cut at `LONGEST` characters."""
     with _binary(blob) as file:
         first = _read(file, PIECE, blob.label)
         coding = next((name for mark, name in _MARKS if first.startswith(mark)), "utf-8")
@@ -92,7 +92,7 @@ def _binary(blob: Blob) -> io.BufferedIOBase:
 
 
 def _read(file: io.BufferedIOBase, size: int, label: str) -> bytes:
-    """Return the next bytes; a packed file that ends too early counts as ended there."""
+    """Return the next bytes; a truncated gzip file counts as ended there."""
     try:
         return file.read(size)
     except EOFError:

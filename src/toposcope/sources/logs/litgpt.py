@@ -17,9 +17,9 @@ _VAL = re.compile(rf"\biter {STEP}: val loss ({NUMBER}), val time:")
 
 
 def records(lines: Iterable[str]) -> Iterator[Record]:
-    """Yield the numbers of each line of an iteration; the last micro-batch of a step counts.
+    """Yield the numbers of each iteration line; the last micro-batch of a step counts.
 
-    A validation names the micro-batch, not the step, so it belongs to the step before it. The value after
+    A validation names the micro-batch, not the step, so it is assigned to the step before it. The value after
     `val:` in every line repeats the last validation, so it is not read.
     """
     step = 0.0

@@ -18,11 +18,11 @@ _MAIN_NAMES = {"tel": "val loss", "trl": "train loss", "eval": "hellaswag"}
 
 
 def records(lines: Iterable[str]) -> Iterator[Record]:
-    """Yield the numbers of each line of a step; a validation belongs to the step before it."""
+    """Yield the numbers of each step line; a validation belongs to the step before it."""
     step = 0.0
     for line in lines:
         if line.startswith("| Parameter"):
-            step = 0.0  # the table before a training
+            step = 0.0  # the table printed before training
         elif found := _LINE.search(line):
             step = float(found[1])
             yield {"step": step, **pairs(found[3], _PAIR), PLANNED: float(found[2])}

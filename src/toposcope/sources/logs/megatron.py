@@ -14,7 +14,7 @@ _VALIDATION = re.compile(rf"\bvalidation (?:loss|results) at iteration\s+({STEP}
 
 
 def records(lines: Iterable[str]) -> Iterator[Record]:
-    """Yield what each line of an iteration, or of a validation at one, says."""
+    """Yield the numbers of each line of an iteration, or of a validation at one."""
     for line in lines:
         if "iteration" not in line:
             continue
@@ -27,7 +27,7 @@ def records(lines: Iterable[str]) -> Iterator[Record]:
 
 
 def _pairs(text: str) -> dict[str, float]:
-    """Return the pairs of a name and a number between bars."""
+    """Return the name-number pairs between bars."""
     fields = (field.rpartition(":") for field in text.split("|"))
     return {name.strip(): number(value) for name, colon, value in fields if colon and _is_number(value)}
 

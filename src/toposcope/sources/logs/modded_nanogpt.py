@@ -1,4 +1,4 @@
-"""modded-nanogpt and what descends from it: `step:100/20000 train_loss:2.31 train_time:6ms step_avg:60ms`."""
+"""modded-nanogpt and its descendants: `step:100/20000 train_loss:2.31 train_time:6ms step_avg:60ms`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PAIR = re.compile(rf"(?<!\S)(?P<name>[A-Za-z_][\w./]*):(?P<number>{NUMBER})(?P<
 
 
 def records(lines: Iterable[str]) -> Iterator[Record]:
-    """Yield what each line with a step, the planned steps and numbers says."""
+    """Yield the numbers of each line with a step and the planned steps."""
     for line in lines:
         if "step:" in line and (found := _LINE.search(line)):
             said = pairs(found[3], _PAIR)

@@ -15,7 +15,7 @@ _NAMES = ("loss", "milliseconds", "mfu")
 
 
 def records(lines: Iterable[str]) -> Iterator[Record]:
-    """Yield what each line of an iteration, or of an evaluation before one, says."""
+    """Yield the numbers of each line of an iteration, or of an evaluation before one."""
     for line in lines:
         if "loss" not in line:
             continue

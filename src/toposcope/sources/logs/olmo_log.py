@@ -11,12 +11,12 @@ from toposcope.sources.logs.pairs import NUMBER, STEP
 
 _HEAD = re.compile(rf"\[(?:[^\]]*,\s*)?step=({STEP})(?:/({STEP}))?[,\]]")
 _HEAD_ENDS = 1024
-"""Characters of a line among which the step stands."""
+"""The step is within this many first characters of a line."""
 _NUMBER = re.compile(rf"^\s+([A-Za-z][^=]{{0,120}}?)=({NUMBER})%?(?:\s|$)")
 
 
 def records(lines: Iterable[str]) -> Iterator[Record]:
-    """Yield what stands below each line with a step."""
+    """Yield the numbers below each line with a step."""
     record: dict[str, float] = {}
     for line in lines:
         if "step=" in line and (found := _HEAD.search(line[:_HEAD_ENDS])):

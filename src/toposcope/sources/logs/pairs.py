@@ -1,4 +1,4 @@
-"""Pairs of a name and a number in one line."""
+"""Name-number pairs in one line."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from toposcope.sources.logs.collect import number
 NUMBER = r"[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|NaN|inf|Infinity)"
 """A number as a trainer prints it: 3.25, 1.5E-04, 12,345, nan."""
 STEP = r"\d{1,15}"
-"""A step; a longer row of digits is none."""
+"""A step; longer digit strings are not steps."""
 _SECONDS = {"ms": 1e-3, "s": 1.0}
 _TIMES = ("train_time", "time", "elapsed")
 
 
 def pairs(text: str, pattern: re.Pattern[str]) -> dict[str, float]:
-    """Return the pairs that a pattern with the groups name, number and, maybe, unit finds; the first counts.
+    """Return the pairs found by a pattern with groups name, number and optionally unit; the first counts.
 
-    A time in ms or s becomes `seconds`, the time that has passed.
+    A time in ms or s becomes `seconds`, the elapsed time.
 
     >>> found = re.compile(rf"(?P<name>[a-z_]+):(?P<number>{NUMBER})(?P<unit>[a-z]*)")
     >>> pairs("train_loss:2.5 train_time:500ms", found)

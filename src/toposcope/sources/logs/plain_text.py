@@ -22,7 +22,7 @@ _PAIR = re.compile(
 
 
 def records(lines: Iterable[str]) -> Iterator[Record]:
-    """Yield what each line with a step and a loss says."""
+    """Yield the numbers of each line with a step and a loss."""
     for line in lines:
         lower = line.lower()
         if "loss" not in lower or not (found := _best(line)):
@@ -35,7 +35,7 @@ def records(lines: Iterable[str]) -> Iterator[Record]:
 
 
 def _best(line: str) -> re.Match[str] | None:
-    """Return where a line names its step; an epoch only where there is no other."""
+    """Return where a line names its step; an epoch counts only if there is no step."""
     found = list(_STEP.finditer(line[:4096]))
     return next((one for one in found if one[1].lower() != "epoch"), found[0] if found else None)
 

@@ -1,7 +1,7 @@
 """A progress bar that shows the loss, as Lightning and tqdm draw it.
 
-`Epoch 1:  5%|...| 100/2000 [00:10<03:10, 10.0it/s, v_num=0, train_loss=2.31]`: a bar that begins again counts
-the steps of one epoch, so those of the epochs before are added.
+`Epoch 1:  5%|...| 100/2000 [00:10<03:10, 10.0it/s, v_num=0, train_loss=2.31]`: a bar that restarts counts the
+steps of one epoch, so the steps of earlier epochs are added.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from toposcope.sources.logs.pairs import NUMBER, STEP, pairs
 _BAR = re.compile(rf"^([^|]{{0,200}})\|[^|]{{0,400}}\|\s{{0,4}}({STEP})/({STEP})\s{{0,4}}\[(.{{0,4000}})")
 _EPOCH = re.compile(rf"\bepoch\s{{0,2}}[:#]?\s{{0,2}}({STEP})", re.IGNORECASE)
 _OTHER = re.compile(r"valid|sanity|eval|test|predict", re.IGNORECASE)
-"""Words of a bar that is not the training's."""
+"""Words that mark a bar as not the training's."""
 _PAIR = re.compile(
     rf"(?<![\w/])(?P<name>[A-Za-z_][\w/.-]{{0,60}}?)\s{{0,2}}[:=]\s{{0,4}}(?P<number>{NUMBER})(?![\w.])"
 )
 
 
 def records(lines: Iterable[str]) -> Iterator[Record]:
-    """Yield the numbers of each drawing of the training's bar; the last one of a step counts."""
+    """Yield the numbers each time the training's bar is drawn; the last drawing of a step counts."""
     first: float | None = None
     for line in lines:
         if "/" not in line or not (found := _BAR.search(line)) or _OTHER.search(found[1]):

@@ -23,41 +23,41 @@ from toposcope.sources.losses import ALIASES, chosen
 from toposcope.store.manifest import MANIFEST
 
 SURE = 50
-"""A text counts as written in a dialect after this many of its lines."""
+"""A text counts as a dialect after this many lines of it."""
 LARGEST_STEP = 2.0**53
-"""From here on float64 cannot represent every whole step."""
+"""From here on, float64 cannot represent every integer step."""
 LEAST_ROWS = 3
-"""The fewest rows of a run of a table on average: if there would be fewer, the rows are in no order."""
+"""The fewest rows per run of a table on average; with fewer, the rows count as unordered."""
 OUT_OF_ORDER = 0.1
-"""The largest share of rows at which the step falls within a run: with more, the rows are in no order."""
+"""The largest share of rows where the step falls within a run; with more, the rows count as unordered."""
 
 
 def read_log(path: str | Path, *, rename: Mapping[str, str] | None = None) -> RunLog:
     r"""Read a training log in any known format: text, a table, or a logger's file or folder.
 
-    Text as Megatron-LM, transformers, nanoGPT, llm.c, modded-nanogpt, torchtitan, verl and OLMo print it, or
-    lines that contain a step and a loss; CSV, parquet, JSON and JSONL; `trainer_state.json`; exports of W&B,
-    MLflow and TensorBoard; offline `.wandb` files, trackio's databases, and folders of TensorBoard or MLflow.
-    Text around the numbers is skipped.
+    Known are the texts of Megatron-LM, transformers, nanoGPT, llm.c, modded-nanogpt, torchtitan, verl and
+    OLMo, and any lines with a step and a loss; CSV, parquet, JSON and JSONL; `trainer_state.json`; exports of
+    W&B, MLflow and TensorBoard; offline `.wandb` files, trackio databases, and folders of TensorBoard or
+    MLflow. Text around the numbers is skipped.
 
     Parameters
     ----------
     path
-        A file or a folder, or an fsspec address. Text may be of any size; tables are held in memory.
+        A file, a folder, or an fsspec address. Text may be of any size; tables are kept in memory.
     rename
-        New names of columns: {"nll": "loss"}. They override the usual names.
+        New names of columns: {"nll": "loss"}. These take precedence over the usual names.
 
     Returns
     -------
     RunLog
-        Its `runs` hold a table each: `step`, `loss`, `heldout_loss`, `learning_rate` and the like as far as
-        they are known by name, other columns as they are written. Several runs in one file are separated
-        where the step returns to the beginning.
+        Each of its `runs` has a table. Columns with a known name become `step`, `loss`, `heldout_loss`,
+        `learning_rate` and so on; others keep their names. Several runs in one file are separated where the
+        step returns to the beginning.
 
     Raises
     ------
     SourceError
-        When no dialect fits, no column is known as the step or as a loss, or the file is damaged.
+        When no dialect fits, no column is recognised as the step or as a loss, or the file is damaged.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def is_log(path: str | Path) -> bool:
 
 
 def raw_log(path: str | Path) -> tuple[str, Sequence[RawRun]]:
-    """Return the dialect of a log and its runs as they are written.
+    """Return the dialect of a log and its runs with their original columns.
 
     Raises
     ------
@@ -104,10 +104,10 @@ def log_of_runs(
     keep: Collection[str] = (),
     strict: bool = True,
 ) -> RunLog:
-    """Name the columns of raw runs, cut them where a run ends, and return what was done.
+    """Name the columns of raw runs, split them where a run ends, and return what was done.
 
     Columns in `keep` keep their names. If the reader is not `strict`, a table without a step or a loss is
-    returned as it is, and the caller reports what is missing.
+    returned unchanged, and the caller reports what is missing.
 
     Raises
     ------
@@ -145,7 +145,7 @@ def log_of_runs(
 def _taken(
     columns: list[str], rename: Mapping[str, str], label: str, keep: Collection[str] = ()
 ) -> dict[str, str]:
-    """Return meaning -> column: what `rename` says, then what the names say."""
+    """Return meaning -> column, by `rename` first, then by the names."""
     for old in rename:
         if old not in columns:
             has = f"it has {', '.join(columns)[:120]}{did_you_mean(old, columns)}"
@@ -161,7 +161,7 @@ def _taken(
 
 
 def _refuse_unknown(taken: Mapping[str, str], columns: Sequence[str], label: str) -> None:
-    """Raise SourceError where no column is the step, or none is a loss."""
+    """Raise SourceError if no column is the step, or none is a loss."""
     for wanted in (("step",), ("loss", "heldout_loss")):
         if not any(name in taken for name in wanted):
             raise SourceError(
@@ -190,7 +190,7 @@ def _named(table: pd.DataFrame, taken: Mapping[str, str]) -> tuple[pd.DataFrame,
 def _cut(
     table: pd.DataFrame, run: RawRun, name: str, taken: Mapping[str, str], notes: list[str], *, text: bool
 ) -> list[LoggedRun]:
-    """Return the runs of a table, cut where the step falls back; the records of a step become one row."""
+    """Return the runs of a table, split where the step falls back; the records of a step become one row."""
     if not len(table):
         return []
     alone = "run" not in table and "step" in table
@@ -220,7 +220,7 @@ def _cut(
 
 
 def _stated(table: pd.DataFrame, name: str) -> int | None:
-    """Take a column out of a table and return the whole number that it states last; None for none."""
+    """Remove a column from a table and return its last value as an integer; None if there is none."""
     if name not in table:
         return None
     stated = table.pop(name).dropna()
@@ -228,29 +228,29 @@ def _stated(table: pd.DataFrame, name: str) -> int | None:
 
 
 def _in_no_order(table: pd.DataFrame, count: int) -> bool:
-    """Return whether the rows of a table are in no order, if its steps cut it into `count` runs."""
+    """Return whether the rows of a table are unordered, given that its steps split it into `count` runs."""
     falls = int((np.diff(table["step"].to_numpy(float)) < 0).sum()) if count > 1 else 0
     inside = falls - (count - 1)
     return count > max(1, len(table) // LEAST_ROWS) or inside > OUT_OF_ORDER * len(table)
 
 
 def _without_replaced(table: pd.DataFrame, name: str, notes: list[str]) -> pd.DataFrame:
-    """Leave out what a restart from an earlier checkpoint trained again."""
+    """Leave out the rows that a restart from an earlier checkpoint has replaced."""
     step = table["step"].to_numpy(float)
     trained = table["loss"].notna().to_numpy() if "loss" in table else np.ones(len(table), bool)
     falls = np.flatnonzero(np.diff(step[trained]) < 0)
-    if not len(falls) or len(falls) > OUT_OF_ORDER * len(table):  # rows in no order, or repeated ones
+    if not len(falls) or len(falls) > OUT_OF_ORDER * len(table):  # unordered or repeated rows
         return table
     gone = replaced(step, trained)
     notes.append(
-        f"{name}: its steps go back {len(falls):,} times; {int(gone.sum()):,} rows that were trained "
-        "again are left out"
+        f"{name}: {int(gone.sum()):,} rows left out, because restarts trained these steps again "
+        f"(restarts: {len(falls):,})"
     )
     return table[~gone].reset_index(drop=True)
 
 
 def _together(table: pd.DataFrame, taken: Mapping[str, str], *, text: bool) -> pd.DataFrame:
-    """Merge the records of a step, such as training and evaluation; of two texts the last one counts.
+    """Merge the records of a step, such as training and evaluation; in text logs the last value counts.
 
     Rows of a table that contradict each other in a known column stay separate.
     """
@@ -261,12 +261,12 @@ def _together(table: pd.DataFrame, taken: Mapping[str, str], *, text: bool) -> p
     if not text and (grouped[known].nunique() > 1).to_numpy().any():
         return table
     if not text and not (table[known].isna().any(axis=1)).any():
-        return table  # the same row again: whoever reads it says so
+        return table  # identical rows: the caller reports them
     return grouped.last().reset_index()[list(table.columns)]
 
 
 def _unique(runs: list[LoggedRun]) -> list[LoggedRun]:
-    """Give numbers to runs that have the same name."""
+    """Append numbers to the names of runs that share a name."""
     seen: dict[str, int] = {}
     made = []
     for run in runs:
@@ -277,7 +277,7 @@ def _unique(runs: list[LoggedRun]) -> list[LoggedRun]:
 
 
 def _stem(label: str) -> str:
-    """Return the name of a log's run: that of its file, or of its folder if the file's name says nothing."""
+    """Return the name of a log's run: its file's, or its folder's if the file name is generic."""
     if label == "source" or ("/" not in label.rstrip("/") and "." not in label):
         return label.rstrip("/") or "run"
     path = label.rstrip("/").rsplit("/", 1)[-1].removesuffix(".gz")
@@ -315,7 +315,7 @@ def _read_file(blob: Blob) -> tuple[str, Sequence[RawRun]]:
 
 
 def _dialect_of(blob: Blob) -> TextDialect | None:
-    """Return the dialect that most lines of a text speak; None where no line speaks any."""
+    """Return the dialect of most lines of a text; None if no line fits any."""
     counts = dict.fromkeys(range(len(TEXTS)), 0)
     for line in lines(blob):
         for place, dialect in enumerate(TEXTS):

@@ -1,4 +1,4 @@
-"""The table of dialects: what logs are known, the most particular first."""
+"""The table of dialects: which logs are known, the most specific first."""
 
 from __future__ import annotations
 

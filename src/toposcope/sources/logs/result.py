@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 _TABLES = ("table", "parquet")
 _SAID = ("step", "loss", "heldout_loss")
 _SIZES = 3
-"""The most sizes of models that are named."""
+"""The largest number of model sizes to name."""
 _LISTED = 12
-"""The most runs that are printed."""
+"""The largest number of runs to print."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ class LoggedRun:
 class RunLog:
     """The result of `read_log`: `runs` with a table each, the dialect, and the columns that were used.
 
-    `path` is the file or folder, `dialect` its format, and `taken` maps meanings to the columns that were
-    used for them. `notes` say what was cut, replaced or left out.
+    `path` is the file or folder, `dialect` its format, and `taken` maps meanings to the columns used for
+    them. `notes` say what was split, replaced or left out.
 
     >>> rows = pd.DataFrame({"step": [1, 2], "loss": [6.9, 6.1]})
     >>> RunLog("train.csv", "table", (LoggedRun("train", rows),), {"step": "iter", "loss": "nll"})
@@ -67,12 +67,12 @@ class RunLog:
 
     @property
     def plain(self) -> bool:
-        """Whether it is a table whose columns have the canonical names, so there is nothing to report."""
+        """Whether it is a table with canonical column names, so that there is nothing to report."""
         return self.dialect in _TABLES and not self.notes and all(k == c for k, c in self.taken.items())
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """All rows under canonical names; with a first column `run` if there are several runs."""
+        """All rows under canonical names; if there are several runs, with a first column `run`."""
         if len(self.runs) == 1:
             return self.runs[0].table
         made = []
@@ -84,7 +84,7 @@ class RunLog:
 
     @property
     def metrics(self) -> pd.DataFrame:
-        """The store's metrics of every run: run, step, loss and the other columns with a known name."""
+        """The store's metrics of every run: run, step, loss and the other columns with known names."""
         from toposcope.sources.metrics import tidy
 
         made = []
@@ -100,7 +100,7 @@ class RunLog:
 
     @property
     def findings(self) -> tuple[AuditFinding, ...]:
-        """What was cut, replaced or left out."""
+        """What was split, replaced or left out."""
         from toposcope.core.repeats import AuditFinding
 
         return tuple(AuditFinding(self.path, None, "", note, fault="log") for note in self.notes)

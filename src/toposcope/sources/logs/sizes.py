@@ -23,13 +23,13 @@ _RANK = re.compile(
 _RANKS = re.compile(r"\btensor-model-parallel size: (\d+)\b.*\bpipeline-model-parallel size: (\d+)\b")
 _UNITS = {"K": 1e3, "M": 1e6, "B": 1e9}
 _LARGEST = 1e15
-"""More parameters than any model has: a longer number is no size."""
+"""More parameters than any model has; larger numbers are not sizes."""
 
 
 class Size:
-    """The size that the lines of a log have stated so far, `now`; 0 as long as none has.
+    """The size that the lines of a log have stated so far, `now`; 0 until one does.
 
-    Megatron-LM's ranks are summed once there is a line for each: what two ranks share counts twice.
+    Megatron-LM's ranks are summed once each has a line; parameters that two ranks share count twice.
 
     >>> size = Size()
     >>> list(size.read(["number of parameters: 10.65M"])), size.now
@@ -42,7 +42,7 @@ class Size:
         self._count = 0
 
     def read(self, lines: Iterable[str]) -> Iterator[str]:
-        """Yield lines as they are, and note the size that they state."""
+        """Yield the lines unchanged, and note the size that they state."""
         for line in lines:
             if "param" in line or "Param" in line or "parallel size" in line:
                 self._note(line)
@@ -51,7 +51,7 @@ class Size:
     def _note(self, line: str) -> None:
         if found := _RANK.search(line):
             rank = (int(found[1]), int(found[2]))
-            if rank in self._ranks:  # the log goes on with a restart, or another run
+            if rank in self._ranks:  # the log continues with a restart or another run
                 self._ranks = {}
             self._ranks[rank] = number(found[3])
             if len(self._ranks) == (self._count or self._grid()):
@@ -63,7 +63,7 @@ class Size:
             self._take(number(stated) * _UNITS.get(found[2], 1.0))
 
     def _grid(self) -> int:
-        """Return how many ranks there are at least, by the highest of them."""
+        """Return the smallest possible number of ranks, from the highest one."""
         tensor, pipeline = zip(*self._ranks, strict=True)
         return (max(tensor) + 1) * (max(pipeline) + 1)
 
@@ -73,6 +73,6 @@ class Size:
 
 
 def with_size(records: Iterable[Record], size: Size) -> Iterator[Record]:
-    """Yield records with the size that the lines read until then state."""
+    """Yield records with the size stated by the lines read so far."""
     for record in records:
         yield {**record, PARAMETERS: float(size.now)} if size.now else record

@@ -17,9 +17,9 @@ from toposcope.sources.logs.lines import whole_text
 from toposcope.sources.losses import meaning, plain, separated
 
 LARGEST = 1 << 30
-"""Bytes of the largest table that is read: it is held in memory."""
+"""Largest table, in bytes, that is read: it is kept in memory."""
 _RANGE = ("__MIN", "__MAX")
-"""Suffixes of W&B's columns for the range of values behind a drawn point."""
+"""Suffixes of W&B's columns with the range of values behind a plotted point."""
 _BETWEEN = " - "
 """The separator between run and quantity in the column names of W&B's exports."""
 COUNTER = "_step"
@@ -34,7 +34,7 @@ def parquet(blob: Blob) -> pd.DataFrame:
     Raises
     ------
     SourceError
-        When it is none, or too large.
+        When it is not a parquet file, or too large.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -49,12 +49,12 @@ def parquet(blob: Blob) -> pd.DataFrame:
 
 
 def csv(blob: Blob) -> pd.DataFrame:
-    """Read a file of separated columns: by commas, tabs or semicolons.
+    """Read a file of columns separated by commas, tabs or semicolons.
 
     Raises
     ------
     SourceError
-        When it is no table.
+        When it is not a table.
     """
     try:
         return separated(_without_unfinished(whole_text(blob, LARGEST)))
@@ -64,7 +64,7 @@ def csv(blob: Blob) -> pd.DataFrame:
 
 
 def _without_unfinished(text: str) -> str:
-    r"""Return a table without a last line that is being written: it has fewer columns and no end.
+    r"""Return a table without an unfinished last line, which has fewer columns and no line end.
 
     >>> _without_unfinished("step,loss\n10,2.5\n1"), _without_unfinished("step,loss\n10,2.5")
     ('step,loss\n10,2.5', 'step,loss\n10,2.5')
@@ -77,7 +77,7 @@ def _without_unfinished(text: str) -> str:
 
 
 def runs_of_table(table: pd.DataFrame, name: str = "") -> Sequence[RawRun]:
-    """Return the runs of a table by the way that it was exported; `name` is the file's.
+    """Return the runs of a table according to its export format; `name` is the file's.
 
     >>> wide = pd.DataFrame({"Step": [0, 1], "a - loss": [3.0, 2.0], "a - loss__MIN": [3.0, 2.0],
     ...     "b - loss": [3.0, np.nan]})
@@ -103,13 +103,13 @@ def _names(table: pd.DataFrame) -> list[str]:
 
 
 def _without_range(table: pd.DataFrame) -> pd.DataFrame:
-    """Leave out W&B's columns for the ranges of other columns."""
+    """Leave out W&B's columns with the ranges of other columns."""
     ranges = [c for c in _names(table) if c.endswith(_RANGE) and c[: -len(_RANGE[0])] in table]
     return table.drop(columns=ranges)
 
 
 def _of_wandb(table: pd.DataFrame) -> list[RawRun]:
-    """Return the runs of a chart's export, a column for each run and number; empty for another table."""
+    """Return the runs of a chart export, with a column for each run and number; empty for other tables."""
     table = _without_range(table)
     parted = {column: column.rpartition(_BETWEEN) for column in _names(table) if _BETWEEN in column}
     rest = [column for column in _names(table) if column not in parted]
@@ -129,7 +129,7 @@ def _of_wandb(table: pd.DataFrame) -> list[RawRun]:
 
 
 def _of_mlflow(table: pd.DataFrame) -> list[RawRun]:
-    """Return the runs of a long table, a row for each run, step and number; empty for another table."""
+    """Return the runs of a long table, with a row for each run, step and number; empty for other tables."""
     names = {plain(column): column for column in table}
     key = next((names[one] for one in _METRIC if one in names), None)
     run = next((names[one] for one in _RUN if one in names), None)
@@ -148,7 +148,7 @@ def _of_mlflow(table: pd.DataFrame) -> list[RawRun]:
 
 
 def numeric(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table whose columns of numbers are numbers, however they are written.
+    """Return a table with numeric columns converted to numbers, whatever their format.
 
     >>> numeric(pd.DataFrame({"step": ["1,000", "2,000"], "note": ["a", "2"]})).to_dict("list")
     {'step': [1000.0, 2000.0], 'note': ['a', '2']}
@@ -172,12 +172,12 @@ def numeric(table: pd.DataFrame) -> pd.DataFrame:
 def losses_as_numbers(
     table: pd.DataFrame, taken: Mapping[str, str], label: str
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Return a table whose losses are numbers, and a note on each that has texts among them.
+    """Return a table with numeric losses, and a note for each loss column that contains text.
 
     Raises
     ------
     SourceError
-        When a loss is text, and no other loss is a number.
+        When a loss is text, and no other loss is numeric.
     """
     texts = [name for name in _LOSSES if name in table and _may_be_text(table[name])]
     notes = []
@@ -187,19 +187,19 @@ def losses_as_numbers(
         first = str(given[read.isna() & given.notna()].iloc[0])
         if read.isna().all() and not any(one in table and one not in texts for one in _LOSSES):
             raise SourceError(
-                f"{label}: column {own!r} has {first[:40]!r}, which is no number",
+                f"{label}: column {own!r} has {first[:40]!r}, which is not a number",
                 remedy=f"correct it, or name the column of the loss with {renaming('OLD', 'loss')}",
             )
         lost = int((read.isna() & given.notna()).sum())
         notes.append(
-            f"{lost:,} values of {own!r} that are no numbers, such as {first[:40]!r}, count as missing"
+            f"{lost:,} values of {own!r} that are not numbers, such as {first[:40]!r}, count as missing"
         )
         table = table.assign(**{name: read})
     return table, notes
 
 
 def _may_be_text(column: pd.Series) -> bool:
-    """Return whether a column holds texts; pandas has two types for them."""
+    """Return whether a column holds text; pandas has two types for it."""
     return column.dtype == object or isinstance(column.dtype, pd.StringDtype)
 
 

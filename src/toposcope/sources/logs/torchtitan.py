@@ -17,7 +17,7 @@ _PLAN = re.compile(rf"\btotal steps:?\s*({STEP})\b")
 
 
 def records(lines: Iterable[str]) -> Iterator[Record]:
-    """Yield the numbers of each line of a step; the planned steps are in the line where training begins."""
+    """Yield the numbers of each step line; the line at the start of training has the planned steps."""
     planned: dict[str, float] = {}
     for line in lines:
         if "total steps" in line and (found := _PLAN.search(line)):

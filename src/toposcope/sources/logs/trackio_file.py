@@ -1,4 +1,4 @@
-"""trackio's databases: a SQLite file for each project, with a row of JSON for each record."""
+"""trackio databases: a SQLite file for each project, with a row of JSON for each record."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """transformers' Trainer as it prints: `{'loss': 2.31, 'learning_rate': 5e-05, 'epoch': 0.1}`.
 
-The records have no step. The progress bar before a record has it (`| 500/10000 [`). Without a bar it follows
-from the epoch and the numbers before the training (`Num Epochs = 3`, `Total optimization steps = 1,000`).
-Without these the records are counted.
+The records have no step. It comes from the progress bar before a record (`| 500/10000 [`). Without a bar, it
+follows from the epoch and the numbers printed before training (`Num Epochs = 3`, `Total optimization steps =
+1,000`). Without these, records are counted.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from toposcope.sources.logs.dialect import TextDialect
 from toposcope.sources.logs.pairs import NUMBER, STEP, pairs
 
 COUNTED = "record"
-"""The name of the step where records are counted."""
+"""The name of the step if records are counted."""
 _RECORD = re.compile(r"\{'(?:loss|eval_loss)'\s*:.*?\}|\{[^{}]*'(?:loss|eval_loss)'\s*:[^{}]*\}")
 _PAIR = re.compile(rf"'(?P<name>[^']{{1,80}})'\s*:\s*'?(?P<number>{NUMBER})'?\s*(?=[,}}])")
 _BAR = re.compile(rf"\|\s*({STEP})/({STEP})\s*\[")
@@ -24,7 +24,7 @@ _TOTAL = re.compile(rf"\bTotal optimization steps\s*=\s*({NUMBER})")
 
 
 class _Steps:
-    """The step of a record: by the bar, by the epoch, else by counting."""
+    """The step of a record: from the bar, else from the epoch, else by counting."""
 
     def __init__(self) -> None:
         self.epochs = self.total = self.at = 0.0
@@ -45,7 +45,7 @@ class _Steps:
                     self.at = float(found[1])
 
     def of(self, said: dict[str, float], training: bool) -> dict[str, float]:
-        """Return the step of a record, and the plan where it is known."""
+        """Return the step of a record, and the plan if known."""
         self.counted += training
         plan = {PLANNED: self.total} if self.total else {}
         if stated := next((name for name in ("step", "global_step") if name in said), None):

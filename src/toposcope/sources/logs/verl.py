@@ -16,7 +16,7 @@ _PAIR = re.compile(
 
 
 def records(lines: Iterable[str]) -> Iterator[Record]:
-    """Yield what each line of a step says."""
+    """Yield the numbers of each step line."""
     for line in lines:
         if "step:" in line and (found := _LINE.search(line)) and (said := pairs(found[2], _PAIR)):
             yield {"step": float(found[1])} | {n: v for n, v in said.items() if n != "step"}

@@ -31,7 +31,7 @@ _FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 # Field numbers of W&B's protobuf record: a history row, a change of the config, the description of the run.
 _HISTORY, _CONFIG, _RUN = 2, 5, 17
 LARGEST = 1 << 26
-"""The most bytes of one record: a larger one holds pictures, no numbers."""
+"""The largest size of a record in bytes; larger ones hold images, not numbers."""
 
 
 def _records(blob: Blob) -> Iterator[bytes]:
@@ -99,7 +99,7 @@ def _history(content: bytes) -> dict[str, float]:
 
 
 def _items(content: bytes) -> dict[str, Any]:
-    """Return the names and values of a row of history or of a config."""
+    """Return the names and values of a history row or a config."""
     found: dict[str, Any] = {}
     for number, item in fields_of(content):
         if number == 1 and isinstance(item, bytes):
