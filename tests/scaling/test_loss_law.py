@@ -43,7 +43,7 @@ def test_sizes_that_cannot_tell_the_floor_give_no_exponent() -> None:
     ("sizes", "loss", "reason"),
     [
         ([1e3, 1e4], [2.0, 1.0], "2 distinct sizes"),
-        ([1e3, 1e4, 1e5], [3.0, 2.0, 1.5], "3 distinct sizes carry no law with a floor E"),
+        ([1e3, 1e4, 1e5], [3.0, 2.0, 1.5], "3 distinct sizes are too few for a law with a floor E"),
         ([1e3, 1e4, 1e5, 1e6], [1.0, 2.0, 3.0, 4.0], "does not fall with size"),
         ([1e3, 1e4, 1e5, 1e6], [1.0, 0.5, 0.0, -1.0], "values <= 0"),
         ([1e3, 1e4], [1.0], "2 sizes but 1 values"),

@@ -111,7 +111,7 @@ def test_the_command_fits_a_named_law(tmp_path: Path, capsys) -> None:  # type: 
     assert "--quantity 'N': not QUANTITY=COLUMN" in err
     code, printed, _ = run(["analyze", str(file), "--law", "offset", "--column", "size=N"], capsys)
     assert code == 1
-    assert "3 distinct sizes carry no law with a floor E: it needs 4" in printed
+    assert "3 distinct sizes are too few for a law with a floor E, which needs 4" in printed
     pd.DataFrame({"N": [1e3, 1e4, 1e5, 1e6], "loss": [8.0, 4.0, 2.1, 1.3]}).to_csv(file, index=False)
     code, _, _ = run(["analyze", str(file), "--law", "offset", "--column", "size=N"], capsys)
     assert code == 0
@@ -170,7 +170,7 @@ def test_a_mixture_shares_no_law(column: str, plural: str, tmp_path: Path, capsy
         code, printed, _ = run(["analyze", str(file), "--law", law], capsys)
         assert code == 1
         assert printed.splitlines()[0] == (
-            f"No number can be given: 2 {plural} (a, b) share no law; fit each apart"
+            f"No number can be given: 2 {plural} (a, b) do not share a law; fit each separately"
         )
 
 
@@ -181,10 +181,10 @@ def test_a_store_of_two_corpora_has_no_law_of_both() -> None:
     )
     frame = pd.DataFrame({"run": list("abcdef"), "step": 1, "loss": [4.99, 3.5, 2.75, 3.374, 3.19, 3.09]})
     row = scaling_table(from_frame(frame, features=[], runs=runs)).iloc[0]
-    assert row["reason"] == "2 families (gpt on x, gpt on y) share no law; fit each apart"
+    assert row["reason"] == "2 families (gpt on x, gpt on y) do not share a law; fit each separately"
     assert np.isnan(row["exponent"])
     one = scaling_table(from_frame(frame, features=[], runs=runs.assign(corpus="x"))).iloc[0]
-    assert "share no law" not in one["reason"]
+    assert "share a law" not in one["reason"]
 
 
 def test_checkpoints_of_a_run_and_seeds_of_a_size_are_no_models(tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]

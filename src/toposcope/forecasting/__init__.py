@@ -1,4 +1,4 @@
-"""Forecasts of the final loss and of the remaining curve, with intervals; topology is always ablated."""
+"""Forecasts of the final loss and the remaining curve, with intervals; topology is always ablated."""
 
 from __future__ import annotations
 

@@ -14,12 +14,12 @@ from toposcope.forecasting.unplanned import share_of_peak
 
 
 def decayed(curve: Curve, steps: int) -> Curve:
-    """Return the run with its rate planned to fall in a straight line to 0 over the next `steps` steps.
+    """Return the run with its learning rate planned to fall linearly to 0 over the next `steps` steps.
 
     Raises
     ------
     InputError
-        When no rate is known, the rate is annealed already, or the decay is shorter than the window of a
+        When no rate is known, the rate is already annealed, or the decay is shorter than the window of a
         final loss.
 
     Examples
@@ -38,7 +38,7 @@ def decayed(curve: Curve, steps: int) -> Curve:
         )
     if np.isfinite(curve.rate).any() and share_of_peak(curve) is None:
         raise InputError(
-            f"run {curve.run}: its learning rate has been annealed already; leave {option('annealed')} out"
+            f"run {curve.run}: its learning rate is already annealed; leave {option('annealed')} out"
         )
     least = int(np.ceil(FINAL_SHARE / (1 - FINAL_SHARE) * last)) + 1
     if steps < least:

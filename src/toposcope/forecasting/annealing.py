@@ -1,6 +1,6 @@
 """Losses as functions of the learning-rate schedule: the multi-power law and the Tissue law.
 
-Both have the form L = L0 + A S1^-alpha - (what annealing bought), S1 the sum of learning rates so far. The
+Both have the form L = L0 + A S1^-alpha - (gain from annealing), with S1 the sum of learning rates so far. The
 multi-power law (Luo et al. 2025) reads
 
     L(t) = L0 + A (S1(t) + S_W)^-alpha - B sum_k (eta_(k-1) - eta_k) [1 - (1 + C eta_k^-gamma S_k(t))^-beta]
@@ -9,8 +9,8 @@ with S_W the sum during warm-up and S_k the sum from the k-th drop to t. Tissue 
 
     L(t) = L0 + A S1^-alpha - C S2,   m_i = lambda m_(i-1) + (eta_(i-1) - eta_i),   S2 = sum m.
 
-One cosine run and one drop do not identify beta and gamma, and the cost of noise may shrink as training
-proceeds. So these constants are a `Shape`, held fixed in a fit: `DEFAULT`, `PUBLISHED`, or the one that
+One cosine run and one drop do not identify beta and gamma, and the cost of noise may shrink during training.
+So these constants form a `Shape`, which is fixed in a fit: `DEFAULT`, `PUBLISHED`, or the one that
 `choose_shape` finds on many finished runs of another size.
 """
 
@@ -26,21 +26,21 @@ from toposcope.forecasting.curve import Binned
 from toposcope.forecasting.schedule import Schedule
 
 _DELTA = 1e-3
-"""Huber bend in log-loss, as in scaling-law fits."""
+"""Huber threshold in log loss, as in scaling-law fits."""
 
 _EVENTS = 160
-"""Drops of the learning rate are gathered into at most this many events per run."""
+"""Drops of the learning rate are merged into at most this many events per run."""
 
 _PIECE = 0.02
-"""A slope in one line is cut into events of at most this share of the peak."""
+"""A straight slope is split into events of at most this share of the peak."""
 
 DECAYS = (0.99, 0.995, 0.998, 0.999)
-"""The momenta tried for the Tissue law; Tissue et al. (2024) state .99 to .999."""
+"""Candidate momenta for the Tissue law; Tissue et al. (2024) state .99 to .999."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drive:
-    """The inputs of the law from one run: areas at the loss steps, and the drops of the rate before them.
+    """The inputs of the law from one run: areas at the loss steps, and the rate drops before them.
 
     `area` (n,): sum of rates up to each loss step, warm-up included. `drop`, `after`, `at_area`, `at_step`
     (k,): size of each drop (negative when the rate rises), the rate after it, and when it happened.
@@ -57,8 +57,8 @@ class Drive:
 def drive(schedule: Schedule, step: np.ndarray) -> Drive:
     """Return areas and drops of `schedule` for losses at `step`.
 
-    The rise during warm-up counts as drops of negative size. Then the cost of a high rate is part of the law
-    from the start, and annealing removes it.
+    The rise during warm-up counts as negative drops. So the cost of a high rate is part of the law from the
+    start, and annealing removes it.
     """
     knots = _event_edges(schedule, float(step[-1]))
     rate = schedule.at(knots)
@@ -76,7 +76,7 @@ def drive(schedule: Schedule, step: np.ndarray) -> Drive:
 
 
 def _event_edges(schedule: Schedule, end: float) -> np.ndarray:
-    """Return the edges of the events of the rate: long slopes are cut, short ones merged."""
+    """Return the edges of the rate's events: long slopes are split, short ones merged."""
     knots = schedule.step[schedule.step < end]
     knots = np.append(knots, end)
     change = np.abs(np.diff(schedule.at(knots)))
@@ -87,7 +87,7 @@ def _event_edges(schedule: Schedule, end: float) -> np.ndarray:
     edges = np.append(np.repeat(knots[:-1], pieces) + inside * width, knots[-1])
     if len(edges) <= _EVENTS:
         return edges
-    # A dense log: keep the edges at which the total variation passes equal shares, jumps included whole.
+    # A dense log: keep the edges at equal shares of the total variation; jumps stay whole.
     variation = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(schedule.at(edges))))])
     share = np.floor(variation / max(variation[-1], 1e-300) * _EVENTS / 2)
     keep = np.concatenate([[True], np.diff(share) > 0]) | np.concatenate([np.diff(share) > 0, [True]])
@@ -96,7 +96,7 @@ def _event_edges(schedule: Schedule, end: float) -> np.ndarray:
 
 def _annealed(run: Drive, log_c: float, shape: Shape) -> tuple[np.ndarray, np.ndarray]:
     """Return sum drop * [1 - (1 + C eta^-gamma S)^-beta] at each loss step (n,), and its slope in log C."""
-    since = np.maximum(run.area[:, None] - run.at_area, 0.0)  # a drop that is still to come buys nothing
+    since = np.maximum(run.area[:, None] - run.at_area, 0.0)  # a future drop gains nothing yet
     x = np.exp(log_c - shape.gamma * np.log(run.after)) * since
     remaining = np.exp(-shape.beta * np.log1p(x))
     return (1.0 - remaining) @ run.drop, shape.beta * (remaining * x / (1.0 + x)) @ run.drop
@@ -104,10 +104,10 @@ def _annealed(run: Drive, log_c: float, shape: Shape) -> tuple[np.ndarray, np.nd
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How annealing pays: saturation exponent beta, rate exponent gamma, and fading kappa.
+    """How annealing pays off: saturation exponent beta, rate exponent gamma, and fading kappa.
 
-    The sum over drops is multiplied by (S1 + S_W)^-kappa; kappa = 0 is the law as published. beta and gamma
-    are those published for a 25M-parameter model.
+    The sum over drops is multiplied by (S1 + S_W)^-kappa; kappa = 0 is the published law. beta and gamma are
+    the published values for a 25M-parameter model.
     """
 
     beta: float = 0.583
@@ -118,7 +118,7 @@ class Shape:
 PUBLISHED = Shape()
 
 DEFAULT = Shape(kappa=0.1)
-"""Fading that `choose_shape` found on nine schedules at 25M parameters, and again on nine at 100M."""
+"""The fading that `choose_shape` found on nine schedules at 25M parameters, and again on nine at 100M."""
 
 
 def multi_power(theta: np.ndarray, run: Drive, shape: Shape = DEFAULT) -> tuple[np.ndarray, np.ndarray]:
@@ -196,13 +196,13 @@ def fit_multi_power(
         A quadratic pull of theta towards that of its siblings. A run that is cut before its annealing cannot
         identify alpha, B and C; they then come from finished runs.
     start : (5,), optional
-        Where the search begins, in place of four guesses: the fit of nearly the same runs.
+        Where the search begins, instead of at four guesses: the fit to nearly the same runs.
     """
     drives, target, peak, lowest, last_area = _ingredients(runs)
     law = lambda theta, run: multi_power(theta, run, shape)  # noqa: E731
     starts = [one for one in (start, prior[0] if prior is not None else None) if one is not None][:1]
     for alpha in () if starts else (0.3, 0.6):
-        for reach in (0.03, 0.3):  # share of the run's area after which half of a drop is paid back
+        for reach in (0.03, 0.3):  # share of the run's area after which half of a drop's gain has come
             log_a = np.log(0.08 * lowest) + alpha * np.log(last_area)
             log_c = shape.gamma * np.log(peak / 3) - np.log(reach * last_area)
             log_b = np.log(0.05 * lowest / peak) + shape.kappa * np.log(last_area)
@@ -217,7 +217,7 @@ def fit_tissue(runs: Runs) -> LawFit:
     drives, target, peak, lowest, last_area = _ingredients(runs)
     best: LawFit | None = None
     for decay in DECAYS:
-        areas = {id(run): momentum(run, decay) for run in drives}  # no parameter of the fit moves them
+        areas = {id(run): momentum(run, decay) for run in drives}  # independent of the fit's parameters
         law = lambda theta, run, areas=areas: tissue(theta, run, areas[id(run)])  # noqa: E731
         for alpha in (0.3, 0.6):
             log_a = np.log(0.08 * lowest) + alpha * np.log(last_area)
@@ -230,14 +230,14 @@ def fit_tissue(runs: Runs) -> LawFit:
 
 
 SHAPES = tuple(Shape(kappa=kappa) for kappa in (0.0, 0.05, 0.1, 0.2))
-"""The candidates of `choose_shape`: the published shape, and three strengths of fading."""
+"""The candidates of `choose_shape`: the published shape and three strengths of fading."""
 
 
 def choose_shape(runs: Runs, shapes: Sequence[Shape] = SHAPES) -> Shape:
     """Return the shape that best predicts each of `runs` from the others (mean absolute error of log L).
 
-    `runs` are finished runs of one size under different schedules, none of them the run to be forecast. The
-    choice is noisy: with fewer than six the `DEFAULT` is returned.
+    `runs` are finished runs of one size under different schedules, without the run to be forecast. The
+    choice is noisy: with fewer than six runs, `DEFAULT` is returned.
     """
     if len(runs) < 6:
         return DEFAULT

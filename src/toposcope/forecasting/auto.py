@@ -25,22 +25,22 @@ from toposcope.forecasting.siblings import (
 )
 
 POWER = 4.0
-"""A method's weight is the root mean square of its left-out log errors to the power -POWER."""
+"""A method's weight is the root mean square of its left-out log errors, to the power -POWER."""
 
 _EXACT = 1e-5
-"""Smaller log errors count as this one: no method gets more weight than that."""
+"""Smaller log errors count as this one, which limits the weight of a method."""
 
 REACH = 1.0
-"""How far the average may leave the siblings' falls, in units of their span."""
+"""How far the average may lie outside the siblings' falls, in units of their span."""
 
 DOUBT = 3.0
-"""The forecast fall is shrunk by 1 - DOUBT / k x (least rms of a candidate / rms fall)^2 of k siblings."""
+"""The forecast fall is multiplied by 1 - DOUBT / k x (least rms of a candidate / rms fall)^2, k siblings."""
 
 _ANNEALS = 0.9
-"""A plan whose rate ahead falls below this share of its rate now anneals."""
+"""A plan anneals if its learning rate will fall below this share of the current one."""
 
 _NOTED = 0.9
-"""A note says that a fall was shrunk, if less than this share of it remains."""
+"""A note reports the shrinkage of a fall if less than this share of it remains."""
 _HELD_BACK = (
     "on the siblings no method was much better than their current loss, or their losses fell differently"
 )
@@ -55,7 +55,7 @@ def default_candidates() -> tuple[Forecaster, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Falls:
-    """How log losses of siblings changed from the cut to the end, and how far an average may leave that."""
+    """How the siblings' log losses changed from the cut to the end, and how far an average may deviate."""
 
     least: float
     most: float
@@ -63,10 +63,10 @@ class Falls:
 
     @classmethod
     def of(cls, siblings: Sequence[Curve], share: float, best: float) -> Self:
-        """Read the siblings' falls; `best` is the greatest weight among the candidates.
+        """Read the siblings' falls; `best` is the largest weight among the candidates.
 
-        `trusted` = 1 - DOUBT / k (rms error of the best candidate / rms fall)^2, 0 at least: the shrinkage of
-        James and Stein towards a loss that stays.
+        `trusted` = 1 - DOUBT / k (rms error of the best candidate / rms fall)^2, at least 0: James-Stein
+        shrinkage towards a constant loss.
         """
         cuts = [(s, s.seen(share * s.horizon)) for s in siblings]
         falls = [
@@ -82,7 +82,7 @@ class Falls:
         return cls(min(falls) - REACH * span, max(falls) + REACH * span, trusted)
 
     def shrinkage(self, fall: float) -> float:
-        """Return the share of a forecast change of the log loss that is kept."""
+        """Return the share of a forecast change in log loss that is kept."""
         return self.trusted * min(max(fall, self.least), self.most) / fall if fall != 0.0 else 1.0
 
 
@@ -90,16 +90,16 @@ class Falls:
 class Auto(Forecaster):
     """Average of the candidates' log forecasts with weights rms^-4 of their left-out log errors.
 
-    Each candidate forecasts every sibling from the others at the same share of training; one that fails on
-    any of them has no weight. The forecast fall is limited to the falls of the siblings from the same share
-    on, plus or minus their span. It is smaller if no candidate was much more exact on the siblings than their
-    current losses were (`Falls`). With one sibling the errors come from earlier cuts of the run itself. The
-    laws of the learning rate enter only if siblings follow different schedules or there are none: with one
-    shared schedule a regression on siblings needs no law.
+    Each candidate forecasts every sibling from the others at the same share of training; a candidate that
+    fails on any of them has no weight. The forecast fall is limited to the siblings' falls from the same
+    share on, plus or minus their span. It is shrunk if no candidate was much more accurate on the siblings
+    than their current losses (`Falls`). With one sibling, the errors come from earlier cuts of the run
+    itself. Laws of the learning rate are used only if the siblings' schedules differ or there are no
+    siblings: with one shared schedule, a regression on siblings needs no law.
 
     A run without siblings is forecast by the multi-power law if its rate is planned to fall, else by the
-    plain law; its interval is that of the plain law. If too little was seen for that, the forecast is its
-    last value, without an interval.
+    plain law; its interval comes from the plain law. With too few losses for that, the forecast is the last
+    value, without an interval.
     """
 
     label: str = "auto"
@@ -109,7 +109,7 @@ class Auto(Forecaster):
     falls: Falls | None = None
     fitted: tuple[tuple[Forecaster, float], ...] = ()
     known: dict[tuple[object, ...], tuple[float, ...]] = field(default_factory=dict, repr=False)
-    """Errors of methods that learn from no sibling, cached for when other siblings are left out."""
+    """Errors of methods that use no siblings, cached for when other siblings are left out."""
     least_seen: ClassVar[int] = 3
 
     @property
@@ -124,7 +124,7 @@ class Auto(Forecaster):
         return cls("auto, without laws of the learning rate", quick)
 
     def fit(self, siblings: Sequence[Curve], share: float) -> Self:
-        """Weigh the candidates on the siblings and fit those that have a weight."""
+        """Weight the candidates on the siblings and fit those with a weight."""
         fresh = replace(self, siblings=tuple(siblings), share=share, fitted=(), falls=None)
         if len(siblings) < 2:
             return fresh
@@ -139,7 +139,7 @@ class Auto(Forecaster):
         """Average the forecasts; a run without siblings is forecast by one law."""
         if not self.siblings and (law := _law_of(seen)) is not None:
             return self._alone(seen, law)
-        if not self.siblings and not _planned(seen):  # too little for any law
+        if not self.siblings and not _planned(seen):  # too few losses for any law
             return replace(_averaged(self._points([(LastValue(), 1.0)], seen), seen), half=math.nan)
         points = self._points(self.fitted or self._own(seen), seen)
         point = _averaged(points, seen)
@@ -171,7 +171,7 @@ class Auto(Forecaster):
         return points
 
     def _own(self, seen: Curve) -> list[tuple[Forecaster, float]]:
-        """Weigh the methods that need no sibling on earlier cuts of the run."""
+        """Weight the methods that need no siblings on earlier cuts of the run."""
         weighed = []
         for method in self._eligible(self.siblings):
             if "siblings" in method.needs or ("schedule" in method.needs and not _planned(seen)):
@@ -186,7 +186,7 @@ class Auto(Forecaster):
     def _alone(self, seen: Curve, law: Point) -> Point:
         """Forecast by the law of the rate if the rate is planned to fall, else by the plain law.
 
-        If the rate is planned to stay, both are averaged.
+        If the rate is planned to stay constant, both are averaged.
         """
         points = [(PlainLaw.name, 1.0, law)]
         if _planned(seen):
@@ -226,7 +226,7 @@ def _averaged(points: Sequence[tuple[str, float, Point]], seen: Curve) -> Point:
 
 
 def _law_of(seen: Curve) -> Point | None:
-    """Return the plain law's forecast; None if too little was seen for it."""
+    """Return the plain law's forecast; None if there are too few losses for it."""
     try:
         return PlainLaw().predict(seen) if len(seen.step) >= PlainLaw.least_seen else None
     except InputError:
@@ -234,7 +234,7 @@ def _law_of(seen: Curve) -> Point | None:
 
 
 def _anneals(seen: Curve) -> bool:
-    """Return whether the planned rate falls after what was seen."""
+    """Return whether the planned rate falls after the last step seen."""
     plan = seen.plan()
     if plan is None:
         return False
@@ -243,7 +243,7 @@ def _anneals(seen: Curve) -> bool:
 
 
 def _planned(seen: Curve) -> bool:
-    """Return whether the rate is known to the end; a log alone shows it only up to its own end."""
+    """Return whether the rate is known to the end; a log alone shows it only up to the log's end."""
     plan = seen.plan()
     return plan is not None and plan.end >= 0.999 * seen.horizon
 
@@ -263,7 +263,7 @@ def weight(errors: Sequence[float], power: float = POWER) -> float:
 
 
 def one_schedule(siblings: Sequence[Curve]) -> bool:
-    """Return whether all runs follow one learning-rate schedule, or none is known of any."""
+    """Return whether all runs follow one learning-rate schedule, or no schedule is known."""
     first = siblings[0].plan()
     if first is None or any(s.horizon != siblings[0].horizon for s in siblings):
         return first is None and all(s.plan() is None for s in siblings)

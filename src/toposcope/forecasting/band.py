@@ -11,7 +11,7 @@ from toposcope.core.distributions import normal_quantile, student_quantile
 from toposcope.forecasting.curve import FINAL_SHARE, Curve
 
 AHEAD = np.linspace(0.0, 1.0, 13)[1:]
-"""Places between the cut (0) and the end (1), in log step, at which errors of a backtest are read."""
+"""Positions between the cut (0) and the end (1), in log step, at which backtest errors are read."""
 
 LEAST_PATHS = 3
 """The fewest siblings for a band from their paths."""
@@ -21,7 +21,7 @@ def path_errors(actual: Curve, cut: float, step: np.ndarray, loss: np.ndarray) -
     """Return log(actual / predicted) at `AHEAD` of a curve predicted from `cut` on, shape (12,).
 
     Both are means over the logged steps in a window of `FINAL_SHARE` of the horizon that ends there and does
-    not begin before the cut. NaN everywhere where the method predicted no curve.
+    not begin before the cut. All NaN if the method predicted no curve.
     """
     errors = np.full(len(AHEAD), np.nan)
     if not len(step) or cut <= 0:
@@ -38,7 +38,7 @@ def path_errors(actual: Curve, cut: float, step: np.ndarray, loss: np.ndarray) -
 
 
 def _mean(values: np.ndarray) -> float:
-    """Return the mean of a few values; `mean` takes four times as long as the sum it is made of."""
+    """Return the mean of a few values; `mean` takes four times as long as the sum inside it."""
     return float(np.add.reduce(values) / len(values))
 
 
@@ -53,12 +53,12 @@ def curve_interval(
     noise: float,
     level: float,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lowest and highest losses at `step`, each of shape (n,).
+    """Return the lower and upper bound of the loss at `step`, each of shape (n,).
 
-    With k >= 3 backtests at a distance ahead, the half-width of log loss there is t_k sqrt(1 + 1/k) times
+    With k >= 3 backtests at a distance ahead, the half-width in log loss there is t_k sqrt(1 + 1/k) times
     their root mean square error. At the end it is that of the final loss (`half`); between the distances it
-    is linear in log step. With fewer backtests it is linear in log step from `noise`, the standard error of
-    the smoothed loss at the cut, times the normal quantile, to `half`. It is never narrower than the noise.
+    is linear in log step. With fewer backtests it is linear in log step, from `noise` (the standard error of
+    the smoothed loss at the cut) times the normal quantile, to `half`. It is never narrower than the noise.
     """
     position = np.clip(np.log(np.maximum(step, cut) / cut) / math.log(end / cut), 0.0, 1.0)
     least = noise * float(normal_quantile(0.5 + level / 2)) if math.isfinite(noise) else 0.0

@@ -1,4 +1,4 @@
-"""Runs larger or smaller than all siblings: the errors of such extrapolations among the siblings."""
+"""Runs larger or smaller than all siblings: errors of the same extrapolation among the siblings."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from toposcope.forecasting.curve import Curve
 
 LEAST = 3
-"""The fewest siblings from which an extrapolation is tested."""
+"""The fewest siblings for the test of an extrapolation."""
 
 
 def outward(seen: Curve, siblings: Sequence[Curve]) -> list[tuple[Curve, list[Curve]]]:
-    """Return each sibling with those that it is to be forecast from, if `seen` is beyond all of their sizes.
+    """Return each sibling with those to forecast it from, if `seen` lies beyond all of their sizes.
 
-    For a larger run each sibling comes with all smaller ones, at least three; for a smaller run with all
-    larger ones. Empty if the run is between its siblings, or a size is unknown.
+    For a larger run, each sibling comes with all smaller ones, at least three; for a smaller run, with all
+    larger ones. Empty if the run lies between its siblings, or a size is unknown.
 
     >>> import numpy as np
     >>> step = np.arange(1.0, 4.0)
@@ -34,15 +34,15 @@ def outward(seen: Curve, siblings: Sequence[Curve]) -> list[tuple[Curve, list[Cu
 
 
 def distance(curve: Curve, others: Sequence[Curve]) -> float:
-    """Return how far the log size of a run is from the nearest of others."""
+    """Return the distance in log size from a run to the nearest of the others."""
     return min(abs(math.log(curve.parameters / other.parameters)) for other in others)
 
 
 def term(tests: Sequence[tuple[float, float]], ahead: float) -> float:
-    """Return the square that a run at distance `ahead` adds to the half-width of its log loss.
+    """Return the squared term that a run at distance `ahead` adds to the half-width of its log loss.
 
-    It is the squared log errors of the tests over their distances in log size, times the run's own distance,
-    as for a random walk in log size. 0 if all tests are at the siblings' own size.
+    It is the squared log errors of the tests, per distance in log size, times the run's own distance, as for
+    a random walk in log size. 0 if all tests are at the siblings' own size.
 
     >>> round(term([(0.01, 0.5), (-0.01, 0.5)], 1.0), 4)
     0.0141
@@ -52,7 +52,7 @@ def term(tests: Sequence[tuple[float, float]], ahead: float) -> float:
 
 
 def said(seen: Curve, siblings: Sequence[Curve]) -> str:
-    """Return the note of a row whose interval has this term."""
+    """Return the note for a row whose interval has this term."""
     larger = seen.parameters > max(curve.parameters for curve in siblings)
     of, rest = ("larger", "smaller") if larger else ("smaller", "larger")
     by = f"by a factor of {math.exp(distance(seen, siblings)):.3g}"

@@ -1,10 +1,10 @@
 """Finds runs that have left the common curve of siblings with the same schedule and tokens per parameter.
 
-Divided by its own scale, the loss of each such run is one function of the share of training that is done
+Divided by its own scale, the loss of every such run is the same function of the completed share of training
 ("collapse": arXiv 2507.02119, 2509.25087). Each run is described by the median log losses of `BLOCKS`
-stretches of equal length, from a fifth of its training so far up to now. Its scale is the mean of the first
-two thirds of them, which needs no end of the run; its residual is the height of the last third above the mean
-curve of its siblings. The residuals of the siblings, each against the others, show how large one may be:
+stretches of equal length, from a fifth of its training so far to the present. Its scale is the mean of the
+first two thirds of them, which does not need the end of the run; its residual is the height of the last third
+above the mean curve of its siblings. The siblings' residuals, each against the others, set the usual size:
 
     t = (r - r_hat) / (s sqrt(1 + h))
 
@@ -26,31 +26,31 @@ from toposcope.forecasting.curve import Curve
 from toposcope.forecasting.health.judgement import LOOK, Ground
 
 BLOCKS = 12
-"""Stretches: eight set the scale and four are the end, each a median of several losses."""
+"""Number of stretches, each a median of several losses: eight set the scale, four are the end."""
 FEWEST = 3
 """The fewest siblings for a comparison."""
 LEVEL = 0.02
 """How often a healthy run may leave its siblings' curve in one test."""
 LEAST_SHARE = 0.1
-"""A run is compared with siblings from this share of its steps on."""
+"""A run is compared with its siblings once it has done this share of its steps."""
 _SETTLED = 2 / 3
 """Share of the stretches that set a run's scale."""
 _LEAST_SPREAD = 1e-3
-"""The least spread of residuals, in log loss."""
+"""The smallest spread of residuals, in log loss."""
 _SAME_RATIO = 1.1
-"""Tokens per parameter, or steps, that differ by no more than this factor are the same."""
+"""Tokens per parameter, or steps, that differ by at most this factor count as equal."""
 _SAME_RATE = 0.05
-"""The largest difference of the learning rates of two runs of one schedule, as a part of their peak."""
+"""The largest difference in learning rate between two runs of one schedule, relative to the peak."""
 OFF = "off its siblings"
 
 
 @dataclass(frozen=True, slots=True)
 class CollapseResidual:
-    """How far a run lies above its siblings' common curve, in log loss, and which range is usual.
+    """How far a run lies above its siblings' common curve, in log loss, and the usual range.
 
     `low` and `high` bound the residual of a healthy run at the requested level; `p` is two-sided. `since` is
-    the step from which on the run stays outside, None where it does not; `share` is the part of the training
-    that is done.
+    the step from which the run stays outside (None if it does not); `share` is the completed share of
+    training.
     """
 
     run: str
@@ -70,7 +70,7 @@ class CollapseResidual:
 
     @property
     def sentence(self) -> str:
-        """What is odd about it, without its name."""
+        """What is unusual about the run, without its name."""
         side = "above" if self.residual > 0 else "below"
         since = "" if self.since is None else f"since step {self.since:,} "
         return (
@@ -82,22 +82,22 @@ class CollapseResidual:
     @property
     def ground(self) -> Ground:
         """The reason to look at the run."""
-        remedy = "look at what changed there: the data, the rate or the batch"
+        remedy = "check what changed there: the data, the learning rate or the batch"
         return Ground(LOOK, OFF, self.since, self.sentence, remedy)
 
 
 def collapse_residual(
     curve: Curve, siblings: Sequence[Curve], *, level: float = LEVEL
 ) -> CollapseResidual | None:
-    """Return how far a run lies off the common curve of its siblings; None if they are too few.
+    """Return how far a run lies off the common curve of its siblings; None if there are too few.
 
     Parameters
     ----------
     curve
         The run so far; its horizon is the step at which it will end.
     siblings
-        Finished runs. Those of another schedule or other tokens per parameter, and those that broke, are
-        left out.
+        Finished runs. Runs with another schedule or other tokens per parameter, and broken runs, are left
+        out.
     level
         How often a healthy run may count as having left its siblings.
 
@@ -142,9 +142,9 @@ def collapse_residual(
 
 
 def off_siblings(curves: Sequence[Curve], siblings: Sequence[Curve]) -> dict[str, Ground]:
-    """Return, by run, the ground to look at a run that has left the curve of its finished siblings.
+    """Return, by run, the reason to look at a run that has left the curve of its finished siblings.
 
-    A run that is finished, or that broke, is not compared with them: `check` judges it by its own log.
+    Finished and broken runs are not compared: `check` judges them by their own logs.
     """
     found = {}
     for curve in curves:
@@ -157,10 +157,10 @@ def off_siblings(curves: Sequence[Curve], siblings: Sequence[Curve]) -> dict[str
 
 
 def comparable(curve: Curve, other: Curve) -> bool:
-    """Return whether a finished, sound run has the schedule and the tokens per parameter of another.
+    """Return whether a finished, sound run has the same schedule and tokens per parameter as another.
 
-    Rates are compared at equal shares of the training, each as a part of its peak, up to where both were
-    logged. Without tokens the steps stand in for them, and sizes have to be equal.
+    Rates are compared at equal shares of training, relative to their peaks, as far as both were logged.
+    Without tokens, steps are compared instead, and sizes must be equal.
     """
     if not other.finished or other.broke:
         return False
@@ -195,7 +195,7 @@ def _same_rate(curve: Curve, other: Curve) -> bool:
 
 
 def _blocks(curve: Curve, edges: np.ndarray) -> np.ndarray | None:
-    """Return the median log loss of each stretch; None where one has no loss."""
+    """Return the median log loss of each stretch; None if one has no loss."""
     at = np.searchsorted(curve.step, edges * curve.horizon, side="right")
     if (np.diff(at) < 1).any():
         return None
@@ -204,7 +204,7 @@ def _blocks(curve: Curve, edges: np.ndarray) -> np.ndarray | None:
 
 
 def _distance(mine: np.ndarray, theirs: np.ndarray) -> np.ndarray:
-    """Return how far a run lies above the mean shape of others, each scaled by its first stretches."""
+    """Return how far a run lies above the mean shape of the others, each scaled by its first stretches."""
     first = int(_SETTLED * len(mine))
     shape = (theirs - theirs[:, :first].mean(axis=1, keepdims=True)).mean(axis=0)
     return mine - mine[:first].mean() - shape
@@ -215,7 +215,7 @@ def _late(distances: np.ndarray) -> float:
 
 
 def _predicted(curve: Curve, alike: Sequence[Curve], residuals: np.ndarray) -> tuple[float, float, int]:
-    """Return the expected residual of a run by its siblings', its standard error, and degrees of freedom."""
+    """Return the residual expected from the siblings', its standard error, and the degrees of freedom."""
     sizes = [one.parameters for one in (curve, *alike)]
     columns = [np.ones(len(residuals))]
     at = [1.0]

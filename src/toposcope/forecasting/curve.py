@@ -22,10 +22,10 @@ FINAL_SHARE = 0.02
 """The final loss is the mean over this last share of the planned steps (100 of 5,000)."""
 
 LEAST_LOSSES = 3
-"""The fewest losses of a run; each method has its own minimum, `Forecaster.least_seen`."""
+"""The fewest losses of a run; each method also has its own minimum, `Forecaster.least_seen`."""
 
 MOST_BELOW = 0.05
-"""If more than this share of a column is below 0, it is not a loss whose logarithm can be taken."""
+"""If more than this share of a column is below 0, it is not a loss with a logarithm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +33,14 @@ class Curve:
     """The loss of one run, finished or not.
 
     `step` (n,) ascends without repeats; `loss` (n,) is in nats and finite; `rate` (n,) is the logged learning
-    rate or NaN. `horizon` is the step the run will end at, `schedule` the planned learning rate (None when
-    unknown). `features` holds one row per measured step: a `step` column and one per feature. `covariates`
-    are constants of the run (log parameters and such). `notes` say what was repaired. `endless` says why the
+    rate or NaN. `horizon` is the step at which the run will end, `schedule` the planned learning rate (None
+    if unknown). `features` holds one row per measured step: a `step` column and one per feature. `covariates`
+    are constants of the run (such as log parameters). `notes` say what was repaired. `endless` says why the
     last step of the run is unknown; it is empty if the step is known. `symptoms` are the findings of
-    `forecasting.health.assess` on the log as it was written. `topology` names the features that their probes
-    declare as a forecast's topology. `facts` has the values of `belonging.FACTS` and `SETTINGS` that the
-    run's files state, and `group` is the label of the runs that it belongs to ("" if all belong together).
-    `stated` is true if the log, a plan or a person states the horizon.
+    `forecasting.health.assess` on the original log. `topology` names the features that their probes declare
+    as a forecast's topology. `facts` has the values of `belonging.FACTS` and `SETTINGS` in the run's files,
+    and `group` is the label of the run's group ("" if all runs belong together). `stated` is true if the log,
+    a plan or the user states the horizon.
     """
 
     run: str
@@ -62,7 +62,7 @@ class Curve:
     _known: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def known(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Return the result of `make` for this curve, computed once for each `key`."""
+        """Return the result of `make` for this curve, computed once per `key`."""
         if key not in self._known:
             self._known[key] = make()
         return self._known[key]
@@ -100,7 +100,7 @@ class Curve:
     def seen(self, cut: float) -> Curve:
         """Return the curve up to step `cut`: losses, rates and features so far, and the whole plan.
 
-        `symptoms` are those of the whole log, so they are kept only if nothing is cut off.
+        `symptoms` refer to the whole log, so they are kept only if nothing is cut off.
         """
         return self.known(("seen", float(cut)), lambda: self._seen(cut))
 
@@ -109,7 +109,7 @@ class Curve:
         features = self.features
         if len(features):
             known = features["step"].to_numpy() <= cut
-            count = int(known.sum())  # a slice where steps ascend: thousands of these are taken
+            count = int(known.sum())  # a slice if steps ascend: this is called thousands of times
             features = features.iloc[:count] if known[:count].all() else features[known]
         return replace(
             self, step=self.step[keep], loss=self.loss[keep], rate=self.rate[keep], features=features,
@@ -123,7 +123,7 @@ class Curve:
         return float(self.loss[self.step > self.horizon * (1 - FINAL_SHARE)].mean())
 
     def rose(self) -> bool:
-        """Return whether a finished run ended more than 5% above its first loss, and is not learned from."""
+        """Return whether a finished run ended over 5% above its first loss, so that others do not use it."""
         return self.finished and self.final_loss() > 1.05 * float(self.loss[0])
 
     def planned(self) -> Curve:
@@ -131,7 +131,7 @@ class Curve:
         return self.known("planned", lambda: replace(self, schedule=self.plan()))
 
     def plan(self) -> Schedule | None:
-        """Return the planned schedule, or what the log shows."""
+        """Return the planned schedule, or the logged one."""
         return self.schedule or schedule_from_log(self.step, self.rate)
 
 
@@ -147,18 +147,18 @@ def curve_from_metrics(
 ) -> Curve:
     """Build a curve from a metrics table (columns step, loss, learning_rate).
 
-    Steps that repeat are averaged and rows without a finite, positive loss left out; both are noted.
+    Repeated steps are averaged, and rows without a finite, positive loss are left out; both are noted.
 
     Parameters
     ----------
     horizon : int, optional
-        The step at which the run will end; the schedule's end, or the last logged step, when not given.
+        The step at which the run will end; by default the schedule's end, or else the last logged step.
 
     Raises
     ------
     InputError
-        When fewer than three usable losses are left, more than 5% are below 0, or a schedule contradicts the
-        logged rate.
+        When fewer than three usable losses remain, more than 5% are below 0, or a schedule contradicts the
+        logged learning rate.
     """
     if column not in metrics or "step" not in metrics:
         has = [
@@ -209,7 +209,7 @@ def curve_from_metrics(
 
 
 def _left_out(run: str, loss: np.ndarray) -> list[str]:
-    """Return notes on losses that cannot be used; refuse a run with more than a few losses below 0."""
+    """Return notes on unusable losses; refuse a run with more than a few losses below 0."""
     finite = np.isfinite(loss)
     below, zero = int((loss[finite] < 0).sum()), int((loss[finite] == 0).sum())
     if below > MOST_BELOW * finite.sum():
@@ -228,7 +228,7 @@ def _left_out(run: str, loss: np.ndarray) -> list[str]:
 
 
 def _listed(rows: pd.DataFrame, most: int = 5) -> str:
-    """Say which losses are left out as glitches."""
+    """Return a note on the losses left out as glitches."""
     where = [
         f"{loss:.3g} at step {step_text(step)}" for step, loss in zip(rows["step"], rows["loss"], strict=True)
     ]
@@ -239,7 +239,7 @@ def _listed(rows: pd.DataFrame, most: int = 5) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Binned:
-    """A curve averaged over groups of steps: mean step, mean loss, and number of losses of each."""
+    """A curve averaged over groups of steps: mean step, mean loss and number of losses per group."""
 
     step: np.ndarray
     loss: np.ndarray
@@ -249,7 +249,7 @@ class Binned:
 def binned(curve: Curve, points: int = 200, *, after: float = 0.0) -> Binned:
     """Average the losses after step `after` into at most `points` groups of consecutive steps.
 
-    Half of the groups are equal in steps and half in log steps, so that the steep beginning is not blurred.
+    Half of the groups are equal in steps, half in log steps, so that the steep beginning is not blurred.
     """
     keep = curve.step > after
     step, loss = curve.step[keep], curve.loss[keep]
@@ -266,18 +266,17 @@ def binned(curve: Curve, points: int = 200, *, after: float = 0.0) -> Binned:
 
 
 def level_and_slope(step: np.ndarray, loss: np.ndarray) -> tuple[float, float]:
-    """Return the smoothed log-loss at the last step and its slope d log L / d log step.
+    """Return the smoothed log loss at the last step and its slope d log L / d log step.
 
-    The mean of straight and curved (quadratic) least-squares fits of log L on log step over the last 20, 30,
-    40 and 50% of the steps seen: a single bandwidth would need tuning on scored runs, so several are
-    averaged.
+    This is the mean of linear and quadratic least-squares fits of log L on log step over the last 20, 30, 40
+    and 50% of the steps seen. A single bandwidth would need tuning on scored runs, so several are averaged.
     """
     return _level_and_slope(np.asarray(step, float).tobytes(), np.asarray(loss, float).tobytes())
 
 
 @lru_cache(maxsize=4096)
 def _level_and_slope(steps: bytes, losses: bytes) -> tuple[float, float]:
-    """Compute it once for every curve and cut: each method reads all siblings, leaving out each in turn."""
+    """Cache the result per curve and cut: each method reads all siblings, leaving out each in turn."""
     step, loss = np.frombuffer(steps), np.frombuffer(losses)
     end = step[-1]
     levels, slopes = [], []
@@ -299,7 +298,7 @@ def level_error(step: np.ndarray, loss: np.ndarray) -> float:
     """Return the standard error of `level_and_slope`'s log level.
 
     sqrt(mean of the fits' squared standard errors at the last step + variance of their levels): the noise of
-    the losses, which are assumed to be independent, and the effect of bandwidth and degree.
+    the losses (assumed independent) and the effect of bandwidth and degree.
     """
     levels, errors = [], []
     for share in (0.2, 0.3, 0.4, 0.5):

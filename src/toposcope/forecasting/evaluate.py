@@ -1,4 +1,4 @@
-"""Scores forecasts: every run left out in turn, topology ablated by pairs, and the least possible p."""
+"""Scores forecasts: every run left out in turn, topology ablated in pairs, and the smallest possible p."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def score_forecasts(
     advance: Callable[[], None] | None = None,
     make: Callable[..., Forecast] = forecast,
 ) -> pd.DataFrame:
-    """Forecast every finished run from its siblings at every cut with every method.
+    """Forecast every finished run from its siblings, at every cut, with every method.
 
-    The learning rate that a finished run logged counts as its plan, known from the start.
+    The logged learning rate of a finished run counts as its plan, known from the start.
 
     Parameters
     ----------
@@ -104,11 +104,11 @@ def summarise(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def ablate(scores: pd.DataFrame, base: str, level: float = 0.95) -> pd.DataFrame:
-    """Compare each method with `base` by pairs: effect = mean over runs of |error with| - |error without|.
+    """Compare each method with `base` in pairs: effect = mean over runs of |error with| - |error without|.
 
-    Negative: the method is better. The interval is Student's over runs. Both paired tests come with the
-    smallest two-sided p that so many runs can reach: 2 / 2^n for Wilcoxon's signed ranks, none for the
-    t-test. A difference below 1e-9 of the loss is rounding and counts as none.
+    Negative means that the method is better. The interval is Student's over runs. The paired tests come with
+    the smallest two-sided p that this number of runs can reach: 2 / 2^n for Wilcoxon's signed ranks, no limit
+    for the t-test. Differences below 1e-9 of the loss are rounding and count as zero.
     """
     rows = []
     for cut in scores["cut"].unique():
@@ -127,7 +127,7 @@ def ablate(scores: pd.DataFrame, base: str, level: float = 0.95) -> pd.DataFrame
 
 
 def paired(difference: pd.Series, level: float = 0.95) -> dict[str, object]:
-    """Return the mean paired difference, its interval, both tests and the least p they can reach."""
+    """Return the mean paired difference, its interval, both tests and the smallest p they can reach."""
     d = difference[np.isfinite(difference)].to_numpy(float)
     n = len(d)
     base: dict[str, object] = {"n": n, "effect": float(d.mean()) if n else math.nan}
@@ -160,9 +160,9 @@ def _wilcoxon(d: np.ndarray) -> float:
 def unseen_largest(
     curves: Sequence[Curve], methods: Sequence[Forecaster], cuts: Sequence[float], *, level: float = LEVEL
 ) -> pd.DataFrame:
-    """Forecast the largest model from the smaller ones, and from its size alone before any of its losses.
+    """Forecast the largest model from the smaller ones, and from its size alone, without its losses.
 
-    The rows called "size alone" are the power law of final loss in parameters over the smaller models, with
+    The rows called "size alone" are a power law of final loss in parameters over the smaller models, with
     Student's prediction interval in log-log. Runs of unknown size are left out.
     """
     ordered = sorted((c for c in curves if c.parameters > 0), key=lambda curve: curve.parameters)

@@ -11,16 +11,16 @@ from toposcope.forecasting.base import Forecaster, Point, future_steps, point_fr
 from toposcope.forecasting.curve import FINAL_SHARE, Curve, binned
 
 _RATES = np.geomspace(0.02, 3.0, 60)
-"""The exponents tried; the other parameters of a family follow by least squares."""
+"""Candidate exponents; the other parameters of a family follow by least squares."""
 
 
 _RECENT = 0.2
-"""Share of the steps seen that may count as the last ones: early in a run the final window is all of them."""
+"""At most this share of the steps seen counts as the last ones: early on, the final window covers all."""
 
 
 @dataclass(frozen=True, slots=True)
 class LastValue(Forecaster):
-    """The mean loss over the last steps seen: as many as the final window has, at most a fifth."""
+    """The mean loss over the last steps seen: as many as in the final window, at most a fifth."""
 
     name: ClassVar[str] = "last value"
 
@@ -112,7 +112,7 @@ class ILog2(_Family):
 
 @dataclass(frozen=True, slots=True)
 class SmoothedPow3(Forecaster):
-    """pow3 fitted to the isotonic (never rising) version of the losses, equal weight per log step."""
+    """pow3 fitted to the isotonic (never rising) version of the losses, with equal weight per log step."""
 
     name: ClassVar[str] = "smoothed pow3"
 
@@ -132,9 +132,9 @@ class SmoothedPow3(Forecaster):
 
 
 def warmup_end(seen: Curve) -> float:
-    """Return the first step at the highest rate seen; -1 when no rate is known or it never rose.
+    """Return the first step at the highest rate seen; -1 if no rate is known or it never rose.
 
-    If the rate of a run is still rising, nothing is left out.
+    If the rate is still rising, nothing is left out.
     """
     if not np.isfinite(seen.rate).any():
         return -1.0
@@ -152,7 +152,7 @@ def _stretched(x: np.ndarray, seen: Curve) -> np.ndarray:
 def _best_line(
     shapes: np.ndarray, loss: np.ndarray, weight: np.ndarray, pinned: float | None
 ) -> tuple[float, float, int]:
-    """Return (a, c, index) of the least weighted squares of loss - c - a * shape, with a >= 0 and c >= 0.
+    """Return (a, c, index) that minimise the weighted squares of loss - c - a * shape; a >= 0, c >= 0.
 
     With `pinned` the curve starts there: a = pinned - c.
     """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 METRICS = ("step", "tokens", "loss", "heldout_loss", "learning_rate", "grad_norm", "weight_norm")
 
 Copies: TypeAlias = Callable[[pd.DataFrame, Sequence[str], Sequence[str]], Mapping[str, str]]
-"""Which columns of a table are functions of its targets or of the step, and of which, in words."""
+"""Which columns of a table are functions of its targets or the step, and of which, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class Log:
     """The data of some runs: `metrics` and `runs` with a store's columns, and features.
 
     `features` and `diagrams` are a store's long rows, `catalogue` what its probes declare, `wide` a table of
-    run, step and one column for each feature; None where nothing was measured. `notes` say how columns of a
-    plain table were understood, `said` what was read and what was taken as step and loss, in one line.
+    run, step and one column for each feature; None if nothing was measured. `notes` say how the columns of a
+    plain table were understood; `said` says in one line what was read, and what was taken as step and loss.
     """
 
     metrics: pd.DataFrame
@@ -44,9 +44,9 @@ class Log:
 
 
 def last_step(rows: pd.DataFrame) -> float | None:
-    """Return the last step that the rows of a run log, whatever they log there; None without a row.
+    """Return the last step in the rows of a run, whatever is logged there; None without rows.
 
-    This is how far a run is: its training loss may have been logged earlier for the last time.
+    This is how far a run has come; its last training loss may be from an earlier step.
 
     >>> last_step(pd.DataFrame({"step": [100.0, 200.0], "loss": [3.0, np.nan], "heldout_loss": [3.1, 2.9]}))
     200
@@ -66,20 +66,20 @@ def log_from_frame(
     named: bool = False,
     copies: Copies | None = None,
 ) -> Log:
-    """Read a wide table with a row per logged step as losses, run properties and features.
+    """Read a wide table with one row per logged step as losses, run properties and features.
 
     Columns: `step` and the loss called `column`; optionally `run` (else the whole table is the run `name`),
     `learning_rate`, `tokens`, `parameters`, `heldout_loss`, `grad_norm`, `weight_norm`.
-    `sources.losses.ALIASES` has other names that are understood, also for `column`. If no column has such a
-    name, the only one that ends in "loss" is the loss, and the only one that begins with "param" the size.
-    Every other numeric column that changes within a run is a feature, unless `copies` finds that it is a
-    function of a loss or of the step. `named` says that the columns have their canonical names already, as
-    they have after a file was read.
+    `sources.losses.ALIASES` has other known names, also for `column`. If no column has a known name, the only
+    one that ends in "loss" is the loss, and the only one that begins with "param" is the size. Every other
+    numeric column that changes within a run is a feature, unless `copies` finds that it is a function of a
+    loss or the step. `named` says that the columns already have canonical names, as after reading a file.
 
     Raises
     ------
     InputError
-        When the step or the loss cannot be found, two columns claim one meaning, or a size changes in a run.
+        When the step or the loss cannot be found, two columns have the same meaning, or a size changes
+        within a run.
 
     Examples
     --------
@@ -134,7 +134,7 @@ def log_of_read(read: RunLog, *, name: str, column: str = "loss", copies: Copies
     Raises
     ------
     InputError
-        As `log_from_frame` does.
+        As in `log_from_frame`.
     """
     log = log_from_frame(read.table, name=name, column=column, named=True, copies=copies)
     called = {run.name if len(read.runs) > 1 else name: run for run in read.runs}
@@ -144,7 +144,7 @@ def log_of_read(read: RunLog, *, name: str, column: str = "loss", copies: Copies
 
 
 def changing(table: pd.DataFrame, columns: Sequence[str]) -> list[str]:
-    """Return the columns that change along one run at least; a planned number of steps does not.
+    """Return the columns that change along at least one run; a planned number of steps never counts.
 
     >>> changing(pd.DataFrame({"run": list("aab"), "plan": [9, 9, 8], "norm": [1, 2, 2]}), ["plan", "norm"])
     ['norm']
@@ -153,7 +153,7 @@ def changing(table: pd.DataFrame, columns: Sequence[str]) -> list[str]:
 
 
 def _planned(table: pd.DataFrame) -> dict[str, int]:
-    """Take the column of planned steps out of a table, and return the last value of each run."""
+    """Remove the column of planned steps from a table, and return its last value for each run."""
     if PLANNED not in table:
         return {}
     steps = pd.to_numeric(table.pop(PLANNED), errors="coerce")
@@ -184,9 +184,9 @@ def _kinds(table: pd.DataFrame) -> pd.DataFrame:
 def _named(
     frame: pd.DataFrame, name: str, column: str, given_name: str, *, named: bool
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Return a copy under canonical names, and notes on what was renamed by likeness.
+    """Return a copy under canonical names, and notes on what was renamed by similarity.
 
-    `column` is the loss's canonical name, `given_name` the one that was given for it.
+    `column` is the canonical name of the loss, `given_name` the name that the caller gave.
     """
     renamed: dict[object, str] = {}
     for found, known in ({} if named else meanings(list(frame.columns))).items():
@@ -213,7 +213,7 @@ def _named(
             words = [needed if needed == "step" else given_name, *ALIASES.get(needed, ())]
             others = [
                 str(c) for c in free if str(c) not in ALIASES
-            ]  # a column of another known meaning is no candidate
+            ]  # a column with another known meaning is not a candidate
             among = others if needed in ALIASES else [str(c) for c in frame.columns]
             near = next(filter(None, (did_you_mean(word, among) for word in words)), "")
             raise InputError(
@@ -223,7 +223,7 @@ def _named(
 
 
 def _runs(table: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[str]]:
-    """Return run and parameters, 0 where unknown, and a note on sizes that cannot be."""
+    """Return run and parameters (0 if unknown), and a note on impossible sizes."""
     if "parameters" not in table:
         return pd.DataFrame({"run": table["run"].unique(), "parameters": 0}), []
     sizes = pd.to_numeric(table["parameters"], errors="coerce")

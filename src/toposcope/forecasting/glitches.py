@@ -1,4 +1,4 @@
-"""Isolated glitches in a loss log: single values that belong to no curve."""
+"""Isolated glitches in a loss log: single values that do not fit the curve."""
 
 from __future__ import annotations
 
@@ -6,28 +6,29 @@ import numpy as np
 import pandas as pd
 
 HALF_WINDOW = 5
-"""Losses on either side of the running median: `MOST_IN_A_ROW` of eleven hardly move it."""
+"""Losses on either side in the running median of eleven: `MOST_IN_A_ROW` of them hardly move it."""
 _LOCAL = 51
-"""The number of deviations for the local spread: noise is larger where the loss is higher."""
+"""The number of deviations for the local spread: the noise is larger where the loss is higher."""
 SPREADS = 10.0
-"""A glitch differs from the running median by at least so many robust standard deviations."""
+"""A glitch differs from the running median by at least this many robust standard deviations."""
 LEAST = 0.25
 """It also differs by at least this log loss: losses within 28% of their neighbours are noise."""
 MOST_IN_A_ROW = 3
-"""More deviating values in a row are a spike, which training itself may cause, so they stay."""
+"""More deviating values in a row are a spike, which training itself can cause, so they stay."""
 _BEFORE = 2 * MOST_IN_A_ROW + 1
 FEWEST = 30
-"""The fewest losses for a glitch: of fewer, the spread is not known well enough."""
+"""The fewest losses for a search: with fewer, the spread is not known well enough."""
 _FIRST = np.log(20.0)
-"""Log loss by which the first value lies above the second: an initial loss is high, but not 20 times."""
+"""The first value is a glitch if it lies this log loss above the second: initial losses are high, not 20x."""
 
 
 def glitches(loss: np.ndarray) -> np.ndarray:
     """Return which losses are isolated glitches, bool of shape (n,).
 
-    |log loss - running median of 11| > max(10 x 1.4826 MAD, 0.25), the MAD of such differences the larger of
-    that of all losses and of the nearest 51, at most three in a row. The window shrinks towards both ends.
-    The last three losses are compared with the seven before them, the first loss with 20 times the second.
+    A glitch has |log loss - running median of 11| > max(10 x 1.4826 MAD, 0.25), where MAD is the larger of
+    the MADs of these differences over all losses and over the nearest 51; at most three in a row. The window
+    shrinks towards both ends. The last three losses are compared with the seven before them, the first loss
+    with 20 times the second.
 
     Parameters
     ----------
@@ -46,7 +47,7 @@ def glitches(loss: np.ndarray) -> np.ndarray:
         return found
     log = pd.Series(np.log(loss))
     off = log - log.rolling(2 * HALF_WINDOW + 1, center=True, min_periods=HALF_WINDOW + 1).median()
-    for i in range(HALF_WINDOW):  # symmetric windows: a falling curve's start is no deviation
+    for i in range(HALF_WINDOW):  # symmetric windows, so that the start of a falling curve does not deviate
         off.iloc[i] = log.iloc[i] - log.iloc[: 2 * i + 1].median()
         off.iloc[n - 1 - i] = log.iloc[n - 1 - i] - log.iloc[n - 1 - 2 * i :].median()
     last = n - MOST_IN_A_ROW

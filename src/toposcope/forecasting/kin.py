@@ -1,4 +1,4 @@
-"""Which curves belong together: no run is forecast from one of another task, tokenizer or recipe."""
+"""Which curves belong together: no run is forecast from another task, tokenizer or recipe."""
 
 from __future__ import annotations
 

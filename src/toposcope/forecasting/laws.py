@@ -24,19 +24,19 @@ from toposcope.forecasting.families import warmup_end
 from toposcope.forecasting.schedule import Schedule
 
 _POINTS = 150
-"""Bins of a curve that a law is fitted to."""
+"""The number of bins of a curve to which a law is fitted."""
 _RECENT = 0.25
 """The law is shifted to the mean log residual over this last share of the losses seen."""
 
 LENT_GAIN, LENT_PACE = 0.042, 0.015
-"""What annealing to nothing gains (B peak S^-kappa over the loss) and its pace per step (C peak^(1 - gamma)),
-geometric means over the nine published runs each of 25M and 100M parameters under the default shape."""
+"""The gain from annealing to zero (B peak S^-kappa over the loss) and its pace per step (C peak^(1 - gamma)):
+geometric means over the published runs, nine each of 25M and 100M parameters, under the default shape."""
 
 LEAST_SHARED = 3
 """The fewest losses after warm-up if finished runs of the same size share the law's parameters."""
 
 _UNSEEN = 0.5
-"""A run shows no effect of annealing before its rate falls below this share of its peak."""
+"""A run shows no effect of annealing until its learning rate falls below this share of the peak."""
 
 _LENT = np.array([0.0, 0.0, 0.0, 10.0, 10.0])
 _HELD = np.array([0.0, 0.0, 10.0, 10.0, 10.0])
@@ -53,7 +53,7 @@ class Tissue(Forecaster):
     siblings: Sequence[Curve] = ()
 
     def fit(self, siblings: Sequence[Curve], share: float) -> Self:
-        """Keep the siblings that have a schedule."""
+        """Keep the siblings with a schedule."""
         return replace(self, siblings=tuple(s for s in siblings if s.plan() is not None))
 
     def predict(self, seen: Curve) -> Point:
@@ -70,7 +70,7 @@ class Tissue(Forecaster):
 
 @dataclass(frozen=True, slots=True)
 class MultiPower(Forecaster):
-    """The multi-power law; siblings of the run's own size share every parameter, others lend a prior.
+    """The multi-power law; siblings of the run's own size share every parameter, others give a prior.
 
     `shape` holds beta, gamma and kappa; `PUBLISHED` has no fading.
     """
@@ -89,7 +89,7 @@ class MultiPower(Forecaster):
         return "multi-power law (published)" if self.shape == PUBLISHED else "multi-power law"
 
     def fit(self, siblings: Sequence[Curve], share: float) -> Self:
-        """Fit each sibling separately; runs of another size get their median alpha, B and C."""
+        """Fit each sibling separately; runs of another size use the siblings' median alpha, B and C."""
         usable = tuple(s for s in siblings if s.plan() is not None)
         thetas = np.array([self._alone(s) for s in usable])
         prior = None
@@ -98,7 +98,7 @@ class MultiPower(Forecaster):
         return replace(self, siblings=usable, prior=prior)
 
     def predict(self, seen: Curve) -> Point:
-        """Fit with siblings of the same size, else with the prior from the others; shift and follow."""
+        """Fit with siblings of the same size, else with the prior from the others; shift and extrapolate."""
         same = _same_size(seen, self.siblings)
         prior = None if same else self.prior
         note = ""
@@ -121,9 +121,9 @@ class MultiPower(Forecaster):
 def fit_law(curves: Sequence[Curve], *, shape: Shape | None = DEFAULT) -> LawFit:
     """Fit one law of the learning rate to all `curves`, runs of one size under different schedules.
 
-    Each curve brings its planned or logged schedule; losses during warm-up are left out. `shape` None fits
-    the Tissue law, a `Shape` the multi-power law of that shape. `LawFit.along(schedule, step)` then has the
-    losses of any other schedule.
+    Each curve comes with its planned or logged schedule; losses during warm-up are left out. `shape` None
+    fits the Tissue law, a `Shape` the multi-power law of that shape. `LawFit.along(schedule, step)` then
+    gives the losses under any other schedule.
 
     Raises
     ------
@@ -151,7 +151,7 @@ def fit_law(curves: Sequence[Curve], *, shape: Shape | None = DEFAULT) -> LawFit
 
 
 def _anneals_unseen(seen: Curve) -> bool:
-    """Return whether the plan falls further than the log shows, and the log shows too little of a fall."""
+    """Return whether the plan falls further than the log shows, and the log shows too small a fall."""
     plan = seen.plan()
     if plan is None:
         return False
@@ -161,7 +161,7 @@ def _anneals_unseen(seen: Curve) -> bool:
 
 
 def _lent(seen: Curve, shape: Shape) -> tuple[np.ndarray, np.ndarray]:
-    """Return the prior of a single run: its own L0, A and alpha, and B and C of published runs, rescaled."""
+    """Return the prior for a single run: its own L0, A and alpha, with rescaled B and C of published runs."""
     data, plan = _data(seen)
     area = plan.area(np.array([float(seen.last)]))[0]
     lowest, alpha = float(data.loss.min()), 0.4
@@ -178,7 +178,7 @@ def _same_size(seen: Curve, siblings: Sequence[Curve]) -> list[tuple[Binned, Sch
 
 
 def _enough(seen: Curve, same: Sequence[object]) -> tuple[Binned, Schedule]:
-    """Return the run's losses after warm-up and its plan, where they are enough to place it on the law."""
+    """Return the run's losses after warm-up and its plan, if they suffice to place it on the law."""
     losses, plan = _data(seen)
     least = LEAST_SHARED if same else LEAST_SEEN
     if len(losses.step) < least:
@@ -196,7 +196,7 @@ def _data(curve: Curve) -> tuple[Binned, Schedule]:
 
 
 def _follow(seen: Curve, fit: LawFit) -> Point:
-    """Return the law's curve along the plan, shifted to the losses seen last."""
+    """Return the law's curve along the plan, shifted to the most recent losses."""
     data, plan = _data(seen)
     if plan.end < seen.horizon * 0.999 and seen.schedule is None:
         raise InputError(

@@ -18,49 +18,49 @@ START = 0.05
 """Share of the planned steps whose losses are left out: warm-up, and the fall of the first steps."""
 
 _START_SEEN = 0.25
-"""At most this share of the steps seen is left out: early on, nothing else would remain."""
+"""At most this share of the steps seen is left out; otherwise, nothing would remain early on."""
 
 BINS = 40
-"""Bins of equal width in log step, so that a dense log and a sparse one are fitted alike."""
+"""Bins of equal width in log step, so that dense and sparse logs are fitted alike."""
 
 MISFIT = 0.01
-"""Deviations above this log loss count by their size, smaller ones by their square."""
+"""Deviations above this log loss count linearly, smaller ones by their square."""
 
 EXPONENT, SPREAD = 0.5, 0.2
-"""The exponent expected, and its standard deviation in logarithm: few losses leave it there."""
+"""The expected exponent and its standard deviation in logarithm; few losses leave the exponent there."""
 
 LEAST_AFTER_START = 2
-"""The fewest losses after the start: two give floor and height at an exponent of 1/2."""
+"""The fewest losses after the start: two determine floor and height at an exponent of 1/2."""
 
 SLOPE = 0.4
-"""Share of the fall at the present slope that counts as uncertain. This and `unplanned.DECAY` were set on
+"""The share of the fall at the present slope that counts as uncertain. This and `unplanned.DECAY` were set on
 half of parameter_golf's runs and the schedules of 25M (benchmarks.forecast_alone --calibrate)."""
 
 CHECKED = 0.7
-"""Share of the steps seen from which the law forecasts the losses known now, as a check."""
+"""From this share of the steps seen, the law forecasts the current losses as a check."""
 
 NOISE = 0.03
 """The assumed noise of a log loss with fewer than three differences: parameter_golf's median."""
 
 _RECENT, _GAPS = 0.9, 5
-"""The last tenth of the steps seen, and the gaps between losses whose median is the usual one."""
+"""The last tenth of the steps seen, and the number of gaps between losses whose median is the usual gap."""
 
 _LOWEST, _EXPONENTS = -12.0, (0.01, 5.0)
-"""Log floor and log height below the present loss, and exponents: bounds of the search, and no prior."""
+"""Log floor and log height below the present loss, and exponents: bounds of the search, not a prior."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlainLaw(Forecaster):
     """L = E + A s^-b of the step s, with E, A > 0 and the exponent b drawn towards 1/2.
 
-    The form is the power law with a floor of Hestness et al. (2017) and Hoffmann et al. (2022), in steps of
-    one run as by Tissue et al. (2024), who find exponents about 1/2. The losses are averaged in 40 bins of
-    log step, without warm-up and the first 5% of the planned steps; with y the log of a bin's mean loss and
-    n the losses in it, the fit has the least
+    The form is the power law with a floor of Hestness et al. (2017) and Hoffmann et al. (2022), in the steps
+    of one run as in Tissue et al. (2024), who find exponents of about 1/2. The losses are averaged in 40 bins
+    of log step, without warm-up and the first 5% of the planned steps. With y the log of a bin's mean loss
+    and n its number of losses, the fit minimises
 
         sum n / mean(n) soft(y - log L, .01) + ((log b - log .5) / .2)^2 / 2,
 
-    soft(r, c) = sqrt(1 + (r / c)^2) - 1: a square for small deviations, straight for large ones.
+    soft(r, c) = sqrt(1 + (r / c)^2) - 1: quadratic for small deviations, linear for large ones.
 
     Raises
     ------
@@ -88,7 +88,7 @@ class PlainLaw(Forecaster):
 
 
 def after_start(seen: Curve) -> Curve:
-    """Return the run without warm-up and its first 5%, a quarter of the steps seen at most.
+    """Return the run without warm-up and its first 5%; at most a quarter of the steps seen is left out.
 
     >>> step = np.arange(1.0, 101.0)
     >>> run = Curve("a", step, 1 / step, np.full(100, np.nan), 1000)
@@ -116,10 +116,11 @@ def _fitted(seen: Curve) -> Point:
 def half_width(seen: Curve, settled: Curve, law: tuple[float, float, float]) -> float:
     """Return the half-width of a 90% interval of the log final loss of a run without siblings.
 
-    sqrt((.4 d r)^2 + e^2 r / log(1 / .7) + 1.645^2 (m^2 + n^2)): d the slope -d log L / d log s of the law at
-    the last step and r the log of the horizon over it; e the log error, on the last tenth of the steps seen,
-    of the law fitted to the first 70% of them, which grows like a random walk in log step; m that of the law
-    itself on the last tenth; n the noise of the final loss. NaN before 16% of the steps were seen.
+    It is sqrt((.4 d r)^2 + e^2 r / log(1 / .7) + 1.645^2 (m^2 + n^2)). d is the law's slope -d log L / d
+    log s at the last step, and r the log of the horizon over that step. e is the log error, on the last tenth
+    of the steps seen, of the law fitted to the first 70% of them; it grows like a random walk in log step. m
+    is the error of the law itself on the last tenth, and n the noise of the final loss. NaN before 16% of the
+    steps were seen.
     """
     if seen.last < EARLIEST * seen.horizon:
         return math.nan
@@ -135,7 +136,7 @@ def half_width(seen: Curve, settled: Curve, law: tuple[float, float, float]) -> 
 
 
 def _without_last(settled: Curve, last: float) -> Curve | None:
-    """Return the losses of the first 70% of the steps, None where they are too few for the law."""
+    """Return the losses of the first 70% of the steps; None if there are too few for the law."""
     early = settled.step <= CHECKED * last
     if early.sum() < LEAST_AFTER_START:
         return None
@@ -151,7 +152,7 @@ def _off(law: tuple[float, float, float], settled: Curve, last: float) -> float:
 
 
 def _final_noise(seen: Curve, settled: Curve) -> float:
-    """Return the standard error of the log final loss: robust noise over the root of its window's losses."""
+    """Return the standard error of the log final loss: robust noise over the root of its number of losses."""
     change = np.diff(np.log(settled.loss))
     noise = NOISE
     if len(change) > 2:
@@ -163,7 +164,7 @@ def _final_noise(seen: Curve, settled: Curve) -> float:
 def log_bins(
     step: np.ndarray, loss: np.ndarray, bins: int = BINS
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return mean log step, log of the mean loss and count of every bin of log step that holds a loss."""
+    """Return mean log step, log of the mean loss and count for every non-empty bin of log step."""
     log = np.log(step)
     width = max(log[-1] - log[0], 1e-12) / bins
     index = np.minimum(((log - log[0]) / width).astype(int), bins - 1)

@@ -1,4 +1,4 @@
-"""A run before its start: its whole loss curve from its planned schedule and finished runs of its size."""
+"""A run before its start: the whole loss curve from its planned schedule and finished runs of its size."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ LAWS: dict[str, Shape | None] = {
     "multi-power law (published)": PUBLISHED,
     "tissue": None,
 }
-"""The laws that need no loss of the run itself, by their names in tables."""
+"""The laws that need no losses of the run itself, by their names in tables."""
 
 _KNOTS = 2000
-"""Steps of a plan that are read one by one; a longer plan is read on an even grid."""
+"""Plans of up to this many steps are read step by step; longer ones on an even grid."""
 
 
 def forecast_planned(
     plan: Schedule, siblings: Sequence[Curve], *, run: str = "planned run", level: float = LEVEL
 ) -> list[Forecast]:
-    """Forecast a run of which only the schedule is known, one `Forecast` per law.
+    """Forecast a run of which only the schedule is known, with one `Forecast` per law.
 
-    The siblings are finished runs of its size under other schedules; every law is fitted to all of them.
-    The curve has every knot of the plan and 200 even steps, from the end of the siblings' warm-up on. The
-    interval comes from forecasting each sibling in the same way from the others (at least three).
+    The siblings are finished runs of its size under other schedules; every law is fitted to all of them. The
+    curve has every knot of the plan and 200 even steps, starting at the end of the siblings' warm-up. The
+    interval comes from forecasting each sibling from the others in the same way (at least three siblings).
 
     Raises
     ------
@@ -72,7 +72,7 @@ def _one(
     final = float(losses[steps > plan.end * (1 - FINAL_SHARE)].mean())
     if not (math.isfinite(final) and final > 0):
         nan, none = math.nan, np.empty(0)
-        reason = f"{name}: no finite final loss came out; use another law for {run}"
+        reason = f"{name}: the final loss is not finite; use another law for {run}"
         return Forecast(run, name, 0.0, nan, nan, nan, level, none, none, "nothing", (), "failed", reason)
     errors, paths = _errors(shape, siblings)
     if len(errors) < 3:

@@ -1,4 +1,4 @@
-"""Learning-rate schedules: what was planned, what was logged, and whether the two agree."""
+"""Learning-rate schedules: what was planned, what was logged, and whether both agree."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from toposcope.core.errors import InputError
 from toposcope.sources.losses import chosen
 
 _AGREE_WITHIN = 0.05
-"""Largest share of the peak rate by which a planned schedule may miss the logged one."""
+"""A planned schedule may differ from the logged one by at most this share of the peak rate."""
 
 _JUMP = 0.1
-"""A change between two logged steps by more than this share of the peak is read as a jump."""
+"""A change of more than this share of the peak between two logged steps counts as a jump."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A learning rate over steps: straight lines between knots, held constant outside them.
+    """A learning rate over steps: linear between knots, constant outside them.
 
     `step` ascends and `rate` is >= 0; both float64 of shape (n,).
     """
@@ -52,7 +52,7 @@ class Schedule:
         return at_knots[index] + (query - self.step[index]) * (self.rate[index] + self.at(query)) / 2
 
     def mismatch(self, step: np.ndarray, logged: np.ndarray) -> str:
-        """Return why the log contradicts this schedule, or an empty string when it does not.
+        """Return why the log contradicts this schedule, or an empty string if it does not.
 
         Up to 2% of the steps may disagree, because a logged step may lie on the wrong side of a jump.
         """
@@ -69,11 +69,11 @@ class Schedule:
 
 
 def schedule_from_log(step: np.ndarray, rate: np.ndarray) -> Schedule | None:
-    """Return the schedule a log shows; None without rates.
+    """Return the schedule that a log shows; None without rates.
 
-    Steps before the first logged one count as a linear warm-up from 0. A change by more than a tenth of the
-    peak between two logged steps is a jump in the middle between them: a straight line there would give the
-    steps after a drop a rate that they never had.
+    Steps before the first logged one count as a linear warm-up from 0. A change of more than a tenth of the
+    peak between two logged steps counts as a jump halfway between them: a straight line would give the steps
+    after a drop a rate that they never had.
     """
     known = np.isfinite(rate)
     if known.sum() < 2:
@@ -93,7 +93,7 @@ def schedule_from_log(step: np.ndarray, rate: np.ndarray) -> Schedule | None:
 
 
 def constant(*, peak: float, steps: int, warmup: int = 0) -> Schedule:
-    """Return linear warm-up to `peak`, held until `steps`."""
+    """Return linear warm-up to `peak`, constant until `steps`."""
     return _after_warmup(np.array([warmup, steps], dtype=float), np.array([peak, peak]), warmup)
 
 
@@ -120,7 +120,7 @@ def stable_decay(
 
 
 def drop(*, peak: float, last: float, at: int, steps: int, warmup: int = 0) -> Schedule:
-    """Return warm-up, a constant `peak` before step `at`, and `last` from it on."""
+    """Return warm-up, a constant `peak` before step `at`, and `last` from there on."""
     step = np.array([warmup, at - 1, at, steps], dtype=float)
     return _after_warmup(step, np.array([peak, peak, last, last]), warmup)
 
@@ -134,7 +134,7 @@ def _after_warmup(step: np.ndarray, rate: np.ndarray, warmup: int) -> Schedule:
 def read_schedule(path: Path) -> Schedule:
     """Read a planned schedule: CSV with columns step and lr, or JSON with the same two lists or records.
 
-    The rate is a straight line between two rows; before the first row it rises from 0 at step 0.
+    The rate is linear between two rows; before the first row it rises from 0 at step 0.
 
     Raises
     ------

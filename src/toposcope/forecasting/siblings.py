@@ -1,4 +1,4 @@
-"""Forecasts from finished siblings: how the others' losses at this point relate to their final losses."""
+"""Forecasts from finished siblings: how their losses at this point relate to their final losses."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from toposcope.forecasting.curve import FINAL_SHARE, Curve, level_and_slope
 
 PENALTIES = np.geomspace(1e-6, 1.0, 13)
 SHRINKAGE = np.geomspace(1e-3, 1e3, 13)
-"""Penalties on a slope's distance from 1, in units of the variance of the levels."""
+"""Candidate penalties on a slope's distance from 1, in units of the variance of the levels."""
 
 _NO_SPREAD = 1e-9
-"""A column that varies less is constant: it is not scaled."""
+"""A column that varies less counts as constant and is not scaled."""
 
 
 @dataclass(frozen=True, slots=True)
 class SiblingTransfer(Forecaster):
     """log(final loss) on log(current smoothed loss), least squares over finished siblings.
 
-    The current loss is `level_and_slope`'s level at the same share of every run's horizon; with
-    `window=True` it is the plain mean over the last steps seen, as many as the final window has. The rest of
-    the curve comes from the same regression for every later share.
+    The current loss is `level_and_slope`'s level at the same share of every run's horizon; with `window=True`
+    it is the plain mean over the last steps seen, as many as in the final window. The rest of the curve comes
+    from the same regression for every later share.
     """
 
     least_seen: ClassVar[int] = 3
@@ -56,7 +56,7 @@ class SiblingTransfer(Forecaster):
         )
 
     def predict(self, seen: Curve) -> Point:
-        """Put the run's own level into the regressions."""
+        """Apply the regressions to the run's own level."""
         x = self._level(seen)
         losses = np.exp([_line(self.level, column, x) for column in self.later.T])
         return Point(float(np.exp(_line(self.level, self.final, x))), self.shares * seen.horizon, losses)
@@ -69,7 +69,7 @@ class SiblingTransfer(Forecaster):
 
 @dataclass(frozen=True, slots=True)
 class MeanFall(Forecaster):
-    """Current smoothed loss x the geometric mean of what the siblings' losses fell by from here on."""
+    """Current smoothed loss x the geometric mean of the siblings' relative falls from here on."""
 
     name: ClassVar[str] = "mean fall of siblings"
     needs: ClassVar[frozenset[str]] = frozenset({"siblings"})
@@ -80,13 +80,13 @@ class MeanFall(Forecaster):
     fall: float = 0.0
 
     def fit(self, siblings: Sequence[Curve], share: float) -> Self:
-        """Read by how much every sibling's log loss fell, to its end and on the way."""
+        """Read how far every sibling's log loss fell, to its end and on the way."""
         level, shares, later, final = _read(siblings, share)
         falls = (later - level[:, None]).mean(axis=0)
         return replace(self, shares=shares, falls=falls, fall=float((final - level).mean()))
 
     def predict(self, seen: Curve) -> Point:
-        """Let the run fall as much."""
+        """Let the run fall by as much."""
         x = level_and_slope(seen.step, seen.loss)[0]
         return Point(math.exp(x + self.fall), self.shares * seen.horizon, np.exp(x + self.falls))
 
@@ -95,8 +95,8 @@ class MeanFall(Forecaster):
 class ShrunkTransfer(Forecaster):
     """Sibling transfer with its slope shrunk to 1: the siblings' fall, ridge-regressed on their level.
 
-    The penalty is the one of least leave-one-sibling-out error: from `MeanFall` (slope 1) to
-    `SiblingTransfer` (free).
+    The penalty minimises the leave-one-sibling-out error, from `MeanFall` (slope 1) to `SiblingTransfer`
+    (free).
     """
 
     name: ClassVar[str] = "sibling transfer, shrunk"
@@ -109,12 +109,12 @@ class ShrunkTransfer(Forecaster):
     fall: np.ndarray = field(default_factory=lambda: np.empty(0), repr=False)
 
     def fit(self, siblings: Sequence[Curve], share: float) -> Self:
-        """Read every sibling's level at `share` and how much it fell from there."""
+        """Read every sibling's level at `share` and how far it fell from there."""
         level, shares, later, final = _read(siblings, share)
         return replace(self, level=level, shares=shares, falls=later - level[:, None], fall=final - level)
 
     def predict(self, seen: Curve) -> Point:
-        """Put the run's own level into the regressions; the path shrinks as the end does."""
+        """Apply the regressions to the run's own level; the path is shrunk like the end."""
         x = level_and_slope(seen.step, seen.loss)[0]
         fall = _shrunk_line(self.level, self.fall, x)
         mean, free = float(self.fall.mean()), _line(self.level, self.fall, x)
@@ -129,8 +129,8 @@ class ShrunkTransfer(Forecaster):
 class SizeTransfer(Forecaster):
     """The fall to the end by ridge regression on the current log loss and the log number of parameters.
 
-    Both in units of their standard deviation over the siblings; the penalty is the one of least
-    leave-one-sibling-out error. Runs at one level can fall differently, because their sizes differ.
+    Both are in units of their standard deviation over the siblings; the penalty minimises the
+    leave-one-sibling-out error. Runs at the same level can fall differently, because their sizes differ.
     """
 
     name: ClassVar[str] = "transfer by loss and size"
@@ -143,14 +143,14 @@ class SizeTransfer(Forecaster):
     fall: np.ndarray = field(default_factory=lambda: np.empty(0), repr=False)
 
     def fit(self, siblings: Sequence[Curve], share: float) -> Self:
-        """Read every sibling's level at `share`, its size, and how much it fell from there."""
+        """Read every sibling's level at `share`, its size, and how far it fell from there."""
         level, shares, later, final = _read(siblings, share)
         known = np.column_stack([level, [self._size(s) for s in siblings]])
         falls = (later - level[:, None]).mean(axis=0)
         return replace(self, known=known, shares=shares, falls=falls, fall=final - level)
 
     def predict(self, seen: Curve) -> Point:
-        """Put the run's own level and size into the regression; the path is the mean one, tilted to it."""
+        """Apply the regression to the run's own level and size; the path is the mean one, tilted."""
         x = level_and_slope(seen.step, seen.loss)[0]
         spread = self.known.std(axis=0)
         scale = np.where(spread > _NO_SPREAD, spread, 1.0)
@@ -177,7 +177,7 @@ def _read(siblings: Sequence[Curve], share: float) -> tuple[np.ndarray, np.ndarr
 
 
 def _shrunk_line(x: np.ndarray, y: np.ndarray, at: float) -> float:
-    """Return mean(y) + b (at - mean(x)), b of the ridge penalty with the least left-out error."""
+    """Return mean(y) + b (at - mean(x)), with b from the ridge penalty of smallest left-out error."""
     if float(np.ptp(x)) < 1e-12:
         return float(y.mean())
     return float(ridge_predict(x[:, None], y, np.array([[at]]), penalties=SHRINKAGE)[0])
@@ -185,10 +185,10 @@ def _shrunk_line(x: np.ndarray, y: np.ndarray, at: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class PathTransfer(Forecaster):
-    """log(final / current) by ridge regression on the seen path: log-losses in equal bins of log step.
+    """log(final / current) by ridge regression on the path so far: log losses in equal bins of log step.
 
-    The penalty is the one with the least leave-one-sibling-out error. It has several coefficients, so it
-    needs at least six siblings.
+    The penalty minimises the leave-one-sibling-out error. There are several coefficients, so it needs at
+    least six siblings.
     """
 
     name: ClassVar[str] = "path transfer"
@@ -205,7 +205,7 @@ class PathTransfer(Forecaster):
         return replace(self, paths=paths, final=np.log([s.final_loss() for s in siblings]))
 
     def predict(self, seen: Curve) -> Point:
-        """Put the run's own path into the regression."""
+        """Apply the regression to the run's own path."""
         path = self._path(seen)
         gap = ridge_predict(self.paths, self.final - self.paths[:, -1], path[None, :])[0]
         step = future_steps(seen)
@@ -223,8 +223,8 @@ class PathTransfer(Forecaster):
 
 
 def _line(x: np.ndarray, y: np.ndarray, at: float) -> float:
-    """Return the least-squares line through (x, y) at `at`; of slope one where x has no spread."""
-    # `mean` takes four times as long as the sum it is made of, and this is called ten thousand times
+    """Return the least-squares line through (x, y) at `at`; its slope is 1 if x has no spread."""
+    # `mean` takes four times as long as the sum inside it, and this is called ten thousand times
     x_mean, y_mean = np.add.reduce(x) / len(x), np.add.reduce(y) / len(y)
     centred = x - x_mean
     spread = float(centred @ centred)
@@ -244,12 +244,11 @@ def _smoothed(curve: Curve, steps: np.ndarray) -> np.ndarray:
 def ridge_predict(
     x: np.ndarray, y: np.ndarray, new: np.ndarray, *, free: int = 0, penalties: np.ndarray = PENALTIES
 ) -> np.ndarray:
-    """Ridge regression with the penalty of least leave-one-out error; the first `free` columns unpenalised.
+    """Ridge regression with the penalty of smallest leave-one-out error; none on the `free` first columns.
 
-    Columns are centred and put on the scale of the whole block; shapes (n, p), (n,), (m, p) -> (m,). The
-    system is solved in the directions in which y can vary after the free columns are fitted. There the
-    left-out errors stay exact for a penalty that is too small to matter, and more columns than rows cost
-    nothing.
+    Columns are centred and scaled by the whole block; shapes (n, p), (n,), (m, p) -> (m,). The system is
+    solved in the directions in which y can vary after fitting the free columns. There, left-out errors stay
+    exact even for negligibly small penalties, and more columns than rows cost nothing.
     """
     centre, scale = x.mean(axis=0), max(float(x.std()), 1e-12)
     x, new = (x - centre) / scale, (new - centre) / scale

@@ -1,4 +1,4 @@
-"""Forecasts without a plan of the learning rate: what a decay may gain, and how often that is right."""
+"""Forecasts without a plan of the learning rate: what a decay may gain, and how often intervals held."""
 
 from __future__ import annotations
 
@@ -8,28 +8,27 @@ from toposcope.core.wording import option
 from toposcope.forecasting.curve import Curve
 
 UNSURE = ("no plan", "ill")
-"""Statuses of a forecast under which its interval is not of the level that it states."""
+"""Forecast statuses for which an interval does not have its stated level."""
 
 ANNEALED = 0.2
-"""Share of its peak below which a learning rate has been annealed already."""
+"""A learning rate below this share of its peak is already annealed."""
 
 ANNEALING_GAIN = (0.013, 0.028)
-"""Least and most by which annealing to a tenth lowered the final loss: cosine and warmup-stable-decay against
-constant, 24,000 and 72,000 steps, published runs of 25M and 100M parameters (Luo et al. 2025)."""
+"""The smallest and largest gain in final loss from annealing to a tenth: cosine and warmup-stable-decay
+against constant, 24,000 and 72,000 steps, in published runs of 25M and 100M parameters (Luo et al. 2025)."""
 
 NO_PLAN = f"no plan of the learning rate is known (give one with {option('schedule')})"
 
 DECAY = 0.04
-"""By how much the lower end of a run without siblings is lowered instead, set on half of parameter_golf's
-runs."""
+"""The same for the lower end of a run without siblings, set on half of parameter_golf's runs."""
 
 HELD, HELD_RUNS, HELD_LEVEL = 0.93, 212, 0.9
-"""Share of a run's own intervals without a plan that held, over how many real runs that set no width, at what
-level (benchmarks.forecast_alone, 2026-11-23; the table stands in docs/forecasting-evidence.md)."""
+"""The share of intervals without siblings and plan that held; on how many real runs, none used to set the
+width; and at what level (benchmarks.forecast_alone, 2026-11-23; table in docs/forecasting-evidence.md)."""
 
 
 def share_of_peak(seen: Curve) -> float | None:
-    """Return the last learning rate over its peak; None where it is annealed or was not logged."""
+    """Return the last learning rate over its peak; None if it is annealed or was not logged."""
     known = seen.rate[np.isfinite(seen.rate)]
     if not len(known) or not known[-1] > ANNEALED * known.max():
         return None
@@ -44,7 +43,7 @@ def may_anneal(seen: Curve) -> bool:
 
 
 def lowered(own: bool) -> float:
-    """Return the share by which a decay may lower the lower end; `own` if the run itself set the width."""
+    """Return the share by which a decay may lower the lower end; `own` if the width comes from the run."""
     return DECAY if own else ANNEALING_GAIN[1]
 
 
@@ -64,9 +63,9 @@ def coverage(status: str, level: float, *, own: bool) -> str:
 def ranges(
     final: float, low: float, high: float, lower: float, level: float, own: bool
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the clauses of a row without a plan: the range to quote, and those that all such rows share."""
+    """Return the clauses for a row without a plan: the range to quote, and those that all such rows share."""
     least, most = ANNEALING_GAIN
-    held = "it was not measured how often such an interval contains the final loss"
+    held = "the coverage of such intervals was not measured"
     if own and level == HELD_LEVEL:
         held = (
             f"{HELD:.0%} of such intervals contained the final loss, on {HELD_RUNS} real runs read without "

@@ -1,4 +1,4 @@
-"""The confidence band of a fitted law, from the law and the sizes of the points that it was fitted to."""
+"""The confidence band of a fitted law, from the law and the sizes of the fitted points."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from toposcope.core.distributions import student_quantile
 from toposcope.scaling.table import LOGARITHMIC, NEEDS, predicted
 
 _STEP = 1e-6
-"""Relative step of the differences: their error is far below the width of any band that is drawn."""
+"""Relative step of the finite differences; their error is far below the width of any drawn band."""
 _RANK = 1e-9
 """Directions whose squared singular value is below this share of the largest are not determined."""
 
@@ -25,19 +25,19 @@ def law_band(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the confidence band (low, high) of a law's value at some points, each (n,).
 
-    f -+ t_{n-p} s sqrt(g' (J'J)^+ g): J and g are the derivatives of the law by its p numbers at the points
-    that it was fitted to and at those asked for, s^2 the residual sum of squares over n - p. The law without
-    a floor is fitted in logarithms, and so is its band, which is then that of a straight line. Where the
-    other laws' band would reach 0 it is f exp(-+ half / f). NaN where no degree of freedom is left.
+    f -+ t_{n-p} s sqrt(g' (J'J)^+ g): J and g are the derivatives of the law by its p parameters at the
+    fitted and at the requested points, s^2 is the residual sum of squares over n - p. The law without a floor
+    is fitted in logarithms; so its band is that of a straight line in logarithms. If the band of another law
+    would reach 0, it is f exp(-+ half / f). NaN if no degree of freedom is left.
 
     Parameters
     ----------
     law, fitted, points
         What `law_table` and `law_points` take and return.
     at
-        The quantities that the law is a function of, a row for each place.
+        The quantities of which the law is a function, one row per point.
     sigma
-        The residual standard deviation s where it is known, in logarithms for the law without a floor.
+        The residual standard deviation s, if known; in logarithms for the law without a floor.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def law_band(
 def _derivatives(
     law: str, fitted: pd.DataFrame, names: list[str], at: pd.DataFrame, *, logs: bool
 ) -> np.ndarray:
-    """Return the derivatives of a law, or of its logarithm, by each of its numbers: (points, numbers)."""
+    """Return the derivatives of a law, or of its logarithm, by each of its parameters: (points, numbers)."""
     columns = []
     for name in names:
         mine = (fitted["parameter"] == name).to_numpy()

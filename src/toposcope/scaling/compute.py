@@ -1,4 +1,4 @@
-"""Counts compute, and screens points that would bend a scaling law.
+"""Counts compute, and screens out points that would distort a scaling law.
 
 Two laboratories got different exponents from the same kind of models because one counted parameters
 without the output head, warmed small models up for most of their training, and tuned the optimiser at one
@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 
 WARMUP_SHARE = 0.1
-"""A run that spent more than this share of its tokens warming up does not show its size's loss."""
+"""A run that spent more than this share of its tokens on warm-up does not show the loss of its size."""
 
 DECAYED_BELOW = 0.2
-"""A learning rate above this share of its peak at the end: the run was read in mid-schedule."""
+"""A final learning rate above this share of its peak means that the run was read in mid-schedule."""
 
 
 def flops_per_token(
@@ -23,10 +23,10 @@ def flops_per_token(
 ) -> float:
     """Return training FLOP per token, 6 (N - N_embedding) + 12 layers width context.
 
-    `parameters` counts everything that is multiplied: the output head stays in even when it is tied to the
-    token embedding, because its matrix product is paid for. `embedding` is what is only looked up (token
-    embedding when untied, position embedding). Leaving the head out makes small models look cheaper than
-    they are and bends every exponent fitted on compute.
+    `parameters` counts everything that is multiplied, including an output head that is tied to the token
+    embedding, because its matrix product costs compute. `embedding` counts what is only looked up (token
+    embedding if untied, position embedding). Leaving the head out makes small models look cheaper than they
+    are, and distorts every exponent fitted on compute.
 
     >>> flops_per_token(124_000_000) == 6 * 124e6
     True
@@ -35,7 +35,7 @@ def flops_per_token(
 
 
 def screen_points(points: pd.DataFrame) -> pd.DataFrame:
-    """Mark the points that a compute law must not use.
+    """Mark the points that must not be used for a compute law.
 
     Parameters
     ----------

@@ -16,9 +16,9 @@ from toposcope.scaling.robust import HUBER_DELTA, Law, RobustFit, fit_robust, po
 class ScalingFit:
     """A fitted law with bootstrap intervals.
 
-    `parameters` maps names to values, `intervals` the same names to (low, high) at `level` and `errors` to
-    bootstrap standard deviations. `status` is "ok", "degenerate" (the optimiser stopped off a stationary
-    point, or the bootstrap was not asked for) or "failed"; `reason` says why.
+    `parameters` maps names to values, `intervals` the same names to (low, high) at `level`, and `errors` to
+    bootstrap standard deviations. `status` is "ok", "degenerate" (the optimiser did not stop at a stationary
+    point, or no bootstrap was requested) or "failed"; `reason` says why.
     """
 
     law: str
@@ -54,7 +54,7 @@ def fit_chinchilla(
 
     Huber loss (delta 1e-3) on log L, summed; log-sum-exp form log L = LSE(a - alpha log N, b - beta log D,
     e); starts on the grid alpha, beta in {0, .5, .., 2}, e in {-1, -.5, .., 1}, a, b in {0, 5, .., 25};
-    intervals from resampling points (Besiroglu et al. 2024), those of one (N, D) together.
+    intervals from resampling points (Besiroglu et al. 2024); points of one (N, D) stay together.
 
     Parameters
     ----------
@@ -82,8 +82,8 @@ def fit_size_steps(
 ) -> ScalingFit:
     """Fit L(N, S) = (N_c / N)^alpha_N + (S_c / S)^alpha_S (Kaplan et al. 2020), S in optimiser steps.
 
-    Points of one run at several S are not independent: resampling treats them as if they were, so pass one
-    point per run, or read the intervals as too narrow.
+    Points of one run at several S are not independent, but resampling treats them as if they were: pass one
+    point per run, or expect the intervals to be too narrow.
     """
     return _fit("size_steps", size, steps, loss, draws, level)
 
@@ -196,7 +196,7 @@ def _fit(
 def _bootstrap(
     form: _Form, log_n: np.ndarray, log_d: np.ndarray, log_l: np.ndarray, fit: RobustFit, draws: int
 ) -> np.ndarray:
-    """Refit on resampled models from the optimum, the seeds of one model together; shape (draws, p)."""
+    """Refit on resampled models, starting from the optimum; seeds stay together; shape (draws, p)."""
     members = _models(log_n, log_d)
     thetas = []
     for draw in range(draws):
@@ -208,7 +208,7 @@ def _bootstrap(
 
 
 def _models(log_n: np.ndarray, log_d: np.ndarray) -> list[np.ndarray]:
-    """Return the points of every distinct (N, D), in the order in which they first appear."""
+    """Return the points of every distinct (N, D), in order of first appearance."""
     groups: dict[tuple[float, float], list[int]] = {}
     for i, pair in enumerate(zip(log_n.tolist(), log_d.tolist(), strict=True)):
         groups.setdefault(pair, []).append(i)
@@ -232,7 +232,7 @@ def _summary(
             f"gradient {fit.gradient:.1e} of the summed loss at the optimum is not zero",
         )
     elif not len(replicates):
-        status, reason = "degenerate", "no bootstrap was asked for: no intervals"
+        status, reason = "degenerate", "no bootstrap was requested, so there are no intervals"
     return ScalingFit(
         name, values, intervals, errors, level, n, fit.objective, fit.theta, replicates, status, reason
     )

@@ -11,12 +11,12 @@ from toposcope.core.distributions import f_quantile
 from toposcope.scaling.power_law import PowerLaw, failed_law, spearman_exact
 
 LEAST_SIZES = 4
-"""Sizes of a law with a floor: it has three parameters."""
+"""The fewest sizes for a law with a floor, which has three parameters."""
 WIDEST = 2.0
-"""The exponents of an interval that E = 0 is in may differ by this factor; beyond it E is not identified."""
+"""If E = 0 is admissible, exponents may differ by this factor; beyond it, E is not identified."""
 
 _STEEPEST = 6.0
-"""Exponents beyond this are stated as this or steeper."""
+"""Exponents beyond this are reported as "this or steeper"."""
 _EXPONENTS = -np.geomspace(_STEEPEST, 1e-3, 400)
 
 
@@ -24,11 +24,11 @@ def fit_loss_law(sizes: np.ndarray, values: np.ndarray, *, level: float = 0.95) 
     """Fit f(N) = a N^b + E, a > 0, b < 0, E >= 0, to a loss that falls with size.
 
     Least squares on f. The interval of b is that of the profile likelihood, {b : SSE(b) <= SSE_min (1 +
-    F_{1, n-3}(level) / (n-3))} with the best a and E >= 0 for every b. A loss has a floor above 0, and b
-    without it is too shallow; so where the sizes cannot tell E there is no exponent: status "degenerate",
-    NaN, `low` and `high` the exponents of E from its largest admissible value to its smallest, and `reason`.
-    That is so where the interval has no end, or where E = 0 is admissible and the ends differ by more than
-    a factor of `WIDEST`.
+    F_{1, n-3}(level) / (n-3))} with the best a and E >= 0 for every b. A loss has a floor above 0, and
+    without it b is too shallow. So if the sizes do not identify E, there is no exponent: the status is
+    "degenerate", the exponent NaN, `low` and `high` are the exponents for the largest and the smallest
+    admissible E, and `reason` explains. This happens if the interval has no end, or if E = 0 is admissible
+    and the ends differ by more than a factor of `WIDEST`.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def fit_loss_law(sizes: np.ndarray, values: np.ndarray, *, level: float = 0.95) 
     Returns
     -------
     PowerLaw
-        "failed" with its reason where nothing can be fitted, never an exception.
+        "failed" with its reason if nothing can be fitted; never an exception.
 
     Examples
     --------
@@ -58,13 +58,13 @@ def fit_loss_law(sizes: np.ndarray, values: np.ndarray, *, level: float = 0.95) 
     if n_sizes < 3:
         return failed_law(n, n_sizes, level, f"{n_sizes} distinct sizes; a law needs at least 3")
     if np.any(y <= 0):
-        return failed_law(n, n_sizes, level, "the loss has values <= 0: it has no floor at 0 or above")
+        return failed_law(n, n_sizes, level, "the loss has values <= 0, so it has no floor at 0 or above")
     rho, p = spearman_exact(x, y)
     if np.ptp(y) == 0 or not rho < 0:
         return failed_law(n, n_sizes, level, "the loss does not fall with size")
     if n_sizes < LEAST_SIZES:
-        reason = f"{n_sizes} distinct sizes carry no law with a floor E: it needs {LEAST_SIZES}"
-        return failed_law(n, n_sizes, level, f"{reason}; without one b would be {_plain(x, y):+.3f}")
+        reason = f"{n_sizes} distinct sizes are too few for a law with a floor E, which needs {LEAST_SIZES}"
+        return failed_law(n, n_sizes, level, f"{reason}; without a floor, b would be {_plain(x, y):+.3f}")
     return _fitted(x, y, n_sizes, level, (rho, p))
 
 
@@ -114,7 +114,7 @@ def _best(z: np.ndarray, y: np.ndarray, b: float) -> tuple[float, float, float]:
 
 
 def _edge(z: np.ndarray, y: np.ndarray, inner: int, direction: int, bound: float) -> float:
-    """Return where the profile crosses `bound` beyond the index `inner`; infinite past the grid."""
+    """Return where the profile crosses `bound` beyond the index `inner`; infinite beyond the grid."""
     outer = inner + direction
     if not 0 <= outer < len(_EXPONENTS):
         return direction * math.inf

@@ -1,4 +1,4 @@
-"""The power law f(N) = a N^b (+ c) of a quantity against model size, with the uncertainty of its exponent."""
+"""The power law f(N) = a N^b (+ c) of a quantity in model size, with the uncertainty of its exponent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from toposcope.core.distributions import f_quantile, student_quantile, student_t
 from toposcope.statistics.correlations import ranks
 
 _EXPONENTS = np.concatenate([-np.geomspace(6.0, 1e-3, 240), np.geomspace(1e-3, 6.0, 240)])
-"""Exponents on which the profile of a law with an offset is evaluated before it is refined."""
+"""The profile of a law with an offset is evaluated at these exponents before refinement."""
 
 _EXACT_SPEARMAN_UP_TO = 8
 """Permutations of up to this many points are enumerated (8! = 40,320) for an exact p-value."""
@@ -24,11 +24,11 @@ _EXACT_SPEARMAN_UP_TO = 8
 class PowerLaw:
     """A fitted law f(N) = scale * N**exponent + offset.
 
-    `low` and `high` bound the exponent at confidence `level`; they are infinite where the data set no
-    bound. `r2` is measured in log-log for a law without an offset and on the values themselves for one
-    with it. `n_sizes` counts distinct N: the number of points that really carry the exponent. When
-    `status` is "failed" every number is NaN and `reason` says why; "degenerate" numbers are usable but
-    leave no degree of freedom for an interval.
+    `low` and `high` bound the exponent at confidence `level`; they are infinite if the data set no bound.
+    `r2` is measured in log-log for a law without an offset, and on the values themselves for one with an
+    offset. `n_sizes` counts distinct N, the number of points that determine the exponent. If `status` is
+    "failed", every number is NaN and `reason` says why; "degenerate" numbers are usable, but leave no degree
+    of freedom for an interval.
     """
 
     scale: float
@@ -87,7 +87,7 @@ def fit_power_law(
     keep = np.isfinite(x) & np.isfinite(y) & (x > 0)
     x, y = x[keep], y[keep]
     n_sizes = len(np.unique(x))
-    needed = 4 if offset else 3  # one more than exact: otherwise there is no interval
+    needed = 4 if offset else 3  # one more than parameters, or there is no interval
     if n_sizes < needed:
         return failed_law(
             len(x), n_sizes, level, f"{n_sizes} distinct sizes; the law needs at least {needed}"
@@ -125,7 +125,7 @@ def _log_log(x: np.ndarray, y: np.ndarray, n_sizes: int, level: float) -> PowerL
 
 def _with_offset(x: np.ndarray, y: np.ndarray, n_sizes: int, level: float) -> PowerLaw:
     centre = float(np.exp(np.mean(np.log(x))))
-    z = x / centre  # keeps N**b near one
+    z = x / centre  # keeps N**b near 1
     sse = np.array([_linear_part(z, y, b)[2] for b in _EXPONENTS])
     best = int(np.argmin(sse))
     b, least = _refine(z, y, best)
@@ -140,7 +140,7 @@ def _with_offset(x: np.ndarray, y: np.ndarray, n_sizes: int, level: float) -> Po
     if best in (0, len(_EXPONENTS) - 1):
         status, reason = (
             "degenerate",
-            "the exponent runs to the end of its range: no offset is identified",
+            "the exponent is at the end of its range, so the offset is not identified",
         )
     return PowerLaw(
         a * centre**-b, b, c, low, high, level, 1.0 - least / float(np.sum((y - y.mean()) ** 2)), rho, p,
@@ -168,7 +168,7 @@ def _refine(z: np.ndarray, y: np.ndarray, best: int) -> tuple[float, float]:
 
 
 def _crossing(z: np.ndarray, y: np.ndarray, b: float, bound: float, direction: int) -> float:
-    """Return the exponent where the profile leaves the confidence set; infinite when it never does."""
+    """Return the exponent where the profile leaves the confidence set; infinite if it never does."""
     ahead = (_EXPONENTS - b) * direction > 0
     inside = b
     for outside in _EXPONENTS[ahead][::direction]:
@@ -181,7 +181,7 @@ def _crossing(z: np.ndarray, y: np.ndarray, b: float, bound: float, direction: i
 def _freedom(free: int) -> tuple[str, str]:
     if free > 0:
         return "ok", ""
-    return "degenerate", "as many parameters as points: no interval"
+    return "degenerate", "as many parameters as points, so there is no interval"
 
 
 def failed_law(n: int, n_sizes: int, level: float, reason: str) -> PowerLaw:
@@ -193,7 +193,7 @@ def failed_law(n: int, n_sizes: int, level: float, reason: str) -> PowerLaw:
 
 
 def _smallest_p(u: np.ndarray, v: np.ndarray) -> float:
-    """Return 2 over the number of arrangements that differ, ties within u or v being none."""
+    """Return 2 over the number of distinct arrangements; ties within u or v do not count as distinct."""
     ties = sum(float(special.gammaln(np.unique(x, return_counts=True)[1] + 1.0).sum()) for x in (u, v))
     return min(1.0, 2.0 * math.exp(ties - float(special.gammaln(len(u) + 1.0))))
 
@@ -201,8 +201,8 @@ def _smallest_p(u: np.ndarray, v: np.ndarray) -> float:
 def spearman_exact(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     """Return Spearman's rho and its two-sided p-value, exact by enumeration up to eight points.
 
-    Beyond, Student's approximation, but never a p below the smallest that a permutation could give. With
-    five points no two-sided p below 2/120 = 0.0167 exists, whatever the t approximation says.
+    With more, Student's approximation, but never below the smallest p of a permutation. With five points, no
+    two-sided p below 2/120 = 0.0167 exists, whatever the t approximation gives.
 
     >>> rho, p = spearman_exact(np.arange(5.0), -np.arange(5.0))
     >>> round(rho, 6), round(p, 4)

@@ -1,4 +1,4 @@
-"""Robust fits of log-loss laws: Huber loss, summed, from a grid of starts, with analytic Jacobians.
+"""Robust fits of log-loss laws: summed Huber loss, a grid of starts, analytic Jacobians.
 
 The objective is the **sum** of Huber losses over points. Its mean has the same minimum but gradients n
 times smaller, so an optimiser with an absolute tolerance stops early and reports intervals that are far too
@@ -17,18 +17,18 @@ Law = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """theta (s, p) -> log-loss predictions (s, n) and their Jacobian (s, n, p), for s vectors at once."""
 
 HUBER_DELTA = 1e-3
-"""Of log losses, as Hoffmann et al. (2022) fit their law."""
+"""Huber threshold in log loss, as in Hoffmann et al. (2022)."""
 _SWEEPS = 30
 """Steps of the coarse descent from every start."""
 _CHUNK = 500
-"""Starts that descend together; changes memory and speed only."""
+"""Number of starts that descend together; affects only memory and speed."""
 _POLISHED = 12
-"""Ends of the coarse descent that are polished, the best."""
+"""The number of best ends of the coarse descent to polish."""
 
 
 @dataclass(frozen=True, slots=True)
 class RobustFit:
-    """The best parameter vector, its summed Huber loss and the gradient's largest entry there."""
+    """The best parameter vector, its summed Huber loss, and the largest entry of the gradient there."""
 
     theta: np.ndarray
     objective: float
@@ -37,7 +37,7 @@ class RobustFit:
 
     @property
     def converged(self) -> bool:
-        """Whether the gradient of the sum vanishes to the accuracy a Huber kink allows."""
+        """Whether the gradient of the sum vanishes to the accuracy that a Huber kink allows."""
         return bool(np.isfinite(self.objective) and self.gradient < 1e-4)
 
 
@@ -67,7 +67,7 @@ def fit_robust(
     log_loss : array (n,)
     starts : array (s, p)
     delta : float
-        Where the Huber loss turns linear, in log-loss.
+        Where the Huber loss becomes linear, in log loss.
     """
     ends = [_descend(law, log_loss, starts[i : i + _CHUNK], delta) for i in range(0, len(starts), _CHUNK)]
     theta = np.concatenate([end[0] for end in ends])
@@ -129,7 +129,7 @@ def _distinct(theta: np.ndarray, value: np.ndarray) -> list[int]:
 
 
 def polish(law: Law, log_loss: np.ndarray, start: np.ndarray, *, delta: float = HUBER_DELTA) -> RobustFit:
-    """Descend from one start only: what a bootstrap replicate needs."""
+    """Descend from a single start, as a bootstrap replicate needs."""
     theta, _ = _descend(law, log_loss, start[None, :], delta)
     return _polish(law, log_loss, theta[0], delta, 1)
 
@@ -142,7 +142,7 @@ def _polish(law: Law, log_loss: np.ndarray, start: np.ndarray, delta: float, sta
         return float(huber_objective(residual, delta)) / delta, -(slope @ jacobian[0]) / delta
 
     with np.errstate(all="ignore"):
-        # In units of delta the sum is of order n: no tolerance is met before the minimum.
+        # In units of delta the sum is of order n, so no tolerance is met before the minimum.
         found = minimize(
             objective, start, jac=True, method="L-BFGS-B",
             options={"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-9, "maxfun": 20000},

@@ -1,4 +1,4 @@
-"""Scaling laws of a table of models: which columns a law needs, and its fit as rows."""
+"""Scaling laws for a table of models: the columns that a law needs, and its fit as rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COLUMNS = {
     "compute": "flop",
     "score": "score",
 }
-"""Quantity of a law -> the column it is read from unless another is named."""
+"""Quantity of a law -> its column, unless another one is named."""
 
 NEEDS = {
     "power": ("size", "loss"),
@@ -46,7 +46,7 @@ FORMULAS = {
     "loss-to-loss": "K (L - floor_x)^kappa + floor_y",
     "two-stage": "loss = a C^b + c, score = sigmoid of the loss",
 }
-"""Law -> how it is written."""
+"""Law -> its formula."""
 
 APART = {
     "group": "groups",
@@ -60,10 +60,10 @@ APART = {
     "vocabulary": "vocabularies",
     "recipe": "recipes",
 }
-"""Column of a table of models -> what its values are: each of them has a floor and a scale of its own."""
+"""Column of a table of models -> what its values are; each of them has its own floor and scale."""
 
 LOGARITHMIC = ("power",)
-"""Laws that are fitted to the logarithm of what they give."""
+"""Laws that are fitted to the logarithm of their value."""
 
 NO_FLOOR = "a loss has a floor, and a law without one gives too shallow an exponent (law offset fits it)"
 
@@ -76,9 +76,9 @@ _SURFACES: dict[str, Callable[..., ScalingFit]] = {
 
 
 def last_rows(frame: pd.DataFrame, loss: str = "loss") -> pd.DataFrame:
-    """Return one row per run, its last value of every column up to its last finite loss.
+    """Return one row per run, with the last value of every column up to the last finite loss.
 
-    A table without `run` and `step` has a row per model already and comes back as it is.
+    A table without `run` and `step` already has one row per model and is returned unchanged.
 
     >>> rows = {"run": ["a", "a", "b"], "step": [2, 1, 1], "loss": [3.0, 4.0, 5.0]}
     >>> last_rows(pd.DataFrame(rows))["loss"].tolist()
@@ -102,26 +102,26 @@ def law_table(
 ) -> pd.DataFrame:
     """Fit one law to a table with one row per model; return one row per fitted number.
 
-    A loss has a floor E >= 0: "offset" of a column with "loss" in its name is `fit_loss_law`, which gives no
-    exponent where E is not identified, and "power" of one says so. Models of several families, tokenisers,
-    corpora or tasks (columns by `APART`) share no law.
+    A loss has a floor E >= 0. For a column with "loss" in its name, "offset" uses `fit_loss_law`, which gives
+    no exponent if E is not identified, and "power" adds a note about the floor. Models of several families,
+    tokenisers, corpora or tasks (columns in `APART`) do not share a law.
 
     Parameters
     ----------
     frame
-        Columns by `COLUMNS` or as named in `columns`. Tokens that are absent come from FLOP / 6N, FLOP from
-        6ND. Rows that `screen_points` marks (read before the learning rate had decayed, or mostly warm-up)
-        are left out, if the columns that show it are there.
+        Columns as in `COLUMNS` or as named in `columns`. Missing tokens come from FLOP / 6N, missing FLOP
+        from 6ND. Rows that `screen_points` marks (read before the learning rate had decayed, or mostly
+        warm-up) are left out, if the columns for this check exist.
     law
         One of `NEEDS`.
     leave_out
-        How many points with the fewest tokens per parameter to leave out.
+        The number of points with the fewest tokens per parameter to leave out.
     chance
-        Score of guessing, for "two-stage".
+        Score from guessing, for "two-stage".
     draws
         Bootstrap replicates.
     by_size
-        Whether the models of one size are averaged first, so that n counts sizes.
+        Whether to average models of the same size first, so that n counts sizes.
 
     Raises
     ------
@@ -141,7 +141,7 @@ def law_table(
     used = {str(name): values.to_numpy(float) for name, values in _used(points[good], by_size).items()}
     left = int((~good).sum())
     floor = "loss" in names["loss"].lower()
-    with threadpool_limits(1):  # matrices of a few columns: threads cost more than they save
+    with threadpool_limits(1):  # for matrices of a few columns, threads cost more than they save
         mixed = _mixture(frame[good])
         fitted = [_nothing(len(points[good]), mixed)] if mixed else _fitted(law, used, chance, draws, floor)
         rows = [(law, *row) for row in fitted]
@@ -161,7 +161,7 @@ def law_points(
     leave_out: int = 0,
     by_size: bool = False,
 ) -> pd.DataFrame:
-    """Return the points that `law_table` fits: a column for each quantity that is known, a row per point.
+    """Return the points that `law_table` fits: a column per known quantity, a row per point.
 
     >>> frame = pd.DataFrame({"parameters": [1e3, 1e3, 1e4], "loss": [8.0, 9.0, 4.0]})
     >>> law_points(frame, "power", by_size=True)["loss"].tolist()
@@ -172,7 +172,7 @@ def law_points(
 
 
 def predicted(law: str, fitted: pd.DataFrame, points: pd.DataFrame) -> np.ndarray:
-    """Return what a law, with the values of `law_table`, gives at each of some points; NaN where it failed.
+    """Return the values of a law from `law_table` at some points; NaN if the law failed.
 
     >>> points = pd.DataFrame({"size": [1e3, 1e4]})
     >>> fitted = pd.DataFrame({"parameter": ["scale", "exponent"], "value": [8.0, -0.5]})
@@ -184,7 +184,7 @@ def predicted(law: str, fitted: pd.DataFrame, points: pd.DataFrame) -> np.ndarra
     try:
         with np.errstate(all="ignore"):
             return np.asarray(_VALUES[law](values, quantities), float)
-    except KeyError:  # no number could be given
+    except KeyError:  # the fit gave no numbers
         return np.full(len(points), np.nan)
 
 
@@ -205,7 +205,7 @@ _VALUES: dict[str, Callable[[Mapping[str, float], Mapping[str, np.ndarray]], np.
         ))
     ),
 }  # fmt: skip
-"""Law -> its value from the numbers of its rows and the quantities; those of `FORMULAS`, in numbers."""
+"""Law -> a function of its fitted numbers and the quantities: the `FORMULAS` in numeric form."""
 
 
 def _screened(
@@ -290,12 +290,12 @@ def _power(size: np.ndarray, loss: np.ndarray, *, offset: bool, floor: bool) -> 
 
 
 def _mixture(models: pd.DataFrame) -> str:
-    """Return why these models share no law; empty where nothing sets them apart."""
+    """Return why these models do not share a law; empty if nothing distinguishes them."""
     for column, plural in APART.items():
         found = sorted(set(models[column].dropna().astype(str)) - {""}) if column in models else []
         if len(found) > 1:
             listed = ("; " if column == "group" else ", ").join(found[:4])
-            return f"{len(found)} {plural} ({listed}) share no law; fit each apart"
+            return f"{len(found)} {plural} ({listed}) do not share a law; fit each separately"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""From one loss to another, and from compute through loss to a downstream score."""
+"""From one loss to another, and from compute via loss to a downstream score."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LossToLoss:
     reason: str = ""
 
     def predict(self, loss_x: np.ndarray) -> np.ndarray:
-        """Return L_y at each L_x; NaN where L_x is below the floor that the fit found."""
+        """Return L_y at each L_x; NaN where L_x is below the fitted floor."""
         return _loss_map(
             np.array([self.scale, self.power, self.floor_x, self.floor_y]), np.asarray(loss_x, float)
         )
@@ -60,7 +60,7 @@ def fit_loss_to_loss(
     loss_x, loss_y : arrays (n,)
         Losses of the same models on two sets (train and held-out, or two corpora).
     floor_x, floor_y : float, optional
-        Irreducible losses known from a scaling fit; fitted when not given.
+        Irreducible losses known from a scaling fit; fitted by default.
     draws : int
         Bootstrap replicates over models.
 
@@ -104,7 +104,7 @@ def _fit_map(
     floor_y: float | None,
     start: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Minimise over (log scale, power, gap below min x, floor_y), leaving out what is given."""
+    """Minimise over (log scale, power, gap below min x, floor_y), except for given values."""
     least = float(x.min())
 
     def unpack(p: np.ndarray) -> np.ndarray:
@@ -169,7 +169,7 @@ class TwoStage:
         return _sigmoid(np.array(self.bend), self.loss_law.predict(compute), self.chance, self.ceiling)
 
     def predict_interval(self, compute: np.ndarray, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """Return the interval of the expected score, both stages resampled together."""
+        """Return the interval of the expected score, with both stages resampled together."""
         scores = np.array(
             [_sigmoid(b, law.predict(compute), self.chance, self.ceiling) for law, b in self.draws]
         )
@@ -193,7 +193,7 @@ def fit_two_stage(
     compute, loss, score : arrays (n,)
         FLOP, final loss in nats, downstream score, one entry per model.
     chance, ceiling : float
-        Score of guessing and the best possible score: known, not fitted.
+        Score from guessing and the best possible score, both known and not fitted.
     """
     c, loss_, s = (np.asarray(v, float).ravel() for v in (compute, loss, score))
     if not len(c) == len(loss_) == len(s):

@@ -1,9 +1,9 @@
 """Whether to continue, stop or scale up: where the next FLOP buys the most loss.
 
-Three things can be done with what is left of a compute budget: train this run on, stop it, or train a larger
-model of the family from the start. Each has an expected loss with an interval, and a cost: spending the whole
-budget is worth `price` of the loss. The default takes the least expected log cost, which is the least
-expected log regret; `benchmarks/regret.py` holds it against the best in hindsight.
+The rest of a compute budget can be used in three ways: continue this run, stop it, or train a larger model of
+the family from the start. Each has an expected loss with an interval, and a cost: spending the whole budget
+costs a share `price` of the loss. The default takes the lowest expected log cost, which is the lowest
+expected log regret; `benchmarks/regret.py` compares it with the best choice in hindsight.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from toposcope.forecasting.health.judgement import STOP as GRAVE
 from toposcope.forecasting.one_run import forecast
 
 PRICE = 0.01
-"""Spending the whole budget is worth this share of the loss."""
+"""Spending the whole budget costs this share of the loss."""
 
 SAME_HORIZON = 0.02
-"""Siblings whose planned steps differ by less than this share from the affordable ones followed that
-schedule."""
+"""Siblings whose planned steps differ from the affordable ones by less than this share count as having
+followed that schedule."""
 
 LEAST_LOSSES = 8
-"""The fewest losses of a larger model for an estimate of its level."""
+"""The fewest losses of a run for an estimate of its level at a step."""
 
 CONTINUE, STOP, SCALE = "continue", "stop", "scale"
 
@@ -39,9 +39,9 @@ CONTINUE, STOP, SCALE = "continue", "stop", "scale"
 class Option:
     """The expected result of one action: loss with its interval, the budget it spends, and its cost.
 
-    `cost` = loss * (1 + price * spent share): lower is better. `sigma` is the sd of the log loss. An action
-    that cannot be judged has status "failed" and a reason. One whose loss has no bounds has status
-    "degenerate" and its loss without an interval.
+    `cost` = loss * (1 + price * spent share): lower is better. `sigma` is the standard deviation of the log
+    loss. An action that cannot be judged has status "failed" and a reason. An action whose loss has no bounds
+    has status "degenerate" and a loss without an interval.
     """
 
     action: str
@@ -77,14 +77,14 @@ def weigh(
     level: float = LEVEL,
     price: float = PRICE,
 ) -> tuple[Option, ...]:
-    """Return the three options for a run, in units where one step costs its number of parameters.
+    """Return the three options for a run; one step costs as many units as the model has parameters.
 
     Parameters
     ----------
     seen : the run so far; its `parameters` must be known.
     siblings : finished runs of the family, any sizes, trained with the same tokens per step.
-    budget : what is left, in parameters x steps (FLOP / (6 x tokens per step)).
-    larger : parameters of the model that scaling up would train.
+    budget : the remaining budget, in parameters x steps (FLOP / (6 x tokens per step)).
+    larger : parameters of the larger model to train instead.
     """
     made = forecast(method or Auto(), seen, siblings, level=level)
     return weigh_forecast(made, seen, siblings, budget=budget, larger=larger, price=price)
@@ -122,7 +122,7 @@ def _continue(made: Forecast, seen: Curve, budget: float, price: float) -> Optio
 
 
 def _on_the_way(made: Forecast, seen: Curve, step: float) -> float:
-    """Return the forecast loss before the end: on a line in log-log where only the end is forecast."""
+    """Return the forecast loss before the end; on a log-log line if only the end is forecast."""
     if len(made.step):
         return float(np.interp(step, made.step, made.loss))
     now = level_and_slope(seen.step, seen.loss)[0]
@@ -131,7 +131,7 @@ def _on_the_way(made: Forecast, seen: Curve, step: float) -> float:
 
 
 def _stop(seen: Curve, level: float) -> Option:
-    """Return the option to stop: the smoothed loss now, with the error of its noise and bandwidth."""
+    """Return the option to stop: the current smoothed loss, with its error from noise and bandwidth."""
     loss = math.exp(level_and_slope(seen.step, seen.loss)[0])
     half = level_error(seen.step, seen.loss) * float(normal_quantile(0.5 + level / 2))
     return _option(STOP, loss, half, level, 0.0, 0.0, 0.0)
@@ -148,7 +148,7 @@ def _scale(
         said = "1 size reaches" if known == 1 else f"{known} sizes reach"
         return _cannot(SCALE, f"{said} step {steps:,.0f}; the size law needs at least 3")
     if not np.isfinite(loss).all():
-        return _cannot(SCALE, f"the budget buys {steps:.0f} steps of the larger model: too few to be judged")
+        return _cannot(SCALE, f"the budget buys {steps:,.0f} steps of the larger model: too few to judge")
     centred = size - size.mean()
     slope = float(centred @ loss / (centred @ centred))
     residual = loss - loss.mean() - slope * centred
@@ -169,8 +169,8 @@ def _known_sizes(
     """Return log sizes, log losses at `steps` (NaN: too early to read), and a caveat.
 
     Siblings that were planned for that many steps are read at their end. If these have fewer than three
-    sizes, those planned like the run itself are read on the way. So is the run, in its forecast if it has not
-    reached that step yet, because its size is the nearest to the larger one.
+    sizes, siblings planned like the run itself are read in mid-schedule. So is the run (in its forecast, if
+    it has not reached that step yet), because its size is nearest to the larger one.
     """
     sized = [c for c in siblings if c.parameters > 0]
     ended = [c for c in sized if c.finished and abs(c.horizon - steps) <= SAME_HORIZON * steps]
@@ -183,7 +183,7 @@ def _known_sizes(
         known, losses = [*known, seen], [*losses, _early_level(seen, steps)]
     elif made.status != "failed":
         known, losses = [*known, seen], [*losses, math.log(_on_the_way(made, seen, steps))]
-    caveat = "read in mid-schedule; with a schedule of its own it would end lower"
+    caveat = "read in mid-schedule; with its own schedule it would end lower"
     return np.log([c.parameters for c in known]), np.array(losses), caveat
 
 
@@ -211,11 +211,11 @@ def _cannot(action: str, reason: str) -> Option:
 
 
 def by_loss(options: Sequence[Option], seen: Curve) -> tuple[str, str]:
-    """Take the option of least expected log cost; continue if the run's own end cannot be judged.
+    """Take the option with the lowest expected log cost; continue if the run's own end cannot be judged.
 
-    Regret is a ratio of costs, so its logarithm is a difference of log costs: this choice has the least
-    expected log regret. It needs no threshold. The run is not left for an option that cannot be judged, nor
-    if its own forecast has no bounds, because that is too little to compare.
+    Regret is a ratio of costs, so its logarithm is a difference of log costs: this choice has the lowest
+    expected log regret. It needs no threshold. The run continues if the other options cannot be judged, or if
+    its own forecast has no bounds to compare with.
     """
     usable = {option.action: option for option in options if option.status == "ok"}
     if CONTINUE not in usable:
@@ -229,7 +229,7 @@ def by_loss(options: Sequence[Option], seen: Curve) -> tuple[str, str]:
     chance = chance_cheaper(best, usable[CONTINUE])
     return (
         best.action,
-        f"expected to cost {gain:.1%} less than going on (it costs less with probability {chance:.2f})",
+        f"expected to cost {gain:.1%} less than continuing (it costs less with probability {chance:.2f})",
     )
 
 
@@ -260,7 +260,7 @@ def advise(
 
 
 def of_symptoms(seen: Curve) -> Judgement:
-    """Return the judgement of a run by the symptoms of its log alone."""
+    """Return the judgement of a run from the symptoms of its log alone."""
     return judge(seen.symptoms, losses=len(seen.loss), ended=seen.ended)
 
 

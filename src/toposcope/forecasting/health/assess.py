@@ -30,19 +30,19 @@ from toposcope.sources.losses import SCALES, chosen, meaning, plain
 __all__ = ["BROKEN", "GAP", "KINDS", "Symptom", "health", "trained"]
 
 FLAT = 0.005
-"""Share of the loss per doubling of steps: a run that surely falls by less is on a plateau."""
+"""A run whose loss surely falls by less than this share per doubling of steps is on a plateau."""
 ENDED = 1e-3
-"""Share of its peak below which a learning rate has ended."""
+"""A learning rate below this share of its peak has ended."""
 _WINDOW_SHARE = SHARES[0]
 _HABIT = 3
-"""With at least so many gaps, rows without a loss are usual in a log."""
+"""With at least this many gaps, rows without a loss count as normal for a log."""
 _SURE = 2.33
-"""Standard errors of a slope: one-sided 1%."""
+"""Standard errors of a slope for a one-sided 1% test."""
 _BESIDE = ("heldout_loss", "learning_rate")
 _NEWEST = 2
-"""A rise of at most so many losses is not yet confirmed."""
+"""A rise of at most this many losses is not yet confirmed."""
 _BETTER = 0.1
-"""Share of its range, 0 to 1 or 0 to 100, by which an accuracy has risen."""
+"""An accuracy has risen by at least this share of its range, 0 to 1 or 0 to 100."""
 
 
 def health(
@@ -53,52 +53,52 @@ def health(
     anneals: bool = False,
     noticed: bool = False,
 ) -> list[Symptom]:
-    """Return what is wrong with one run by its log, gravest first; empty where nothing is.
+    """Return what is wrong with one run according to its log, gravest first; empty if nothing is.
 
     Grave, because it is useless to continue unchanged:
 
-    - not finite: the last logged loss is NaN or infinite. A row that has a held-out loss and neither rate nor
-      gradient norm logs no training; neither do rows that regularly lack a loss (rates are logged
+    - not finite: the last logged loss is NaN or infinite. A row with a held-out loss but neither learning
+      rate nor gradient norm does not log training; nor do rows that regularly lack a loss (rates are logged
       separately).
-    - diverging: the loss is above its lowest level, and goes on rising or has lost 25% and a tenth of the
-      run's fall (its first level less its lowest). It is above if the median of the last 5% or 1% of the
+    - diverging: the loss is above its lowest level, and keeps rising, or is higher by 25% and by a tenth of
+      the run's fall (its first level less its lowest). It is above if the median of the last 5% or 1% of the
       losses (at least 7) exceeds the lowest level by 5% and six of its standard errors; with fewer than 200
       losses, also if the end of a line through the last fifth does; or if each of the last two losses exceeds
       it by 50%, or the last one threefold. A rise of less than 1% of the fall does not count; nor does one of
       less than a tenth of it, if the loss came below a twentieth of it (a solved task). Swings that grow
       threefold, to 10%, over the last half are diverging, too.
     - rate ended: the logged learning rate is below 1e-3 of its peak in the last 5% of the steps (or, with a
-      `horizon` ahead, in the last three logged ones).
+      `horizon` ahead, in the last three logged steps).
     - plateau: over the last half of the steps the loss falls by less than .5% per doubling of steps, with 99%
-      confidence from 20 medians of consecutive losses. It is not reported if the rate is still to fall
+      confidence from 20 medians of consecutive losses. It is not reported if the rate has yet to fall
       (`anneals`), nor for a loss of less than 1% of the run's fall.
 
     Worth a look:
 
-    - accuracy: the column rises from its start within 0 to 1, or 0 to 100: no loss.
-    - rate raised, falling again, rose before, higher level: rises that are no divergence (`rises.find`), or
+    - accuracy: the column rises from its start within 0 to 1, or 0 to 100, so it is not a loss.
+    - rate raised, falling again, rose before, higher level: rises that are not divergence (`rises.find`), or
       that only the last loss shows, until a second one confirms it.
     - overfitting: the held-out loss rose by 3% since its lowest while the training loss fell.
-    - not finite for a while: losses amid the log are NaN or infinite, and finite again after them.
-    - spikes: three or more excursions of two losses or more above the running median by 10% and ten robust
-      spreads, in the last half.
+    - not finite for a while: losses within the log are NaN or infinite, and later ones are finite.
+    - spikes: in the last half, three or more excursions of at least two losses above the running median by
+      10% and ten robust spreads.
 
-    With `noticed`, outliers are returned as well: single losses that stand out so and come back. Nothing
-    needs to be done about them.
+    With `noticed`, outliers are returned as well: single losses that stand out like this and come back. They
+    need no action.
 
-    With fewer than 40 losses only these are found: values that are not finite, a rate that ended, an
-    accuracy, overfitting, and, from six losses on, that the median of the last three is above the lowest such
-    median by over 35% and by six of its standard errors.
+    With fewer than 40 losses, only these are found: values that are not finite, a rate that ended, an
+    accuracy, overfitting, and, from six losses on, a median of the last three above the lowest such median by
+    over 35% and by six of its standard errors.
 
     Parameters
     ----------
     metrics
-        Columns `step`, `column` and, where known, the learning rate and the other loss by any of their names;
+        Columns `step`, `column` and, if known, the learning rate and the other loss under any of their names;
         one run.
     column
         The loss.
     horizon
-        The step at which the run is to end.
+        The step at which the run will end.
     anneals
         Whether its planned learning rate will still fall.
     noticed
@@ -125,7 +125,7 @@ def health(
 
 
 def trained(rows: pd.DataFrame, column: str = "loss") -> np.ndarray:
-    """Return which rows log training, bool of shape (n,): not those of a held-out loss alone."""
+    """Return which rows log training, bool of shape (n,); rows with only a held-out loss do not."""
 
     def known(*names: str) -> np.ndarray:
         return rows.reindex(columns=list(names)).notna().any(axis=1).to_numpy()
@@ -154,7 +154,7 @@ def _of_shape(usable: pd.DataFrame, *, plateaus: bool, noticed: bool) -> list[Sy
 
 
 def _named(rows: pd.DataFrame, column: str) -> tuple[pd.DataFrame, str]:
-    """Return the rows with losses and rate under the names that this module knows, and the column's name."""
+    """Return the rows with losses and rate under this module's names, and the new name of the column."""
     names, taken = chosen(rows.columns), set(map(str, rows.columns))
     if "learning_rate" not in names and (scales := [one for one in rows.columns if plain(one) in SCALES]):
         names["learning_rate"] = scales[0]
@@ -168,7 +168,7 @@ def _named(rows: pd.DataFrame, column: str) -> tuple[pd.DataFrame, str]:
 
 
 def _usable(rows: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Return step, loss and, where logged, rate of every row with a finite loss that is not below 0."""
+    """Return step, loss and, if logged, rate of every row with a finite loss that is not below 0."""
     loss = rows[column].astype(float)
     table = pd.DataFrame({"step": rows["step"].astype(float), "loss": loss})
     if "learning_rate" in rows and rows["learning_rate"].notna().any():
@@ -177,7 +177,7 @@ def _usable(rows: pd.DataFrame, column: str) -> pd.DataFrame:
 
 
 def _accuracy(usable: pd.DataFrame) -> Symptom | None:
-    """Return that the column rises from its start, within 0 to 1 or, ever more slowly, within 0 to 100."""
+    """Return a symptom if the column rises from its start within 0 to 1 or, slowing down, within 0 to 100."""
     loss, count = usable["loss"].to_numpy(float), len(usable)
     if count < 2 * FEWEST:
         return None
@@ -233,7 +233,7 @@ def _said(rise: Rise, step: np.ndarray, rate: np.ndarray | None) -> Symptom:
 
 
 def _shifted(went: str, again: str, *, alone: bool) -> tuple[str, str]:
-    """Return ground and remedy of a higher level; of one that the newest losses alone make, to look again."""
+    """Return reason and remedy for a higher level; if only the newest losses show it, to look again."""
     if alone:
         return f"{went}, but so far only in its newest losses", again
     return f"{went} and has stopped rising", "check whether the data or the batch changed there"

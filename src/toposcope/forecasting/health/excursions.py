@@ -1,4 +1,4 @@
-"""Losses that rise and return: single outliers, which are counted, and spikes of several losses."""
+"""Losses that rise and return: single outliers, which are only counted, and spikes of several losses."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from toposcope.forecasting.health.symptoms import OUTLIERS, Symptom
 SPIKES = 3
 """The fewest spikes in the last half of the log for a finding."""
 _SPIKE = 0.1
-"""The least height of a spike above the median around it, in log loss."""
+"""The smallest height of a spike above the median around it, in log loss."""
 _AROUND = 51
-"""The most losses in that median."""
+"""The largest number of losses in that median."""
 
 
 def spikes(step: np.ndarray, scale: Scale) -> Symptom | None:
-    """Return three or more excursions of two losses or more in the last half; None where there are fewer."""
+    """Return three or more excursions of at least two losses in the last half; None if there are fewer."""
     above, first, stop = _excursions(scale)
     late = (step[first] > step[-1] / 2) & (stop - first > 1)
     first, stop = first[late], stop[late]
@@ -56,7 +56,7 @@ def outliers(step: np.ndarray, scale: Scale) -> Symptom | None:
 
 
 def _excursions(scale: Scale) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return by how much each loss is above the running median, and where excursions begin and end."""
+    """Return how far each loss is above the running median, and where excursions begin and end."""
     value = scale.value
     around = min(_AROUND, len(value) // 2 * 2 - 1) if len(value) >= 3 else 1
     middle = pd.Series(value).rolling(around, center=True, min_periods=(around + 1) // 2).median().to_numpy()
@@ -68,7 +68,7 @@ def _excursions(scale: Scale) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _factor(scale: Scale, above: np.ndarray, first: int, stop: int) -> float:
-    """Return how many times the running median the highest loss of an excursion is."""
+    """Return the ratio of the highest loss of an excursion to the running median."""
     at = first + int(np.argmax(above[first:stop]))
     middle = scale.loss(float(scale.value[at] - above[at]))
     return scale.loss(float(scale.value[at])) / max(middle, 1e-12)

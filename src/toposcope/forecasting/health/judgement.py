@@ -1,4 +1,4 @@
-"""One judgement of a run in three levels, from its health, its alarms and its audit."""
+"""One judgement of a run, on three levels, from its health, its alarms and its audit."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ LEVELS = (ALL_RIGHT, LOOK, STOP)
 """From best to worst."""
 
 LOSS_LOST = "loss not finite"
-"""The alarm that two symptoms of health report, too: it is reported once."""
+"""The alarm that two symptoms of health report, too; it is reported once."""
 PLATEAU = "plateau"
-"""A symptom that leaves a choice: a lower rate may still help, and the log may not state a planned one."""
+"""A symptom that leaves a choice: a lower rate may still help, and the log may not state a planned decay."""
 _NOT_FINITE = "non-finite"
 TOO_EARLY = "too early"
-"""The ground that disappears with time: a watch does not report it."""
+"""A reason that disappears with time; a watch does not report it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alarmed:
-    """An alarm of a watch over a log: its test, step and sentence, when it had passed, and what to do.
+    """An alarm of a watch over a log: its test, step and sentence, when it passed, and what to do.
 
-    `passed` is None where the series is not back yet.
+    `passed` is None if the series is not back yet.
     """
 
     test: str
@@ -44,7 +44,7 @@ class Alarmed:
 
 
 NO_LOSS = "no loss"
-"""What a run without a finite loss is called."""
+"""The kind of a run without a finite loss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Ground:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The judgement of a run, its grounds, worst first, and what was only noticed."""
+    """The judgement of a run: its grounds, worst first, and what was only noticed."""
 
     grounds: tuple[Ground, ...] = ()
     noticed: tuple[Ground, ...] = ()
@@ -95,7 +95,7 @@ JudgeOfLog: TypeAlias = "Callable[[pd.DataFrame, str, Curve | None, Sequence[Sym
 
 
 def worst(levels: Iterable[str]) -> str:
-    """Return the worst of some levels; "all right" where there is none.
+    """Return the worst of some levels; "all right" if there are none.
 
     >>> worst(["look", "stop", "all right"]), worst([])
     ('stop', 'all right')
@@ -133,9 +133,9 @@ def judge(
     Parameters
     ----------
     symptoms
-        What `health` says of the log.
+        What `health` says about the log.
     alarms
-        What a watch over the log says (`monitor.replay`).
+        The alarms of a watch over the log (`watch.replay`).
     audit
         What the audit of its checkpoints says.
     losses
@@ -143,7 +143,7 @@ def judge(
     lost
         Logged losses that are not finite.
     ended
-        Whether the run has reached the end that was planned for it.
+        Whether the run has reached its planned end.
     last_checkpoint
         The step of its last checkpoint.
     wrong
@@ -166,7 +166,7 @@ def judge(
 
 
 def back_by(step: float) -> str:
-    """Return the words for an alarm that passed at a step.
+    """Return the words for an alarm that passed by a step.
 
     >>> back_by(2048)
     'back to normal by step 2,048'

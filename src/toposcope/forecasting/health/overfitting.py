@@ -13,17 +13,17 @@ from toposcope.forecasting.health.symptoms import OVERFITTING, Symptom
 RISEN = 0.03
 """Each of the last three held-out losses must exceed the lowest level of three by this log loss."""
 SPREADS = 4.0
-"""They must also exceed it by so many standard errors of such a level."""
+"""They must also exceed it by this many standard errors of such a level."""
 FEWEST = 8
-"""The fewest losses of either kind for a judgement."""
+"""The fewest losses of each kind for a judgement."""
 _WINDOW = 3
-"""Held-out losses whose median is a level, and which all must exceed the lowest one."""
+"""The number of held-out losses whose median is a level; the last ones must all exceed the lowest level."""
 
 
 def overfitting(train: pd.DataFrame, held: pd.DataFrame) -> Symptom | None:
     """Return the symptom if the held-out loss rises while the training loss still falls, else None.
 
-    Both tables have the columns step and loss, a row per logged loss, by step.
+    Both tables have columns step and loss, one row per logged loss, sorted by step.
     """
     if len(held) < FEWEST or len(train) < FEWEST:
         return None
@@ -48,7 +48,7 @@ def overfitting(train: pd.DataFrame, held: pd.DataFrame) -> Symptom | None:
 
 
 def _level_at(train: pd.DataFrame, step: float) -> float:
-    """Return the median of the training losses up to a step: of the last 5%, three at least."""
+    """Return the median of the last 5% of the training losses up to a step, at least three."""
     seen = train.loc[train["step"] <= step, "loss"].to_numpy(float)
     if not len(seen):
         return math.inf

@@ -14,55 +14,55 @@ from toposcope.core.distributions import student_quantile
 DIVERGED = 0.05
 """Recent losses must exceed the lowest level of the run by this log loss."""
 SPREADS = 6.0
-"""They must also exceed it by so many standard errors of a window's level."""
+"""They must also exceed it by this many standard errors of a window's level."""
 WON = 0.01
-"""A rise below this share of the run's fall (first level less lowest) is a trifle."""
+"""A rise below this share of the run's fall (first level less lowest) is negligible."""
 SOLVED, LOST = 0.05, 0.1
-"""A loss below a twentieth of it has solved its task, and a rise up to a tenth of it is a trifle there."""
+"""A loss below a twentieth of the fall has solved its task; there, a rise up to a tenth is negligible."""
 LEAST = 40
-"""The fewest losses for windows of seven; of fewer, the last three must have risen by 35%."""
+"""The fewest losses for windows of seven; with fewer, the last three must have risen by 35%."""
 FEWEST = 6
 """With fewer losses only the rule for losses that are not finite applies."""
 SHARES = (0.05, 0.01)
 """Windows at the end of a log that are compared with the lowest level: a slow climb, a sudden jump."""
 REGAINED, FEW_REGAINED = 0.1, 0.25
-"""Share of a rise that a run which falls again has won back; of fewer than 40 losses."""
+"""Share of a rise that a run must have won back to be falling again; the same with fewer than 40 losses."""
 STILL, LATE = (0.1, 0.25), 0.1
-"""Share of the rest of the rise that the run goes on winning back: at first, and a tenth of the log after the
-top."""
+"""Share of the remaining rise that the run must keep winning back: at first, and later than a tenth of the
+log after the top."""
 COLLAPSED = (0.25, 0.1)
-"""A level that stays is a collapse if it is higher by 25% of the loss and a tenth of the run's fall; else a
-shift."""
+"""A level that stays is a collapse if it is higher by 25% of the loss and a tenth of the run's fall; if not,
+it is a shift."""
 HALVED, BEFORE = 12, 20
-"""Losses since a rise's top from which on only their latter half counts; losses before the rise, at least."""
+"""With this many losses since a rise's top, only their second half counts; and the fewest before the rise."""
 RATE_RAISED, KNOWN, RECENT = 1.25, 1.1, 0.2
-"""A rate went up by a quarter, to at most 1.1 of what the run knew, within the last fifth of the log."""
+"""A rate was raised if it grew by a quarter, to at most 1.1 of its earlier peak, in the log's last fifth."""
 CONFIRMED = 1 / 3
-"""Share of a rise at which the last loss but one confirms it: an even climb over three is at 1/2."""
+"""Share of a rise that the second-to-last loss must show to confirm it; an even climb over three has 1/2."""
 _TAKEN = 0.5
-"""Share of what was won that a rise which a higher rate excuses may take at most."""
+"""A rise that a higher rate excuses may take at most this share of what was won."""
 _KNEES = 60
-"""The most places tried for a bend in a line: the time of a judgement grows with them."""
+"""The largest number of positions tried for a bend in a line; the time of a judgement grows with it."""
 
 DIVERGING, RESTART, FALLING, SHIFT, AGAIN = (
     "diverging", "rate raised", "falling again", "higher level", "rose before"
 )  # fmt: skip
 
 _WINDOW, _FEW_WINDOW, _FEW_DIVERGED = 7, 3, 0.3
-"""Losses of a window; those of a log of fewer than `LEAST`, and the log loss by which they have risen."""
+"""Losses in a window; in a log of fewer than `LEAST`; and the log loss by which these must have risen."""
 _SHORT, _LINE = 200, 0.03
-"""With fewer losses, the end of a line through the last fifth is tested; by how much it has to rise."""
+"""With fewer losses, the end of a line through the last fifth is tested; and how far it has to rise."""
 _LAST = {2: math.log(1.5), 1: math.log(3.0)}
 """The last two losses, or the last one alone, must exceed the lowest level by this log loss."""
 _SWINGS, _SWUNG, _SWUNG_WON = 3.0, 0.1, 0.05
-"""Swings of a loss have grown threefold, to 10% of it and a twentieth of what the run had won."""
+"""Swings have grown if they are threefold, and at least 10% of the loss and a twentieth of what was won."""
 _BLOCKS, _TURNS, _QUARTERS = 5, 3, (0.25, 0.75)
-"""Parts of each half whose breadth is compared, turns that make a swing, and the quantiles of a breadth."""
+"""Parts of each half whose widths are compared, turns that make a swing, and the quantiles of a width."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rise:
-    """A rise: its kind, the place before it, the lowest level, the highest since and the level now."""
+    """A rise: its kind, the position before it, the lowest level, the highest since, and the level now."""
 
     kind: str
     start: int
@@ -91,12 +91,12 @@ class Scale:
         return max(0.0, math.exp(value) - self.floor)
 
     def share(self, low: float, high: float) -> float:
-        """Return a rise as a share of what the run had won; infinite where it never won anything."""
+        """Return a rise as a share of what the run had won; infinite if it never won anything."""
         return (math.exp(high) - math.exp(low)) / self.won if self.won > 0 else math.inf
 
 
 def scaled(loss: np.ndarray) -> Scale:
-    """Return finite losses of one run, none below 0, on the scale of rises.
+    """Return the finite losses of one run, none below 0, on the scale of rises.
 
     >>> made = scaled(np.array([4.0, 4.0, 4.0, 1e-6, 1e-4, 1e-7]))
     >>> round(made.won, 3), bool(np.ptp(made.value[3:]) < 0.01)
@@ -112,11 +112,11 @@ def scaled(loss: np.ndarray) -> Scale:
 def find(scale: Scale, rate: np.ndarray | None = None) -> Rise | None:
     """Return the rise at the end of a log with its kind; None if there is none.
 
-    diverging: the rise goes on, or stays 25% and a tenth of the run's fall above the lowest level. rate
-    raised: it came after the learning rate (`rate`, for each loss, NaN where unknown) went back up. falling
-    again: a tenth of the rise was won back, or the loss surely falls faster than the run fell before. higher
-    level: the rise stays, but lower than that. rose before: the run came back from as high and as long a
-    rise. Swings that grow are diverging as well. A single value never diverges: if a log diverges only with
+    diverging: the rise continues, or stays 25% and a tenth of the run's fall above the lowest level. rate
+    raised: it came after the learning rate (`rate`, for each loss, NaN if unknown) went back up. falling
+    again: a tenth of the rise was won back, or the loss surely falls faster than before. higher level: the
+    rise stays, but at a lower level than that. rose before: the run came back from an equally high and long
+    rise. Growing swings are diverging as well. A single value never diverges: if a log diverges only through
     its last value, it has a higher level until a second value confirms the rise.
     """
     found = _found(scale, rate)
@@ -127,13 +127,13 @@ def find(scale: Scale, rate: np.ndarray | None = None) -> Rise | None:
 
 
 def _confirmed(scale: Scale, found: Rise) -> bool:
-    """Return whether the last loss but one stands a third as far above the lowest level as the last."""
+    """Return whether the second-to-last loss is a third as far above the lowest level as the last."""
     low = math.log(found.low + scale.floor)
     return bool(scale.value[-2] - low >= CONFIRMED * (scale.value[-1] - low))
 
 
 def _found(scale: Scale, rate: np.ndarray | None) -> Rise | None:
-    """Return the rise that all losses show, whether or not the last one alone makes it."""
+    """Return the rise that all losses show, even if only the last one makes it."""
     value = scale.value
     if len(value) < FEWEST:
         return None
@@ -173,7 +173,7 @@ def _lowest(value: np.ndarray) -> tuple[int, float]:
 
 
 def _recent(value: np.ndarray, low: int) -> Iterator[tuple[int, float]]:
-    """Yield the window and the level of each rule by which a log ends surely above its lowest level."""
+    """Yield window and level for each rule by which the end of a log is surely above its lowest level."""
     count, level = len(value), _lowest(value)[1]
     few = count < LEAST
     least, floor = (_FEW_WINDOW, _FEW_DIVERGED) if few else (_WINDOW, DIVERGED)
@@ -198,7 +198,7 @@ def _recent(value: np.ndarray, low: int) -> Iterator[tuple[int, float]]:
 
 
 def _line_end(value: np.ndarray) -> tuple[float, float]:
-    """Return the end of the straight line through a series and its error; minus infinity where it falls."""
+    """Return the end of the straight line through a series and its error; minus infinity if it falls."""
     place = np.arange(len(value)) - (len(value) - 1) / 2
     slope = float(place @ value / (place @ place))
     rest = value - value.mean() - slope * place
@@ -210,11 +210,11 @@ def _line_end(value: np.ndarray) -> tuple[float, float]:
 
 
 def _symptom(scale: Scale, rate: np.ndarray | None, low: int, level: float, width: int) -> Rise | None:
-    """Return the rise above `level` that the last `width` losses show, by its kind; None where it is over."""
+    """Return the rise above `level` in the last `width` losses, with its kind; None if it is over."""
     value = scale.value
     recent = levels(value[low:], width)
     now = float(recent[-1])
-    well = np.flatnonzero(recent <= level + 0.1 * (now - level))  # the middle of the last window that was
+    well = np.flatnonzero(recent <= level + 0.1 * (now - level))  # the middle of the last low window
     start = low + (int(well[-1]) if len(well) else 0) + width // 2
     after = value[start + 1 :]
     after = after if len(after) else value[-1:]
@@ -247,7 +247,7 @@ def _of(rise: Rise, kind: str) -> Rise:
 
 
 def _spread(before: np.ndarray, after: np.ndarray) -> float:
-    """Return the noise of one loss: the larger of that before a rise and, where enough is left, since."""
+    """Return the noise of one loss: the larger of that before a rise and, with enough losses, since."""
     return max([noise(part) for part in (before, after) if len(part) >= _WINDOW], default=0.0)
 
 
@@ -271,7 +271,7 @@ def _rising(value: np.ndarray) -> bool:
 
 
 def _falling(since: np.ndarray, still: float, level: float, error: float) -> bool:
-    """Return whether what follows a rise's top still falls, by a share of what is left of the rise."""
+    """Return whether the losses after a rise's top still fall, by a share of what is left of the rise."""
     half = len(since) // 2
     if half < 2:
         return len(since) > 2
@@ -281,7 +281,7 @@ def _falling(since: np.ndarray, still: float, level: float, error: float) -> boo
 
 
 def _falls_faster(before: np.ndarray, since: np.ndarray) -> bool:
-    """Return whether what follows a rise's top surely falls (99%), and faster than the run fell before it."""
+    """Return whether the losses after a rise's top surely fall (99%), and faster than before the rise."""
     if min(len(before), len(since)) <= 2:
         return False
     late = since[len(since) // 2 :] if len(since) > HALVED else since
@@ -317,7 +317,7 @@ def _restarted(scale: Scale, rate: np.ndarray | None, low: int, start: int, leve
 
 
 def _rose_before(value: np.ndarray, rise: float, length: int, width: int) -> bool:
-    """Return whether the run was as far above its lowest level before, for half as long at least."""
+    """Return whether the run was as far above its lowest level before, for at least half as long."""
     if len(value) < 2 * width:
         return False
     level = levels(value, width)
@@ -330,17 +330,17 @@ def _rose_before(value: np.ndarray, rise: float, length: int, width: int) -> boo
 
 
 def _level_error(value: np.ndarray, window: int, *, few: bool) -> float:
-    """Return the standard error of a window's median: by its values' noise, or by the noise of such medians.
+    """Return the standard error of a window's median, from the noise of its values or of such medians.
 
-    Medians of neighbouring windows also scatter by what neighbours have in common; `few` values give too few
-    of them.
+    Medians of neighbouring windows also scatter by what neighbours have in common. With `few` values, there
+    are too few of these medians.
     """
     error = 1.2533 * noise(value) / math.sqrt(window)
     return error if few else max(error, noise(levels(value, window)[::-window]))
 
 
 def _swings(scale: Scale) -> Rise | None:
-    """Return swings that grow through the last half of a log, both ways, beyond all of the half before."""
+    """Return swings that grow both ways over the last half of a log, beyond all of the first half."""
     value = scale.value
     if len(value) < LEAST:
         return None
@@ -363,7 +363,7 @@ def _swings(scale: Scale) -> Rise | None:
 
 
 def _turns(value: np.ndarray, size: float) -> int:
-    """Return how often a series turns by more than `size`.
+    """Return how often a series reverses by more than `size`.
 
     >>> _turns(np.array([0.0, 1.0, 0.9, 3.0, 0.0, 2.0]), 0.5)
     2
@@ -379,5 +379,5 @@ def _turns(value: np.ndarray, size: float) -> int:
 
 
 def _breadth(value: np.ndarray) -> float:
-    """Return the distance between the quartiles."""
+    """Return the interquartile range."""
     return float(np.ptp(np.quantile(value, _QUARTERS)))

@@ -10,7 +10,7 @@ ACCURACY = "accuracy"
 OVERFITTING = "overfitting"
 OUTLIERS = "outliers"
 RISES = ("rate raised", "falling again", "rose before", "higher level")
-"""Rises that are not divergence: each asks for a look."""
+"""Rises that are not divergence; each calls for a look."""
 KINDS = (*BROKEN, ACCURACY, "rate ended", "plateau", *RISES, OVERFITTING, GAP, "spikes", OUTLIERS)
 """All kinds, gravest first."""
 _GRAVE = (*BROKEN, "rate ended", "plateau")
@@ -18,7 +18,7 @@ _GRAVE = (*BROKEN, "rate ended", "plateau")
 
 @dataclass(frozen=True, slots=True)
 class Symptom:
-    """Something wrong with a run: its kind (one of `KINDS`), the step it began at, the ground, the remedy."""
+    """Something wrong with a run: kind (one of `KINDS`), the step at which it began, reason and remedy."""
 
     kind: str
     step: int
@@ -27,14 +27,14 @@ class Symptom:
 
     @property
     def grave(self) -> bool:
-        """Whether it is useless to continue unchanged; what may pass or has passed asks for a look."""
+        """Whether continuing unchanged is useless; anything that may pass or has passed calls for a look."""
         return self.kind in _GRAVE
 
     @property
     def noticed(self) -> bool:
-        """Whether nothing is to be done about it."""
+        """Whether it needs no action."""
         return self.kind == OUTLIERS
 
     def __str__(self) -> str:
-        """Return kind, ground and remedy as one line."""
+        """Return kind, reason and remedy as one line."""
         return f"{self.kind}: {self.ground}; {self.remedy}"
