@@ -1,9 +1,9 @@
 """The rest of a maximum spanning tree, once the heaviest edges have joined most vertices.
 
-Rows and columns outside the largest component are finished in one of two exact ways. Where they are
-few, by Borůvka rounds over those rows and columns only. Where they are many (rows and columns of very
-different scales), by one more pass: for such a row, its heaviest edge to a few vertices of the largest
-component is a floor, since a lighter edge would be the lightest of a cycle through the component.
+Rows and columns outside the largest component are finished in one of two exact ways. If there are few, by
+Borůvka rounds over those rows and columns only. If there are many (rows and columns of very different
+scales), by one more pass: the heaviest edge of such a row to a few vertices of the largest component is a
+floor, because a lighter edge would be the lightest of a cycle through the component.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from toposcope.kernels.threads import row_blocks, run_blocks
 from toposcope.kernels.union_find import kruskal, roots, unite
 
 _FEW = 0.05
-"""Share of the matrix up to which scanning the remaining rows and columns again and again is cheap."""
-# How many of the busiest rows and columns give the floors. Changes speed only.
+"""Share of the matrix up to which scanning the remaining rows and columns repeatedly is cheap."""
+# How many of the busiest rows and columns give the floors. Affects speed only.
 _LANDMARK_ROWS, _LANDMARK_COLUMNS = 256, 64
 _FLOORED_LIMIT = 24
-"""Edges above the floors, for each vertex outside, beyond which the floors are no help."""
+"""With more edges above the floors than this, per vertex outside, the floors do not help."""
 
 
 def finish(
     bits: np.ndarray, mask: np.unsignedinteger, heavy: Edges, parent: np.ndarray, size: np.ndarray
 ) -> list[Edges]:
-    """Return the tree's remaining edges, where `heavy` are all edges already looked at.
+    """Return the tree's remaining edges; `heavy` are all edges already examined.
 
     `parent` and `size` are the components so far and are updated to one.
     """
@@ -44,7 +44,7 @@ def finish(
     labels, largest = roots(parent)
     outside = labels != largest
     n_out = bits.shape[0]
-    # Where only rows or only columns are left, one round joins nearly all of them: nothing is gained.
+    # If only rows or only columns are left, one round joins nearly all of them, so nothing is gained.
     if min(outside[:n_out].mean(), outside[n_out:].mean()) > _FEW:
         parts.append(_above_floors(bits, mask, heavy, outside, parent, size))
     missing = int((parent == np.arange(parent.size)).sum()) - 1
@@ -62,7 +62,7 @@ def _above_floors(
     parent: np.ndarray,
     size: np.ndarray,
 ) -> Edges:
-    """Return the tree's edges among those at or above the floors; none where these are too many."""
+    """Return the tree's edges among those at or above the floors; none if there are too many."""
     n_out, n_in = bits.shape
     row_floor, column_floor = np.full(n_out, mask), np.full(n_in, mask)
     rows, columns = np.flatnonzero(outside[:n_out]), np.flatnonzero(outside[n_out:])
@@ -109,7 +109,7 @@ def _from_rows(
     row_set: np.ndarray,
     column_set: np.ndarray,
 ) -> Edges:
-    """Return the heaviest edge out of its component for each of `rows`; column -1 where there is none."""
+    """Return the heaviest edge out of its component for each of `rows`; column -1 if there is none."""
     found = Edges(np.zeros(rows.size, bits.dtype), rows, np.full(rows.size, -1, np.int32))
     serial = rows.size * bits.shape[1] < SERIAL_BELOW
 
@@ -129,7 +129,7 @@ def _from_columns(
     row_set: np.ndarray,
     column_set: np.ndarray,
 ) -> Edges:
-    """Return the heaviest edge out of its component for each of `columns`; row -1 where there is none."""
+    """Return the heaviest edge out of its component for each of `columns`; row -1 if there is none."""
     n_out = bits.shape[0]
     serial = columns.size * n_out < SERIAL_BELOW
 

@@ -1,4 +1,4 @@
-"""Passes over the bits of a weight matrix: sampling, collecting what is heavy, the best edges out.
+"""Passes over the bits of a weight matrix: sampling, collecting heavy entries, finding the best edges out.
 
 A key is the bits of |w| as an unsigned integer: with the sign cleared, the order of floats is the order
 of their bits for every floating type, and infinity and NaN sort above everything finite.
@@ -17,12 +17,12 @@ from toposcope.kernels.threads import row_blocks, run_blocks
 SERIAL_BELOW = 1_000_000
 """Entries below which starting threads costs more than it saves."""
 _CHUNK = 64
-"""Entries looked at together: one branch for all of them, wide enough to be vectorised."""
+"""Entries examined together, with one branch for all of them; wide enough to be vectorised."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """Edges of a bipartite graph: keys (bits of |w|), rows and columns, of one length."""
+    """Edges of a bipartite graph: keys (bits of |w|), rows and columns, of equal length."""
 
     keys: np.ndarray
     rows: np.ndarray
@@ -34,7 +34,7 @@ class Edges:
 
 
 def joined(parts: Sequence[Edges]) -> Edges:
-    """Return the edges of all parts, one after the other."""
+    """Return the concatenated edges of all parts."""
     return Edges(
         np.concatenate([part.keys for part in parts]),
         np.concatenate([part.rows for part in parts]),
@@ -60,7 +60,7 @@ def collected(
     column_floor: np.ndarray,
     limit: int,
 ) -> tuple[Edges | None, int]:
-    """Return what `collect` finds in all rows, by threads, and its number; None for more than `limit`."""
+    """Return what `collect` finds in all rows, with threads, and the number; None for more than `limit`."""
     serial = bits.size < SERIAL_BELOW
     blocks = row_blocks(bits.shape[0], serial=serial)
     room = limit if len(blocks) == 1 else limit // len(blocks) + 1024
@@ -176,7 +176,7 @@ def best_of_rows(
 ) -> None:
     """For each row in `wanted`, find its heaviest edge into another set, lowest column first on ties.
 
-    `columns` stays as it is where every column is in the row's own set.
+    `columns` keeps its value if every column is in the row's own set.
     """
     n_in = bits.shape[1]
     for w in range(wanted.size):

@@ -2,11 +2,11 @@
 
 Three steps, all on the bits of |W| (see `bipartite_scan`), so no copy of the matrix is made:
 
-1. A threshold is read off a sample so that about N ln N of the edges lie above it. Kruskal's algorithm
-   on exactly these edges is a prefix of Kruskal's algorithm on all of them, whatever the sample was:
-   a poor threshold costs time, never correctness.
-2. Nearly everything is then in one component. What is not is finished by Borůvka rounds, in which every
-   other component takes its heaviest edge out: only their rows and columns are scanned.
+1. A threshold is estimated from a sample so that about N ln N of the edges lie above it. Kruskal's algorithm
+   on exactly these edges is a prefix of Kruskal's algorithm on all edges, whatever the sample: a poor
+   threshold costs time, never correctness.
+2. Nearly everything is then in one component. The rest is finished by Borůvka rounds, in which every other
+   component takes its heaviest edge out; only their rows and columns are scanned.
 3. The edges are put in order. Ties are broken by (weight, row, column) throughout, a total order, so
    the tree is unique.
 """
@@ -28,9 +28,9 @@ _UNSIGNED: dict[int, Any] = {2: np.uint16, 4: np.uint32, 8: np.uint64}
 PREFIX = 0.4
 """Edges of the prefix in units of N ln N: few enough to sort quickly, enough to connect iid weights."""
 PREFIX_LIMIT = 4.0
-"""Where the prefix turns out more than this many times too long, the threshold is raised."""
-# How often the threshold is raised at most; then the prefix is empty and the remaining steps do all the work.
-# Changes speed only.
+"""If the prefix is more than this many times too long, the threshold is raised."""
+# The threshold is raised at most this often; then the prefix is empty and the other steps do all the work.
+# Affects speed only.
 RAISES = 6
 # Entries that estimate the threshold, in runs of neighbours, which are cheaper to read than single ones.
 _SAMPLE = 1 << 16
@@ -40,7 +40,7 @@ _GOLDEN = 0.6180339887498949
 
 
 def magnitude_bits(W: np.ndarray) -> tuple[np.ndarray, np.unsignedinteger]:
-    """Return the bits of `W` as unsigned integers, a view where `W` is contiguous, and the sign's mask."""
+    """Return the bits of `W` as unsigned integers (a view if `W` is contiguous) and the mask of the sign."""
     unsigned = _UNSIGNED[W.dtype.itemsize]
     return np.ascontiguousarray(W).view(unsigned), unsigned(np.iinfo(unsigned).max >> 1)
 
@@ -49,7 +49,7 @@ def spanning_tree(W: np.ndarray) -> Edges:
     """Return the maximum spanning tree of |W|, heaviest edge first.
 
     `W` is any two-dimensional array of float16, bfloat16, float32 or float64, not empty. Its largest
-    entry is always an edge of the tree, so where `W` holds NaN or infinity, the first key shows it.
+    entry is always an edge of the tree, so if `W` holds NaN or infinity, the first key shows it.
     """
     bits, mask = magnitude_bits(W)
     if bits.size <= SMALL and bits.dtype.itemsize < 8:
@@ -97,9 +97,9 @@ def _batch(matrices: list[np.ndarray], unsigned: type) -> list[np.ndarray]:
 
 
 def heaviest_edges(bits: np.ndarray, mask: np.unsignedinteger, target: float) -> Edges:
-    """Return all edges with a key of at least some tau, near `target` of them, in row-major order.
+    """Return all edges with a key of at least some tau, about `target` of them, in row-major order.
 
-    Fewer come back, down to none, where many edges tie at the threshold: those are left out together.
+    There are fewer, possibly none, if many edges tie at the threshold: these are left out together.
     """
     sample = _sample(bits, mask)
     share = target / bits.size
@@ -121,7 +121,7 @@ def heaviest_edges(bits: np.ndarray, mask: np.unsignedinteger, target: float) ->
 
 
 def _sample(bits: np.ndarray, mask: np.unsignedinteger) -> np.ndarray:
-    """Return keys at runs of neighbours spread evenly over the matrix (all keys where that is as cheap)."""
+    """Return keys at runs of neighbours spread evenly over the matrix (all keys if that is as cheap)."""
     flat = bits.reshape(-1)
     if flat.size <= 2 * _SAMPLE:
         return flat & mask
@@ -130,6 +130,6 @@ def _sample(bits: np.ndarray, mask: np.unsignedinteger) -> np.ndarray:
 
 
 def _by_weight_row_column(edges: Edges, n_in: int) -> np.ndarray:
-    """Return the order of edges from the heaviest down, ties by row and then column."""
+    """Return the order of edges from the heaviest down; ties by row, then column."""
     in_place = np.argsort(edges.rows.astype(np.int64) * n_in + edges.columns)
     return in_place[descending(edges.keys[in_place])]

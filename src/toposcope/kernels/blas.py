@@ -1,7 +1,7 @@
-"""Keep BLAS to one thread where a product is too small to be worth waking the others.
+"""Keep BLAS to one thread if a product is too small to be worth waking the others.
 
-After a product the threads of BLAS keep spinning for a while; on a busy machine that costs the work that
-follows ten times what the product took.
+After a product, BLAS threads keep spinning for a while; on a busy machine, this costs the following work ten
+times as long as the product took.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from threadpoolctl import ThreadpoolController
 
 SMALL_PRODUCT = 2e9
-"""Floating-point operations below which one thread is used."""
+"""Below this many floating-point operations, one thread is used."""
 
 _lock = threading.Lock()
 _active: list[object] = []
@@ -34,7 +34,7 @@ def one_blas_thread(wanted: bool = True) -> Iterator[None]:
         return
     token = object()
     with _lock:
-        if not _active:  # the first one in remembers the setting, the last one out restores it
+        if not _active:  # the first block saves the setting, the last one restores it
             _limiter.append(_controller().limit(limits=1, user_api="blas"))
         _active.append(token)
     try:

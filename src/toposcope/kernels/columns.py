@@ -1,4 +1,4 @@
-"""What reducing a coboundary matrix needs: a heap of keys modulo 2, growing lists, a table of pivots."""
+"""Tools for reducing a coboundary matrix: a heap of keys modulo 2, growing lists, a table of pivots."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def table_for(columns: int) -> tuple[np.ndarray, np.ndarray]:
 
 @njit(cache=True, nogil=True)
 def next_odd(heap: np.ndarray, size: int) -> tuple[int, int]:
-    """Pop the least key that is there an odd number of times; -1 when there is none."""
+    """Pop the smallest key that occurs an odd number of times; -1 if there is none."""
     while size > 0:
         key = heap[0]
         size = pop(heap, size)
@@ -50,7 +50,7 @@ def push(heap: np.ndarray, size: int, key: int) -> np.ndarray:
 
 @njit(cache=True, nogil=True)
 def pop(heap: np.ndarray, size: int) -> int:
-    """Remove the least key; return the new size."""
+    """Remove the smallest key; return the new size."""
     size -= 1
     key = heap[size]
     i = 0

@@ -1,8 +1,8 @@
-"""Pairwise distances of a point cloud, right under cancellation.
+"""Pairwise distances of a point cloud, accurate under cancellation.
 
-|x|^2 + |y|^2 - 2 x.y loses everything where x and y are close compared with their norms. Clouds are
-therefore centred where that helps, and every squared distance that comes out small against the norms is
-recomputed in float64 from the difference of the points themselves.
+|x|^2 + |y|^2 - 2 x.y loses all precision if x and y are close compared with their norms. Clouds are therefore
+centred if that helps, and every squared distance that is small compared with the norms is recomputed in
+float64 from the difference of the points themselves.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from toposcope.kernels.threads import row_blocks, run_blocks
 CANCELLATION, _CANCELLATION_64 = 1e-2, 1e-6
 """Squared distances below this share of |x|^2 + |y|^2 are recomputed from differences: float32, float64."""
 _TINY = 1e-30
-"""Norms (squared) below which float32 products underflow, in units where the largest entry is near 1."""
+"""Squared norms below which float32 products underflow, in units where the largest entry is near 1."""
 _OFFSET = 0.25
-"""Share of the mean squared norm that the mean itself may have before centring pays."""
-# Entries prepared at a time: it bounds memory.
+"""Centring pays off if the mean itself has more than this share of the mean squared norm."""
+# Entries prepared at a time, to bound memory.
 _CHUNK = 1 << 20
 _COMFORTABLE = 2.0**-20, 2.0**20
 # Entries below which starting threads costs more than it saves. Changes speed only.
@@ -29,10 +29,10 @@ _SERIAL_BELOW = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class PreparedCloud:
-    """A cloud ready for float32 products, with what exact recomputation needs.
+    """A cloud ready for float32 products, with the data for exact recomputation.
 
-    `work` (n, d) float32 has the squared norms `norms`; its distances are those of the rows of `rows`
-    times `row_scale`, which are `scale` times the distances asked for.
+    `work` (n, d) float32 has the squared norms `norms`; its distances are those of the rows of `rows` times
+    `row_scale`, which are `scale` times the requested distances.
     """
 
     work: np.ndarray
@@ -53,9 +53,9 @@ class PreparedCloud:
 
 
 def prepared(X: np.ndarray, *, unit: bool = False) -> PreparedCloud:
-    """Return `X` scaled by a power of two, or every row to norm 1 with `unit`, and centred where needed.
+    """Return `X` scaled by a power of two (with `unit`, every row scaled to norm 1) and centred if needed.
 
-    A float32 cloud of moderate values around 0 is used as it is, without a copy.
+    A float32 cloud of moderate values around 0 is used unchanged, without a copy.
     """
     rows, row_scale, scale = _scaled(X, unit=unit)
     center = _mean(rows, row_scale)
@@ -71,7 +71,7 @@ def prepared(X: np.ndarray, *, unit: bool = False) -> PreparedCloud:
 
 
 def _raised(rows: np.ndarray) -> np.ndarray:
-    """Return rows whose norm has no inverse in float64 times 2^600: only their direction is asked for."""
+    """Return rows whose norm has no inverse in float64 times 2^600: only their direction is needed."""
     low = np.abs(rows).max(axis=1) < 2.0**-500
     if low.any():
         rows = rows.copy()
@@ -80,7 +80,7 @@ def _raised(rows: np.ndarray) -> np.ndarray:
 
 
 def _scaled(X: np.ndarray, *, unit: bool) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return the rows (float32 or float64), each one's factor, and by how much distances grow by them."""
+    """Return the rows (float32 or float64), the factor of each, and how much they enlarge distances."""
     rows = np.ascontiguousarray(X if X.dtype.itemsize > 2 else X.astype(np.float32))
     top = max(_over_chunks(rows, _largest))
     scale = 1.0
@@ -98,8 +98,8 @@ def _scaled(X: np.ndarray, *, unit: bool) -> tuple[np.ndarray, np.ndarray, float
 def euclidean_distances(X: np.ndarray, *, unit: bool = False) -> np.ndarray:
     """Return the (n, n) float64 matrix of Euclidean distances of the rows of `X`, zero on the diagonal.
 
-    Products are in float64 here, since every entry is an answer: relative error below 1e-9. With `unit`
-    every row is divided by its norm first.
+    Products are in float64 here, because every entry is a result; the relative error is below 1e-9. With
+    `unit`, every row is divided by its norm first.
     """
     rows, row_scale, scale = _scaled(X, unit=unit)
     wide = rows * row_scale[:, None] - _mean(rows, row_scale)
@@ -185,7 +185,7 @@ def _fill(
     first: int,
     last: int,
 ) -> None:
-    """Turn rows of products into distances in place; only what lies below the diagonal is read."""
+    """Turn rows of products into distances in place; only the entries below the diagonal are read."""
     squares = np.empty(len(norms))
     for i in range(first, last):
         squares_of_row(products[i], i, norms, rows, row_scale, i, _CANCELLATION_64, squares)

@@ -1,12 +1,12 @@
 """Minimum spanning tree of a Euclidean point cloud, exact, without its n x n distances.
 
-Points enter in blocks. One product gives a block's distances to all points before it; an edge longer
-than the path that already joins its ends is never in the tree, and that path's longest edge is read off
-the single linkage so far. What remains, a few edges a point, joins the old tree in Kruskal's algorithm.
-Only half of the distance matrix is ever computed, and one block of it kept.
+Points enter in blocks. One product gives the distances of a block to all earlier points. An edge longer than
+the longest edge of the path that already joins its ends is never in the tree; the single linkage so far gives
+that longest edge. The remaining edges, a few per point, join the old tree in Kruskal's algorithm. Only half
+of the distance matrix is ever computed, and one block of it kept in memory.
 
-Products are in float32. Where they cancel, squared distances are recomputed in float64 from the points
-themselves before anything is decided; the tree's own edges are measured in float64 at the end.
+Products are in float32. If they cancel, squared distances are recomputed in float64 from the points
+themselves before any decision; the edges of the tree are measured in float64 at the end.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _BLOCK = 512
 # Products below which starting threads costs more than it saves. Changes speed only.
 _SERIAL_BELOW = 200_000
 _DIRECT = 10_000_000
-"""Multiplications up to which differences in float64 are as quick as starting a matrix product."""
+"""Up to this many multiplications, float64 differences are as fast as starting a matrix product."""
 _ROOM = 16
-"""Edges a new point is expected to bring; more are stored at a second attempt."""
+"""The expected number of edges per new point; more are stored in a second attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +76,12 @@ def tree_lengths(X: np.ndarray, *, unit: bool = False) -> np.ndarray:
 
 
 def duplicates(rows: np.ndarray) -> np.ndarray:
-    """Return for every row the first row found equal to it, often itself."""
+    """Return for every row the first row equal to it, often itself."""
     marks = squared_norms(rows, center=(np.arange(rows.shape[1]) * 0.6180339887498949) % 1.0)
     order = np.argsort(marks, kind="stable")
     tied = np.flatnonzero(marks[order[1:]] == marks[order[:-1]]) + 1
     copies = np.arange(len(rows))
-    # Rows with one mark are compared with the first of them only: a copy that is missed costs time alone.
+    # Rows with the same mark are compared only with the first of them: a missed copy costs only time.
     leaders = order[np.searchsorted(marks[order], marks[order[tied]])]
     for row, leader in zip(order[tied], leaders, strict=True):
         if np.array_equal(rows[row], rows[leader]):

@@ -17,10 +17,10 @@ _LOST = 1e-2
 class RitzValues:
     r"""Ritz values, largest first, and weights with :math:`\sum_i w_i f(\theta_i) \approx \mathrm{tr} f(A)`.
 
-    `residuals` bound how far each is from an eigenvalue; `settled` marks converged Ritz values, which stand
-    for themselves alone. `shares` are the weights by each start vector alone, `weights` their mean; `eps` is
-    the rounding of the type of A, `earlier` the same after three quarters of the steps, and `moments` what
-    `with_moments` was told.
+    `residuals` bound how far each is from an eigenvalue; `settled` marks converged Ritz values, each of which
+    represents only itself. `shares` are the weights from each start vector alone, `weights` their mean; `eps`
+    is the rounding unit of A's type, `earlier` the result after three quarters of the steps, and `moments`
+    the arguments of `with_moments`.
     """
 
     size: int
@@ -34,11 +34,11 @@ class RitzValues:
     moments: tuple[float, float] = (np.nan, np.nan)
 
     def with_moments(self, trace: float, square: float) -> RitzValues:
-        """Return the same with weights, as near as may be, that give n, `trace` and tr A^2 exactly.
+        """Return the same with the nearest weights that give n, `trace` and tr A^2 exactly.
 
-        Converged Ritz values weigh 1. The others' weights w become w p(theta), p a polynomial of degree up
-        to 2: what a control variate does, for the functions whose traces are known. A moment whose rest
-        is lost in rounding is left out.
+        Converged Ritz values have weight 1. The other weights w become w p(theta), with p a polynomial of
+        degree up to 2; this is a control variate for the functions with known traces. A moment whose rest is
+        lost in rounding is left out.
         """
         earlier = self.earlier.with_moments(trace, square) if self.earlier is not None else None
         weights, rest = np.where(self.settled, 1.0, self.weights), ~self.settled
@@ -63,7 +63,7 @@ class RitzValues:
     def standard_error(self, value: Callable[[RitzValues], float]) -> float:
         """Return the standard error of `value` of this spectrum, by leaving out one start vector at a time.
 
-        The jackknife: it holds whatever `value` is, the weights' fit to the known moments included.
+        This jackknife is valid for any `value`, and includes the fit of the weights to the known moments.
         """
         if len(self.shares) < 2 or self.settled.all():
             return 0.0
@@ -117,7 +117,7 @@ def block_lanczos(A: np.ndarray, start: np.ndarray, steps: int) -> RitzValues:
             if float(np.abs(last).max()) <= np.finfo(A.dtype).eps * size:
                 steps = step + 1  # the space is invariant: its Ritz values are eigenvalues
                 break
-            block -= done @ (done.T @ block)  # where the block lost rank, its new directions
+            block -= done @ (done.T @ block)  # new directions if the block lost rank
             block, turned = np.linalg.qr(block)
             last = turned @ last
             after = slice(here.stop, here.stop + width)

@@ -1,8 +1,8 @@
-"""Single linkage kept in leaf order, where the height joining two points is a maximum over a range.
+"""Single linkage in leaf order, where the height that joins two points is a maximum over a range.
 
-Kruskal's algorithm appends one component's list of points to the other's at every merge and notes the
-edge's length at the seam. Two points are then joined at the largest seam between their places: their
-bottleneck in the minimum spanning tree, which no lighter path can beat.
+At every merge, Kruskal's algorithm appends one component's list of points to the other's, and stores the
+edge's length at the seam. Two points are then joined at the largest seam between their positions: their
+bottleneck in the minimum spanning tree, which no path can beat.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ def light_edges(
 ) -> int:
     """Store the leaves nearer to a new point than any path to them so far; return the new count.
 
-    The point hangs on the leaf at `place` by an edge of length `height`, leaf j by one of `heights[j]`
-    (0 where it is in the tree). Leaf j at distance d is stored where d < max(height, heights[j], the
-    largest seam between): every other edge is the longest of a cycle. Beyond the length of the buffers
-    edges are counted only.
+    The point is attached to the leaf at `place` by an edge of length `height`, leaf j by one of `heights[j]`
+    (0 if it is in the tree). Leaf j at distance d is stored if d < max(height, heights[j], the largest seam
+    between): every other edge is the longest of a cycle. Edges beyond the length of the buffers are only
+    counted.
     """
     for step in (1, -1):
         bound = height

@@ -10,16 +10,16 @@ from numba import njit
 def monotone_cost(
     first: np.ndarray, second: np.ndarray, order: int, use_max: bool, to_diagonal: tuple
 ) -> float:
-    """Return the least cost of matching two diagrams (n, 2) with one birth each, sorted by their deaths.
+    """Return the smallest cost of matching two diagrams (n, 2) with one birth each, sorted by their deaths.
 
-    The cost of a match is convex in the difference of the deaths, so that some best matching keeps the
-    order: a table over prefixes finds it. `to_diagonal` holds what each point costs alone.
+    The cost of a match is convex in the difference of the deaths, so some best matching keeps the order, and
+    a table over prefixes finds it. `to_diagonal` holds the cost of each point alone.
     """
     best = np.zeros(len(second) + 1)
     for j in range(len(second)):
         best[j + 1] = best[j] + to_diagonal[1][j]
     for i in range(len(first)):
-        before = best[0]  # best[j] as it was for one point less of the first diagram
+        before = best[0]  # best[j] for one point less of the first diagram
         best[0] += to_diagonal[0][i]
         for j in range(len(second)):
             matched = before + _cost(first[i], second[j], order, use_max)
@@ -32,7 +32,7 @@ def monotone_cost(
 def savings(
     first: np.ndarray, second: np.ndarray, order: int, use_max: bool, to_diagonal: tuple
 ) -> np.ndarray:
-    """Return for all pairs what matching them costs less what they cost alone, 0 where that is more."""
+    """Return for all pairs the cost of matching them minus their costs alone; 0 if that is positive."""
     saved = np.empty((len(first), len(second)))
     for i in range(len(first)):
         for j in range(len(second)):
@@ -107,7 +107,7 @@ def can_cover(needy: np.ndarray, points: np.ndarray, radius: float) -> bool:
                 at += 1
         if free < 0:
             return False
-        while free >= 0:  # turn the path around
+        while free >= 0:  # flip the path
             a = came_from[free]
             owner[free] = a
             free, match[a] = match[a], free

@@ -9,7 +9,7 @@ from toposcope.kernels.threads import row_blocks, run_blocks
 
 # Multiplications below which starting threads costs more than it saves. Changes speed only.
 _SERIAL_BELOW = 10_000_000
-# Columns worked on at a time, so that they stay in the cache. Changes speed only.
+# Columns processed at a time, so that they stay in the cache. Affects speed only.
 _TILE = 1024
 
 

@@ -1,7 +1,7 @@
-"""Merge trees of sampled functions: basins by steepest descent, then a union-find over basins alone.
+"""Merge trees of sampled functions: basins by steepest descent, then a union-find over basins only.
 
-Only a vertex with lower neighbours in two basins can join components, so that only such vertices are sorted,
-and the sets that are joined are basins, which fit into a near cache where the vertices would not.
+Only a vertex with lower neighbours in two basins can join components, so only such vertices are sorted. The
+joined sets are basins, which fit into a near cache, while the vertices would not.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _NONE = np.zeros(0, np.int64)
 def merge_lattice(values: np.ndarray, offsets: np.ndarray) -> _Sweep:
     """Return the branches, merges, arcs and basins of a function on a padded lattice.
 
-    `values` (n,) float64 is NaN where a place does not count, the border among them; the neighbours of v are
-    v + `offsets`. Equal values are ordered by place. Branches are a (4, b) table (`MINIMUM`, `SADDLE`,
+    `values` (n,) float64 is NaN at positions that do not count, including the border; the neighbours of v are
+    v + `offsets`. Equal values are ordered by position. Branches are a (4, b) table (`MINIMUM`, `SADDLE`,
     `PARENT`, `SIZE`), with -1 for what a branch that never ends lacks. Merges are rows (saddle, surviving
     branch, ending branch, surviving arc, ending arc) in ascending order. Arcs (n,) number the edge of the
-    tree that each vertex lies on: k below the first merge of branch k, b + j above merge j. Basins (n,)
-    number the branch that steepest descent leads to. Both are -1 where the vertex does not count.
+    tree on which each vertex lies: k below the first merge of branch k, b + j above merge j. Basins (n,)
+    number the branch to which steepest descent leads. Both are -1 if the vertex does not count.
     """
     return _merged(values, offsets, _NONE, _NONE)
 
@@ -53,10 +53,10 @@ def _merged(values: np.ndarray, offsets: np.ndarray, starts: np.ndarray, ends: n
 
 
 def ascending(held: np.ndarray) -> np.ndarray:
-    """Return the order of finite float64 values, equal ones as they stand.
+    """Return the stable order of finite float64 values.
 
-    Sorted are whole numbers that have a value's upper bits and, in place of the others, its index; the few
-    that differ in the bits left out are put right afterwards.
+    It sorts integers that have the upper bits of a value and, instead of the lower ones, its index; the few
+    values that differ in the omitted bits are corrected afterwards.
     """
     bits = max(int(len(held) - 1).bit_length(), 1)
     keys = np.sort(_keys(held, bits))
@@ -77,7 +77,7 @@ def _keys(held, bits):
 
 @njit(cache=True, nogil=True)
 def _settled(held, keys, bits):
-    """Return the order that sorted keys stand for, and whether it took few enough exchanges to be right."""
+    """Return the order encoded in sorted keys, and whether it took few enough exchanges to be correct."""
     low = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
     order = np.empty(keys.size, np.int32)
     left = 8 * keys.size
@@ -105,13 +105,13 @@ def _near(v, k, offsets, starts, ends):
 
 @njit(cache=True, nogil=True)
 def _below(values, u, v):
-    """Return whether u comes before v in the sweep; never where u does not count."""
+    """Return whether u comes before v in the sweep; false if u does not count."""
     return values[u] < values[v] or (values[u] == values[v] and u < v)
 
 
 @njit(cache=True, nogil=True)
 def _descend(values, offsets, starts, ends):
-    """Return each vertex's lowest neighbour, itself at a minimum, -1 where it does not count; the minima."""
+    """Return each vertex's lowest neighbour (itself at a minimum, -1 if it does not count) and the minima."""
     lower, minima, count = np.full(values.size, -1, np.int32), np.empty(values.size, np.int32), 0
     for v in range(values.size):
         if values[v] != values[v]:
@@ -130,7 +130,7 @@ def _descend(values, offsets, starts, ends):
 
 @njit(cache=True, nogil=True)
 def _basins(lower, minima):
-    """Return the number of the minimum that each vertex descends to."""
+    """Return the number of the minimum to which each vertex descends."""
     basin = np.full(lower.size, -1, np.int32)
     for k in range(minima.size):
         basin[minima[k]] = k
@@ -149,7 +149,7 @@ def _basins(lower, minima):
 
 @njit(cache=True, nogil=True)
 def _joins(values, basin, offsets, starts, ends):
-    """Return the vertices with lower neighbours in several basins, by place, and these basins (-1: none)."""
+    """Return the vertices with lower neighbours in several basins, and these basins (-1: none)."""
     most = offsets.size if starts.size == 0 else np.max(np.diff(starts))
     found, sets = np.empty(values.size, np.int32), np.empty((values.size, most), np.int32)
     count = 0
@@ -184,7 +184,7 @@ def _in_order(joins, sets, order):
 
 @njit(cache=True, nogil=True)
 def _by_root(roots, b):
-    """Return the merges sorted by their root, and where each root's begin (b + 1,)."""
+    """Return the merges sorted by root, and where those of each root begin (b + 1,)."""
     first = np.zeros(b + 1, np.int64)
     for root in roots:
         first[root + 1] += 1
@@ -200,8 +200,8 @@ def _by_root(roots, b):
 def _sweep(joins, sets, minima):
     """Return branches, merges, the root that each merge leaves, the forest with its times, the joins' arcs.
 
-    `up` and `when` (b,) are the root that a basin's set was hung under and the vertex where: the forest by
-    size, whose paths are never shortened, so that it can be asked for any time (`_arcs`).
+    `up` and `when` (b,) are the root under which a basin's set was hung, and at which vertex. This is the
+    forest by size; its paths are never shortened, so it can be queried at any time (`_arcs`).
     """
     b = minima.size
     parent, size = np.arange(b, dtype=np.int32), np.ones(b, np.int32)
@@ -241,10 +241,10 @@ def _sweep(joins, sets, minima):
 
 @njit(cache=True, nogil=True)
 def _arcs(values, basin, minima, joins, reached, order, saddles, heights, first, up, when, rises):
-    """Return the arc of each vertex, that of its set when the sweep has reached it, and each arc's vertices.
+    """Return the arc of each vertex (that of its set when the sweep reaches it), and each arc's vertices.
 
-    Minima and joins are known. For the others the merges order[first[r] : first[r + 1]] left r as their root,
-    at `saddles` of values `heights`; r was hung under `up` at `when`, of value `rises`.
+    Minima and joins are known. For the others, the merges order[first[r] : first[r + 1]] left r as their
+    root, at `saddles` of values `heights`; r was hung under `up` at `when`, of value `rises`.
     """
     b = minima.size
     arc, held = np.full(values.size, -1, np.int64), np.zeros(b + order.size, np.int64)

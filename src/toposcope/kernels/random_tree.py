@@ -1,10 +1,9 @@
 """The spanning tree of a randomly permuted matrix, without permuting it.
 
-After a uniform permutation of the entries, Kruskal's algorithm meets the cells of the matrix in a
-uniformly random order, independent of the values. So the ranks at which it joins two components can be
-drawn first, from random cells alone, and the tree's weights are the order statistics of |W| at these
-ranks. About N ln N cells are drawn in place of n_out n_in, and the distribution is exactly that of a
-full permutation.
+After a uniform permutation of the entries, Kruskal's algorithm visits the cells of the matrix in a uniformly
+random order, independent of the values. So the ranks at which it joins two components can be drawn first,
+from random cells alone; the weights of the tree are the order statistics of |W| at these ranks. About N ln N
+cells are drawn instead of n_out n_in, and the distribution is exactly that of a full permutation.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from numba import njit
 from toposcope.kernels.union_find import unite
 
 _CELLS = 1.2
-"""Cells drawn at first in units of N ln N; more follow where the graph is not connected by then."""
+"""Cells drawn at first, in units of N ln N; more follow if the graph is not connected by then."""
 _DENSE = 0.25
-"""Share of all cells from which on a whole permutation is the cheaper way."""
+"""From this share of all cells on, a full permutation is cheaper."""
 
 
 def merge_ranks(n_out: int, n_in: int, generator: np.random.Generator) -> np.ndarray:

@@ -1,9 +1,8 @@
-"""The edges of a Vietoris-Rips complex in the order of the filtration, and what each edge closes at once.
+"""The edges of a Vietoris-Rips complex in the order of the filtration, and the triangles they close at once.
 
-Every edge gets a rank, its place in the order (length, position). From then on only ranks are compared:
-they are distinct, so a triangle is named by its longest edge and the vertex opposite to it, and ties are
-broken the same way everywhere. An absent edge (longer than the limit, or a vertex with itself) has the
-rank `ABSENT`.
+Every edge gets a rank, its position in the order (length, position). From then on only ranks are compared:
+they are distinct, so a triangle is identified by its longest edge and the opposite vertex, and ties are
+broken consistently. An absent edge (longer than the limit, or from a vertex to itself) has the rank `ABSENT`.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from toposcope.kernels.union_find import unite
 ABSENT = np.int32(2**31 - 1)
 NO_VERTEX = np.uint16(2**16 - 1)
 MAX_POINTS = 2**16 - 1
-"""Both ends of an edge share 32 bits, and a vertex fits in 16."""
+"""Both ends of an edge share 32 bits, so a vertex has 16."""
 
 # Points of a tile, so that both sides of a symmetric table stay in the cache. Changes speed only.
 _BLOCK = 32
@@ -69,7 +68,7 @@ def ends(packed: np.ndarray, rank: int, n: int) -> tuple[Any, Any]:
 
 
 def ends_of(packed: np.ndarray, ranks: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the vertices of the edges of many ranks, the larger ones first."""
+    """Return the vertices of the edges of many ranks, larger ones first."""
     position = (packed[ranks] & np.uint64(0xFFFFFFFF)).astype(np.int64)
     return position // n, position % n
 

@@ -1,17 +1,17 @@
 """Persistent cohomology of a Vietoris-Rips complex in dimension 1, over Z/2.
 
 Columns are the coboundaries of edges, reduced from the longest edge to the shortest; a pivot is the first
-triangle of a column in the order of the filtration, named `longest edge * n + opposite vertex`. Three kinds
-of edges need no work: those of the spanning forest (they kill components), those that close a triangle on
-arrival (the two form a pair without length), and those beyond the limit. What is left is reduced with
+triangle of a column in the order of the filtration, encoded as `longest edge * n + opposite vertex`. Three
+kinds of edges need no work: those of the spanning forest (they kill components), those that close a triangle
+on arrival (the two form a pair of length zero), and those beyond the limit. The rest is reduced with
 
-- the pairs without length as implicit columns: nothing is stored, their triangles are listed when needed;
+- pairs of length zero as implicit columns: nothing is stored, their triangles are listed when needed;
 - a window of ranks: only triangles up to a ceiling are listed, and the ceiling rises when none is left;
-- one look ahead: when an implicit column is added, its next triangle is usually the new pivot and free,
-  and then its other triangles are never listed.
+- one step of look-ahead: when an implicit column is added, its next triangle is usually the new pivot and
+  free, and then its other triangles are never listed.
 
-A column that has summed many edges, as for a loop that lives long, is finished by a sweep instead: its
-cochain is extended edge by edge in the order of the filtration, in a dense table, until it breaks.
+A column that has summed many edges, as for a long-lived loop, is finished by a sweep instead: its cochain is
+extended edge by edge in the order of the filtration, in a dense table, until this fails.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from toposcope.kernels.rips_edges import ABSENT, NO_VERTEX, RipsEdges, ends, nex
 # Points of a tile, as in `rips_edges`. Changes speed only.
 _BLOCK = 32
 _FIRST_WINDOW = 0.25
-"""Triangles expected in the first window of an edge: few, as most columns stop early. Changes speed only."""
-# By which factor each next window of an edge reaches further. Changes speed only.
+"""Expected triangles in the first window of an edge: few, as most columns stop early. Affects speed only."""
+# The factor by which each further window of an edge grows. Affects speed only.
 _GROWTH = 1.4
 _SWEEP_SHARE = 512
-"""A column of more edges than one in so many of all is finished by a sweep. Changes speed only."""
-# Columns of fewer edges are never finished by a sweep. Changes speed only.
+"""A column with more than one in this many of all edges is finished by a sweep. Affects speed only."""
+# Columns with fewer edges are never finished by a sweep. Affects speed only.
 _SWEEP_LEAST = 64
-# Marks a column that a sweep has to finish; -1 marks a class that never dies, so it must differ from that.
+# Marks a column that a sweep has to finish; differs from -1, which marks a class that never dies.
 _TO_SWEEP = -2
 
 
@@ -54,7 +54,7 @@ def reduce_columns(
     heap = np.empty(4 * n + 64, np.int64)
     starts = np.zeros(len(columns) + 1, np.int64)
     members = np.empty(4 * len(columns) + 64, np.int32)
-    values = np.zeros((n, n), np.int32)  # takes memory only once a sweep writes to it
+    values = np.zeros((n, n), np.int32)  # uses memory only once a sweep writes to it
     for c in range(len(columns)):
         members, end, heap, pivot = _reduce(
             packed, ranks, closing, columns[c], table, starts, members, starts[c], heap, m
@@ -167,8 +167,8 @@ def _list(ranks, u, v, rank, floor, ceiling, heap, size):
 def _sweep(packed, ranks, closing, column, table, starts, members, begin, end, values):
     """Finish a column by extending its cochain over all later edges; `values` is 0 before and after.
 
-    An edge that closes triangles gets the value that its first triangle asks for; the first other triangle
-    that asks for another value is the pivot.
+    An edge that closes triangles gets the value that its first triangle requires; the first triangle that
+    requires another value is the pivot.
     """
     n, m = ranks.shape[0], len(packed)
     _toggle(packed, members, begin, end, values)

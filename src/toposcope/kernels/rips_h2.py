@@ -2,9 +2,9 @@
 
 As in dimension 1, on triangles. A triangle is `longest edge * n + opposite vertex`, a tetrahedron
 `(longest edge * n + p) * n + q` with its other vertices p > q. A triangle (e, k) and the first vertex l < k
-that forms a tetrahedron with it without a longer edge are a pair without length; one look along three rows
-of ranks tells whether a tetrahedron is in such a pair, so that none of them is stored. Triangles that end
-an H1 class, with or without length, need no column.
+that forms a tetrahedron with it without a longer edge are a pair of length zero. One scan along three rows of
+ranks shows whether a tetrahedron is in such a pair, so none of them is stored. Triangles that end an H1
+class, of length zero or not, need no column.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from toposcope.kernels.threads import row_blocks, run_blocks
 # Points of a tile, as in `rips_edges`. Changes speed only.
 _BLOCK = 32
 _FIRST_WINDOW = 0.25
-"""Tetrahedra expected in the first window of a triangle; changes speed only."""
-# By which factor each next window of a triangle reaches further. Changes speed only.
+"""Expected tetrahedra in the first window of a triangle; affects speed only."""
+# The factor by which each further window of a triangle grows. Affects speed only.
 _GROWTH = 1.15
 _SERIAL_BELOW = 300
-"""Points below which handing work to threads costs what it saves."""
+"""With fewer points, handing work to threads costs what it saves."""
 
 
 def h2_pairs(
@@ -45,10 +45,10 @@ def h2_pairs(
 
 @njit(cache=True, nogil=True)
 def _open_triangles(ranks: np.ndarray, closing: np.ndarray, start: int, stop: int) -> np.ndarray:
-    """Return the triangles that are in no pair without length, with the larger end in rows start to stop.
+    """Return the triangles in no pair of length zero, with the larger end in rows start to stop.
 
-    Of the vertices that form triangles with an edge the first one closes the edge itself, and most others
-    are near it, hence in a pair: for many edges one look along three rows ends the search.
+    Of the vertices that form triangles with an edge, the first one closes the edge itself, and most others
+    are near it, hence in a pair: for many edges, one scan along three rows ends the search.
     """
     n = ranks.shape[0]
     found, count = np.empty(1024, np.int64), 0
@@ -65,7 +65,7 @@ def _open_triangles(ranks: np.ndarray, closing: np.ndarray, start: int, stop: in
                 continue
             size = 0
             for k in range(after, n):
-                common[size] = k  # written always, kept if it is a common neighbour: no branch
+                common[size] = k  # always written, kept if it is a common neighbour: no branch
                 size += max(row_u[k], row_v[k]) < edge
             for at in range(size):
                 if row_first[common[at]] < edge:
@@ -161,7 +161,7 @@ def _reduce(packed, ranks, column, table, starts, members, begin, heap, m):
 
 @njit(cache=True, nogil=True)
 def _partner(packed: np.ndarray, ranks: np.ndarray, key: int) -> int:
-    """Return the triangle that a tetrahedron closes without length, or -1."""
+    """Return the triangle that a tetrahedron closes with length zero, or -1."""
     n = ranks.shape[0]
     triangle = key // n
     q = key - triangle * n

@@ -11,19 +11,19 @@ from toposcope.kernels.threads import row_blocks, run_blocks
 
 # Bits of a digit of the radix selection: its 65,536 counts per block stay small.
 _DIGIT = 16
-# Share above the wanted count that the first threshold aims at, so that a second pass is rare. Changes speed
+# Share above the wanted count at which the first threshold aims, so that a second pass is rare. Affects speed
 # only.
 _SPARE = 1.3
-# Share of all entries below which only the heaviest are looked at. Changes speed only.
+# Below this share of all entries, only the heaviest are examined. Affects speed only.
 _FEW = 0.1
-# Entries of a block: it bounds memory and changes no result.
+# Entries of a block, to bound memory; does not affect results.
 _CHUNK = 1 << 20
 
 
 def key_of_rank(bits: np.ndarray, mask: np.unsignedinteger, rank: int) -> np.unsignedinteger:
     """Return the key of 0-based descending rank `rank`: 0 is the largest.
 
-    The matrix is counted into bins by 16 bits at a time, from the highest down.
+    The entries are counted in bins by 16 bits at a time, from the highest bits down.
     """
     width = bits.dtype.itemsize * 8
     flat = bits.reshape(-1)
@@ -60,7 +60,7 @@ def largest_keys(bits: np.ndarray, mask: np.unsignedinteger, count: int) -> np.n
 def absolute_moments(W: np.ndarray) -> tuple[float, float]:
     """Return the mean and the population variance of |W|, summed in float64."""
     rows = max(1, _CHUNK // W.shape[1])
-    # A float16 or bfloat16 chunk is widened on its own: the matrix never is.
+    # Only a chunk of float16 or bfloat16 is widened at a time, never the matrix.
     wide = W.dtype if W.dtype.itemsize > 2 else np.dtype(np.float32)
 
     def sums(start: int) -> tuple[float, float]:
@@ -78,9 +78,9 @@ def absolute_moments(W: np.ndarray) -> tuple[float, float]:
 
 
 def largest_magnitude(W: np.ndarray) -> float:
-    """Return max |W|: NaN or infinity where `W` holds one, 0 for an empty array.
+    """Return max |W|: NaN or infinity if `W` holds one, 0 for an empty array.
 
-    numpy's own is slow for 16-bit types, which it compares one by one.
+    numpy's own function is slow for 16-bit types, which it compares one by one.
     """
     if W.size == 0:
         return 0.0

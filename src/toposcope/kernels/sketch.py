@@ -1,4 +1,4 @@
-"""One block of a count sketch: values added, with their signs, to coordinates chosen outside."""
+"""One block of a count sketch: signed values are added to given coordinates."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ def sign_codes(generator: np.random.Generator, count: int) -> np.ndarray:
 
 @njit(cache=True, nogil=True)
 def signed_sums(values: np.ndarray, codes: np.ndarray, size: int) -> np.ndarray:
-    """Return `size` sums: value k is added to one coordinate, or taken from it.
+    """Return `size` sums: value k is added to one coordinate, or subtracted from it.
 
-    The lowest bit of `codes[k]` says which of the two, the bits above it the coordinate; what is above
-    2 * size is left out. `size` is a power of two.
+    The lowest bit of `codes[k]` is the sign, the bits above it are the coordinate; bits above 2 * size are
+    ignored. `size` is a power of two.
     """
     signed = np.zeros(2 * size)
     mask = np.uint16(2 * size - 1)

@@ -1,4 +1,4 @@
-"""Maximum spanning trees of small weight matrices, one after the other in one call: Prim's algorithm."""
+"""Maximum spanning trees of small weight matrices, many in one call, by Prim's algorithm."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 SMALL = 1 << 15
-"""Up to this many entries Prim's algorithm on all of them is the faster way."""
+"""Up to this many entries, Prim's algorithm on all of them is faster."""
 
 
 def small_tree(bits: np.ndarray, mask: np.unsignedinteger) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -92,7 +92,7 @@ def _largest(best: np.ndarray) -> np.uint64:
 
 @njit(cache=True, nogil=True)
 def prim_each(flat: np.ndarray, mask: np.unsignedinteger, shapes: np.ndarray, tree: np.ndarray) -> None:
-    """Write the packed edges of one matrix after the other, flattened end to end in `flat`, to `tree`."""
+    """Write the packed edges of each matrix in turn to `tree`; `flat` holds the flattened matrices."""
     at, end = 0, 0
     for k in range(len(shapes)):
         n_out, n_in = shapes[k]

@@ -35,8 +35,8 @@ def thread_count() -> int:
 def steady_threads(count: int | None = None) -> Iterator[None]:
     """Let torch use `count` threads, or as many as kernels do, whatever ran in this process before.
 
-    Another library that starts its threads may set torch's number too, and sums of floats depend on it in
-    their last digits.
+    Another library that starts its threads may also set torch's number, and the last digits of sums of floats
+    depend on it.
     """
     import torch
 
@@ -49,9 +49,9 @@ def steady_threads(count: int | None = None) -> Iterator[None]:
 
 
 def one_thread() -> None:
-    """Let this process compute in one thread from now on: BLAS, kernels, and the reader of parquet files.
+    """Let this process compute in one thread from now on: BLAS, kernels, and the parquet reader.
 
-    Each thread of the reader also keeps the memory that it once used, for as long as the process lives.
+    Each thread of the reader would also keep the memory that it once used, as long as the process lives.
     """
     import numba
     import pyarrow as pa
@@ -60,7 +60,7 @@ def one_thread() -> None:
     numba.set_num_threads(1)
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
-    threadpool_limits(limits=1)  # last: of the pools that are there by now
+    threadpool_limits(limits=1)  # last: it affects only existing pools
 
 
 def worker_pool() -> ThreadPoolExecutor:
@@ -76,7 +76,7 @@ def _mark_worker() -> None:
 
 
 def run_blocks(work: Callable[[A], B], blocks: Iterable[A], *, serial: bool = False) -> list[B]:
-    """Return [work(block) for block in blocks], by threads unless `serial` or already on one of them."""
+    """Return [work(block) for block in blocks], in threads unless `serial` or already in one of them."""
     todo = list(blocks)
     if serial or len(todo) <= 1 or thread_count() == 1 or getattr(_here, "is_worker", False):
         return [work(block) for block in todo]
@@ -84,7 +84,7 @@ def run_blocks(work: Callable[[A], B], blocks: Iterable[A], *, serial: bool = Fa
 
 
 def row_blocks(n_rows: int, *, per_thread: int = 4, serial: bool = False) -> list[tuple[int, int]]:
-    """Split `n_rows` rows into even (start, stop) blocks, several for each thread."""
+    """Split `n_rows` rows into even (start, stop) blocks, several per thread."""
     count = 1 if serial else max(1, min(n_rows, per_thread * thread_count()))
     edges = np.linspace(0, n_rows, count + 1).astype(int).tolist()
     return list(itertools.pairwise(edges))

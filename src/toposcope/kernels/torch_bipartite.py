@@ -1,9 +1,9 @@
 """Maximum spanning tree of |W| for torch tensors: scans on the tensor's device, trees on the host.
 
-The device reads the matrix: a threshold from a sample, the edges above it, and the best edges out of
-what these leave over. The few edges that come back are joined on the host, by threads, while the device
-goes on with the next matrix. Keys are compared as integers, so deaths equal those of the array kernels
-bit for bit; only among edges of equal weight may another edge be the tree's.
+The device reads the matrix: a threshold from a sample, the edges above it, and the best edges out of what
+remains. The few edges that come back are joined on the host, in threads, while the device continues with the
+next matrix. Keys are compared as integers, so deaths equal those of the array kernels bit for bit; the trees
+may differ only among edges of equal weight.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # Entries that estimate the threshold, as in `bipartite_tree`.
 _SAMPLE = 1 << 16
 _PIECE = 1 << 26
-"""Entries of a matrix that are widened or compared at a time."""
+"""The number of entries of a matrix that are widened or compared at a time."""
 
 
 def spanning_tree_weights(tensors: Sequence[torch.Tensor]) -> list[np.ndarray]:
@@ -51,7 +51,7 @@ def spanning_tree_weights(tensors: Sequence[torch.Tensor]) -> list[np.ndarray]:
 
 
 def _keys(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor's bits as signed integers, a view; the sign of the weight is still set."""
+    """Return the tensor's bits as signed integers, as a view; the sign of the weight is still set."""
     import torch
 
     integer = {2: torch.int16, 4: torch.int32, 8: torch.int64}[tensor.element_size()]
@@ -125,7 +125,7 @@ def _boruvka_round(bits: torch.Tensor, parent: np.ndarray, size: np.ndarray) -> 
     v = np.concatenate((from_rows[1] + n_out, from_columns[1]))
     order = descending(keys.astype(f"u{keys.dtype.itemsize}"))
     best = order[np.sort(np.unique(labels[u][order], return_index=True)[1])]
-    # Heaviest first, so that edges of equal weight cannot close a cycle nor displace a heavier one.
+    # Heaviest first, so that edges of equal weight can neither close a cycle nor displace a heavier edge.
     best = best[keys[best] >= 0]
     chosen = kruskal(best, u.astype(np.int32), v.astype(np.int32), parent, size)
     return keys[chosen].view(f"u{keys.dtype.itemsize}")
@@ -134,7 +134,7 @@ def _boruvka_round(bits: torch.Tensor, parent: np.ndarray, size: np.ndarray) -> 
 def _best_out(
     bits: torch.Tensor, rows: np.ndarray, own: torch.Tensor, other: torch.Tensor
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return key and column of each row's heaviest edge into another set; key -1 where there is none."""
+    """Return key and column of each row's heaviest edge into another set; key -1 if there is none."""
     import torch
 
     step = max(1, _PIECE // bits.shape[1])

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # Squared norms below which float32 products underflow, as in `distances`.
 _TINY = 1e-30
-# Pairs whose distances are computed again from differences at a time: it bounds memory.
+# Pairs whose distances are recomputed from differences at a time, to bound memory.
 _PAIRS = 1 << 14
 _BLOCK = {"cpu": 512, "cuda": 2048}
 
@@ -57,7 +57,7 @@ def _squared_norms(rows: torch.Tensor, row_scale: torch.Tensor) -> torch.Tensor:
 
 
 def _centred(exact: torch.Tensor, row_scale: torch.Tensor) -> torch.Tensor:
-    """Return the scaled rows around their mean as float32, a block of rows at a time."""
+    """Return the scaled rows, centred, as float32, a block of rows at a time."""
     import torch
 
     work = torch.empty(exact.shape, dtype=torch.float32, device=exact.device)
@@ -114,7 +114,7 @@ def _block_squares(
 def _pair_squares(
     exact: torch.Tensor, row_scale: torch.Tensor, u: torch.Tensor, v: torch.Tensor
 ) -> torch.Tensor:
-    """Return squared distances in float64 from the differences of the points, some pairs at a time."""
+    """Return squared distances in float64 from differences of the points, some pairs at a time."""
     import torch
 
     parts = [torch.empty(0, dtype=torch.float64, device=exact.device)]

@@ -1,4 +1,4 @@
-"""Matrix products of float32 layers by oneDNN, which torch leaves to a slower library on some CPUs."""
+"""Matrix products of float32 layers with oneDNN, where torch uses a slower library on some CPUs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PLAIN = ContextVar("_PLAIN", default=False)
 
 
 def onednn_products() -> bool:
-    """Say whether this build of torch has them."""
+    """Return whether this build of torch has oneDNN's products."""
     return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
@@ -23,9 +23,9 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def read_with_onednn(model: torch.nn.Module) -> None:
-    """Let a model's float32 linear layers on a CPU use oneDNN whenever no gradient is asked for.
+    """Let a model's float32 linear layers on a CPU use oneDNN whenever no gradient is needed.
 
-    Values agree with torch's own to rounding. Nothing happens where the build of torch lacks it.
+    Values agree with torch's own up to rounding. Without oneDNN in the build of torch, nothing changes.
     """
     if not onednn_products():
         return
@@ -36,7 +36,7 @@ def read_with_onednn(model: torch.nn.Module) -> None:
 
 @contextmanager
 def torchs_own_products() -> Iterator[None]:
-    """Leave linear layers to torch: oneDNN's have no rule for several parameters at once (vmap)."""
+    """Leave linear layers to torch: oneDNN's do not support several parameters at once (vmap)."""
     before = _PLAIN.set(True)
     try:
         yield
@@ -45,7 +45,7 @@ def torchs_own_products() -> Iterator[None]:
 
 
 class _OneDNNLinear(torch.nn.Linear):
-    """A linear layer whose forward pass is oneDNN's."""
+    """A linear layer with oneDNN's forward pass."""
 
     def forward(self, x: Tensor) -> Tensor:
         if _PLAIN.get() or torch.is_grad_enabled() or x.dtype != torch.float32 or x.device.type != "cpu":

@@ -17,7 +17,7 @@ def find(parent: np.ndarray, x: int) -> int:
 
 @njit(cache=True, nogil=True)
 def unite(parent: np.ndarray, size: np.ndarray, x: int, y: int) -> bool:
-    """Join the sets of `x` and `y`; return whether they were apart."""
+    """Join the sets of `x` and `y`; return whether they were separate."""
     a, b = find(parent, x), find(parent, y)
     if a == b:
         return False

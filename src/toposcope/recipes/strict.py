@@ -1,4 +1,4 @@
-"""Check plain data against a dataclass: every key known, every value of the declared type."""
+"""Check plain data against a dataclass: every key must be known, every value of the declared type."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toposcope.core.errors import RecipeError
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a remedy: the nearest known name if one is near, else all of them.
+    """Return a remedy: the nearest known name if one is close, else all known names.
 
     >>> nearest("stepz", ["steps", "seeds"])
     "did you mean 'steps'?"
@@ -28,7 +28,7 @@ def build(kind: type, content: Mapping[str, object], *, where: str) -> Any:
     Raises
     ------
     RecipeError
-        Naming `where`, the key, the value and the nearest known key or the type that is wanted.
+        Naming `where`, the key, the value, and the nearest known key or the required type.
     """
     wanted = {field.name: field for field in fields(kind)}
     hints = get_type_hints(kind)

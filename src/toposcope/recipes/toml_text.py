@@ -41,4 +41,4 @@ def _value(value: object) -> str:
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, Sequence):
         return "[" + ", ".join(_value(item) for item in value) + "]"
-    raise TypeError(f"{type(value).__name__} has no place in a recipe")
+    raise TypeError(f"a recipe cannot hold a {type(value).__name__}")

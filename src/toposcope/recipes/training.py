@@ -37,8 +37,8 @@ class TrainingRecipe:
     `corpus` is "python-docs" (the language reference inside CPython), "wikitext2" (from the Hugging
     Face hub) or a path. The learning rate rises linearly from 0 over `warmup_steps`, then falls along
     half a cosine to `final_learning_rate` at step `steps`. A checkpoint is kept every
-    `checkpoint_every` steps, the first (step 0) and the last (step `steps`) included.
-    `gradients` keeps the gradients on the first held-out batch beside each.
+    `checkpoint_every` steps, including the first (step 0) and the last (step `steps`).
+    `gradients` also keeps the gradients on the first held-out batch with each.
     """
 
     name: str
@@ -80,7 +80,7 @@ class TrainingRecipe:
         return (*steps, self.steps)
 
     def hash(self) -> str:
-        """Return a hash of everything that decides the numbers; the description does not."""
+        """Return a hash of everything that determines the numbers; the description does not."""
         content = {key: value for key, value in asdict(self).items() if key != "description"}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -99,7 +99,7 @@ def training_recipes() -> list[str]:
 
 
 def load_training_recipe(name: str, overrides: Mapping[str, object] | None = None) -> TrainingRecipe:
-    """Return the recipe called `name` (or the TOML file at that path), with `overrides` on top.
+    """Return the recipe called `name` (or the TOML file at that path), with `overrides` applied.
 
     A key of `overrides` is a field of `TrainingRecipe`, or `models.NAME.FIELD` for one model. `models`
     itself may be overridden by names, which picks those models.
@@ -137,7 +137,7 @@ def load_training_recipe(name: str, overrides: Mapping[str, object] | None = Non
 
 
 def parse_override(text: str) -> tuple[str, object]:
-    """Return key and value of a `key=value` text; the value is read as TOML, else taken as text.
+    """Return key and value of a `key=value` text; the value is read as TOML, or else taken as text.
 
     >>> parse_override("steps=200"), parse_override("corpus=notes.txt")
     (('steps', 200), ('corpus', 'notes.txt'))

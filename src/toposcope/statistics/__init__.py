@@ -1,1 +1,1 @@
-"""Arrays in, numbers out: trends, bends, alarms, correlations."""
+"""Pure functions of arrays: trends, bends, alarms, correlations."""

@@ -10,7 +10,7 @@ from scipy import special
 from toposcope.core.seeding import rng
 
 COLLINEAR = 1e-8
-"""A smaller share of rank residuals is rounding: the control explains the whole series."""
+"""A smaller share of rank residuals is rounding error: the control explains the whole series."""
 
 
 def ranks(values: np.ndarray) -> np.ndarray:
@@ -22,7 +22,7 @@ def ranks(values: np.ndarray) -> np.ndarray:
     rows = np.moveaxis(values, 0, -1)
     order = np.argsort(rows, axis=-1, kind="stable")
     ordered = np.take_along_axis(rows, order, axis=-1)
-    first = np.ones(rows.shape, bool)  # where a value stands that the one before it is not
+    first = np.ones(rows.shape, bool)  # where a value differs from the previous one
     first[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
     ties = np.diff(np.flatnonzero(first), append=rows.size)
     places = np.broadcast_to(np.arange(1.0, rows.shape[-1] + 1), rows.shape)[first]
@@ -67,8 +67,8 @@ def autocorrelations(x: np.ndarray, lags: int) -> np.ndarray:
 def effective_size(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return n / (1 + 2 sum_k (1 - k/n) rho_x(k) rho_y(k)) of each pair, between 2 and n.
 
-    The sum runs over the lags k < n // 4, whose autocorrelations can still be estimated. Give ranks for
-    Spearman's rho. Under a trend that both series share this is too large to be safe.
+    The sum runs over the lags k < n // 4, whose autocorrelations can still be estimated. Pass ranks for
+    Spearman's rho. If both series share a trend, the result is too large to be safe.
     """
     n = len(x)
     lags = max(n // 4 - 1, 1)
@@ -84,9 +84,9 @@ def effective_size(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def partial_correlation(x: np.ndarray, y: np.ndarray, controls: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the correlation of each pair given `controls` (n, c), and the degrees of freedom n - 2 - c.
 
-    Both series are regressed on the controls with an intercept, and the residuals correlated: with ranks
-    everywhere, the partial Spearman correlation. c counts the controls that are not combinations of the
-    others. A residual that is only rounding (the control explains the series) gives NaN.
+    Both series are regressed on the controls with an intercept, and the residuals are correlated; with ranks
+    throughout, this is the partial Spearman correlation. c counts the linearly independent controls. A
+    residual that is only rounding error (the control explains the series) gives NaN.
     """
     design = np.column_stack([np.ones(len(x)), controls])
     left, sizes, _ = np.linalg.svd(design, full_matrices=False)

@@ -6,11 +6,12 @@ over a scale that all runs share,
 
     T_i = mean_qb (z_i - mean z_others)^2 / ((1 + 1/m) mean_qb var z_others),
 
-m being the number of the others. If one number described all differences of a run, T_i would follow Fisher's
-F(1, m - 1), the square of Student's t for one more value. Curves average over more than one number, so the
-tail of T_i is lighter, and the test keeps its level. Several odd runs hide one another. So the oddest run is
-removed and the next one is tested without it, up to a quarter of the runs. The runs up to the last one that
-passes are odd (generalised extreme studentised deviate: Rosner 1983). These tests share the level.
+where m is the number of others. If a single number described all differences of a run, T_i would follow
+Fisher's F(1, m - 1), the square of Student's t for one more value. Curves average over several numbers, so
+the tail of T_i is lighter, and the test keeps its level. Several odd runs can hide one another, so the oddest
+run is removed and the next one is tested without it, for up to a quarter of the runs. All runs up to the last
+one beyond its threshold are odd (generalised extreme studentised deviate: Rosner 1983). These tests share the
+level.
 """
 
 from __future__ import annotations
@@ -23,25 +24,24 @@ import numpy as np
 from scipy.special import fdtrc
 
 BLOCKS = 12
-"""The number of stretches of a curve: enough to say since when, with several checkpoints in each."""
+"""The number of stretches of a curve: enough to date a change, with several checkpoints in each."""
 FEWEST = 3
-"""The fewest other runs for a comparison: a variance of two has one degree of freedom and finds nothing."""
+"""The fewest other runs for a comparison: with two, one degree of freedom detects nothing."""
 MOST_PART = 4
-"""At most one run in so many is odd: if more differ, nothing says which ones are the odd ones."""
+"""At most one run in this many is odd: if more differ, it is unclear which ones are the odd ones."""
 LEVEL = 0.05
-"""How often one run in a group of like runs may be called odd."""
+"""How often a run in a group of healthy runs may be called odd."""
 LEAST_SPREAD = 0.3
-"""The least spread, as a part of a quantity's usual one: where runs happen to cross, their spread is near
-0."""
+"""The smallest spread, as a part of a quantity's usual spread: where curves happen to cross, it is near 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class OddRun:
-    """A run that is not like the others: its place, its p over all runs, since which step, and where.
+    """A run that is not like the others: its position, its p over all runs, since which step, and where.
 
-    Where a second odd run hides the first, the p of both is that of the second beside the healthy ones.
-    `since` is the step from which on it differs up to the end; None where it does not. `where` lists the
-    quantities that suffice to make it odd, the farthest first.
+    If a second odd run hides the first, both have the p of the second among the healthy ones. `since` is the
+    step from which it differs up to the end; None if there is none. `where` lists the quantities that make it
+    odd by themselves, farthest first.
     """
 
     run: int
@@ -53,16 +53,16 @@ class OddRun:
 def odd_runs(
     curves: Mapping[str, np.ndarray], steps: np.ndarray, *, level: float = LEVEL
 ) -> tuple[OddRun, ...]:
-    """Return the runs that are not like the others, the oddest first.
+    """Return the runs that are not like the others, oddest first.
 
     Parameters
     ----------
     curves
-        For each quantity its values (runs, steps), float64, finite.
+        The values of each quantity, (runs, steps), float64, finite.
     steps
-        (steps,) at which all runs were measured, rising.
+        (steps,), ascending, at which all runs were measured.
     level
-        How often groups of healthy runs may have any odd one.
+        The share of groups of healthy runs in which any run may be called odd.
 
     Examples
     --------
@@ -98,8 +98,8 @@ def odd_runs(
 def _scaled(curves: Mapping[str, np.ndarray], steps: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
     """Return the curves (runs, quantities, blocks), scaled by the distance between runs; the blocks' steps.
 
-    The unit is the median distance to the median run in each block, because runs differ by more early in
-    training than at its end. Quantities in which over half of the runs are the same are left out (NaN).
+    The unit is the median distance to the median run in each block, because runs differ more early in
+    training than at the end. Quantities in which over half of the runs are equal are left out (NaN).
     """
     ends = np.unique(np.linspace(0, len(steps), min(BLOCKS, len(steps)) + 1).astype(int))
     parts = []
@@ -116,7 +116,7 @@ def _scaled(curves: Mapping[str, np.ndarray], steps: np.ndarray) -> tuple[np.nda
 
 
 def _chance(z: np.ndarray, run: int, among: list[int]) -> float:
-    """Return the p-value of T of one run among `among`, which include it."""
+    """Return the p-value of T for one run within `among`, which includes it."""
     others = z[[i for i in among if i != run]]
     m = len(others)
     far = np.nanmean((z[run] - others.mean(axis=0)) ** 2) / (1.0 + 1.0 / m)

@@ -1,4 +1,4 @@
-"""Whether two logs are of one run: the steps up to which they are equal, and the difference afterwards."""
+"""Whether two logs are of the same run: the steps up to which they agree, and the difference afterwards."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _FEWEST = 3
 class Parting:
     """How far two logs of losses agree at their common steps.
 
-    `last_equal` and `first_apart` are steps, None where there is no such step. `exact` says that the equal
-    losses are equal bit for bit; otherwise they agree to `decimals`, the number of decimals of the log that
-    has fewer. `difference` is the mean of second minus first over the last tenth, `scatter` the standard
-    deviation of one log's losses from step to step there.
+    `last_equal` and `first_apart` are steps (None if there is none). `exact` says that the equal losses agree
+    bit for bit; otherwise they agree to `decimals`, the decimals of the log that has fewer. `difference` is
+    the mean of second minus first over the last tenth, `scatter` the step-to-step standard deviation of one
+    log's losses there.
     """
 
     common: int
@@ -41,7 +41,7 @@ class Parting:
 
 
 def parting(steps: np.ndarray, first: np.ndarray, second: np.ndarray) -> Parting:
-    """Compare two logs at their common steps; NaN is equal to NaN.
+    """Compare two logs at their common steps; NaN equals NaN.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def parting(steps: np.ndarray, first: np.ndarray, second: np.ndarray) -> Parting
     both_nan = np.isnan(one) & np.isnan(other)
     bits = (one == other) | both_nan
     decimals = min(_decimals(one), _decimals(other))
-    # half a unit of the last digit of the coarser log, and a little more for binary fractions
+    # half a unit in the last digit of the coarser log, plus a little for binary fractions
     with np.errstate(invalid="ignore"):
         alike = bits | (np.abs(one - other) <= 0.5000001 * 10.0**-decimals)
     differing = np.flatnonzero(~alike)
@@ -82,7 +82,7 @@ def parting(steps: np.ndarray, first: np.ndarray, second: np.ndarray) -> Parting
 
 
 def _scatter(one: np.ndarray, other: np.ndarray, tail: int) -> float:
-    """Return the standard deviation from step to step at the end: neighbours' differences over root two."""
+    """Return the step-to-step standard deviation at the end: that of neighbours' differences over root 2."""
     moves = np.concatenate([np.diff(values[-max(tail, 4) :]) for values in (one, other)])
     moves = moves[np.isfinite(moves)]
     return float(np.sqrt(np.mean(moves**2) / 2)) if len(moves) else float("nan")

@@ -1,14 +1,14 @@
-"""Is one of two recipes better, from some seeds of each: at the end, on the way, and with how many seeds.
+"""Whether one of two recipes is better, from seeds of each: at the end, before it, and with how many seeds.
 
 A run's value at a step is the mean of its losses over the stretch before it. If both recipes are the same,
-the runs of both are exchangeable and have one standard deviation. Then Student's t with the pooled one keeps
-its level with two seeds as well as with twenty. Welch's test finds too little with two against two, and too
-much with two against ten. If the two variances differ (Fisher's F at 5%), or one side has twice as many
-seeds, both tests are made and the larger p counts.
+their runs are exchangeable and share one standard deviation. Then Student's t with the pooled one keeps its
+level with two seeds as well as with twenty. Welch's test has too little power with two against two, and too
+many false alarms with two against ten. If the two variances differ (Fisher's F at 5%), or one side has twice
+as many seeds, both tests are made and the larger p counts.
 
-On the way the test is made at the parts `INTERIM` of the run: a group-sequential test. The level spent up to
-the part f is 0.05 f^1.5. Each test gets the increment, and the increments sum to 5%. So the level holds for
-any dependence of a run's losses between the tests (Bonferroni over a spending function).
+Before the end, the test is made at the shares `INTERIM` of the run: a group-sequential test. The level spent
+up to the share f is 0.05 f^1.5. Each test gets the increment, and the increments sum to 5%. So the level
+holds for any dependence of a run's losses between the tests (Bonferroni over a spending function).
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from scipy import special
 from toposcope.core.distributions import student_quantile, student_two_sided
 
 LEVEL = 0.05
-"""How often one of two sets of runs of one recipe may be called better: at the end, and before it in all."""
+"""How often one of two sets of runs of the same recipe may be called better: at the end, and before it."""
 POWER = 0.8
-"""The usual power, for which a number of seeds is stated."""
+"""The usual power, for which the number of seeds is stated."""
 STRETCH = 0.1
-"""Part of the steps over which the final losses are averaged: several losses, and only those of the end."""
+"""The final losses are averaged over this share of the steps: several losses, all from the end."""
 STRETCH_ON_THE_WAY = 0.4
-"""Part of the steps so far over which losses are averaged on the way. This, `INTERIM` and `SPENDING` were set
-on half of parameter_golf's folders of seeds (benchmarks.compare_runs): a difference from the start on takes
-the fewest steps there, of the settings whose power is that of Welch's test on final losses or more."""
+"""Before the end, losses are averaged over this share of the steps so far. This, `INTERIM` and `SPENDING`
+were set on half of parameter_golf's folders of seeds (benchmarks.compare_runs): of the settings with at least
+the power of Welch's test on final losses, these find a difference from the start in the fewest steps."""
 FEWEST = 3
-"""The fewest losses of a stretch: logs may have twenty in all."""
+"""The fewest losses of a stretch; logs may have only twenty in all."""
 LOPSIDED = 2.0
-"""If one side has so many times as many seeds, and the other side is noisier, Student's t is wrong: with six
-against two that scatter three times as much it finds a difference in 23% where there is none."""
+"""If one side has this many times as many seeds, and the other side is noisier, Student's t is wrong: with
+six seeds against two that scatter three times as much, it has 23% false positives."""
 LEAST_FREE = 2
-"""Degrees of freedom of a test on the way: with one, losses rounded to four decimals tie too often."""
+"""The fewest degrees of freedom of an interim test: with one, losses of four decimals tie too often."""
 INTERIM = (0.4, 0.7, 1.0)
-"""The shares of the run at which it is tested."""
+"""The shares of the run at which interim tests are made."""
 SPENDING = 1.5
-"""Exponent of the part up to which the level is spent: 1 spends early, 3 late."""
+"""Exponent of the share in the level spent so far: 1 spends early, 3 late."""
 MOST_SEEDS = 1000
 """The largest number of seeds that is stated."""
 
@@ -66,7 +66,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class InterimTest:
-    """One test on the way: up to which step, the difference there, and the p that it has to be below."""
+    """One interim test: its step, the difference there, and the p below which it passes."""
 
     step: float
     difference: Difference
@@ -80,7 +80,7 @@ class InterimTest:
 
 @dataclass(frozen=True, slots=True)
 class SeedsNeeded:
-    """Seeds of each recipe that find a difference in 80% of cases; None where over `MOST_SEEDS`.
+    """Seeds of each recipe that find a difference in 80% of cases; None if over `MOST_SEEDS`.
 
     `low` and `high` follow from the 95% interval of the standard deviation.
     """
@@ -92,7 +92,7 @@ class SeedsNeeded:
 
 
 def thresholds() -> tuple[float, ...]:
-    """Return the p that the test at each part of `INTERIM` has to be below; they sum to the level.
+    """Return the p below which the test at each share in `INTERIM` passes; they sum to the level.
 
     >>> [round(p, 4) for p in thresholds()]
     [0.0126, 0.0166, 0.0207]
@@ -107,13 +107,13 @@ def stretch_means(steps: np.ndarray, losses: np.ndarray, at: float, part: float 
     Parameters
     ----------
     steps
-        (steps,), rising; at least one is not above `at`.
+        (steps,), ascending; at least one is not above `at`.
     losses
         (runs, steps), finite.
     at
         The step.
     part
-        Part of the steps up to `at` that the stretch is.
+        The length of the stretch, as a share of the steps up to `at`.
 
     Examples
     --------
@@ -128,7 +128,7 @@ def stretch_means(steps: np.ndarray, losses: np.ndarray, at: float, part: float 
 
 
 def difference(first: np.ndarray, second: np.ndarray, beside: Sequence[np.ndarray] = ()) -> Difference | None:
-    """Test whether two sets of runs have one mean; None where nothing states the noise between runs.
+    """Test whether two sets of runs have the same mean; None if the noise between runs is unknown.
 
     Parameters
     ----------
@@ -192,12 +192,12 @@ def interim_tests(
     horizon: float,
     beside: Sequence[tuple[np.ndarray, np.ndarray]] = (),
 ) -> tuple[InterimTest, ...]:
-    """Test on the way, at each part of the run that all have reached, with the level spent over the tests.
+    """Make interim tests at each share that all runs have reached, with the level spent over the tests.
 
     Parameters
     ----------
     steps
-        (steps,) that all runs have, rising.
+        (steps,), ascending, that all runs have.
     first, second
         (k, steps) and (m, steps): losses, finite.
     horizon
@@ -258,7 +258,7 @@ def seeds_needed(size: float, sd: float, degrees: float) -> SeedsNeeded:
 
 
 def _fewest(effect: float) -> int | None:
-    """Return the fewest seeds of each that find an effect in 80%; None where they are over `MOST_SEEDS`."""
+    """Return the fewest seeds of each that find an effect in 80% of cases; None if over `MOST_SEEDS`."""
     low, high = 1, MOST_SEEDS
     if not effect > 0 or power(effect, high, high, 2.0 * high - 2.0) < POWER:
         return None

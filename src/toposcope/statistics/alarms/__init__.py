@@ -1,1 +1,1 @@
-"""Statistics of alarms on series that are still growing; pure, and every rate is stated."""
+"""Statistics of alarms on growing series: pure functions with stated error rates."""

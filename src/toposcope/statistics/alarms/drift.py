@@ -1,4 +1,4 @@
-"""Gradual degradation: a series that should fall and rises instead, little by little."""
+"""Gradual degradation: a series that should fall, but rises slowly."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from collections import deque
 import numpy as np
 
 FEWEST = 8
-"""The fewest blocks before the first alarm: their differences give the scale."""
+"""The fewest blocks before the first alarm; their differences give the scale."""
 
 MOST_BLOCKS = 64
-"""The most blocks: once there are 64, each two become one, so that memory and scale stay bounded."""
+"""The largest number of blocks: at 64, pairs are merged, so that memory and scale stay bounded."""
 ALLOWANCE = 0.5
 """The cumulative sum loses this much per block, in standard deviations: slower rises are ignored."""
 
 _CLIP = 3.0
-"""Standard deviations that one block adds at most: a single spike is no drift."""
+"""One block adds at most this many standard deviations, so that a single spike is not a drift."""
 _OVERSHOOT = 1.166
-"""The mean excess of a sum of normal steps over its threshold, twice .583: Siegmund's correction."""
+"""Siegmund's correction: the mean excess of a sum of normal steps over its threshold, twice .583."""
 
 
 def threshold(rate: float, blocks: int) -> float:
-    """Return the height at which the sum alarms in about a share `rate` of `blocks` blocks of normal noise.
+    """Return the height that the sum exceeds in about a share `rate` of `blocks` blocks of normal noise.
 
     Siegmund's approximation of the mean time between false alarms, (exp(b) - b - 1) / (2 k^2) with
     b = 2 k (h + 1.166) and k the allowance of 1/2, set to blocks / rate.
@@ -40,8 +40,9 @@ class Drift:
     """A one-sided cumulative sum of the differences between the medians of consecutive blocks.
 
     Whenever there are 64 blocks, their length doubles, so that memory stays bounded for a run of any length.
-    The sum then starts anew, and each stretch of 64 blocks spends rate / ((j + 1)(j + 2)). Differences are
-    scaled by their own median absolute deviation and clipped at three of them, so that one spike is no drift.
+    The sum then restarts, and the j-th stretch of 64 blocks spends rate / ((j + 1)(j + 2)). Differences are
+    scaled by their own median absolute deviation and clipped at three of them, so that one spike is not a
+    drift.
     """
 
     def __init__(self, rate: float, *, block: int = 1) -> None:
@@ -50,10 +51,10 @@ class Drift:
         self._blocks: deque[float] = deque()
         self._sum = 0.0
         self.looks = 0
-        """Blocks that were judged."""
+        """The number of judged blocks."""
 
     def update(self, value: float) -> float | None:
-        """Take one value; return the height of the sum over its threshold when it alarms, which resets it."""
+        """Take one value; at an alarm, return the sum over its threshold and reset the sum."""
         self._inside.append(value)
         if len(self._inside) < self._length:
             return None
@@ -84,5 +85,5 @@ class Drift:
 
 
 def _small_sample(n: int) -> float:
-    """Widen a scale that comes from few differences, as Student's t does for a normal tail of 3."""
+    """Widen a scale estimated from few differences, as Student's t does for a normal tail of 3."""
     return 1.0 + 4.0 / n

@@ -1,4 +1,4 @@
-"""Slow growth, fading and stalls, compared with references that the change itself does not move."""
+"""Slow growth, fading and stalls, relative to references that the change itself does not shift."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from typing import Generic, TypeVar
 import numpy as np
 
 LAGS = (4, 8, 16)
-"""Checkpoints over which growth is summed up; what grows too slowly to show over the longest is missed."""
+"""Growth is measured over these numbers of checkpoints; slower growth than the longest shows is missed."""
 
 EARLIEST = 4
-"""The first checkpoints that are no reference, because training begins with a leap."""
+"""The number of first checkpoints that do not serve as a reference, because training begins with a leap."""
 
 EARLIER = 8
 """The fewest values whose median is a level."""
 
 KEPT = 128
-"""The most values whose median is a level; older ones are thinned evenly."""
+"""The largest number of values for the median of a level; older ones are thinned evenly."""
 
 NEWEST = 3
-"""The number of newest values whose median is compared with the level: one value alone is a spike."""
+"""The median of this many newest values is compared with the level: a single value is a spike."""
 
 K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
 class Change(Generic[K]):
-    """A series that left its reference: its logarithm before and now, and how far in shares of its limit."""
+    """A series that left its reference: its logarithm before and now, and the distance over its limit."""
 
     key: K
     before: float
@@ -43,13 +43,13 @@ class Change(Generic[K]):
 class Growth(Generic[K]):
     """Finds series of norms that grow or fade faster than training makes them.
 
-    Weights that are trained grow as a power of the step, so that log x moves by some log(s / s') between
-    steps s' and s. A series is reported when, over the last 4, 8 or 16 checkpoints,
+    Trained weights grow as a power of the step, so log x changes by about log(s / s') between steps s' and s.
+    A series is reported if, over the last 4, 8 or 16 checkpoints,
 
         |x(s) - x(s')| - log(s / s') > limit of its kind.
 
     Neither the first 4 checkpoints nor the first third of all so far serve as a reference. A series that
-    stands still was frozen, so it begins anew. Each series needs memory for 17 values.
+    stands still was frozen, so its history restarts. Each series keeps 17 values in memory.
     """
 
     limits: Mapping[Hashable, float]
@@ -60,7 +60,7 @@ class Growth(Generic[K]):
     _origin: dict[K, int] = field(default_factory=dict)
 
     def update(self, step: int, values: Mapping[K, tuple[Hashable, float]]) -> list[Change[K]]:
-        """Take a checkpoint's logarithms, each with its kind; return what left its limit, farthest first."""
+        """Take a checkpoint's logarithms, each with its kind; return those beyond their limit."""
         found = []
         for key, (kind, value) in values.items():
             if not math.isfinite(value) or kind not in self.limits:
@@ -92,10 +92,10 @@ class Growth(Generic[K]):
 
 @dataclass
 class Level(Generic[K]):
-    """Finds series that leave a level that they should keep, up or down, at once or slowly.
+    """Finds series that leave a level that they should keep, up or down, suddenly or slowly.
 
-    The median of the newest three values is compared with that of all earlier ones without the first two,
-    thinned to 128. Slow growth does not move that median until it has lasted for half of the run.
+    The median of the newest three values is compared with that of all earlier ones except the first two,
+    thinned to 128. Slow growth does not shift that median until it has lasted for half of the run.
     """
 
     up: float
@@ -106,7 +106,7 @@ class Level(Generic[K]):
     _newest: dict[K, deque[tuple[int, float]]] = field(default_factory=dict)
 
     def update(self, step: int, values: Iterable[tuple[K, float]]) -> list[Change[K]]:
-        """Take a checkpoint's logarithms; return what left its level, the farthest first."""
+        """Take a checkpoint's logarithms; return those that left their level, farthest first."""
         found = []
         for key, value in values:
             if not math.isfinite(value):
@@ -125,7 +125,7 @@ class Level(Generic[K]):
         return sorted(found, key=lambda one: -one.size)
 
     def _keep(self, key: K, value: float) -> None:
-        """Add a value to the reference: every one at first, then every second, every fourth."""
+        """Add a value to the reference: every value at first, then every second, then every fourth."""
         seen = self._seen[key] = self._seen.get(key, 0) + 1
         stride = self._stride.setdefault(key, 1)
         if seen <= 2 or seen % stride:

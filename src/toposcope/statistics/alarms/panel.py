@@ -1,4 +1,4 @@
-"""Many short series, one per matrix or head: finds those that have just left their own history."""
+"""Many short series, one per matrix or head: finds those that have just departed from their own history."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ FEWEST = 6
 """The fewest past moves of a series for a judgement."""
 
 SIBLINGS = 3
-"""The common move of a kind is subtracted if it has at least so many series."""
+"""The common move of a kind is subtracted if the kind has at least this many series."""
 
 FLOOR = 0.1
-"""Added in quadrature to every scale: series are logarithms, and a move of 10% is worth no alarm."""
+"""Added in quadrature to every scale: series are logarithms, and a move of 10% deserves no alarm."""
 
 DEGREES = 8.0
 """Degrees of freedom of the Student t law of a healthy series' moves; see docs/watch.md for what set it."""
@@ -25,7 +25,7 @@ DEGREES = 8.0
 KEPT = 64
 """The number of moves of a series that give its scale."""
 LEVEL_WINDOW = 4
-"""Values whose median is the level before the newest."""
+"""The number of values whose median is the level before the newest."""
 _PRIOR = 8.0
 """The weight, in moves, of the typical scale of all series in the scale of one series."""
 
@@ -48,7 +48,7 @@ class Move(Generic[K]):
 
 @dataclass(frozen=True, slots=True)
 class Judged(Generic[K]):
-    """All moves of one checkpoint, the largest first, and the p-value of the largest among them all."""
+    """All moves at one checkpoint, largest first, and the corrected p-value of the largest."""
 
     moves: tuple[Move[K], ...]
     p: float
@@ -57,12 +57,12 @@ class Judged(Generic[K]):
 class Panel(Generic[K]):
     """Judges the values of many series, one checkpoint at a time.
 
-    A series moves by x - median of its last 4 values. The common move of the series of one kind (their median
-    move, from 3 series on) is subtracted, because a falling learning rate moves all of them. The rest is
-    divided by the series' own scale: the root mean square of its past 64, shrunk towards the median scale of
-    its kind with the weight of 8 observations, and 0.1 in quadrature. The tail is a Student t law whose
-    degrees of freedom were set on other healthy runs, because one run is too short to estimate them. The
-    p-value of the largest move is corrected over the series by Bonferroni.
+    The move of a series is x - median of its last 4 values. The common move of its kind (the median move, if
+    there are at least 3 series) is subtracted, because a falling learning rate moves all of them. The rest is
+    divided by the series' own scale: the root mean square of its past 64 moves, shrunk towards the median
+    scale of its kind with the weight of 8 observations, plus 0.1 in quadrature. The tail is a Student t law
+    whose degrees of freedom were set on other healthy runs, because one run is too short to estimate them.
+    The p-value of the largest move is corrected over the series by Bonferroni.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Panel(Generic[K]):
         self._moves: dict[K, deque[float]] = {}
 
     def update(self, values: Mapping[K, tuple[Hashable, float]]) -> Judged[K] | None:
-        """Take a checkpoint's values, each with its kind; return its moves, None while there are too few."""
+        """Take a checkpoint's values, each with its kind; return the moves, or None if there are too few."""
         raw: dict[K, tuple[Hashable, float, float]] = {}
         for key, (kind, value) in values.items():
             past = self._values.setdefault(key, deque(maxlen=LEVEL_WINDOW))

@@ -1,4 +1,4 @@
-"""One-step-ahead residuals of a growing series, in units that make a p-value: for spikes and jumps."""
+"""One-step-ahead residuals of a growing series, with p-values: for spikes and jumps."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ LEVEL_WINDOW = 8
 """The newest value is predicted by the median of this many before it."""
 
 FEWEST = 16
-"""The fewest residuals before an alarm: with fewer their scale is not known."""
+"""The fewest residuals before an alarm; with fewer, their scale is unknown."""
 
 FIRST = LEVEL_WINDOW + FEWEST + 1
 """The first value that can be called a spike."""
 
 HISTORY = 128
-"""The number of residuals that give scale and tail; older ones belong to another part of the run."""
+"""Scale and tail come from this many residuals; older ones belong to another part of the run."""
 
 LEAST_DEGREES = 3.0
-"""No heavier tail than this is assumed: it is more often a trend in the scale."""
+"""The heaviest tail assumed: an apparently heavier one is more often a trend in the scale."""
 
-# Degrees of freedom whose ratio of far quantile to median is tabulated: between 1 (Cauchy) and 30 (normal).
+# Degrees of freedom for the table of the ratio of far quantile to median: from 1 (Cauchy) to 30 (normal).
 _DEGREES = np.concatenate([np.arange(1.0, 5.0, 0.1), np.arange(5.0, 31.0, 1.0)])
 _FAR, _QUARTILE = 0.95, 0.67449
-"""The quantile of |residuals| that gives the tail, and the quartile of a normal value."""
+"""The quantile of |residuals| that determines the tail, and the quartile of a normal value."""
 _RATIOS = stdtrit(_DEGREES, 0.975) / stdtrit(_DEGREES, 0.75)
 
 
@@ -34,9 +34,9 @@ _RATIOS = stdtrit(_DEGREES, 0.975) / stdtrit(_DEGREES, 0.75)
 class Residual:
     """The newest value against its prediction.
 
-    `size` is the residual over the scale of past ones (robust, as a standard deviation of normal values
-    would be), `p` the chance of one as large upwards under a Student t law with the past ones' own tail,
-    `degrees` its degrees of freedom, `n` how many past residuals there were.
+    `size` is the residual over the robust scale of past ones (equal to the standard deviation for normal
+    values), `p` the probability of an upward residual at least as large under a Student t law with the tail
+    of past ones, `degrees` its degrees of freedom, `n` the number of past residuals.
     """
 
     value: float
@@ -51,10 +51,10 @@ class OneStepAhead:
     """Predicts each value of a series from those before it, and judges the difference.
 
     The prediction is the median of the last 8 values. Scale and tail come from the absolute residuals of the
-    last 128 steps: their median, and the degrees of freedom, `least_degrees` at least, at which a Student t
-    law has the same ratio of the 97.5% to the 75% quantile, two standard errors heavier. The caller removes a
-    value that raised an alarm from the history by `forget`. `floor` is added to the scale in quadrature, so
-    that a small move of a very steady series is no alarm.
+    last 128 steps: their median, and the degrees of freedom (at least `least_degrees`) at which a Student t
+    law has the same ratio of the 97.5% to the 75% quantile, made two standard errors heavier. The caller
+    removes a value that raised an alarm from the history with `forget`. `floor` is added to the scale in
+    quadrature, so that a small move of a very steady series raises no alarm.
     """
 
     def __init__(self, *, floor: float = 0.0, least_degrees: float = LEAST_DEGREES) -> None:
@@ -63,7 +63,7 @@ class OneStepAhead:
         self._residuals: deque[float] = deque(maxlen=HISTORY)
 
     def update(self, value: float) -> Residual | None:
-        """Take one value; return its residual, None while there are too few before it."""
+        """Take one value; return its residual, or None while there are too few earlier values."""
         found = None
         if len(self._values) == LEVEL_WINDOW:
             predicted = float(np.median(self._values))
@@ -91,7 +91,7 @@ class OneStepAhead:
 
 
 def upper_tail(size: float, middle: float, degrees: float) -> float:
-    """Return the chance of more than `size` under a Student t law whose median absolute value is `middle`.
+    """Return the probability of more than `size` under a Student t law with median absolute value `middle`.
 
     >>> round(upper_tail(1.0, 1.0, 5.0), 12)
     0.25
@@ -102,8 +102,8 @@ def upper_tail(size: float, middle: float, degrees: float) -> float:
 def tail_degrees(absolute: np.ndarray, middle: float) -> float:
     """Return the degrees of freedom of a Student t law with the tail of these absolute values.
 
-    The ratio of the far quantile to the median is taken two standard errors up: it is better to lose power
-    than to raise false alarms.
+    The ratio of the far quantile to the median is raised by two standard errors: losing power is better than
+    raising false alarms.
     """
     n = len(absolute)
     above = min(1.0, _FAR + 2.0 * np.sqrt(_FAR * (1.0 - _FAR) / n))

@@ -9,14 +9,14 @@ import numpy as np
 from scipy.special import stdtr
 
 FEWEST = 3
-"""Siblings before a band can be drawn."""
+"""The fewest siblings for a band."""
 
 
 def above_band(value: float, siblings: Sequence[float]) -> float:
-    """Return the chance that a further seed lies as far above its siblings.
+    """Return the probability that another seed lies as far above its siblings.
 
-    t = (value - mean) / (sd sqrt(1 + 1/k)) with k - 1 degrees of freedom: the prediction interval of one more
-    normal value. With 3 siblings a chance of 1e-4 needs 70 standard deviations, with 8 it needs 7.
+    t = (value - mean) / (sd sqrt(1 + 1/k)) with k - 1 degrees of freedom, as for the prediction interval of
+    one more normal value. A probability of 1e-4 needs 70 standard deviations with 3 siblings, 7 with 8.
 
     >>> above_band(2.0, [1.0, 1.1, 0.9, 1.0]) < 0.01
     True

@@ -1,4 +1,4 @@
-"""How a run's false-alarm rate is divided among the monitored series, and over the tests of each."""
+"""How a run's false-alarm rate is divided among the monitored series and the tests of each."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from toposcope.core.errors import InputError
 def level(rate: float, look: int) -> float:
     """Return the level of the `look`-th test (1, 2, ...) of a series of unknown length.
 
-    Tests 2^j to 2^(j+1) - 1 share rate / ((j + 1)(j + 2)) evenly. The sum over all tests is `rate`, however
-    long the run goes on, so its length need not be planned.
+    Tests 2^j to 2^(j+1) - 1 share rate / ((j + 1)(j + 2)) evenly. The sum over all tests is `rate` however
+    long the run lasts, so its length need not be planned.
 
     >>> level(0.05, 1)
     0.025
@@ -28,7 +28,7 @@ def level(rate: float, look: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class AlarmFamily:
-    """The tests that watch one run, and the share of the run's rate that each may spend (Bonferroni).
+    """The tests that watch one run, and each one's share of the run's rate (Bonferroni).
 
     >>> family = AlarmFamily(0.05, {"loss spike": 1.0, "drift": 1.0})
     >>> family.rate_of("drift")

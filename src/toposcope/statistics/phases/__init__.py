@@ -1,1 +1,1 @@
-"""When a feature changes: published rules, segments with a known false-alarm rate, and an online detector."""
+"""When a feature changes: published rules, segments with a known false-alarm rate, an online detector."""

@@ -1,30 +1,30 @@
-"""Where a series leaves every gentle curve: the statistic behind segments and the online detector.
+"""Where a series departs from every gentle curve: the statistic behind segments and the online detector.
 
 A series v at steps s > 0 is a smooth trend plus gentle waves plus noise, and perhaps a change: a bend at
-tau, from which its slope on log(step) differs, max(log s - log tau, 0); or a ramp, a logistic move to
-another level within a stretch of steps. Everything is done on the changes between checkpoints.
+tau, from which its slope in log(step) differs, max(log s - log tau, 0); or a ramp, a logistic move to
+another level over a range of steps. All computations use the changes between checkpoints.
 
 1. Noise. Its persistence is unknown, and a slow ramp resembles a random walk. So no single estimate is used:
-   every model of `phases.noise` counts by its likelihood. A single extreme step is clipped, because a walk
-   with heavy tails makes such steps as well as a jump does.
+   every model of `phases.noise` counts by its likelihood. A single extreme step is clipped, because
+   heavy-tailed walks make such steps, too, not only jumps.
 2. Trend. A line in the step and the leading principal functions of falling curves (powers, exponentials,
-   moving means of powers). Their number is such that the rest of a falling curve with the range of the series
-   adds at most the noise of one value to the squares. For this the noise is estimated from the residual after
-   trends and waves of twelve checkpoints and more.
+   moving means of powers). Their number is chosen so that the rest of a falling curve with the range of the
+   series adds at most the noise of one value to the squares. For this, the noise is estimated from the
+   residual after trends and waves of at least twelve checkpoints.
 3. Waves. Up to three periods over the checkpoints, any phase, with a normal prior and seven amplitudes from
-   none to 1,024 standard deviations of one change. Both hypotheses include them, so a wave is no change.
+   none to 1,024 standard deviations of one change. Both hypotheses include them, so a wave is not a change.
 4. Gain. T = log (sum over noises, amplitudes and changes of the likelihood / sum over noises and amplitudes
    of that without a change), with the trend and the scale of the noise integrated out. The prior is equal for
    all noises, amplitudes and changes; the rise of a change is normal with sixty standard deviations of one
    step. Of all tests of this mixture against that one, T has the most power on average (Neyman and Pearson
    1933).
-5. Twice. A sharp change resembles a burst of noise. So the likeliest change is found twice: for noise of one
-   size, and for the sizes that the series suggests. The sizes, the extreme steps and the trend are estimated
-   again with each of them in the model, T is computed again with more changes near it, and the larger T
-   counts. Then the noise no longer depends on how large the change is. A move within fewer than five changes
-   is tested once, because with it in the model a single extreme step would not be seen as one.
+5. Twice. A sharp change resembles a burst of noise. So the likeliest change is found twice: for noise of
+   constant size, and for the sizes that the series suggests. The sizes, the extreme steps and the trend are
+   estimated again with each of them in the model, T is computed again with more candidate changes nearby, and
+   the larger T counts. So the noise estimate does not depend on the size of the change. A move within fewer
+   than five changes is tested once, because with it in the model, a single extreme step would go unnoticed.
 
-What T would be without a change is simulated: `phases.reference`.
+The distribution of T without a change is simulated: `phases.reference`.
 """
 
 from __future__ import annotations
@@ -52,35 +52,35 @@ from toposcope.statistics.phases.noise import (
 LEAST_POINTS = 16
 """The fewest changes of a series from which trends, waves and a bend can be distinguished."""
 AMPLITUDES = np.array([0.0, 1.0, 4.0, 16.0, 64.0, 256.0, 1024.0])
-"""Of gentle waves, in standard deviations of one change; the first is none."""
+"""Amplitudes of gentle waves, in standard deviations of one change; the first means no wave."""
 _FIRST_TRENDS, _FIRST_WAVES = 4, 6
 """The trends and waves removed before the noise is measured; more would leave too little at the ends."""
 _ONCE = 5
-"""Moves within fewer changes are judged once."""
+"""Moves within fewer changes than this are tested once."""
 _RISE = 60.0
 """Standard deviations of one change."""
 _NEGLIGIBLE = 1.0
-"""Variances of one change: a smaller rest of a curve after its trends hides in its noise."""
+"""In variances of one change: a smaller rest of a curve after its trends is hidden by the noise."""
 _TOO_MUCH = 10.0
-"""If all trends leave more than this of a falling curve, a series is too smooth to test."""
+"""If all trends together leave more than this of a falling curve, a series is too smooth to test."""
 _LIKELY = 7.0
-"""Models of the noise so far below the best in log likelihood, with a change and without, are left out."""
+"""Noise models this far below the best in log likelihood, with and without a change, are left out."""
 _EVEN = np.array([0, 3, 7, 10])
-"""Models of the noise, a few of each sort, by which a change is placed first."""
+"""Noise models, a few of each kind, for the first placement of a change."""
 _MOST_STILL = 0.8
 """If more than this share of changes is exactly zero, there is no noise to compare with."""
 _TINY, _LEAST = 1e-12, 1e-14
-"""Powers and shares of rounding, kept away from 0 before a logarithm or a quotient."""
+"""Smallest powers and shares, so that logarithms and quotients stay finite."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
     """The evidence of a series for changes: its `gain` T, and the log likelihood of each, `profile` (d,).
 
-    `span` is the likeliest of the design's, or `place` of the given rows. `bare` is T with no wave of any
-    amplitude. `persistence` is the correlation of neighbouring changes under the models of the noise, by
-    their weight; `trends` how many the series needs, `remainder` what they leave of a falling curve, in
-    variances of the noise; `sigma` (n,) the sizes, `model` the likeliest noise beside that change,
+    `span` is the likeliest of the design's, or `place` of the given rows. `bare` is T without any waves.
+    `persistence` is the correlation of neighbouring changes, a weighted mean over the noise models; `trends`
+    is the number of trends that the series needs, `remainder` what they leave of a falling curve, in
+    variances of the noise; `sigma` (n,) are the sizes, `model` is the likeliest noise given that change, and
     `variance` its variance.
     """
 
@@ -109,9 +109,9 @@ def scan(
     rows: np.ndarray | None = None,
     beside: Sequence[Span] = (),
 ) -> Scan:
-    """Return what a series' changes (n,) say of the design's spans, beside `given` ones that it has.
+    """Return what a series' changes (n,) say about the design's spans, given the changes `given`.
 
-    `rows` (d, n) are tested in place of the spans, with the noise that those of `beside` leave.
+    `rows` (d, n) are tested instead of the spans, with the noise that the rows `beside` leave.
     """
     change = np.ascontiguousarray(change, float)
     if rows is None:
@@ -128,20 +128,20 @@ def scan(
 
 
 def why_not_short(count: int) -> str:
-    """Return the reason why too few checkpoints cannot be tested."""
+    """Return the reason why a series with too few checkpoints cannot be tested."""
     return f"{count:,} checkpoints after step 0: at least {LEAST_POINTS + 1} are needed"
 
 
 def why_not(change: np.ndarray, found: Scan) -> str:
     """Return why a series with these changes (n,) cannot be tested, or nothing.
 
-    No finite family holds every trend exactly: the rest of a noiseless power law resembles a bend. With noise
-    of .01% of the range it does not (docs/statistics-evidence.md).
+    No finite family contains every trend exactly: the rest of a noiseless power law resembles a bend. With
+    noise of .01% of the range it does not (docs/statistics-evidence.md).
     """
     if np.mean(change == 0) > _MOST_STILL:
-        return "the feature hardly ever changes: no noise level to judge by"
+        return "the feature hardly ever changes, so there is no noise to compare with"
     if found.remainder > _TOO_MUCH:
-        return "too smooth to test: its noise is so small that no family of trends leaves less"
+        return "too smooth to test: its noise is smaller than what the trend models leave"
     return ""
 
 
@@ -163,7 +163,7 @@ def _scans(changes, spans, grid, noise):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _scan(change, given, spans, grid, noise):  # type: ignore[no-untyped-def]
-    """Return the likeliest span, and what `_judged` says beside it or, of a jump, beside none."""
+    """Return the likeliest span, and the result of `_judged` given that span (for a jump, given none)."""
     n, shapes = len(change), grid[4]
     best = _judged(change, given, shapes[:0], shapes, grid, noise)
     chosen = (spans[best[2], 0], spans[best[2], 1])
@@ -187,7 +187,7 @@ def _scan(change, given, spans, grid, noise):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _placed_evenly(change, given, shapes, grid, noise):  # type: ignore[no-untyped-def]
-    """Return the likeliest shape for noise of one size of which nothing is cut, beside all trends."""
+    """Return the likeliest shape, given all trends, for noise of constant size without clipping."""
     trend, gentle, (factor, log_det) = grid[0], grid[2], noise
     mean = np.concatenate((given, trend))
     without = np.full((len(factor), len(AMPLITUDES)), -np.inf)
@@ -202,7 +202,7 @@ def _placed_evenly(change, given, shapes, grid, noise):  # type: ignore[no-untyp
 
 @njit(cache=True)
 def near_spans(first, end, n):  # type: ignore[no-untyped-def]
-    """Return the spans around one, (k, 2): bends, or ramps of other lengths and places."""
+    """Return the spans around one, (k, 2): bends, or ramps of other lengths and positions."""
     reach = 3 if end >= n else max((end - first) // 4, 1)
     stride = max(reach // 3, 1)
     out = np.empty(((2 * reach + 1) ** 2, 2), np.int64)
@@ -218,7 +218,7 @@ def near_spans(first, end, n):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _judged(change, given, beside, shapes, grid, noise):  # type: ignore[no-untyped-def]
-    """Return what `Scan` holds, but for the span; the noise is judged beside the rows `beside`."""
+    """Return the content of `Scan` except the span; the noise is estimated given the rows `beside`."""
     trend, waves, gentle, curves, _, clock, _, logs = grid
     factor, log_det = noise
     first = np.concatenate((trend[:_FIRST_TRENDS], gentle[:_FIRST_WAVES], given, beside))
@@ -275,9 +275,9 @@ def _left(z, rows, factor):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _beside(z, mean, gentle, shapes, factor, log_det, variance, plain, out):  # type: ignore[no-untyped-def]
-    """Write the log of the likelihood of one model of the noise beside the means, and beside each shape too.
+    """Write the log likelihood of one noise model given the means, and given each shape as well.
 
-    Both once for each of the `AMPLITUDES` of gentle waves, (amplitudes,) and (amplitudes, d). The rise of a
+    Both are for each of the `AMPLITUDES` of gentle waves, (amplitudes,) and (amplitudes, d). The rise of a
     shape has a normal prior with `_RISE` standard deviations of a change.
     """
     made = whitened(np.concatenate((mean, z.reshape(1, -1))), factor)
@@ -308,7 +308,7 @@ def _beside(z, mean, gentle, shapes, factor, log_det, variance, plain, out):  # 
 
 @njit(cache=True)
 def _needed(trend, powers, bound):  # type: ignore[no-untyped-def]
-    """Return how many trends leave no power law more than `bound`, at least two, and what they leave."""
+    """Return how many trends (at least two) leave at most `bound` of every power law, and what they leave."""
     basis, left = trend.copy(), powers.copy()
     orthonormal(basis)
     count, most = 0, 0.0

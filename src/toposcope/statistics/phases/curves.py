@@ -16,43 +16,42 @@ from toposcope.statistics.trends.basis import TREND_TOLERANCE
 LEAST_SEGMENT = 3
 """The fewest changes on either side of a bend."""
 Span = tuple[int, int]
-"""First change of a bend or ramp, and its end: the number of changes for a bend, which lasts."""
+"""First change of a bend or ramp, and its end; a bend lasts, so its end is the number of changes."""
 MOST_PERIODS = 3.0
-"""Waves of more periods over the checkpoints are not gentle."""
+"""Waves with more periods than this over the checkpoints are not gentle."""
 _PERIODS = np.linspace(0.25, MOST_PERIODS, 12)
 _WIDTHS = (3, 5, 8, 12, 20)
-"""The widths of the ramps tried, at 51 checkpoints."""
+"""Candidate widths of ramps, at 51 checkpoints."""
 _RAMP = 7.5
-"""Scales of the logistic function in the length of a ramp, which then holds 95% of the rise."""
+"""Scales of the logistic function within the length of a ramp, which then contains 95% of the rise."""
 _TAIL = 0.5 - np.log(9.0) / _RAMP
-"""The part of a ramp in which the first tenth is risen (0.207)."""
+"""The part of a ramp with the first tenth of the rise (0.207)."""
 _MOST_PLACES = 24
-"""The most places at which ramps begin: the time of a scan grows with their number."""
+"""The largest number of positions where ramps begin; the time of a scan grows with it."""
 _CHECKPOINTS_PER_WAVE = 6
 """The fewest checkpoints for each wave of the design; with fewer, the waves would fit the noise."""
 _MOST_WAVES = 12
-"""The most waves of the design."""
+"""The largest number of waves in the design."""
 _POWERS = np.array([0.05, 0.2, 0.4, 0.6, 0.8, 1.0, 1.3, 1.6, 2.0])
 """Exponents of the power laws of training, t^-b, beside log t."""
 _LATE = np.geomspace(0.002, 1.0, 8)
-"""How late a power law (u + c)^-b in the share u of the run may begin."""
+"""Offsets c of power laws (u + c)^-b in the share u of the run."""
 _FALLS = np.geomspace(0.02, 1.0, 12)
-"""Over which share of the run an exponential falls by e."""
+"""The share of the run over which an exponential falls by a factor of e."""
 _PERSISTENCES = (0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.97)
-"""The shares of the row before in exponential moving means, by which logs are smoothed."""
+"""Weights of the previous row in exponential moving means, which smooth logs."""
 _GROWING = 10.0
-"""If the largest gap is more than so many of the smallest, the steps grow, and ramps are in rows, not
-steps."""
+"""If the largest gap exceeds the smallest by this factor, steps grow, and ramps are in rows, not steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Design:
     """A grid of steps, everything on its n changes: `clock` (n,) of log step, `logs` (n + 1,) themselves.
 
-    `trend` (k, n) has the changes of the trends, the line first; `waves` (j, n) what else is smooth;
-    `gentle` (w, n) waves of up to three periods, each as large as it is on average; `curves` (p, n) falling
-    curves of range 1; `at` (n + 1,) where the checkpoints lie for a ramp; `shapes` (d, n) the bends and
-    ramps at `spans`; `factor` and `log_det` whiten by each model of the noise.
+    `trend` (k, n) has the changes of the trends, the line first; `waves` (j, n) the other smooth shapes;
+    `gentle` (w, n) waves of up to three periods, at their average size; `curves` (p, n) falling curves of
+    range 1; `at` (n + 1,) the positions of the checkpoints for a ramp; `shapes` (d, n) the bends and ramps at
+    `spans`; `factor` and `log_det` whiten by each noise model.
     """
 
     steps: np.ndarray
@@ -84,7 +83,7 @@ def _as_array(spans: Sequence[Span]) -> np.ndarray:
 
 
 def design(steps: np.ndarray) -> Design:
-    """Return the design of rising positive `steps` (n + 1,), cached."""
+    """Return the design for ascending positive `steps` (n + 1,), cached."""
     return _design(tuple(float(step) for step in steps))
 
 
@@ -114,7 +113,7 @@ def _design(given: tuple[float, ...]) -> Design:
 
 
 def falling_curves(steps: np.ndarray) -> np.ndarray:
-    """Return smooth trends at rising steps (n + 1,) as rows: powers, exponentials, smoothed powers."""
+    """Return smooth trends at ascending steps (n + 1,) as rows: powers, exponentials, smoothed powers."""
     t = (steps - steps[0]) / np.diff(steps).min() + 1.0
     share = (steps - steps[0]) / np.ptp(steps)
     powers = np.stack([np.log(t), *(t**-b for b in _POWERS)])
@@ -144,8 +143,7 @@ def _principal(curves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def all_spans(n: int, stride: int, widths: Sequence[int]) -> list[Span]:
     """Return bends and every `stride`-th ramp of these widths, three changes or more from either end.
 
-    At low noise a bend that is misplaced by one checkpoint resembles a ramp, so there are twice as many
-    bends.
+    At low noise, a bend misplaced by one checkpoint resembles a ramp, so there are twice as many bends.
     """
     places = range(LEAST_SEGMENT, n - LEAST_SEGMENT + 1, stride)
     bends = range(LEAST_SEGMENT, n - LEAST_SEGMENT + 1, max(stride // 2, 1))
@@ -154,7 +152,7 @@ def all_spans(n: int, stride: int, widths: Sequence[int]) -> list[Span]:
 
 
 def edges(span: Span, n: int) -> tuple[int, ...]:
-    """Return the boundaries of a change: that of a bend, or where a ramp has risen by 10 and by 90%.
+    """Return the boundaries of a change: that of a bend, or where a ramp has risen by 10% and by 90%.
 
     >>> edges((20, 50), 50), edges((20, 30), 50), edges((20, 23), 50)
     ((20,), (22, 28), (20, 23))

@@ -1,11 +1,11 @@
 """The noise of one series' changes: its sizes along training, its persistence, and how to whiten it.
 
-The model of the changes of a series without a trend is sizes times u, with u the steps of a walk, an
-autoregression of order 1 (phi, innovations of variance 1), and white noise in the series itself, whose
-changes have the covariance r (2, -1). White noise, a walk, a walk measured with error and a smooth drift are
-members. Noise that slowly returns to a mean is treated as a walk, and alternating noise as white noise; both
-errors are on the safe side. Sizes are fitted to log contrasts of neighbours, (phi, r) by restricted maximum
-likelihood over `MODELS`.
+The changes of a series without a trend are modelled as sizes times u. u is the sum of the steps of a walk (an
+autoregression of order 1 with coefficient phi and innovations of variance 1) and of white noise in the series
+itself, whose changes have the covariance r (2, -1). White noise, a walk, a walk measured with error and a
+smooth drift are special cases. Noise that slowly returns to a mean is treated as a walk, and alternating
+noise as white noise; both errors are conservative. Sizes are fitted to log contrasts of neighbours, (phi, r)
+by restricted maximum likelihood over `MODELS`.
 
 Whitening is exact and takes a dozen operations per value: after x_t - phi x_(t-1) the covariance is banded.
 """
@@ -20,25 +20,25 @@ _WHITE = (0.4, 2.0, 8.0, 30.0, 120.0)
 MODELS = np.array([*((phi, 1.0, 0.0) for phi in _PHI), *((0.0, 1.0, r) for r in _WHITE), (0.0, 0.0, 1.0)])
 """phi, variance of the innovations, and r, (models, 3); the last is white noise in the series itself."""
 VARIANCE = MODELS[:, 1] / (1.0 - MODELS[:, 0] ** 2) + 2.0 * MODELS[:, 2]
-"""Of one change under each model."""
+"""The variance of one change under each model."""
 PERSISTENCE = (MODELS[:, 0] * MODELS[:, 1] / (1.0 - MODELS[:, 0] ** 2) - MODELS[:, 2]) / VARIANCE
 """The correlation of neighbouring changes under each model."""
 _FLOOR = 1e-3
-"""Smaller shares of the median size are raised to this: counts have changes of zero."""
+"""Sizes below this share of the median are raised to it: counts have changes of zero."""
 _DEEPEST = 2.5
-"""Log contrasts further than this below their median (a change that is zero, in counts) are set there."""
+"""Log contrasts further below their median (from zero changes of counts) are set to this distance."""
 _SPREAD, _SPREAD_OF_ROOT = 1.23, 0.72
-"""Variance of the log size of a normal value, by its logarithm and by the square root of its size."""
+"""Variance of the log size of a normal value, from its logarithm and from the square root of its size."""
 _WILD = 2.5
-"""Whitened changes beyond so many sizes are cut before the noise is measured."""
+"""Whitened changes beyond this many sizes are clipped before the noise is measured."""
 _AT_ONCE = 32
-"""Rows that are whitened side by side."""
+"""The number of rows that are whitened side by side."""
 _TINY = 1e-10
-"""A residual of a row below this share of the whole is rounding."""
+"""A residual of a row below this share of the whole is rounding error."""
 
 
 def covariances(model: int, n: int) -> np.ndarray:
-    """Return the covariances of a change with itself and the next n - 1 under a model, (n,)."""
+    """Return the covariances of a change with itself and the next n - 1 ones under a model, (n,)."""
     phi, own, error = MODELS[model]
     out = own * phi ** np.arange(n) / (1.0 - phi * phi)
     out[0] += 2.0 * error
@@ -73,7 +73,7 @@ def whitened(rows, factor):  # type: ignore[no-untyped-def]
     k, n = rows.shape
     out, wide = np.empty((k, n)), min(k // 8 * 8 + 8, _AT_ONCE)
     given, made = np.zeros((n, wide)), np.zeros((n, wide))
-    for first in range(0, k, wide):  # a value waits for the one before it, so rows go side by side
+    for first in range(0, k, wide):  # each value needs the previous one, so rows are processed side by side
         last = min(first + wide, k)
         for j in range(first, last):
             for t in range(n):
@@ -85,7 +85,7 @@ def whitened(rows, factor):  # type: ignore[no-untyped-def]
             if t == 0:
                 for j in range(wide):
                     new[j] = now[j] / size
-            else:  # the factors reach no further back than the beginning: `two` of the second value is 0
+            else:  # the factors do not reach beyond the beginning: `two` of the second value is 0
                 for j in range(wide):
                     new[j] = (now[j] - (own * before[j] + one * back[j]) - two * further[j]) / size
         for j in range(first, last):
@@ -96,7 +96,7 @@ def whitened(rows, factor):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def subtract(unit, row):  # type: ignore[no-untyped-def]
-    """Project a unit vector off a row, in place; by element, because setting a slice compiles slowly."""
+    """Project a unit vector off a row, in place; element by element, because slices compile slowly."""
     part = np.dot(unit, row)
     for t in range(len(row)):
         row[t] -= part * unit[t]
@@ -104,7 +104,7 @@ def subtract(unit, row):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def orthonormal(rows):  # type: ignore[no-untyped-def]
-    """Make the rows orthonormal in place by Gram-Schmidt, a dependent one 0; return number and log volume."""
+    """Make the rows orthonormal in place by Gram-Schmidt (dependent ones 0); return rank and log volume."""
     count, volume = 0, 0.0
     for j in range(len(rows)):
         whole = np.dot(rows[j], rows[j])
@@ -137,7 +137,7 @@ def rest(z, basis):  # type: ignore[no-untyped-def]
 def _smoothed(size, width):  # type: ignore[no-untyped-def]
     """Return the mean of `size` (n - 1,) around each of n changes, which lie between two of them.
 
-    The weight falls like a parabola to 0 at `width` + 1 places; all changes take a neighbour at a time.
+    The weight falls like a parabola to 0 at a distance of `width` + 1; the loop runs over the neighbours.
     """
     n = len(size) + 1
     up, down = np.zeros(n), np.zeros(n)
@@ -153,7 +153,7 @@ def _smoothed(size, width):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def sizes(change, rows, clock, logs):  # type: ignore[no-untyped-def]
-    """Return the size of each change (n,), of geometric mean 1: a power of the step, and a smoother."""
+    """Return the size of each change (n,), with geometric mean 1: a power of the step times a smoother."""
     n = len(change)
     sigma, width = np.ones(n), max(n // 5, 6)
     for _ in range(2):
@@ -188,8 +188,8 @@ def sizes(change, rows, clock, logs):  # type: ignore[no-untyped-def]
 def calmed(z, left, factor):  # type: ignore[no-untyped-def]
     """Return z with its extreme innovations clipped: `left`, whitened by `factor`, beyond `_WILD` sizes.
 
-    The size is the median, or seven tenths of the root mean square where that is more, because most changes
-    of a count are 0.
+    The size is the median or, if larger, seven tenths of the root mean square, because most changes of a
+    count are 0.
     """
     size = max(np.median(np.abs(left)) / 0.6745, 0.7 * np.sqrt(np.mean(left * left)))
     out, n = z.copy(), len(z)
@@ -204,7 +204,7 @@ def calmed(z, left, factor):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def weights(z, rows, factor, log_det):  # type: ignore[no-untyped-def]
-    """Return each model's log restricted likelihood beside means in `rows`, its scale integrated out."""
+    """Return each model's log restricted likelihood given means in `rows`, with its scale integrated out."""
     out, all_rows = np.empty(len(factor)), np.concatenate((rows, z.reshape(1, -1)))
     for g in range(len(factor)):
         made = whitened(all_rows, factor[g])

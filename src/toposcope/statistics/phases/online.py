@@ -1,4 +1,4 @@
-"""An online detector of bends, for runs that are still going."""
+"""An online detector of bends, for runs in progress."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from toposcope.statistics.phases.reference import FALSE_ALARMS, Reference, level
 from toposcope.statistics.phases.simulated import gentle_series, plain_series, unkind_series
 
 SERIES = 400
-"""Series of each of three sorts: eight looks at 51 checkpoints then take half a minute of one core."""
+"""The number of series of each of three kinds; eight looks at 51 checkpoints then take half a core-minute."""
 MOST_LOOKS = 8
-"""Tests over a run, spread evenly: each spends an equal part of the rate."""
+"""The number of tests over a run, spread evenly; each spends an equal part of the rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedLook:
-    """One decision: the steps so far, what the gain of a bend is without one, and the p-value that alarms."""
+    """One decision: the steps so far, the null distribution of the gain, and the p-value that alarms."""
 
     grid: Design
     known: Reference
@@ -30,13 +30,13 @@ class PlannedLook:
 class OnlineDetector:
     """Watches one growing series for bends beyond a smooth trend, with false alarms in 5% of runs.
 
-    From the 17th checkpoint on, at up to 8 evenly spaced checkpoints, the best bend of everything seen is
-    tested as in `phases.segments`, against 400 series without one, 400 with difficult noise and 400 gentle
-    ones, simulated at the planned steps. The rate is spent evenly over the looks: after a share f of them, at
-    most f x 5% of the simulated series of either sort have raised an alarm, less one standard error. Where
-    steps are uneven, two fifths of the rate are spent, as in the search. Noise whose size falls or clusters
-    raises more alarms than planned: in up to 26% of such series at 26 even steps, 14% at 51. After an alarm
-    its bend belongs to the trend. A series that is too smooth to test raises no alarm.
+    From the 17th checkpoint on, at up to 8 evenly spaced checkpoints, the best bend so far is tested as in
+    `phases.segments`, against 400 series without a bend, 400 with difficult noise and 400 gentle ones,
+    simulated at the planned steps. The rate is spent evenly over the looks: after a share f of them, at most
+    f x 5% of the simulated series of each kind have raised an alarm, less one standard error. At uneven
+    steps, two fifths of the rate are spent, as in the search. Noise whose size falls or clusters raises more
+    alarms than planned: in up to 26% of such series at 26 even steps, 14% at 51. After an alarm, its bend
+    becomes part of the trend. A series that is too smooth to test raises no alarm.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class OnlineDetector:
         self._found: tuple[Span, ...] = ()
 
     def update(self, step: float, value: float) -> float | None:
-        """Take one more checkpoint; return the step of the bend if this raises an alarm."""
+        """Take one more checkpoint; return the step of the bend if it raises an alarm."""
         if not (step > 0 and np.isfinite(value)) or (self._steps and step <= self._steps[-1]):
             return None
         self._steps.append(float(step))
@@ -86,7 +86,7 @@ class OnlineDetector:
         return self._steps[new[0]]
 
     def _spans(self, n: int) -> tuple[Span, ...]:
-        """Return the changes that raised alarms, a bend, kept with the end 0, to the last of n changes."""
+        """Return the changes that raised alarms; bends, stored with end 0, end at the last of n changes."""
         return tuple((first, end or n) for first, end in self._found)
 
 
@@ -116,10 +116,10 @@ def plan(planned: tuple[float, ...], rate: float) -> dict[int, PlannedLook]:
 
 
 def _threshold(p: np.ndarray, quiet: np.ndarray, spent: float) -> float:
-    """Return the p up to which alarms may be raised for a share `spent` of the series to have raised one.
+    """Return the p-value below which alarms are raised, so that a share `spent` of the series has raised one.
 
-    One standard error of that count is subtracted: the series that set a threshold do not show how many
-    others pass it.
+    One standard error of that count is subtracted, because the series that set a threshold do not show how
+    many others would pass it.
     """
     due = int(spent * len(p) - np.sqrt(spent * len(p))) - int(np.sum(~quiet))
     return float(np.sort(p[quiet])[due - 1]) if due > 0 else 0.0

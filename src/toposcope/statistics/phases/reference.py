@@ -1,19 +1,19 @@
-"""The gain of a change in series without one: known noise, simulated at the given steps.
+"""The null distribution of the gain of a change, simulated at the given steps.
 
-1,500 series without a change: walks whose steps are an autoregression of order 1 (coefficient from 0 to .95,
-more of them large), and walks measured with error (from a tenth of a step to twenty steps, or nothing but
-error). In two thirds the noise wanes or grows like a power of the step, with a wave on it, and in half of
-these by a step of its own; a third has the tails of Student's t with 4 degrees of freedom. A series is
-compared with the fifth nearest to it in persistence and in how uneven its sizes are (by ranks), so that white
-noise is compared with similar noise and a smooth drift with drifts as smooth. p is the share of those with as
-large a gain; beyond their largest 5% it follows an exponential tail.
+There are 1,500 series without a change: walks whose steps are an autoregression of order 1 (coefficient from
+0 to .95, more of them large), and walks measured with error (from a tenth of a step to twenty steps, or pure
+error). In two thirds the noise falls or grows like a power of the step, with a wave on it, and in half of
+these it also jumps once; a third has the tails of Student's t with 4 degrees of freedom. A series is compared
+with the nearest fifth in persistence and in unevenness of its sizes (by ranks), so that white noise is
+compared with similar noise, and a smooth drift with similarly smooth drifts. p is the share of these with at
+least as large a gain; beyond their largest 5% it follows an exponential tail.
 
-The same is done with 1,000 series of difficult noise: sizes that jump after a stretch at the start, cluster,
-wane or grow, steps of one sign, drifts measured with error; and against 1,000 gentle series: power laws and
-lines, up to three waves of up to three periods on them, in noise from .3% to 100% that is white, persists or
-wanders, three in ten of them smoothed by a moving mean. The p-value of a change is the largest of the three.
-Even steps take the packaged reference of the nearest number of steps; uneven ones have 1,000, 700 and 700
-series of their own.
+The same is done with 1,000 series of difficult noise (sizes that jump after the start, cluster, fall or grow;
+steps of one sign; drifts measured with error) and with 1,000 gentle series (power laws and lines with up to
+three waves of up to three periods, in noise of .3% to 100% that is white, persistent or wandering; three in
+ten are smoothed by a moving mean). The p-value of a change is the largest of the three.
+Even steps use the packaged reference with the nearest number of steps; uneven steps have their own 1,000, 700
+and 700 series.
 """
 
 from __future__ import annotations
@@ -30,38 +30,38 @@ from toposcope.statistics.phases.curves import design
 from toposcope.statistics.phases.simulated import curves, gentle_series, plain_series, unkind_series
 
 FALSE_ALARMS = 0.05
-"""The level at even steps: how often a series without a bend may have one."""
+"""The level at even steps: the share of series without a bend in which one may be found."""
 UNEVEN_LEVEL = 0.02
 """The level at uneven steps, where p is too small by a factor of two or more for some kinds of noise."""
 PACKAGED = "reference.npz"
 """Made by `python benchmarks/analysis_segments.py --package`."""
 COUNTS = (1500, 1000, 1000)
-"""Series of kind noise, of unkind noise, and gentle ones, of the packaged references."""
+"""The numbers of series with plain noise, with difficult noise, and gentle ones, in packaged references."""
 COUNTS_AT_ONCE = (1000, 700, 700)
-"""The same where steps have no packaged reference."""
+"""The same for steps without a packaged reference."""
 SIZES = (20, 25, 30, 35, 40, 50, 60, 75, 90, 110, 135)
-"""Numbers of even steps whose references are packaged."""
+"""Numbers of even steps with packaged references."""
 _NEAR = 1.13
-"""The largest ratio of another number of steps to one of `SIZES`: half of their widest gap."""
+"""The largest accepted ratio between a number of steps and one of `SIZES`: half of their widest gap."""
 ALIKE = 5
-"""A series is compared with one in so many of the simulated series, the most similar ones."""
+"""A series is compared with one in this many of the simulated series, the most similar ones."""
 JUDGED, JUDGED_AT_ONCE = 1000, 200
-"""Series of each of the `curves` that the stated rate of false alarms is counted over: packaged, and not."""
+"""The stated false-alarm rate is counted over this many series of each of the `curves`: packaged, and not."""
 _TAIL = 0.05
 """The share of the largest simulated gains to which the exponential tail is fitted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What simulated series without a change gain, `scanned` by `bends.scans` (series, 3)."""
+    """The gains of simulated series without a change, `scanned` by `bends.scans` (series, 3)."""
 
     scanned: np.ndarray
     known: np.ndarray
-    """Persistence and unevenness, each in its order: (2, series)."""
+    """Persistence and unevenness, each sorted: (2, series)."""
     ranks: np.ndarray
-    """Of every series in these: (2, series)."""
+    """The rank of every series in these: (2, series)."""
     others: tuple[Reference, ...] = ()
-    """Those of unkind noise and of gentle series."""
+    """The references of difficult noise and of gentle series."""
 
     @staticmethod
     def of(scanned: np.ndarray, *others: np.ndarray) -> Reference:
@@ -71,7 +71,7 @@ class Reference:
         return Reference(scanned, known, ranks, tuple(Reference.of(other) for other in others))
 
     def p_value(self, gain: float, persistence: float, unevenness: float) -> float:
-        """Return how often a series without a change gains as much: the largest p over all references."""
+        """Return the p-value of each gain: the largest over all references."""
         return max(known.kindly(gain, persistence, unevenness) for known in (self, *self.others))
 
     def kindly(self, gain: float, persistence: float, unevenness: float) -> float:
@@ -96,7 +96,7 @@ class Reference:
 
 
 def level_of(steps: np.ndarray) -> float:
-    """Return the p up to which a series bends: 5% at even steps, `UNEVEN_LEVEL` at others.
+    """Return the significance level of a bend: 5% at even steps, `UNEVEN_LEVEL` at others.
 
     >>> level_of(np.arange(100.0, 2000.0, 100.0)), level_of(2.0 ** np.arange(20))
     (0.05, 0.02)
@@ -106,14 +106,14 @@ def level_of(steps: np.ndarray) -> float:
 
 
 def steps_even(steps: Sequence[float]) -> int:
-    """Return n where the steps are the first n multiples of one number, else 0: only their ratios matter."""
+    """Return n if the steps are the first n multiples of one number, else 0: only their ratios matter."""
     n = len(steps)
     return n if n and np.allclose(np.array(steps) / steps[0], np.arange(1, n + 1), rtol=1e-9) else 0
 
 
 @lru_cache(maxsize=1)
 def packaged() -> dict[int, tuple[Reference, float]]:
-    """Return references and false-alarm rates that are at hand, by the number of even steps."""
+    """Return the packaged references and false-alarm rates, by the number of even steps."""
     with (files(__package__) / PACKAGED).open("rb") as file, np.load(file) as held:
         return {
             int(name): (
@@ -125,7 +125,7 @@ def packaged() -> dict[int, tuple[Reference, float]]:
 
 
 def nearest(steps: Sequence[float]) -> tuple[Reference, float] | None:
-    """Return the packaged reference and rate of even steps of about the same number, None where none is.
+    """Return the packaged reference and rate for about the same number of even steps; None without one.
 
     >>> nearest([1.0, 2.0, 4.0]) is None
     True
@@ -138,12 +138,12 @@ def nearest(steps: Sequence[float]) -> tuple[Reference, float] | None:
 
 
 def _rank(known: np.ndarray, values: np.ndarray | float) -> np.ndarray:
-    """Return the middle rank of values among `known` ones in their order."""
+    """Return the mid-rank of values among the sorted `known` ones."""
     return (np.searchsorted(known, values, "left") + np.searchsorted(known, values, "right")) / 2.0
 
 
 def reference(steps: np.ndarray) -> Reference:
-    """Return the reference of rising positive `steps` (cached)."""
+    """Return the reference for ascending positive `steps` (cached)."""
     return _reference(tuple(float(step) for step in steps))
 
 
@@ -154,7 +154,7 @@ def _reference(steps: tuple[float, ...]) -> Reference:
 
 
 def simulated(steps: np.ndarray, counts: tuple[int, int, int] = COUNTS_AT_ONCE) -> Reference:
-    """Return the reference of `steps`, simulated anew."""
+    """Return a newly simulated reference for `steps`."""
     grid = design(steps)
     kinds = zip((plain_series, unkind_series, gentle_series), counts, strict=True)
     return Reference.of(*(scans(grid, np.diff(make(grid.steps, count), axis=1)) for make, count in kinds))
@@ -173,5 +173,5 @@ def _false_alarms(steps: tuple[float, ...]) -> float:
 
 
 def false_alarms(steps: np.ndarray) -> float:
-    """Return the highest share of `curves` at these steps in which a change is found (cached)."""
+    """Return the largest share of series, over all `curves`, in which a change is found (cached)."""
     return _false_alarms(tuple(float(step) for step in steps))

@@ -1,4 +1,4 @@
-"""Series without a change, simulated at given steps: they make the references and test them."""
+"""Series without a change, simulated at given steps, to make the references and to test them."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from toposcope.core.seeding import rng
 from toposcope.statistics.phases.curves import MOST_PERIODS
 
 MOST_PHI = 0.95
-"""The most persistent noise of the simulated series; the square root draws more near it than near 0."""
+"""The largest persistence of simulated noise; the square root draws more near it than near 0."""
 _MOST_ERROR = 20.0
 """The largest measurement error, in sizes of a change."""
 _POWERS = (-1.2, 0.6)
-"""Range of the powers of time by which the size of noise falls or grows."""
+"""Range of the powers of time with which the noise size falls or grows."""
 _TAILS = 4.0
-"""Degrees of freedom of the heavy-tailed noise: its variance is finite, its kurtosis is not."""
+"""Degrees of freedom of the heavy-tailed noise: finite variance, infinite kurtosis."""
 _NOISES = (0.003, 1.0)
-"""Noise of gentle series, in ranges of their trend."""
+"""Noise of gentle series, relative to the range of their trend."""
 _KEEPS = (0.3, 0.95)
-"""The shares of the row before in the moving means of gentle series."""
+"""Weights of the previous row in the moving means of gentle series."""
 _FEWEST_PERIODS = 0.25
 """The fewest periods of a gentle wave over the run."""
 
@@ -56,7 +56,7 @@ def plain_series(steps: np.ndarray, count: int) -> np.ndarray:
 
 
 def unkind_series(steps: np.ndarray, count: int) -> np.ndarray:
-    """Return simulated noise without a change whose sizes or steps are difficult; see the module."""
+    """Return simulated noise without a change, with difficult sizes or steps; see the module."""
     n = len(steps)
     g, shape, one = rng(name="unkind reference", n=n), (count, n), (count, 1)
     at, t = np.linspace(0.0, 1.0, n), (steps - steps[0]) / np.diff(steps).min() + 1.0
@@ -80,7 +80,7 @@ def unkind_series(steps: np.ndarray, count: int) -> np.ndarray:
 
 
 def _sizes(g: np.random.Generator, steps: np.ndarray, count: int) -> np.ndarray:
-    """Return sizes of noise along training, (count, n): constant in a third, else a power, a wave, a step."""
+    """Return noise sizes along training, (count, n): constant in a third, else a power, a wave, a step."""
     at = (np.log(steps) - np.log(steps).mean(), np.linspace(0.0, 1.0, len(steps)))
     some = g.random(count) < 2.0 / 3.0
     power, height = some * g.uniform(*_POWERS, count), some * g.uniform(0.0, 1.0, count)

@@ -1,1 +1,1 @@
-"""Whether a feature and a target share more than a trend, and every test's true error rate."""
+"""Whether a feature and a target share more than a trend, and the true error rate of every test."""

@@ -1,12 +1,11 @@
-"""The second part of the verdict's test: whether two series stand out at the same checkpoints.
+"""The second part of the verdict's test: whether two series have large innovations at the same checkpoints.
 
-Sign flips cannot detect one shared spike: it is one product, and its sign is one bit. A permutation of the
-checkpoints can. The innovations of each series are divided by a scale of their own that follows the run (log
-|e| on a line in the checkpoint and in its logarithm). Then sum e f is compared with its values when the
-checkpoints of one series are put in random order. Because of the projections, and of persistence left in both
-series, true products vary more than shuffled ones, by 1 / mean h; so the sum is divided by the root of that.
-One shared checkpoint of n has a p of about 1/n; several have less. Several runs with the same steps are all
-put in the same order.
+Sign flips cannot detect a single shared spike: it is one product, whose sign is one bit. A permutation of the
+checkpoints can. The innovations of each series are divided by their own scale along the run (a line for log
+|e| in the checkpoint and its logarithm). Then sum e f is compared with its values when the checkpoints of one
+series are shuffled. Because of the projections, and of persistence left in both series, true products vary
+more than shuffled ones, by 1 / mean h; so the sum is divided by the root of that. One shared checkpoint of n
+has a p of about 1/n; several have less. Several runs with the same steps are shuffled in the same order.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from numba import njit
 from toposcope.core.seeding import rng
 
 ORDERS = 4999
-"""Orders of the checkpoints that are drawn: p = 1/5,000 is the smallest."""
+"""The number of random orders of the checkpoints; the smallest p is 1/5,000."""
 _HALVINGS = 12
-"""Bisections of the interval in which a bound is searched: to 1/4,096 of it."""
+"""The number of bisections of the interval that contains a bound, down to 1/4,096 of it."""
 
 
 def standardised(e: np.ndarray) -> np.ndarray:
-    """Divide each column (n, pairs) by its `scales`, and by its power then."""
+    """Divide each column (n, pairs) by its `scales`, then by its power."""
     with np.errstate(invalid="ignore", divide="ignore"):
         scaled = e / scales(e)
         return np.asarray(scaled / np.sqrt(np.mean(scaled * scaled, axis=0)))
@@ -34,7 +33,7 @@ def standardised(e: np.ndarray) -> np.ndarray:
 def scales(e: np.ndarray) -> np.ndarray:
     """Return the size of each column (n, pairs) along the run: log |e| on a line in n and log n.
 
-    NaN where more than half of a column is 0, because that does not show a size.
+    NaN if more than half of a column is 0, because that does not determine a size.
     """
     n = len(e)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -46,9 +45,9 @@ def scales(e: np.ndarray) -> np.ndarray:
 
 
 def alignment_tail(e: np.ndarray, f: np.ndarray, left: float) -> tuple[float, float]:
-    """Return the p of sum e f (runs, n) among random orders of f, and the least p that they can reach.
+    """Return the p of sum e f (runs, n) among random orders of f, and the smallest p that they can reach.
 
-    `left` is the mean part that the projections left of a product, over the excess of its variance.
+    `left` is the mean share of a product that the projections left, over the excess of its variance.
 
     >>> spike = np.r_[np.zeros(20), 9.0, np.zeros(29)] + np.random.default_rng(0).standard_normal(50)
     >>> p, _ = alignment_tail(spike[None], spike[None], 1.0)
@@ -64,7 +63,7 @@ def alignment_tail(e: np.ndarray, f: np.ndarray, left: float) -> tuple[float, fl
 
 
 def alignment_interval(e: np.ndarray, f: np.ndarray, left: float, level: float) -> tuple[float, float, float]:
-    """Return r = sum e f / sum (e^2 + f^2) / 2 and the values b that random orders do not reject at `level`.
+    """Return r = sum e f / sum (e^2 + f^2) / 2 and the b that random orders do not reject at `level`.
 
     The statistic is sum (e f - b (e^2 + f^2) / 2), of another order sum (e f' - b (e e' + f f') / 2).
 
@@ -101,7 +100,7 @@ def _orders(n: int) -> np.ndarray:
 
 @njit(cache=True)
 def _sums(e, f, orders):  # type: ignore[no-untyped-def]
-    """Return sum e f of every order of f."""
+    """Return sum e f for every order of f."""
     out = np.zeros(len(orders))
     for i in range(len(orders)):
         for r in range(len(e)):

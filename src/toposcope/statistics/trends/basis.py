@@ -7,19 +7,19 @@ from functools import lru_cache
 import numpy as np
 
 TREND_TOLERANCE = 1e-3
-"""Principal functions of the core with a singular value above this part of the first are kept."""
+"""Principal functions of the core are kept if their singular value exceeds this part of the first."""
 _CORE_EXPONENTS = np.linspace(0.05, 2.0, 40)
 """Exponents of power laws of the step, t^-b."""
 _RATES = np.geomspace(0.02, 2.0, 40)
-"""Times in which exponentials fall by e, in shares of the run."""
+"""Times in which exponentials fall by a factor of e, in shares of the run."""
 _WIDTHS = (0.05, 0.1)
 """Widths of sigmoids, in shares of the run."""
 _PLACES = np.linspace(0.05, 0.95, 19)
 """Centres of sigmoids, in shares of the run and of its logarithm."""
 _EXTRA = (0, 2, 4, 7, 11, 16, 22)
-"""Numbers of trends beyond the core that AICc chooses among."""
+"""The numbers of trends beyond the core among which AICc chooses."""
 _NEGLIGIBLE = 1e-2
-"""The residual of a learning rate on the core counts as a trend above this share; less hides in the noise."""
+"""A learning rate's residual on the core is a trend above this share; a smaller one is hidden by noise."""
 
 
 def trend_family(
@@ -48,7 +48,7 @@ def _trend_family(
         core = _joined(core, _powers(np.arange(1.0, len(steps) + 1.0)).T)
     if rate is not None:
         core = _joined(core, schedule_trends(steps, np.array(rate)))
-    most += core.shape[1] - plain  # known, not chosen: they do not take the place of trends that are
+    most += core.shape[1] - plain  # known, not chosen, so they do not replace trends that are chosen
     size = core.shape[1]
     most = max(most, size)
     extra = _smooth_family(steps)
@@ -84,7 +84,7 @@ def _powers(t: np.ndarray) -> np.ndarray:
 
 
 def schedule_trends(steps: np.ndarray, rate: np.ndarray) -> np.ndarray:
-    """Return what a learning rate leaves in a series (n, 3): its value, its integral, and its value lagged.
+    """Return the traces of a learning rate in a series (n, 3): its value, its integral, its lagged value.
 
     The lag is an exponential mean over a twentieth of the run.
     """

@@ -1,4 +1,4 @@
-"""The true error rate of every statistic: its false alarms at a nominal 5%, and its power."""
+"""The true error rate of every statistic: its false-alarm rate at a nominal 5%, and its power."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from toposcope.statistics.trends.preregistered_nulls import PREREGISTERED_NULLS
 from toposcope.statistics.trends.whitening import whiten
 
 DRAWS = 10_000
-"""Pairs of series: a rate of 5% then has a standard error of .2 points."""
+"""The number of pairs of series; a rate of 5% then has a standard error of .2 points."""
 OTHER_DRAWS = 100
-"""Pairs on which the tests that do not carry the verdict are tried; their errors are tens of points."""
+"""The number of pairs for tests other than the verdict's; their rates are off by tens of points."""
 ALPHA = 0.05  # the level whose rate is counted
 RESAMPLES, SURROGATES = 200, 2000
-"""Of the bootstraps, and of the surrogate nulls, in each of those pairs."""
+"""The numbers of bootstraps and of surrogate nulls for each of those pairs."""
 PLANTED = (0.3, 0.5, 0.7)
-"""Correlations of innovations whose power is counted."""
+"""Correlations of innovations for which power is measured."""
 VERDICT = "innovations"
 REFUSED = "not tested"
 COLUMNS = ("kind", "case", "test", "columns", "rate", "error", "draws", "n")
@@ -49,14 +49,14 @@ TESTS = {
     VERDICT: "p",
     REFUSED: "verdict",
 }
-"""Test -> the columns of the trend and lag tables that it stands behind; last the share not tested."""
+"""Test -> the columns of the trend and lag tables that it covers; last, the share not tested."""
 
 
 def rejections(x: np.ndarray, y: np.ndarray, steps: np.ndarray, norm: np.ndarray) -> dict[str, float]:
-    """Return the share of the pairs (n, pairs) that each test rejects at 5%; it rejects no untested one.
+    """Return the share of the pairs (n, pairs) that each test rejects at 5%; untested pairs are not rejected.
 
-    `norm` (n,) stands for the weight norm in the partial correlation. All but the verdict's test see the
-    first `OTHER_DRAWS` pairs alone.
+    `norm` (n,) stands for the weight norm in the partial correlation. All tests but the verdict's see only
+    the first `OTHER_DRAWS` pairs.
     """
     test = innovation_test(whiten(x, steps), whiten(y, steps), intervals=False)
     x, y = x[:, :OTHER_DRAWS], y[:, :OTHER_DRAWS]
@@ -100,15 +100,15 @@ def calibration_matrix(
     """Simulate every null at these steps; return the true rejection rate of every test, in long form.
 
     Columns: kind ("null", "blind", "fresh" or "planted"), case, test, columns (of the trend table), rate,
-    error (binomial standard error), draws, n. A blind null was written after the constants were set, and a
-    fresh one after the last rule was. A planted case is a pair of power laws whose noise is correlated as
-    named. The simulated weight norm grows like t^0.3 with a tenth of its range in noise. Every case has
-    random numbers of its own, so cases simulated one by one give the same rates as all together.
+    error (binomial standard error), draws, n. A blind null was written after the constants were set, a fresh
+    one after the last rule. A planted case is a pair of power laws with noise of the named correlation. The
+    simulated weight norm grows like t^0.3, with noise of a tenth of its range. Every case has its own random
+    numbers, so simulating cases one by one gives the same rates as all together.
 
     Raises
     ------
     InputError
-        If the steps are not distinct and rising, fewer than 12, or a null is unknown.
+        If the steps are not distinct and ascending, there are fewer than 12, or a null is unknown.
     """
     steps = _checked(steps)
     cases = simulated_cases(nulls, planted)
@@ -122,7 +122,7 @@ Simulate = Callable[[np.ndarray, int], tuple[np.ndarray, np.ndarray]]
 def simulated_cases(
     nulls: Sequence[str] | None = None, planted: Sequence[float] = PLANTED
 ) -> list[tuple[str, str, Simulate]]:
-    """Return kind, case and simulator of pairs (steps, draws) of each null and each planted effect."""
+    """Return kind, case and a simulator of pairs (steps, draws) for each null and each planted effect."""
     kinds = {
         name: kind
         for kind, names in (("null", NULLS), ("blind", HELD_OUT_NULLS), ("fresh", PREREGISTERED_NULLS))
@@ -144,7 +144,7 @@ def simulated_cases(
 def case_rates(
     steps: np.ndarray, kind: str, case: str, simulate: Simulate, *, draws: int
 ) -> list[tuple[object, ...]]:
-    """Return the rows of `calibration_matrix` of one case."""
+    """Return the rows of `calibration_matrix` for one case."""
     found = rejections(*simulate(steps, draws), steps, _simulated_norm(steps))
     rows: list[tuple[object, ...]] = []
     for test, columns in TESTS.items():
@@ -158,7 +158,7 @@ _NOISE = {"white": "white noise", "walk": "random-walk noise"}
 
 
 def draws_of(test: str, draws: int) -> int:
-    """Return how many of `draws` pairs a test is tried on."""
+    """Return on how many of `draws` pairs a test is tried."""
     return draws if test in (VERDICT, REFUSED) else min(draws, OTHER_DRAWS)
 
 
@@ -179,7 +179,7 @@ def _checked(steps: np.ndarray) -> np.ndarray:
 
 
 def as_matrix(table: pd.DataFrame, kind: str = "null") -> pd.DataFrame:
-    """Return the matrix case x test of rates."""
+    """Return the rates as a matrix case x test."""
     mine = table[table["kind"] == kind]
     cases, tests = list(dict.fromkeys(mine["case"])), list(dict.fromkeys(mine["test"]))
     return mine.pivot(index="case", columns="test", values="rate").loc[cases, tests]
@@ -209,15 +209,15 @@ def _packaged() -> dict[str, tuple[np.ndarray, pd.DataFrame]]:
 
 
 def packaged_grids() -> dict[str, np.ndarray]:
-    """Return the names and steps of the grids whose rates are packaged."""
+    """Return the names and steps of the grids with packaged rates."""
     return {name: steps for name, (steps, _) in _packaged().items()}
 
 
 def nearest_grid(steps: np.ndarray) -> str:
-    """Return the packaged grid most like these steps in number and spacing.
+    """Return the packaged grid most similar to these steps in number and spacing.
 
-    Distance: |log ratio of the numbers of checkpoints| + the largest difference between the parts of the run
-    that two grids have covered at the same share of their checkpoints.
+    The distance is |log ratio of the numbers of checkpoints| + the largest difference between the shares of
+    the run that both grids have covered at the same share of their checkpoints.
 
     >>> nearest_grid(np.arange(0, 5001, 100)), nearest_grid(2.0 ** np.arange(14))
     ('51 even', '14 log')
@@ -235,7 +235,7 @@ def nearest_grid(steps: np.ndarray) -> str:
 
 
 def known_rates(grid: str = "51 even") -> pd.DataFrame:
-    """Return the packaged matrix of a grid, as `calibration_matrix`; `draws` says how many pairs."""
+    """Return the packaged matrix of a grid, as from `calibration_matrix`; `draws` is the number of pairs."""
     return _packaged()[grid][1]
 
 

@@ -1,22 +1,22 @@
 """A shared frequency or a shared turn of two series is a single coincidence, so the test leaves it out.
 
-Sign flips assume that the products of innovations are independent of one another. Two waves of one period
-share every sign, whatever their phases. Two curves that turn sharply at a step of the learning rate share the
-few checkpoints at which no smooth trend follows them.
+Sign flips assume that the products of innovations are independent of one another. But two waves with the same
+period share every sign, whatever their phases. And two curves that turn sharply at a step in the learning
+rate share the few checkpoints at which no smooth trend follows them.
 
-- A shape that repeats: a saw or a train of pulses is a wave with its overtones, each of them low. Take the
-  power at a base frequency and all its multiples (epoch folding: Leahy et al. 1983). If that of both series
-  exceeds a bar that one white series in five exceeds at some period from three checkpoints to half the run,
-  all those waves are projected off both. This is not done where checkpoints are missing, because too few
-  values are left for so many waves.
-- A wave whose period is constant or drifts: if the strongest wave of both beyond the bar of `sweeps` is the
-  same, it is projected off both. In long runs (`LEAST_HALF`) the same is then done in each half, because a
-  drift may turn.
-- A turn, if the learning rate is not known, because a step of it turns both: if both have three neighbouring
-  checkpoints around the same place with a mean square beyond what white noise reaches in one run of ten, and
-  that of the lesser two is above `OTHERS` robust variances, both lose those checkpoints.
+- A repeated shape: a sawtooth or a pulse train is a wave with overtones, each of them low. The test takes the
+  power at a base frequency and all its multiples (epoch folding: Leahy et al. 1983). If it exceeds, in both
+  series, a bar that one white series in five exceeds at some period from three checkpoints to half the run,
+  all these waves are projected out of both. This is not done if checkpoints are missing, because too few
+  values remain for that many waves.
+- A wave with a constant or drifting period: if both have the same strongest wave above the bar of `sweeps`,
+  it is projected out of both. In long runs (`LEAST_HALF`) this is then repeated in each half, because a drift
+  may reverse.
+- A turn, if the learning rate is unknown, because a step in it turns both: if both have three neighbouring
+  checkpoints around the same position with a mean square beyond what white noise reaches in one run of ten,
+  and the mean square of the smaller two is above `OTHERS` robust variances, both lose these checkpoints.
 
-Innovations that are the same within 1% are not changed.
+Innovations that are equal within 1% are not changed.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ from toposcope.statistics.trends.refusals import differing, robust_size
 from toposcope.statistics.trends.whitening import Whitened
 
 REPEATED = 1.0 / 6.0
-"""A shape repeats where white noise has such a power at one period with a probability of `REPEATED` / n.
+"""A shape repeats if white noise has as much power at one period with a probability of `REPEATED` / n.
 
 One white series in five has it at some period: .19 to .22 of 2,000 at 14 to 300 checkpoints."""
 LEAST_HALF = 60
-"""Checkpoints of a half whose own wave is left out: in halves of 25, r = .5 was found in 5 points fewer."""
+"""The fewest checkpoints of a half whose own wave is left out: halves of 25 lose 5 points of power at .5."""
 FINER, SHORTEST, REPEATS = 8, 3, 2
-"""Base frequencies per 1 / n; the shortest period; how often a shape is seen at least."""
+"""Base frequencies per 1 / n; the shortest period; the fewest repetitions of a shape."""
 OTHERS, TURN_WIDTH = 2.0, 3
-"""Robust variances of the lesser two of a turn, and its checkpoints."""
+"""The bar for the smaller two values of a turn, in robust variances; and its number of checkpoints."""
 TURNED = 0.1
-"""How often white noise has a turn anywhere: the bar of its mean square follows from chi squared."""
+"""How often white noise has a turn anywhere; the bar for its mean square follows from chi squared."""
 
 
 def freed(
     x: Whitened, y: Whitened, *, rate_known: bool = False
 ) -> tuple[Whitened, Whitened, np.ndarray, np.ndarray]:
-    """Return each pair without the shape, the wave and the turns that both have.
+    """Return each pair without the shape, the wave and the turns that both series have.
 
-    The third result says in words what was left out, the fourth has the steps of turns; both are empty
-    elsewhere.
+    The third result says in words what was left out, the fourth has the steps of turns; both are empty if
+    there is nothing.
     """
     differ = differing(x, y)
     x, y, notes = _without_shapes(x, y, differ)
@@ -77,7 +77,7 @@ def _without_turns(
 
 
 def _spans(steps: np.ndarray, there: np.ndarray) -> list[str]:
-    """Return the first and the last step of each stretch of neighbours.
+    """Return the first and last step of each stretch of neighbours.
 
     >>> _spans(np.arange(6), np.array([True, True, False, False, True, True]))
     ['0–1', '4–5']
@@ -92,7 +92,7 @@ def _add(notes: np.ndarray, j: int, note: str) -> None:
 
 
 def _without_shapes(x: Whitened, y: Whitened, differ: np.ndarray) -> tuple[Whitened, Whitened, np.ndarray]:
-    """Return each pair that may `differ` without the shape that both repeat, and what that was in words."""
+    """Return each pair that may `differ` without the shape that both repeat, and a description of it."""
     n, notes = len(x.e), np.full(x.e.shape[1], "", dtype=object)
     if x.count < n:
         return x, y, notes
@@ -118,7 +118,7 @@ def _bases(n: int) -> np.ndarray:
 
 
 def _beta(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the parameters of the share of power that n white values have at each base and its multiples."""
+    """Return the distribution of the power share of n white values at each base and its multiples."""
     multiples = FINER * n // 2 // _bases(n)
     return multiples, n / 2.0 - multiples
 
@@ -142,7 +142,7 @@ def folded_bar(n: int) -> np.ndarray:
 def _without_waves(
     x: Whitened, y: Whitened, differ: np.ndarray, notes: np.ndarray
 ) -> tuple[Whitened, Whitened]:
-    """Return each pair that may `differ` without the waves that both have; say in `notes` which."""
+    """Return each pair that may `differ` without the waves that both have; describe them in `notes`."""
     n = len(x.e)
     x, y = (replace(z, e=z.e.copy(), left=z.left.copy()) for z in (x, y))
     _without_wave(x, y, differ, notes, slice(0, n))
@@ -153,7 +153,7 @@ def _without_waves(
 
 
 def _without_wave(x: Whitened, y: Whitened, differ: np.ndarray, notes: np.ndarray, part: slice) -> None:
-    """Project the strongest wave that both have in a part of the run off each pair that may `differ`."""
+    """Project the strongest shared wave in a part of the run out of each pair that may `differ`."""
     e, f = x.e[part], y.e[part]
     shared = sweeps.shared(e, f)
     for j in np.flatnonzero((shared.power > sweeps.bar(len(e))) & differ).tolist():
@@ -165,7 +165,7 @@ def _without_wave(x: Whitened, y: Whitened, differ: np.ndarray, notes: np.ndarra
 
 
 def _project(z: Whitened, j: int, turns: np.ndarray) -> None:
-    """Take the waves of these phases (n, waves; NaN outside of them) out of what column j has."""
+    """Remove the waves with these phases (n, waves; NaN outside of them) from column j."""
     e = z.e[:, j]
     there = np.abs(e) > 1e-9 * np.abs(e).max()
     both = np.nan_to_num(np.hstack([np.cos(turns), np.sin(turns)]))
@@ -176,7 +176,7 @@ def _project(z: Whitened, j: int, turns: np.ndarray) -> None:
 
 
 def _turns(x: Whitened, y: Whitened) -> np.ndarray:
-    """Say of each checkpoint (n, pairs) whether it is in a turn that both make."""
+    """Return for each checkpoint (n, pairs) whether it is in a turn that both series make."""
     n = len(x.e)
     starts = np.arange(n - TURN_WIDTH + 1)
     bar = float(chdtri(TURN_WIDTH, TURNED / n)) / TURN_WIDTH
@@ -189,7 +189,7 @@ def _turns(x: Whitened, y: Whitened) -> np.ndarray:
 
 
 def _loud(e: np.ndarray, bar: float) -> np.ndarray:
-    """Say of each `TURN_WIDTH` neighbours whether they stand out together; one alone would be a spike."""
+    """Return for each `TURN_WIDTH` neighbours whether they stand out together; a single one is a spike."""
     places = len(e) - TURN_WIDTH + 1
     powers = np.stack([e[k : k + places] ** 2 for k in range(TURN_WIDTH)])
     with np.errstate(invalid="ignore"):
@@ -199,7 +199,7 @@ def _loud(e: np.ndarray, bar: float) -> np.ndarray:
 
 
 def _near(found: np.ndarray) -> np.ndarray:
-    """Return `found` (places, pairs) widened by `TURN_WIDTH` to either side."""
+    """Return `found` (positions, pairs) widened by `TURN_WIDTH` on either side."""
     out = found.copy()
     for k in range(1, TURN_WIDTH + 1):
         out[k:] |= found[:-k]

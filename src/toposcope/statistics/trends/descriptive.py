@@ -1,4 +1,4 @@
-"""The statistics that are usually reported for two series over checkpoints, and how the departures correlate.
+"""The usual statistics for two series over checkpoints, and the correlation of their departures from trend.
 
 All but `departure_rho` have intervals or p-values that are wrong under drift; `calibration` says how wrong.
 """
@@ -18,15 +18,15 @@ from toposcope.statistics.trends import resampling as res
 from toposcope.statistics.trends.basis import core_trends
 
 LEAST_POINTS = 4
-"""Checkpoints of a rank correlation: of three, no order has a p below 1/6."""
+"""The fewest checkpoints for a rank correlation: with three, no order has a p below 1/6."""
 DEFAULT = ("spearman", "naive_p", "block_low", "block_high", "departure_rho")
 EVERY = (
     "spearman", "pearson", "naive_p", "naive_low", "naive_high", "effective_n", "effective_p",
     "block_length", "block_low", "block_high", "partial_step", "partial_step_p", "partial_norm",
     "partial_norm_p", "walk_p", "ar_p", "departure_rho",
 )  # fmt: skip
-COLLINEAR_STEP = "the series ranks the checkpoints exactly as the step does: nothing is left given the step"
-_SAME_NORM = "the weight norm ranks the checkpoints as the step does: as a control it adds nothing"
+COLLINEAR_STEP = "the series ranks the checkpoints exactly as the step does, so nothing is left to test"
+_SAME_NORM = "the weight norm ranks the checkpoints as the step does, so it adds nothing as a control"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def _default(x: np.ndarray, y: np.ndarray, steps: np.ndarray, draws: Draws) -> d
 
 
 def _least_p(n: int) -> float:
-    """Return the smallest two-sided p that the orders of n values can have: 2 / n!, and above 0.
+    """Return the smallest two-sided p that orders of n values can have: 2 / n!, kept above 0.
 
     >>> round(_least_p(5), 4), _least_p(1000) > 0
     (0.0167, True)
@@ -100,9 +100,9 @@ def _least_p(n: int) -> float:
 
 
 def departure_correlation(x: np.ndarray, y: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """Return the rank correlation of what the core trends leave of each pair of columns, without a p.
+    """Return the rank correlation of each pair of columns after removing the core trends, without a p.
 
-    NaN where the trends leave fewer than three degrees of freedom, or only rounding of a series.
+    NaN if the trends leave fewer than three degrees of freedom, or only rounding errors of a series.
 
     >>> steps = np.arange(20.0)
     >>> noise = np.random.default_rng(0).standard_normal((20, 1))
@@ -139,7 +139,7 @@ def _others(
 def _partials(
     found: dict, rank_x: np.ndarray, rank_y: np.ndarray, steps: np.ndarray, norm: np.ndarray | None
 ) -> np.ndarray:
-    """Add the partial correlations given log-step (in ranks: given the step), and given the norm too."""
+    """Add the partial correlations given log step (in ranks: given the step), and given the norm as well."""
     clock = stat.ranks(steps[:, None])
     r, degrees = stat.partial_correlation(rank_x, rank_y, clock)
     found["partial_step"], found["partial_step_p"] = r, stat.t_p_value(r, degrees)

@@ -1,4 +1,4 @@
-"""Nulls written after the constants of the verdict's test were set; two rules followed (seasons, peaks)."""
+"""Nulls written after the constants of the verdict's test; they led to two rules (seasons, peaks)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from toposcope.statistics.trends import simulators as sim
 
 
 def fractional(d: float) -> sim.Simulator:
-    """Return a simulator of fractional noise (1 - B)^-d of white noise: its memory falls like a power."""
+    """Return a simulator of fractional noise, (1 - B)^-d of white noise, with power-law memory."""
 
     def simulate(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
         longer = len(steps) + 200
@@ -25,7 +25,7 @@ def fractional(d: float) -> sim.Simulator:
 
 
 def garch(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
-    """Return GARCH(1, 1) noise: bursts, each as long as some ten checkpoints."""
+    """Return GARCH(1, 1) noise: bursts of about ten checkpoints."""
     noise = g.standard_normal((len(steps) + 100, draws))
     variance = np.ones(draws)
     for i in range(len(noise)):
@@ -35,7 +35,7 @@ def garch(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
 
 
 def regimes(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
-    """Return an autoregression whose coefficient switches between .9 and -.5, every 20 checkpoints or so."""
+    """Return an autoregression whose coefficient switches between .9 and -.5 about every 20 checkpoints."""
     x = g.standard_normal((len(steps) + 100, draws))
     high = g.random(draws) < 0.5
     for i in range(1, len(x)):
@@ -54,13 +54,13 @@ def multiplied(size: float) -> sim.Simulator:
 
 
 def seasonal(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
-    """Return a power law plus a season of 12 checkpoints, with a phase of its own, plus noise."""
+    """Return a power law plus a season of 12 checkpoints with a random phase, plus noise."""
     trend = sim.curve(sim.power_law, 0.02)(g, steps, draws)
     return trend + 0.05 * sim.wave(12.0, 0.0)(g, steps, draws)
 
 
 def warmed_up(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
-    """Return a straight rise to a peak at 2 to 15% of the run, and a power law's fall from there."""
+    """Return a straight rise to a peak at 2% to 15% of the run, followed by a power-law fall."""
     u, peak = ((steps - steps[0]) / (steps[-1] - steps[0]))[:, None], g.uniform(0.02, 0.15, draws)
     return np.minimum(u / peak, (np.maximum(u, peak) / peak) ** -g.uniform(0.3, 1.0, draws))
 
@@ -78,13 +78,13 @@ def rounded(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray
 
 
 def gompertz(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
-    """Return Gompertz curves exp(-a exp(-b u)): an S that is steeper on its left."""
+    """Return Gompertz curves exp(-a exp(-b u)): an S that is steeper on the left."""
     u = ((steps - steps[0]) / (steps[-1] - steps[0]))[:, None]
     return np.exp(-np.exp(g.uniform(0.5, 2.0, draws) - u * g.uniform(4.0, 15.0, draws)))
 
 
 def reflected(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
-    """Return random walks between two walls, each reflecting them."""
+    """Return random walks between two reflecting walls."""
     return np.abs((sim.walk(g, steps, draws) + 3.0) % 12.0 - 6.0)
 
 

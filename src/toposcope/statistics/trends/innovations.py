@@ -1,13 +1,13 @@
 """The correlation of two whitened series beyond their trends and persistence: the pairs of one run.
 
-`whitening` makes the innovations of each series separately. e and f are their normal scores, which keep sign
-and rank, so that a few large ones do not decide the test. Their mean is subtracted: skewed noise, such as
-spikes that only go up, has more signs of one kind, and two such series would share them. `joint` tests the
-sum of their products, at lags of up to two checkpoints, against random signs and random orders.
+`whitening` computes the innovations of each series separately. e and f are their normal scores, which keep
+sign and rank, so that a few large values do not decide the test. Their mean is subtracted: skewed noise, such
+as upward spikes, has more signs of one kind, and two such series would share them. `joint` tests the sum of
+their products, at lags of up to two checkpoints, against random signs and random orders.
 
-Sign flips assume that one of the two is white. Persistence left in both multiplies the variance of sum e f by
-1 + 2 sum_k rho_e(k) rho_f(k) (Bartlett 1935). If that exceeds the value of white series by more than its
-standard error, the sum is divided by its root.
+Sign flips assume that one of the two series is white. Persistence left in both multiplies the variance of sum
+e f by 1 + 2 sum_k rho_e(k) rho_f(k) (Bartlett 1935). If this exceeds the value for white series by more than
+its standard error, the sum is divided by its root.
 
 `refusals` says which pairs are not tested; single coincidences are left out first (`coincidences`).
 """
@@ -29,18 +29,18 @@ from toposcope.statistics.trends.swings import both_swing
 from toposcope.statistics.trends.whitening import SHORT, Whitened
 
 LEAST_LENGTH = 12
-"""Checkpoints of a test: with fewer, trend and persistence leave too little to judge."""
+"""The fewest checkpoints for a test; with fewer, trend and persistence leave too little to judge."""
 
 
 @dataclass(frozen=True, slots=True)
 class Innovations:
     """Per pair: `r`, its interval [`low`, `high`] and the two-sided `p`, all at `lag`.
 
-    A positive lag says that the first of the pair moves that many checkpoints before the second. `least` is
-    the p that innovations of these sizes can reach. `why` says why a pair is not tested (p is then NaN),
-    `note` what was left out of it; both are empty elsewhere. `spikes`: only the alignment finds it.
-    `doubt` says why a p below the level carries no verdict, or is empty. `turned`: a turn that both make was
-    left out, and a step of the learning rate, which is not known, could be its cause.
+    A positive lag means that the first of the pair moves that many checkpoints before the second. `least` is
+    the smallest p that innovations of these sizes can reach. `why` says why a pair is not tested (p is then
+    NaN), `note` what was left out of it; both may be empty. `spikes` means that only the alignment finds the
+    correlation. `doubt` says why a p below the level gives no verdict, or is empty. `turned` means that a
+    shared turn was left out, which a step in the unknown learning rate could have caused.
     """
 
     r: np.ndarray
@@ -111,7 +111,7 @@ def innovation_test(
 
 
 def pair_innovations(x: Whitened, y: Whitened, *, rate_known: bool) -> list[RunInnovations]:
-    """Return what `joint_test` takes of each pair in one run, and why it is not tested."""
+    """Return the input of `joint_test` for each pair in one run, or why the pair is not tested."""
     why = untestable(x, y)
     x, y, notes, turned = freed(x, y, rate_known=rate_known)
     e, f = scores(x.e), scores(y.e)
@@ -120,7 +120,7 @@ def pair_innovations(x: Whitened, y: Whitened, *, rate_known: bool) -> list[RunI
 
 
 def whole_innovations(x: Whitened, y: Whitened) -> list[RunInnovations]:
-    """Return the same where nothing is left out and no pair is refused."""
+    """Return the same with nothing left out and no pair refused."""
     nothing = np.full(len(x.order), "", dtype=object)
     return _runs(x, y, (scores(x.e), scores(y.e)), nothing, nothing, nothing)
 
@@ -154,12 +154,12 @@ def persisting(x: Whitened, y: Whitened) -> np.ndarray:
 
 
 def persistence_left(e: np.ndarray, f: np.ndarray, trace: np.ndarray) -> np.ndarray:
-    """Return by how much persistence left in both columns (n, pairs) multiplies the variance of sum e f.
+    """Return the factor by which persistence left in both columns (n, pairs) raises the variance of sum e f.
 
-    1 + 2 sum_k (rho_e(k) rho_f(k) - trace_k - (1 - k/n) r^2 / n), k up to the largest order of autoregression
-    tried; 1 where it does not exceed 1 by 2 sqrt(lags) / n, the standard error for white series. `trace`
-    (lags, pairs) is the part of rho_e rho_f that the two projections make, for which h corrects already.
-    Innovations that are the same have no excess: their common persistence is what they share.
+    It is 1 + 2 sum_k (rho_e(k) rho_f(k) - trace_k - (1 - k/n) r^2 / n), with k up to the largest order of
+    autoregression tried; 1 if it does not exceed 1 by 2 sqrt(lags) / n, the standard error for white series.
+    `trace` (lags, pairs) is the part of rho_e rho_f that comes from the two projections, for which h already
+    corrects. Equal innovations have no excess: their common persistence is what they share.
 
     >>> walks = np.cumsum(np.random.default_rng(0).standard_normal((50, 2)), axis=0)
     >>> bool(persistence_left(walks[:, :1], walks[:, 1:], np.zeros((10, 1)))[0] > 2.0)
@@ -178,7 +178,7 @@ def persistence_left(e: np.ndarray, f: np.ndarray, trace: np.ndarray) -> np.ndar
 
 
 def scores(e: np.ndarray) -> np.ndarray:
-    """Return the normal scores of each column, by the rank of |e|, with the sign of e, less their mean.
+    """Return the normal scores of each column, by the rank of |e| and with the sign of e, minus their mean.
 
     A missing checkpoint has no innovation and no score.
 

@@ -5,13 +5,13 @@ that of sum s_t q_t over random signs s_t, with q_t = e_t f_t / h_t^(3/8), where
 the projections left, corrects for what they removed from the products. Its tail is the saddlepoint
 approximation of Lugannani and Rice (1980) with the exact cumulant function K(u) = sum log cosh(q_t u).
 Because the products are not modelled, noise whose size changes along training needs no model either. Several
-runs are one test: their products are added checkpoint by checkpoint, and one sign flips all runs of a
+runs form one test: their products are added checkpoint by checkpoint, and one sign flips all runs at a
 checkpoint, so that runs which saw the same batches need not be independent of one another.
 
-The level of 5% is divided: 68% of it to products of the same checkpoint, 3% to each of the lags 1, -1, 2 and
--2, 20% to shared spikes (`alignment`). p is the least of the six, each divided by its part. r, its interval
-and the lag are those of the best lag if that is below the level, else of lag 0. So an interval excludes 0 if
-and only if p is at most 5%.
+The level of 5% is divided: 68% goes to products at the same checkpoint, 3% to each of the lags 1, -1, 2 and
+-2, and 20% to shared spikes (`alignment`). p is the smallest of the six, each divided by its share. r, its
+interval and the lag are those of the best lag if it is below the level, else of lag 0. So an interval
+excludes 0 if and only if p is at most 5%.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from toposcope.statistics.trends.signs import (
 )
 
 WIDER = 1.5
-"""If both series persist, or are too short to show it, the interval reaches so many times as far from 0: a
-misjudged persistence pulls a strong r towards 0. Set on autoregressions and walks with r up to .85."""
+"""If both series persist, or are too short to tell, the outer end of the interval is this many times as far
+from r: misjudged persistence pulls strong r towards 0. Set on autoregressions and walks with r up to .85."""
 STRETCH, MOST = 3, 0.5
-"""p rests on so many neighbours if this part of the sum lies in them and the others do not reach 5%."""
+"""p rests on this many neighbours if this share of the sum lies in them and the others do not reach 5%."""
 
 
 @dataclass(slots=True)
 class RunInnovations:
     """The innovations e and f (n,) of one pair in one run; `why` says why they are not tested.
 
-    `left` is what the projections left of each, `scaled` are the innovations over their scales (NaN where
-    they have none), `excess` is what `persistence_left` returns, `note` says what was left out, `turned`
-    at which steps beyond the first of the run a turn that both make was.
+    `left` is what the projections left of each, `scaled` are the innovations over their scales (NaN without
+    a scale), `excess` is the result of `persistence_left`, `note` says what was left out, and `turned` at
+    which steps after the first of the run both series turned.
     """
 
     steps: np.ndarray
@@ -65,9 +65,9 @@ class RunInnovations:
 
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """`r` at `lag`, its interval, p, the `least` p within reach; `spikes`: only the alignment finds it.
+    """`r` at `lag`, its interval, p and the `least` p in reach; `spikes`: only the alignment finds it.
 
-    `doubt` says why a p below the level carries no verdict, or is empty.
+    `doubt` says why a p below the level gives no verdict, or is empty.
     """
 
     r: float
@@ -82,7 +82,7 @@ class Joint:
 
 @dataclass(frozen=True, slots=True)
 class _StepSums:
-    """Per step, added over the runs: e f, (e^2 + f^2) / 2, and the mean weight."""
+    """Per step: the sums over the runs of e f and (e^2 + f^2) / 2, and the mean weight."""
 
     steps: np.ndarray
     product: np.ndarray
@@ -91,7 +91,7 @@ class _StepSums:
 
 
 def joint_test(runs: list[RunInnovations], *, intervals: bool = True) -> Joint:
-    """Test sum e f of all runs at every lag; the interval of r inverts the part that is reported."""
+    """Test sum e f of all runs at every lag; the interval of r inverts the reported part."""
     short = 1.0 / float(np.sqrt(np.mean([run.excess for run in runs])))
     pair = _alignable(runs)
     shares = {lag: LAG_SHARE if lag else OWN_SHARE + SPIKE_SHARE * (pair is None) for lag in LAGS}
@@ -122,9 +122,9 @@ def _signs(sums: _StepSums, short: float, alpha: float = 0.0) -> SignTest:
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """Innovations at power 1 of runs that share their steps, and what is left of them: each (runs, n).
+    """Innovations at power 1 of runs that share their steps, and the share left of each: (runs, n).
 
-    `at` (n,) has their places among the steps of all runs.
+    `at` (n,) has their positions among the steps of all runs.
     """
 
     e: np.ndarray
@@ -134,7 +134,7 @@ class _Placed:
 
 
 def _placed(runs: list[RunInnovations]) -> tuple[np.ndarray, list[_Placed]]:
-    """Return the steps of all runs, and the runs on them: those of the same steps together."""
+    """Return the steps of all runs, and the runs grouped by equal steps."""
     steps = np.unique(np.concatenate([run.steps for run in runs]))
     alike = all(np.array_equal(run.steps, runs[0].steps) for run in runs[1:])
     placed = []
@@ -150,7 +150,7 @@ def _placed(runs: list[RunInnovations]) -> tuple[np.ndarray, list[_Placed]]:
 
 
 def _sums(placed: tuple[np.ndarray, list[_Placed]], lag: int) -> _StepSums:
-    """Return the products of e and of f `lag` places later, at the steps of e."""
+    """Return the products of e and of f `lag` positions later, at the steps of e."""
     steps, groups = placed
     sums = np.zeros((4, len(steps)))
     for group in groups:
@@ -164,7 +164,7 @@ def _sums(placed: tuple[np.ndarray, list[_Placed]], lag: int) -> _StepSums:
 
 
 def _rest(sums: _StepSums, short: float, share: float) -> str:
-    """Return in words the stretch on which p rests, or an empty string."""
+    """Return in words the range of steps on which p rests, or an empty string."""
     total = float(sums.product.sum())
     first = _heaviest(sums.product * np.sign(total))
     there = np.zeros(len(sums.product), bool)
@@ -197,7 +197,7 @@ def _named(steps: np.ndarray) -> str:
 
 
 def _alignable(runs: list[RunInnovations]) -> tuple[np.ndarray, np.ndarray, float] | None:
-    """Return the inputs of the alignment, e and f (runs, n); None if runs differ in steps, or one fades."""
+    """Return the inputs of the alignment, e and f (runs, n); None if steps differ, or a scale is missing."""
     if any(not np.array_equal(run.steps, runs[0].steps) or np.isnan(run.scaled).any() for run in runs):
         return None
     e, f = (np.stack([run.scaled[side] for run in runs]) for side in (0, 1))
@@ -206,7 +206,7 @@ def _alignable(runs: list[RunInnovations]) -> tuple[np.ndarray, np.ndarray, floa
 
 
 def _widened(found: Joint) -> Joint:
-    """Move the end of the interval that is further from 0 `WIDER` times as far out.
+    """Move the end of the interval that is farther from 0 `WIDER` times as far out.
 
     Whether the interval contains 0 does not change.
     """

@@ -1,4 +1,4 @@
-"""The lag at which two series' innovations agree best, against the best of all lags."""
+"""The lag at which the innovations of two series agree best, tested as the best of all lags."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from toposcope.statistics.trends.signs import LEVERAGE_POWER, pair_products, sig
 from toposcope.statistics.trends.whitening import whiten
 
 FLIPS = 999
-"""Sign flips for the maximum over the lags; the smallest p is 1/1,000."""
+"""The number of sign flips for the maximum over the lags; the smallest p is 1/1,000."""
 TAIL = 0.01
-"""Below this p the draws are few, and the bound over the lags is used if it is smaller."""
+"""Below this p there are few draws, and the bound over the lags is used if it is smaller."""
 _PAIRS = 16
-"""Pairs that are flipped together; changes memory and speed only."""
+"""The number of pairs flipped together; affects only memory and speed."""
 
 
 def most_lags(n: int) -> int:
-    """Return how many checkpoints of lead or lag are tried: n // 8, at most 10.
+    """Return the largest lead or lag tried, in checkpoints: n // 8, at most 10.
 
     >>> most_lags(51)
     6
@@ -29,13 +29,12 @@ def most_lags(n: int) -> int:
 def lag_statistics(
     x: np.ndarray, y: np.ndarray, steps: np.ndarray, rate: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return, per pair of columns (n, pairs): best lag, its r, its p over all lags, and p of a lead.
+    """Return, per pair of columns (n, pairs): the best lag, its r, its p over all lags, and the p of a lead.
 
     A positive lag means that the feature x moves that many checkpoints before y. Each lag has the statistic
-    of the verdict's test; the largest of all K lags is compared with the largest when the signs of x's
-    innovations are flipped at random, the same flips for every lag (999 draws). Below 1%, where draws are
-    few, 1 - (1 - p)^K of the smallest p is used if it is smaller. The last value is that of the positive lags
-    alone.
+    of the verdict's test. The largest of all K lags is compared with the largest after flipping the signs of
+    x's innovations at random, with the same flips for every lag (999 draws). Below 1%, where draws are few,
+    1 - (1 - p)^K of the smallest p is used if it is smaller. The last value is for positive lags only.
     """
     first, last = whiten(x, steps, rate), whiten(y, steps, rate)
     e, f, why = first.e, last.e, untestable(first, last)
@@ -64,7 +63,7 @@ def lag_statistics(
 
 
 def _each(parts: tuple[np.ndarray, ...], why: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return r and p of each pair of columns; p is NaN where `why` says so."""
+    """Return r and p of each pair of columns; p is NaN if `why` gives a reason."""
     r, p = (np.full(len(why), np.nan) for _ in range(2))
     for j in np.flatnonzero(np.isfinite(parts[0]).all(axis=0)):
         test = sign_test(*(part[:, j] for part in parts), intervals=False)

@@ -1,6 +1,6 @@
-"""The nulls that judge every test, pairs of series that have nothing to do with each other; planted pairs.
+"""The nulls by which every test is judged (pairs of unrelated series), and planted pairs.
 
-Everything here is simulated on the data's own steps. The constants of the verdict's test were set on other
+Everything here is simulated at the steps of the data. The constants of the verdict's test were set on other
 simulators (`benchmarks/setting_nulls.py`).
 """
 
@@ -66,11 +66,11 @@ REQUIRED = (
     "random walks", "AR(1) 0.5", "AR(1) 0.9", "power laws + 30% noise", "power laws + 10% noise",
     "power laws + 3% noise", "power laws + 1% noise",
 )  # fmt: skip
-"""The most basic of them: drift, persistence, shared trends."""
+"""The most basic nulls: drift, persistence, shared trends."""
 
 
 def null_pairs(name: str, steps: np.ndarray, draws: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return `draws` independent pairs (n, draws) of the named null, blind and fresh ones too.
+    """Return `draws` independent pairs (n, draws) of the named null, which may be a blind or fresh one.
 
     >>> x, y = null_pairs("random walks", np.arange(20.0), 5)
     >>> x.shape
@@ -86,8 +86,8 @@ def planted_pairs(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return pairs of power-law trends whose noise is correlated: the effect that a test should find.
 
-    `kind` "white": independent between checkpoints; "walk": the increments of a random walk are.
-    `noise` is its standard deviation beside trends of range 1.
+    With `kind` "white", the noise is independent between checkpoints; with "walk", the increments of a random
+    walk are. `noise` is its standard deviation, for trends of range 1.
     """
     g = rng(name="planted", kind=kind, n=len(steps), draw=draws, percent=round(100 * correlation))
     a, b = sim.white(g, steps, draws), sim.white(g, steps, draws)

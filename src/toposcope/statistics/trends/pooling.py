@@ -1,4 +1,4 @@
-"""One test of a feature over several runs: the products of innovations, added checkpoint by checkpoint."""
+"""One test of a feature over several runs: products of innovations, added checkpoint by checkpoint."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from toposcope.statistics.trends.whitening import Whitened, whiten
 
 TEST = ("r", "r_low", "r_high", "p")
 TURNED = 0.5
-"""A step of a schedule is in all runs that follow it, so a turn counts only if this part of them has it."""
+"""A step in a schedule affects all runs that follow it, so a turn counts only in this share of runs."""
 NOTHING_LEFT = "nothing remains after a smooth trend is removed"
 
 
 @dataclass(slots=True)
 class RunPair:
-    """One pair in one run of `n` checkpoints: its innovations, or `why` none can be tested.
+    """One pair in one run of `n` checkpoints: its innovations, or `why` it cannot be tested.
 
-    `whole` are those from which nothing is left out, where a rule left something out or refused the pair.
+    If a rule left something out or refused the pair, `whole` are the innovations with nothing left out.
     """
 
     why: str
@@ -36,12 +36,12 @@ class RunPair:
 
 
 FEW = "too few: "
-"""How the reason of a run begins that is too short."""
+"""How the reason for a run that is too short begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Otherwise:
-    """The test without some of its rules: p, the `least` p, the `doubt`; the rules in words."""
+    """The test without some of its rules: p, the `least` p, the `doubt`, and these rules in words."""
 
     p: float
     least: float
@@ -50,14 +50,14 @@ class Otherwise:
 
 
 def too_few(n: int) -> str:
-    """Return the reason of a run that is too short."""
+    """Return the reason for a run that is too short."""
     return f"{FEW}{n:,} checkpoint{'s' * (n != 1)}, the test needs {LEAST_LENGTH}"
 
 
 def whitened(
     x: np.ndarray, y: np.ndarray, steps: np.ndarray, rate: np.ndarray | None
 ) -> tuple[Whitened, Whitened]:
-    """Return each column of x (n, p), and y (n,) once for each, without trend and persistence."""
+    """Return each column of x (n, p), and y (n,) repeated for each, without trend and persistence."""
     both = whiten(np.column_stack([x, y]), steps, rate if rate_is_known(rate) else None)
     cut = x.shape[1]
     return both.taken(np.arange(cut)), both.taken(np.full(cut, cut))
@@ -83,15 +83,15 @@ def parts_of(x: np.ndarray, y: np.ndarray, steps: np.ndarray, rate: np.ndarray |
 
 
 def rate_is_known(rate: np.ndarray | None) -> bool:
-    """Say whether every checkpoint has a learning rate, a constant one too."""
+    """Return whether every checkpoint has a learning rate, which may be constant."""
     return rate is not None and len(rate) > 0 and bool(np.isfinite(rate).all())
 
 
 def pooled(parts: list[RunPair]) -> dict[str, object]:
-    """Return the one test of a feature over its runs: products added step by step.
+    """Return the test of a feature over its runs: products added step by step.
 
-    `part` says in how many of the runs it was made, where it was not in all; `otherwise`, where a rule left
-    something out, returns what the test would be without.
+    `part` says how many runs were used, if not all; `otherwise`, if a rule left something out, returns the
+    test without that rule.
     """
     used = [part for part in parts if not part.why]
     departures = [part.departure for part in parts if np.isfinite(part.departure)]
@@ -122,7 +122,7 @@ def pooled(parts: list[RunPair]) -> dict[str, object]:
 
 
 def without_rules(parts: list[RunPair]) -> list[Otherwise]:
-    """Return the test with what was left out, with the refused runs, and with both."""
+    """Return the test with what was left out put back, with the refused runs, and with both."""
     noted = [part for part in parts if part.whole and not part.why]
     refused = [part for part in parts if part.whole and part.why]
     words, out = "", []
@@ -147,7 +147,7 @@ def _otherwise(runs: list[RunInnovations | None], rules: str) -> Otherwise:
 
 
 def _left_out(noted: list[RunPair], runs: int) -> str:
-    """Return what was left out of the first of these runs, of several without its size."""
+    """Return what was left out of the first of these runs; for several runs, without its size."""
     note = noted[0].innovations.note if noted[0].innovations else ""
     if runs == 1:
         return f"{note} left out"
@@ -156,6 +156,6 @@ def _left_out(noted: list[RunPair], runs: int) -> str:
 
 
 def _spacing(runs: list[RunInnovations]) -> float:
-    """Return the steps between checkpoints if they are the same everywhere in all runs, else NaN."""
+    """Return the steps between checkpoints if they are equal throughout all runs, else NaN."""
     gaps = np.concatenate([np.diff(run.steps) for run in runs])
     return float(gaps[0]) if np.ptp(gaps) <= 1e-9 * gaps.max() else float("nan")

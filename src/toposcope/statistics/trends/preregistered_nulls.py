@@ -1,4 +1,4 @@
-"""A third set of nulls, written down before any was tested; one rule followed (overtones, `repeating`)."""
+"""A third set of nulls, written down before testing any; it led to one rule (overtones, `repeating`)."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def filtered_heavy(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.
 
 
 def moving(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
-    """Return a moving average, noise less .9 of the noise before."""
+    """Return a moving average: noise minus .9 of the previous noise."""
     x = g.standard_normal((len(steps) + 1, draws))
     return x[1:] - 0.9 * x[:-1]
 
 
 def staircase(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
-    """Return a power law with three jumps at checkpoints of its own."""
+    """Return a power law with three jumps at random checkpoints."""
     fall = sim.clock(steps)[:, None] ** -0.5
     out = (fall - fall.min()) / np.ptp(fall) * np.ones(draws)
     for _ in range(3):
@@ -57,7 +57,7 @@ def staircase(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarr
 
 
 def broken(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
-    """Return straight lines in the step whose slope changes at three places of its own."""
+    """Return straight lines in the step whose slope changes at three random positions."""
     u, out = _share(steps), _share(steps) * g.uniform(-1.0, 1.0, draws)
     for _ in range(3):
         out = out + g.uniform(-2.0, 2.0, draws) * np.maximum(u - g.uniform(0.05, 0.95, draws), 0.0)
@@ -78,7 +78,7 @@ def sudden(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
 
 
 def saw(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
-    """Return a saw of nine checkpoints, a phase of its own, under half as much noise."""
+    """Return a sawtooth of nine checkpoints with a random phase and half as much noise."""
     place = np.arange(len(steps))[:, None] + g.uniform(0.0, 9.0, draws)
     return place % 9.0 / 9.0 + 0.15 * g.standard_normal((len(steps), draws))
 

@@ -1,16 +1,16 @@
 """Which pairs of whitened series are not tested, and why.
 
-If both series take all trend functions that there are, their residuals may still contain trend ("too smooth
-to test"). If checkpoints are missing, the signs of two waves of one period do not flip independently. If
-steps are uneven, both may turn within one stretch of checkpoints that the trend does not follow. That is one
-coincidence, however many checkpoints it takes, and a likely one early in training.
+If both series need all available trend functions, their residuals may still contain trend ("too smooth to
+test"). If checkpoints are missing, the signs of two waves with the same period do not flip independently. If
+steps are uneven, both may turn within one stretch of checkpoints that the trend does not follow. This is one
+coincidence, however many checkpoints it covers, and a likely one early in training.
 
-Two waves with drifting periods agree by chance as two waves of one period do: a steady drift is removed
-(`sweeps`), others are refused (`swings`).
+Two waves with drifting periods agree by chance like two waves with the same period: a steady drift is removed
+(`sweeps`), other drifts are refused (`swings`).
 
-Innovations that are the same within 1% (|r| at least `SAME`) are tested all the same. The residuals of two
-smooth curves can agree so well, but only at a few checkpoints. So "too smooth" is waived only if eight
-innovations, and a quarter of them, carry the products.
+Innovations that are equal within 1% (|r| at least `SAME`) are tested nevertheless. The residuals of two
+smooth curves can agree this well, but only at a few checkpoints. So "too smooth" is waived only if at least
+eight innovations, and a quarter of them, carry the products.
 """
 
 from __future__ import annotations
@@ -28,23 +28,22 @@ SWINGS = "both swinging, with a drifting period"
 IN_SHORT = {
     TOO_SMOOTH: "too smooth", ONE_PERIOD: "with gaps", ONE_STRETCH: "with one turn", SWINGS: "swinging",
 }  # fmt: skip
-"""Each refusal in a word or two, for the runs that were left out."""
+"""Each refusal in a word or two, for the runs left out."""
 LINE = 0.05
 """How often the spectrum of white noise has a line beyond the bar (Fisher 1929)."""
 STRETCH, MOST_OF = 8, 0.5
-"""One in so many checkpoints are a stretch; a series turns there that has so much of its power in one."""
+"""A stretch is one in this many checkpoints; a series turns in it if it has this share of its power there."""
 SAME = 0.99
-"""Above this |r| no pair is refused: the largest of 150,000 refused pairs of the setting nulls is .985."""
+"""Above this |r| no pair is refused: the largest in 150,000 refused pairs of the setting nulls is .985."""
 EFFECTIVE, EFFECTIVE_PART = 8.0, 0.25
-"""A pair that is too smooth counts as the same only if so many innovations, and this part, carry its
-products.
+"""A pair that is too smooth counts as equal only if this many innovations, and this share, carry its sum.
 
-Of two power laws without noise the leftovers are one function: |r| >= .99 in 14 to 50% of pairs at 48 to 154
-checkpoints, all of them with fewer."""
+The residuals of two noiseless power laws are the same function: |r| >= .99 in 14% to 50% of pairs at 48 to
+154 checkpoints, but all of them carried by fewer innovations."""
 
 
 def untestable(x: Whitened, y: Whitened) -> np.ndarray:
-    """Return for each pair why it is not tested, or an empty string."""
+    """Return why each pair is not tested, or an empty string."""
     if x.choices == 1:
         return np.full(len(x.order), f"{TOO_FEW} to choose a trend", dtype=object)
     differ = differing(x, y)
@@ -57,9 +56,9 @@ def untestable(x: Whitened, y: Whitened) -> np.ndarray:
 
 
 def rich(x: Whitened, y: Whitened) -> np.ndarray:
-    """Say of each pair whether enough checkpoints carry its products: (sum q)^2 / sum q^2 of q = |e f|.
+    """Return for each pair whether enough checkpoints carry its products: (sum q)^2 / sum q^2 of q = |e f|.
 
-    White noise and its copy have a third of the checkpoints, the residuals of two smooth curves a few.
+    White noise and its copy have a third of the checkpoints, the residuals of two smooth curves only a few.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         q = np.abs(x.e * y.e)
@@ -68,14 +67,14 @@ def rich(x: Whitened, y: Whitened) -> np.ndarray:
 
 
 def differing(x: Whitened, y: Whitened) -> np.ndarray:
-    """Say of each pair whether its innovations are not the same within 1%."""
+    """Return for each pair whether its innovations differ by more than 1%."""
     with np.errstate(invalid="ignore"):
         sizes = np.sum(x.e**2, axis=0) * np.sum(y.e**2, axis=0)
         return np.asarray(~(np.abs(np.sum(x.e * y.e, axis=0)) >= SAME * np.sqrt(sizes)))
 
 
 def spectrum(x: Whitened) -> np.ndarray:
-    """Return the periodogram of each column at half steps of frequency, of mean 1 in white noise."""
+    """Return the periodogram of each column at half steps of frequency, with mean 1 for white noise."""
     n = len(x.e)
     waves = np.fft.rfft(x.e, 2 * n, axis=0)[1:n]
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -92,14 +91,14 @@ def line_bar(count: int, level: float) -> float:
 
 
 def _one_line(x: Whitened, y: Whitened) -> np.ndarray:
-    """Say of each pair, where checkpoints are missing, whether both have a line at one frequency."""
+    """Return for each pair, if checkpoints are missing, whether both have a line at the same frequency."""
     if x.count == len(x.steps):
         return np.zeros(len(x.order), bool)
     return np.asarray((np.minimum(spectrum(x), spectrum(y)) > line_bar(x.count, LINE)).any(axis=0))
 
 
 def _one_stretch(x: Whitened, y: Whitened) -> np.ndarray:
-    """Say of each pair, where steps are uneven, whether both have their power in stretches that touch."""
+    """Return for each pair, if steps are uneven, whether both have their power in stretches that touch."""
     if not uneven_steps(x.steps):
         return np.zeros(len(x.order), bool)
     width = max(len(x.e) // STRETCH, 3)
@@ -108,7 +107,7 @@ def _one_stretch(x: Whitened, y: Whitened) -> np.ndarray:
 
 
 def _densest(e: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the largest share of each column's power within `width` neighbours, and where they begin."""
+    """Return the largest share of each column's power within `width` neighbours, and where these begin."""
     total = np.cumsum(np.vstack([np.zeros((1, e.shape[1])), e * e]), axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = (total[width:] - total[:-width]) / total[-1]
@@ -116,7 +115,7 @@ def _densest(e: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def robust_size(z: np.ndarray) -> np.ndarray:
-    """Return the standard deviation of each column by its median size, missing checkpoints left out.
+    """Return the standard deviation of each column from its median size, without missing checkpoints.
 
     >>> robust_size(np.array([[3.0], [-1.0], [1.0], [0.0]])).round(2).tolist()
     [1.48]

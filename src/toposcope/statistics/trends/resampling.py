@@ -15,14 +15,13 @@ PHIS = np.array([*np.arange(0.0, 0.9, 0.05), 0.9, 0.92, 0.94, 0.96, 0.97, 0.98, 
 """Autoregressive coefficients are rounded to these, so that series share their null distributions."""
 WALK = len(PHIS) - 1
 _CHUNK = 512
-"""Columns that are resampled together; changes memory and speed only."""
+"""The number of columns resampled together; affects only memory and speed."""
 
 
 def block_length(n: int) -> int:
     """Return the block length of the moving-block bootstrap: round(2.16 n^(1/3)), 8 at n = 51.
 
-    Blocks that grow with the cube root of the length are the usual rate for a variance; the factor
-    makes 8 of 51 checkpoints.
+    Growth with the cube root of the length is usual for a variance; the factor gives 8 at 51 checkpoints.
 
     >>> block_length(51), block_length(25), block_length(100)
     (8, 6, 10)
@@ -36,7 +35,7 @@ def iid_indices(n: int, draws: int) -> np.ndarray:
 
 
 def block_indices(n: int, draws: int, length: int) -> np.ndarray:
-    """Return (draws, n) indices of a moving-block bootstrap: blocks start anywhere, none wraps around."""
+    """Return (draws, n) indices of a moving-block bootstrap: blocks start anywhere and do not wrap around."""
     blocks = -(-n // length)
     starts = rng(name="block bootstrap", n=n, draw=draws, length=length).integers(
         0, n - length + 1, (draws, blocks), dtype=np.int32
@@ -68,7 +67,7 @@ def bootstrap_interval(
 
 
 def _correlations(x: np.ndarray, y: np.ndarray, indices: np.ndarray) -> np.ndarray:
-    """Return (pairs, draws) rank correlations; a series y that several pairs share is ranked once."""
+    """Return (pairs, draws) rank correlations; a series y shared by several pairs is ranked once."""
     shared, of = np.unique(y, axis=1, return_inverse=True)
     beside = np.argsort(of, kind="stable")
     rho = np.empty((len(beside), len(indices)))
@@ -79,7 +78,7 @@ def _correlations(x: np.ndarray, y: np.ndarray, indices: np.ndarray) -> np.ndarr
 
 
 def _sorted(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the order of each column, as rows, and where in it the last of equal values stands."""
+    """Return the order of each column, as rows, and the position of the last of equal values in it."""
     rows = np.ascontiguousarray(values.T)
     order = np.argsort(rows, axis=1, kind="stable")
     along = np.take_along_axis(rows, order, axis=1)
@@ -90,9 +89,9 @@ def _sorted(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @njit(cache=True, nogil=True)
 def _resampled(order, last, order_y, last_y, of, indices):  # type: ignore[no-untyped-def]
-    """Spearman's rho (draws, pairs) of pair p, rows p and of[p]; pairs of one y stand beside each other.
+    """Spearman's rho (draws, pairs) of pair p, rows p and of[p]; pairs with the same y are adjacent.
 
-    A resample is how often it takes each checkpoint, counted once for all pairs. Sums are of integers.
+    A resample is a count for each checkpoint, made once for all pairs. Sums are of integers.
     """
     pairs, n = order.shape
     out = np.empty((len(indices), pairs))
@@ -120,7 +119,7 @@ def _resampled(order, last, order_y, last_y, of, indices):  # type: ignore[no-un
 
 @njit(cache=True)
 def _weighted_ranks(order, last, times, out):  # type: ignore[no-untyped-def]
-    """Write each checkpoint's times x twice its centred mid-rank to `out`; return the sum of times rank^2."""
+    """Write each checkpoint's count x twice its centred mid-rank to `out`; return the sum of count rank^2."""
     n = len(order)
     seen = here = first = squares = 0
     for k in range(n):
@@ -162,7 +161,7 @@ def _surrogate_ranks(n: int, draws: int, side: str, phi: int) -> np.ndarray:
 def null_correlations(n: int, draws: int, phi_x: int, phi_y: int) -> np.ndarray:
     """Return |Spearman's rho| of `draws` pairs of independent AR(1) series of length n, sorted.
 
-    `phi_x`, `phi_y` are indices into `PHIS`, whose last entry, `WALK`, means random walks.
+    `phi_x` and `phi_y` are indices into `PHIS`, whose last entry, `WALK`, means random walks.
     """
     x, y = _surrogate_ranks(n, draws, "x", phi_x), _surrogate_ranks(n, draws, "y", phi_y)
     rho = np.einsum("ij,ij->i", x, y, dtype=np.float64) / (n * (n * n - 1) / 12.0)
@@ -176,7 +175,7 @@ def null_p_value(rho: np.ndarray, null: np.ndarray) -> np.ndarray:
 
 
 def walk_p_value(rho: np.ndarray, n: int, draws: int) -> np.ndarray:
-    """Return how often two independent random walks of length n correlate as strongly.
+    """Return how often two independent random walks of length n correlate at least as strongly.
 
     >>> p = walk_p_value(np.array([-0.5898642533936651]), 51, 10_000)
     >>> bool(0.24 < p[0] < 0.29)
@@ -196,7 +195,7 @@ def nearest_phi(values: np.ndarray) -> np.ndarray:
 
 
 def surrogate_p_value(x: np.ndarray, y: np.ndarray, rho: np.ndarray, draws: int) -> np.ndarray:
-    """Return how often independent AR(1) surrogates of each pair correlate as strongly as `rho`."""
+    """Return how often independent AR(1) surrogates of each pair correlate at least as strongly as `rho`."""
     n = len(x)
     phis_x, phis_y = nearest_phi(x), nearest_phi(y)
     out = np.full(len(rho), np.nan)

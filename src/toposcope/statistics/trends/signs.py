@@ -1,4 +1,4 @@
-"""The tail of a sum of products under random signs, its interval, and what can be detected by it."""
+"""The tail of a sum of products under random signs, its interval, and the correlation it can detect."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ LEVERAGE_POWER = 0.375
 ALPHA = 0.05
 """The level of the test and of its intervals."""
 LAGS = (0, 1, -1, 2, -2)
-"""The lags, in checkpoints, of the first of a pair ahead of the second."""
+"""The lags, in checkpoints, by which the first of a pair leads the second."""
 LAG_SHARE, SPIKE_SHARE = 0.03, 0.2
-"""The parts of the level that each lag but 0, and shared spikes, may spend.
+"""The shares of the level for each lag other than 0, and for shared spikes.
 
-The rest is that of lag 0, .68 of the level: where it was .6, r = .7 at 26 checkpoints lost six points of
-power beside a test without lags."""
+The rest, .68 of the level, goes to lag 0. With .6, r = .7 at 26 checkpoints lost six points of power
+compared with a test without lags."""
 OWN_SHARE = 1.0 - SPIKE_SHARE - LAG_SHARE * (len(LAGS) - 1)
 _SIMULATED = 400
-"""Pairs of white series by which the detectable correlation is found."""
+"""The number of pairs of white series for finding the detectable correlation."""
 _MANY, _FAR = 100, 6.0
-"""From so many innovations on, a sum that lies so many standard deviations out has a tail below 1e-7."""
+"""With at least this many innovations, a sum this many standard deviations out has a tail below 1e-7."""
 _TAKEN = 1e-3
-"""A checkpoint with a smaller residual has a regressor of its own, and no product."""
+"""A checkpoint with a smaller residual has its own regressor, and no product."""
 
 
 @dataclass(frozen=True, slots=True)
 class SignTest:
-    """Correlation `r` of a pair, its interval [`low`, `high`], the two-sided `p`, the `least` p in reach."""
+    """Correlation `r` of a pair, its interval [`low`, `high`], the two-sided `p`, the smallest p in reach."""
 
     r: float
     low: float
@@ -56,7 +56,7 @@ def at_power_one(e: np.ndarray) -> np.ndarray:
 
 
 def products_of(e: np.ndarray, f: np.ndarray, left: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return e f, (e^2 + f^2) / 2 and h^(-3/8) of what has power 1."""
+    """Return e f, (e^2 + f^2) / 2 and h^(-3/8) of series with power 1."""
     return e * f, (e * e + f * f) / 2.0, np.where(left > _TAKEN, left, 1.0) ** -LEVERAGE_POWER
 
 
@@ -71,9 +71,8 @@ def sign_test(
 ) -> SignTest:
     """Test sum e f, `product` (n,), against random signs; r = sum e f / sum (e^2 + f^2) / 2.
 
-    `square` is (e^2 + f^2) / 2. A value b is inside the interval of r where
-    sum (e f - b (e^2 + f^2) / 2) is not rejected at `alpha`. `short` shortens the sum: one over the root of
-    what `persistence_left` returns.
+    `square` is (e^2 + f^2) / 2. A value b is inside the interval of r if sum (e f - b (e^2 + f^2) / 2) is not
+    rejected at `alpha`. `short` scales the sum down: one over the root of the result of `persistence_left`.
 
     >>> sign_test(np.ones(8), np.ones(8), np.ones(8)).p
     0.0078125
@@ -140,7 +139,7 @@ def _saddle(q, total, u):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _interval(product, square, weight, r, alpha, short):  # type: ignore[no-untyped-def]
-    """Return the least and the largest value that the test does not reject at `alpha`; 0 is tried first."""
+    """Return the smallest and largest value that the test does not reject at `alpha`; 0 is tried first."""
     ends = np.empty(2)
     for side in range(2):
         inside, outside = r, -1.0 if side == 0 else 1.0
@@ -161,10 +160,10 @@ def _interval(product, square, weight, r, alpha, short):  # type: ignore[no-unty
 
 @lru_cache(maxsize=256)
 def detectable_r(free: int, family: int, *, alpha: float = 0.05, power: float = 0.8) -> float:
-    """Return the r found with this power from `free` innovations with `family` rows corrected for.
+    """Return the r that is found with this power from `free` innovations, corrected for `family` rows.
 
-    Simulated, 400 pairs of white normal innovations, by signs at lag 0 alone, at its part of alpha / family;
-    NaN where even r = .99 is found less often.
+    It is simulated with 400 pairs of white normal innovations, using only signs at lag 0, at their share of
+    alpha / family; NaN if even r = .99 is found less often.
 
     >>> 0.3 < detectable_r(45, 1) < 0.5 < detectable_r(45, 60) < 0.8
     True
@@ -186,7 +185,7 @@ def detectable_r(free: int, family: int, *, alpha: float = 0.05, power: float = 
 
 @njit(cache=True, nogil=True)
 def _found(e, other, r, alpha, power):  # type: ignore[no-untyped-def]
-    """Say whether `power` of the pairs of correlation r, or more, have p <= alpha; stop when it is sure."""
+    """Return whether at least `power` of the pairs with correlation r have p <= alpha; stop once certain."""
     rows, found, rest = len(e), 0, np.sqrt(1.0 - r * r)
     for i in range(rows):
         row = e[i] * (r * e[i] + rest * other[i])
@@ -198,7 +197,7 @@ def _found(e, other, r, alpha, power):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _within(q, alpha):  # type: ignore[no-untyped-def]
-    """Say whether `sign_tail` of q is at most alpha; a sum far out is not searched for its saddle point."""
+    """Return whether `sign_tail` of q is at most alpha; for a sum far out, skip the saddle point."""
     total = q.sum()
     z = abs(total) / np.sqrt(np.sum(q * q))
     if len(q) >= _MANY and z > _FAR and alpha > 1e-6:

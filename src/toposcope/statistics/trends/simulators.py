@@ -1,4 +1,4 @@
-"""Simulators of one series at given steps, from which the nulls are made: each returns (n, draws)."""
+"""Simulators of one series at given steps, used for the nulls; each returns (n, draws)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 
 Simulator = Callable[[np.random.Generator, np.ndarray, int], np.ndarray]
 _WARM_UP = 100
-"""The number of values drawn and dropped, so that a series begins in its stationary state."""
+"""The number of values drawn and dropped so that a series begins in its stationary state."""
 
 
 def clock(steps: np.ndarray) -> np.ndarray:
-    """Return t = (step - first) / smallest spacing + 1, which power laws are functions of."""
+    """Return t = (step - first) / smallest spacing + 1, the argument of power laws."""
     return (steps - steps[0]) / np.diff(steps).min() + 1.0
 
 
@@ -46,7 +46,7 @@ def walk(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
 
 
 def time_walk(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
-    """Return Brownian motion in the step: increments as large as the square root of the gap."""
+    """Return Brownian motion in the step: increments scale with the square root of the gap."""
     gaps = np.r_[1.0, np.diff(steps) / np.diff(steps).mean()]
     return np.cumsum(np.sqrt(gaps)[:, None] * white(g, steps, draws), axis=0)
 
@@ -86,7 +86,7 @@ def averaged(width: int, kind: Simulator = white) -> Simulator:
 
 
 def wave(period: float, noise: float) -> Simulator:
-    """Return a simulator of a sinusoid of one period (checkpoints), a phase for each series, plus noise."""
+    """Return a simulator of a sinusoid of one period (in checkpoints) and random phase, plus noise."""
 
     def simulate(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
         turn = 2.0 * np.pi * np.arange(len(steps))[:, None] / period
@@ -96,7 +96,7 @@ def wave(period: float, noise: float) -> Simulator:
 
 
 def edge(persistence: float) -> Simulator:
-    """Return a simulator of noise at the edge of stability: it alternates in sign, its size persists."""
+    """Return a simulator of noise at the edge of stability: alternating in sign, persistent in size."""
 
     def simulate(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
         size = np.exp(0.5 * autoregression(persistence)(g, steps, draws))
@@ -107,7 +107,7 @@ def edge(persistence: float) -> Simulator:
 
 
 def scaled(kind: Simulator, power: float) -> Simulator:
-    """Return a simulator whose size goes like t^power."""
+    """Return a simulator whose size scales with t^power."""
     return lambda g, steps, draws: kind(g, steps, draws) * clock(steps)[:, None] ** power
 
 
@@ -132,7 +132,7 @@ def plus(*parts: tuple[float, Simulator]) -> Simulator:
 
 def curve(shape: Callable[[np.random.Generator, np.ndarray, int], np.ndarray], noise: float,
           kind: Simulator = white) -> Simulator:  # fmt: skip
-    """Return a simulator of a smooth curve of range 1, either sign, plus noise of that standard deviation."""
+    """Return a simulator of a smooth curve of range 1 and either sign, plus noise of this size."""
 
     def simulate(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
         extra = kind(g, steps, draws)
@@ -147,7 +147,7 @@ def power_law(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarr
 
 
 def shifted_power_law(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
-    """Return (u + c)^-b in the share u of the run: power laws that begin late."""
+    """Return (u + c)^-b in the share u of the run: power laws with a late start."""
     return (_share(steps) + np.exp(g.uniform(-5.0, 0.0, draws))) ** -g.uniform(0.2, 1.5, draws)
 
 
@@ -164,12 +164,12 @@ def two_exponentials(g: np.random.Generator, steps: np.ndarray, draws: int) -> n
 
 
 def sigmoid(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
-    """Return a sigmoid in the step at a time of its own, as wide as a fiftieth to a tenth of the run."""
+    """Return a sigmoid in the step at a random time, a fiftieth to a tenth of the run wide."""
     return 1.0 / (1.0 + np.exp(-(_share(steps) - g.uniform(0.1, 0.9, draws)) / g.uniform(0.02, 0.1, draws)))
 
 
 def log_sigmoid(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
-    """Return a sigmoid in the log step at a time of its own."""
+    """Return a sigmoid in the log step at a random time."""
     u = _log_share(steps)
     return 1.0 / (1.0 + np.exp(-(u - g.uniform(0.2, 0.9, draws)) / g.uniform(0.03, 0.1, draws)))
 
@@ -189,20 +189,20 @@ def log_bump(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarra
 
 
 def kink(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
-    """Return a line in the log step whose slope changes at a place of its own."""
+    """Return a line in the log step whose slope changes at a random position."""
     u = _log_share(steps)
     return -u + g.uniform(-1.0, 0.8, draws) * np.maximum(u - g.uniform(0.2, 0.8, draws), 0.0)
 
 
 def jump(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
-    """Return a power law with a jump at a checkpoint of its own."""
+    """Return a power law with a jump at a random checkpoint."""
     late = np.arange(len(steps))[:, None] >= g.integers(len(steps) // 5, len(steps) - 3, draws)
     fall = (clock(steps)[:, None]) ** -0.5
     return (fall - fall.min()) / np.ptp(fall) + g.uniform(0.1, 0.5, draws) * late
 
 
 def cosine(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
-    """Return a half cosine over the run plus a power law, mixed anew for each series."""
+    """Return a half cosine over the run plus a power law, in random proportions."""
     wave_part = 0.5 * (1.0 + np.cos(np.pi * _share(steps)))
     return power_law(g, steps, draws) + g.uniform(0.0, 0.5, draws) * wave_part
 
@@ -214,7 +214,7 @@ def fading_walk(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.nda
 
 
 def drifting_walk(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
-    """Return random walks with a drift of their own."""
+    """Return random walks with random drifts."""
     return np.cumsum(white(g, steps, draws) + g.uniform(-1.0, 1.0, draws), axis=0)
 
 
@@ -240,10 +240,10 @@ def exponential_mean(keep: float, kind: Simulator = white) -> Simulator:
 
 
 def at_steps(kind: Simulator, g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
-    """Return a simulator's series at these steps: where checkpoints are missing, made with them and cut.
+    """Return a simulator's series at these steps; missing checkpoints are simulated and then removed.
 
-    Steps that lie on an even grid of at most twice as many count as one with missing checkpoints. What
-    persists from checkpoint to checkpoint does so across a gap too.
+    Steps that lie on an even grid with at most twice as many steps count as having missing checkpoints. So
+    persistence from checkpoint to checkpoint extends across a gap, too.
     """
     steps = np.asarray(steps, float)
     place = (steps - steps[0]) / np.diff(steps).min()

@@ -1,11 +1,11 @@
-"""The wave that two series share, whose period stays or drifts steadily (a chirp).
+"""The wave that two series share, with a constant or steadily drifting period (a chirp).
 
-Two chirps with the same sweep agree, or disagree, all along, whatever their phases, and have no line in their
-spectra. So the spectrum is computed once for each drift: the series times exp(-i pi d t^2 / n), where d is
-the drift of the frequency over the n checkpoints, then a Fourier transform (Mann and Haykin 1995: the
-chirplet transform). Two series share a wave if both have more power at one frequency and drift than the
-strongest wave in a quarter of white series (in a half if checkpoints are few). Shared noise loses little by
-this, because a wave is two of n values.
+Two chirps with the same sweep agree, or disagree, throughout, whatever their phases, and have no line in
+their spectra. So a spectrum is computed for each drift: the series times exp(-i pi d t^2 / n), where d is the
+drift of the frequency over the n checkpoints, then a Fourier transform (the chirplet transform: Mann and
+Haykin 1995). Two series share a wave if both have more power at one frequency and drift than the strongest
+wave has in a quarter of white series (in half of them if checkpoints are few). Shared noise loses little by
+this, because a wave takes two of n values.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from toposcope.core.seeding import rng
 from toposcope.statistics.trends.whitening import SHORT
 
 LEAST_TURNS = 2.0
-"""The fewest turns of a wave over the run: slower ones belong to the trend."""
+"""The fewest periods of a wave over the run; slower waves belong to the trend."""
 MOST_DRIFTS = 512
-"""The most drifts that are tried: with more checkpoints than that, a sweep can fall between two drifts."""
+"""The largest number of drifts tried: with more checkpoints than this, a sweep can lie between two drifts."""
 _WEAKER, _WEAKER_SHORT, _SIMULATED = 0.25, 0.5, 200
 """Share of white series whose strongest wave is below the bar; the same below `SHORT` checkpoints; how many.
 
 Set on chirps of 20 to 4 and of 12 to 5 checkpoints and on r = .3 to .7. At a half, chirps at 48 log steps
-pass more often; at a quarter, r = .7 at 26 checkpoints is found in 65% where a half leaves 71, no bar 76."""
+pass more often; at a quarter, r = .7 at 26 checkpoints is found in 65%, against 71% at a half and 76% with no
+bar."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class Shared:
         return 2.0 * np.pi * (self.first[j] * t + (self.last[j] - self.first[j]) * t * t / (2.0 * self.n))
 
     def words(self, j: int) -> str:
-        """Return the period of pair j's wave, or the two ends of its drift."""
+        """Return the period of pair j's wave, or both ends of its drift."""
         first, last = (f"{1.0 / part[j]:.3g}" for part in (self.first, self.last))
         return f"{first} checkpoints" if first == last else f"{first} to {last} checkpoints"
 
@@ -53,7 +54,7 @@ class Shared:
 def shared(e: np.ndarray, f: np.ndarray) -> Shared:
     """Return the strongest wave that each column of e (n, pairs) shares with that of f.
 
-    Its power is the lesser of the two, of mean 1 in white noise.
+    Its power is the smaller of the two; the mean for white noise is 1.
 
     >>> t = np.arange(60)
     >>> sweep = 2 * np.pi * (t / 20 + (1 / 5 - 1 / 20) * t**2 / 120)
@@ -62,7 +63,7 @@ def shared(e: np.ndarray, f: np.ndarray) -> Shared:
     ('20 to 5 checkpoints', True)
     """
     n, pairs = e.shape
-    # Pairs have columns in common, the target above all: each is transformed once.
+    # Pairs share columns, above all the target, so each column is transformed once.
     columns, place = np.unique(np.hstack([_scaled(e), _scaled(f)]), axis=1, return_inverse=True)
     power, first, last = np.zeros(pairs), np.ones(pairs), np.ones(pairs)
     for drift, spectrum in _spectra(columns):
@@ -81,7 +82,7 @@ def shared(e: np.ndarray, f: np.ndarray) -> Shared:
 
 
 def bar(n: int) -> float:
-    """Return the power that the strongest wave exceeds in three of four white series of n values, or two."""
+    """Return the power that the strongest wave exceeds in three (or two) of four white series of n values."""
     return float(np.quantile(_of_noise(n), _WEAKER_SHORT if n < SHORT else _WEAKER))
 
 
@@ -97,7 +98,7 @@ def _scaled(e: np.ndarray) -> np.ndarray:
 
 
 def _frequencies(n: int, drift: float) -> np.ndarray:
-    """Say of each half step of frequency whether a wave that begins there stays between the two ends."""
+    """Return for each half step of frequency whether a wave that begins there stays within the range."""
     first = np.arange(n + 1) / (2.0 * n)
     last = first + drift
     slowest, fastest = 1.0 / (2.0 * n) - 1e-9, 0.5 - 1.0 / (2.0 * n) + 1e-9
@@ -109,7 +110,7 @@ def _spectra(e: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
     """Yield each drift of the frequency over the run, from -1/2 to 1/2, and the power of its waves.
 
     The power is that of waves that begin at each half step of frequency, (n + 1, columns). One transform
-    serves a drift and its opposite: of real values the one is the other's mirror image.
+    serves a drift and its opposite: for real values, one is the mirror image of the other.
     """
     n = len(e)
     t, k = np.arange(n), np.arange(n + 1)

@@ -1,11 +1,11 @@
-"""Series that swing with a period that drifts unsteadily: no single wave removes them (`sweeps`).
+"""Series that swing with an unsteadily drifting period: no single wave removes them (`sweeps`).
 
-The innovations of such a series look white over the whole run, and are a wave in each part of it. Two with
-the same sweep agree, or disagree, all along. So autocorrelations are computed in thirds of the run, and their
-squares are added. If both series of a pair have a larger sum than nine in ten white series, the pair is not
-tested. This is done only at even steps, and from `SHORT` checkpoints on: a third of fewer shows little of a
-period, and at uneven steps the residual of white noise resembles such a wave (7% of pairs at 48 geometric
-steps).
+The innovations of such a series look white over the whole run, but are a wave in each part of it. Two series
+with the same sweep agree, or disagree, throughout. So autocorrelations are computed in thirds of the run, and
+their squares are added. If both series of a pair have a larger sum than nine in ten white series, the pair is
+not tested. This is done only at even steps, and only from `SHORT` checkpoints on: a third of fewer shows
+little of a period, and at uneven steps the residual of white noise resembles such a wave (7% of pairs at 48
+geometric steps).
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from toposcope.core.seeding import rng
 from toposcope.statistics.trends.whitening import SHORT, uneven_steps
 
 PARTS, MOST_LAGS = 3, 6
-"""Parts of a run that are compared with one another, and autocorrelations of each."""
+"""The number of parts of a run, and of autocorrelations in each."""
 BAR = 0.9
-"""A pair of white series is refused in one case of a hundred, the same series twice in ten.
+"""A pair of white series is refused in one case in a hundred; a series paired with itself, in one in ten.
 
 Set on chirps of 20 to 4 and 12 to 5 checkpoints; quarters and sixths of the run find fewer of them."""
 _SIMULATED = 2000
-"""The number of white series that give the bar at a number of checkpoints."""
+"""The number of white series that determine the bar for a number of checkpoints."""
 
 
 def both_swing(steps: np.ndarray, e: np.ndarray, f: np.ndarray) -> np.ndarray:
-    """Say of each pair of columns at these steps whether both are such waves."""
+    """Return for each pair of columns at these steps whether both are such waves."""
     if len(e) < SHORT or uneven_steps(steps):
         return np.zeros(e.shape[1], bool)
     return swinging(e) & swinging(f)
 
 
 def swinging(e: np.ndarray) -> np.ndarray:
-    """Say of each column (n, pairs) whether it is a wave in thirds of the run.
+    """Return for each column (n, pairs) whether it is a wave in thirds of the run.
 
     >>> turns = np.cumsum(np.linspace(0.4, 1.5, 60))
     >>> noise = np.random.default_rng(0).standard_normal(60)
@@ -47,7 +47,7 @@ def swinging(e: np.ndarray) -> np.ndarray:
 
 
 def _local_power(e: np.ndarray) -> np.ndarray:
-    """Return sum over parts and lags of (sum e_t e_(t+k))^2 / (part n), e of power 1."""
+    """Return the sum over parts and lags of (sum e_t e_(t+k))^2 / (part n), for e of power 1."""
     n, total = len(e), np.zeros(e.shape[1])
     with np.errstate(invalid="ignore", divide="ignore"):
         e = e / np.sqrt(np.mean(e * e, axis=0))

@@ -1,30 +1,29 @@
-"""Removes a smooth trend and its own persistence from each series, before two of them are compared.
+"""Removes the smooth trend and the persistence of each series, before two of them are compared.
 
-The correlation of two persistent series says little. That of the parts of each which its own past does not
-explain says much (Box and Jenkins 1970; Haugh 1976). For every series separately:
+The correlation of two persistent series says little. The correlation of the parts that their own past does
+not explain says much (Box and Jenkins 1970; Haugh 1976). For every series separately:
 
-1. Trend. A constant, a line in the step, the leading principal functions of {t^-b, log t}, and, where it is
-   known, the learning rate, its integral and its lagged value: the core. At uneven steps it also has powers
-   and the logarithm of the row's number, because logs are smoothed by rows. Beyond the core a nested family
-   of smooth functions: the principal functions of exponentials in the step and of sigmoids in the step and in
+1. Trend. The core is a constant, a line in the step, the leading principal functions of {t^-b, log t} and, if
+   known, the learning rate, its integral and its lagged value. At uneven steps it also has powers and the
+   logarithm of the row number, because logs are smoothed by rows. Beyond the core, there is a nested family
+   of smooth functions: the principal functions of exponentials in the step and of sigmoids in the step and
    its logarithm.
-2. Persistence. An autoregression of order p by Burg's method on the residual of the trend, p by AICc. What
-   the trend removed is restored in expectation: each trend function enters as a segment of its own, scaled by
-   the noise (the E step of restricted maximum likelihood). Otherwise the hole that a projection leaves in the
-   spectrum would count as persistence. If no checkpoint is missing, an autoregression of the differences (a
-   unit root; Box and Jenkins) is the other candidate: the first reflection coefficient is then 1, and the
+2. Persistence. An autoregression of order p by Burg's method on the residual of the trend, with p by AICc.
+   What the trend removed is restored in expectation: each trend function enters as a separate segment, scaled
+   by the noise (the E step of restricted maximum likelihood). Otherwise the hole that a projection leaves in
+   the spectrum would count as persistence. If no checkpoint is missing, an autoregression of the differences
+   (a unit root; Box and Jenkins) is the other candidate: its first reflection coefficient is 1, and the
    constant takes the first value.
-3. Trend again, by generalised least squares under that autoregression; 2 and 3 are done three times.
+3. Trend again, by generalised least squares under that autoregression; steps 2 and 3 are done three times.
 4. A penalised likelihood of the whole model, restricted to what the core and the missing values leave,
-   chooses how many functions of the nested family are taken, and whether there is a unit root. A smooth
-   series takes many functions, a noisy one none. (Without the restriction a walk takes more trend than it
-   has, because its persistence is underestimated beside a trend.)
+   chooses how many functions of the nested family are used, and whether there is a unit root. A smooth series
+   uses many functions, a noisy one none. (Without the restriction a walk would use more trend than it has,
+   because its persistence is underestimated with a trend.)
 
-Where checkpoints are missing from an even grid, a persistence counted in checkpoints would be wrong. So the
-series is placed on the whole grid, and every hole has a regressor of its own: least squares with missing
-values.
+If checkpoints are missing from an even grid, a persistence counted in checkpoints would be wrong. So the
+series is placed on the full grid, and every hole has its own regressor: least squares with missing values.
 
-The result is the standardised innovations e (n,) and h (n,), the part of each that the projection left.
+The results are the standardised innovations e (n,) and h (n,), the share of each that the projection left.
 """
 
 from __future__ import annotations
@@ -39,24 +38,24 @@ from toposcope.kernels.threads import row_blocks, run_blocks
 from toposcope.statistics.trends.basis import trend_family
 
 MOST_ORDER = 12
-"""The largest order of an autoregression, from 60 checkpoints on; with fewer, a fifth of their number."""
+"""The largest order of an autoregression from 60 checkpoints on; with fewer, a fifth of their number."""
 ROUNDS = 3
-"""How often persistence and trend are estimated in turn."""
+"""How often persistence and trend are estimated alternately."""
 SHORT = 40
-"""With fewer checkpoints, the order of an autoregression is poorly known."""
+"""With fewer checkpoints, the order of an autoregression is poorly determined."""
 _UNIT = 1.0 - 1e-9
-"""The first reflection coefficient of a unit root: the filtered constant's norm stays above rounding."""
+"""The first reflection coefficient of a unit root; it keeps the filtered constant's norm above rounding."""
 JUMP = 5.0
-"""A unit root would turn a transition into one innovation; differences with one this large are not used."""
+"""A unit root would turn a transition into one innovation; if one is this large, differences are not used."""
 UNEVEN = 2.0
-"""Steps are uneven where the largest gap is more than so many of the smallest."""
+"""Steps are uneven if the largest gap exceeds the smallest by this factor."""
 PENALTY = 4.0
-"""The penalty of a parameter in -2 log likelihood, times n / (n - parameters - 1): AICc has 2, BIC log n."""
+"""The penalty per parameter in -2 log likelihood, times n / (n - parameters - 1): AICc has 2, BIC log n."""
 _MOST_CACHED = 2048
 _CACHE: dict[bytes, tuple[np.ndarray, ...]] = {}
-"""The series that were whitened last, by the digest of their values and of the trends."""
+"""Recently whitened series, by the digest of their values and of the trends."""
 _FAST = {"reassoc", "contract", "nsz"}
-"""Sums may be reordered, so that they run on several numbers at once."""
+"""Sums may be reordered, so that they are vectorised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +63,9 @@ class Whitened:
     """Innovations `e` and what the projection `left` of each, both (n, columns).
 
     `trace` (lags, columns) is the autocorrelation that the projection alone gives white series. n counts the
-    places of `steps`, holes included, `count` those that are there. Per column the number of `trends`, the
-    `order`, and whether the family of trends was `exhausted`; `choices` is how many sizes of trend there
-    were to choose from.
+    positions of `steps`, holes included, and `count` the existing ones. Per column there are the number of
+    `trends`, the `order`, and whether the family of trends was `exhausted`; `choices` is the number of trend
+    sizes to choose from.
     """
 
     e: np.ndarray
@@ -89,9 +88,9 @@ class Whitened:
 
 
 def whiten(values: np.ndarray, steps: np.ndarray, rate: np.ndarray | None = None) -> Whitened:
-    """Whiten each column of `values` (n, columns) at distinct rising `steps`.
+    """Whiten each column of `values` (n, columns) at distinct ascending `steps`.
 
-    `rate` (n,) is the learning rate, or None. A column that its trend explains to rounding has no
+    `rate` (n,) is the learning rate, or None. A column that its trend explains up to rounding errors has no
     innovations: NaN.
     """
     steps = np.asarray(steps, float)
@@ -121,11 +120,11 @@ def whiten(values: np.ndarray, steps: np.ndarray, rate: np.ndarray | None = None
 def _known(
     whole: np.ndarray, basis: np.ndarray, sizes: np.ndarray, most: int, holes: int, units: bool
 ) -> list[np.ndarray]:
-    """Return what `_whiten` does, computed once for each series.
+    """Return the result of `_whiten`, computed once per series.
 
     Each feature is compared with several targets, and in several tables.
     """
-    if len(whole) > _MOST_CACHED:  # a simulation: nothing comes back
+    if len(whole) > _MOST_CACHED:  # a simulation: no series comes again
         return list(_whiten(whole, basis, sizes, most, holes, units))
     design = hashlib.blake2b(
         basis.tobytes() + sizes.tobytes() + repr((most, holes, units)).encode(), digest_size=16
@@ -146,14 +145,14 @@ def _known(
         found[keys[j]] = tuple(part[i].copy() for part in made)
     for key in dict.fromkeys(keys):
         _CACHE.pop(key, None)
-        _CACHE[key] = found[key]  # behind the others: those asked for longest ago go first
+        _CACHE[key] = found[key]  # move to the end: the least recently used go first
     while len(_CACHE) > _MOST_CACHED:
         _CACHE.pop(next(iter(_CACHE)), None)
     return [np.array(column) for column in zip(*(found[key] for key in keys), strict=True)]
 
 
 def full_steps(steps: np.ndarray) -> np.ndarray:
-    """Return the steps with those that an even grid of at most twice as many would have between them.
+    """Return the steps, filled up to an even grid if it has at most twice as many.
 
     >>> full_steps(np.array([0.0, 100.0, 300.0])).tolist()
     [0.0, 100.0, 200.0, 300.0]
@@ -169,7 +168,7 @@ def full_steps(steps: np.ndarray) -> np.ndarray:
 
 
 def uneven_steps(steps: np.ndarray) -> bool:
-    """Say whether the largest gap between these steps is more than `UNEVEN` times the smallest.
+    """Return whether the largest gap between these steps is more than `UNEVEN` times the smallest.
 
     >>> uneven_steps(np.arange(5)), uneven_steps(2.0 ** np.arange(5))
     (False, True)
@@ -179,7 +178,7 @@ def uneven_steps(steps: np.ndarray) -> bool:
 
 
 def _layout(steps: np.ndarray, rate: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return which of the full steps are there, the trends on them behind one row per hole, and the sizes."""
+    """Return which of the full steps exist, the trends on them after one row per hole, and the sizes."""
     full = full_steps(steps)
     basis, sizes = trend_family(steps, rate, rows=uneven_steps(full))
     there = np.isin(full, steps)
@@ -198,7 +197,7 @@ def most_order(n: int) -> int:
 
 @njit(cache=True, nogil=True)
 def _whiten(values, basis, sizes, most, holes, units):  # type: ignore[no-untyped-def]
-    """Whiten each row of `values` (columns, n) by every size of trend and root; keep the least score."""
+    """Whiten each row of `values` (columns, n) by every size of trend and root; keep the smallest score."""
     columns, n = values.shape
     e, left = np.empty((columns, n)), np.empty((columns, n))
     place, order = np.zeros(columns, np.int64), np.zeros(columns, np.int64)
@@ -224,14 +223,14 @@ def _whiten(values, basis, sizes, most, holes, units):  # type: ignore[no-untype
 
 @njit(cache=True)
 def _jumps(e):  # type: ignore[no-untyped-def]
-    """Say whether one of the innovations stands out by `JUMP` robust standard deviations."""
+    """Return whether one of the innovations stands out by `JUMP` robust standard deviations."""
     sizes = np.abs(e)
     return sizes.max() > JUMP / 0.6745 * np.median(sizes)
 
 
 @njit(cache=True)
 def _fitted(x, basis, most, holes, core, unit):  # type: ignore[no-untyped-def]
-    """Return score, order, innovations, what is left of each, the trace, and the power beside the trend.
+    """Return score, order, innovations, the share left of each, the trace, and the power given the trend.
 
     The first `core` rows of the basis (the holes, then the core) are integrated out of the likelihood.
     """
@@ -258,7 +257,7 @@ def _fitted(x, basis, most, holes, core, unit):  # type: ignore[no-untyped-def]
         _filtered(x, w[size], a, sizes, p)
         left = _project(w, logs)
         if p == 0 or turn == ROUNDS - 1:
-            break  # without persistence another round changes nothing
+            break  # without persistence, another round changes nothing
         for k in range(size + 1):
             _unfiltered(w[k], filled[k], a, sizes, p)
         scale = np.sqrt(_dot(w[size], w[size]) / free)
@@ -273,7 +272,7 @@ def _fitted(x, basis, most, holes, core, unit):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _scaled(x, scale, out):  # type: ignore[no-untyped-def]
-    """Put scale * x in out; by element, because setting a slice takes seconds to compile."""
+    """Put scale * x in out, element by element, because slices take seconds to compile."""
     for t in range(len(x)):
         out[t] = scale * x[t]
 
@@ -296,9 +295,9 @@ def _off(q, x):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, fastmath=_FAST)
 def _burg(x, forward, backward, free, most, unit):  # type: ignore[no-untyped-def]
-    """Return Burg's reflection coefficients of the rows of x together, and the order with the least AICc.
+    """Return Burg's reflection coefficients of the rows of x together, and the order with the smallest AICc.
 
-    With a `unit` root the first of them is 1. `forward` and `backward` are room to work in.
+    With a `unit` root, the first coefficient is 1. `forward` and `backward` are work space.
     """
     rows, n = x.shape
     for i in range(rows):
@@ -337,7 +336,7 @@ def _burg(x, forward, backward, free, most, unit):  # type: ignore[no-untyped-de
 
 @njit(cache=True)
 def _predictors(reflection, order):  # type: ignore[no-untyped-def]
-    """Return the predictors of order 0 .. order as rows, and their standard deviations, the last one's 1."""
+    """Return the predictors of order 0 .. order as rows, and their standard deviations; the last one is 1."""
     a = np.zeros((order + 1, order))
     for m in range(1, order + 1):
         for i in range(m - 1):
@@ -351,7 +350,7 @@ def _predictors(reflection, order):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, fastmath=_FAST)
 def _filtered(x, out, a, sizes, order):  # type: ignore[no-untyped-def]
-    """Put the innovations of x under a stationary autoregression in out, the first by shorter predictors."""
+    """Put the innovations of x under a stationary autoregression in out; the first use shorter predictors."""
     n = len(x)
     _scaled(x, 1.0, out)
     for t in range(min(order, n)):
@@ -366,7 +365,7 @@ def _filtered(x, out, a, sizes, order):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, fastmath=_FAST)
 def _unfiltered(e, out, a, sizes, order):  # type: ignore[no-untyped-def]
-    """Put the series whose innovations are e in out."""
+    """Put the series with the innovations e in out."""
     for t in range(len(e)):
         m = min(t, order)
         total = e[t] * sizes[m]
@@ -377,9 +376,9 @@ def _unfiltered(e, out, a, sizes, order):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, fastmath=_FAST)
 def _project(w, logs):  # type: ignore[no-untyped-def]
-    """Make the rows of `w` but the last orthonormal, project it off them; return what is left of each place.
+    """Make all rows of `w` but the last orthonormal, project the last off them; return the shares left.
 
-    `logs` takes the logarithm of each row's power before it is normed; their sum is that of the determinant.
+    `logs` receives the logarithm of each row's power before normalisation; their sum is the log determinant.
     """
     last = len(w) - 1
     left = np.ones(w.shape[1])
