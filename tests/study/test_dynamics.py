@@ -388,7 +388,10 @@ def test_a_law_is_carried_by_sizes_not_by_seeds() -> None:
     row = scaling_table(table).iloc[0]
     means = np.log([4.2, 2.0, 1.05])
     assert np.isnan(row["exponent"])  # three sizes carry no law with a floor
-    assert f"without a floor, b would be {np.polyfit(np.log([1e2, 1e3, 1e4]), means, 1)[0]:+.3f}" in row["reason"]
+    assert (
+        f"without a floor, b would be {np.polyfit(np.log([1e2, 1e3, 1e4]), means, 1)[0]:+.3f}"
+        in row["reason"]
+    )
     assert (row["n"], row["n_sizes"], row["runs"]) == (3, 3, 6)
     assert row["seed_sd"] == pytest.approx(np.sqrt((0.08 + 0.005) / 3))
 

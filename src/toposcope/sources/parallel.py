@@ -175,7 +175,7 @@ def open_ranks(folder: Folder) -> ParallelReader:
     size = readers[0].facts().config.get("tensor_model_parallel_size", len(ranked))
     if size != len(ranked):
         raise SourceError(
-            f"{folder.label}: contains {len(ranked):,} of the {size:,} ranks that saved it; fetch it again"
+            f"{folder.label}: contains {len(ranked):,} of the {size} ranks that saved it; fetch it again"
         )
     names_of = [set(reader.infos()) for reader in readers]
     if any(names_ != names_of[0] for names_ in names_of):

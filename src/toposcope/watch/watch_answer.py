@@ -122,7 +122,7 @@ def lines_of(event: Event) -> Iterator[tuple[str, str]]:
     if event.kind == "measured":
         units = data["units"]
         what = f"{units:,} unit{'s' * (units != 1)} in {data['seconds']} s"
-        what += f"; only {len(data['sampled']):,} of the tensors" if data["sampled"] else ""
+        what += f"; tensors measured: {len(data['sampled']):,}" if data["sampled"] else ""
         what += "".join(f"; {why}" for why in data["problems"])
     if event.kind == "segment":
         what = f"continues from an earlier checkpoint of {data['of']}"
