@@ -323,7 +323,7 @@ def test_export_netcdf(store: Path, tmp_path: Path, call: Call) -> None:
 def test_export_of_weights_as_the_embedding_reports_files(store: Path, tmp_path: Path, call: Call) -> None:
     code, _, err = call("export", store, "--out", tmp_path / "x", "--layout", "seed003")
     assert code == 2
-    assert "holds no representations; measure some with: toposcope embeddings" in err
+    assert "contains no representations; measure some with: toposcope embeddings" in err
 
 
 def test_the_embedding_reports_files(tmp_path: Path, call: Call) -> None:

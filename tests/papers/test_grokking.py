@@ -207,10 +207,10 @@ def test_the_answer_follows_the_numbers(studied: grokking.StudiedRun) -> None:
 
     all_found = answer(0.01, 0.01, 0.02, 0.05, 0.01)
     assert all_found.title == "H1 rises beyond its shuffled residues in 5 of 5 runs, each at a level of 5%"
-    assert "5 of 5 runs or more have probability 3.1e-07" in all_found.note
+    assert "5 or more of 5 runs have probability 3.1e-07" in all_found.note
     some = answer(0.01, 0.06, 0.5, 0.3, 0.04)
     assert some.title == "H1 rises beyond its shuffled residues in 2 of 5 runs, each at a level of 5%"
-    assert "2 of 5 runs or more have probability 0.023" in some.note
+    assert "2 or more of 5 runs have probability 0.023" in some.note
     assert [row[1] for row in some.rows] == [0.01, 0.06, 0.5, 0.3, 0.04]
     assert [row[4] for row in some.rows] == [1.0, None, None, None, 1.0]
     assert (

@@ -108,7 +108,7 @@ def test_public_runs_are_read_from_a_folder_of_logs(tmp_path: Path) -> None:
     assert {len(run.log) for run in runs} == {60}
     empty = tmp_path / "empty"
     empty.mkdir()
-    with pytest.raises(InputError, match="no log of a loss"):
+    with pytest.raises(InputError, match="no log with a loss"):
         read_runs(empty)
 
 

@@ -112,7 +112,7 @@ def test_the_phases_have_whole_steps_and_say_that_step_0_is_left_out(planted):
 def test_every_finding_of_the_report_is_judged_on_its_rows(shared_data):
     claims = {row[0]: row[1:] for row in reproduce_rows(shared_data / "seed_embeddings")[0].rows}
     assert len(claims) == 10
-    fails = claims["The spectrum fails for the largest model, where topology does not"]
+    fails = claims["The spectrum fails for the largest model, and topology does not"]
     assert "in 1 of 3 runs (p 0.1 at most)" in fails[1]
     assert fails[3] == "does not hold"  # the top eigenvalue is significant there
     grows = claims["After the collapse the total of H1 grows at every checkpoint"]

@@ -53,7 +53,7 @@ def test_a_series_of_ones_own_is_studied_whole(inputs, tmp_path, capsys):
     assert all(row["Gaussian null"] > 0 for row in null)
     confounds = {(row["model"], row["feature"]): row for row in found["What explains the correlations"]}
     assert confounds["small", "h1_n_features"]["given count"] is None
-    sensitivity = found["How far the findings move with the settings"]
+    sensitivity = found["How far the findings depend on the settings"]
     assert {row["run"] for row in sensitivity} == {"small", "large"}
     assert (tmp_path / "report" / "index.html").is_file()
     assert (tmp_path / "seed003.md").is_file()

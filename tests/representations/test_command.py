@@ -278,7 +278,7 @@ def test_the_table_is_readable_without_json(inputs, tmp_path, capsys):
     )  # fmt: skip
     code, out, _ = _run(capsys, *call)
     assert code == 0
-    assert "How far the findings move with the settings" in out
+    assert "How far the findings depend on the settings" in out
     changed, judged = map(int, re.search(r"changes (\d+) of (\d+) \w+", out).groups())
     table = measured_sensitivity(Store.open(tmp_path / "store").features())
     ok = table[table["status"] == "ok"]

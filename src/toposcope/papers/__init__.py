@@ -1,1 +1,1 @@
-"""The seed studies in one room: their presets, conventions, rules and tables."""
+"""The reproduced papers and studies: their presets, conventions, rules and tables."""

@@ -1,4 +1,4 @@
-"""A paper's claims: each with its source's number, ours, and one of four judgements."""
+"""A paper's claims: each with its source's number, our number, and one of four judgements."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """One claim: what the source says and prints, what these runs give, and the statistic that judges it."""
+    """One claim: the source's statement and number, this study's number, and the statistic that judges it."""
 
     text: str
     source: str
@@ -32,7 +32,7 @@ class Claim:
 
 
 def of_verdict(as_written: bool, verdict: str) -> Standing:
-    """Judge a correlation: first whether it is there as written, then what is left beyond the drift.
+    """Judge a correlation: first whether it holds as written, then whether it remains beyond the drift.
 
     `verdict` is that of the test on innovations: "adds", "trend only" or "cannot tell".
 
@@ -51,12 +51,12 @@ def beyond_drift(line: Mapping[Any, Any]) -> str:
     'beyond the drift: r +0.30, p 0.01 (Holm)'
     """
     if not math.isfinite(line["p_holm"]):
-        return f"beyond the drift no test was possible: {line['reason']}"
+        return f"beyond the drift: no test was possible ({line['reason']})"
     return f"beyond the drift: r {line['r']:+.2f}, p {line['p_holm']:.2g} (Holm)"
 
 
 def holds(claimed: bool) -> Standing:
-    """Judge a claim that is true or not.
+    """Judge a claim that is either true or false.
 
     >>> holds(True).value
     'holds'
@@ -65,7 +65,7 @@ def holds(claimed: bool) -> Standing:
 
 
 def within(low: float, high: float, least: float, most: float) -> Standing:
-    """Judge a rate by its interval: it holds where that lies within the bounds, fails where outside.
+    """Judge a rate by its interval: it holds if the interval is within the bounds, fails if outside.
 
     >>> within(0.0, 0.006, 0.0, 1 / 700).value
     'cannot be tested here'
@@ -96,6 +96,6 @@ def claims_section(claims: Sequence[Claim]) -> Section:
         f"Of {len(claims):,} claim{'s' * (len(claims) != 1)}, {', '.join(judgements)}",
         ("claim", "source", "here", "statistic", "judgement"),
         tuple(rows),
-        "A claim holds only as drift if the quantities move together only because both change steadily with "
-        "the step: beyond a smooth trend and the past of each, no relation was found.",
+        "A claim holds only as drift if the quantities move together because both change steadily with the "
+        "step: no relation was found beyond a smooth trend and the past of each.",
     )

@@ -17,7 +17,7 @@ TITLE = "The topology of five small language models in training"
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """What the demo made (the run folders, the store, the page and its analysis), and what failed."""
+    """The demo's results (the run folders, the store, the page and its analysis), and what failed."""
 
     runs: Path
     store: Path
@@ -27,7 +27,7 @@ class Demo:
 
     @property
     def answers(self) -> tuple[str, ...]:
-        """The title of every part's first screen."""
+        """The headline of every part of the page."""
         return tuple(found.headline for found in self.analysis.all_findings)
 
 
@@ -48,16 +48,16 @@ def run_demo(
     out
         Folder that receives `runs/`, `store/` and `report/`.
     jobs
-        Processes that train and measure side by side.
+        Number of parallel processes.
     overrides
-        Values of the training recipe that differ, such as `{"steps": 30, "checkpoint_every": 3}`.
+        Changed values of the training recipe, such as `{"steps": 30, "checkpoint_every": 3}`.
     say
-        Receives one line before each part.
+        Called with one line before each part.
 
     Raises
     ------
     InputError
-        When torch is missing, or `out` holds another study.
+        If torch is missing, or `out` contains another study.
     """
     from toposcope.training.api import require_device, train
 

@@ -1,7 +1,7 @@
-"""The weight-space paper's own rules, as its code had them: for reproduction, not for use.
+"""The weight-space paper's own rules, as in its code: for reproduction, not for use.
 
-Forecasts of the final loss (its Table 5) from the first f of the checkpoints, and the control that the
-paper lacks: the same mixture with the last loss seen in place of the topological term.
+Forecasts of the final loss (its Table 5) from a first share of the checkpoints, and the control that the
+paper lacks: the same mixture with the last loss seen instead of the topological term.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from toposcope.study.table import SeriesTable
 METHODS = ("loss-only", "TDA-only", "combined", "last-loss control")
 OTHERS = "other runs' topology"
 CONTROLS = {METHODS[3]: "the last loss", OTHERS: "the topology of the other runs"}
-"""The replacements of the run's own topology in the mixture."""
+"""What the controls put into the mixture instead of the run's own topology."""
 FRACTIONS = (0.2, 0.3, 0.5)
 LOSS_SHARE = 0.6
 TDA_WEIGHT = 0.1
@@ -41,14 +41,14 @@ def checkpoints_seen(n: int, fraction: float) -> int:
 
 
 def loss_only(steps: np.ndarray, losses: np.ndarray, final_step: float) -> float:
-    """Return the power law a x^-b + c, x = step + 1, fitted to the losses seen, at the final step.
+    """Return the value at the final step of a x^-b + c, x = step + 1, fitted to the losses seen.
 
     Bounded least squares from (10, 0.1, last loss) within [0, 100] x [0, 2] x [0, 20]; NaN if it fails.
     """
     x = np.asarray(steps, float) + 1.0
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore", OptimizeWarning)  # on the covariance, which nobody asks for
+            warnings.simplefilter("ignore", OptimizeWarning)  # about the covariance, which is not used
             found, _ = curve_fit(
                 _power, x, losses, p0=(10.0, 0.1, losses[-1]), bounds=([0, 0, 0], [100, 2, 20]), maxfev=10_000
             )
@@ -64,7 +64,8 @@ def _power(x: np.ndarray | float, a: float, b: float, c: float) -> np.ndarray | 
 def tda_only(losses: np.ndarray, persistence: np.ndarray, total: int) -> float:
     """Return last loss - 0.1 |mean change of neural persistence per checkpoint| x checkpoints to come.
 
-    `losses` and `persistence` are those seen (n,); `total` counts the run's checkpoints; at least 0.5.
+    `losses` and `persistence` (n,) are those seen; `total` counts the run's checkpoints. The result is at
+    least 0.5.
     """
     n = len(losses)
     rate = abs((persistence[-1] - persistence[0]) / (n - 1))
@@ -99,8 +100,8 @@ def rule_table(
 ) -> pd.DataFrame:
     """Forecast every run's last loss by the paper's rules at each fraction of its checkpoints.
 
-    One row per run, fraction and method; where the run's table has gaps, a row says so. Without the
-    topological column only the two rules that need none are given.
+    One row per run, fraction and method; a row says so if the run's table has gaps. Without the topological
+    column, only the two rules that do not need it give forecasts.
     """
     rows: list[tuple[object, ...]] = []
     for run in table.run_names:
@@ -146,10 +147,10 @@ def rule_table(
 def others_table(
     table: SeriesTable, *, target: str = "loss", column: str = NEURAL_PERSISTENCE
 ) -> pd.DataFrame:
-    """Forecast every run by the mixture with the topology of each other run in turn; rows as `rule_table`'s.
+    """Forecast every run by the mixture with the topology of the other runs; rows as in `rule_table`.
 
-    The forecast is the mean over the other runs: a gain that survives it needs no topology of the run
-    itself. Runs that the rules cannot forecast have no row.
+    The forecast is the mean over the other runs. A gain that survives this does not need the run's own
+    topology. Runs that the rules cannot forecast have no row.
     """
     made = rule_table(table, target=target, column=column)
     fits = made[(made["method"] == METHODS[0]) & (made["status"] == "ok")]
@@ -169,10 +170,10 @@ def others_table(
 def error_table(
     table: SeriesTable, *, target: str = "loss", column: str = NEURAL_PERSISTENCE
 ) -> pd.DataFrame:
-    """Return the absolute errors of rules and controls: a row a share and a run, a column a method."""
+    """Return the absolute errors of rules and controls: a row per share and run, a column per method."""
     made = [maker(table, target=target, column=column) for maker in (rule_table, others_table)]
     errors = pd.concat(made).pivot_table(index=["fraction", "run"], columns="method", values="error")
-    return errors.reindex(columns=[*METHODS, OTHERS])  # of one run there are no others
+    return errors.reindex(columns=[*METHODS, OTHERS])  # a single run has no others
 
 
 def _unusable(values: np.ndarray) -> str:

@@ -1,7 +1,7 @@
-"""The three rules of the weight-space paper, and the control that its gain needs no topology.
+"""The three rules of the weight-space paper, and the control that tests whether its gain needs topology.
 
-Read at checkpoints: those of the measured features, else 51 equally spaced ones. The rules themselves are
-those of `toposcope.papers.forecast_rules`.
+The losses are read at checkpoints: those of the measured features, else 51 equally spaced ones. The rules
+themselves are in `toposcope.papers.forecast_rules`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class LossOnlyRule(Forecaster):
 
 @dataclass(frozen=True, slots=True)
 class TdaOnlyRule(Forecaster):
-    """The paper's rule from the rate of neural persistence alone."""
+    """The paper's rule that uses only the rate of neural persistence."""
 
     name: ClassVar[str] = "published: TDA only"
     needs: ClassVar[frozenset[str]] = frozenset({"features"})
@@ -78,7 +78,7 @@ class LastLossControl(Forecaster):
 
 
 CONTROLS = {rule.name: LastLossControl.name for rule in (CombinedRule, TdaOnlyRule)}
-"""Each rule that reads neural persistence, and the rule with the last loss in its place."""
+"""Each rule that reads neural persistence, and the rule that uses the last loss instead."""
 
 
 def _checkpoints(seen: Curve) -> tuple[np.ndarray, np.ndarray]:
@@ -97,13 +97,13 @@ def _checkpoints(seen: Curve) -> tuple[np.ndarray, np.ndarray]:
 def _power_law(steps: np.ndarray, losses: np.ndarray, horizon: int) -> float:
     found = _loss_only(np.asarray(steps, float).tobytes(), np.asarray(losses, float).tobytes(), horizon)
     if not np.isfinite(found):
-        raise InputError("the published power law does not converge on these losses")
+        raise InputError("the fit of the published power law does not converge on these losses")
     return found
 
 
 @lru_cache(maxsize=4096)
 def _loss_only(steps: bytes, losses: bytes, horizon: int) -> float:
-    """Fit every beginning of a run once: the rule, its control and their backtests read the same ones."""
+    """Fit each prefix of a run once: the rule, its control and their backtests use the same ones."""
     return loss_only(np.frombuffer(steps), np.frombuffer(losses), float(horizon))
 
 
@@ -115,7 +115,7 @@ def _tda(seen: Curve) -> float:
     known = np.isfinite(value)
     if known.sum() < 3:
         raise InputError(
-            f"run {seen.run}: {known.sum():,} checkpoints measured; the published rules need at least 3"
+            f"run {seen.run}: {known.sum():,} measured checkpoints; the published rules need at least 3"
         )
     spacing = float(np.median(np.diff(steps[known])))
     return tda_only(losses[known], value[known], round(seen.horizon / spacing) + 1)

@@ -1,4 +1,4 @@
-"""Circles in an embedding's Fourier planes: the bars of every plane, and of planes that have no circle."""
+"""Circles in an embedding's Fourier planes: the H1 bars of every plane, and of planes without a circle."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ class FourierPlanes(Probe):
 class FourierControl(Probe):
     """The same measures in planes without circles, `draws` times each.
 
-    `name` "shuffled": the residues are permuted, the same way at every checkpoint, and the frequencies of
-    largest power chosen anew at each, so that what choosing does is in it. "random": as many planes of
-    random directions, the same at every checkpoint.
+    `name` "shuffled": the residues are permuted, in the same way at every checkpoint; the frequencies of
+    largest power are chosen anew at each, so that the control includes the effect of choosing. "random": the
+    same number of planes with random directions, the same at every checkpoint.
     """
 
     draws: int
@@ -95,12 +95,12 @@ def _controls(table: np.ndarray, run: str, draw: int) -> Iterator[tuple[str, dic
 
 
 def embedding_of(snapshot: Snapshot) -> np.ndarray:
-    """Return the embedding with most rows, float64: positions have fewer than residues.
+    """Return the embedding with the most rows, float64: there are more residues than positions.
 
     Raises
     ------
     InputError
-        When there is none, or it has fewer rows than `KEYS` frequencies need.
+        If there is none, or it has fewer rows than `KEYS` frequencies need.
     """
     at = snapshot.checkpoint
     found = [matrix.values for matrix in snapshot.matrices() if matrix.role == Role.EMBEDDING]
@@ -170,7 +170,7 @@ def share_of(power: np.ndarray, keys: np.ndarray) -> np.ndarray:
 
 
 def random_bars(embeddings: np.ndarray, generator: np.random.Generator) -> pd.DataFrame:
-    """Measure H1 in as many planes of random directions, the same for every embedding."""
+    """Measure H1 in `KEYS` planes of random directions, the same for every embedding."""
     width = embeddings.shape[2]
     frames = [np.linalg.qr(generator.standard_normal((width, 2)))[0] for _ in range(KEYS)]
     return bars_table(np.array([[plane_bars(table @ frame) for frame in frames] for table in embeddings]))
@@ -196,7 +196,7 @@ def bars_table(planes: np.ndarray) -> pd.DataFrame:
 
 
 def circle_bar(points: int) -> float:
-    """Return `scaled` of equally spaced points on a circle: what a perfect solution would reach.
+    """Return `scaled` for equally spaced points on a circle: the value of a perfect solution.
 
     >>> round(circle_bar(59), 3)
     1.643

@@ -1,4 +1,4 @@
-"""The positive control: a transition that is known to happen, and when H1 sees it beside the held-out loss.
+"""The positive control: a transition that is known to happen, and when H1 and the held-out loss show it.
 
 A transformer that learns addition modulo p ends with its residues on circles, one in the plane of each key
 Fourier frequency, long after the training loss has fallen. In such a plane a circle is one long H1 bar.
@@ -40,10 +40,10 @@ from toposcope.study.segments import segments
 
 DRAWS = 100
 CHOICES = {"own": "each checkpoint", "last": "the last checkpoint"}
-"""When the key frequencies are chosen by their power: without hindsight, or looking back."""
+"""The checkpoint at which the key frequencies are chosen by their power: without or with hindsight."""
 LOSS = ("", "heldout_loss")
 HEADLINE = ("own", "scaled")
-"""The series that decides: needs no hindsight, and does not move when the embedding merely grows."""
+"""The series that decides: it needs no hindsight, and does not move when the embedding only grows."""
 CONTROLS = {"shuffled": "residues shuffled", "random": "random directions"}
 
 
@@ -66,7 +66,7 @@ class GrokkingRun:
 
 @dataclass(frozen=True, slots=True)
 class GrokkingTurn:
-    """A boundary after which a series moves as awaited, by the search for changes: its step and 95% set."""
+    """A boundary after which a series moves as expected, by the search for changes: its step and 95% set."""
 
     step: float
     low: float
@@ -78,8 +78,8 @@ class Detection:
     """The result for one series: the turns that the search finds, and the first of the online detector.
 
     `p` is that of the search for changes. `p_control` is the rank of the series' `height` among those of
-    shuffled residues, of which the largest is `shuffled`; None where it has none. `rise` says where the
-    series moves, of one that passes among its shuffles and of a loss, which has none to pass.
+    shuffled residues, of which the largest is `shuffled`; None if it has none. `rise` says where the series
+    moves, if it rises beyond its shuffles; also for a loss, which has no shuffles.
     """
 
     turns: tuple[GrokkingTurn, ...]
@@ -175,15 +175,15 @@ def bars_of(run: GrokkingRun, choice: str) -> pd.DataFrame:
 
 
 def power_of(run: GrokkingRun, choice: str) -> np.ndarray:
-    """Return the share of variance (n,) on a run's key frequencies: what is known without topology."""
+    """Return the share of variance (n,) on a run's key frequencies, which needs no topology."""
     return share_of(run.power, chosen(run.power, choice))
 
 
 def detect(steps: np.ndarray, values: np.ndarray, sign: int) -> Detection:
     """Date the turns of a series by the calibrated segment search and by the online detector.
 
-    A turn is a boundary after which the slope on log(step) has the awaited `sign` and is steeper that way
-    than before it; in the segment search its 95% interval must also exclude 0.
+    A turn is a boundary after which the slope on log(step) has the expected `sign` and is steeper in that
+    direction than before; in the segment search its 95% interval must also exclude 0.
     """
     table = pd.DataFrame(segments(steps, values), columns=list(SEGMENT_COLUMNS[2:]))
     reason = str(table["reason"].iloc[0])
@@ -202,11 +202,11 @@ def detect(steps: np.ndarray, values: np.ndarray, sign: int) -> Detection:
 
 
 def beyond_shuffled(run: GrokkingRun, measure: str, values: np.ndarray, sign: int) -> Detection:
-    """Say whether a series rises (`sign` 1) or falls more than those of shuffled residues, and where.
+    """Test whether a series rises (`sign` 1) or falls more than those of shuffled residues, and say where.
 
-    Without circles the order of the residues says nothing: a run and its shuffles are then exchangeable, and
-    the rank of any statistic is exact. This one, the height of the highest step up, is as large for a rise
-    over many checkpoints as for a jump. Fewer than `LEAST_DRAWS` shuffles tell nothing.
+    Without circles the order of the residues has no meaning: a run and its shuffles are then exchangeable,
+    and the rank of any statistic is exact. This statistic, the height of the highest step up, is as large for
+    a rise over many checkpoints as for a jump. With fewer than `LEAST_DRAWS` shuffles there is no test.
     """
     found = detect(run.steps, values, sign)
     rows = run.control[(run.control["name"] == "shuffled") & (run.control["feature"] == measure)]
@@ -219,7 +219,7 @@ def beyond_shuffled(run: GrokkingRun, measure: str, values: np.ndarray, sign: in
 
 
 def fall_of(steps: np.ndarray, loss: np.ndarray) -> LevelMove | None:
-    """Return where a loss falls from its top to its end; a loss has no shuffles to tell whether it does."""
+    """Return where a loss falls from its top to its end; untested, because a loss has no shuffles."""
     top = int(np.nanargmax(loss))
     return place(steps[top:], loss[top:], -1)
 
@@ -245,9 +245,9 @@ def _online_turn(steps: np.ndarray, values: np.ndarray, sign: int) -> tuple[floa
 
 
 def control(run: GrokkingRun, kind: str) -> dict[str, tuple[int, int]]:
-    """Count in how many draws of a negative control the detectors fire at all: segments, online.
+    """Count in how many draws of a negative control the detectors fire: segments, online.
 
-    "shuffled" and "random" are those of `FourierControl`; random directions have no power of a frequency.
+    `kind` is "shuffled" or "random", as in `FourierControl`; random directions have no power of a frequency.
     """
     counts: dict[str, tuple[int, int]] = {}
     of_kind = run.control[run.control["name"] == kind]
@@ -279,7 +279,7 @@ def study_run(run: GrokkingRun) -> StudiedRun:
 
 
 def figure(studied: StudiedRun) -> Figure:
-    """Draw a run's losses and longest bars against the step, with where each is half way."""
+    """Draw a run's losses and longest bars against the step, and mark where each is half way."""
     from toposcope.papers.grokking_figure import draw
 
     run = studied.run

@@ -1,4 +1,4 @@
-"""Losses and H1 bars of a run that groks, on one step axis, with where each is half way."""
+"""Losses and H1 bars of a run that groks, on one step axis, with marks where each is half way."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def draw(table: pd.DataFrame, turns: pd.DataFrame, *, circle: float) -> Figure:
         Where a series is half way: columns series (a column of `table`), step, low, high. The step is a
         vertical line, its 95% set a bar at the foot of the panel.
     circle
-        What equally spaced points on a circle reach.
+        The value of equally spaced points on a circle.
     """
     bars = [name for name in table.columns if name not in ("step", "loss", "heldout_loss")]
     colours = _COLOURS | {name: OKABE_ITO[(0, 2, 3, 4)[i % 4]] for i, name in enumerate(bars)}
@@ -61,7 +61,7 @@ def _lines(ax: Axes, table: pd.DataFrame, columns: list[str], colours: dict[str,
 
 
 def _turns(ax: Axes, turns: pd.DataFrame, series: list[str], colours: dict[str, str]) -> None:
-    """Mark where each series is half way, the intervals of different series at different heights."""
+    """Mark where each series is half way; the intervals of different series are at different heights."""
     for place, name in enumerate(series):
         height = 0.035 + 0.05 * place
         for number, turn in enumerate(turns[turns["series"] == name].itertuples(), start=1):

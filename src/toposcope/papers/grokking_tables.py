@@ -1,4 +1,4 @@
-"""The positive control as tables: what was detected, how far from the loss, and how often falsely."""
+"""The positive control as tables: what was detected, how far from the loss, and the false-alarm rate."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from toposcope.papers.sections import Section
 from toposcope.statistics.phases.reference import FALSE_ALARMS
 
 Comparison = tuple[str, float | None, float | None, float | None, float | None, float | None, str]
-"""What was compared, the step of H1, that of the loss, their difference with its ends, and the verdict."""
+"""What was compared, the step of H1, that of the loss, their difference, its interval, and the verdict."""
 _WORDS = {
     "heldout_loss": "held-out loss",
     "longest": "longest bar",
@@ -50,7 +50,7 @@ def tables(studied: Sequence[StudiedRun]) -> list[Section]:
 
 
 def claims(studied: Sequence[StudiedRun]) -> list[Claim]:
-    """Return what the positive control is to show, judged over its runs."""
+    """Return what the positive control should show, judged over its runs."""
     judged = [one.findings[HEADLINE] for one in studied if one.findings[HEADLINE].p_control is not None]
     found = sum(one.found for one in judged)
     chance = float(binom.sf(found - 1, len(judged), FALSE_ALARMS)) if judged else float("nan")
@@ -66,7 +66,7 @@ def claims(studied: Sequence[StudiedRun]) -> list[Claim]:
         Claim(
             text="H1 sees a transformer find the circles of modular addition",
             source="the circles are known",
-            here=f"in {found} of {len(judged):,} runs" if judged else "no run has shuffles enough",
+            here=f"in {found} of {len(judged):,} runs" if judged else "no run has enough shuffles",
             statistic=f"probability {chance:.2g} without circles",
             judgement=Standing.UNTESTED if not judged else holds(chance < FALSE_ALARMS),
         ),
@@ -81,7 +81,7 @@ def claims(studied: Sequence[StudiedRun]) -> list[Claim]:
 
 
 def answer(studied: Sequence[StudiedRun]) -> Section:
-    """Return what was found and at what level: the heading says it, the table has it by run."""
+    """Return what was found and at what level: the title summarises it, the table has it by run."""
     columns = ("run", "p among shuffled", "height of H1", "highest shuffled", "H1 begins to rise", "from",
                "to", "H1 half way", "from ", "to ", "loss begins to fall", "from  ", "to  ", "loss half way",
                "from   ", "to   ")  # fmt: skip
@@ -91,13 +91,13 @@ def answer(studied: Sequence[StudiedRun]) -> Section:
         judged = bar.p_control, bar.height, bar.shuffled
         rows.append((one.run.name, *judged, *_rise_cells(bar.rise), *_rise_cells(loss.rise)))
     note = (
-        f"{_level(studied)} The height of a series is that of the highest step up that fits it: the mean "
-        "after a checkpoint less the mean before, all checkpoints weighted alike. So a rise over many "
+        f"{_level(studied)} The height of a series is its highest step up: the mean after a checkpoint "
+        "minus the mean before, scaled to have equal noise at every checkpoint. So a rise over many "
         "checkpoints counts as a jump does. p is the rank of the run's height among those of its own "
-        "shuffled residues, which have no circles: it is exact, whatever the series. Begins: a tenth of the "
-        "move between two levels is done; half way: a half. From-to is a 95% set, for a series that moves "
-        "once. A held-out loss has no shuffles, so nothing here tests its fall: it is only placed, from its "
-        "highest value on."
+        "shuffled residues, which have no circles; it is exact for any series. Begins: a tenth of the "
+        "move between two levels is done. Half way: half of it is done. From-to is a 95% set, for a series "
+        "that moves once. The held-out loss has no shuffles, so its fall is dated, from its highest value "
+        "on, but not tested."
     )
     return Section(_verdict(studied), columns, tuple(rows), f"{note} {_solution(studied)}")
 
@@ -117,19 +117,20 @@ def _level(studied: Sequence[StudiedRun]) -> str:
     """Return a sentence on the power of so many runs, and on the result without topology."""
     judged = [one for one in studied if one.findings[HEADLINE].p_control is not None]
     if not judged:
-        return "Nothing is tested here."
+        return "No test was possible."
     found = sum(one.findings[HEADLINE].found for one in judged)
     chance = float(binom.sf(found - 1, len(judged), FALSE_ALARMS))
     power = sum(one.findings[HEADLINE[0], "power"].found for one in judged)
     return (
-        f"By the longest bar over the plane's radius, the {KEYS} frequencies chosen at each checkpoint. "
-        f"Without circles {found} of {len(judged):,} runs or more have probability {chance:.2g}. The power "
-        f"share of the same frequencies, which needs no topology, passes in {power}."
+        f"The series is the longest bar over the plane's radius, for the {KEYS} frequencies with the most "
+        f"power at each checkpoint. Without circles, {found} or more of {len(judged):,} runs have "
+        f"probability {chance:.2g}. The power share of the same frequencies, which needs no topology, "
+        f"passes in {power}."
     )
 
 
 def detection(studied: Sequence[StudiedRun]) -> Section:
-    """Return what the rank, the search for changes and the online detector say of every series."""
+    """Return the results of the rank, the search for changes and the online detector for every series."""
     columns = ("run", "series", "frequencies chosen at", "p among shuffled", "search: first turn", "from",
                "to", "search: p", "online: dated to", "online: raised at")  # fmt: skip
     rows = [
@@ -143,13 +144,13 @@ def detection(studied: Sequence[StudiedRun]) -> Section:
     note = (
         f"The general search for changes finds H1's turn in {sum(searched)} of {len(studied)} runs and that "
         f"of the held-out loss in {sum(loss)}; the online detector raises an alarm on H1 in {sum(online)}. "
-        "Neither uses the shuffles, and neither counts a gentle wave of up to three periods as a change: a "
-        "rise over twenty checkpoints is as gentle. Choosing the frequencies at the last checkpoint is "
+        "Neither uses the shuffles, and neither counts a gentle wave of up to three periods as a change; a "
+        "rise over twenty checkpoints is just as gentle. Choosing the frequencies at the last checkpoint is "
         "retrospective, and has no shuffles. A turn is a boundary after which the slope on log(step) has the "
-        "awaited sign (bars rise, second / longest and loss fall) and is steeper than before; from-to is its "
-        "95% set. The online detector dates a change only when it raises the alarm, and gives no interval."
+        "expected sign (bars rise, second / longest and loss fall) and is steeper than before; from-to is "
+        "its 95% set. The online detector dates a change only when it raises the alarm, without an interval."
     )
-    return Section("What each detector says of each series", columns, tuple(rows), note)
+    return Section("Results of each detector for each series", columns, tuple(rows), note)
 
 
 def _cells(finding: Detection) -> tuple[float | None, ...]:
@@ -163,7 +164,7 @@ def _rise_cells(rise: LevelMove | None) -> tuple[float | None, ...]:
 
 
 def _solution(studied: Sequence[StudiedRun]) -> str:
-    """Say how far the last checkpoints are from circles: without that nothing there was to detect."""
+    """Say how close the last checkpoints are to circles: without circles there is nothing to detect."""
     parts = []
     for one in studied:
         reached = one.bars["last"]["scaled"].iloc[-1] / circle_bar(one.run.residues)
@@ -207,7 +208,7 @@ def _compare(bar: Detection, loss: Detection) -> list[Comparison]:
             rows.append((name, here, there, None, None, None, "not found"))
             continue
         low, high = mine[1] - other[2], mine[2] - other[1]
-        verdict = "after" if low > 0 else "before" if high < 0 else "not told apart"
+        verdict = "after" if low > 0 else "before" if high < 0 else "not distinguishable"
         rows.append((name, mine[0], other[0], mine[0] - other[0], low, high, verdict))
     if bar.raised is None or loss.raised is None:
         rows.append(("online alarm", bar.raised, loss.raised, None, None, None, "not found"))
@@ -219,7 +220,7 @@ def _compare(bar: Detection, loss: Detection) -> list[Comparison]:
 
 
 def _place(rise: LevelMove | None, part: str) -> tuple[float, float, float] | None:
-    """Return when a part of a move is done, with its 95% set."""
+    """Return when a move starts or is half done, with the 95% set."""
     if rise is None:
         return None
     if part == "start":
@@ -228,12 +229,12 @@ def _place(rise: LevelMove | None, part: str) -> tuple[float, float, float] | No
 
 
 def _over_runs(series: str, compared: str, gaps: np.ndarray, runs: int) -> str:
-    """Say what the gaps of all runs amount to; the runs are the independent observations."""
+    """State the mean gap over runs; the runs are the independent observations."""
     if not len(gaps):
-        return f"{series}, by the {compared}: no run has both."
+        return f"{series}, compared at the {compared}: no run has both."
     mean = float(gaps.mean())
     where = "after" if mean > 0 else "before" if mean < 0 else "from"
-    said = f"By the {compared}, {series} moves {abs(mean):,.0f} steps {where} the held-out loss"
+    said = f"Compared at the {compared}, {series} moves {abs(mean):,.0f} steps {where} the held-out loss"
     if len(gaps) == 1:
         return f"{said} in the one run that has both; another seed may differ."
     half = float(student.ppf(0.975, len(gaps) - 1) * gaps.std(ddof=1) / np.sqrt(len(gaps)))
@@ -244,7 +245,7 @@ def _over_runs(series: str, compared: str, gaps: np.ndarray, runs: int) -> str:
 
 
 def false_alarms(studied: Sequence[StudiedRun]) -> Section:
-    """Return how often the same detectors fire at all on planes without circles."""
+    """Return how often the same detectors fire on planes without circles."""
     columns = ("planes", "series", "draws", "segments fire", "from", "to", "online fires", "from ", "to ",
                "beyond the stated rate")  # fmt: skip
     rows, beyond = [], []
@@ -258,16 +259,16 @@ def false_alarms(studied: Sequence[StudiedRun]) -> Section:
             if worse:
                 beyond.append(f"{_WORDS[measure]}, {name}")
     note = (
-        f"As many planes ({KEYS}) of the same embeddings, with the residues permuted (frequencies chosen "
-        "anew at each checkpoint, so that what choosing does is in it) or along random directions. "
-        f"Both detectors state {100 * FALSE_ALARMS:.0f}% of runs with any boundary; from-to is the "
-        "exact binomial 95% interval. Draws of one run share its embedding, so the true uncertainty "
-        "is larger. The rank among shuffled residues has no row: it passes 5% of them by construction. "
+        f"{KEYS} planes of the same embeddings, with the residues permuted (frequencies chosen anew at each "
+        "checkpoint, so that the control includes the effect of choosing) or along random directions. "
+        f"Both detectors state that they fire in {100 * FALSE_ALARMS:.0f}% of runs without a change; from-to "
+        "is the exact binomial 95% interval. Draws of one run share its embedding, so the true uncertainty "
+        "is larger. The rank among shuffled residues has no row: 5% of them pass it by construction. "
     )
     note += f"Beyond the stated rate: {'; '.join(beyond)}." if beyond else "None is beyond the stated rate."
     if beyond:
         note += (
-            " Such a series turns for other reasons too, as when the norm does: it is not "
+            " Such a series also turns for other reasons, such as a change of the norm, so it is not "
             "evidence of circles."
         )
     return Section("Negative control: planes without circles", columns, tuple(rows), note)
@@ -289,7 +290,7 @@ def checkpoints(studied: Sequence[StudiedRun]) -> Section:
             rows.append((one.run.name, int(step), *(float(v) if np.isfinite(v) else None for v in values)))
     note = (
         f"Means over the {KEYS} planes of the frequencies chosen at {CHOICES['own']} (own) or at "
-        f"{CHOICES['last']} (last); longest in the embedding's units, ratio of the longest to the second "
-        "longest bars (summed over planes; empty where no plane has a second)."
+        f"{CHOICES['last']} (last). Longest: in the embedding's units. Ratio: the longest bars over the "
+        "second longest (summed over planes; empty if no plane has a second)."
     )
     return Section("Every checkpoint", tuple(columns), tuple(rows), note)

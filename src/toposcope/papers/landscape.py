@@ -1,4 +1,4 @@
-"""Does the shape of the loss surface follow the loss beyond the step? A small study over training."""
+"""Does the shape of the loss surface follow the loss, beyond their common trend? A small study."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from toposcope.subjects.landscape.study import study_of_texts
 OPTIONS = LandscapeOptions(batches=2, seeds=2, eigenvalues=1, products=40, vectors=4, steps=15, layers=False)
 """Two batches and two direction seeds: four surfaces of each range at every checkpoint."""
 CHECKPOINTS = 26
-"""Fourteen were tried: too few for the test on innovations to choose a trend."""
+"""With fourteen, the test on innovations had too few points to choose a trend."""
 LEVEL = 0.05
 QUESTIONS = (
     ("surface/minima", "minima"),
@@ -37,7 +37,7 @@ QUESTIONS = (
 
 
 def log_steps(steps: list[int], count: int = CHECKPOINTS) -> list[int]:
-    """Return `count` of the steps, both ends among them, about evenly on log(1 + step / first step).
+    """Return `count` of the steps, including both ends, roughly evenly spaced in log(1 + step / first step).
 
     >>> log_steps([0, 10, 20, 30, 40, 80, 160], 4)
     [0, 20, 40, 160]
@@ -58,9 +58,9 @@ def measure(
     runs: str | Sequence[str], store: Path, *, texts: str | None = None, jobs: int = 1, quiet: bool = True,
     options: LandscapeOptions = OPTIONS, checkpoints: int = CHECKPOINTS,
 ) -> Store:  # fmt: skip
-    """Measure so many checkpoints, about evenly spaced in log step, of every run; resumable.
+    """Measure `checkpoints` checkpoints of every run, roughly evenly spaced in log step; resumable.
 
-    Files of weights alone are taken for the models of the recipe `seed004`.
+    Files that contain only weights are read as models of the recipe `seed004`.
 
     Raises
     ------
@@ -86,13 +86,13 @@ def measure(
 
 
 def sections(store: Store) -> list[Section]:
-    """Return the study's tables: the answer first, then what the surfaces hold and how numbers moved."""
+    """Return the study's tables: the answer first, then the surfaces and how the numbers moved."""
     study = analysis_of(store).studies[0]
     return [claims_section(_claims(study)), _answer(study), _surfaces(study), _moved(study)]
 
 
 def _claims(study: Study) -> list[Claim]:
-    """Return for every question whether it follows the loss, and whether beyond the drift."""
+    """Judge for every feature whether it follows the loss, and whether it does so beyond the drift."""
     columns = [column for column, _ in QUESTIONS if column in study.series.values]
     if not study.target or not columns:
         return []
@@ -123,7 +123,7 @@ def _claims(study: Study) -> list[Claim]:
 
 
 def _answer(study: Study) -> Section:
-    """Return the test of every question over all runs."""
+    """Return the test of every feature over all runs."""
     mine = study.families[study.families["target"] == study.target].set_index("column")
     rows: list[tuple[object, ...]] = []
     for column, label in QUESTIONS:
@@ -136,13 +136,13 @@ def _answer(study: Study) -> Section:
             float(line["p_holm"]), float(line["detectable_r"]), str(line["reason"]),
         ))  # fmt: skip
     note = (
-        f"One test for each feature over {len(study.runs):,} runs: correlation of innovations with the "
-        f"{study.labels.label(study.target)}, that is of what a smooth trend and its own past do not "
-        "explain, with Holm's correction. Where the design cannot tell, the reason says why."
+        f"One test for each feature over {len(study.runs):,} runs: the correlation of its innovations with "
+        f"those of the {study.labels.label(study.target)}, with Holm's correction. Innovations are what a "
+        "smooth trend and a series' own past do not explain. The reason says why a verdict is 'cannot tell'."
     )
     columns = ("feature", "verdict", "r", "95%", "p, Holm", "r seen 4 in 5 times", "reason")
     verdict = study.findings.said(study.findings["beyond"]).act
-    return Section(f"Does it follow the loss beyond the step? {verdict}", columns,
+    return Section(f"Does it follow the loss beyond the trend? {verdict}", columns,
                    tuple(rows), note)  # fmt: skip
 
 
@@ -162,14 +162,14 @@ def _surfaces(study: Study) -> Section:
     ]  # fmt: skip
     note = (
         f"A trivial surface has one minimum. Saddles are minima - 1. Range: {RULE}. A branch is confirmed "
-        "where the paired interval of loss(saddle) - loss(minimum), from sequences that had no say in "
-        "choosing it, lies above 0."
+        "if the paired interval of loss(saddle) - loss(minimum) lies above 0 on sequences that were not "
+        "used to find it."
     )
-    return Section("What the surfaces hold", names, tuple(rows), note)
+    return Section("Minima and branches of the surfaces", names, tuple(rows), note)
 
 
 def _moved(study: Study) -> Section:
-    """Return first and last value of every question in every run, with the interval over draws."""
+    """Return the first and last value of every feature in every run, with the interval over draws."""
     rows: list[tuple[object, ...]] = []
     for column, label in QUESTIONS:
         probe, feature = column.split("/")
@@ -182,8 +182,8 @@ def _moved(study: Study) -> Section:
                     (label, run, *(_with_interval(end) for end in (first, last)), int(first["draws"]))
                 )
     note = (
-        "Means over batches and direction seeds, with 95% intervals where there are draws enough. Critical "
-        "sharpness starts at the second."
+        "Means over batches and direction seeds, with 95% intervals if there are enough draws. Critical "
+        "sharpness starts at the second checkpoint."
     )
     return Section(
         "First and last checkpoint", ("feature", "run", "first", "last", "draws"), tuple(rows), note
@@ -191,7 +191,7 @@ def _moved(study: Study) -> Section:
 
 
 def _with_interval(line: pd.Series) -> str:
-    """Return the mean and, where there are draws enough for one, its interval."""
+    """Return the mean, and its interval if there are enough draws."""
     if not np.isfinite(line["low"]):
         return f"{line['mean']:.3g}"
     return f"{line['mean']:.3g} [{line['low']:.3g}, {line['high']:.3g}]"

@@ -1,4 +1,4 @@
-"""Measures for a study: its probes through the one loop into a store, kept or temporary."""
+"""Measures for a study: runs its probes into a store, kept or temporary."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def measured(
     jobs: int = 1,
     quiet: bool = False,
 ) -> Iterator[Store]:
-    """Yield the store of a study, in `folder`, where a stopped one goes on, or in one that is removed after.
+    """Yield the store of a study: in `folder`, where a stopped study resumes, or in a temporary folder.
 
     Raises
     ------
@@ -42,7 +42,7 @@ def measured(
 
 
 def refuse_failures(report: SweepReport) -> None:
-    """Raise an error for failed measurements: a study with gaps would answer another question.
+    """Raise an error for failed measurements, because a study with gaps would mislead.
 
     Raises
     ------
@@ -52,6 +52,6 @@ def refuse_failures(report: SweepReport) -> None:
     if report.failures:
         first = report.failures[0]
         raise InputError(
-            f"{len(report.failures):,} units failed, the first: run {first.run} step {first.step:,}: "
+            f"{len(report.failures):,} measurements failed, the first: run {first.run} step {first.step:,}: "
             f"{first.note}; repeat the command to try them again"
         )

@@ -1,4 +1,4 @@
-"""The weight-space paper's two phase rules, as its code had them and as its text reads."""
+"""The weight-space paper's two phase rules, as in its code and as in its text."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ IN_A_ROW = 3
 
 
 def coded_rule(values: np.ndarray) -> tuple[int, int | None]:
-    """Return the checkpoints of largest change and of diminishing returns, as the paper's code has it.
+    """Return the checkpoints of largest change and of diminishing returns, as in the paper's code.
 
-    Moving average over 5 checkpoints, its absolute differences d; the peak is the largest d, placed at
-    the centre of the earlier of its two averages; diminishing returns start at the first of 3
-    consecutive d below a tenth of the peak, searched from the start of training, before the peak too.
+    d are the absolute differences of a moving average over 5 checkpoints. The peak is the largest d, placed
+    at the centre of the earlier of its two averages. Diminishing returns start at the first of 3 consecutive
+    d below a tenth of the peak, searched from the start of training, so possibly before the peak.
 
     >>> coded_rule(np.concatenate([[0.0, 1, 3, 6, 8], np.full(10, 9.0)]))
     (2, 7)
@@ -46,10 +46,10 @@ def met_diminishing_returns(values: np.ndarray) -> bool:
 
 
 def written_rule(values: np.ndarray) -> tuple[int, int | None]:
-    """Return the checkpoints of largest change and of diminishing returns, as the paper's text has it.
+    """Return the checkpoints of largest change and of diminishing returns, as in the paper's text.
 
-    d_t = |v_t - v_(t-1)|; the peak is the t with the largest d_t; diminishing returns start at the first
-    t after it with d_t below a tenth of the peak (None: never).
+    d_t = |v_t - v_(t-1)|. The peak is the t with the largest d_t. Diminishing returns start at the first t
+    after it with d_t below a tenth of the peak (None: never).
 
     >>> written_rule(np.array([0.0, 1.0, 4.0, 5.0, 5.1, 5.2]))
     (2, 4)
@@ -63,7 +63,7 @@ def written_rule(values: np.ndarray) -> tuple[int, int | None]:
 def phase_table(table: SeriesTable, *, columns: Sequence[str] | None = None) -> pd.DataFrame:
     """Apply both rules to every feature of every run (by default those of the model and of each role).
 
-    The fractions are of the run's last step. NaN where a rule never fires, with the reason.
+    The fractions are of the run's last step. NaN, with the reason, if a rule never fires.
     """
     columns = default_columns(table) if columns is None else list(columns)
     rows: list[tuple[object, ...]] = []

@@ -1,4 +1,4 @@
-"""Rules that need no method: each loss against the losses before it."""
+"""Plain rules: each loss is compared with the losses before it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WINDOW = 25
 """The number of earlier losses that a plain rule uses, and that a run needs."""
 
 Rule = Callable[[pd.DataFrame, float], bool]
-"""Whether a rule says something of a log of step and loss from a step on."""
+"""Whether a rule fires on a log (step, loss) from a given step on."""
 
 
 def above(threshold: Callable[[np.ndarray], np.ndarray]) -> Rule:
@@ -34,7 +34,7 @@ def above(threshold: Callable[[np.ndarray], np.ndarray]) -> Rule:
 
 
 def deviations(count: float) -> Rule:
-    """Return the rule of so many standard deviations above the mean."""
+    """Return the rule that a loss is `count` standard deviations above the mean."""
     return above(lambda before: before.mean(axis=1) + count * before.std(axis=1, ddof=1))
 
 

@@ -15,12 +15,12 @@ from toposcope.sources.logs import read_log
 
 _SEED = re.compile(r"seed[_-]?\d+", re.IGNORECASE)
 LEAST = 3
-"""The fewest losses of a run that is read."""
+"""Runs with fewer losses are not read."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublicRun:
-    """A run: its log (step, loss), the folder that it lies in, and its recipe: its path without the seed."""
+    """A run: its log (step, loss), the folder that it is in, and its recipe: its path without the seed."""
 
     name: str
     group: str
@@ -43,18 +43,18 @@ def read_runs(folder: Path) -> list[PublicRun]:
     """Return the runs of a folder with at least three finite losses.
 
     The folder holds `curves.csv` (run, step, train_loss or loss) and `runs.csv` (run, path), gzipped or not;
-    or logs in any dialect that is read, in folders of their own.
+    or logs in any supported format, in folders of their own.
 
     Raises
     ------
     InputError
-        When nothing there is a log of a loss.
+        When no file there is a log with a loss.
     """
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder", remedy="give a folder of logs")
     found = list(_of_tables(folder) if _table(folder, "curves") else _of_logs(folder))
     if not found:
-        raise InputError(f"{folder} holds no log of a loss", remedy="give a folder of logs")
+        raise InputError(f"{folder} holds no log with a loss", remedy="give a folder of logs")
     return found
 
 
@@ -83,7 +83,7 @@ def _of_logs(folder: Path) -> Iterator[PublicRun]:
         try:
             metrics = read_log(path).metrics
         except InputError:
-            continue  # what is no log is no run
+            continue  # not a log
         where = str(path.relative_to(folder))
         runs = list(metrics.groupby("run", sort=False)) if "run" in metrics else [("", metrics)]
         for run, table in runs:
@@ -91,7 +91,7 @@ def _of_logs(folder: Path) -> Iterator[PublicRun]:
 
 
 def _run(name: str, path: str, table: pd.DataFrame) -> Iterator[PublicRun]:
-    """Yield a run, where it has losses."""
+    """Yield the run if it has enough losses."""
     if "loss" not in table:
         return
     known = table.loc[np.isfinite(table[["step", "loss"]].to_numpy(float)).all(axis=1), ["step", "loss"]]

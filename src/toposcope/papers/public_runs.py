@@ -1,4 +1,4 @@
-"""Many public runs of which nothing bad is known: alarms, forecasts, and how far seeds lie apart."""
+"""Many public runs with no known fault: alarms, forecasts, and how far seeds differ."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from toposcope.papers.sections import Section
 from toposcope.papers.versions import versions
 
 NOISE = 0.05
-"""A published noise of a single run: an improvement below it would prove nothing."""
+"""A published estimate of the noise of a single run: a smaller improvement would prove nothing."""
 MANY = 20
-"""Runs, or recipes with seeds, below which nothing is said of a share of one in ten or twenty."""
+"""With fewer runs, or recipes with seeds, a share of one in ten or twenty is not judged."""
 MOST = 200
 _SHOWN = 12
 
 
 def reproduce(folder: Path, *, most: int = MOST, quiet: bool = False) -> list[Section]:
-    """Judge alarms, forecasts, spikes and seeds on the runs of a folder, of which nothing bad is known.
+    """Judge alarms, forecasts, spikes and seeds on the runs of a folder; no fault of these runs is known.
 
-    At most `most` runs are forecast, one of each folder in turn: each takes a second.
+    At most `most` runs are forecast, one from each folder; each takes a second.
 
     Raises
     ------
@@ -76,10 +76,10 @@ def _stopped(spoken: Alarms) -> Claim:
     stop, five = spoken.counts[OURS[0]], spoken.counts["5 standard deviations"]
     low, high = binomial_interval(stop, spoken.runs)
     return Claim(
-        text="At most 1 healthy run in 700 is told to stop",
+        text="The verdict is stop for at most 1 healthy run in 700",
         source="wanted",
-        here=f"{stop} of {spoken.runs}; five standard deviations speak in {five}",
-        statistic=f"95%: {low:.2%} to {high:.2%}; it takes 2,600 runs without one to show .14%",
+        here=f"{stop} of {spoken.runs}; the rule of five standard deviations fires in {five}",
+        statistic=f"95%: {low:.2%} to {high:.2%}; 2,600 runs without a stop would show .14%",
         judgement=within(low, high, 0.0, 1 / 700),
     )
 
@@ -89,7 +89,7 @@ def _inside(held: Sequence[ForecastCoverage]) -> Claim:
     low, high = coverage_interval(held)
     runs = max((one.runs for one in held), default=0)
     return Claim(
-        text="Intervals of 90% hold 87 to 93% of the final losses",
+        text="90% intervals contain 87 to 93% of the final losses",
         source="wanted",
         here=f"{inside} of {number}",
         statistic=f"95% over {runs:,} runs: {low:.1%} to {high:.1%}",
@@ -100,11 +100,11 @@ def _inside(held: Sequence[ForecastCoverage]) -> Claim:
 def _shared(shared: Sequence[SharedStep]) -> Claim:
     common = [one for one in shared if one.spikes > 1 and one.p_holm < 0.05]
     return Claim(
-        text="A spike is a fault of its run",
+        text="A spike has its cause in its own run",
         source="often assumed",
         here=f"{len(common):,} steps at which runs spike together",
-        statistic=f"{sum(one.spikes for one in common)} of {sum(one.spikes for one in shared)} spikes lie "
-        "there (Holm over all steps)",
+        statistic=f"{sum(one.spikes for one in common)} of {sum(one.spikes for one in shared)} spikes are "
+        "at these steps (Holm over all steps)",
         judgement=Standing.UNTESTED if not shared else holds(not common),
     )
 
@@ -123,8 +123,8 @@ def _noise(worth: Differences) -> Claim:
         text=f"An improvement below {NOISE} is within the noise of a single run",
         source=f"{NOISE}",
         here=f"two seeds of one recipe differ by more in {share:.1%} of pairs",
-        statistic=f"95% over recipes: {low:.1%} to {high:.1%}, where 5% is intended; 95% of differences are "
-        f"below {worth.quantile(0.95):.4f}",
+        statistic=f"95% over recipes: {low:.1%} to {high:.1%}; the claim needs 5% or more; 95% of the "
+        f"differences are below {worth.quantile(0.95):.4f}",
         judgement=within(low, high, 0.05, 1.0),
     )
 
@@ -134,20 +134,20 @@ def _runs(runs: Sequence[PublicRun]) -> Section:
     rows = (
         ("runs with a loss", len(runs)),
         ("folders", len({one.group for one in runs})),
-        ("losses at the median", int(np.median(losses))),
+        ("median number of losses", int(np.median(losses))),
         (f"runs with more than {LEAST_LOSSES} losses", int((losses > LEAST_LOSSES).sum())),
     )
-    return Section("What was read", ("what", "number"), rows, "Nothing bad is known of these runs.")
+    return Section("What was read", ("what", "number"), rows, "No fault of these runs is known.")
 
 
 def _alarms(spoken: Alarms) -> Section:
     rows = [(rule, _share(count, spoken.runs)) for rule, count in spoken.counts.items() if spoken.runs]
     return Section(
         "False alarms",
-        ("rule", "runs in which it speaks [95%]"),
+        ("rule", "runs in which it fires [95%]"),
         tuple(rows),
-        f"Each log of more than {LEAST_LOSSES} losses was read to its end. Plain rules hold each "
-        f"loss against the {LEAST_LOSSES} before it.",
+        f"Each log of more than {LEAST_LOSSES} losses was read to its end. Plain rules compare each "
+        f"loss with the {LEAST_LOSSES} before it.",
     )
 
 
@@ -158,18 +158,18 @@ def _forecasts(held: Sequence[ForecastCoverage]) -> Section:
         for one in held
     ]  # fmt: skip
     return Section(
-        "Forecasts of a run alone, its plan withheld",
+        "Forecasts from a run alone, without its plan",
         (
             "after",
             "runs",
             "error, %",
             "last value, %",
-            "final losses in their 90% interval [95%]",
+            "final losses inside the 90% interval [95%]",
             "half-width, %",
         ),
         tuple(rows),
-        "One run of each folder, drawn, with 20 losses or more, from "
-        f"{', '.join(f'{cut:.0%}' for cut in CUTS)} of itself. "
+        "One random run of each folder, with 20 losses or more, is forecast after "
+        f"{', '.join(f'{cut:.0%}' for cut in CUTS)} of its steps. "
         "Errors are means of the absolute error; half-widths are means, in log loss.",
     )
 
@@ -178,27 +178,27 @@ def _spikes(shared: Sequence[SharedStep]) -> Section:
     most = sorted(shared, key=lambda one: one.p)[:_SHOWN]
     rows = [(one.step, one.spikes, one.logged, one.expected, one.p_holm) for one in most]
     return Section(
-        "Spikes that many runs share at one step",
+        "Steps at which many runs spike",
         ("step", "runs that spike", "runs that log it", "expected", "p, Holm"),
         tuple(rows),
         "A spike is a loss of 1.2 times the median of the ten before it, or more. Expected: the runs that "
-        "log the step times the share of all losses that are spikes. Such a step is one of the data, which "
-        "these runs read in the same order.",
+        "log the step times the share of all losses that are spikes. A shared spike comes from the data, "
+        "which these runs read in the same order.",
     )
 
 
 def _quantiles(worth: Differences) -> tuple[float, ...]:
-    """Return the shares of pairs that so many recipes can state."""
+    """Return the shares of pairs for which there are enough recipes."""
     return tuple(share for share in (0.5, 0.8, 0.9, 0.95, 0.99) if worth.groups * (1 - share) >= 1)
 
 
 def _differences(worth: Differences) -> Section:
     rows = [(f"{share:.0%}", worth.quantile(share)) for share in _quantiles(worth)] if worth.groups else []
     return Section(
-        "What a difference of two seeds is worth",
+        "How far two seeds differ",
         ("share of pairs", "differ by less than"),
         tuple(rows),
-        f"{worth.runs} runs of {worth.groups} recipes whose paths differ in the seed alone; the loss is the "
-        "mean of the last tenth before the last step that all seeds have. Every recipe weighs the same. "
+        f"{worth.runs} runs of {worth.groups} recipes whose paths differ only in the seed; the loss is the "
+        "mean of the last tenth before the last step that all seeds have. All recipes have equal weight. "
         f"Pooled standard deviation of one seed: {worth.sd:.4f}.",
     )

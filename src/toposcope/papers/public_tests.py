@@ -1,4 +1,4 @@
-"""Alarms, forecasts, shared spikes and the differences of seeds, over many runs: numbers behind the study."""
+"""Alarms, forecasts, shared spikes and differences between seeds over many runs: the study's numbers."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ LEAST_SEEN = 3
 """The fewest losses for a forecast."""
 CUTS = (0.2, 0.3, 0.5)
 FORECAST_LOSSES = 20
-"""Losses of a run that is forecast: at 20% it has shown four."""
+"""Losses that a run needs to be forecast: at 20% of it, four are known."""
 SPIKE = 1.2
-"""A loss of so many times the median before it is a spike: single losses of public runs reach 1.66 times."""
+"""A loss of this many times the median before it is a spike: single losses of public runs reach 1.66."""
 BEFORE = 10
 """The number of losses whose median a spike is compared with."""
 OURS = ("check: stop", "check: look or stop", "watch: loss alarms")
@@ -41,7 +41,7 @@ TAIL = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Alarms:
-    """In how many of `runs` each rule speaks."""
+    """In how many of `runs` each rule fires."""
 
     runs: int
     counts: Mapping[str, int]
@@ -66,9 +66,9 @@ def alarms(runs: Sequence[PublicRun], *, quiet: bool = False) -> Alarms:
 
 @dataclass(frozen=True, slots=True)
 class ForecastCoverage:
-    """Forecasts from one share of training: mean relative errors, and intervals that hold the final loss.
+    """Forecasts from one share of training: mean relative errors, and intervals that contain the final loss.
 
-    `held` says of each run that has an interval whether it holds.
+    `held` says for each run with an interval whether it contains the final loss.
     """
 
     cut: float
@@ -82,9 +82,9 @@ class ForecastCoverage:
 
 
 def coverage_interval(held: Sequence[ForecastCoverage]) -> tuple[float, float]:
-    """Return Student's 95% interval of the share of intervals that hold, over runs.
+    """Return Student's 95% interval over runs for the share of intervals that contain the final loss.
 
-    The forecasts of one run from several shares of its training hold or fail together, so a run counts once.
+    The forecasts of one run from several shares of its training are not independent, so a run counts once.
     """
     rows = pd.DataFrame([row for one in held for row in one.held], columns=["run", "inside"])
     shares = rows.groupby("run")["inside"].mean().to_numpy(float)
@@ -95,7 +95,7 @@ def coverage_interval(held: Sequence[ForecastCoverage]) -> tuple[float, float]:
 
 
 def forecasts_held(runs: Sequence[PublicRun], *, most: int, quiet: bool = False) -> list[ForecastCoverage]:
-    """Forecast one drawn run of each folder, at most `most`, from each of `CUTS` of itself alone."""
+    """Forecast one random run of each of at most `most` folders after each of `CUTS`, from itself alone."""
     chosen = _drawn([run for run in runs if len(run.log) >= FORECAST_LOSSES], most)
     rows = []
     with Progress("forecasting", len(chosen), quiet=quiet) as progress:
@@ -115,7 +115,7 @@ def forecasts_held(runs: Sequence[PublicRun], *, most: int, quiet: bool = False)
 
 
 def _drawn(runs: Sequence[PublicRun], most: int) -> list[PublicRun]:
-    """Return one run of each folder, then at most so many of those."""
+    """Return one random run of each folder, for at most `most` folders."""
     groups: dict[str, list[PublicRun]] = {}
     for run in runs:
         groups.setdefault(run.group, []).append(run)
@@ -167,9 +167,9 @@ def spike_steps(log: pd.DataFrame) -> np.ndarray:
 
 
 def shared_spikes(runs: Sequence[PublicRun]) -> list[SharedStep]:
-    """Return every step at which a run spikes, against the share of all losses that are spikes.
+    """Return every step at which a run spikes, tested against the share of all losses that are spikes.
 
-    A folder counts once at a step: its runs may be restarts of one.
+    A folder counts once at a step, because its runs may be restarts of one run.
     """
     spiked: dict[float, set[str]] = {}
     logged: dict[float, set[str]] = {}
@@ -191,9 +191,9 @@ def shared_spikes(runs: Sequence[PublicRun]) -> list[SharedStep]:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """The differences of the final losses of two seeds of one recipe: `sizes`, each with its `weights`.
+    """The differences between the final losses of two seeds of one recipe: `sizes`, each with its `weights`.
 
-    `recipe` numbers the recipe of each pair: every one weighs the same.
+    `recipe` numbers the recipe of each pair; all recipes have equal weight.
     """
 
     groups: int
@@ -204,7 +204,7 @@ class Differences:
     recipe: np.ndarray
 
     def quantile(self, share: float) -> float:
-        """Return the difference below which so much of the pairs lies, every recipe weighed alike."""
+        """Return the difference below which this share of the pairs lies, with equal weight per recipe."""
         if not len(self.sizes):
             return math.nan
         order = np.argsort(self.sizes)
@@ -221,7 +221,7 @@ class Differences:
 
 
 def differences(runs: Sequence[PublicRun]) -> Differences:
-    """Return how far the final losses of seeds of one recipe lie apart, at the last step that all have."""
+    """Return how far the final losses of seeds of one recipe differ, at the last step that all have."""
     recipes: dict[str, list[PublicRun]] = {}
     for run in runs:
         if run.seed:

@@ -1,4 +1,4 @@
-"""The papers' rules as an analysis takes them: `toposcope.analyze` hands them down."""
+"""The papers' rules in the form in which `toposcope.analyze` passes them to an analysis."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EMBEDDING_PHASES = FixedPhases(
         FixedPhase("refinement", 1000, None, 1),
     ),
 )
-"""Read off a figure of H1 total persistence of one model."""
+"""Read off a figure of one model's H1 total persistence."""
 
 PUBLISHED = PublishedRules(
     published_rules, lambda table, columns: phase_table(table, columns=columns), EMBEDDING_PHASES,

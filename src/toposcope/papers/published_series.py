@@ -1,4 +1,4 @@
-"""The published series that the studies use: which models, and which of their revisions, as addresses."""
+"""The published series that the studies use: addresses of models, and which of their revisions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KEYS = frozenset(("address", "revision", "tokens_per_step", "models", "steps"))
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """One published family: its models' address, its revisions' names, and the steps that sources use.
+    """One published family: the address of its models, its revisions' names, and the steps that studies use.
 
     >>> published("pythia").address_of("pythia-14m")
     'hf://EleutherAI/pythia-14m'
@@ -38,7 +38,7 @@ class Published:
         return self.address.format(model=model)
 
     def revisions(self, study: str) -> tuple[str, ...]:
-        """Return the revisions that a study uses: names, or patterns where names say more than the step."""
+        """Return the revisions that a study uses: names, or patterns if names contain more than the step."""
         if study not in self.steps:
             raise RecipeError(f"{self.name} lists no steps for {study!r}; it has {', '.join(self.steps)}")
         steps = self.steps[study]
@@ -53,7 +53,7 @@ def published(name: str) -> Published:
     Raises
     ------
     RecipeError
-        When there is none of that name, or it has a key that is not known.
+        If there is none of that name, or it has an unknown key.
     """
     if name not in SERIES:
         raise RecipeError(f"{name!r} is not a published series; choose one of {', '.join(SERIES)}")

@@ -1,4 +1,4 @@
-"""Table 8 and Figure 7 of the weight-space paper: a series of the Pythia-14m shape, measured its way."""
+"""Table 8 and Figure 7 of the weight-space paper, for a series of models of the shape of Pythia-14m."""
 
 from __future__ import annotations
 
@@ -34,11 +34,12 @@ FEATURES = (
 
 @dataclass(frozen=True)
 class Table8(Probe):
-    """The paper's two quantities of one checkpoint.
+    """The paper's two quantities for one checkpoint.
 
-    `neural_persistence` and `neural_persistence_std`: mean and population deviation over the matrices of the
-    blocks, each divided by its own largest weight. `h0_total`: the first 50 rows and 64 columns of each of
-    those matrices, pooled, 200 points drawn `draws` times, bars above 2.0 dropped; one row per draw.
+    `neural_persistence` and `neural_persistence_std`: mean and population standard deviation over the
+    matrices of the blocks, each divided by its own largest weight. `h0_total`: the first 50 rows and 64
+    columns of each of those matrices are pooled, 200 points are drawn `draws` times, and bars above 2.0 are
+    dropped; one row per draw.
     """
 
     draws: int = DRAWS
@@ -77,7 +78,7 @@ def measure(
     store: Path | None = None,
     quiet: bool = False,
 ) -> pd.DataFrame:
-    """Return the features table of `Table8` over a series; with `store` it is kept there.
+    """Return the features table of `Table8` for a series; with `store` it is kept there.
 
     Raises
     ------
@@ -87,7 +88,7 @@ def measure(
     series = open_series(uri, revisions=revisions, split="whole")
     if len(series.runs) != 1:
         raise InputError(
-            f"{uri} holds {len(series.runs):,} runs, but Table 8 needs the series of one model; give one run"
+            f"{uri} has {len(series.runs):,} runs, but Table 8 needs the series of one model; give one run"
         )
     recipe = {"probe": PROBE, "draws": draws}
     with measured(series, [Table8(draws)], store, recipe=recipe, quiet=quiet) as measurements:
@@ -99,7 +100,7 @@ def _in_a_block(matrix: Matrix) -> bool:
 
 
 def table(features: pd.DataFrame) -> Section:
-    """Return Table 8: the paper's rows beside this series' at the same steps, and the series' other steps."""
+    """Return Table 8: the paper's rows beside this series' rows at the same steps, and its other steps."""
     wide = features.pivot_table(index="step", columns="feature", values="value", aggfunc=["mean", "std"])
     stated = {int(row[0]): row[1:] for row in printed()["pythia"]["rows"]}
     rows = []
@@ -118,8 +119,8 @@ def table(features: pd.DataFrame) -> Section:
     change = 100.0 * (last["neural_persistence"] / first["neural_persistence"] - 1.0)
     shrink = 100.0 * (last["h0_total"] / first["h0_total"] - 1.0)
     note = (
-        f"From the first to the last step neural persistence changed by {change:+.0f}% (the paper: +88%) "
-        f"and H0 by {shrink:+.0f}% (-35%). One run of one size: another may not do the same."
+        f"From the first to the last step neural persistence changed by {change:+.0f}% (paper: +88%) "
+        f"and H0 by {shrink:+.0f}% (paper: -35%). This is one run of one size; another may differ."
     )
     return Section("Table 8: Pythia-14m", columns, tuple(rows), note)
 

@@ -1,4 +1,4 @@
-"""The file set of the embedding report: `all_results.json`, one file per model, statistics, configuration."""
+"""The files of the embedding report: `all_results.json`, one file per model, statistics, configuration."""
 
 from __future__ import annotations
 
@@ -42,28 +42,28 @@ NAMES = {
     "top_eigenvalue": "top_eigenvalue",
     "wasserstein_h1_from_prev": "wasserstein1_h1",
 }
-"""The report's name of a number -> ours."""
+"""The report's name of a number -> our name."""
 
 _NOT_CORRELATED = ("model", "checkpoint", "step", "perplexity")
 
 
 def write_report_files(store: Store, out: Path) -> list[Path]:
-    """Write the embedding report's file set from a store of representations.
+    """Write the embedding report's files from a store of representations.
 
-    Numbers are those of the last layer that was measured, means over the draws. ``h0_n_significant`` and
+    Numbers are means over the draws, for the last measured layer. ``h0_n_significant`` and
     ``h1_n_significant`` (bars longer than the median bar) need kept diagrams and are left out without them.
-    `statistics.json` holds Spearman's rho of every number with the perplexity, with the p-value of
-    independent observations that the report used: checkpoints of one run are not independent.
+    `statistics.json` contains Spearman's rho of every number with the perplexity, and the p-value that the
+    report used. It assumes independent observations, but checkpoints of one run are not independent.
 
     Raises
     ------
     StoreError
-        When the store holds no representations.
+        If the store contains no representations.
     """
     table = results(store)
     if table.empty:
         raise StoreError(
-            f"{store.path} holds no representations; measure some with: "
+            f"{store.path} contains no representations; measure some with: "
             + command("embeddings", "SERIES", texts="FILE", out=free_place(f"{store.path}-embeddings"))
         )
     out.mkdir(parents=True, exist_ok=True)
@@ -103,7 +103,7 @@ def tidy_rows(table: pd.DataFrame) -> pd.DataFrame:
     """Return lines of the report's own files as rows of the features table: the inverse of `results`.
 
     `table` has a line per checkpoint with the columns run, step and the report's names of the numbers.
-    Every number is one of a single hidden state, which all texts were used for; missing ones are left out.
+    Every number is that of one hidden state, from all texts; missing numbers are left out.
 
     >>> import pandas as pd
     >>> lines = pd.DataFrame({"run": "a", "step": [0, 1], "perplexity": [9.0, 8.0], "h1_n_features": [3, 4]})

@@ -1,4 +1,4 @@
-"""The papers' own conventions of measuring representations, under the names that `--preset` takes."""
+"""The papers' own conventions for measuring representations, under the names that `--preset` takes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ PRESETS = {
     "seed003": RepresentationOptions(preset="seed003", half=True, dimension=False),
 }
 """`seed003`: 200 texts of at least 100 characters, last layer, mean over 128 tokens, PCA to 50, H0 and H1 of
-all points, perplexity of the first 100 texts at 256 tokens, half precision where the device has it. What the
-report has not is added in rows of its own: the Gaussian nulls, and every summary of `toposcope.topology`."""
+all points, perplexity of the first 100 texts at 256 tokens, half precision if the device supports it. Rows
+that the report does not have are added: the Gaussian nulls, and every summary of `toposcope.topology`."""
 
 
 def preset(name: str, changes: dict[str, object]) -> RepresentationOptions:

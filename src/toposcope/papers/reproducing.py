@@ -1,4 +1,4 @@
-"""A study from its runs to its sections: trains what is not there, measures, and writes the page."""
+"""A study from its runs to its sections: trains the missing runs, measures, and writes the page."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ STUDIES: Mapping[str, StudyTitle] = {
     ),
     "seed003": StudyTitle("The embedding report", "Hidden states of Pythia: its tables from rows or models."),
     "seed004": StudyTitle("The weight-space paper", "Weights of five small models: Tables 1 to 8, seeds."),
-    "landscape": StudyTitle("The loss surface", "Does the surface follow the loss beyond the step?"),
+    "landscape": StudyTitle("The loss surface", "Does the surface follow the loss beyond the trend?"),
     "grokking": StudyTitle("Modular addition", "The positive control: does H1 find the circles, and when?"),
-    "synthetic": StudyTitle("Known exponents", "Can topology read scaling exponents that are known?"),
+    "synthetic": StudyTitle("Known exponents", "Can topology predict scaling exponents that are known?"),
     "public-runs": StudyTitle("Public runs", "False alarms, forecasts and seeds on a folder of logs."),
 }
 """The studies, in the order in which they are listed."""
@@ -44,9 +44,9 @@ STUDIES: Mapping[str, StudyTitle] = {
 
 @dataclass(frozen=True, kw_only=True)
 class StudyCall:
-    """Where a study keeps what it makes: `out` is None for a folder that is not kept.
+    """Where a study keeps its results: `out` is None for a temporary folder.
 
-    `jobs` is None where the study may choose; `say` is called with each file that is written.
+    `jobs` is None if the study may choose; `say` is called for each file that is written.
     """
 
     out: Path | None = None
@@ -56,7 +56,7 @@ class StudyCall:
 
     @contextmanager
     def folder(self) -> Iterator[Path]:
-        """Yield the folder that is kept, or one that is removed after."""
+        """Yield the folder that is kept, or a temporary one that is removed afterwards."""
         if self.out is not None:
             yield self.out
             return
@@ -65,13 +65,13 @@ class StudyCall:
 
     @property
     def processes(self) -> int:
-        """How many processes work: one for each core where none was named."""
+        """The number of processes; by default one for each core."""
         from toposcope.training.api import default_jobs
 
         return self.jobs or default_jobs()
 
     def draw(self, figure: Figure, name: str) -> None:
-        """Keep a figure, where anything is kept."""
+        """Save a figure if results are kept."""
         if self.out is None:
             return
         from toposcope.core.drawing.style import save
@@ -81,7 +81,7 @@ class StudyCall:
 
 
 def write_page(study: str, sections: Sequence[Section], out: Path) -> Path:
-    """Write a study's sections as one Markdown page into a folder, and return where."""
+    """Write a study's sections as one Markdown page into a folder, and return its path."""
     out.mkdir(parents=True, exist_ok=True)
     page = out / f"{study}.md"
     page.write_text(markdown(f"{STUDIES[study].title}, reproduced", sections), encoding="utf-8")
@@ -96,12 +96,12 @@ def trained(
     seeds: int = 1,
     overrides: Mapping[str, object] | None = None,
 ) -> list[str]:
-    """Train a recipe's models with so many seeds into `folder`/runs and return their folders.
+    """Train a recipe's models with `seeds` seeds into `folder`/runs and return their folders.
 
     Raises
     ------
     InputError
-        When nothing would be kept of hours of training.
+        If hours of training would not be kept.
     BrokenOffError
         When a run could not be trained to its end.
     """
@@ -113,7 +113,7 @@ def trained(
             remedy=f"name a folder with {option('out')}",
         )
     if not call.quiet:
-        there = rendered(f"{option('runs')} takes existing runs")
+        there = rendered(f"to use existing runs, give {option('runs')}")
         call.say(f"training the recipe {recipe} into {folder / 'runs'}; {there}")
     replicates = {"seeds": list(range(FIRST_SEED, FIRST_SEED + seeds))} if seeds > 1 else {}
     changes = {key: value for key, value in (overrides or {}).items() if value is not None}
@@ -161,7 +161,7 @@ def _refuse_with_rows(**given: object) -> None:
     for name, value in given.items():
         if value is not None:
             raise InputError(
-                f"{option('rows')} reads what is measured already, so {option(name)} means nothing",
+                f"{option('rows')} reads existing measurements, so {option(name)} has no effect",
                 remedy="leave one of them out",
             )
 
@@ -179,7 +179,7 @@ def pythia(call: StudyCall, uri: str, *, revisions: str | None = None) -> Sequen
 def landscape(
     call: StudyCall, *, runs: str | None = None, texts: str | None = None, checkpoints: int | None = None
 ) -> Sequence[Section]:
-    """Ask whether curvature and sampled surfaces follow the loss of small models beyond the step."""
+    """Test whether curvature and sampled surfaces follow the loss of small models beyond the trend."""
     from toposcope.papers import landscape as surfaces
 
     with call.folder() as folder:
@@ -192,7 +192,7 @@ def landscape(
 
 
 def grokking(call: StudyCall, *, runs: str | None = None) -> Sequence[Section]:
-    """Ask whether and when H1 sees a transformer find the circles of modular addition."""
+    """Test whether and when H1 shows that a transformer has found the circles of modular addition."""
     from toposcope.papers import grokking as control
     from toposcope.papers.grokking_tables import tables
     from toposcope.sources import open_series
@@ -208,7 +208,7 @@ def grokking(call: StudyCall, *, runs: str | None = None) -> Sequence[Section]:
 
 
 def synthetic(call: StudyCall, *, families: int) -> Sequence[Section]:
-    """Ask whether topology reads scaling exponents that are known."""
+    """Test whether topology predicts scaling exponents that are known."""
     from toposcope.papers import synthetic as known
 
     with call.folder() as folder:
@@ -216,7 +216,7 @@ def synthetic(call: StudyCall, *, families: int) -> Sequence[Section]:
 
 
 def public_runs(call: StudyCall, runs: Path, *, most: int) -> Sequence[Section]:
-    """Judge alarms, forecasts and seeds on a folder of logs of which nothing bad is known."""
+    """Judge alarms, forecasts and seeds on a folder of logs without known faults."""
     from toposcope.papers import public_runs as study
 
     return study.reproduce(runs, most=most, quiet=call.quiet)

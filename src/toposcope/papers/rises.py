@@ -1,7 +1,7 @@
 """A rise from one level to another: how high it is, how it ranks among draws without one, and where it lies.
 
-The height counts a gentle rise as it counts a jump. So it is no test by itself, for a wave and a smooth trend
-rise too: what it takes to be more than those is known from draws of a control, which wave and drift as much.
+The height counts a gentle rise as it counts a jump. A wave and a smooth trend also rise, so the height alone
+is no test. It is compared with the heights of a control, whose draws have the same waves and the same drift.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from toposcope.statistics.phases.noise import MODELS, factors, whitened
 from toposcope.study.segments import BOUNDARY_DROP
 
 LEAST_DRAWS = 19
-"""Fewer draws of a control cannot give a p-value of .05."""
+"""With fewer draws of a control, p cannot reach .05."""
 _FEWEST = 6
-"""Values of a series in which two levels, a start and an end can be placed."""
+"""Values that are needed to place two levels, a start and an end."""
 _MOST = 0.5
 """A move with a smaller share of a series' sum of squares is only a part of the series."""
 _NINE = np.log(9.0)
-"""The logistic function is a tenth at minus this, nine tenths at plus this."""
+"""The logistic function is 0.1 at minus this and 0.9 at plus this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,10 @@ class LevelMove:
 
 
 def height(values: np.ndarray) -> float:
-    """Return the height of the highest step up that fits a series: a mean after less the mean before it.
+    """Return the height of the highest step up in a series: the mean after it minus the mean before it.
 
-    Every place of the step counts alike: a difference of means is multiplied by sqrt(k (n - k) / n) where
-    k of n values are before it, so that in white noise each has the same standard deviation.
+    The difference of means is multiplied by sqrt(k (n - k) / n), where k of n values are before the step, so
+    that in white noise it has the same standard deviation at every place.
 
     >>> round(height(np.r_[np.zeros(8), np.ones(8)]), 6), round(height(np.linspace(0.0, 1.0, 16)), 2)
     (2.0, 1.07)
@@ -52,7 +52,7 @@ def height(values: np.ndarray) -> float:
 
 
 def rank(own: float, draws: Iterable[float]) -> float:
-    """Return the p-value of a statistic among draws: exact where all of them are exchangeable with it.
+    """Return the p-value of a statistic among draws; exact if all of them are exchangeable with it.
 
     >>> rank(3.0, [1.0, 2.0, 3.0])
     0.5
@@ -62,12 +62,13 @@ def rank(own: float, draws: Iterable[float]) -> float:
 
 
 def place(steps: np.ndarray, values: np.ndarray, sign: int) -> LevelMove | None:
-    """Return where a series rises (`sign` 1) or falls (-1) from one level to another; None where it does not.
+    """Return where a series rises (`sign` 1) or falls (-1) from one level to another; None if it does not.
 
-    Two levels, a logistic move between them that is a tenth and nine tenths done at two of the checkpoints,
-    and noise of the models of `phases.noise`, which may persist, alike before the data. The levels and the
-    noise's scale are the likeliest at each place; a 95% set has the places near the best in likelihood. A
-    move must take up half of the series' sum of squares or more: a jump at the start of a long rise does not.
+    The model: two levels, a logistic move between them whose 10% and 90% points are two of the checkpoints,
+    and noise from the models of `phases.noise`, all with equal prior weight. The levels and the noise's scale
+    are the maximum-likelihood values at each place. The 95% set has the places with a likelihood near the
+    best. A move must explain at least half of the series' sum of squares: a jump at the start of a long rise
+    does not.
     """
     known = np.isfinite(values)
     if known.sum() < _FEWEST:
@@ -92,7 +93,7 @@ def place(steps: np.ndarray, values: np.ndarray, sign: int) -> LevelMove | None:
 
 
 def _likelihood(change: np.ndarray, moves: np.ndarray, sign: int) -> np.ndarray:
-    """Return the log likelihood of each of the moves (d, n), -inf where it goes against the sign."""
+    """Return the log likelihood of each of the moves (d, n); -inf if it goes against the sign."""
     n = len(change)
     factor, log_det = factors(n, MODELS)
     rows = np.ascontiguousarray(np.vstack([change, moves]))

@@ -1,4 +1,4 @@
-"""A study's result as sections: a heading, a table, and what can be concluded; printed, Markdown or JSON."""
+"""A study's result as sections, each a heading, a table and a note; printed, as Markdown or as JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One table of a study. Cells are text, numbers, or None where there is nothing to say."""
+    """One table of a study. Cells are text, numbers, or None for an empty cell."""
 
     title: str
     columns: tuple[str, ...]

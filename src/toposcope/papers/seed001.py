@@ -16,7 +16,7 @@ from toposcope.papers.versions import versions
 def reproduce(
     runs: str | Path | Sequence[str], folder: str | Path, *, jobs: int = 1, quiet: bool = False
 ) -> list[Section]:
-    """Measure the family's runs and return the plan's hypotheses judged, then the tables behind them.
+    """Measure the family's runs; return the judged hypotheses of the plan, then the tables behind them.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The research plan's hypotheses and success criteria: as it words them, and by the honest statistic."""
+"""The research plan's hypotheses and success criteria: as it words them, and corrected for drift."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _monotone(measured: MeasuredFamily) -> Claim:
         text="H1: neural persistence increases monotonically during training",
         source="in every model (Rieck et al.)",
         here=f"{risen} of {len(rises):,} runs end above their start; {monotone} rise at every checkpoint",
-        statistic=f"it rises at {min(share):.0%} to {max(share):.0%} of a run's checkpoints",
+        statistic=f"rises at {min(share):.0%} to {max(share):.0%} of a run's checkpoints",
         judgement=holds(monotone == len(rises)),
     )
 
@@ -77,8 +77,8 @@ def _changes(measured: MeasuredFamily) -> Claim:
     return Claim(
         text="H2: the topology has distinct phase transitions that coincide with diminishing returns",
         source="expected",
-        here=f"{counted.changed} of {counted.searched} series have a change; {counted.met} where the "
-        "loss has diminishing returns",
+        here=f"{counted.changed} of {counted.searched} series change; {counted.met} of them where returns "
+        "on the loss diminish",
         statistic=f"{counted.expected:.1f} expected by chance, p {counted.p:.2g}",
         judgement=judgement,
     )
@@ -92,10 +92,10 @@ def _scaling(measured: MeasuredFamily) -> Claim:
     ]  # fmt: skip
     words = ", ".join(f"{LABELS[one.column]} N^{one.trained.exponent:.2f}" for one in real) or "none"
     return Claim(
-        text="H3: topological features follow predictable scaling relationships with the size",
+        text="H3: topological features scale predictably with the model size",
         source="power-law or log-linear",
         here=f"{len(real):,} of {len(laws):,} features have an exponent other than 0: {words}",
-        statistic=f"{len(learned)} of {len(real)} with another exponent than before training (95% over all)",
+        statistic=f"{len(learned)} of {len(real)} exponents differ from those before training (95% over all)",
         judgement=holds(2 * len(real) > len(laws)),
     )
 
@@ -111,11 +111,11 @@ def _gain(measured: MeasuredFamily) -> Claim:
     if gain > _GAIN:
         judgement = Standing.HOLDS if gained.mean() - half > 0 else Standing.DRIFT
     return Claim(
-        text=f"H4: with topology the last loss is forecast better from {EARLY:.0%} of training",
+        text=f"H4: topology improves forecasts of the last loss after {EARLY:.0%} of training",
         source="error lower by more than 10%",
-        here=f"error {means[LOSS_ONLY]:.4f} by the loss alone, {means[COMBINED]:.4f} with topology "
-        f"({100 * gain:+.0f}%)",
-        statistic=f"{means[best]:.4f} with {CONTROLS[best]} in its place; gain over that "
+        here=f"error {means[LOSS_ONLY]:.4f} from the loss alone, {means[COMBINED]:.4f} with topology "
+        f"({100 * gain:+.0f}% gain)",
+        statistic=f"{means[best]:.4f} with {CONTROLS[best]} instead; gain over that "
         f"{gained.mean():+.4f} [{gained.mean() - half:+.4f}, {gained.mean() + half:+.4f}]",
         judgement=judgement,
     )
@@ -145,7 +145,7 @@ def _correlated(measured: MeasuredFamily) -> Claim:
     return Claim(
         text="Criterion 1: a feature correlates significantly with training efficiency across sizes",
         source="p < .05, |rho| > .7",
-        here=f"so in every run: {', '.join(everywhere) or 'none'}",
+        here=f"in every run: {', '.join(everywhere) or 'none'}",
         statistic=f"beyond the drift: {', '.join(adds) or 'none'} (smallest p {smallest:.2g}, Holm)",
         judgement=of_verdict(bool(everywhere), best),
     )
@@ -158,10 +158,10 @@ def _courses(measured: MeasuredFamily) -> Claim:
     distinct = [LABELS[one.column] for one, value in zip(found, p, strict=True) if value < 0.05]
     known = bool(np.isfinite(p).all())
     return Claim(
-        text="Criterion 2: the courses of the features differ in kind between the sizes",
+        text="Criterion 2: the features develop differently in models of different size",
         source="expected",
         here=f"rise in some runs and fall in others: {', '.join(mixed) or 'none'}",
-        statistic=f"more apart than seeds of a size: {', '.join(distinct) or 'none'} (Holm)"
+        statistic=f"sizes differ more than seeds: {', '.join(distinct) or 'none'} (Holm)"
         if known
         else "one seed of a size: another seed may differ as much",
         judgement=holds(bool(distinct)) if known else Standing.UNTESTED,

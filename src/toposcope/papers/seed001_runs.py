@@ -32,9 +32,9 @@ LABELS = {
     GRADIENT_H0: "gradients: H0 total",
     GRADIENT_H1: "gradients: H1 total",
 }
-"""The features that judge the plan's hypotheses, one for each thing that it measures.
+"""The features by which the plan's hypotheses are judged, one for each quantity that it measures.
 
-The clouds' totals are in units of their median distance, so that a growing norm alone moves none of them."""
+The clouds' totals are in units of their median distance, so a growing norm alone changes none of them."""
 EFFICIENCY = "efficiency"
 """Minus the slope of the training loss on the logarithm of the tokens seen."""
 LOSS = "heldout_loss"
@@ -42,20 +42,20 @@ LOSS = "heldout_loss"
 
 @dataclass(frozen=True)
 class MeasuredFamily:
-    """The family's weights and, where its runs keep gradients, those: a study each."""
+    """The study of the family's weights, and that of its gradients if its runs keep them."""
 
     weights: Study
     gradients: Study | None
 
     @cached_property
     def parts(self) -> list[tuple[SeriesTable, list[str]]]:
-        """Each table with those of the judged features that it has."""
+        """Each table with the judged features that it has."""
         tables = [study.series for study in (self.weights, self.gradients) if study is not None]
         return [(table, [column for column in LABELS if column in table.values]) for table in tables]
 
     @property
     def series(self) -> SeriesTable:
-        """The weights' table: it has the losses, too."""
+        """The table of weights; it also has the losses."""
         return self.weights.series
 
     @cached_property
@@ -86,7 +86,7 @@ class MeasuredFamily:
         )
 
     def of(self, run: str, column: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return the steps and the values of a feature in a run, where it has both."""
+        """Return the steps and the values of a feature in a run."""
         table = next(table for table, columns in self.parts if column in table.values)
         frame = table.of_run(run)[["step", column]].dropna()
         return frame["step"].to_numpy(float), frame[column].to_numpy(float)
@@ -99,7 +99,7 @@ class MeasuredFamily:
 def measure(
     runs: str | Path | Sequence[str], folder: Path, *, jobs: int = 1, quiet: bool = False
 ) -> MeasuredFamily:
-    """Measure weights and gradients of every checkpoint into two stores; what is there is not measured again.
+    """Measure weights and gradients of every checkpoint into two stores, except what they have already.
 
     Raises
     ------

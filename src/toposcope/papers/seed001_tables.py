@@ -58,13 +58,13 @@ def persistence(measured: MeasuredFamily) -> Section:
         tuple(rows),
         "A rise is a checkpoint with a higher value than the one before. The rate is the size of the change "
         "per step; efficiency is minus the slope of the training loss on the logarithm of the tokens. Both "
-        "wane during training, so their rank correlation and its usual p-value say little: the verdict on "
-        "what is left beyond the drift is in the next table.",
+        "fall during training, so their rank correlation and its usual p-value say little. The next table "
+        "shows what is left beyond the drift.",
     )
 
 
 def correlations(measured: MeasuredFamily) -> Section:
-    """Return every feature's correlation with the efficiency: as the plan counts it, and beyond the drift."""
+    """Return every feature's correlation with the efficiency: as planned, and beyond the drift."""
     rows = []
     for column, label in LABELS.items():
         if column not in measured.verdicts.index:
@@ -83,9 +83,9 @@ def correlations(measured: MeasuredFamily) -> Section:
         ("feature", "Spearman's rho, runs", "p < .05 as planned", "r beyond the drift", "95%", "p, Holm",
          "verdict", "reason"),
         tuple(rows),
-        "As planned: Spearman's p-value in each run, Bonferroni's correction over the features; it takes "
-        "checkpoints for independent. Beyond the drift: one test for each feature over all runs, on what a "
-        "smooth trend and its own past do not explain.",
+        "As planned: Spearman's p-value in each run with Bonferroni's correction over the features, which "
+        "treats checkpoints as independent. Beyond the drift: one test for each feature over all runs, on "
+        "what a smooth trend and a series' own past do not explain.",
     )  # fmt: skip
 
 
@@ -108,11 +108,12 @@ def changes(measured: MeasuredFamily) -> Section:
         "H2: changes of the topology and diminishing returns",
         ("run", "feature", "changes with 95% sets", "p, Holm", "diminishing returns of the loss"),
         tuple(rows),
-        "A change is where a series leaves every smooth trend of training beyond its noise (5% over the "
+        "A change is a step at which a series leaves every smooth trend by more than its noise (5% over the "
         "features of a run). Returns diminish at the first checkpoint after the largest fall of the "
-        f"held-out loss at which it falls by less than a tenth of that. {counted.changed} of "
-        f"{counted.searched} series change; {counted.met} of their 95% sets contain the step of "
-        f"diminishing returns, {counted.expected:.1f} would contain a random step (p {counted.p:.2g}).",
+        "held-out loss at which the loss falls by less than a tenth of that fall. "
+        f"{counted.changed} of {counted.searched} series change; the 95% sets of {counted.met} of them "
+        f"contain the step of diminishing returns, and those of {counted.expected:.1f} would contain a "
+        f"random step (p {counted.p:.2g}).",
     )
 
 
@@ -132,11 +133,11 @@ def scaling(measured: MeasuredFamily) -> Section:
     return Section(
         "H3: features and the number of parameters",
         ("quantity", "exponent", "99% interval", "R2", "rho", "exact p", "before training",
-         "a size left out is missed by", "by the mean of the others"),
+         "error for a size left out", "error of the others' mean"),
         tuple(rows),
-        "A straight line in logarithms through the mean over the seeds of each size. The intervals are "
-        "Student's, 95% over all features together. What scales alike before training comes from the shapes "
-        "of the matrices, not from what was learned.",
+        "A straight line in log-log through the mean over the seeds of each size. The intervals are "
+        "Student's, 95% over all features together. If a feature scales in the same way before training, the "
+        "law comes from the shapes of the matrices, not from what was learned.",
     )  # fmt: skip
 
 
@@ -148,9 +149,9 @@ def forecasts(measured: MeasuredFamily) -> Section:
         ("after", "method", "mean absolute error", "better than loss-only", "runs", "rank correlation"),
         tuple(rows),
         "The rules are the weight-space paper's: a power law of the loss, a rule on the rate of neural "
-        "persistence, their mixture, and two controls: the mixture with the last loss, and with the neural "
-        "persistence of the other runs, in the place of the run's own. The other methods leave every run out "
-        "in turn; 'sibling transfer + ...' adds features to the loss, and norms are the twin that has no "
+        "persistence, their mixture, and two controls, which use the last loss or the neural persistence of "
+        "the other runs instead of the run's own neural persistence. The other methods leave out every run "
+        "in turn; 'sibling transfer + ...' adds features to the loss, and norms are the counterpart without "
         "topology. Errors are in nats.",
     )
 
@@ -176,17 +177,17 @@ def _by_siblings(measured: MeasuredFamily) -> Iterator[tuple[object, ...]]:
 
 
 def sizes_and_seeds(measured: MeasuredFamily) -> Section:
-    """Return whether the features' courses differ more between sizes than between seeds of a size."""
+    """Return whether the features' curves differ more between sizes than between seeds of a size."""
     rows = []
     for column, label in LABELS.items():
         if any(column in table.values for table, _ in measured.parts):
             one = compared_courses(measured, column)
             rows.append((label, f"{one.positive} rise, {one.negative} fall", one.within, one.between, one.p))
     return Section(
-        "Criterion 2: courses of different sizes",
-        ("feature", "runs", "likeness of two seeds", "likeness of two sizes", "p"),
+        "Criterion 2: curves of different sizes",
+        ("feature", "runs", "similarity of two seeds", "similarity of two sizes", "p"),
         tuple(rows),
-        "Likeness is the mean rank correlation of two runs' courses over the checkpoints. p is the share of "
-        "ways to assign the runs to the sizes that separate them as well; with one seed of a "
-        "size there is none.",
+        "Similarity is the mean rank correlation of two runs' curves over the checkpoints. p is the share of "
+        "assignments of runs to sizes that separate the sizes at least as well; with one seed of a size "
+        "there is none.",
     )

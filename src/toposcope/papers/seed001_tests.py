@@ -1,4 +1,4 @@
-"""The numbers by which the research plan's hypotheses are judged: arrays of measured runs in, numbers out."""
+"""The numbers by which the research plan's hypotheses are judged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from toposcope.scaling import PowerLaw, fit_power_law
 from toposcope.statistics.correlations import correlation, holm, ranks
 
 EARLY = 0.3
-"""The share of training that forecasts see: the plan's."""
+"""The share of training that forecasts see, as planned."""
 SHUFFLES = 9999
 LOSS_ONLY, TDA_ONLY, COMBINED, _ = METHODS
 
@@ -40,7 +40,7 @@ class PersistenceRise:
 
 
 def rise_of(measured: MeasuredFamily, run: str, column: str = RIECK) -> PersistenceRise:
-    """Return how a run's neural persistence moved, and how its rate of change goes with the efficiency.
+    """Return how a run's neural persistence moved, and how its rate of change follows the efficiency.
 
     The rate is the change since the checkpoint before, over the steps between; `rate_rho` is Spearman's
     correlation of its size with the efficiency at the later checkpoint, `rate_p` its usual p-value.
@@ -70,9 +70,9 @@ def diminishing_step(measured: MeasuredFamily, run: str) -> float:
 class Coincidences:
     """Changes of topology against the loss's diminishing returns, over all runs and features.
 
-    `searched` series were searched, `changed` have a change, in `met` of those the 95% set of a change
-    contains the step of diminishing returns, where `expected` would at a step drawn at random; `p` is the
-    share of such draws that meet as many.
+    `searched` series were searched and `changed` have a change. In `met` of those, the 95% set of a change
+    contains the step of diminishing returns; `expected` would contain a random step, and `p` is the share of
+    random draws with at least as many.
     """
 
     searched: int
@@ -107,8 +107,8 @@ def coincidences(measured: MeasuredFamily) -> Coincidences:
 class Scaled:
     """The power law of a feature's values with the size: at the last checkpoint and before training.
 
-    `missed` and `by_mean` are the mean absolute errors in log of a size left out, by the law of the others
-    and by their mean.
+    `missed` and `by_mean` are the mean absolute errors, in log, of predicting a size left out by the law of
+    the others and by their mean.
     """
 
     column: str
@@ -119,7 +119,7 @@ class Scaled:
 
 
 def scaled(measured: MeasuredFamily, column: str) -> Scaled:
-    """Fit the law at both ends of training to the sizes' means over seeds, at 95% over all features."""
+    """Fit the law to the sizes' means over seeds, at both ends of training, at 95% over all features."""
     level = 1.0 - 0.05 / len(LABELS)
     sizes, last = _ends(measured, column, -1)
     missed, by_mean = _left_out(sizes, last)
@@ -151,16 +151,16 @@ def _left_out(sizes: np.ndarray, values: np.ndarray) -> tuple[float, float]:
 
 
 def rule_errors(measured: MeasuredFamily) -> pd.DataFrame:
-    """Return the errors of the weight-space paper's rules on the held-out loss: a column a method, by run."""
+    """Return the errors of the weight-space paper's rules on the held-out loss, with a column per method."""
     return error_table(measured.series, target=LOSS, column=BY_MATRIX).reset_index()
 
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """Whether the courses of a feature differ more between sizes than between seeds of a size.
+    """Whether the curves of a feature differ more between sizes than between seeds of a size.
 
-    `within` and `between` are mean correlations of two runs' courses; `p` is the share of ways to deal the
-    runs to the sizes that part them as well. NaN with one seed a size.
+    `within` and `between` are mean correlations of two runs' curves; `p` is the share of assignments of runs
+    to sizes that separate the sizes at least as well. NaN with one seed per size.
     """
 
     column: str
@@ -172,7 +172,7 @@ class Apart:
 
 
 def compared_courses(measured: MeasuredFamily, column: str) -> Apart:
-    """Compare the courses of a feature over training, by ranks, within sizes and across them."""
+    """Compare the curves of a feature over training, by ranks, within sizes and across them."""
     wide = pd.DataFrame({run: pd.Series(*measured.of(run, column)[::-1]) for run in measured.runs}).dropna()
     courses = wide.to_numpy(float)
     sizes = np.array([measured.size_of(run) for run in wide.columns])

@@ -1,4 +1,4 @@
-"""The embedding report again, from its own stored rows: its tables, with tests of each."""
+"""The embedding report again, from its own stored rows: its tables, each with tests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read_rows(folder: Path) -> pd.DataFrame:
     files = sorted(folder.glob("*_results.json")) if folder.is_dir() else []
     files = [path for path in files if path.name != "all_results.json"]
     if not files:
-        raise InputError(f"{folder} holds no *_results.json: give the folder with the report's stored rows")
+        raise InputError(f"{folder} contains no *_results.json: give the folder with the report's rows")
     frames = [_read_model(path) for path in files]
     rows = pd.concat(frames, ignore_index=True)
     rows["log_perplexity"] = np.log(rows["perplexity"])
@@ -109,7 +109,7 @@ def trajectory_section(rows: pd.DataFrame) -> Section:
                     wrong.append((run, step, name, float(value), stored))
     note = (
         f"{total - len(wrong)} of {total} printed entries agree with the stored rows to every printed digit; "
-        f"these {len(wrong):,} do not. Where they differ, the rows are what was measured."
+        f"these {len(wrong):,} do not. The rows are the measurements."
     )
     return Section("Trajectories: where the report contradicts its rows", _WRONG, tuple(wrong), note)
 
@@ -140,13 +140,13 @@ def final_section(rows: pd.DataFrame) -> Section:
         "model", "step", "perplexity", "H1 bars", "H1 total", "H1 total (report)", "H1 entropy",
         "effective rank",
     )  # fmt: skip
-    note = "A line is one run: intervals need seeds."
+    note = "Each line is one run; intervals would need several seeds."
     both = [line for line in lines if line[5] is not None]
     if both:
         measured, claimed = max(both, key=itemgetter(4)), max(both, key=itemgetter(5))
         note = (
-            f"As measured, the largest final H1 total persistence is that of {measured[0]}; by the report's "
-            f"table, that of {claimed[0]}. {note}"
+            f"The largest final H1 total persistence is that of {measured[0]} as measured, and that of "
+            f"{claimed[0]} in the report's table. {note}"
         )
     return Section("The last checkpoint of every model", columns, tuple(lines), note)
 
@@ -154,7 +154,7 @@ def final_section(rows: pd.DataFrame) -> Section:
 def correlation_section(trends: pd.DataFrame, *, same_data: bool = True) -> Section:
     """Return Spearman's rho with perplexity per model and the mean of |rho|, beside the printed mean.
 
-    With `same_data` the rows are the report's own, so the printed digits have to agree.
+    With `same_data` the rows are the report's own, so the printed digits must agree.
     """
     wide = trends.pivot(index="column", columns="run", values="spearman")[list(trends["run"].unique())]
     lines = []
@@ -168,9 +168,9 @@ def correlation_section(trends: pd.DataFrame, *, same_data: bool = True) -> Sect
         lines.append(line)
     columns = ("feature", *map(str, wide.columns), "mean |rho|", "report")
     note = (
-        "The last three features are not in the report. The top covariance eigenvalue is one number of the "
-        "spectrum: where it correlates as the topology does, the gap between topology and spectrum is a "
-        "matter of which spectral number was chosen."
+        "The last three features are not in the report. The top covariance eigenvalue is a number of the "
+        "spectrum. If it correlates as strongly as topology does, the report's gap between topology and "
+        "spectrum depends only on which spectral number was chosen."
     )
     if not same_data:
         return Section(
@@ -180,7 +180,7 @@ def correlation_section(trends: pd.DataFrame, *, same_data: bool = True) -> Sect
 
 
 def worth_section(trends: pd.DataFrame) -> Section:
-    """Return, per model and feature, what is left of the correlation when the shared trend is taken out."""
+    """Return, per model and feature, what remains of the correlation without the shared trend."""
     names = ("run", "column", "spearman", "partial_step", "effective_n", "block_low", "block_high", "walk_p")
     shown = [*names, "r", "lag", "p", "p_holm", "verdict"]
     lines = tuple(tuple(row) for row in trends[shown].itertuples(index=False))
@@ -192,10 +192,10 @@ def worth_section(trends: pd.DataFrame) -> Section:
     )
     note = (
         "Perplexity falls with the step almost without exception, so anything that drifts correlates with "
-        "it. partial_step is Spearman's rho given the log step; walk_p how often two independent random "
-        "walks of this length do as well; the verdict is that of the innovation test on the log perplexity, "
-        f"Holm-corrected over all rows: {found}. "
-        f"With {int(trends['n'].max()):,} checkpoints a run, only strong effects can be seen."
+        "it. partial_step is Spearman's rho given the log step. walk_p is how often two independent random "
+        "walks of this length reach the same correlation. The verdict is that of the innovation test on the "
+        f"log perplexity, Holm-corrected over all rows: {found}. "
+        f"With {int(trends['n'].max()):,} checkpoints per run, only strong effects can be detected."
     )
     return Section("What the correlations are worth", tuple(shown), lines, note)
 
@@ -213,10 +213,9 @@ def noise_section(rows: pd.DataFrame) -> Section:
                 (run, name, float(first[name]), float(second[name]), float(second[name] - first[name]))
             )
     note = (
-        "Between step 0 and step 1 the stored perplexity is the same to its last digit, so the model "
-        "is the same. The H1 numbers differ. This difference is the noise of the "
-        "measurement, and a difference "
-        "of that size between two other checkpoints means nothing."
+        "The stored perplexity at step 0 and at step 1 is the same to the last digit, so the model is the "
+        "same. The H1 numbers differ. This difference is the noise of the measurement, so a difference of "
+        "that size between two other checkpoints means nothing."
     )
     columns = ("model", "quantity", "step 0", "step 1", "difference")
     return Section("The noise of the measurement", columns, tuple(lines), note)

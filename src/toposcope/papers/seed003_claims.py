@@ -41,7 +41,7 @@ def _evolve(rows: pd.DataFrame) -> Claim:
     fewer = int((count["last"] < count["first"]).sum())
     longer = int((total["last"] > total["first"]).sum())
     return Claim(
-        text="Training leaves fewer loops that last longer",
+        text="Training leads to fewer loops that last longer",
         source="128 to 73-90 loops, total 22-42 to 56-72",
         here=f"fewer in {fewer} of {len(count):,} runs, a larger total in {longer}",
         statistic="first against last checkpoint of every run",
@@ -62,13 +62,13 @@ def _grows(rows: pd.DataFrame) -> Claim:
         here=f"at every checkpoint from step {collapsed:,} in {always} of {len(risen):,} runs"
         if risen
         else f"no run has two checkpoints from step {collapsed:,} on",
-        statistic=f"it grows at {min(share):.0%} to {max(share):.0%} of a run's checkpoints" if risen else "",
+        statistic=f"grows at {min(share):.0%} to {max(share):.0%} of a run's checkpoints" if risen else "",
         judgement=holds(always == len(risen)) if risen else Standing.UNTESTED,
     )
 
 
 def _strength(trends: pd.DataFrame, column: str) -> float:
-    """Return the mean over runs of the size of a feature's rank correlation."""
+    """Return the mean over runs of the absolute value of a feature's rank correlation."""
     return float(trends.loc[trends["column"] == column, "spearman"].abs().mean())
 
 
@@ -92,29 +92,29 @@ def _strong(trends: pd.DataFrame) -> Claim:
 
 
 def _outperforms(trends: pd.DataFrame) -> Claim:
-    """Compare the report's best feature, run by run, with its spectral numbers and with one it left out."""
+    """Compare the report's best feature with its spectral numbers and with one that it left out, by run."""
     wide = trends.pivot(index="run", columns="column", values="spearman").abs()
     reported = int((wide[COUNT] > wide[list(SPECTRUM)].max(axis=1)).sum())
     beside = int((wide[COUNT] > wide["top_eigenvalue"]).sum())
     return Claim(
         text="Topology outperforms the spectrum as a predictor of the perplexity",
         source="mean |rho| 0.857 against three spectral numbers",
-        here=f"the number of loops beats those three in {reported} of {len(wide):,} runs, by mean |rho| "
-        f"{_strength(trends, COUNT):.3f}",
-        statistic="the top eigenvalue, one more spectral number, has "
-        f"{_strength(trends, 'top_eigenvalue'):.3f}; it is beaten in {beside} of {len(wide)}",
+        here=f"the number of loops (mean |rho| {_strength(trends, COUNT):.3f}) beats those three in "
+        f"{reported} of {len(wide):,} runs",
+        statistic="it beats the top eigenvalue, another spectral number (mean |rho| "
+        f"{_strength(trends, 'top_eigenvalue'):.3f}), in {beside} of {len(wide)}",
         judgement=holds(reported == beside == len(wide)),
     )
 
 
 def _spectrum_fails(trends: pd.DataFrame) -> Claim:
-    """Ask whether the spectrum fails in the runs in which the report's effective rank does."""
+    """Test whether the whole spectrum fails in the runs in which the report's effective rank fails."""
     p = trends.pivot(index="run", columns="column", values="naive_p")
     failed = p.index[p["effective_rank"] >= _LEVEL]
     top = p.loc[failed, "top_eigenvalue"]
     also = int((top >= _LEVEL).sum())
     return Claim(
-        text="The spectrum fails for the largest model, where topology does not",
+        text="The spectrum fails for the largest model, and topology does not",
         source="effective rank p = 0.10",
         here=f"the effective rank is not significant in {len(failed):,} of {len(p):,} runs"
         + (f" (p {p.loc[failed, 'effective_rank'].max():.2g} at most)" if len(failed) else ""),
@@ -129,7 +129,8 @@ def _constant(trends: pd.DataFrame) -> Claim:
     return Claim(
         text="H0 is constant: the loops carry the signal",
         source="199 components at every checkpoint",
-        here=f"its count is; its total has rho {rho.min():+.2f} to {rho.max():+.2f} with the perplexity",
+        here=f"its count is constant; its total has rho {rho.min():+.2f} to {rho.max():+.2f} with the "
+        "perplexity",
         statistic="the number of bars of n points is always n - 1",
         judgement=holds(bool((rho.abs() < 0.3).all())),
     )
@@ -143,7 +144,7 @@ def _phases(rows: pd.DataFrame) -> Claim:
         text="The total persistence of H1 passes through three phases",
         source=", ".join(f"{name} {low} to {high}" for name, (low, high) in printed()["phases"].items()),
         here=f"three segments or more in {parted} of {len(segments):,} runs",
-        statistic="a search for changes that gives 5% of smooth noisy series one",
+        statistic="search for changes with a false-alarm rate of 5% on smooth noisy series",
         judgement=holds(parted == len(segments)),
     )
 
@@ -151,7 +152,7 @@ def _phases(rows: pd.DataFrame) -> Claim:
 def _sizes(rows: pd.DataFrame) -> Claim:
     last = _ends(rows, ENTROPY)["last"]
     return Claim(
-        text="Sizes have topological signatures of their own",
+        text="Each model size has its own topological signature",
         source="final entropy 4.01, 4.14, 3.88",
         here="final entropy " + ", ".join(f"{value:.2f}" for value in last),
         statistic="one run of each size here: another seed may differ as much",
@@ -174,7 +175,7 @@ def _rates() -> Claim:
     return Claim(
         text="Diagrams of larger models change faster late in training",
         source="Wasserstein distances highest for 410M after step 10,000",
-        here="rows hold no distance between diagrams",
+        here="the rows contain no distances between diagrams",
         statistic="",
         judgement=Standing.UNTESTED,
     )

@@ -11,7 +11,7 @@ from typing import Any
 TOPOLOGY = ("h1_persistence_entropy", "h1_n_features", "h1_max_persistence", "h1_total_persistence")
 SPECTRUM = ("effective_rank", "participation_ratio", "eigenspectrum_decay_alpha")
 BESIDE = ("top_eigenvalue", "h0_total_persistence", "h1_entropy_normalized")
-"""What the report left out: the top eigenvalue alone, H0's total, and entropy over the log of the count."""
+"""Features that the report left out: top eigenvalue, H0's total, and entropy over the log of the count."""
 FEATURES = (*TOPOLOGY, *SPECTRUM, *BESIDE)
 
 

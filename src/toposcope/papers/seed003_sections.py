@@ -1,4 +1,4 @@
-"""The tables of the embedding report for a series of one's own, the report's numbers beside them."""
+"""The tables of the embedding report for your own series, beside the report's numbers."""
 
 from __future__ import annotations
 
@@ -128,14 +128,14 @@ def trajectory_section(rows: pd.DataFrame) -> Section:
         "effective rank",
         "H1 total (report)",
     )
-    note = "The last layer, as in the report; its own number stands beside where it has that model and step."
+    note = "The last layer, as in the report; the report's number is shown if it has that model and step."
     return Section("Trajectories", columns, tuple(lines), note)
 
 
 def seeds_section(rows: pd.DataFrame, trends: pd.DataFrame, runs: pd.DataFrame) -> Section:
     """Return, for every size with several seeds, means over seeds with Student's 95% intervals.
 
-    Of each feature its last value and its correlation with the log perplexity; empty without seeds.
+    For each feature: its last value and its correlation with the log perplexity. Empty without several seeds.
     """
     size = dict(zip(runs["run"], runs["parameters"], strict=True))
     last = rows.groupby("run", sort=False).tail(1).set_index("run")
@@ -150,9 +150,9 @@ def seeds_section(rows: pd.DataFrame, trends: pd.DataFrame, runs: pd.DataFrame) 
                 (int(parameters), len(members), name, *_mean_interval(members[name]), *_mean_interval(known))
             )
     note = (
-        "Means over seeds with Student's 95% intervals: of the last value, and of the rank correlation with "
-        "the log perplexity over checkpoints. An interval of a correlation says how reproducible the drift "
-        "is, not that it is more than drift."
+        "Means over seeds of the last value, and of the rank correlation with the log perplexity over "
+        "checkpoints, with Student's 95% intervals. The interval of a correlation shows how reproducible the "
+        "drift is, not that the relation is more than drift."
     )
     columns = ("parameters", "seeds", "quantity", "last", "low", "high", "rho", "rho low", "rho high")
     return Section("Across seeds", columns, tuple(lines), note)
@@ -177,9 +177,9 @@ def null_section(rows: pd.DataFrame) -> Section:
                 away = (value - null) / sd if sd > 0 else float("nan")
                 lines.append((run, int(mine["step"].to_numpy()[place]), name, value, null, sd, away))
     note = (
-        "The null has the cloud's own mean and covariance exactly, so all spectral numbers of the two are "
-        "equal; sd is over the draws of the null. Where a measured value is within a few sd of it, H1 says "
-        "nothing that the covariance does not."
+        "The null has exactly the cloud's mean and covariance, so all their spectral numbers are equal; sd "
+        "is over the draws of the null. If a measured value is within a few sd of the null, H1 adds nothing "
+        "to the covariance."
     )
     columns = ("model", "step", "quantity", "measured", "Gaussian null", "sd", "distance in sd")
     return Section("H1 beside a Gaussian cloud of the same covariance", columns, tuple(lines), note)
@@ -195,7 +195,7 @@ def group_section(trends: pd.DataFrame) -> Section:
             if len(known):
                 lines.append((run, group, known.idxmax(), float(known.max()), float(known.mean())))
     note = (
-        "The report concludes that topology beats the spectrum. The third group is what it did not compare: "
+        "The report concludes that topology beats the spectrum. The third group was not compared there: "
         "the top covariance eigenvalue, H0's total persistence, and entropy over the log of the count."
     )
     return Section(
@@ -204,12 +204,12 @@ def group_section(trends: pd.DataFrame) -> Section:
 
 
 def confound_section(rows: pd.DataFrame) -> Section:
-    """Return each topological feature's correlation with log perplexity given what else explains it."""
+    """Return each topological feature's correlation with log perplexity, given other explanations."""
     lines = [line for _, mine in rows.groupby("run", sort=False) for line in _confounds(mine)]
     note = (
         "Partial Spearman correlations with the log perplexity, given the log step, the top covariance "
-        "eigenvalue, the number of H1 bars, and all three. Empty where a control leaves nothing. A count is "
-        "not its own control."
+        "eigenvalue, the number of H1 bars, and all three. A cell is empty if a control leaves no variation. "
+        "A count is not its own control."
     )
     columns = ("model", "feature", "rho", "given step", "given eigenvalue", "given count", "given all")
     return Section("What explains the correlations", columns, tuple(lines), note)
@@ -234,13 +234,13 @@ def _confounds(mine: pd.DataFrame) -> Iterator[tuple[object, ...]]:
 
 
 def sensitivity_section(table: pd.DataFrame) -> Section:
-    """Return how far each finding moves with the settings."""
+    """Return how far each finding depends on the settings."""
     shown = table.loc[table["status"] == "ok", list(SENSITIVITY_COLUMNS)]
     note = (
-        "components_spread: standard deviation over the numbers of components in units of that over "
-        "checkpoints; texts_spread, draw_spread: the same for the number and the choice of texts; rho: "
-        "Spearman's with log perplexity at the report's setting, then its range over settings and draws; "
+        "components_spread: standard deviation over the numbers of components, in units of that over "
+        "checkpoints. texts_spread, draw_spread: the same for the number and the choice of texts. rho: "
+        "Spearman's rho with log perplexity at the report's setting, then its range over settings and draws. "
         "order: of the models at their last step, and the share of settings and draws that give it."
     )
     lines = tuple(tuple(line) for line in shown.itertuples(index=False))
-    return Section("How far the findings move with the settings", SENSITIVITY_COLUMNS, lines, note)
+    return Section("How far the findings depend on the settings", SENSITIVITY_COLUMNS, lines, note)

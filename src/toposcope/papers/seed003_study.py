@@ -1,4 +1,4 @@
-"""The embedding report's study on a series of one's own: measured, tabulated, and set beside its nulls."""
+"""The embedding report's study on your own series: measured, tabulated, and compared with its nulls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudySettings:
-    """What a study may choose; everything else is the report's.
+    """The settings of a study; everything else is as in the report.
 
     `texts` is a source of texts as in `load_texts`; the first `limit` of them form the clouds. With an empty
     `sensitivity`, the sensitivity table is left out. `labelled` adds a linear probe's accuracy.
@@ -54,7 +54,7 @@ def train_stand_ins(
 ) -> list[str]:
     """Train each of the three GPT-NeoX sizes once per seed on a corpus and return the runs' folders.
 
-    What is trained stays as it is; of `plan`, everything but the seed is taken.
+    Existing models are not trained again; of `plan`, everything but the seed is used.
 
     Raises
     ------
@@ -70,10 +70,10 @@ def train_stand_ins(
 
 
 def measure(series: Series, folder: Path, settings: StudySettings) -> Store:
-    """Measure a series into `folder`/store by the report's conventions, with what the report left out.
+    """Measure a series into `folder`/store by the report's conventions, and what the report left out.
 
-    Every layer instead of the last; the Gaussian nulls, dimensions, attention graphs and, in rows of their
-    own, the sensitivity grid. The pooled states go to `folder`/states. A stopped sweep goes on.
+    Added are every layer instead of the last, the Gaussian nulls, dimensions, attention graphs and, in rows
+    of their own, the sensitivity grid. The pooled states go to `folder`/states. A stopped sweep resumes.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The weight-space paper again: its tables beside what the same runs give here."""
+"""The weight-space paper again: its tables beside those of the same runs here."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def reproduce(
     Raises
     ------
     InputError
-        When a run has another size than the paper's models, or no losses.
+        If a run's size is not one of the paper's, or it has no losses.
     """
     from toposcope.core.progress import busy
 
@@ -44,7 +44,7 @@ def reproduce(
 
 
 def from_rows(path: str | Path) -> list[Section]:
-    """Judge the claims from a file of rows, without weights; the files of a folder side by side.
+    """Judge the claims from a file of rows, without weights, or from the files of a folder side by side.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def from_rows(path: str | Path) -> list[Section]:
 
 
 def sections(measured: MeasuredRuns) -> list[Section]:
-    """Return the claims judged, and the tables; those about single draws only where the draws are there."""
+    """Return the claims judged, and the tables; those about single draws only if there are draws."""
     across = AcrossSeeds(measured)
     drawn = len(measured.draws) > 0
     return [

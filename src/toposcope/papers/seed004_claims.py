@@ -15,20 +15,20 @@ from toposcope.papers.seed004_seeds import AcrossSeeds, mean_interval, shown, sh
 
 _HALF = 0.5
 LEAST_SIZES = 3
-"""Sizes below which nothing is claimed about their order."""
+"""With fewer sizes, claims about their order are left out."""
 _FEW = 3
-"""Seeds below which no majority is counted."""
+"""With fewer seeds, no majority is counted."""
 _CLAIMED = 10.0
 """The smallest gain that the paper claims, in percent."""
 ONE_SEED = "one seed of a size: another may differ as much"
 _EARLIEST = 0.25
-"""The claim is of 30 and 50% of training; the paper finds none at 20%."""
+"""The claim is about 30 and 50% of training; the paper finds no gain at 20%."""
 
 
 def claims(across: AcrossSeeds) -> list[Claim]:
-    """Return the paper's claims, judged: a claim about sizes holds where it does for most seeds.
+    """Return the paper's claims, judged: a claim about sizes holds if it does for most seeds.
 
-    Runs of fewer than three sizes have no claim about the order of sizes.
+    With runs of fewer than three sizes, claims about the order of sizes are left out.
     """
     if len(across.groups) < LEAST_SIZES:
         return [_tracks(across), _forecasts(across), _first(across), _larger(across)]
@@ -51,7 +51,7 @@ def _of_seeds(across: AcrossSeeds) -> str:
 
 
 def _over_seeds(held: Sequence[bool]) -> Standing:
-    """Judge a claim about the order of sizes: by all seeds, or by most of three and more."""
+    """Judge a claim about the order of sizes: by all seeds, or by the majority of three or more."""
     if not any(held):
         return Standing.FAILS
     if len(held) < _FEW and not all(held):
@@ -62,7 +62,7 @@ def _over_seeds(held: Sequence[bool]) -> Standing:
 
 
 def _beyond(judged: Standing, verdict: str) -> Standing:
-    """Judge a claim that holds as written by its part beyond the drift."""
+    """If a claim holds as written, judge what is left of it beyond the drift."""
     return of_verdict(True, verdict) if judged is Standing.HOLDS else judged
 
 
@@ -109,8 +109,8 @@ def _strengthens(across: AcrossSeeds) -> Claim:
     return Claim(
         text="That correlation strengthens monotonically with the size",
         source="0.59, 0.85, 0.87, 0.90, 0.91",
-        here=f"so in {sum(strict)} of {_of_seeds(across)}",
-        statistic=f"rank correlation of size and |rho| {shown_rho(order)}; chance 1 in 120 a seed",
+        here=f"in {sum(strict)} of {_of_seeds(across)}",
+        statistic=f"rank correlation of size and |rho| {shown_rho(order)}; by chance 1 in 120 per seed",
         judgement=_over_seeds(strict),
     )
 
@@ -121,9 +121,9 @@ def _reverses(across: AcrossSeeds) -> Claim:
     held = [bool(a < 0 < b) for a, b in zip(low[: across.seeds], high[: across.seeds], strict=True)]
     line = across.verdicts.loc[[NEURAL_PERSISTENCE]].to_dict("records")[0]
     return Claim(
-        text="Neural persistence goes against the loss in the smallest model and with it in the largest",
+        text="Neural persistence moves against the loss in the smallest model and with it in the largest",
         source="rho -0.31 and +0.53",
-        here=f"rho {shown_rho(low)} and {shown_rho(high)}; so in {sum(held)} of {_of_seeds(across)}",
+        here=f"rho {shown_rho(low)} and {shown_rho(high)}; in {sum(held)} of {_of_seeds(across)}",
         statistic=beyond_drift(line),
         judgement=_beyond(_over_seeds(held), str(line["verdict"])),
     )
@@ -139,8 +139,8 @@ def _weakens(across: AcrossSeeds) -> Claim:
     return Claim(
         text="The correlation of H1 with the loss weakens with the size",
         source="-0.64, -0.64, -0.58, -0.49, +0.05",
-        here=f"so in {sum(strict)} of {_of_seeds(across)}; smallest {ends[0]}, largest {ends[1]}",
-        statistic="at every step of size, by the size of rho",
+        here=f"in {sum(strict)} of {_of_seeds(across)}; smallest {ends[0]}, largest {ends[1]}",
+        statistic="|rho| falls from each size to the next",
         judgement=_over_seeds(strict),
     )
 
@@ -155,15 +155,15 @@ def _forecasts(across: AcrossSeeds) -> Claim:
     return Claim(
         text="With topology the final loss is forecast 10 to 29% better from 30 to 50% of training",
         source="10.6% and 29.0%",
-        here=f"{shown(gain, '+.1f')} % over the loss alone, {_of_seeds(across)}",
-        statistic=f"over the same rule with {CONTROLS[best]} in its place: "
+        here=f"{shown(gain, '+.1f')} % better than the loss alone, {_of_seeds(across)}",
+        statistic=f"gain in error over the same rule with {CONTROLS[best]} instead: "
         f"{shown(late[best] - late[combined], '+.4f')}",
         judgement=judgement,
     )
 
 
 def _gained(across: AcrossSeeds, gain: pd.Series, beyond: float) -> Standing:
-    """Judge a gain in percent; `beyond` is the lower end of what is left of it over the best control."""
+    """Judge a gain in percent; `beyond` is the lower end of the gain over the best control."""
     if across.seeds > 1:
         _, low, high = mean_interval(gain)
         if not low > 0:
@@ -208,9 +208,9 @@ def _first(across: AcrossSeeds) -> Claim:
     found = [str(column) for column in leads.index[leads["p_holm"] < 0.05]]
     best = leads["p_holm"].min()
     return Claim(
-        text="Topology sees what the loss cannot: a feature moves before the loss",
+        text="Topology shows what the loss does not: a feature moves before the loss",
         source="expected",
-        here=f"in {leads['first'].max():.0f} of {leads['runs'].max():.0f} runs at most; 5% would by chance",
+        here=f"in at most {leads['first'].max():.0f} of {leads['runs'].max():.0f} runs; by chance in 5%",
         statistic=f"smallest p {best:.2g} (Holm)" if np.isfinite(best) else "no run is long enough to test",
         judgement=Standing.UNTESTED if not np.isfinite(best) else holds(bool(found)),
     )

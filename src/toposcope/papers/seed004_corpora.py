@@ -14,7 +14,7 @@ _Cell = Callable[[AcrossSeeds], str | None]
 
 
 def corpora(across: Mapping[str, AcrossSeeds]) -> list[Section]:
-    """Return the judgements and the numbers of each file of rows as columns of two tables."""
+    """Return two tables, of the judgements and of the numbers, with a column for each file of rows."""
     return [_judgements(across), _numbers(across)]
 
 
@@ -61,8 +61,8 @@ def _numbers(across: Mapping[str, AcrossSeeds]) -> Section:
         "The numbers on each corpus",
         ("quantity", "paper", *across),
         tuple(rows),
-        "Losses are in nats per token: on subwords a token is longer than a character, so levels cannot be "
-        "compared between tokenizers, only exponents and correlations.",
+        "Losses are in nats per token. A subword is longer than a character, so only exponents and "
+        "correlations can be compared between tokenizers, not levels.",
     )
 
 

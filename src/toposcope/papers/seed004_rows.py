@@ -1,4 +1,4 @@
-"""The rows that the weight-space paper's claims are judged from: a CSV line a checkpoint, and no weights."""
+"""The rows from which the weight-space paper's claims are judged: a CSV line per checkpoint, no weights."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ COLUMNS = (
     Column("h0_total_layers", "number", "distance", f"total persistence of H0: {_LAYERS}"),
     Column("h1_total_layers", "number", "distance", f"total persistence of H1: {_LAYERS}"),
 )
-"""The columns of a file of rows, in their order: its dictionary and its schema are made from them."""
+"""The columns of a file of rows, in order; its dictionary and its schema are made from them."""
 _PRESET = {"neural_persistence": NEURAL_PERSISTENCE, "h0_total": H0, "h1_total": H1}
 _SPREAD = {"h0_total_sd": H0, "h1_total_sd": H1}
 _TEXT = {"neural_persistence_network": RIECK, "h0_total_layers": TEXT_H0, "h1_total_layers": TEXT_H1}
@@ -84,7 +84,7 @@ def rows_of(measured: MeasuredRuns) -> pd.DataFrame:
 
 
 def _facts(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return what is known about each run: a row a run."""
+    """Return what is known about each run: a row per run."""
     known = runs[["run", "parameters", *(name for name in ("seed", "corpus") if name in runs)]].copy()
     names = printed()["models"]
     known["model"] = [names[str(size)]["name"] for size in known["parameters"]]
@@ -112,12 +112,12 @@ def write_rows(measured: MeasuredRuns, folder: Path) -> list[Path]:
 
 
 def read_rows(path: Path) -> MeasuredRuns:
-    """Return the runs of a file that `write_rows` wrote; without the draws, which it does not hold.
+    """Return the runs of a file that `write_rows` wrote; such a file has no draws.
 
     Raises
     ------
     InputError
-        When the file is absent, is no such table, or has another size of model than the paper.
+        If the file is absent, is not such a table, or has a model size that the paper has not.
     """
     rows = _checked(path)
     runs = rows[[*_OF_RUN, "tokenizer"]].drop_duplicates("run").reset_index(drop=True)

@@ -1,4 +1,4 @@
-"""The weight-space paper again: its runs measured by its own conventions and by its text's."""
+"""The weight-space paper again: its runs measured by the conventions of its code and by those of its text."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _FEATURES = ("neural_persistence", "rips")
 
 @dataclass(frozen=True)
 class MeasuredRuns:
-    """One run a size: by the preset `seed004`, by the text's definitions, and the pooled clouds draw by draw.
+    """One run per size: by the preset `seed004`, by the text's definitions, and the pooled clouds by draw.
 
-    `draws` has columns run, step, draw, h0_total, h1_total, loss; it is empty where only rows were read.
-    `models` maps each run, smallest first, to what the paper prints about its model; `trends` has the honest
-    columns of the preset's features. `replicates` has the runs of all seeds, by the preset, and `sizes` the
-    size of each; `text` has the runs of all seeds, too.
+    `draws` has columns run, step, draw, h0_total, h1_total, loss; it is empty if only rows were read.
+    `models` maps each run, smallest first, to what the paper prints about its model; `trends` has the
+    drift-corrected statistics of the preset's features. `replicates` has the runs of all seeds, by the
+    preset, and `sizes` the size of each; `text` also has the runs of all seeds.
     """
 
     preset: SeriesTable
@@ -82,12 +82,12 @@ def measure(
 
 
 def joined(replicates: SeriesTable, text: SeriesTable, *, problems: Sequence[str] = ()) -> MeasuredRuns:
-    """Join the runs of all seeds by the preset with the same runs by the text's definitions; no draws.
+    """Join the runs of all seeds, by the preset and by the text's definitions; without draws.
 
     Raises
     ------
     InputError
-        When a run has another size than the paper's models, or a checkpoint without a loss.
+        If a run's size is not one of the paper's, or a checkpoint has no loss.
     """
     known = replicates.runs
     every = _models(known)
@@ -103,7 +103,7 @@ def joined(replicates: SeriesTable, text: SeriesTable, *, problems: Sequence[str
 
 
 def _first_seeds(models: Mapping[str, Mapping[str, Any]], runs: pd.DataFrame) -> dict[str, Mapping[str, Any]]:
-    """Return one run for each size, that of the smallest seed: the paper's tables have one."""
+    """Return one run for each size, that with the smallest seed: the paper's tables have one run per size."""
     seeds = runs.set_index("run")["seed"] if "seed" in runs else pd.Series(dtype=float)
     chosen: dict[int, str] = {}
     for run, model in models.items():
@@ -130,7 +130,7 @@ Tables = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
 def _swept(
     runs: str | Path | Sequence[str], folder: Path, options: Any, jobs: int, quiet: bool
 ) -> tuple[Tables, tuple[str, ...]]:
-    """Return the features, metrics and runs of a sweep, and what went wrong in it."""
+    """Return the features, metrics and runs of a sweep, and its problems."""
     from toposcope.sources import open_series
     from toposcope.store import Store
     from toposcope.subjects.registry import weight_probes
@@ -166,7 +166,7 @@ def _check_losses(table: SeriesTable, models: Mapping[str, object]) -> None:
 
 
 def _draws(features: pd.DataFrame, preset: SeriesTable) -> pd.DataFrame:
-    """Return the pooled totals of every draw; a cloud that was not subsampled is its own only draw."""
+    """Return the pooled totals of every draw; a cloud that was not subsampled counts as one draw."""
     pooled = features[(features["scope"] == "pooled") & features["feature"].isin(["h0_total", "h1_total"])]
     wide = pooled.assign(draw=pooled["draw"].fillna(0).astype(int)).pivot_table(
         index=["run", "step", "draw"], columns="feature", values="value"

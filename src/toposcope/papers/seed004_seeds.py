@@ -1,4 +1,4 @@
-"""The weight-space paper across seeds: the numbers that another seed would have given."""
+"""The weight-space paper across seeds: how its numbers vary from seed to seed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SCALED = {"loss": "final minibatch loss", "heldout_loss": "final held-out loss"
 
 
 def mean_interval(values: Sequence[float] | np.ndarray | pd.Series) -> tuple[float, float, float]:
-    """Return the mean over seeds with Student's 95% interval; NaN ends with one seed.
+    """Return the mean over seeds with Student's 95% interval; its ends are NaN for one seed.
 
     >>> [round(end, 2) for end in mean_interval([1.0, 2.0, 3.0])]
     [2.0, -0.48, 4.48]
@@ -50,7 +50,7 @@ def shown(values: Sequence[float] | np.ndarray | pd.Series, form: str = ".3f") -
 
 
 def shown_rho(values: Sequence[float] | np.ndarray) -> str:
-    """Return the mean correlation over seeds and its interval, which ends at 1 at the latest, as text.
+    """Return the mean correlation over seeds and its interval, clipped to [-1, 1], as text.
 
     >>> shown_rho([0.9, 1.0])
     '+0.95 [+0.31, +1.00]'
@@ -81,7 +81,7 @@ class AcrossSeeds:
 
     @cached_property
     def target(self) -> str:
-        """The loss that the tests are on: the held-out one where the runs keep it."""
+        """The loss that the tests use: the held-out loss if the runs keep it."""
         return "heldout_loss" if "heldout_loss" in self.measured.replicates.targets else "loss"
 
     @property
@@ -96,7 +96,7 @@ class AcrossSeeds:
 
     @cached_property
     def rho(self) -> pd.DataFrame:
-        """Spearman's correlation of each feature with the minibatch loss: a row a run."""
+        """Spearman's correlation of each feature with the minibatch loss: a row per run."""
         rows = {}
         for run in self.measured.sizes:
             frame = self.measured.replicates.of_run(run)
@@ -113,20 +113,20 @@ class AcrossSeeds:
 
     @cached_property
     def pairings(self) -> pd.DataFrame:
-        """Whether a run's feature knows its own loss, over all sizes at once: a row a feature."""
+        """Whether a feature follows its own run's loss best, over all sizes at once: a row per feature."""
         table = replicate_table(self.measured.replicates, targets=[self.target], columns=list(FEATURES))
         family = POOLED if (table["family"] == POOLED).any() else table["family"].iloc[0]
         return table[table["family"] == family].set_index("column")
 
     @cached_property
     def verdicts(self) -> pd.DataFrame:
-        """The test on innovations over all runs: a row a feature."""
+        """The test on innovations over all runs: a row per feature."""
         found = family_table(self.measured.replicates, targets=[self.target], columns=list(FEATURES))
         return found.set_index("column")
 
     @cached_property
     def leads(self) -> pd.DataFrame:
-        """How many runs have a feature that moves before the loss, against 5% by chance: a row a feature."""
+        """In how many runs a feature moves before the loss, against 5% by chance: a row per feature."""
         table = lag_table(self.measured.replicates, targets=[self.target], columns=list(FEATURES))
         rows = []
         for column, mine in table.groupby("column", sort=False):
@@ -139,7 +139,7 @@ class AcrossSeeds:
 
     @cached_property
     def exponents(self) -> pd.DataFrame:
-        """The exponents of the power laws with the size: a row a seed."""
+        """The exponents of the power laws with the size: a row per seed."""
         sizes = np.array(list(self.groups), float)
         columns = list(dict.fromkeys(["loss", self.target, *FEATURES]))
         made = [
@@ -153,7 +153,7 @@ class AcrossSeeds:
 
     @cached_property
     def errors(self) -> pd.DataFrame:
-        """The mean errors of the paper's rules over the sizes: a row a share and a seed."""
+        """The mean errors of the paper's rules over the sizes: a row per share and seed."""
         seed = {run: i for i, runs in enumerate(self.families) for run in runs}
         errors = error_table(self.measured.replicates).reset_index()
         errors["seed"] = errors["run"].map(seed)
@@ -161,13 +161,13 @@ class AcrossSeeds:
 
     @cached_property
     def diminishing(self) -> pd.Series:
-        """The step of diminishing returns of each run, by the paper's code; NaN where there is none."""
+        """The step of diminishing returns of each run, by the paper's code; NaN if there is none."""
         table = phase_table(self.measured.replicates, columns=[NEURAL_PERSISTENCE])
         return table[table["rule"] == "coded"].set_index("run")["diminishing_step"].astype(float)
 
 
 def tables(across: AcrossSeeds) -> list[Section]:
-    """Return what the paper's tables would be over seeds."""
+    """Return the paper's tables as means over seeds."""
     return [_losses(across), _correlations(across), _beyond(across), _laws(across), _forecasts(across)]
 
 
@@ -190,8 +190,8 @@ def _losses(across: AcrossSeeds) -> Section:
         ("model", "parameters", "seeds", "loss: paper", "minibatch loss", "sd", "held-out loss", "its sd",
          "the paper's value"),
         tuple(rows),
-        "Means over seeds with Student's 95% intervals. The paper's loss is one minibatch's, of one seed and "
-        "of another order of the same text.",
+        "Means over seeds with Student's 95% intervals. The paper's loss is that of one minibatch and one "
+        "seed, with another order of the same text.",
     )  # fmt: skip
 
 
@@ -210,8 +210,8 @@ def _correlations(across: AcrossSeeds) -> Section:
         "Tables 2 to 4 across seeds",
         ("feature", "model", "rho: paper", "mean over seeds", "range", "the paper's value"),
         tuple(rows),
-        "Spearman's correlation with the minibatch loss over the checkpoints of a run. It says how well both "
-        "follow the step; the next table says what is left beyond that.",
+        "Spearman's correlation with the minibatch loss over the checkpoints of a run. It shows how well "
+        "both follow the step; the next table shows what is left beyond that.",
     )
 
 
@@ -232,11 +232,11 @@ def _beyond(across: AcrossSeeds) -> Section:
         ("feature", "r of innovations", "p, Holm", "verdict", "own loss minus another seed's", "p, Holm ",
          "moves first in", "p, Holm  "),
         tuple(rows),
-        "Held-out loss. Innovations: what a smooth trend and its own past do not explain, one test over all "
-        "runs. Own minus other: whether a run's feature goes with its own loss more than with that of "
-        "another seed of its size, all sizes together, against all ways to pair them. Moves first: runs in "
-        "which the innovations of the feature go before those of the loss (p < .05 against the best of the "
-        "leads), where 5% would by chance.",
+        "The target is the held-out loss. Innovations are what a smooth trend and a series' own past do not "
+        "explain; one test over all runs. Own minus other: whether a feature follows its own run's loss more "
+        "than that of another seed of the same size, over all sizes, tested against all pairings. Moves "
+        "first: runs in which the feature's innovations precede those of the loss (p < .05, corrected for "
+        "choosing the best lead); by chance 5% would.",
     )  # fmt: skip
 
 
@@ -259,8 +259,8 @@ def _laws(across: AcrossSeeds) -> Section:
         "Table 7 across seeds",
         ("quantity", "exponent: paper", "mean over seeds", "sd"),
         tuple(rows),
-        "A straight line in logarithms through the five sizes, once for each seed. The spread over seeds "
-        "leaves out how far five sizes are from a line.",
+        "A straight line in log-log through the sizes, one for each seed. The spread over seeds does not "
+        "include how far the sizes are from a line.",
     )
 
 
@@ -281,7 +281,7 @@ def _forecasts(across: AcrossSeeds) -> Section:
         ("after", *shown_methods, "gain over loss-only, %",
          *(f"gain over {name}, %" for name in CONTROLS.values())),
         tuple(rows),
-        "Mean absolute errors over the five sizes, then means over seeds with Student's 95% intervals. The "
-        "controls put the last loss seen, or the neural persistence of the other runs, in the place of the "
-        "run's own.",
+        "Mean absolute errors over the sizes, then means over seeds with Student's 95% intervals. The "
+        "controls use the last loss seen, or the neural persistence of the other runs, instead of the run's "
+        "own neural persistence.",
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The weight-space paper's tables, each cell beside what the same runs give: one function for each table."""
+"""The weight-space paper's tables, each cell beside the value of these runs: one function per table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ COLUMN = {"h0": H0, "h1": H1}
 FEATURE = {"h0": "h0_total", "h1": "h1_total"}
 _RESAMPLES = 1000
 _NEAREST = 5
-"""Draws with rho nearest to the printed one whose iid intervals are averaged: the paper made one draw."""
+"""The iid intervals of this many draws, those with rho nearest to the printed one, are averaged.
+
+The paper made one draw."""
 
 
 def digits_of(text: str) -> int:
@@ -67,9 +69,9 @@ def models(measured: MeasuredRuns) -> Section:
     )  # fmt: skip
     off = np.mean([abs(float(row[4]) - float(row[6])) for row in rows])
     note = (
-        'The paper calls its loss "cross-entropy on the validation set"; its digits are those of the '
-        f"training minibatch at the last step, which is off the mean of the last 100 steps by {off:.3f} on "
-        "average. A held-out loss is shown where the runs kept one."
+        'The paper calls its loss "cross-entropy on the validation set", but its digits are those of the '
+        "training minibatch at the last step, which differs from the mean of the last 100 steps by "
+        f"{off:.3f} on average. A held-out loss is shown if the runs kept one."
     )
     return Section("Table 1: models and final loss", columns, tuple(rows), note)
 
@@ -102,11 +104,11 @@ def persistence(measured: MeasuredRuns, dim: str) -> Section:
         "agrees", "rho by the text",
     )  # fmt: skip
     note = (
-        "The numbers come from the rows of all matrices pooled, padded with zeros, 200 of them drawn "
-        "without a recorded seed, bars above 2.0 dropped; only TINY-3K has no more than 200 rows, so only "
-        "its row can agree digit for digit. 'By the text': every layer its own cloud, no threshold, totals "
+        "The paper pools the rows of all matrices, padded with zeros, draws 200 of them without a recorded "
+        "seed, and drops bars above 2.0. Only TINY-3K has no more than 200 rows, so only its row can agree "
+        "digit for digit. 'By the text': every layer is its own cloud, without a threshold, and totals are "
         f"added up. The interval is the mean over the {_NEAREST} draws whose rho is nearest to the printed "
-        "one. p-values and intervals are the paper's kind: they treat checkpoints as independent."
+        "one. p-values and intervals are of the paper's kind: they treat checkpoints as independent."
     )
     return Section(f"Table {number}: {name} total persistence and the loss", columns, tuple(rows), note)
 
@@ -126,7 +128,7 @@ def _by_draw(measured: MeasuredRuns, run: str, feature: str) -> tuple[np.ndarray
 
 
 def _within(rhos: np.ndarray, text: str) -> str:
-    """Return in words where the paper's single draw lies among the draws made here."""
+    """Say whether the paper's single draw lies within the range of the draws made here."""
     inside = rhos.min() <= float(text) <= rhos.max()
     return "inside the draws" if inside else f"outside the draws [{rhos.min():.3f}, {rhos.max():.3f}]"
 
@@ -150,9 +152,8 @@ def neural_persistence(measured: MeasuredRuns) -> Section:
         )  # fmt: skip
     columns = ("model", "rho: paper", "rho", "agrees", "p: paper", "p", "first to last", "rho, Rieck et al.")
     note = (
-        "The numbers divide every matrix by its own largest weight and sum with p = 1. The last column "
-        "follows the "
-        "definition that the text cites: the largest weight of the whole network, p = 2."
+        "The paper's numbers divide every matrix by its own largest weight, with p = 1. The last column "
+        "follows the definition that its text cites: the largest weight of the whole network, p = 2."
     )
     return Section("Table 3: neural persistence and the loss", columns, tuple(rows), note)
 
@@ -190,10 +191,9 @@ def forecasts(measured: MeasuredRuns) -> Section:
     )  # fmt: skip
     worse = [row[0] for row in rows if float(row[9]) <= float(row[6])]
     note = (
-        "'Combined' is 0.6 loss-only + 0.4 TDA-only; the text says their average. The control puts the "
-        "last loss seen "
-        "in place of the topological term: it needs no topology, and its error differs from 'combined' by "
-        "at most "
+        "'Combined' is 0.6 loss-only + 0.4 TDA-only; the text says their average. The control replaces the "
+        "topological term by the last loss seen: it needs no topology, and its error differs from "
+        "'combined' by at most "
         f"{max(abs(float(row[9]) - float(row[6])) for row in rows):.4f}"
         + (f"; at {', '.join(map(str, worse))} it is no worse." if worse else ".")
     )
@@ -253,9 +253,8 @@ def scaling(measured: MeasuredRuns) -> Section:
         "agrees", "with an offset",
     )  # fmt: skip
     note = (
-        f"A straight line in log-log through {len(sizes):,} sizes, one run each. The text fits an offset c "
-        f"as well; its "
-        "exponent is in the last column, where the five points determine one at all."
+        f"A straight line in log-log through {len(sizes):,} sizes, one run each. The text also fits an "
+        "offset c; its exponent is in the last column, if the points determine one."
     )
     return Section("Table 7: scaling with the number of parameters", columns, tuple(rows), note)
 
@@ -304,7 +303,7 @@ def _with_offset(sizes: np.ndarray, values: np.ndarray) -> str:
 
 
 def verdict(measured: MeasuredRuns) -> Section:
-    """Return what the correlations of Tables 2 to 4 are worth once the shared drift is taken out."""
+    """Return what remains of the correlations of Tables 2 to 4 without the shared drift."""
     names = {NEURAL_PERSISTENCE: "neural persistence", H0: "H0 total", H1: "H1 total"}
     shown = (
         "spearman", "effective_n", "block_low", "block_high", "partial_step", "partial_norm", "walk_p",
@@ -318,12 +317,10 @@ def verdict(measured: MeasuredRuns) -> Section:
             rows.append((model["name"], name, step_rho, *(mine.loc[column, key] for key in shown)))
     adds = [f"{row[1]} of {row[0]}" for row in rows if row[-1] == "adds"]
     note = (
-        "The loss follows the step (second column of numbers), and so does anything that drifts. "
-        "effective_n: how many "
-        "independent checkpoints the pair is worth. Block interval: 95%, moving blocks. partial_step, "
-        "partial_norm: rho "
-        "given log step, and given log step and weight norm. walk_p: how often two independent random "
-        "walks do as well. "
+        "The loss follows the step (first column of numbers), and so does anything that drifts. "
+        "effective_n: the number of independent checkpoints that the pair is worth. Block interval: 95%, "
+        "moving blocks. partial_step, partial_norm: rho given log step, and given log step and weight norm. "
+        "walk_p: how often two independent random walks reach the same correlation. "
         "The verdict is the innovation test's, Holm-corrected over this table: "
         + (f"beyond the trend, {', '.join(adds)}." if adds else 'no row "adds".')
     )

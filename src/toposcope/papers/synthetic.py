@@ -1,4 +1,4 @@
-"""Can topology read scaling exponents that are known? Simulated families, and their features."""
+"""Can topology predict scaling exponents that are known? Simulated families, and their features."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from toposcope.synthetic import Spectrum, SyntheticRecipe, write_families
 
 FAMILIES = 24
 RECIPE = SyntheticRecipe(spectrum=Spectrum(modes=256), widths=(64,), steps=1000)
-"""One width a family, large enough to show its spectrum: 24 of them are measured in under two minutes."""
+"""One width per family, large enough to show its spectrum: 24 are measured in under two minutes."""
 SETS = {
     "topology": "topology",
     "norms": "norms and spectra",
@@ -60,16 +60,16 @@ def _recovered(folder: Path, families: int, jobs: int, quiet: bool):  # type: ig
 
 
 def _claim(rows: dict[tuple[str, str], dict[Any, Any]], target: str) -> Claim:
-    """Return what is claimed of one exponent, with the errors of what is cheaper beside it."""
+    """Return the claim about one exponent, with the errors of cheaper predictors beside it."""
     mine = rows[target, "topology"]
     name = _EXPONENTS[target]
     beside = ", ".join(f"{SETS[other]} {rows[target, other]['mae']:.3f}" for other in BESIDE)
     return Claim(
-        text=f"Topology reads the exponent {name} off the first half of training",
+        text=f"Topology predicts the exponent {name} from the first half of training",
         source="expected",
-        here=f"error {mine['mae']:.3f}, {mine['mean_mae']:.3f} by the mean of the other families; {beside}",
+        here=f"error {mine['mae']:.3f}; mean of the other families {mine['mean_mae']:.3f}; {beside}",
         statistic=f"effect {mine['effect']:+.3f} {interval(mine, 'low', 'high', '{:+.3f}')}, "
-        f"p {mine['null_p']:.2g} among shuffled exponents",
+        f"p {mine['null_p']:.2g} (shuffled exponents)",
         judgement=holds(bool(mine["high"] < 0 and mine["null_p"] < 0.05)),
     )
 
@@ -88,6 +88,7 @@ def _table(rows: dict[tuple[str, str], dict[Any, Any]]) -> Section:
         tuple(made),
         "Every family is left out in turn and predicted from the others, by ridge regression on the last "
         "value and the late slope of each feature in the first half of training. Effect: mean error minus "
-        "that of the other families' mean. p: how often shuffled exponents are predicted as well. The "
-        "weights of this model contain its spectrum by construction; norms and spectra read it off directly.",
+        "that of the other families' mean. p: how often shuffled exponents are predicted at least as well. "
+        "The weights of this model contain its spectrum by construction, and norms and spectra measure it "
+        "directly.",
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The versions that a study's numbers were made with."""
+"""The versions of the packages behind a study's numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PACKAGES = ("toposcope", "numpy", "scipy", "numba", "pandas", "gudhi", "torch")
 
 
 def versions() -> Section:
-    """Return the versions that the numbers above were made with."""
+    """Return the versions of the packages behind the numbers above."""
     rows: list[tuple[object, ...]] = [("Python", platform.python_version())]
     for package in _PACKAGES:
         try:

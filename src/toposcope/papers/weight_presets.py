@@ -1,4 +1,4 @@
-"""The papers' own conventions of measuring weights, under the names that `--preset` takes."""
+"""The papers' own conventions for measuring weights, under the names that `--preset` takes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PRESETS = {
         split="whole",
     ),
 }
-"""`seed004`: what the numbers of the weight-space paper used; it drew each cloud once, here 20 times."""
+"""`seed004`: the settings of the weight-space paper; it drew each cloud once, here it is drawn 20 times."""
 
 
 def preset(name: str, **changes: object) -> WeightOptions:
