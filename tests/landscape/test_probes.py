@@ -295,7 +295,7 @@ def test_too_early_for_a_trajectory_is_said_by_name(run, tmp_path, capsys, monke
     assert not (tmp_path / "0").exists()
     code, out, error = said[1]
     assert code == 0
-    assert f"No surface of {run.name} at steps 0, 2 and 4: " in error
+    assert f"No surface for {run.name} at steps 0, 2 and 4: " in error
     assert "4 measurements made, 0 failed" in out
 
 
@@ -400,9 +400,10 @@ def test_a_place_without_a_loss_is_masked_and_counted(run, tmp_path) -> None:
     )  # fmt: skip
     report, _ = measured(run, tmp_path / "s", options, ("surface",), texts=None)
     assert report.done == 0
-    assert "reach 3e+38: the loss is finite at 1 of 9 places; give a smaller one" in report.failures[0].note
+    note = report.failures[0].note
+    assert "reach 3e+38: the loss is finite at 1 of 9 grid points; give a smaller one" in note
     check_reach(np.array([True, True, False]), 1.0)
-    with pytest.raises(InputError, match=r"reach 2: the loss is finite at 1 of 3 places"):
+    with pytest.raises(InputError, match=r"reach 2: the loss is finite at 1 of 3 grid points"):
         check_reach(np.array([False, True, False]), 2.0)
 
 
@@ -422,9 +423,8 @@ def test_what_is_masked_is_counted_reported_and_never_filled(run, tmp_path, monk
     rows = store.features()
     full = rows[rows["name"] == "model"]
     assert (full.loc[full["feature"] == "masked", "value"] == 5 / 25).all()
-    assert (
-        full.loc[full["feature"] == "minima", "note"].str.contains("5 of 25 places have no finite loss").all()
-    )
+    notes = full.loc[full["feature"] == "minima", "note"]
+    assert notes.str.contains("5 of 25 grid points have no finite loss").all()
     assert (full.loc[full["feature"] == "minima", "value"] >= 1).all()
     for one in saved_surfaces(store.path / "landscapes"):
         assert np.isnan(one.surface.mean[0]).all()
@@ -446,7 +446,7 @@ def test_what_is_masked_is_counted_reported_and_never_filled(run, tmp_path, monk
         ({"directions": "pca"}, "directions 'pca': unknown; choose random, hessian, trajectory"),
         ({"graph": "grid"}, "graph 'grid': unknown; choose lattice, kuhn, knn"),
         ({"sequences": 3}, "sequences 3: too few; give at least 4"),
-        ({"directions": "hessian", "eigenvalues": 1}, "eigenvalues 1: 2 directions need at least as many"),
+        ({"directions": "hessian", "eigenvalues": 1}, "eigenvalues 1: 2 directions need at least 2"),
     ],
 )
 def test_options_that_cannot_be_are_refused(changes, message) -> None:
@@ -482,7 +482,7 @@ def test_products_of_models_that_are_differentiated_once_are_timed_and_counted(
     study = study_of_texts(options, str(tmp_path / "texts.txt"), tmp_path, features=names).of(series)
     said = study.announcement(series)
     assert study.products.seconds > 0
-    assert f"takes {study.products.seconds:.2g} s, timed here and counted" in said
+    assert f"timed here, takes {study.products.seconds:.2g} s; the estimated time includes this" in said
     (one,), (other,) = study.probes(), twice.probes()
     slower = replace(one, product_seconds=one.product_seconds + 100.0)
     shapes = [(8, 8)]
@@ -579,7 +579,7 @@ def test_the_command_says_its_cost_and_rule_first(run, tmp_path, capsys, monkeyp
         ((run, "--features", "surfaces"), "no such probe of the loss surface"),
         (
             (run, "--features", "surface", "--range", 3e38),
-            "--range 3e+38: the loss is finite at 1 of 25 places",
+            "--range 3e+38: the loss is finite at 1 of 25 grid points",
         ),
         ((run, "--batches", 999), "are needed: give fewer --batches"),
     ]:

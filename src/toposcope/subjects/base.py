@@ -47,11 +47,11 @@ class Measured:
 class Probe(abc.ABC):
     """The base of every probe; implementations are frozen dataclasses, so that they can be pickled.
 
-    A probe names itself (`name`, the store's column `probe`), declares its `features` and has `measure`; the
+    A probe has a `name` (the store's column `probe`), declares its `features` and implements `measure`; the
     rest has defaults. The features state their subject and where they represent their study (`about`,
-    `leads`). `version` numbers the measure: raise it when the same weights would give other numbers, and
-    stored results of the old version are measured again. A measurement must not depend on anything but the
-    checkpoints that it `reads`, the probe's own fields and generators of `toposcope.core.seeding`.
+    `leads`). Raise `version` when the same weights would give other numbers: stored results of the old
+    version are then measured again. A measurement may depend only on the checkpoints that it `reads`, the
+    probe's own fields and generators of `toposcope.core.seeding`.
 
     >>> from toposcope import measure
     >>> @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Probe(abc.ABC):
         return 0
 
     def warm_up(self) -> None:  # noqa: B027 - a probe without compiled kernels has nothing to load
-        """Load what is loaded once per process, so that no unit's time includes it."""
+        """Load what is loaded once per process, so that no measurement's time includes it."""
 
 
 def check_declared(probe: Probe, rows: Iterable[Row]) -> None:

@@ -1,4 +1,4 @@
-"""The declarations of the package's own probes, for rows without a store and for older stores."""
+"""The declarations of the package's own probes, for rows without a store and for stores of older versions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ADDED = ("about", "leads")
 
 
 def own_catalogue() -> pd.DataFrame:
-    """Return the catalogue of every probe of the package, in the form of a store's.
+    """Return the catalogue of every probe of the package, in the form that a store has.
 
     >>> table = own_catalogue().set_index(["probe", "feature"])
     >>> table.loc[("rips", "h0_total"), "label"], table.loc[("gradient_rips", "h0_total"), "label"]
@@ -45,11 +45,11 @@ def own_catalogue() -> pd.DataFrame:
 
 
 def completed(declared: pd.DataFrame | None) -> pd.DataFrame:
-    """Return a catalogue with what it leaves open filled in: `about`, `leads`, probes of ours.
+    """Return a catalogue with its gaps filled: the columns `about` and `leads`, and the package's own probes.
 
-    A store that was written before its features said so is read by what the package's own probes declare;
-    a feature of another probe is then of weights, or of gradients where its probe is called so, and leads
-    nowhere. Without a catalogue it is our own.
+    A store of a version without these columns is completed from the declarations of the package's own
+    probes. A feature of another probe then counts as one of weights, or of gradients if the probe's name says
+    so, and has no `leads`. Without a catalogue, the package's own is returned.
 
     >>> old = own_catalogue().drop(columns=["about", "leads"])
     >>> completed(old)[["about"]].equals(own_catalogue()[["about"]])

@@ -60,9 +60,9 @@ def shape_feature(
     primary: bool = False,
     leads: Mapping[str, Mapping[Use, int]] = MappingProxyType({}),
 ) -> Feature:
-    """Return the declaration of one feature of the diagram of dimension `dim`; `unit` is the distance's.
+    """Return the declaration of one feature of the diagram of dimension `dim`; `unit` is that of distances.
 
-    `leads` says by name where features lead.
+    `leads` says, by name, where features lead.
 
     >>> shape_feature(1, "max", unit="weight", scopes=(Scope.MATRIX,), aggregate="sum").label
     'H1 longest bar'

@@ -1,4 +1,4 @@
-"""The probes by name: what `--features` chooses from, those of installed packages among them."""
+"""The probes by name, from which `--features` chooses, including those of installed packages."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ WEIGHT_PROBES: dict[str, Callable[[WeightOptions], Probe]] = {
     "updates": Updates,
 }
 ON_REQUEST = frozenset({"updates"})
-"""Probes that `all` leaves out: the comparison of neighbours with which `watch` names a culprit."""
+"""Probes that `all` leaves out: the comparison of consecutive checkpoints, by which `watch` names a cause."""
 
 
 def weight_probes(features: Sequence[str], options: WeightOptions) -> list[Probe]:
     """Return the probes that `features` names: probe names, `cheap`, `all`, or MODULE:CLASS.
 
-    A name that is not one of ours is looked for among the subjects and probes of installed packages.
+    Other names are looked up among the subjects and probes of installed packages.
 
     >>> [probe.name for probe in weight_probes(["cheap"], WeightOptions())]
     ['neural_persistence', 'rips', 'baselines', 'trajectory']
@@ -71,15 +71,15 @@ def weight_probes(features: Sequence[str], options: WeightOptions) -> list[Probe
             "toposcope has a probe of this name",
             argument="features",
             value=taken[0],
-            remedy="give yours another name",
+            remedy="give your probe another name",
         )
     return [*ours, *further]
 
 
 def further_probes(names: Iterable[str], *, known: Sequence[str]) -> list[Probe]:
-    """Return probes that do not come with the package: entry points by name, or MODULE:CLASS.
+    """Return probes from outside the package: entry points by name, or MODULE:CLASS.
 
-    `known` are the other names that could have been given. A module is looked for in the working folder, too.
+    `known` are the other names that could have been given. Modules are also looked up in the working folder.
 
     Raises
     ------

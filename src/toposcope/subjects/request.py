@@ -1,4 +1,4 @@
-"""A request: the frozen dataclass of a subject's settings, whose fields are also the command's options."""
+"""A request: the frozen dataclass of a subject's settings; its fields are also options of the command."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _KEY = "option"
 class CommandOption:
     """A field of a request as an option of the command line.
 
-    `help` says what it decides; `name` is its spelling where that is not the field's; `shown` is said in
-    place of the field's own default; `formerly` are spellings that are still accepted.
+    `help` says what it sets; `name` is its name if that differs from the field's; `shown` is displayed
+    instead of the field's default; `formerly` are old names that are still accepted.
     """
 
     help: str
@@ -28,7 +28,7 @@ class CommandOption:
 
 
 def option(default: Any, help: str, **more: Any) -> Any:
-    """Return a dataclass field that is an option of the subject's command, too.
+    """Return a dataclass field that is also an option of the subject's command.
 
     >>> @dataclass(frozen=True, kw_only=True)
     ... class Request:

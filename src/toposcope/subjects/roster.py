@@ -15,9 +15,9 @@ from toposcope.subjects.catalogue import completed
 from toposcope.subjects.subject import Subject
 
 FOLDERS = ("gradients", "weights", "representations", "landscape")
-"""A subject of the package is a folder beside this file, whose `subject.py` has SUBJECT, and a name here."""
+"""A subject of the package is a folder beside this file with a `subject.py` that has SUBJECT, named here."""
 GROUP = "toposcope.subjects"
-"""The entry points under which an installed package brings a subject: NAME = "module:SUBJECT"."""
+"""The entry points under which an installed package provides a subject: NAME = "module:SUBJECT"."""
 
 
 @functools.cache
@@ -27,7 +27,7 @@ def subjects() -> Mapping[str, Subject]:
     Raises
     ------
     InputError
-        When an installed package names something that is no subject, or a name that is taken.
+        If an installed package names something that is not a subject, or a name that is taken.
     """
     own = [importlib.import_module(f"toposcope.subjects.{folder}.subject").SUBJECT for folder in FOLDERS]
     found: dict[str, Subject] = {subject.name: subject for subject in own}
@@ -39,12 +39,12 @@ def subjects() -> Mapping[str, Subject]:
 
 
 def measurable() -> dict[str, Subject]:
-    """Return the subjects that need only a request to be measured: those of installed packages."""
+    """Return the subjects that can be measured from a request alone: those of installed packages."""
     return {name: one for name, one in subjects().items() if one.measurable}
 
 
 def subject_of(name: str) -> Subject:
-    """Return the subject of this name; for one that is not installed here, a plain one.
+    """Return the subject of this name; if it is not installed here, a plain one.
 
     A store can be read without the package that measured it.
 
@@ -84,7 +84,7 @@ def rows_of(
     for name in dict.fromkeys(map(str, of[~gradients])):
         mine = of == name
         if name == About.REPRESENTATIONS and (features.loc[mine, "scope"] == Scope.SETTING).all():
-            continue  # other settings of a measurement that is not here
+            continue  # the sensitivity to settings, without the measurement itself
         if name in (About.WEIGHTS, About.REPRESENTATIONS):
             mine |= gradients
         found.append((subject_of(name), features[mine]))

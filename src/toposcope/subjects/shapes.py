@@ -1,4 +1,4 @@
-"""The shape of a point cloud, as weights and representations measure it: its diagrams and its scale."""
+"""The shape of a point cloud of weights or representations: its diagrams and its scale."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A checkpoint for probes: its matrices as a stream, its past, and a cache for shared work."""
+"""A checkpoint for probes: its matrices as a stream, its earlier checkpoints, and a cache for shared work."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 CACHE_BYTES = 64 * 2**20
-"""A checkpoint whose matrices fit into this many bytes is read once for all probes, a larger one streams."""
+"""A checkpoint with at most this many bytes of matrices is read once for all probes; a larger one streams."""
 
 
 BATCH_BYTES = 16 * 2**20
@@ -58,7 +58,7 @@ class SeriesLike(Protocol):
 class Stored(Protocol):
     """A series that streams its weights without refusing a checkpoint for a matrix that is not finite.
 
-    One such matrix then does not cost the rest of its checkpoint.
+    The rest of its checkpoint can then be measured.
     """
 
     def stored_matrices(self, checkpoint: Checkpoint) -> Iterator[Matrix]:
@@ -67,7 +67,7 @@ class Stored(Protocol):
 
 @runtime_checkable
 class Whole(Protocol):
-    """A series that has parameters of fewer than two dimensions, too, and names everything that it has."""
+    """A series that also has parameters of fewer than two dimensions, and lists the names of all."""
 
     def vectors(self, checkpoint: Checkpoint) -> Iterator[Matrix]:
         """Stream the parameters of fewer than two dimensions, each as one row."""
@@ -89,10 +89,10 @@ class Filed(Protocol):
 
 @runtime_checkable
 class Held(Protocol):
-    """A series whose checkpoints may have to be fetched: one that is held is fetched once."""
+    """A series whose checkpoints may have to be fetched; a checkpoint that is held is fetched only once."""
 
     def holding(self, checkpoint: Checkpoint) -> AbstractContextManager[None]:
-        """Keep the fetched files of a checkpoint until the end."""
+        """Keep the fetched files of a checkpoint until the context exits."""
 
 
 def batches(
@@ -125,7 +125,7 @@ def unless_unreadable(compute: Callable[[], T]) -> T | None:
 class RunReader:
     """The checkpoints of one run, opened one after the other.
 
-    Snapshots left behind drop their matrices; what they remember for the run stays.
+    Snapshots that are no longer in use drop their matrices, but keep what they remember for the run.
     """
 
     def __init__(self, series: SeriesLike, checkpoints: Sequence[Checkpoint]) -> None:
@@ -161,9 +161,9 @@ class Snapshot:
         self.index = index
         self._reader = reader
         self.non_finite: tuple[NonFiniteMatrix, ...] = ()
-        """The matrices that are not finite, as far as any were read."""
+        """The matrices that are not finite, among those read so far."""
         self.left_out: tuple[NonFiniteMatrix, ...] = ()
-        """Those that `matrices` has left out since this was last emptied."""
+        """The matrices that `matrices` has left out since this list was last emptied."""
         self._matrices: tuple[Matrix, ...] | None = None
         self._memory: dict[Hashable, Any] = {}
         self._cache: dict[Hashable, Any] = {}
@@ -175,7 +175,7 @@ class Snapshot:
 
     @property
     def without_previous(self) -> str:
-        """Return the note of what is missing because the previous checkpoint is unreadable."""
+        """Return the note for results that are missing because the previous checkpoint is unreadable."""
         return f"previous checkpoint {self._reader[self.index - 1].checkpoint.step} could not be read"
 
     @property
@@ -195,7 +195,7 @@ class Snapshot:
                 pass
 
     def matrices(self) -> Iterator[Matrix]:
-        """Stream the 2-D weights that are finite; read from disk once when they are small together.
+        """Stream the finite 2-D weights; if they are small together, they are read from disk only once.
 
         Raises
         ------
@@ -227,14 +227,14 @@ class Snapshot:
             self._matrices = tuple(cached)
 
     def vectors(self) -> tuple[Matrix, ...]:
-        """Return the parameters of fewer than two dimensions, each as one row; none where none are known."""
+        """Return the parameters of fewer than two dimensions, each as one row; empty if unknown."""
         series = self._reader.series
         if not isinstance(series, Whole):
             return ()
         return self.remember(("vectors",), lambda: tuple(series.vectors(self.checkpoint)))
 
     def weight_names(self) -> frozenset[str]:
-        """Return the names of all parameters, of matrices and of others; none where they are not known."""
+        """Return the names of all parameters, matrices and others; empty if unknown."""
         series = self._reader.series
         return frozenset(series.weight_names(self.checkpoint)) if isinstance(series, Whole) else frozenset()
 
@@ -246,7 +246,7 @@ class Snapshot:
 
     @property
     def config(self) -> Mapping[str, Any]:
-        """Return the configuration of the run's model; empty where the series knows none."""
+        """Return the configuration of the run's model; empty if the series has none."""
         known = getattr(self._reader.series, "config", None)
         return known(self.checkpoint.run) if callable(known) else {}
 

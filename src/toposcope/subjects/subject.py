@@ -1,4 +1,4 @@
-"""A subject: one kind of measured object, with everything that the other rooms need to know."""
+"""A subject: one kind of measured object, with everything that the other packages need to know."""
 
 from __future__ import annotations
 
@@ -24,35 +24,35 @@ class Subject:
     Parameters
     ----------
     name : str
-        What its features declare to be `about`. It is the name of its folder, and of its command when the
-        package has no other.
+        The value of `about` in its features. Also the name of its folder, and of its command unless the
+        package has another.
     heading, title : str
         Heading of its part of the page, and one sentence of what was measured.
     topology, size : str
-        What is judged, in words; and what is judged where no topology was measured.
+        What is judged, in words; and what is judged if no topology was measured.
     null : str
-        What the nulls of its features are.
+        The nulls of its features, in words.
     targets : tuple of str
         The preferred targets, in this order.
     by_itself : bool
-        Whether its rows bring their own target, so that no training log is missed.
+        Whether its rows contain their own target, so that no training log is needed.
     request : type, optional
         The frozen dataclass of its settings. It refuses values that cannot be measured; its fields that are
         made with `subjects.request.option` are the options of the command.
     make : callable, optional
         Returns the probes of a request.
     features : tuple of str
-        The names under which `features=` and `--features` choose it, beside its own name.
+        The names by which `features=` and `--features` choose it, besides its own name.
     part : str
-        "MODULE:FUNCTION" that makes its part of the page from a study; "" for the plain part: the verdict's
-        table, correlations, and a curve of each leading feature.
+        "MODULE:FUNCTION" that makes its part of the page from a study; "" for the default part: the table of
+        the verdict, correlations, and a curve of each leading feature.
     figures : str
         "MODULE:NAME" of the figures on its part of the page, a tuple of `page.on_page.OnPage` in reading
-        order; "" for those of the plain part.
+        order; "" for those of the default part.
     diagrams : tuple of pairs
         Which kept diagrams its figures draw, as keywords of `Store.diagrams`.
     folder : str
-        The folder of the store in which it keeps what its figures draw.
+        The folder of the store that has the data for its figures.
     order : int
         Its place on the page.
     """
@@ -76,23 +76,23 @@ class Subject:
 
     @property
     def measurable(self) -> bool:
-        """Whether its request alone makes its probes: no texts, model or batch have to be opened for them."""
+        """Whether its probes are made from its request alone, without texts, a model or a batch."""
         return self.make is not None and self.request is not None
 
     def probes(self, request: object | None = None) -> list[Probe]:
-        """Return the probes of a request, by default of its defaults.
+        """Return the probes of a request, by default with its defaults.
 
         Raises
         ------
         InputError
-            When the subject makes no probes of a request, or this is the request of something else.
+            If the subject does not make probes from a request, or this is the request of another subject.
         """
         if self.make is None or self.request is None:
             raise InputError(f"subject {self.name!r} makes no probes; give it `make` and `request`")
         wanted = self.request() if request is None else request
         if not isinstance(wanted, self.request):
             raise InputError(
-                f"options is a {type(wanted).__name__}; {self.name} is measured by {self.request.__name__}"
+                f"options is a {type(wanted).__name__}; {self.name} is measured with {self.request.__name__}"
             )
         return list(self.make(wanted))
 

@@ -1,4 +1,4 @@
-"""Gradient space: the same probes on the gradients of a fixed batch, matrix by matrix."""
+"""Gradients: the probes of weights, applied to the gradients of a fixed batch, matrix by matrix."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from toposcope.subjects.weights.probes.baselines import Baselines
 
 @dataclass(frozen=True)
 class GradientBatch:
-    """Which batch the gradients of a checkpoint are taken on, and how its model is opened.
+    """The batch on which a checkpoint's gradients are computed, and how its model is opened.
 
-    A run folder brings its batch: the gradients that training kept, else those of the first held-out
+    A run folder has its own batch: the gradients that training kept, else those of the first held-out
     batch. Any other model needs `texts`; the batch is the first `size` of them, cut at `length` tokens.
     """
 
@@ -47,7 +47,7 @@ class GradientBatch:
         Raises
         ------
         InputError
-            When the model is of no run folder and there are no texts.
+            If the model is not in a run folder and there are no texts.
         """
         folder = run_folder_of(checkpoint)
         if folder is not None:
@@ -93,9 +93,9 @@ def gradient_series(series: Series, batch: GradientBatch | None = None) -> Serie
 
 
 def gradient_probes(probes: Sequence[Probe]) -> list[Probe]:
-    """Return the probes under names that say they measured gradients: `gradient_rips`, ...
+    """Return the probes under names for gradients: `gradient_rips`, ...
 
-    The baselines have the mean of the gradients' norms over the matrices, and its standard deviation.
+    The baselines have the mean and the standard deviation of the gradients' norms over the matrices.
     """
     wide = [replace(probe, spread=True) if isinstance(probe, Baselines) else probe for probe in probes]
     return [_renamed(probe) for probe in wide]
@@ -107,13 +107,13 @@ def _renamed(probe: Probe) -> Probe:
         return replace(probe, name=f"{GRADIENT}{probe.name}", features=features)  # type: ignore[type-var]
     except TypeError as error:
         raise InputError(
-            f"probe {probe.name!r} cannot measure gradients; make it a dataclass with the fields name and "
-            "features"
+            f"probe {probe.name!r} cannot measure gradients; make it a dataclass with fields `name` and "
+            "`features`"
         ) from error
 
 
 def has_own_batch(checkpoint: Checkpoint) -> bool:
-    """Return whether a checkpoint lies in a run folder, which brings the batch of its gradients."""
+    """Return whether a checkpoint is in a run folder, which has its own batch for gradients."""
     return run_folder_of(checkpoint) is not None
 
 

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from toposcope.models import Objective
 
 _TOLERANCE = 1e-2
-"""Relative residual of the eigenvectors: axes of a surface need no more digits."""
+"""Relative residual of the eigenvectors; the axes of a surface need no more precision."""
 
 
 @dataclass(frozen=True)
 class DirectionDraw:
-    """One surface's directions; `random` are random ones of the same lengths, None where they are random."""
+    """One surface's directions; `random` has random ones of equal length, or None if they are random."""
 
     number: int
     directions: Directions
@@ -66,7 +66,7 @@ def draws_of(
 
 
 def _of_trajectory(objective: Objective, snapshot: Snapshot, source: ObjectiveSource, n: int) -> Directions:
-    """Return the principal directions of the checkpoints so far, each as long as their extent from here."""
+    """Return the principal directions of the checkpoints so far, each as long as their extent along it."""
     import torch
 
     points = [source.parameters(earlier, objective) for earlier in snapshot.prefix]

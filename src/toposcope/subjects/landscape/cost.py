@@ -9,13 +9,13 @@ from toposcope.subjects.landscape.options import LandscapeOptions
 
 _FLOP_PER_SECOND = 4e9
 _SECONDS_PER_PASS = 2e-3
-"""Rough speed of one core, and the fixed cost of a pass: they only predict a duration."""
+"""Rough speed of one core, and the fixed cost of a pass; used only to predict durations."""
 
 
 def cost_of_shapes(
     shapes: Sequence[tuple[int, int]], options: LandscapeOptions, forwards: float
 ) -> ComputeCost:
-    """Return so many forward passes of one batch: 2 FLOP per matrix entry and token.
+    """Return the cost of `forwards` forward passes of one batch: 2 FLOP per matrix entry and token.
 
     >>> cost_of_shapes([(10, 10)], LandscapeOptions(sequences=4, length=8), 3)
     ComputeCost(forwards=3, flop=19200.0)
@@ -25,7 +25,7 @@ def cost_of_shapes(
 
 
 def seconds_of(cost: ComputeCost) -> float:
-    """Return a rough time on two cores; good to a factor of three."""
+    """Return a rough time on two cores, right to within a factor of three."""
     return cost.forwards * _SECONDS_PER_PASS + cost.flop / _FLOP_PER_SECOND
 
 
@@ -36,7 +36,7 @@ def seconds_with_products(
     products: int,
     each: float | None,
 ) -> float:
-    """Return the rough time of work with so many products with the Hessian, `each` timed or as usual."""
+    """Return the rough time of work with `products` Hessian products; `each` is their time if measured."""
     seconds = seconds_of(cost)
     if each is None:
         return seconds

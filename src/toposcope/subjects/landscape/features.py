@@ -8,7 +8,7 @@ from dataclasses import replace
 from toposcope.core.types import About, Feature, Kind, Scope, Use
 
 FOLDER = "landscapes"
-"""The folder of the store that keeps the sampled surfaces."""
+"""The folder in the store that contains the sampled surfaces."""
 SHARPNESS, CURVATURE, SURFACE, PATHS, RETRAIN = "sharpness", "curvature", "surface", "paths", "retrain"
 """The names of the probes."""
 
@@ -17,7 +17,7 @@ _LOSS = "nats per token"
 
 CRITICAL = Feature(
     "critical_sharpness", "critical sharpness", "2 / update", primary=True, scopes=_MODEL,
-    description="2 over the smallest multiple of the update at which the loss rises above its start",
+    description="2 over the smallest multiple of the update at which the loss exceeds its starting value",
     leads={Use.CHANGE: 4, Use.END: 4},
 )  # fmt: skip
 BATCH_LOSS = Feature(
@@ -27,12 +27,12 @@ OF_SHARPNESS = (
     CRITICAL,
     Feature(
         "critical_step", "critical step", "updates", scopes=_MODEL,
-        description="how far along the update the loss is back at its start",
+        description="multiple of the update at which the loss is back at its starting value",
     ),
     Feature(
         "critical_sharpness_null", "critical sharpness, random direction", "2 / update", Kind.NULL,
         null_of=CRITICAL, scopes=_MODEL,
-        description="the same along random directions of the update's length, turned downhill",
+        description="the same along random directions of the update's length, with the sign that descends",
     ),
     Feature("update_length", "length of the update", "weight", Kind.BASELINE, scopes=_MODEL),
     BATCH_LOSS,
@@ -45,7 +45,7 @@ TOP = Feature(
 )  # fmt: skip
 TRACE = Feature(
     "hessian_trace", "Hessian trace", "loss / weight squared", scopes=_MODEL,
-    description="Hutchinson's estimate, its interval in the note",
+    description="Hutchinson's estimate, with its interval in the note",
 )  # fmt: skip
 OF_CURVATURE = (
     TOP,
@@ -65,7 +65,7 @@ OF_CURVATURE = (
     Feature(
         "layer_top_eigenvalue", "top eigenvalue of a layer's block", "loss / weight squared",
         scopes=(Scope.LAYER, Scope.SETTING),
-        description="the Hessian as a function of one layer's parameters alone",
+        description="of the Hessian with respect to one layer's parameters alone",
     ),
     Feature(
         "eigenvalue", "Hessian eigenvalue by rank", "loss / weight squared", scopes=(Scope.SETTING,),
@@ -95,12 +95,12 @@ TRIVIAL = Feature(
 )  # fmt: skip
 CONFIRMED = Feature(
     "branches_confirmed", "confirmed branches", "count", scopes=_MODEL,
-    description="branches of every second sequence whose interval on the others lies above 0",
+    description="branches found on every second sequence whose 95% interval on the others lies above 0",
 )  # fmt: skip
-FOUND = Feature("branches_found", "branches of half the sequences", "count", Kind.NOISE, scopes=_MODEL)
+FOUND = Feature("branches_found", "branches on half of the sequences", "count", Kind.NOISE, scopes=_MODEL)
 REACH = Feature(
     "reach", "reach of the surface", "unit of the directions", Kind.BASELINE, scopes=_MODEL,
-    description="mean over the axes of how far the range rule goes: a plain measure of flatness",
+    description="range that the rule gives, averaged over the axes: a plain measure of flatness",
 )  # fmt: skip
 MASKED = Feature("masked", "share of places without a loss", "share", Kind.NOISE, scopes=_MODEL)
 OF_SURFACE = (
@@ -110,7 +110,7 @@ OF_SURFACE = (
     Feature("max_persistence", "longest branch of the surface", _LOSS, scopes=_MODEL),
     Feature(
         "saddles", "saddle count of the surface", "count", scopes=_MODEL,
-        description="the seeds' saddle count: minima - 1 on a connected domain, no information of its own",
+        description="minima - 1 on a connected domain, so it adds no information",
     ),
     Feature("depth_mean", "mean depth of basins", _LOSS, scopes=_MODEL),
     Feature("depth_max", "deepest basin", _LOSS, scopes=_MODEL),
@@ -119,7 +119,7 @@ OF_SURFACE = (
     ),
     Feature(
         "largest_basin", "share of the largest basin", "share", scopes=_MODEL,
-        description="places that steepest descent leads to the widest basin's minimum",
+        description="grid points from which steepest descent leads to the widest basin's minimum",
     ),
     TRIVIAL,
     CONFIRMED,
@@ -143,7 +143,7 @@ OF_SURFACE = (
     *(
         Feature(
             f"{one.name}_random", f"{one.label}, random directions", one.unit, Kind.NULL, null_of=one,
-            scopes=_MODEL, description="along random directions of equal length; not for random directions",
+            scopes=_MODEL, description="along random directions of equal length; only for other directions",
         )
         for one in WITH_NULL
     ),
@@ -156,13 +156,13 @@ OF_PATHS = (
     ),
     Feature(
         "barrier_bezier", "barrier on a bent curve", _LOSS, scopes=_MODEL,
-        description="the same on a quadratic Bezier curve whose middle was trained on another batch",
+        description="the same on a quadratic Bezier curve whose control point was trained on another batch",
     ),
 )  # fmt: skip
 
 RETRAIN_H0 = Feature(
     "retrain_h0_total", "H0 total of jump and retrain", "weight", scopes=_MODEL,
-    description="Vietoris-Rips H0 of the iterates of training after four jumps",
+    description="Vietoris-Rips H0 of the iterates of training after each of four jumps",
 )  # fmt: skip
 RETRAIN_H1 = Feature("retrain_h1_total", "H1 total of jump and retrain", "weight", scopes=_MODEL)
 OF_RETRAIN = (
@@ -170,7 +170,7 @@ OF_RETRAIN = (
     RETRAIN_H1,
     Feature(
         "retrain_distance", "distance after jump and retrain", "jump", scopes=_MODEL,
-        description="how far from the checkpoint training ends, over how far it was thrown; mean of jumps",
+        description="final distance from the checkpoint over the length of the jump; mean over jumps",
     ),
     Feature("retrain_loss", "loss after jump and retrain", _LOSS, Kind.QUALITY, scopes=_MODEL),
     Feature("retrain_loss_jump", "loss after the jump", _LOSS, Kind.QUALITY, scopes=_MODEL),

@@ -14,7 +14,7 @@ RISE = 0.1
 """The surface reaches at least this far above its centre, in nats per token."""
 RULE = (
     "each axis goes on until the mean loss of its two ends is as high as at the run's first measured "
-    f"checkpoint, and at least {RISE} nats above the centre; a second surface has a quarter of this reach"
+    f"checkpoint, and at least {RISE} nats above the centre; a second surface has a quarter of this range"
 )
 
 
@@ -22,20 +22,20 @@ RULE = (
 class LandscapeOptions:
     """The settings of the measurements around a checkpoint.
 
-    `batches` disjoint sets of `sequences` texts of at most `length` tokens, and `seeds` sets of random
-    directions, are the draws. `resolution` is the number of places along each of `n` axes, 4 k + 1 so that
-    every second place is the coarser lattice, centre included. `reach` is None for the rule, or a number in
-    the directions' unit. `eigenvalues` of largest magnitude come from at most `products` Hessian-vector
-    products, trace and density from `vectors` random vectors, the density with `steps` Lanczos steps. `nulls`
-    random directions of the update's length are the null of the critical sharpness. `layers` adds each
-    layer's own top eigenvalue. `updates` is the number of updates that jump-and-retrain makes after each
-    jump.
+    The draws are `batches` disjoint sets of `sequences` texts of at most `length` tokens, and `seeds` sets of
+    random directions. `resolution` is the number of grid points along each of `n` axes: 4 k + 1, so that
+    every second point, the centre included, forms the coarser grid. `reach` is None for the default rule, or
+    a number in the directions' unit. The `eigenvalues` eigenvalues of largest magnitude come from at most
+    `products` Hessian-vector products; trace and density come from `vectors` random vectors, the density with
+    `steps` Lanczos steps. `nulls` random directions of the update's length are the null of the critical
+    sharpness. `layers` adds each layer's own top eigenvalue. `updates` is the number of updates after each
+    jump of jump-and-retrain.
     """
 
     directions: str = option(
         "random",
-        "Axes of the surface: random (filter-normalised), hessian (top eigenvectors) or trajectory (PCA of "
-        "the checkpoints).",
+        "Axes of the surface: random (filter-normalised), hessian (top eigenvectors) or trajectory "
+        "(principal components of the checkpoints).",
         choices=KINDS,
     )
     n: int = option(2, "Number of axes of the surface: 1, 2 or 3.")
@@ -48,8 +48,8 @@ class LandscapeOptions:
     )
     graph: str = option(
         "lattice",
-        "Which grid points are neighbours: the 2 n along the axes (lattice), Kuhn's triangulation, or the "
-        "mutual 4 n nearest (knn).",
+        "Which grid points are neighbours: the 2 n along the axes (lattice), those of Kuhn's triangulation "
+        "(kuhn), or the mutual 4 n nearest (knn).",
         choices=GRAPHS,
     )
     batches: int = option(2, "Number of batches; no two share a text.")
@@ -58,7 +58,7 @@ class LandscapeOptions:
     seeds: int = option(2, "Number of random draws of the directions.", name="draws", formerly=("--seeds",))
     eigenvalues: int = 5
     products: int = option(
-        100, "Most products with the Hessian for the eigenvalues of a batch. More make more of them converge."
+        100, "Maximum number of Hessian-vector products per batch. With more, more eigenvalues converge."
     )
     vectors: int = 8
     steps: int = 30
@@ -79,7 +79,7 @@ class LandscapeOptions:
             raise InputError("a surface has 1, 2 or 3 directions", argument="n", value=self.n)
         if self.resolution < 5 or self.resolution % 4 != 1:
             raise InputError(
-                "every second grid point is to form a coarser grid with the same centre",
+                "every second grid point must form a coarser grid with the same centre",
                 argument="resolution",
                 value=self.resolution,
                 remedy="give 4 k + 1 (9, 13, 17, 21, ... 41)",
@@ -102,7 +102,7 @@ class LandscapeOptions:
                                  remedy=f"give at least {lowest}")  # fmt: skip
         if self.directions == "hessian" and self.eigenvalues < self.n:
             raise InputError(
-                f"{self.n} directions need at least as many", argument="eigenvalues", value=self.eigenvalues
+                f"{self.n} directions need at least {self.n}", argument="eigenvalues", value=self.eigenvalues
             )
 
     @property
@@ -112,15 +112,15 @@ class LandscapeOptions:
 
     @property
     def first(self) -> int:
-        """The number, from 0, of the first checkpoint of a run that has a surface.
+        """The index, from 0, of the first checkpoint of a run that has a surface.
 
-        Two directions of the trajectory need the two previous checkpoints.
+        `n` directions of the trajectory need the `n` previous checkpoints.
         """
         return self.n if self.directions == "trajectory" else 0
 
     @property
     def surfaces(self) -> int:
-        """The number of surfaces of each range that are sampled at a checkpoint."""
+        """The number of surfaces of each range per checkpoint."""
         return self.batches * (self.seeds if self.directions == "random" else 1)
 
     @property

@@ -1,4 +1,4 @@
-"""The reach of a surface: a rule that is fixed before any loss of the run is seen."""
+"""The range of a surface, by a rule that is fixed before any loss of the run is known."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from toposcope.core.errors import InputError
 from toposcope.subjects.landscape.options import RISE
 
 _SMALLEST, _LARGEST = 2.0**-8, 2.0**4
-"""Reaches that are tried, doubling."""
+"""The ranges that are tried; each is twice the last."""
 _BISECTIONS = 4
-"""Of the last doubling, in the logarithm: to 4% of the reach."""
+"""Bisections of the last doubling, on the logarithm: they determine the range to 4%."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The reach of an axis in its direction's unit, the target loss, and whether it is reached there.
+    """The range of an axis in its direction's unit, the target loss, and whether the loss reaches it.
 
-    Without a target the range was given.
+    Without a target, the range was given.
     """
 
     value: float
@@ -29,7 +29,7 @@ class Reach:
 
     @property
     def note(self) -> str:
-        """The reach in words."""
+        """Describe the range."""
         if self.target is None:
             return f"range {self.value:.4g}, as given"
         how = "reaches" if self.reached else "does not reach"
@@ -37,11 +37,11 @@ class Reach:
 
 
 def reach_by_rule(loss_at: Callable[[float], float], centre: float, first: float) -> Reach:
-    """Return where the mean loss of both ends of an axis first reaches the target.
+    """Return the distance at which the mean loss of both ends of an axis first reaches the target.
 
     The target is the larger of the first checkpoint's loss `first` and `centre` plus 0.1. The distance
-    doubles from 1/256 to 16 units, then four bisections on its logarithm follow. A loss that is not finite
-    counts as above.
+    doubles from 1/256 to 16 units, followed by four bisections on its logarithm. A loss that is not finite
+    counts as above the target.
 
     >>> reach_by_rule(lambda s: 1.0 + s**2, 1.0, 5.0).value
     2.0
@@ -65,7 +65,7 @@ def reach_by_rule(loss_at: Callable[[float], float], centre: float, first: float
 
 
 def check_reach(finite: np.ndarray, reach: float) -> None:
-    """Refuse a surface that has a loss at no place but its centre.
+    """Refuse a surface that has a loss only at its centre.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def check_reach(finite: np.ndarray, reach: float) -> None:
     """
     if finite.sum() <= 1:
         raise InputError(
-            f"the loss is finite at {int(finite.sum())} of {finite.size} places",
+            f"the loss is finite at {int(finite.sum())} of {finite.size} grid points",
             argument="reach",
             value=reach,
             remedy="give a smaller one, or leave it out for the default rule",

@@ -24,10 +24,9 @@ _OF_INTERVALS = tuple(field.name for field in fields(BranchIntervals) if field.n
 
 @dataclass(frozen=True)
 class SavedSurface:
-    """A surface with the checkpoint, the range ("full" or "quarter") and the draw that it belongs to.
+    """A surface with its checkpoint, its range ("full" or "quarter") and its draw.
 
-    `topology` is what was found on it when it was measured; None in a store of a version that kept the
-    losses alone.
+    `topology` was computed when it was measured; None in a store of a version that kept only the losses.
     """
 
     run: str
@@ -44,7 +43,7 @@ def place(folder: Path, at: Checkpoint, name: str, draw: int) -> Path:
 
 
 def save_surface(path: Path, surface: Surface, topology: SurfaceTopology | None = None) -> None:
-    """Write a surface and its topology aside and rename the file into place."""
+    """Write a surface and its topology to a temporary file and rename it into place."""
     axes = {f"axis_{number}": axis for number, axis in enumerate(surface.axes)}
     words = {"kind": surface.kind, "unit": surface.unit, "digest": surface.digest}
     found = {} if topology is None else _arrays(topology)
@@ -52,9 +51,9 @@ def save_surface(path: Path, surface: Surface, topology: SurfaceTopology | None 
 
 
 def read_surface(path: Path, *, digest: str | None = None) -> tuple[Surface, SurfaceTopology | None] | None:
-    """Return a kept surface and what was found on it.
+    """Return a kept surface and its topology.
 
-    None where there is no surface, it is damaged, or it has another digest.
+    None if there is no surface, it is damaged, or it has another digest.
     """
     held = _read(path)
     if held is None or "losses" not in held or (digest is not None and str(held["digest"]) != digest):

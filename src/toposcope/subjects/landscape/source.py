@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 _SMALL = 1_000_000
 """Parameters below which one thread computes.
 
-The threads of torch wait for one another in every operation. Where other processes use the cores, most of
-the time is such waiting: a product with the Hessian of GPT-2 (43,904 parameters, 512 tokens) took 125 ms with
-two threads and 12 ms with one, on two cores at a load of 4.
+The threads of torch wait for one another in every operation. If other processes use the cores, most of
+the time is spent waiting: a product with the Hessian of GPT-2 (43,904 parameters, 512 tokens) took 125 ms
+with two threads and 12 ms with one, on two cores at a load of 4.
 """
 
 
 def _threads(model: LanguageModel) -> int | None:
-    """Return how many threads compute with a model; None for as many as kernels have."""
+    """Return how many threads compute with a model; None for as many as the kernels use."""
     return 1 if sum(one.numel() for one in model.module.parameters()) < _SMALL else None
 
 
 @dataclass(frozen=True)
 class ObjectiveSource:
-    """Opens the model of a checkpoint and lets it read the batches.
+    """Opens the model of a checkpoint with its batches.
 
     Without texts, a checkpoint of a run folder reads the sequences that its training held out.
     """
@@ -53,7 +53,7 @@ class ObjectiveSource:
         Raises
         ------
         InputError
-            When a batch keeps fewer than four sequences of two tokens or more, or there are no texts.
+            If a batch has fewer than four sequences of at least two tokens, or there are no texts.
         """
         with snapshot.model(self.loader) as model, steady_threads(_threads(model)):
             rows = self._rows(model, snapshot.checkpoint, options)
@@ -95,7 +95,7 @@ class ObjectiveSource:
         return [row[:length] for row in held[: options.texts].tolist()]
 
     def parameters(self, snapshot: Snapshot, like: Objective) -> torch.Tensor:
-        """Return the flat parameters of another checkpoint of the run, remembered while it is at hand.
+        """Return the flat parameters of another checkpoint of the run, cached while it is in use.
 
         Raises
         ------

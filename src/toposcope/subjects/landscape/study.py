@@ -1,4 +1,4 @@
-"""A whole measurement of the loss surface: its texts, its probes, its recipe and its cost."""
+"""A measurement of the loss surface: its texts, its probes, its recipe and its cost."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CHEAP = ("sharpness",)
 _NAMED = 3
 """The most runs that a sentence names; the others are counted."""
 BY_NAME = ("retrain",)
-"""Measured when named, not with "all": it trains, and only runs of `toposcope train` can be trained."""
+"""Measured if named, but not with "all": it trains, and only runs of `toposcope train` can be trained."""
 
 
 @dataclass(frozen=True)
@@ -64,14 +64,14 @@ class LandscapeStudy:
         return [made[name] for name in NAMES if name in self.names]
 
     def of(self, series: Series) -> LandscapeStudy:
-        """Return the study of this series: its seeds side by side, and what its Hessian costs.
+        """Return the study of this series: with its pairs of seeds, and the cost of its Hessian.
 
         Paths lead from one seed to another.
 
         Raises
         ------
         InputError
-            When nothing but surfaces is asked for, and no run has the checkpoints that their directions need.
+            If only surfaces are requested, and no run has the checkpoints that their directions need.
         """
         self._check_trajectory(series)
         if run_folder_of(first := next(iter(series))) is not None:
@@ -79,7 +79,7 @@ class LandscapeStudy:
         found = replace(self, partners=partners_of(series.runs, list(series)))
         if not self._multiplies:
             return found
-        found.cost(series)  # what is refused need not be timed
+        found.cost(series)  # refuses before anything is timed
         shapes = _shapes(series, series.names[0])
         return replace(found, products=timed_products(series, self.source, self.options, shapes))
 
@@ -94,19 +94,19 @@ class LandscapeStudy:
             f"and {longest} has {has}",
             argument="directions",
             value="trajectory",
-            remedy=f"measure more, or use {option('directions')} random",
+            remedy=f"give more checkpoints, or use {option('directions')} random",
         )
 
     def without_surface(self, series: Series) -> str:
-        """Return in words at which checkpoints no surface can be made, and why; empty where all have one."""
+        """Say at which checkpoints no surface can be sampled, and why; empty if all have one."""
         first = self.options.first
         if SURFACE not in self.names or not first:
             return ""
         early = [f"{run} at {_steps(series.of_run(run)[:first])}" for run in series.names]
         named = ", ".join(early[:_NAMED]) + f" and {len(early) - _NAMED:,} more runs" * (len(early) > _NAMED)
         return (
-            f"No surface of {named}: directions of the trajectory need {first + 1} checkpoints of the run, "
-            "including this one."
+            f"No surface for {named}: directions of the trajectory need {first + 1} checkpoints of the run, "
+            "up to and including this one."
         )
 
     @property
@@ -120,7 +120,7 @@ class LandscapeStudy:
         Raises
         ------
         InputError
-            When it is above the limit; the refusal names the cheap way.
+            If it is above the limit; the message names a cheaper way.
         """
         most = ComputeCost(0.0, 0.0)
         for run in series.names:
@@ -133,17 +133,17 @@ class LandscapeStudy:
         return most
 
     def announcement(self, series: Series) -> str:
-        """Return in words what will be measured and its cost; it is printed before the start."""
+        """Describe what will be measured and its cost; printed before the start."""
         fixed = self.options.reach
         said = (
             RULE
             if fixed is None
-            else (f"each axis goes to {fixed:g} of its unit; a second surface has a quarter of this reach")
+            else (f"each axis goes to {fixed:g} of its unit; a second surface has a quarter of this range")
         )
-        ranges = f" The surfaces: {said}." if "surface" in self.names else ""
+        ranges = f" Surfaces: {said}." if "surface" in self.names else ""
         ranges += f" {early}" if (early := self.without_surface(series)) else ""
         products = f" {self.products.sentence()}" if self._multiplies else ""
-        said = f"At a checkpoint, the longest measurement takes {self.cost(series).sentence()}.{products}"
+        said = f"Per checkpoint, the longest measurement takes {self.cost(series).sentence()}.{products}"
         return said.rstrip() + ranges
 
 
@@ -159,7 +159,7 @@ def study_of_texts(
 ) -> LandscapeStudy:
     """Return the study of the first texts of a source; `features` are cheap, all, or names of probes.
 
-    Without texts, run folders read what their training held out.
+    Without texts, run folders use the text that their training held out.
 
     Raises
     ------
@@ -191,7 +191,7 @@ def _chosen(features: Sequence[str]) -> tuple[str, ...]:
 
 
 def _shapes(series: Series, run: str) -> list[tuple[int, int]]:
-    """Return rows and columns of the matrices of a run's first checkpoint, from its header."""
+    """Return the shapes (rows, columns) of the matrices of a run's first checkpoint, from its header."""
     with series.reading(series.of_run(run)[0]) as reader:
         infos = [info for info in reader.infos().values() if len(info.shape) > 1]
     return [(_product(info.shape[:-1]), int(info.shape[-1])) for info in infos]

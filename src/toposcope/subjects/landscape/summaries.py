@@ -1,4 +1,4 @@
-"""The numbers of one sampled surface: merge and split tree, loops, and what its noise leaves of it."""
+"""The numbers of one sampled surface: merge and split tree, loops, and branches that noise cannot explain."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def summarise(values: np.ndarray, graph: str) -> dict[str, float]:
 
 
 def topology_of(surface: Surface, graph: str, places: tuple[slice, ...] = (slice(None),)) -> SurfaceTopology:
-    """Return what is found on some places of a surface; a place that lacks any sequence's loss is masked.
+    """Return the topology of a surface on some grid points; points without all sequences' losses are masked.
 
     Raises
     ------
     InputError
-        When the surface has a loss at no place but its centre.
+        If the surface has a loss only at its centre.
     """
     check_reach(surface.finite, float(surface.axes[0][-1]))
     losses = np.where(surface.finite[..., None], surface.losses, np.nan)
@@ -41,7 +41,7 @@ def topology_of(surface: Surface, graph: str, places: tuple[slice, ...] = (slice
 def summaries_of(topology: SurfaceTopology) -> dict[str, float]:
     """Return the summaries of a surface whose topology is known.
 
-    With tested branches also how many half of the sequences show, and how many the other half confirms.
+    With tested branches, also how many branches half of the sequences show and the other half confirms.
     """
     tree, graph = topology.tree, topology.graph
     found = surface_summaries(tree)

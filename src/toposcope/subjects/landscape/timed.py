@@ -1,4 +1,4 @@
-"""The time of a product with the Hessian for unusual models, measured before the plan."""
+"""The time of a Hessian-vector product for unusual models, measured before the plan is printed."""
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ if TYPE_CHECKING:
 
 
 _MOST_SECONDS = 10.0
-"""A product that is expected to take longer is not timed before the plan."""
+"""A product that is expected to take longer is not timed."""
 
 
 @dataclass(frozen=True, slots=True)
 class HessianProducts:
-    """Whether the models of a series were `opened`, and the seconds of a product that is a difference."""
+    """Whether the model of a series was `opened`; the seconds of a product, if by finite differences."""
 
     opened: bool = False
     seconds: float | None = None
 
     def sentence(self) -> str:
-        """Return in words the cost of products if it is unusual, else nothing."""
+        """Describe the cost of products if it is unusual, else return nothing."""
         if not self.opened:
-            return "Where a module has no second derivative, curvature takes up to five times as long."
+            return "If a module has no second derivative, curvature takes up to five times as long."
         if self.seconds is None:
             return ""
         return (
-            f"The model has no second derivative: a product with the Hessian takes {self.seconds:.2g} s, "
-            "timed here and counted."
+            "The model has no second derivative. A Hessian-vector product, timed here, takes "
+            f"{self.seconds:.2g} s; the estimated time includes this."
         )
 
 
 def timed_products(
     series: Series, source: ObjectiveSource, options: LandscapeOptions, shapes: Sequence[tuple[int, int]]
 ) -> HessianProducts:
-    """Return what products with the Hessian of a series' models take, from the first checkpoint's model.
+    """Return the time of Hessian-vector products for a series, from the first checkpoint's model.
 
-    The project's own models can be differentiated twice and are not opened. Not checked are those of the
-    hub, of which nothing is fetched for it, those where two products take more than some seconds by their
-    `shapes`, and those that do not open, of which the sweep tells.
+    The project's own models can be differentiated twice and are not opened. Not checked are: models of the
+    hub, of which nothing is fetched for this; models whose `shapes` make two products take more than some
+    seconds; and models that do not open, which the sweep reports.
     """
     first = next(iter(series))
     if run_folder_of(first) is not None:
@@ -64,7 +64,7 @@ def timed_products(
         with source.objectives(snapshot, replace(options, batches=1)) as (objective,):
             here, product = objective.parameters, HessianProduct(objective)
             vector = random_start(len(here), here.dtype, purpose="timed product").to(here.device)
-            product(vector)  # the first one finds out how, and compiles what there is to compile
+            product(vector)  # the first call chooses the method and compiles
             if product.method == TWICE:
                 return HessianProducts(opened=True)
             start = time.perf_counter()

@@ -1,1 +1,1 @@
-"""What a model makes of fixed texts: hidden states and attention."""
+"""A model's representations of fixed texts: hidden states and attention."""

@@ -8,21 +8,21 @@ from toposcope.subjects.representations.options import RepresentationOptions
 from toposcope.subjects.representations.source import StateSource
 
 _ON_CPU, _ELSEWHERE = 5e10, 2e13
-"""FLOP in a second: of one core, and of a device of another kind."""
+"""FLOP per second, of one core and of a device of another kind."""
 _PER_CHECKPOINT, _PER_LAYER = 0.01, 0.03
 _PER_CLOUD, _POINTS, _POWER = 1.5e-3, 200, 2.2
-"""Seconds for the bars of a cloud of so many points, and how they grow with the points."""
+"""Seconds for the bars of a cloud of this many points, and their exponent in the number of points."""
 _BLOCK = 4
-"""Matrices of a layer, at least."""
+"""The smallest number of matrices in a layer."""
 
 
 def seconds_of(
     shapes: Sequence[tuple[int, int]], options: RepresentationOptions, source: StateSource, labelled: int = 0
 ) -> float:
-    """Return a rough time of one checkpoint on one core; good to a factor of three.
+    """Return a rough time of one checkpoint on one core, right to within a factor of three.
 
-    Two FLOP per matrix entry and token for the texts' states, the perplexity and `labelled` texts, then the
-    clouds of every chosen layer with their nulls. Kept states cost no pass.
+    Counted are two FLOP per matrix entry and token for the texts' states, the perplexity and `labelled`
+    texts, and the clouds of every chosen layer with their nulls. Kept states need no pass.
     """
     texts = 0 if source.texts is None else len(source.texts.items)
     tokens = (texts + labelled) * options.length

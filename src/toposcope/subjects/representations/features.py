@@ -8,7 +8,7 @@ from toposcope.core.types import About, Feature, Kind, Scope, Use
 from toposcope.subjects.declarations import distance_features, shape_features, spectral_features
 
 REPRESENTATIONS, SENSITIVITY = "representations", "sensitivity"
-"""What the probes are called: of the states themselves, and of the same under other settings."""
+"""The names of the probes: of the states, and of the states under other settings."""
 
 _LAYER, _MODEL, _HEADS = (Scope.LAYER,), (Scope.MODEL,), (Scope.ROLE, Scope.HEAD)
 _TWIN = "Gaussian cloud"
@@ -77,7 +77,7 @@ _MOVED = {
 _CARRIED = tuple(
     Feature(
         f"carried_h{dim}", f"H{dim} carried to next layer", scopes=_LAYER,
-        description="share of the total that an optimal matching carries over into the next chosen layer",
+        description="share of the total that an optimal matching carries to the next chosen layer",
     )
     for dim in (1, 2)
 )  # fmt: skip
@@ -98,7 +98,7 @@ ACCURACY_SPREAD = Feature(
     "probe_accuracy_sd", "linear probe accuracy, sd over folds", "share", Kind.NOISE, scopes=_LAYER
 )
 ATTENTION_H0 = Feature(
-    "attention_h0", "attention H0", scopes=_HEADS, description="mean bar of its attention graph"
+    "attention_h0", "attention H0", scopes=_HEADS, description="mean bar length of the head's attention graph"
 )
 CKA = Feature(
     "cka", "CKA to next layer", kind=Kind.BASELINE, scopes=_LAYER, description="debiased linear CKA"
@@ -147,8 +147,8 @@ _EVERY = (
     *(_rate(_MOVED[name]) for name in ("wasserstein1_h1", "wasserstein1_h0")),
 )
 FEATURES = tuple(replace(feature, about=About.REPRESENTATIONS) for feature in _EVERY)
-"""In the order in which figures show them. Six are primary: what H1 has beyond a Gaussian cloud of the same
-covariance (total, entropy, count), the scaled totals of H0 and H1, and the dimension."""
+"""In the order in which figures show them. Six are primary: the excess of H1 over a Gaussian cloud of the
+same covariance (total, entropy, count), the scaled totals of H0 and H1, and the dimension."""
 
 _NAMED = {feature.name: feature for feature in FEATURES}
 H0_TOTAL, H1_TOTAL, H1_SCALED = (_NAMED[name] for name in ("h0_total", "h1_total", "h1_total_scaled"))
@@ -161,7 +161,7 @@ RANK, PARTICIPATION = _NAMED["rankme_eigenvalues"], _NAMED["participation_ratio"
 DECAY, TOP = _NAMED["alpha_req"], _NAMED["top_eigenvalue"]
 
 SPECTRUM = tuple(feature.name for feature in (RANK, PARTICIPATION, DECAY, TOP))
-"""The baselines that are measured under other settings, too."""
+"""The baselines that are also measured under other settings."""
 
 SETTINGS = tuple(
     replace(feature, scopes=(Scope.SETTING,), primary=False, leads={}, about=About.REPRESENTATIONS)

@@ -27,11 +27,11 @@ _LOGIT_BYTES = 128 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class StateReading:
-    """What to read of a model.
+    """What to read from a model.
 
     Embeddings are pooled over the first `length` tokens of every text; the perplexity is that of the first
     `perplexity_texts` texts, cut at `perplexity_length`, weighted by tokens. A causal model's state at a
-    position ignores what follows, so both come out of one pass over the longer cut. With pooling "token",
+    position ignores what follows, so both come from one pass over the longer cut. With pooling "token",
     at most `max_tokens` positions are kept, the same ones at every checkpoint.
     """
 
@@ -86,7 +86,7 @@ def resolve_layers(choice: str, n_layers: int) -> tuple[int, ...]:
             f"this model's hidden states are numbered 0 to {n_layers}",
             argument="layers",
             value=choice,
-            remedy="choose some of these",
+            remedy="choose from these",
         )
     return layers
 
@@ -151,7 +151,7 @@ def _tokens_per_batch(model: LanguageModel) -> int:
 
 
 def _batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Yield groups of texts of similar length, at most `budget` tokens with their padding."""
+    """Yield groups of texts of similar length, with at most `budget` tokens including padding."""
     order = sorted(range(len(lengths)), key=lambda i: (-lengths[i], i))
     group: list[int] = []
     for i in order:
@@ -194,7 +194,7 @@ def _score(
 
 
 class _Pool:
-    """Collects the pooled states of every chosen layer, text by text, whatever the order of the batches."""
+    """Collects the pooled states of every chosen layer, text by text, in any order of the batches."""
 
     def __init__(self, reading: StateReading, lengths: Sequence[int]) -> None:
         self._reading = reading
@@ -236,7 +236,7 @@ class _Pool:
 
 
 def _chosen_tokens(lengths: Sequence[int], limit: int) -> tuple[list[list[int]], list[list[int]]]:
-    """Return, per text, the positions kept and the rows they fill: the same draw at every checkpoint."""
+    """Return, per text, the kept positions and the rows that they fill; the same draw at every checkpoint."""
     starts = np.concatenate([[0], np.cumsum(lengths)])
     chosen = np.arange(starts[-1])
     if len(chosen) > limit:

@@ -1,4 +1,4 @@
-"""The settings of the representation probe, and the presets by name."""
+"""The settings of the representation probe."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ class RepresentationOptions:
     length : int
         Number of tokens of a text that are read for its point.
     perplexity_texts, perplexity_length : int
-        Number of texts, and tokens of each, from which the perplexity is computed.
+        Number of texts, and of tokens per text, from which the perplexity is computed.
     reduction, components : str, int
-        "pca" or "random" to `components` dimensions, or "none".
+        "pca" or "random" reduces the states to `components` dimensions; "none" does not.
     maxdim : int
-        Highest homology dimension, 1 or 2.
+        Highest homology dimension: 0, 1 or 2.
     points, draws : int
         Clouds with more points are subsampled to `points`, `draws` times.
     nulls : int
-        Number of Gaussian clouds with the same mean and covariance that are measured for each cloud.
+        Number of Gaussian clouds with the same mean and covariance that are measured beside each cloud.
     cloud_texts : int or None
-        Number of texts that become points, although more may be read; None uses all.
+        Number of texts that become points; more may be read. None uses all.
     dimension : bool
         Measure the TwoNN, MLE and persistent-homology dimensions.
     attention : bool
@@ -62,7 +62,7 @@ class RepresentationOptions:
     layers: str = option("last", "Layers to measure: last, all, or numbers of hidden states such as 0,6,12.")
     pooling: Pooling = option(
         "mean",
-        "How a text becomes one point: the mean of its tokens, its last token, or one point per token.",
+        "Points of a text: the mean over its tokens (mean), its last token (last), or every token (token).",
         choices=("mean", "last", "token"),
     )
     length: int = option(128, "Number of tokens to read from each text.")
@@ -71,13 +71,13 @@ class RepresentationOptions:
     perplexity_length: int = 256
     reduction: Reduction = option(
         "pca",
-        "How to reduce the number of dimensions first.",
+        "How to reduce the number of dimensions before the homology: PCA, random projection, or not at all.",
         name="reduce",
         choices=("pca", "random", "none"),
     )
     components: int = option(50, "Number of dimensions after the reduction.", name="pca")
     maxdim: int = option(1, "Highest homology dimension: 0 for connected parts, 1 for loops, 2 for voids.")
-    points: int = option(500, "Points of the clouds; larger clouds are subsampled.")
+    points: int = option(500, "Maximum number of points per cloud; larger clouds are subsampled.")
     draws: int = option(5, "Number of random subsamples.")
     nulls: int = option(5, "Number of random Gaussian clouds to compare each cloud with.")
     cloud_texts: int | None = None
@@ -99,10 +99,10 @@ class RepresentationOptions:
             )
         if self.cloud_texts is not None and self.pooling == "token":
             raise InputError(
-                "a point is not a text then",
+                "only some of the texts are used for the cloud, but here a point is not a text",
                 argument="pooling",
                 value=self.pooling,
-                remedy="a choice of texts needs mean or last",
+                remedy="use mean or last",
             )
 
     def recipe(self, texts_digest: str, labelled_digest: str = "") -> dict[str, object]:

@@ -1,7 +1,7 @@
 """Pooled states kept on disk: one safetensors file for each checkpoint, a tensor for each layer.
 
-A file says what was read and how, so that it stands in for the forward pass: with the same model and reading
-on the next sweep, or without any model as a `SavedStates`.
+A file says what was read and how, so that it can replace the forward pass: with the same model and reading in
+the next sweep, or without any model as a `SavedStates`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _RUNS = "runs.json"
 
 @dataclass(frozen=True, slots=True)
 class SavedFacts:
-    """What the states of one file are: whose, of which texts, and how they were read."""
+    """What the states of one file are: of which weights and texts, and how they were read."""
 
     content: str
     texts: str
@@ -53,7 +53,7 @@ def states_path(folder: Path, checkpoint: Checkpoint) -> Path:
 def save_states(
     folder: Path, checkpoint: Checkpoint, states: Mapping[int, np.ndarray], facts: SavedFacts
 ) -> None:
-    """Write the states, float32 of shape (n_points, width) per layer, aside and renamed."""
+    """Write the states, float32 of shape (n_points, width) per layer, to a temporary file and rename it."""
     from safetensors.numpy import save_file
 
     path = states_path(folder, checkpoint)
@@ -69,7 +69,7 @@ def read_facts(folder: Path, checkpoint: Checkpoint) -> SavedFacts:
     Raises
     ------
     SourceError
-        When none were kept, or the file is damaged or says nothing of its reading.
+        If none were kept, or the file is damaged or does not say how they were read.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -92,7 +92,7 @@ def check_reading(folder: Path, texts: str, reading: Mapping[str, Any]) -> None:
     Parameters
     ----------
     folder : Path
-        Where states are to be kept; it may not be there yet. Damaged files in it are written anew.
+        Where states will be kept; it need not exist. Damaged files in it are overwritten.
     texts : str
         The digest of the texts.
     reading : mapping
@@ -101,7 +101,7 @@ def check_reading(folder: Path, texts: str, reading: Mapping[str, Any]) -> None:
     Raises
     ------
     SourceError
-        When states of another reading lie there.
+        If the folder has states of another reading.
     """
     for path in sorted(folder.glob("*/step_*.safetensors")):
         try:
@@ -138,7 +138,7 @@ def read_states(folder: Path, checkpoint: Checkpoint) -> dict[int, np.ndarray]:
 
 
 def save_runs(folder: Path, runs: tuple[Run, ...]) -> None:
-    """Write the records of the runs beside their states; runs that are there already stay."""
+    """Write the records of the runs beside their states; existing records stay."""
     known = {run.run: run for run in (*_saved_runs(folder), *runs)}
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps([asdict(run) | {"config": dict(run.config)} for run in known.values()], default=str)
@@ -156,7 +156,7 @@ def _saved_runs(folder: Path) -> tuple[Run, ...]:
 
 
 class SavedStates(Series):
-    """The checkpoints whose states lie in a folder; their tensors are the states, one for each layer.
+    """The checkpoints whose states are in a folder; their tensors are the states, one per layer.
 
     Raises
     ------

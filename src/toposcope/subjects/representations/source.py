@@ -25,11 +25,11 @@ from toposcope.subjects.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class StateSource:
-    """Brings the states of checkpoints, with one pass each however many probes ask.
+    """Provides the states of checkpoints, with one pass per checkpoint for all probes.
 
-    With `keep`, states are written there, and a checkpoint whose states lie there already, read from the
-    same weights and texts in the same way, is not passed through its model again. Without a loader there is
-    no model: everything comes from `keep`.
+    With `keep`, states are written there. If a checkpoint's states are there already, from the same weights
+    and texts and read in the same way, its model does not run again. Without a loader there is no model, and
+    all states come from `keep`.
     """
 
     texts: Texts | None
@@ -125,7 +125,7 @@ class Visit:
                 f"{missing[0]} is not saved in {folder}, which has {have}",
                 argument="layers",
                 value=choice,
-                remedy="choose one of these",
+                remedy="choose layers from these",
             )
         few = min(len(values) for values in states.values())
         if self._options.cloud_texts is not None and self._options.cloud_texts > few:

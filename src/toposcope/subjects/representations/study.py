@@ -1,4 +1,4 @@
-"""A whole measurement of representations: its texts, its probes, and the recipe that names both."""
+"""A measurement of representations: its texts, its probes, and the recipe that describes both."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def study_of_texts(
 ) -> RepresentationStudy:
     """Return the study of the first `limit` texts of a source (see `load_texts`).
 
-    With a sensitivity grid, as many texts as its largest number are read; the others do not enter the
-    clouds of the study itself.
+    With a sensitivity grid, as many texts as its largest number are read; those beyond `limit` do not enter
+    the clouds of the study itself.
 
     Raises
     ------
@@ -83,8 +83,8 @@ def study_of_saved_states(
 ) -> RepresentationStudy:
     """Return the study of saved states, without texts or models.
 
-    The settings of the pass are those that the states were read with; `options` decides the rest, and
-    `layers`, where it names kept ones.
+    The settings of the pass are those with which the states were read. `options` sets the rest, and `layers`
+    if it names saved ones.
 
     Raises
     ------

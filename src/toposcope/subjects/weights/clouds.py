@@ -15,7 +15,7 @@ from toposcope.topology import pooled_rows
 
 @dataclass(frozen=True, slots=True)
 class CloudDraw:
-    """A cloud that is measured: `number` is None when it has every row, `rows` how many there were."""
+    """A measured cloud: `number` is that of its draw, None if it has every row; `rows` counts all rows."""
 
     points: np.ndarray
     number: int | None
@@ -23,12 +23,12 @@ class CloudDraw:
 
     @property
     def note(self) -> str:
-        """Say what share of the rows was drawn."""
+        """Say how many of the rows were drawn."""
         return "" if self.number is None else f"{len(self.points):,} of {self.rows:,} rows"
 
 
 def row_draws(matrix: Matrix, options: WeightOptions) -> Iterator[CloudDraw]:
-    """Yield the rows of a matrix, or as many subsamples of them as the options ask for."""
+    """Yield the rows of a matrix, or the subsamples of them that the options ask for."""
     rows = len(matrix.values)
     if rows <= options.points:
         yield CloudDraw(matrix.values, None, rows)
@@ -42,7 +42,7 @@ def row_draws(matrix: Matrix, options: WeightOptions) -> Iterator[CloudDraw]:
 
 @dataclass(slots=True)
 class _Reservoir:
-    """The rows with the smallest random priorities so far: a uniform subsample in one pass."""
+    """A uniform subsample in one pass: the rows with the smallest random priorities so far."""
 
     size: int
     priority: np.ndarray = field(default_factory=lambda: np.empty(0))
@@ -64,8 +64,8 @@ class _Reservoir:
 def pooled_draws(matrices: Iterable[Matrix], at: Checkpoint, options: WeightOptions) -> list[CloudDraw]:
     """Return the pooled cloud of all matrices, their rows padded with zeros to the widest.
 
-    Subsamples are taken while the matrices stream by, so that no more than `options.points` rows of each
-    draw are held. Without more rows than that there is one draw: all of them.
+    Subsamples are drawn while the matrices stream, so at most `options.points` rows per draw are in memory.
+    If there are no more rows than that, there is one draw with all of them.
     """
     reservoirs = [_Reservoir(options.points) for _ in range(options.draws)]
     total = width = 0

@@ -48,9 +48,7 @@ PERSISTENCE_SPREAD = _beside("std", ", sd over matrices")
 OF_NEURAL_PERSISTENCE = (
     PERSISTENCE,
     PERSISTENCE_EXCESS,
-    _beside(
-        "clipped", ", clipped max", "the same with the 99.9% quantile of |w| in the place of its maximum"
-    ),
+    _beside("clipped", ", clipped max", "the same with the 99.9% quantile of |w| instead of its maximum"),
     PERSISTENCE_SPREAD,
     replace(
         PERSISTENCE,
@@ -144,19 +142,19 @@ OF_UPDATES = (
     _baseline("update_row_max", "largest row of the update", "", _OF_MATRIX,
               "largest row norm of the update over the median row norm"),
     _baseline("unchanged_rows", "unchanged rows", "share", _OF_MATRIX,
-              "share of the rows that are bit for bit those of the previous checkpoint"),
+              "share of the rows that are identical, bit for bit, to those of the previous checkpoint"),
     _baseline("zero_rows", "dead rows", "share", _OF_MATRIX, "share of the rows that are zero"),
     _baseline("exchanged_rows", "exchanged rows", "rows", _OF_MATRIX,
               "rows that swapped places since the previous checkpoint"),
     _baseline("repeated_rows", "repeated rows", "share", _OF_MATRIX,
-              "share of the rows that are bit for bit another row, except zero rows"),
+              "share of the rows that are identical, bit for bit, to another row; zero rows do not count"),
     _baseline("renewed_rows", "renewed rows", "share", _OF_MATRIX,
-              "share of the rows whose cosine with what they were at the previous checkpoint is below 1/2"),
+              "share of the rows whose cosine with the same row of the previous checkpoint is below 1/2"),
     _baseline("renewed_count", "number of renewed rows", "rows", _OF_MATRIX,
-              "rows whose cosine with what they were at the previous checkpoint is below 1/2"),
-    _baseline("scaling", "growth along itself", "", _OF_MATRIX,
-              "inner product of the update and the previous weights over the latter's square"),
-    _baseline("scaling_cosine", "purity of the growth", "", _OF_MATRIX,
+              "rows whose cosine with the same row of the previous checkpoint is below 1/2"),
+    _baseline("scaling", "growth along the weights", "", _OF_MATRIX,
+              "inner product of the update and the previous weights over their squared norm"),
+    _baseline("scaling_cosine", "cosine of update and weights", "", _OF_MATRIX,
               "cosine of the update and the previous weights"),
     _baseline("qk_norm", "QK product norm", "weight^2", _OF_HEAD, "Frobenius norm of W_Q^T W_K of a head"),
     _baseline("qk_entropy", "QK spectral entropy", "", _OF_HEAD,
@@ -164,24 +162,24 @@ OF_UPDATES = (
     _baseline("ov_norm", "OV product norm", "weight^2", _OF_HEAD, "Frobenius norm of W_O W_V of a head"),
     _baseline("ov_entropy", "OV spectral entropy", "", _OF_HEAD,
               "entropy of the squared singular values of W_O W_V over its largest possible value"),
-    _baseline("tensor_finite", "finite", "", _OF_TENSOR, "1 where all its values are finite, else 0"),
+    _baseline("tensor_finite", "finite", "", _OF_TENSOR, "1 if all its values are finite, else 0"),
     _baseline("tensor_present", "present", "", _OF_TENSOR,
-              "0 where the previous checkpoint has the tensor and this one lacks it, 1 the other way round"),
+              "0 if only the previous checkpoint has the tensor, 1 if only this one has it"),
     _baseline("tensor_zero", "zeros", "share", _OF_TENSOR, "share of the tensor's values that are zero"),
     _baseline("tensor_norm", "tensor norm", "weight", _OF_TENSOR, "Euclidean norm of the tensor's values"),
     _baseline("tensor_moved", "relative move", "", _OF_TENSOR,
               "norm of the difference to the previous checkpoint over the norm of the previous values"),
-    _baseline("tensor_along", "growth of the tensor along itself", "", _OF_TENSOR,
-              "inner product of the difference and the previous values over the latter's square"),
+    _baseline("tensor_along", "growth of the tensor along its values", "", _OF_TENSOR,
+              "inner product of the difference and the previous values over their squared norm"),
     _baseline("row_largest", "largest row", "", _OF_TENSOR, "largest row norm over the median row norm"),
     _baseline("row_index", "index of the largest row", "", _OF_TENSOR, "which row has the largest norm"),
     *(_baseline(f"update_relative_{part}", f"relative update norm of {part.upper()}", "", _OF_HEAD,
                 f"update norm of the head's part of {part.upper()} over its previous norm")
       for part in "qkvo"),
-    *(_baseline(f"scaling_{part}", f"growth of {part.upper()} along itself", "", _OF_HEAD,
-                f"as scaling, of the head's part of {part.upper()}") for part in "qkvo"),
-    *(_baseline(f"scaling_cosine_{part}", f"purity of the growth of {part.upper()}", "", _OF_HEAD,
-                f"as scaling_cosine, of the head's part of {part.upper()}") for part in "qkvo"),
+    *(_baseline(f"scaling_{part}", f"growth of {part.upper()} along its weights", "", _OF_HEAD,
+                f"as scaling, for the head's part of {part.upper()}") for part in "qkvo"),
+    *(_baseline(f"scaling_cosine_{part}", f"cosine of update and weights of {part.upper()}", "", _OF_HEAD,
+                f"as scaling_cosine, for the head's part of {part.upper()}") for part in "qkvo"),
 )  # fmt: skip
 
 _UPDATES = {feature.name: feature for feature in OF_UPDATES}
@@ -207,7 +205,7 @@ DECLARED: Mapping[str, tuple[Feature, ...]] = {
 """Probe -> what it declares."""
 
 GRADIENT = "gradient_"
-"""The prefix of the names of probes that measure gradients."""
+"""The prefix in the names of probes that measure gradients."""
 
 
 def of_gradients(feature: Feature) -> Feature:
@@ -227,4 +225,4 @@ def of_gradients(feature: Feature) -> Feature:
 
 
 _LEAD_GRADIENTS = (Use.CHANGE, Use.NULL, Use.EXPONENT, Use.NORM)
-"""Forecasts, last values and watches are made of the weights alone."""
+"""Forecasts, last values and watches use only the weights, not the gradients."""

@@ -35,7 +35,7 @@ class Label:
         status: Status = Status.OK,
         note: str = "",
     ) -> list[Row]:
-        """Return one row for each feature; a value that is not a number is marked degenerate."""
+        """Return one row for each feature; NaN is marked degenerate."""
         return [
             Row(
                 run=checkpoint.run,
@@ -65,7 +65,7 @@ class Label:
 def groups(labels: Iterable[Label], whole: str) -> dict[Label, Callable[[Label], bool]]:
     """Return the labels of the aggregates over some matrices, each with the test for its members.
 
-    One for the whole model, called `whole`, and one for each role that occurs.
+    There is one for the whole model, called `whole`, and one for each role that occurs.
     """
     roles = sorted({label.role for label in labels})
     found: dict[Label, Callable[[Label], bool]] = {Label(whole): lambda _: True}

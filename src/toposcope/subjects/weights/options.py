@@ -1,4 +1,4 @@
-"""The settings of the weight probes, and the presets by name."""
+"""The settings of the weight probes."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class WeightOptions:
     points : int
         Clouds with more rows are subsampled to this number.
     draws : int
-        Replicates of a subsample.
+        Number of random subsamples.
     nulls : int
-        Permutations of the weight-shuffle null of neural persistence.
+        Number of random shuffles of the weights, the null of neural persistence.
     confounds : bool
-        Whether to measure the clipped neural persistence and the variance of the weights, too.
+        Whether to measure also the clipped neural persistence and the variance of the weights.
     thresh : float or None
         Largest Rips filtration value that is computed.
     conventions : tuple of Normalization
@@ -33,13 +33,13 @@ class WeightOptions:
     clouds : tuple of str
         "matrix" for the rows of every matrix, "pooled" for those of all matrices together.
     without : tuple of str
-        Matrices whose name contains one of these are left out.
+        Parts of names: matrices whose name contains one of them are left out.
     split : str
         How fused matrices are read, as in `toposcope.open_series`.
     """
 
     preset: str = "default"
-    points: int = option(200, "Rows of the point clouds; larger clouds are subsampled.")
+    points: int = option(200, "Maximum number of rows per point cloud; larger clouds are subsampled.")
     draws: int = option(5, "Number of random subsamples.", shown="5; seed004: 20")
     nulls: int = option(5, "Number of random shuffles of the weights to compare with.", shown="5; seed004: 0")
     confounds: bool = True
@@ -68,14 +68,14 @@ class WeightOptions:
 
     @classmethod
     def typed(cls, recipe: Mapping[str, object]) -> dict[str, object]:
-        """Return the options of a command that measures into a store of this recipe; none for its defaults.
+        """Return the options with which a command measures into a store of this recipe, without defaults.
 
         >>> WeightOptions.typed(WeightOptions(draws=2).recipe())
         {'draws': 2}
         """
         usual = cls().recipe()
         preset = recipe.get("preset", usual["preset"])
-        of_preset = preset != usual["preset"]  # its numbers are not known here: all are named
+        of_preset = preset != usual["preset"]  # its defaults are not known here, so all are named
         names = [name for name in ("points", "draws", "nulls") if name in recipe]
         chosen = {name: recipe[name] for name in names if of_preset or recipe[name] != usual[name]}
         return {"preset": preset, **chosen} if of_preset else chosen

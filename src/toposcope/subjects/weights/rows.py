@@ -1,4 +1,4 @@
-"""Finds rows of a matrix that changed places, became copies or were replaced, and scaled blocks."""
+"""Finds rows of a matrix that swapped places, became copies or were replaced, and scaled blocks."""
 
 from __future__ import annotations
 
@@ -7,25 +7,26 @@ import math
 import numpy as np
 
 NEAR = 0.5
-"""A row is in another's place when it is nearer to it by this factor than to its own."""
+"""A row is in another's place if its distance to it is at most this share of that to its former value."""
 
 MANY, FEW = 1 / 8, 4
-"""Share and number of a low-rank product's rows that changed places, at least: pairs do so by chance."""
+"""The smallest share and number of a low-rank product's rows that count as swapped: pairs occur by chance."""
 
 MOST = 512
-"""Rows that are compared with one another, at most: those that moved most."""
+"""The largest number of rows that are compared with one another: those that moved most."""
 
 UNLIKE = 0.5
-"""A row whose cosine with its former self is below this has nothing to do with it."""
+"""A row whose cosine with its former value is below this counts as replaced."""
 
 
 def row_faults(now: np.ndarray, then: np.ndarray, *, low_rank: bool = False) -> dict[str, float]:
-    """Return how many rows changed places, and how many (and which share) became copies or are unlike before.
+    """Return how many rows swapped places, and how many (and which share) became copies or were replaced.
 
     Row i took the place of row j when ||now_i - then_j|| <= ||now_i - then_i|| / 2 and it moved by half of
-    its norm at least. Rows on closed cycles of such moves changed places: two that were exchanged, or more
-    that were permuted. The 512 rows that moved most are looked at. The rows of a `low_rank` product lie near
-    one another: there no third row may be within twice the distance to j, and an eighth of all rows is hit.
+    its norm at least. Rows on closed cycles of such moves swapped places: two that were exchanged, or more
+    that were permuted. Only the 512 rows that moved most are compared. The rows of a `low_rank` product are
+    close together: there, no third row may be within twice the distance to j, and at least an eighth of all
+    rows must be swapped.
 
     >>> then = np.random.default_rng(0).normal(size=(20, 6))
     >>> row_faults(then[[1, 0, *range(2, 20)]], then)["exchanged_rows"]
@@ -43,9 +44,9 @@ def row_faults(now: np.ndarray, then: np.ndarray, *, low_rank: bool = False) -> 
 
 
 def scaling(now: np.ndarray, then: np.ndarray) -> tuple[float, float]:
-    """Return by which factor, less 1, the former weights W grew along themselves, and how pure that is.
+    """Return the relative growth of the former weights W along themselves, and how pure it is.
 
-    c = <D, W> / <W, W> for the change D of W, and the cosine of D and W; (0, 0) where nothing changed.
+    These are c = <D, W> / <W, W> for the change D of W, and the cosine of D and W; (0, 0) if nothing changed.
 
     >>> W = np.random.default_rng(0).normal(size=(4, 6))
     >>> [round(value, 6) for value in scaling(1.5 * W, W)]
@@ -83,7 +84,7 @@ def _on_cycles(now: np.ndarray, then: np.ndarray, *, low_rank: bool) -> int:
 
 
 def _repeated(rows: np.ndarray) -> int:
-    """Return how many rows are bit for bit those of an earlier row."""
+    """Return how many rows are identical, bit for bit, to an earlier row."""
     if rows.shape[1] < 2:
         return 0
     packed = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1])))

@@ -48,7 +48,7 @@ class GradientPanel:
         return GRADIENT + self.weights_probe
 
     def rows(self, features: pd.DataFrame) -> pd.DataFrame:
-        """Return the finite rows that are drawn, of the leading normalization where there are two."""
+        """Return the finite rows that are drawn; of two normalizations, those of the leading one."""
         rows = select(features, self.feature.name, probe=self.probe, scope=self.scope)
         own = rows["filtration"] == Normalization.MATRIX if self.feature.filtrations else rows["step"].isna()
         return rows[own] if own.any() else rows
@@ -131,9 +131,9 @@ def _caption(study: Study) -> Caption:
     return Caption(
         moved(study, [_column(study, panel) for panel in shown], "Gradients"),
         f"{capital(said)}. Bands are 95% intervals of the mean over random subsamples.{marks}",
-        "How the gradient's size and shape move during training.",
-        "That a change of H0 is a change of shape. H0 grows and shrinks with the norm, and only the panels "
-        "without scale are about shape. A gradient of one batch carries that batch's noise.",
+        "How the gradient's size and shape change during training.",
+        "That a change of H0 is a change of shape. H0 grows and shrinks with the norm; only the panels "
+        "without scale show the shape. The gradient of one batch contains the noise of that batch.",
         f"Against the optimiser step: {said}.",
     )
 

@@ -33,7 +33,7 @@ FIGURES = (
 
 
 def gradients_part(study: Study, *, beside: Collection[str] = ()) -> PagePart:
-    """Word, tabulate and draw a study of gradients."""
+    """Return the text, tables and figures for a study of gradients."""
     return part_of(study, _tables, beside=beside)
 
 

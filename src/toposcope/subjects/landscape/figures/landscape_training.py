@@ -1,4 +1,4 @@
-"""Curvature and surfaces over training: lines beside their nulls."""
+"""Curvature and surfaces over training, beside their nulls."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NULLS = {
     of.CURVATURE: "The null of the eigenvalue is random directions.",
     of.SURFACE: "The null of minima and persistence is the quadratic model.",
 }
-"""The meaning of the grey bands in a probe's panels."""
+"""What the grey bands in a probe's panels mean."""
 
 
 def measured(features: pd.DataFrame) -> tuple[tuple[str, str, Feature, str, bool], ...]:
@@ -44,7 +44,7 @@ def measured(features: pd.DataFrame) -> tuple[tuple[str, str, Feature, str, bool
 
 
 def draw(features: pd.DataFrame, runs: pd.DataFrame, catalogue: pd.DataFrame) -> Figure:
-    """Draw a panel for each quantity that was measured against the log step, one line a size.
+    """Draw a panel for each measured quantity against the log step, with one line per size.
 
     Grey bands are nulls.
 
@@ -55,13 +55,13 @@ def draw(features: pd.DataFrame, runs: pd.DataFrame, catalogue: pd.DataFrame) ->
     runs
         Columns run, family, parameters.
     catalogue
-        What the columns are, as `SeriesTable.catalogue`: it says which feature is another's null.
+        Declarations of the features, as `SeriesTable.catalogue`; they say which feature is another's null.
 
     Returns
     -------
     Figure
-        Bands in colour are 95% intervals over batches and direction seeds; grey: where one more value of the
-        null would fall with 95% probability.
+        Coloured bands are 95% intervals over batches and direction seeds. Grey bands are 95% prediction
+        intervals for one more value of the null.
     """
     groups = sizes(runs)
     with house():

@@ -1,4 +1,4 @@
-"""A sampled loss surface: filled contours with its minima, its saddles and the branches that join them."""
+"""A sampled loss surface: filled contours with minima, saddles and the branches that join them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MINIMUM_COLOUR, SADDLE_COLOUR = OKABE_ITO[1], OKABE_ITO[5]
 _LEVELS = 24
 """Contours of a surface."""
 _CONFIRMED = 2.4
-"""Points: a confirmed branch is three times as thick as the others."""
+"""Line widths in points: a confirmed branch is three times as thick as the others."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from toposcope.topology.sampled_surface import SurfaceTopology
 def draw(
     tree: MergeTree, *, tested: tuple[MergeTree, np.ndarray] | None = None, unit: str = "nats per token"
 ) -> Figure:
-    """Draw a tree's branches, the branches that were tested, and the tree's profile over one axis of loss.
+    """Draw a tree's branches, the tested branches, and the tree's profile, over a common axis of loss.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def _counted(tree: MergeTree) -> str:
 
 
 def _tree(ax: Axes, tree: MergeTree, clear: np.ndarray) -> None:
-    """Draw each branch as a vertical line at its leaf's place and a horizontal one to where it ends."""
+    """Draw each branch as a vertical line at its leaf's place and a horizontal line to where it ends."""
     column = _columns(tree)
     top = float(np.nanmax(tree.values))
     for branch in np.flatnonzero(tree.lasting):
@@ -81,7 +81,7 @@ def _columns(tree: MergeTree) -> np.ndarray:
 
 
 def _with_most(study: Study) -> SurfaceTopology:
-    """Return the topology of the surface with most branches; of equal ones, the last."""
+    """Return the topology of the surface with the most branches; of several, the last."""
     return max(
         enumerate(found for _, found in shown_surfaces(study)),
         key=lambda one: (int(one[1].tree.lasting.sum()), one[0]),

@@ -19,7 +19,7 @@ from toposcope.topology.profile import landscape_profile
 
 
 def draw(trees: Sequence[tuple[str, MergeTree]], *, unit: str = "nats per token") -> Figure:
-    """Draw one profile a panel, over a common axis of loss: a surface over training as small multiples."""
+    """Draw one profile per panel, over a common axis of loss: a surface over training as small multiples."""
     columns = max(1, min(6, len(trees)))
     rows = max(1, -(-len(trees) // columns))
     with house():
@@ -38,7 +38,7 @@ def draw(trees: Sequence[tuple[str, MergeTree]], *, unit: str = "nats per token"
 
 
 def draw_profile(ax: Axes, tree: MergeTree) -> None:
-    """Draw the outlines of a profile, coloured by the mean loss of what lies on each."""
+    """Draw the outlines of a profile, coloured by the mean loss of the grid points on each."""
     outlines = landscape_profile(tree)
     colours = mpl.colormaps[GRADED]
     scale = Normalize(float(np.nanmin(tree.values)), float(np.nanmax(tree.values)))
@@ -54,7 +54,7 @@ def _drawn(study: Study) -> Figure:
 
 
 def _title(shown: ShownSurfaces) -> str:
-    """Return the first and the last of the lowest losses on the sampled places, as a title."""
+    """Return a title with the lowest sampled loss at the first and at the last checkpoint."""
     lowest = [(one.step, float(np.nanmin(found.tree.values))) for one, found in shown]
     (first, began), (last, ended) = lowest[0], lowest[-1]
     if first == last:

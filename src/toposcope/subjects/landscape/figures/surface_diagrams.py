@@ -57,11 +57,11 @@ _HIGHER = {
     2: " and H1 (rings around maxima)",
     3: ", H1 (loops) and H2 (shells around maxima)",
 }
-"""The higher homology that is drawn, by the number of directions."""
+"""The higher homology in the figure, by the number of directions."""
 
 
 def _title(shown: ShownSurfaces) -> str:
-    """Return how many minima there are beside the lowest of each surface, and how long the deepest lasts."""
+    """Return how many minima there are besides each surface's lowest, and how persistent the deepest is."""
     components = [diagram for _, found in shown for diagram in found.homology if diagram.dim == 0]
     lasts = np.concatenate([diagram.death - diagram.birth for diagram in components] or [np.empty(0)])
     lasts = lasts[np.isfinite(lasts) & (lasts > 0)]

@@ -1,4 +1,4 @@
-"""The cost of a measurement of curvature, stated before it starts, and refused above a limit."""
+"""The cost of measuring curvature: stated before it starts, and refused above a limit."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from toposcope.core.errors import InputError
 
 FORWARDS = {"gradient": 3.0, "hessian": 9.0}
-"""Forward passes' worth of arithmetic: a backward pass is two, differentiating it again six."""
+"""Cost in forward passes: a backward pass costs two, differentiating it again six."""
 MOST_FLOP = 1e17
-"""Above this much arithmetic a measurement is refused: some twenty minutes on a GPU, a month on two cores."""
+"""More FLOP than this are refused: about twenty minutes on a GPU, a month on two cores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,12 @@ class ComputeCost:
 
 
 def refuse_above(cost: ComputeCost, limit: float = MOST_FLOP) -> None:
-    """Refuse what would cost more than `limit` FLOP.
+    """Refuse a measurement that would cost more than `limit` FLOP.
 
     Raises
     ------
     InputError
-        With the cost, and the cheap way.
+        With the cost, and cheaper alternatives.
     """
     if cost.flop > limit:
         raise InputError(

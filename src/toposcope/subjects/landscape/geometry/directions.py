@@ -1,4 +1,4 @@
-"""Directions in which a loss surface is sampled: random, the Hessian's eigenvectors, the trajectory's own."""
+"""Directions in which a loss surface is sampled: random, Hessian eigenvectors, or those of the trajectory."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def random_directions(objective: Objective, count: int, **axes: int | str) -> Di
 
     A filter is all weights that lead into one output unit: a row of a linear layer, a column of a Conv1D of
     GPT-2 (see `Objective.filters`). Each gets the length of the same filter of the parameters,
-    :math:`d \leftarrow d \, \|w\| / \|d\|`; parameters of one dimension (norms, biases) stay where they are.
-    The numbers are drawn filter by filter, so that they do not depend on how a layer is stored.
+    :math:`d \leftarrow d \, \|w\| / \|d\|`; parameters of one dimension (norms, biases) do not move. The
+    numbers are drawn filter by filter, so that they do not depend on how a layer is stored.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def random_directions(objective: Objective, count: int, **axes: int | str) -> Di
 
 
 def hessian_directions(pairs: Eigenpairs, count: int, *, rise: float | None = None) -> Directions:
-    r"""Return the Hessian's first eigenvectors, scaled by their curvature and never by filters.
+    r"""Return the Hessian's first eigenvectors, scaled by their curvature, not filter by filter.
 
     A step of 1 along eigenvalue :math:`\lambda` has length :math:`1 / \sqrt{|\lambda|}`, so that the
     quadratic model changes by :math:`\pm 1/2`; with `rise`, :math:`\sqrt{2 \cdot rise / |\lambda|}`, so that
@@ -109,9 +109,9 @@ def hessian_directions(pairs: Eigenpairs, count: int, *, rise: float | None = No
 class PrincipalTrajectory:
     """The principal directions of checkpoints, and the checkpoints' coordinates (checkpoints, n) along them.
 
-    `explained` is each direction's share of the variance; `walk` is what the directions of a random walk of
-    many dimensions explain, 6 / (pi k)^2: its coordinates draw the same smooth Lissajous curves (Antognini
-    and Sohl-Dickstein 2018), so that only what goes beyond is the training's own.
+    `explained` is each direction's share of the variance; `walk` is the share for a random walk in many
+    dimensions, 6 / (pi k)^2. The coordinates of a random walk are the same smooth Lissajous curves (Antognini
+    and Sohl-Dickstein 2018), so only what exceeds this share comes from training.
     """
 
     directions: Directions
@@ -134,7 +134,7 @@ def trajectory_directions(points: Sequence[torch.Tensor], count: int) -> Princip
     Raises
     ------
     InputError
-        When there are too few checkpoints, or they do not span so many directions.
+        If there are too few checkpoints, or they span fewer than `count` directions.
     """
     import torch
 

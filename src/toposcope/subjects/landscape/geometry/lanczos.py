@@ -1,4 +1,4 @@
-"""Lanczos with full reorthogonalisation: eigenvalues of either end, each with its residual; no ghosts."""
+"""Lanczos with full reorthogonalisation: extreme eigenvalues with their residuals, without ghosts."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 Matvec = Callable[["torch.Tensor"], "torch.Tensor"]
 BASIS_BYTES = 4 * 2**30
-"""The vectors that are kept for reorthogonalising may take up to this much memory."""
+"""The limit on the memory of the vectors that are kept for reorthogonalisation."""
 _CHECK_EVERY = 5
-"""Steps between two looks at convergence: each solves the small matrix."""
+"""Steps between two checks of convergence, each of which solves the small matrix."""
 
 
 @dataclass(frozen=True, slots=True)
 class Eigenpairs:
-    r"""Eigenvalues of largest magnitude, by magnitude, with unit vectors (k, n).
+    r"""The eigenvalues of largest magnitude, in descending order, with unit eigenvectors (k, n).
 
     `residuals` are :math:`\|A v - \lambda v\|`; `converged` says which are at most `tolerance` times the
     largest |eigenvalue|. `products` counts the products with the matrix.
@@ -49,9 +49,9 @@ class Eigenpairs:
 class Basis:
     """A growing orthonormal Krylov basis and its tridiagonal matrix; every vector is kept.
 
-    Each new vector is orthogonalised against all earlier ones twice: without that, copies of an eigenvalue
-    that converged early come back as "ghosts". Where the Krylov space ends, it goes on with a fresh random
-    vector, so that further copies of a multiple eigenvalue are found.
+    Each new vector is orthogonalised twice against all earlier ones; otherwise copies of an eigenvalue that
+    converged early return as "ghosts". If the Krylov space is exhausted, it continues with a new random
+    vector, so that all copies of a multiple eigenvalue are found.
     """
 
     def __init__(
@@ -135,9 +135,9 @@ def top_eigenpairs(
         An eigenvalue has converged when its residual :math:`\|A v - \lambda v\|` is at most this times the
         largest |eigenvalue|.
     most : int
-        The largest number of products; what has not converged by then says so.
+        The largest number of products; what has not converged by then is marked.
     axes : mapping, optional
-        Names the random vectors that continue a Krylov space that ended.
+        Names the random vectors that continue an exhausted Krylov space.
 
     Raises
     ------

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from toposcope.models.objective import Objective
 
 _LEAST = 4
-"""Sequences of a barrier with an interval."""
+"""The fewest sequences for the interval of a barrier."""
 
 
 @dataclass(frozen=True)
 class PathLosses:
-    """Losses along a path: `at` (k,) from 0 to 1, `losses` float64 (k, sequences); `note` says what it is."""
+    """Losses along a path: `at` (k,) from 0 to 1, `losses` float64 (k, sequences); `note` describes it."""
 
     at: np.ndarray
     losses: np.ndarray
@@ -48,8 +48,8 @@ def barrier(path: PathLosses, *, level: float = 0.95) -> Barrier:
 
     .. math:: b = \max_t \; L(t) - (1 - t) L(0) - t L(1)
 
-    The place is chosen on the sequences 0, 2, 4, ...; height and Student's interval come from the others,
-    which had no say in choosing it, so that a path without a barrier has one around 0 or below.
+    The place is chosen on the sequences 0, 2, 4, ...; the height and Student's interval come from the others.
+    So the choice does not bias them: without a barrier, the height is around 0 or below.
 
     Raises
     ------
@@ -105,8 +105,8 @@ def bent_control(
 
     .. math:: \theta(t) = (1 - t)^2 \theta_0 + 2 t (1 - t) c + t^2 \theta_1
 
-    by Adam on a random t in each step (Garipov et al. 2018). Give it another batch than the one that the
-    barrier is measured on.
+    by Adam on a random t in each step (Garipov et al. 2018). Give it another batch than that on which the
+    barrier is measured.
     """
     import torch
 
@@ -137,11 +137,11 @@ def _along(
 def aligned(
     reference: dict[str, torch.Tensor], moved: dict[str, torch.Tensor], *, heads: int
 ) -> dict[str, torch.Tensor]:
-    """Return `moved` with its heads and MLP neurons in the order that is nearest to `reference`.
+    """Return `moved` with its heads and MLP neurons permuted to match `reference` best.
 
     Each layer's heads and neurons are matched by the inner products of all their weights
     (linear_sum_assignment); the function that the model computes stays the same. Directions of the residual
-    stream are not matched, so that a barrier may remain that another alignment would remove.
+    stream are not matched, so a barrier may remain that a better alignment would remove.
 
     Parameters
     ----------

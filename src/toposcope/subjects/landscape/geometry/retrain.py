@@ -1,4 +1,4 @@
-"""Jump and retrain: leave a checkpoint along random directions, train again, see where the paths lead."""
+"""Jump and retrain: leave a checkpoint along random directions, train again, and follow the paths."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from toposcope.training.tokens import TokenData
 
 JUMPS = (0.25, 0.5, 0.75, 1.0)
-"""Lengths of the jumps, in lengths of the weights, filter by filter (Horoi et al. 2022)."""
+"""Lengths of the jumps, in units of the weights' length, filter by filter (Horoi et al. 2022)."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Retrained:
         return rips(self.points.reshape(-1, self.points.shape[-1]), maxdim=1)
 
     def null(self, **axes: int | str) -> Retrained:
-        """Return random walks from the same jumps whose steps have the same lengths: no pull, no memory."""
+        """Return random walks from the same jumps, with steps of the same lengths but random directions."""
         steps = np.diff(self.points, axis=1)
         drawn = np.asarray(rng(name="retrain null", **axes).standard_normal(steps.shape), np.float32)
         drawn *= np.linalg.norm(steps, axis=2, keepdims=True) / np.linalg.norm(drawn, axis=2, keepdims=True)
@@ -68,20 +68,20 @@ def jump_and_retrain(
     Parameters
     ----------
     shape, recipe, data
-        The model, how it was trained and on what; the learning rate is the recipe's highest, held.
+        The model, its training recipe and its data; the learning rate is the recipe's highest, constant.
     start, direction : arrays of shape (parameters,)
         The flat parameters and the direction, whose unit is that of the jumps.
     step : int
-        The checkpoint's step: names the batches.
+        The checkpoint's step, which determines the batches.
     jumps : sequence of float
         Lengths along the direction.
     updates, every : int
-        AdamW updates of each path, and between two iterates that are kept.
+        Number of AdamW updates of each path, and of updates between two kept iterates.
 
     Raises
     ------
     InputError
-        When nothing would be kept, or a path diverges.
+        If no iterate would be kept, or a path diverges.
 
     References
     ----------

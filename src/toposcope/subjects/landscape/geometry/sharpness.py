@@ -1,4 +1,4 @@
-"""Critical sharpness: how far along an update the loss can go before it rises above its start."""
+"""Critical sharpness: how far one can go along an update before the loss exceeds its starting value."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 PASSES = 8
 """Evaluations of the loss along a direction."""
 _GROWTH, _SMALLEST, _LARGEST = 4.0, 2.0**-12, 2.0**12
-"""Factor between steps until the critical one is enclosed, and where the search gives up."""
+"""Factor between steps until the critical one is bracketed, and the limits of the search."""
 _RESAMPLES = 500
 """Resamplings of the sequences for an interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class CriticalStep:
-    """The step along a direction at which the loss is back at its start.
+    """The step along a direction at which the loss is back at its starting value.
 
     `step` is in units of the direction, `low` and `high` the 95% interval over sequences, `sharpness` =
     2 / step, and `lower` and `upper` the evaluated steps that bracket it. `status` is "ok", or says why there
@@ -50,7 +50,7 @@ class CriticalStep:
 
     @property
     def passes(self) -> int:
-        """How many forward passes over the batch were made."""
+        """The number of forward passes over the batch."""
         return len(self.steps)
 
 
@@ -62,7 +62,7 @@ def critical_step(
     precision: float = 0.02,
     axes: Mapping[str, int | str] | None = None,
 ) -> CriticalStep:
-    r"""Return the smallest step found at which the loss along a line rises above its start.
+    r"""Return the smallest step found at which the loss along a line exceeds its starting value.
 
     From step 1 on, the step is multiplied or divided by 4 until the crossing is bracketed, then the parabola
     through the start and the two ends of the bracket is solved, which is exact on a quadratic loss:
@@ -74,9 +74,9 @@ def critical_step(
     losses_at : callable
         Gives the losses of every sequence at a step, float64 of shape (sequences,).
     weights : array of shape (sequences,), optional
-        Of the sequences in the mean loss: their numbers of tokens.
+        Weights of the sequences in the mean loss: their numbers of tokens.
     passes : int
-        How many times `losses_at` may be called, the start included; at least 4.
+        How many times `losses_at` may be called, including the start; at least 4.
     precision : float
         The bracket's width relative to its upper end at which the search stops.
     axes : mapping, optional
@@ -89,7 +89,7 @@ def critical_step(
 
     Notes
     -----
-    arXiv 2601.16979. A crossing and a return between two evaluated steps are not seen.
+    arXiv 2601.16979. If the loss rises and falls back between two evaluated steps, this is not detected.
 
     Examples
     --------
@@ -188,7 +188,7 @@ class _Line:
 
 
 def _next(line: _Line, lower: float, upper: float, precision: float) -> float:
-    """Return the next step to evaluate: outwards, or a little to the other side of the parabola's root."""
+    """Return the next step to evaluate: further out, or just beyond the parabola's root."""
     if not np.isfinite(upper):
         return lower * _GROWTH
     if lower == 0.0:

@@ -55,10 +55,11 @@ class Surface:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """How a surface is evaluated; nothing here changes a loss by more than rounding.
+    """How a surface is evaluated; no setting changes a loss by more than rounding.
 
-    `together` is how many parameter vectors share a pass (None: as many as pay off on the device); `folder`
-    keeps the tiles, so that a stopped evaluation goes on; `jobs` are processes of one thread each.
+    `together` is how many parameter vectors share a pass (None: as many as are efficient on the device).
+    `folder` keeps the tiles, so that a stopped evaluation resumes. `jobs` is the number of processes, of one
+    thread each.
     """
 
     together: int | None = None
@@ -93,7 +94,7 @@ def sample_surface(
     Raises
     ------
     InputError
-        When there is not one axis for each direction, or an axis is not increasing and finite.
+        If the number of axes is not that of directions, or an axis is not increasing and finite.
     """
     evaluation = evaluation or Evaluation()
     grid = _axes(directions, axes)
@@ -181,14 +182,14 @@ class Evaluator:
 
 
 def _pays_off(objective: Objective) -> int:
-    """Return how many parameter vectors to evaluate at once: passes over few tokens are mostly overhead."""
+    """Return how many parameter vectors to evaluate at once; passes over few tokens are mostly overhead."""
     tokens = max(part.ids.numel() for part in objective.pieces)
     most = _TOKENS["cpu" if objective.model.device.type == "cpu" else "gpu"]
     return max(1, min(TILE, most // tokens))
 
 
 _TOKENS = {"cpu": 2**11, "gpu": 2**17}
-"""Tokens in one pass over all vectors: beyond it sharing gains nothing on a CPU; what fills a GPU."""
+"""Tokens in one pass over all vectors: on a CPU, more gain nothing; on a GPU, this many fill it."""
 
 
 def _in_processes(
@@ -220,7 +221,7 @@ def _tile_path(folder: Path, digest: str, index: int) -> Path:
 
 
 def _saved_tile(folder: Path | None, digest: str, index: int) -> np.ndarray | None:
-    """Return a tile that an earlier evaluation left; a damaged one is evaluated again."""
+    """Return a tile that an earlier evaluation wrote; a damaged tile is evaluated again."""
     if folder is None:
         return None
     try:
@@ -257,7 +258,7 @@ def symmetric_axis(reach: float, points: int) -> np.ndarray:
     """
     if points < 3 or points % 2 == 0:
         raise InputError(
-            f"points is {points}; give an odd number from 3 on, so that the centre lies on the grid"
+            f"points is {points}; give an odd number of at least 3, so that the centre is on the grid"
         )
     if not (math.isfinite(reach) and reach > 0):
         raise InputError(f"reach is {reach}; give a positive finite number")

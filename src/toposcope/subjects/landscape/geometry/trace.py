@@ -1,4 +1,4 @@
-"""The trace and the density of a spectrum from random vectors, with their intervals."""
+"""The trace and the density of a spectrum, from random vectors, with intervals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The part of the page that is about the loss surface: its figures, its tables and its turning view."""
+"""The part of the page about the loss surface: its figures, its tables and its three-dimensional view."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FIGURES = (
 
 
 def landscape_part(study: Study, *, beside: Collection[str] = ()) -> PagePart:
-    """Word, tabulate and draw a study of the loss surface."""
+    """Return the text, tables and figures for a study of the loss surface."""
     return replace(part_of(study, _tables, beside=beside), view=surface_view(shown_surfaces(study)))
 
 
@@ -50,7 +50,7 @@ def _tables(study: Study) -> Iterator[Table]:
 
 
 def surfaces_table(study: Study) -> Table:
-    """Return a summary of the surfaces of every range and resolution."""
+    """Return a summary of the surfaces for every range and resolution."""
     table = shares(study.features)
     rows = tuple(
         (

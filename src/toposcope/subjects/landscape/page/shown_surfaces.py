@@ -1,4 +1,4 @@
-"""The sampled surfaces that the page shows, as the store keeps them."""
+"""The sampled surfaces that the page shows, read from the store."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from toposcope.topology.merge_tree import MergeTree
 from toposcope.topology.sampled_surface import SurfaceTopology
 
 MOST = 6
-"""Checkpoints that are shown of one run."""
+"""The largest number of checkpoints that are shown of one run."""
 
 _GRAPHS = {
     "lattice": "Grid points are joined along the axes",
     "kuhn": "Grid points are joined by Kuhn's triangulation",
     "knn": "Grid points are joined to their mutual nearest neighbours",
 }
-"""The clause of the captions on each graph."""
+"""The sentence on each graph in the captions."""
 
 
 @dataclass(frozen=True)
 class ShownSurfaces:
     """The surfaces of one run that the page shows, each with what was found on it, and the graph it is on.
 
-    `made_here` says that the store kept the losses alone, as earlier versions did, so that what is found on
-    them was computed for the page, on the graph that the store's settings name.
+    `made_here` is true if the store has only the losses, as in earlier versions. The topology was then
+    computed for the page, on the graph that the store's settings name.
     """
 
     surfaces: tuple[SavedSurface, ...] = ()
@@ -55,7 +55,7 @@ class ShownSurfaces:
 
     @property
     def directions(self) -> int:
-        """How many directions they span; 0 where there is none."""
+        """How many directions they span; 0 if there is no surface."""
         return self.surfaces[0].surface.mean.ndim if self.surfaces else 0
 
     @property
@@ -76,7 +76,7 @@ class ShownSurfaces:
 
     @property
     def graph_in_words(self) -> str:
-        """Which grid points are neighbours; and that the trees were made for the page, if they were."""
+        """Say which grid points are neighbours, and whether the trees were computed for the page."""
         said = _GRAPHS.get(self.graph, "")
         chosen = rendered(f" ({option('graph', self.graph)})") if said and self.graph != GRAPHS[0] else ""
         said += f"{chosen}." if said else ""
@@ -89,7 +89,7 @@ class ShownSurfaces:
 
     @property
     def beyond_them(self) -> str:
-        """The clause of the captions on what the figures of these surfaces leave out."""
+        """The sentence in the captions on what the figures of these surfaces do not show."""
         spanned = ("none", "one", "two", "three")[self.directions]
         return (
             "Anything about the other directions. A model has as many as it has parameters, and the surface "
@@ -98,7 +98,7 @@ class ShownSurfaces:
 
 
 def shown_surfaces(study: Study) -> ShownSurfaces:
-    """Return the surfaces that the page shows of a study: they are read once."""
+    """Return the surfaces of a study that the page shows; they are read once."""
     return study.once(_read)
 
 
@@ -108,7 +108,7 @@ def has_surfaces(study: Study) -> bool:
 
 
 def _read(study: Study) -> ShownSurfaces:
-    """Return the surfaces of the largest run that kept any: the first draw, at most six checkpoints."""
+    """Return the surfaces of the largest run that has any: of the first draw, at most six checkpoints."""
     if study.kept is None:
         return ShownSurfaces()
     found = [one for one in saved_surfaces(study.kept) if one.topology or one.surface.finite.sum() > 1]

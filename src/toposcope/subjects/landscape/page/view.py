@@ -1,4 +1,4 @@
-"""The surfaces of a run as numbers for the turning view on the page."""
+"""The surfaces of a run as numbers for the three-dimensional view on the page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from toposcope.topology.sampled_surface import SurfaceTopology
 
 
 def surface_view(shown: ShownSurfaces) -> SurfaceView | None:
-    """Return the view of surfaces on two directions; None where there is none."""
+    """Return the view of surfaces on two directions; None if there are none."""
     if not shown.flat:
         return None
     return SurfaceView(_caption(shown), [_frame(one, found) for one, found in shown])

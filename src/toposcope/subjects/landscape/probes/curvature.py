@@ -33,11 +33,11 @@ Axes = dict[str, Any]
 
 @dataclass(frozen=True)
 class Curvature(Probe):
-    """Eigenvalues of either sign with residual and `converged` in the note, the trace with its interval.
+    """Eigenvalues of either sign, with residual and convergence in the note, and the trace with its interval.
 
-    One draw a batch. The curvature along random directions is the null of the top eigenvalue. What has not
-    converged has the status "unconverged", and no analysis reads it. With `folder` the spectral density of
-    the first batch is kept there. `product_seconds` is what a product takes where that was timed.
+    One draw per batch. The curvature along random directions is the null of the top eigenvalue. Values that
+    have not converged have the status "unconverged", and no analysis reads them. With `folder`, the spectral
+    density of the first batch is kept there. `product_seconds` is the time of a product, if it was measured.
     """
 
     options: LandscapeOptions
@@ -49,7 +49,7 @@ class Curvature(Probe):
     cost = Cost.COSTLY
 
     def work(self, shapes: Sequence[tuple[int, int]]) -> ComputeCost:
-        """Return the products of one checkpoint at most, as forward passes, and their arithmetic."""
+        """Return the largest number of products for one checkpoint, as forward passes and FLOP."""
         return cost_of_shapes(shapes, self.options, FORWARDS["hessian"] * self._products)
 
     @property
@@ -126,7 +126,7 @@ class Curvature(Probe):
         return rows
 
     def _layers(self, snapshot: Snapshot, objective: Objective, draw: int, axes: Axes) -> list[Row]:
-        """Return each layer's own top eigenvalue, of the first batch alone: a layer costs as much as all."""
+        """Return each layer's own top eigenvalue, on the first batch only: one layer costs as much as all."""
         if draw or not self.options.layers:
             return []
         rows = []

@@ -1,4 +1,4 @@
-"""Paths between checkpoints: of one run, and of two seeds once heads and neurons are matched."""
+"""Paths between checkpoints: of one run, and of two seeds, as they are and with heads and neurons matched."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 _POINTS = 11
 _STEPS = 30
 _RATE = 1e-3
-"""Points of a path, and steps and rate by which its control point is trained."""
+"""Points of a path, and the steps and learning rate that train its control point."""
 
 Partners = Mapping[str, tuple[Checkpoint, ...]]
-"""By run, the checkpoints of another seed of the same size."""
+"""Run -> the checkpoints of another seed of the same size."""
 
 
 class _Start(NamedTuple):
@@ -49,7 +49,7 @@ class _Start(NamedTuple):
 
 
 def partners_of(runs: Iterable[Run], checkpoints: Sequence[Checkpoint]) -> Partners:
-    """Return for every run, except the first of its size, those of that first run, its other seed."""
+    """Return, for every run but the first of its size, the checkpoints of that first run."""
     first: dict[tuple[str, int], str] = {}
     found = {}
     for run in runs:
@@ -63,11 +63,11 @@ def partners_of(runs: Iterable[Run], checkpoints: Sequence[Checkpoint]) -> Partn
 
 @dataclass(frozen=True)
 class Paths(Probe):
-    """Barriers on the straight line and on a bent curve to this checkpoint, one draw a batch.
+    """Barriers on the straight line and on a bent curve to this checkpoint, with one draw per batch.
 
-    Paths start at the checkpoint before (the model's own rows), at the run's first checkpoint, and at the
+    Paths start at the previous checkpoint (the rows of the model), at the run's first checkpoint, and at the
     same step of another seed, once as it is and once with its heads and neurons matched. The bent curve is
-    found on another batch where there is one.
+    trained on another batch if there is one.
     """
 
     options: LandscapeOptions
@@ -79,7 +79,7 @@ class Paths(Probe):
     cost = Cost.COSTLY
 
     def work(self, shapes: Sequence[tuple[int, int]]) -> ComputeCost:
-        """Return the forward passes of one checkpoint at most, and their arithmetic."""
+        """Return the largest number of forward passes for one checkpoint, and their FLOP."""
         each = 2 * _POINTS + FORWARDS["gradient"] * _STEPS
         return cost_of_shapes(shapes, self.options, 4 * self.options.batches * each)
 

@@ -1,4 +1,4 @@
-"""Jump and retrain at a checkpoint of a run folder: the cloud of iterates and its persistence."""
+"""Jump and retrain from a checkpoint of a run folder: the cloud of iterates and its persistence."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 MODEL = Label("model")
 _BATCH_RATIO = 16
-"""A training batch has about so many times the tokens of an evaluation batch: a rough cost."""
+"""A training batch has roughly this many times the tokens of an evaluation batch; used for the cost."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Retrain(Probe):
     cost = Cost.COSTLY
 
     def work(self, shapes: Sequence[tuple[int, int]]) -> ComputeCost:
-        """Return the updates of one checkpoint as forward passes, and their arithmetic."""
+        """Return the cost of one checkpoint's updates as forward passes and FLOP."""
         updates = len(JUMPS) * (self.options.updates + 1) * self.options.seeds
         return cost_of_shapes(shapes, self.options, FORWARDS["gradient"] * _BATCH_RATIO * updates)
 
@@ -63,7 +63,7 @@ class Retrain(Probe):
         Raises
         ------
         InputError
-            When it lies in no run folder, or the run's corpus is not there.
+            If it is not in a run folder, or the run's corpus is missing.
         """
         at = snapshot.checkpoint
         folder = run_folder_of(at)
@@ -100,8 +100,8 @@ class Retrain(Probe):
 
 
 def without_run(uri: str) -> InputError:
-    """Return the error for weights that lie in no run folder: nothing says how to train them further."""
-    return InputError(f"{uri}: retrain needs a run of {command('train')}; leave retrain out")
+    """Return the error for weights outside a run folder: how to train them further is unknown."""
+    return InputError(f"{uri}: retrain needs a run of {command('train')}; leave out retrain")
 
 
 def _persistence(paths: Retrained) -> dict[str, float]:
@@ -121,7 +121,7 @@ def _trained_on(folder: RunFolder) -> tuple[TrainingRecipe, TokenData]:
     if recipe.task != "language":
         raise InputError(
             f"{folder.path}: retrain works only for language models, but the task here is {recipe.task}",
-            remedy="leave retrain out",
+            remedy="leave out retrain",
         )
     corpus = load_corpus(recipe.corpus, heldout_fraction=recipe.heldout_fraction)
     return recipe, tokenize(corpus, recipe, tokenizer=read_tokenizer(folder.tokenizer_file))

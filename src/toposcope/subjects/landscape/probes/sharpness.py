@@ -1,4 +1,4 @@
-"""Critical sharpness of every update between checkpoints: forward passes alone, for models of any size."""
+"""Critical sharpness of every update between checkpoints: forward passes only, for models of any size."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ MODEL = Label("model")
 
 @dataclass(frozen=True)
 class Sharpness(Probe):
-    """Critical sharpness along the update from the previous checkpoint to this one, one draw a batch.
+    """Critical sharpness along the update from the previous checkpoint to this one, with one draw per batch.
 
-    The start is the previous checkpoint and a step of 1 this one, at most 8 forward passes a batch. The null
-    is the same search along random directions of the update's length, turned downhill.
+    Step 0 is the previous checkpoint and step 1 is this one. A batch takes at most 8 forward passes. The null
+    is the same search along random directions of the update's length, with the sign that descends.
     """
 
     options: LandscapeOptions
@@ -43,7 +43,7 @@ class Sharpness(Probe):
     reads = Reads.PREVIOUS
 
     def work(self, shapes: Sequence[tuple[int, int]]) -> ComputeCost:
-        """Return the forward passes of one checkpoint at most, and their arithmetic."""
+        """Return the largest number of forward passes for one checkpoint, and their FLOP."""
         forwards = self.options.batches * (1 + PASSES * (1 + 2 * self.options.nulls))
         return cost_of_shapes(shapes, self.options, forwards)
 
@@ -101,7 +101,7 @@ def _random(update: torch.Tensor, **axes: int | str) -> torch.Tensor:
 
 
 def _downhill(start: Objective, direction: torch.Tensor, **axes: Any) -> CriticalStep:
-    """Return the critical step along a direction or, where the loss rises along it at once, against it."""
+    """Return the critical step along a direction or, if the loss rises along it at once, against it."""
     found = along_update(start, direction, **axes)
     return found if found.status != "no descent" else along_update(start, -direction, **axes)
 

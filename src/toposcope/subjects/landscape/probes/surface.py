@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 RANGES = {"full": 1.0, "quarter": 0.25}
 _REACH_PASSES = 34
-"""Evaluations for the reach of an axis, at both ends: it only predicts a duration."""
+"""Evaluations that find the range of an axis, at both ends; used only to predict a duration."""
 _MODEL = Label("model")
 _NULLS = tuple(feature.name for feature in WITH_NULL)
 
@@ -47,11 +47,11 @@ _NULLS = tuple(feature.name for feature in WITH_NULL)
 class Surfaces(Probe):
     """The topology of the loss around a checkpoint; one draw for each batch and direction seed.
 
-    Values of the whole model are those of the full range at full resolution; the quarter range and the
-    coarser lattice (every second place) stand beside them under other names. The null is the quadratic
-    model of the same point on the same lattice, and for directions that are not random, random ones of
-    equal length. With `folder` the surfaces are kept there with their graph, merge tree, tested branches and
-    homology, and read in place of being sampled again. Since version 2 filters are normalised by output unit.
+    Rows of the whole model are of the full range at full resolution; the quarter range and the coarser
+    lattice (every second grid point) have rows under other names. The null is the quadratic model at the same
+    point on the same lattice; for directions that are not random, also random ones of equal length. With
+    `folder`, the surfaces are kept there with their graph, merge tree, tested branches and homology, and are
+    read instead of being sampled again. Since version 2, filters are normalised by output unit.
     """
 
     options: LandscapeOptions
@@ -65,7 +65,7 @@ class Surfaces(Probe):
     cost = Cost.COSTLY
 
     def work(self, shapes: Sequence[tuple[int, int]]) -> ComputeCost:
-        """Return the forward passes of one checkpoint, and their arithmetic."""
+        """Return the forward passes of one checkpoint, and their FLOP."""
         chosen = self.options
         kinds = 1 if chosen.directions == "random" else 2
         each = len(RANGES) * kinds * chosen.resolution**chosen.n + chosen.n * (_REACH_PASSES + 9) + 3
@@ -152,7 +152,8 @@ class Surfaces(Probe):
             found |= {f"{one}_random": beside[one] for one in _NULLS if one in beside}
         label = _MODEL if name == "full" else Label(name, scope=Scope.SETTING)
         masked = int((~surface.finite).sum())
-        note = f"{masked} of {surface.finite.size} places have no finite loss and are masked" * bool(masked)
+        note = f"{masked} of {surface.finite.size} grid points have no finite loss and are masked"
+        note *= bool(masked)
         coarse = summaries_of(topology_of(surface, graph, every))
         beside_it = Label(f"{name}, every second place", scope=Scope.SETTING)
         return [
@@ -164,10 +165,10 @@ class Surfaces(Probe):
         self, snapshot: Snapshot, objective: Objective, directions: Directions, name: str, draw: int,
         axes: list[np.ndarray],
     ) -> tuple[Surface, SurfaceTopology]:  # fmt: skip
-        """Return a surface and what is found on it.
+        """Return a surface and its topology.
 
-        It is sampled unless one of the same parameters, batch, directions and lattice is kept; what is found
-        on it is kept with it.
+        It is sampled unless one of the same parameters, batch, directions and lattice is kept. The topology
+        is kept with it.
         """
         graph = self.options.graph
         if self.folder is None:

@@ -30,8 +30,8 @@ def draw(features: pd.DataFrame, runs: pd.DataFrame, *, probe: str = REPRESENTAT
     Returns
     -------
     Figure
-        A line goes through a pair's checkpoints, its colour says which pair; hollow: first checkpoint,
-        filled: last.
+        A line goes through a pair's checkpoints; its colour shows which pair. Hollow: first checkpoint.
+        Filled: last.
     """
     table = pairs(features, probe=probe)
     names = [run for size in sizes(runs) for run in size.runs if (table["run"] == run).any()]
@@ -71,12 +71,12 @@ def _key(figure: Figure, layers: list[float], colours: dict[object, str]) -> Non
 
 
 def _title(study: Study) -> str:
-    """Return how much of H1 is carried from a layer to the next at the last checkpoint, and the CKA there."""
+    """Return a title with the share of H1 carried to the next layer at the end, and the layers' CKA."""
     if "layers" not in study.findings:
         return "From layer to layer: carried H1 beside CKA"
     known = study.findings["layers"].numbers
     carried, cka = span(known["carried_last"], "{:.0%}"), span(known["cka_last"], "{:.2f}")
-    return f"At the end a layer hands {carried} of H1 to the next; their CKA is {cka}"
+    return f"At the end a layer carries {carried} of H1 to the next; their CKA is {cka}"
 
 
 def _caption(study: Study) -> Caption:

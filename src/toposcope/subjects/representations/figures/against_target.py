@@ -44,7 +44,7 @@ def draw(
     notes: Mapping[str, str] | None = None,
     probe: str = of.REPRESENTATIONS,
 ) -> Figure:
-    """Draw each panel's feature across and the target up, one line per model through its checkpoints.
+    """Draw each panel's feature (horizontal) and the target (vertical), one line per model over checkpoints.
 
     Parameters
     ----------
@@ -55,9 +55,9 @@ def draw(
     runs
         Columns run, family, parameters.
     unit, log
-        What the target is called, and whether its axis is logarithmic.
+        The target's label, and whether its axis is logarithmic.
     notes
-        Feature -> what to write under its panel, such as its mean correlation.
+        Feature -> the text under its panel, such as its mean correlation.
 
     Returns
     -------
@@ -137,7 +137,7 @@ def _rho_notes(study: Study) -> dict[str, str]:
 
 
 def _title(study: Study) -> str:
-    """Return how strong the drawn features' rank correlations with the target are, raw."""
+    """Return a title with the raw rank correlations of the drawn features with the target."""
     label = study.labels.label(study.target).removeprefix("log ")
     drawn = {panel.feature for panel in present(study, PANELS)}
     known = extent(

@@ -44,12 +44,12 @@ def draw(
     runs
         Columns run, family, parameters.
     nulls
-        What each feature's null is called: `toposcope.study.catalogue.nulls_by_feature`.
+        Feature -> the name of its null: `toposcope.study.catalogue.nulls_by_feature`.
 
     Returns
     -------
     Figure
-        Grey: where one more Gaussian cloud of the same covariance would fall, with 95% probability.
+        Grey: the 95% prediction interval for one more Gaussian cloud of the same covariance.
     """
     shown = [panel for panel in panels if panel.feature in nulls]
     rows = of_layer(features[features["probe"] == probe], None)

@@ -22,7 +22,7 @@ from toposcope.subjects.representations.figures.cloud_null import PANELS
 from toposcope.subjects.representations.figures.trajectories import TrajectoryPanel
 
 MOST = 40
-"""Most hidden states drawn one by one; of more, as many spread evenly are."""
+"""The largest number of hidden states drawn; of more, this many are drawn, spread evenly."""
 
 
 def measured(features: pd.DataFrame, *, probe: str = of.REPRESENTATIONS) -> list[TrajectoryPanel]:
@@ -46,13 +46,13 @@ def draw(
     runs
         Columns run, family, parameters.
     nulls
-        What each feature's null is called: `toposcope.study.catalogue.nulls_by_feature`.
+        Feature -> the name of its null: `toposcope.study.catalogue.nulls_by_feature`.
 
     Returns
     -------
     Figure
-        Coloured dots: the mean over the subsamples. Grey: where one more Gaussian cloud would fall,
-        with 95% probability.
+        Coloured dots: the mean over the subsamples. Grey: the 95% prediction interval for one more Gaussian
+        cloud.
     """
     panels = measured(features, probe=probe)
     rows = features[features["probe"] == probe]
@@ -86,7 +86,7 @@ def _places(rows: pd.DataFrame, groups: Sequence[DrawnSize]) -> list[tuple[Drawn
 def _panel(
     ax: Axes, rows: pd.DataFrame, places: list[tuple[DrawnSize, int, int]], names: tuple[str, str]
 ) -> None:
-    """Draw a feature of every place and, where `names` has a second, the band of its null."""
+    """Draw a feature of every place and, if `names` has a second name, the band of its null."""
     for y, (group, step, layer) in zip(range(len(places))[::-1], places, strict=True):
         mine = rows[(rows["run"] == group.runs[0]) & (rows["step"] == step) & (rows["layer"] == layer)]
         value, null = (mine[mine["feature"] == name].dropna(subset="value") for name in names)

@@ -111,7 +111,7 @@ def _panel(ax: Axes, table: pd.DataFrame, run: str, scale: Normalize) -> None:
 
 
 def _title(study: Study) -> str:
-    """Return how many loops the models' clouds have at their last checkpoint, and at their first."""
+    """Return a title with the number of loops in the models' clouds at the last and first checkpoint."""
     rows = of_last_layer(study.diagrams)
     rows = rows[(rows["probe"] == REPRESENTATIONS) & (rows["dim"] == 1)]
     counts = rows.assign(n=rows["birth"].map(len)).groupby(["run", "step"])["n"].mean().reset_index()

@@ -1,4 +1,4 @@
-"""Intrinsic dimension of the hidden states against the step: three estimators, each with its band."""
+"""Intrinsic dimension of the hidden states against the step, by three estimators, each with its band."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def _panel(ax: Axes, rows: pd.DataFrame, groups: list[DrawnSize]) -> None:
 def _caption(study: Study) -> Caption:
     return Caption(
         drift(study, PANELS, "Intrinsic dimension"),
-        f"{titles(study, PANELS)} of the last hidden state's reduced cloud, each with the "
-        "band that it states. The bands of TwoNN and PH do not cover at their nominal rate.",
+        f"{titles(study, PANELS)} of the last hidden state's reduced cloud, each with its own band. The "
+        "bands of TwoNN and PH do not cover at their nominal rate.",
         "Whether the estimators agree that the cloud becomes flatter or fuller.",
         "The absolute value. All are biased for few points in many dimensions, and the reduction "
         "bounds them.",

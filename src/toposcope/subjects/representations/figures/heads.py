@@ -54,7 +54,7 @@ def _panel(ax: Axes, rows: pd.DataFrame, run: str, colours: dict[object, str]) -
 
 
 def _title(study: Study) -> str:
-    """Return how many heads ended sharper than they began."""
+    """Return a title with the number of heads that ended sharper than they began."""
     rows = select(study.features, ATTENTION_H0.name, probe=REPRESENTATIONS).sort_values("step", kind="stable")
     ends = rows.groupby(["run", "layer", "head"])["value"].agg(["first", "last"])
     sharper = int((ends["last"] < ends["first"]).sum())

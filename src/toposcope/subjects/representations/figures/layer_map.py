@@ -34,7 +34,7 @@ def draw(
     runs
         Columns run, family, parameters.
     feature, title
-        Which feature, and how the colour bar is called.
+        The feature, and the label of the colour bar.
 
     Returns
     -------
@@ -90,7 +90,7 @@ def _has_layers(study: Study) -> bool:
 
 
 def _title(study: Study, feature: str, name: str) -> str:
-    """Return the hidden state in which a feature is largest at the end, and in how many models."""
+    """Return a title with the hidden state in which a feature ends largest, and in how many models."""
     rows = select(study.features, feature, probe=REPRESENTATIONS, scope=Scope.LAYER)
     last = rows[rows["step"] == rows.groupby("run")["step"].transform("max")]
     if last.empty:

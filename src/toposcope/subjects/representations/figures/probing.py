@@ -32,8 +32,8 @@ def draw(features: pd.DataFrame, runs: pd.DataFrame, *, probe: str = REPRESENTAT
     Returns
     -------
     Figure
-        Bands are one standard deviation over the folds, which share their training texts and are no
-        interval. Grey, dashed: the share of the commonest label.
+        Bands are one standard deviation over the folds; they are not intervals, because the folds share their
+        training texts. Grey, dashed: the share of the commonest label.
     """
     rows = select(features, ACCURACY.name, probe=probe)
     spread = select(features, ACCURACY_SPREAD.name, probe=probe)
@@ -71,13 +71,13 @@ def _panel(ax: Axes, rows: pd.DataFrame, spread: pd.DataFrame, run: str, colours
 
 
 def _title(study: Study) -> str:
-    """Return the final accuracy of the last hidden state's probe, and the share of the commonest label."""
+    """Return a title with the final accuracy of the last hidden state's probe."""
     rows = of_layer(select(study.features, ACCURACY.name, probe=REPRESENTATIONS), None)
     last = rows[rows["step"] == rows.groupby("run")["step"].transform("max")]
     ends = span(extent(last.groupby("run")["value"].mean()), "{:.0%}")
     commonest = select(study.features, MAJORITY.name, probe=REPRESENTATIONS)["value"].mean()
     beside = f" (the commonest label: {commonest:.0%})" if np.isfinite(commonest) else ""
-    return f"A linear probe of the last hidden state ends right in {ends} of the texts{beside}"
+    return f"A linear probe of the last hidden state ends at an accuracy of {ends}{beside}"
 
 
 def _caption(study: Study) -> Caption:

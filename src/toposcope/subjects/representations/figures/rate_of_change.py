@@ -1,4 +1,4 @@
-"""How far the diagrams of consecutive checkpoints are apart, against the step."""
+"""The distance between the diagrams of consecutive checkpoints, against the step."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def _caption(study: Study) -> Caption:
         drift(study, PANELS, "Rate of topological change"),
         "Upper panels: the Wasserstein distance (order 1) between the diagrams of consecutive checkpoints. "
         "Lower panels: the same divided by the log of the ratio of their steps." + bent(study, PANELS),
-        "Between which checkpoints the diagrams differ most. The lower panels can be compared along the "
-        "line. The upper ones can be compared only where checkpoints are equally far apart.",
-        "That topology reorganises. A cloud that only grows moves its diagram, too. No noise floor is drawn. "
+        "Between which checkpoints the diagrams differ most. All points of the lower panels can be compared; "
+        "in the upper panels, only those of checkpoints that are equally far apart.",
+        "That topology reorganises. A cloud that only grows also moves its diagram. No noise floor is drawn. "
         "And " + of_seeds(study) + ".",
         "Wasserstein distances between consecutive diagrams against the optimiser step, H1 and H0, raw and "
         "per unit of log step.",

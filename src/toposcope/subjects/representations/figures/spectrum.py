@@ -1,4 +1,4 @@
-"""The spectrum of the hidden states against the step: what a topological feature has to beat."""
+"""The spectrum of the hidden states against the step: the baseline that a topological feature must beat."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PANELS = (
 def _caption(study: Study) -> Caption:
     return Caption(
         drift(study, PANELS, "Spectrum of the hidden states"),
-        f"The baseline that a topological feature has to beat: {titles(study, PANELS)} of "
+        f"The baseline that a topological feature must beat: {titles(study, PANELS)} of "
         "the covariance. " + sampled(study) + bent(study, PANELS),
         "When the spectrum collapses and widens, and whether H1 moves at the same checkpoints.",
         "That one of them explains the perplexity. All of them drift. Also, " + of_seeds(study) + ".",

@@ -31,13 +31,14 @@ LONE = PANELS[1:2]
 
 
 def _caption(study: Study) -> Caption:
-    can = "How the number, the length and the concentration of the loops move."
-    scaled = "How much of it is the scale of the cloud alone. Distances over their median were not measured."
+    can = "How the number, the length and the concentration of the loops change."
+    scaled = "How much of the change is only the scale of the cloud: distances over their median were not "
+    scaled += "measured."
     if study.has(of.H1_SCALED.name):
         can = "How much of H1's growth remains when the scale of the cloud is removed (last panel)."
         scaled = (
-            "Growth of the raw totals that is absent from the last panel is growth of the cloud, not of its "
-            "shape."
+            "That the shape changed, if the raw totals grow and the last panel does not. Then only the cloud "
+            "grew."
         )
     return Caption(
         drift(study, PANELS, "Topology of the hidden states"),

@@ -93,7 +93,7 @@ def _panel(
 
 
 def present(study: Study, panels: Sequence[TrajectoryPanel]) -> tuple[TrajectoryPanel, ...]:
-    """Return the panels that a study has values for."""
+    """Return the panels for which a study has values."""
     return tuple(panel for panel in panels if study.has(panel.feature))
 
 
@@ -116,7 +116,7 @@ def titles(study: Study, panels: Sequence[TrajectoryPanel]) -> str:
 
 
 def bent(study: Study, panels: Sequence[TrajectoryPanel]) -> str:
-    """Return the caption's clause on the changepoints in these panels."""
+    """Return the caption's sentence on the changepoints in these panels."""
     return marked(study, of.REPRESENTATIONS, [panel.feature for panel in present(study, panels)])
 
 
@@ -127,7 +127,7 @@ def drift(study: Study, panels: Sequence[TrajectoryPanel], otherwise: str) -> st
 
 
 def sampled(study: Study) -> str:
-    """Return a sentence on the bands, or that there are none without subsampling."""
+    """Return a sentence on the bands, or on why there are none."""
     rows = study.features[
         (study.features["probe"] == of.REPRESENTATIONS) & (study.features["feature"] == of.H1_TOTAL.name)
     ]
@@ -135,6 +135,6 @@ def sampled(study: Study) -> str:
     if draws > 1:
         return f"Bands are 95% intervals of the mean over {draws} subsamples of the texts."
     return (
-        "All texts were in every cloud, so there is no subsampling noise to show. The figure does not "
-        "show how much another set of texts would change the lines."
+        "All texts are in every cloud, so there is no subsampling noise to show. How much another set of "
+        "texts would change the lines is not shown."
     )

@@ -37,7 +37,7 @@ def _last_rows(study: Study) -> pd.DataFrame:
 
 
 def layers_table(study: Study) -> Table:
-    """Return every hidden state at the last checkpoint; empty when there is only one."""
+    """Return every hidden state at the last checkpoint; empty if there is only one."""
     last = _last_rows(study)
     hidden = last[last["scope"] == "layer"]
     frame = hidden.pivot_table(index=["run", "layer"], columns="feature", values="value", aggfunc="mean")
@@ -83,7 +83,7 @@ def attention_table(study: Study) -> Table:
         "Attention graphs",
         "Mean bar length of H0 of a head's attention graph (distance 1 − max(A, Aᵀ)). It is 0 if every token "
         "is tied to another with weight 1, and near 1 if attention is spread thin. The table has the mean "
-        "over the heads of a layer, and the least and the greatest of them.",
+        "over the heads of a layer, and the smallest and largest value.",
         ("model", "layer", "heads", "first checkpoint", "least to greatest", "last checkpoint",
          "least to greatest"),
         tuple(lines),
@@ -106,8 +106,8 @@ def dimensions_table(study: Study) -> Table:
     return Table(
         "dimensions",
         "Intrinsic dimension",
-        "Three estimators on the reduced cloud, each with the band that it states. The bands of TwoNN and of "
-        "the PH dimension do not cover at their nominal rate. None of the three is a summary of H1, and the "
+        "Three estimators on the reduced cloud, each with its own band. The bands of TwoNN and of the PH "
+        "dimension do not cover at their nominal rate. None of the three is a summary of H1, and the "
         "reduction bounds them from above.",
         ("estimator", "model", "first checkpoint", "band", "last checkpoint", "band"),
         tuple(rows),
@@ -164,10 +164,10 @@ def sensitivity_table(study: Study) -> Table:
         "sensitivity",
         "How far the settings change the numbers",
         "The spreads over settings (components, number of texts) and over draws of texts are in units of "
-        "the standard deviation over checkpoints. Above 1 the setting changes the number more than training "
+        "the standard deviation over checkpoints. Above 1, the setting changes the number more than training "
         "does. ρ is the correlation with the log perplexity at the embedding report's setting, and range is "
-        "its range over all settings and draws. The order at the end is the commonest order of the models, "
-        "and share is how often it occurs. Further features are in the CSV file.",
+        "its range over all settings and draws. The order at the end is the most frequent order of the "
+        "models, and share is how often it occurs. The CSV file has further features.",
         ("feature", "model", "settings", "draws", "spread over settings", "over draws", "ρ", "range",
          "order at the end", "share"),
         tuple(rows),

@@ -81,7 +81,7 @@ FIGURES = (
 def tables(study: Study) -> list[Table]:
     """Return the tables on representations, in reading order, empty ones included.
 
-    Those of curves are left out where no run has two checkpoints.
+    Those of curves are left out if no run has two checkpoints.
     """
     curves = study.has_curves
     of_curves = (phases_table(study), trajectory_table(study)) if curves else ()
@@ -104,5 +104,5 @@ def tables(study: Study) -> list[Table]:
 
 
 def representations_part(study: Study, *, beside: Collection[str] = ()) -> PagePart:
-    """Word, tabulate and draw a study of representations."""
+    """Return the text, tables and figures for a study of representations."""
     return part_of(study, tables, beside=beside)

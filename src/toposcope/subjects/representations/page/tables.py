@@ -52,7 +52,7 @@ def last_table(study: Study) -> Table:
         "last_checkpoint",
         "The models at their last checkpoint",
         "The last hidden state of every model at its last checkpoint. "
-        + ("" if len(study.replicates) else "One run of a size says nothing about another seed of it."),
+        + ("" if len(study.replicates) else "There is one run per size; another seed may differ."),
         ("model", "parameters", "step", "perplexity", *(heading for _, heading, _ in shown)),
         rows,
         frame=frame,
@@ -113,9 +113,9 @@ def against_table(study: Study) -> Table:
         ]
     return Table(
         "spectral_against_topological",
-        f"Topological against spectral features as companions of the {study.labels.label(study.target)}",
-        f"Means of |ρ| over {runs} models, strongest first. Partial correlations are means of absolute "
-        "values too, so noise alone does not give 0. p < .05 counts models as if checkpoints were "
+        f"Topological against spectral features: correlation with the {study.labels.label(study.target)}",
+        f"Means of |ρ| over {runs} models, strongest first. Partial correlations are also means of absolute "
+        "values, so noise alone does not give 0. p < .05 counts models as if checkpoints were "
         "independent, which they are not. The verdict is over all models.",
         ("kind", "feature", "mean |ρ|", "smallest", "p < .05", "given top eigenvalue", "given H1 count",
          "verdict"),
@@ -142,9 +142,9 @@ def phases_table(study: Study) -> Table:
         f"Phases: {published.source}'s fixed steps beside a calibrated search"
         if published.phases
         else "Phases: a calibrated search",
-        _of_fixed(published) + "The search has a false-alarm rate that was simulated on plain curves. Each "
-        "boundary has the interval of its likelihood. A segment's label is the sign of its slope per unit of "
-        "log step, if that differs clearly from zero.",
+        _of_fixed(published) + "The false-alarm rate of the search was simulated on plain curves. Each "
+        "boundary has its likelihood interval. A segment's label is the sign of its slope per unit of log "
+        "step, if that differs clearly from zero.",
         ("feature", "model", "rule", "label", "from step", "to step", "change", "false alarms"),
         tuple(rows),
         frame=pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(),
@@ -159,7 +159,7 @@ def _of_fixed(published: FixedPhases) -> str:
 
 
 def _fixed(name: str, line: dict) -> tuple[str, ...]:
-    said = {True: ", as it says", False: ", against it"}.get(line["agrees"], "")
+    said = {True: ", as stated", False: ", not as stated"}.get(line["agrees"], "")
     change = minus(f"{line['first']:.3g} → {line['last']:.3g}{said}")
     return (
         name, str(line["run"]), "fixed steps", str(line["phase"]), f"{line['start_step']:,}",

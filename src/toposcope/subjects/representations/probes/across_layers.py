@@ -1,4 +1,4 @@
-"""What one layer passes to the next: matched diagrams, and linear CKA as the twin without topology."""
+"""What one layer passes to the next: matched diagrams, and linear CKA as the counterpart without topology."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from toposcope.topology.validation import check_points
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """An optimal matching of two diagrams, read as what survives from the first to the second.
+    """What survives from one diagram to another in an optimal matching.
 
-    `share` is the share of the first diagram's total persistence whose bars are matched to bars and not to
-    the diagonal; `cost` the matching's total L2 cost (order 1); `pairs` the number of matched bars.
+    `share` is the share of the first diagram's total persistence in bars that are matched to bars, not to the
+    diagonal; `cost` is the matching's total L2 cost (order 1); `pairs` is the number of matched bars.
     """
 
     share: float
@@ -51,8 +51,8 @@ def linear_cka(X: np.ndarray, Y: np.ndarray, *, debiased: bool = True) -> float:
     r"""Return the linear centred kernel alignment of two representations of the same n points.
 
     :math:`\mathrm{HSIC}(K, L) / \sqrt{\mathrm{HSIC}(K, K)\,\mathrm{HSIC}(L, L)}` with :math:`K = X X^\top`
-    and :math:`L = Y Y^\top`. With `debiased` the unbiased estimator of HSIC (Song et al. 2012) takes its
-    place: without it two independent clouds with few points in many dimensions look alike.
+    and :math:`L = Y Y^\top`. With `debiased`, the unbiased estimator of HSIC (Song et al. 2012) is used:
+    without it, two independent clouds with few points in many dimensions look alike.
 
     Parameters
     ----------

@@ -18,8 +18,8 @@ def attention_h0(model: LanguageModel, texts: Sequence[Sequence[int]]) -> np.nda
 
     A text's tokens are the vertices, the distance of two is :math:`1 - \max(A_{ij}, A_{ji})`; H0's bars are
     the edges of the minimum spanning tree, so their sum is :math:`(t - 1) - \mathrm{MST}(\max(A, A^\top))`.
-    It is divided by t - 1, so that texts of different length can be averaged: 0 when every token is tied
-    to another with weight 1, near 1 when attention is spread thin.
+    It is divided by t - 1, so that texts of different length can be averaged: 0 if every token is tied to
+    another with weight 1, near 1 if attention is spread thin.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""One layer's cloud: its diagrams under replicated subsamples and under the null, spectrum and dimension."""
+"""One layer's cloud: diagrams of its subsamples and of its null, its spectrum and its dimension."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from toposcope.topology import baselines, mle_dimension, ph_dimension, twonn
 from toposcope.topology.clouds import distance_matrix
 
 SPECTRAL_RANGE = (1, 50)
-"""The eigenvalues, counted from 1, that the power law of the spectrum is fitted to."""
+"""The eigenvalues, counted from 1, to which the power law of the spectrum is fitted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def _measure(states: np.ndarray, layer: int, at: Checkpoint, options: Representa
 def _nulls(
     clouds: Sequence[np.ndarray], layer: int, at: Checkpoint, options: RepresentationOptions
 ) -> list[CloudShape]:
-    """Return the shapes of the Gaussian twins; several subsamples share them out."""
+    """Return the shapes of the Gaussian twins, which are distributed over the subsamples."""
     found: dict[int, np.ndarray] = {}
     for place, cloud in enumerate(clouds):
         draws = range(options.nulls)[place :: len(clouds)]
@@ -89,7 +89,7 @@ def _distances(points: np.ndarray) -> np.ndarray:
 
 
 def _dimensions(points: np.ndarray) -> Iterator[tuple[str, float, str]]:
-    """Yield each estimate with its band; nan, with the reason, where the cloud does not allow one."""
+    """Yield each estimate with its band; NaN with the reason if the cloud does not allow one."""
     for name, estimate in (
         ("twonn", twonn),
         ("mle_dimension", mle_dimension),

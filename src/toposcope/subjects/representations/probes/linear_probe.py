@@ -1,4 +1,4 @@
-"""A downstream score without a download: the accuracy of a linear classifier on the states."""
+"""A downstream score that needs no download: the accuracy of a linear classifier on the states."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class LabelledTexts:
 
     @property
     def majority(self) -> float:
-        """Return the share of the commonest label: the accuracy of a constant answer."""
+        """Return the share of the commonest label: the accuracy of always giving the same answer."""
         return Counter(self.labels).most_common(1)[0][1] / len(self.labels)
 
 
 def load_labelled(path: Path, *, limit: int | None = None) -> LabelledTexts:
-    """Return the labelled texts of a tab- or comma-separated file in GLUE's format, in its own order.
+    """Return the labelled texts of a tab- or comma-separated file in GLUE's format, in the file's order.
 
     The label is in a column `label` or `Quality`; the text in `sentence`, `text`, or a pair of columns
     (`sentence1` and `sentence2`, or `#1 String` and `#2 String`).

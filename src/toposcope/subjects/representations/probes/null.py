@@ -14,8 +14,8 @@ def gaussian_twins(points: np.ndarray, *, run: str, layer: int, draws: Sequence[
     """Return random Gaussian clouds with exactly the mean and covariance of `points`, one for each draw.
 
     Each is a `toposcope.topology.clouds.gaussian_twin`. All spectral numbers of the two clouds are equal, so
-    a difference between their diagrams is not spectral. A draw has the same Q at every checkpoint of a run:
-    the null's series moves with the spectrum alone.
+    a difference between their diagrams is not spectral. A draw has the same Q at every checkpoint of a run,
+    so the null's series moves only with the spectrum.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The representation probe: every chosen layer of one checkpoint, and what changed since the last one."""
+"""The representation probe: every chosen layer of one checkpoint, and its change since the previous one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _GROUND = "ground L2 (Wasserstein), L-infinity (bottleneck)"
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """All data from one visit to a checkpoint's model."""
+    """The data from one visit to a checkpoint's model."""
 
     clouds: dict[int, LayerCloud]
     representation: Representation
@@ -41,7 +41,7 @@ class _Seen:
 
 @dataclass(frozen=True)
 class Representations(Probe):
-    """Rips H0 and H1 of each chosen layer's states over a fixed set of texts, with its twins.
+    """Rips H0 and H1 of each chosen layer's states over a fixed set of texts, with Gaussian nulls.
 
     For every layer: the summaries `h0_...`, `h1_...`, the spectral baselines, the dimensions, the distances
     to the previous checkpoint's diagrams (`wasserstein1_h1`, ...), and between consecutive chosen layers
@@ -67,7 +67,7 @@ class Representations(Probe):
         return seconds_of(shapes, self.options, self.source, labelled)
 
     def warm_up(self) -> None:
-        """Load torch and the compiled kernels, which take many times as long as a small checkpoint."""
+        """Load torch and the compiled kernels, which takes many times as long as a small checkpoint."""
         if self.source.loader is not None:
             import torch
 

@@ -24,10 +24,10 @@ class Reduced:
 def reduce_cloud(states: np.ndarray, reduction: Reduction, components: int) -> Reduced:
     r"""Return the cloud in fewer dimensions.
 
-    "pca" projects the centred states on the leading right singular vectors (exact, the sign of each fixed by
-    its largest entry); "random" multiplies by a Gaussian matrix of variance 1/components, the same for
-    every checkpoint of one width; "none" only centres. `explained` is the kept share of the summed variance,
-    for "random" the ratio of the projected to the original variance.
+    "pca" projects the centred states onto the leading right singular vectors (exactly; the sign of each is
+    fixed by its largest entry). "random" multiplies by a Gaussian matrix of variance 1/components, the same
+    for every checkpoint of one width. "none" only centres. `explained` is the kept share of the total
+    variance; for "random", the ratio of the projected to the original variance.
 
     Parameters
     ----------

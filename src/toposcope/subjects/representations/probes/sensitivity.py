@@ -1,4 +1,4 @@
-"""How far the numbers of a cloud change with settings that are to some degree arbitrary."""
+"""How far the numbers of a cloud change with settings that are partly arbitrary."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class SensitivityOptions:
 
 @dataclass(frozen=True)
 class Sensitivity(Probe):
-    """The Rips summaries of the last chosen layer under every setting of a grid, from the one forward pass.
+    """The Rips summaries of the last chosen layer under every setting of a grid, from one forward pass.
 
     Rows have the probe "sensitivity" and the feature names of the representation probe. Their `name` is
     the setting: "pca50/texts200", "none/texts800", ... for the diagrams' summaries, and "texts200" for the
     spectrum (`rankme_eigenvalues`, `participation_ratio`, `alpha_req`, `top_eigenvalue`), which is taken
-    before the reduction. `draw` numbers the random choice of texts, the same texts at every checkpoint
-    and in every run; it is empty where a setting takes all texts that were read.
+    before the reduction. `draw` numbers the random choice of texts, which is the same at every checkpoint and
+    in every run; it is empty if a setting uses all texts that were read.
     """
 
     options: RepresentationOptions
@@ -80,7 +80,7 @@ class Sensitivity(Probe):
                 f"only {total:,} texts were read",
                 argument="sensitivity_texts",
                 value=texts,
-                remedy="give smaller numbers",
+                remedy="give smaller numbers or more texts",
             )
         if texts == total:
             yield None, np.arange(total)

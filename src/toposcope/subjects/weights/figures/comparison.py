@@ -1,4 +1,4 @@
-"""Two checkpoints side by side: what differs in each matrix, beside the noise of the draw."""
+"""Two checkpoints side by side: the difference in each matrix, beside the noise of the draws."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ PANELS = (
 )
 """Feature, filtration and title of the panels: two differences and one distance."""
 MOST = 32
-"""Matrices that have a line; of more, those with the largest distances between their weights."""
+"""The largest number of matrices with a line; of more, those with the largest distances are shown."""
 
 
 def comparison(table: pd.DataFrame, *, first: str, second: str) -> Figure:
     """Return the figure of a table of `toposcope.sweep.compare`.
 
-    Every matrix is a line; a bar is twice the standard error of the paired difference over the draws, and
-    its absence says that nothing was drawn, not that there is no noise.
+    Every matrix is a line. A bar is twice the standard error of the paired difference over the draws; without
+    a bar the cloud was not subsampled, which does not mean that there is no noise.
     """
     matrices = table[(table["scope"] == Scope.MATRIX) & (table["status"] == "ok")]
     every = list(dict.fromkeys(matrices["name"]))
@@ -46,7 +46,7 @@ def comparison(table: pd.DataFrame, *, first: str, second: str) -> Figure:
 
 
 def draw_moved(moved: pd.DataFrame, ax: Axes | None = None) -> Axes:
-    """Draw how far each matrix moved, in parts of its norm: columns `name` and `change`, as given."""
+    """Draw how far each matrix moved relative to its norm: columns `name` and `change`, in this order."""
     rows = moved[moved["change"] >= moved["change"].nlargest(MOST).min()]
     cut = f" ({len(rows):,} of {len(moved):,} matrices)" if len(rows) < len(moved) else ""
     with on_axes(ax, _height(rows["name"])) as ax:

@@ -28,11 +28,11 @@ from toposcope.subjects.weights.figures.neural_persistence import Persistences, 
 
 ROLES = ("attention", "mlp", "head", "embedding", "other")
 POINTS = 120
-"""Points of a line; longer series are averaged in log-spaced bins."""
+"""The largest number of points of a line; longer series are averaged in log-spaced bins."""
 MOST_DRAWN = 40
-"""Matrices of a role that are drawn as lines; more are painted, so that the page stays small."""
+"""The largest number of matrices of a role drawn as lines; more are rasterised, so the page stays small."""
 _OUTSIDE = OKABE_ITO[1]
-"""Colour of matrices that belong to no layer (head, embedding)."""
+"""The colour of matrices outside the layers (head, embedding)."""
 
 
 def draw(rows: Persistences) -> Figure:
@@ -96,7 +96,7 @@ def _key(figure: Figure, colours: list[str], *, outside: bool) -> None:
 
 
 def _title(study: Study) -> str:
-    """Return in how many matrices of the largest model neural persistence ended higher than it began."""
+    """Return a title with the number of matrices in which neural persistence ended higher than it began."""
     rows = persistences_of(study, study.features)
     largest = [run for group in rows.sizes(most=2)[-1:] for run in group.runs]
     matrices = rows.measured(Scope.MATRIX)

@@ -1,4 +1,4 @@
-"""Loss against H0 total persistence, with the step as colour: the picture behind the correlation."""
+"""Loss against H0 total persistence, coloured by step: the picture behind the correlation."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def draw(
     scope
         `Scope.POOLED` (the rows of all matrices in one cloud) or `Scope.MODEL` (the sum over matrices).
     notes
-        Optional, columns run and text: what to write into a run's panel, such as its correlations.
+        Optional, columns run and text: the text in a run's panel, such as its correlations.
 
     Returns
     -------
@@ -134,7 +134,9 @@ def _drawn(study: Study) -> Figure:
 
 
 def rho_notes(trends: pd.DataFrame, runs: pd.DataFrame, *, target: str, column: str) -> pd.DataFrame:
-    """Return, for each size, its rank correlation raw and of departures as text, the mean over its seeds.
+    """Return, for each size, its rank correlation, raw and of departures from trends, as text.
+
+    Values are means over the seeds of a size.
 
     Columns run (the first of the size) and text.
     """
@@ -155,7 +157,7 @@ def _number(value: float) -> str:
 
 
 def _title(study: Study) -> str:
-    """Return the rank correlation of loss and H0 over the runs, raw and without the trends of both."""
+    """Return a title with the rank correlation of loss and H0 over the runs, raw and without trends."""
     column = study.column(RIPS, H0_TOTAL)
     rows = study.leading[(study.leading["target"] == study.target) & (study.leading["column"] == column)]
     raw, rest = (extent(rows[name].astype(float)) for name in ("spearman", "departure_rho"))

@@ -1,4 +1,4 @@
-"""Neural persistence of each model size, less that of its shuffled weights."""
+"""Neural persistence of each model size, minus that of its shuffled weights."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from toposcope.study.study import Study
 from toposcope.subjects.weights.features import NEURAL_PERSISTENCE, PERSISTENCE, PERSISTENCE_EXCESS
 
 MOST = 12
-"""Most sizes drawn; beyond it the sizes are thinned out evenly."""
+"""The largest number of sizes drawn; more are thinned out evenly."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class Persistences:
     filtration
         Normalization of neural persistence.
     null
-        What its null is called in the table; None: there is none.
+        The name of its null in the table; None if there is none.
     probe
-        Who measured it: the probe of the weights, or that of the gradients.
+        The probe that measured it: that of the weights, or that of the gradients.
     """
 
     features: pd.DataFrame
@@ -59,7 +59,7 @@ class Persistences:
         return self._rows(PERSISTENCE.name, scope)
 
     def shuffled(self, scope: Scope) -> pd.DataFrame:
-        """Return the rows of its null in one scope; none where there is no null."""
+        """Return the rows of its null in one scope; empty without a null."""
         return self.features.iloc[:0] if self.null is None else self._rows(self.null, scope)
 
     def _rows(self, feature: str, scope: Scope) -> pd.DataFrame:
@@ -76,13 +76,13 @@ def draw(rows: Persistences, *, bends: pd.DataFrame | None = None, alarms: Marks
     bends
         Changepoints of what is drawn, as `toposcope.core.drawing.marks.bends_of` returns them.
     alarms
-        For each run what a watch raised alarms for, and at which steps.
+        For each run, what a watch raised alarms for, and at which steps.
 
     Returns
     -------
     Figure
         A line for each run, named at its end, and their mean with its interval where a size has seeds. Grey:
-        the widest band of one more shuffling, around its mean at 0. Without a null the values as they are.
+        the widest prediction band for one more shuffle, around its mean at 0. Without a null, the raw values.
     """
     groups = rows.sizes(MOST)
     measured, shuffled = rows.measured(Scope.MODEL), rows.shuffled(Scope.MODEL)
@@ -102,14 +102,14 @@ def draw(rows: Persistences, *, bends: pd.DataFrame | None = None, alarms: Marks
 
 
 def less_null(measured: pd.DataFrame, shuffled: pd.DataFrame) -> pd.DataFrame:
-    """Return the measured rows less the null's mean of the same run and step, where there is one."""
+    """Return the measured rows minus the null's mean at the same run and step, if there is one."""
     null = shuffled.groupby(["run", "step"])["value"].mean().rename("null").reset_index()
     both = measured.merge(null, on=["run", "step"])
     return both.assign(value=both["value"] - both["null"])
 
 
 def _band(ax: Axes, shuffled: pd.DataFrame, groups: list[DrawnSize]) -> None:
-    """Draw the widest band of the null among the sizes, less its mean."""
+    """Draw the widest band of the null among the sizes, minus its mean."""
     bands = [null_band(shuffled, group.runs) for group in groups]
     every = pd.concat([b.assign(low=b["low"] - b["mean"], high=b["high"] - b["mean"]) for b in bands])
     widest = every.groupby("step").agg({"low": "min", "high": "max"}).dropna()
@@ -125,7 +125,7 @@ def _band(ax: Axes, shuffled: pd.DataFrame, groups: list[DrawnSize]) -> None:
 
 
 def thin(groups: list[DrawnSize], most: int) -> list[DrawnSize]:
-    """Return at most `most` of the sizes, evenly spaced, the smallest and the largest among them."""
+    """Return at most `most` of the sizes, evenly spaced, including the smallest and the largest."""
     if len(groups) <= most:
         return groups
     return [groups[i] for i in np.unique(np.linspace(0, len(groups) - 1, most).round().astype(int))]
@@ -138,7 +138,7 @@ def persistences_of(study: Study, features: pd.DataFrame, *, probe: str = NEURAL
 
 
 def is_measured(study: Study, feature: Feature) -> bool:
-    """Return whether any checkpoint has this feature: a figure of nothing is left out."""
+    """Return whether any checkpoint has this feature; an empty figure is left out."""
     return any(
         np.isfinite(rows.loc[rows["feature"] == feature.name, "value"].to_numpy(float)).any()
         for rows in (study.whole, study.features)
@@ -152,13 +152,13 @@ def draw_study(study: Study, *, probe: str = NEURAL_PERSISTENCE, alarms: Marks |
 
 
 def _drawn(study: Study, probe: str) -> str:
-    """Return the name of the feature that is drawn: neural persistence, less its null where there is one."""
+    """Return the name of the feature that is drawn: neural persistence, minus its null if there is one."""
     rows = persistences_of(study, study.whole, probe=probe)
     return PERSISTENCE_EXCESS.name if len(rows.shuffled(Scope.MODEL)) else PERSISTENCE.name
 
 
 def _title(study: Study, of: str) -> str:
-    """Return the result of the figure in the words of the finding on what changed."""
+    """Return the result of the figure as a title."""
     for null in study.findings["changed"].numbers["nulls"]:
         if null["feature"] == PERSISTENCE.name:
             where, n = ("below", null["below"]) if null["below"] > null["above"] else ("above", null["above"])
@@ -170,7 +170,7 @@ def _title(study: Study, of: str) -> str:
 
 
 def caption(study: Study, probe: str = NEURAL_PERSISTENCE, of: str = "weights") -> Caption:
-    """Return the words under it; `of` is what was measured: weights or gradients."""
+    """Return the caption; `of` is what was measured: weights or gradients."""
     convention = {
         Normalization.MATRIX: "each matrix divided by its own largest entry, p = 1",
         Normalization.NETWORK: "entries divided by the largest of the network, p = 2",

@@ -17,7 +17,7 @@ from toposcope.subjects.weights.features import PERSISTENCE
 from toposcope.subjects.weights.figures.neural_persistence import Persistences, is_measured, persistences_of
 
 MOST = 40
-"""Most matrices drawn one by one; of more, the roles' means are."""
+"""The largest number of matrices drawn one by one; of more, the means by role are drawn."""
 
 
 def draw(rows: Persistences) -> Figure:
@@ -68,7 +68,7 @@ def panel(ax: Axes, table: pd.DataFrame, group: DrawnSize) -> None:
 
 
 def _title(rows: Persistences, of: str) -> str:
-    """Return how many of the drawn matrices lie above their null, and how many below."""
+    """Return a title with the number of drawn matrices above and below their null."""
     ends = pd.concat([at_the_end(rows, group.runs[0]) for group in rows.sizes(4)])
     known = ends.dropna(subset=["value", "low", "high"])
     if known.empty:
@@ -79,7 +79,7 @@ def _title(rows: Persistences, of: str) -> str:
 
 
 def caption(rows: Persistences, of: str = "weights") -> Caption:
-    """Return the words under it; `of` is what was measured: weights or gradients."""
+    """Return the caption; `of` is what was measured: weights or gradients."""
     return Caption(
         _title(rows, of),
         "Each matrix's neural persistence beside the same entries in random order (grey: lowest to highest "

@@ -1,4 +1,4 @@
-"""How H0 and H1 of the weight cloud evolve during training."""
+"""H0 and H1 of the weight cloud during training."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def draw(
     alarms: Marks | None = None,
     shown: Sequence[Feature] = FEATURES,
 ) -> Figure:
-    """Draw H0 and H1 total persistence against the step, one line per size, raw before scale-free.
+    """Draw H0 and H1 total persistence against the step, one line per size: raw, then without scale.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def draw(
     bends
         The changepoints of each feature, as `toposcope.core.drawing.marks.bends_of` returns them.
     alarms
-        For each run what a watch raised alarms for, and at which steps: a line for each, without its name.
+        For each run, what a watch raised alarms for, and at which steps; each is a line without its name.
     shown
         Those of `FEATURES` that are drawn, a panel each.
 
@@ -110,13 +110,13 @@ def _cloud(study: Study) -> str:
 
 
 def _components(study: Study) -> Caption:
-    """Return the words under the figure of H0 alone."""
+    """Return the caption of the figure of H0 alone."""
     return Caption(
         moved(study, [study.column(RIPS, H0_TOTAL)], "H0 of the weight cloud"),
         f"The length of the shortest tree through {_cloud(study)} (total persistence of H0). Lines are "
         f"means; {of_draws(study, 'cloud')}.{marked(study, RIPS, [H0_TOTAL.name])}{alarmed(study)}",
-        "How far apart the rows of the weight matrices come to lie.",
-        "That their shape changed. Weights that grow are further apart, too. The figure of distances divided "
+        "How far apart the rows of the weight matrices are.",
+        "That their shape changed. Weights that grow are also further apart. The figure of distances divided "
         "by their median removes this growth.",
         "H0 total persistence against the step on a log axis, one line per model size.",
     )

@@ -45,7 +45,7 @@ FIGURES = (
 
 
 def weights_part(study: Study, *, beside: Collection[str] = ()) -> PagePart:
-    """Word, tabulate and draw a study of weights."""
+    """Return the text, tables and figures for a study of weights."""
     return part_of(study, _tables, beside=beside)
 
 

@@ -57,7 +57,7 @@ def runs_table(study: Study) -> Table:
 
 
 def _led(study: Study) -> list[str]:
-    """Return the columns whose phases and segments are listed: two of ours, and those of further probes."""
+    """Return the columns whose phases and segments are listed: two of the package, and other probes'."""
     ours = (study.column(NEURAL_PERSISTENCE, PERSISTENCE), study.column(RIPS, H0_TOTAL))
     return [*filter(None, ours), *study.brought(Use.CHANGE)]
 
@@ -102,7 +102,7 @@ def segments_table(study: Study) -> Table:
     return Table(
         "segments",
         "Segments between changepoints",
-        "A bend is a step at which the slope on log step leaves every smooth trend. Each bend has an "
+        "A bend is a step at which the slope on log step departs from every smooth trend. Each bend has an "
         "interval. False alarms are simulated for these steps. Their rate is the highest share in which one "
         "of five kinds of plain curve shows a bend. If noise of uneven size can cause as much of a bend, the "
         "row says so.",

@@ -1,4 +1,4 @@
-"""Norms and spectra of every matrix, which topology has to beat."""
+"""Norms and spectra of every matrix, which topology must beat."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from toposcope.topology import baselines
 from toposcope.topology.spectra import Approximate, is_large, large_baselines
 
 _MOST_THREADS = 8
-"""Matrices that are decomposed side by side, at most: each holds memory."""
+"""The largest number of matrices that are decomposed in parallel, because each needs memory."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class Baselines(Probe):
 
     Rows: each matrix under its own name; the mean over the matrices of a role as `role`, over all matrices
     as `layers`; and `weight_norm`, the Euclidean norm of all matrices together, as `model`. With `spread`,
-    the standard deviation of the matrices' norms stands beside their mean, as `frobenius_norm_sd`.
+    `frobenius_norm_sd` is the standard deviation of the matrices' norms.
 
-    Matrices beyond the sizes in `toposcope.topology.spectra` are approximated: the note of each such row
-    says how, and with which error; that of a mean says how far its members' errors, taken as independent,
-    may have moved it.
+    Matrices beyond the sizes in `toposcope.topology.spectra` are approximated. The note of such a row states
+    the method and the error. The note of a mean states the error that follows from its members' errors, taken
+    as independent.
     """
 
     options: WeightOptions
@@ -44,7 +44,7 @@ class Baselines(Probe):
     features: tuple[Feature, ...] = field(default=OF_BASELINES, repr=False)
 
     def expected_seconds(self, shapes: Sequence[tuple[int, int]]) -> float:
-        """Return a rough cost on one core: a Gram matrix of the smaller side and what is read off it."""
+        """Return a rough cost on one core: a Gram matrix of the smaller side, and its eigenvalues."""
         return sum(_large_seconds(s) if is_large(s) else _small_seconds(s) for s in shapes)
 
     def expected_bytes(self, shapes: Sequence[tuple[int, int]]) -> int:
@@ -84,7 +84,7 @@ def _rows(label: Label, at: Checkpoint, probe: str, values: Mapping[str, Approxi
 
 
 def _each(matrices: Iterator[Matrix]) -> Iterator[tuple[Label, dict[str, Approximate]]]:
-    """Yield each matrix's baselines, as many large ones at a time as there are threads."""
+    """Yield each matrix's baselines; large ones in parallel, one per thread."""
     together = min(thread_count(), _MOST_THREADS)
     waiting: list[Matrix] = []
     for matrix in matrices:
@@ -110,7 +110,7 @@ def _one(matrix: Matrix) -> dict[str, Approximate]:
 
 
 def _mean(values: list[Approximate]) -> Approximate:
-    """Mean of the values that are defined; nan when none is."""
+    """Return the mean of the defined values; NaN if there are none."""
     defined = [value for value in values if math.isfinite(value.value)]
     if not defined:
         return Approximate(math.nan)

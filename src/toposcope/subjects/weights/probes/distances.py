@@ -20,7 +20,7 @@ from toposcope.subjects.weights.probes.rips import POOLED, pooled_shapes
 from toposcope.topology import bottleneck, maximum_spanning_tree_weights, wasserstein
 
 _MOST_BARS = 500
-"""Bars of a diagram that are matched; of more, as many quantiles of their deaths."""
+"""The largest number of matched bars; of more, this many quantiles of their deaths are matched."""
 _GROUND = "ground L2 (Wasserstein), L-infinity (bottleneck)"
 
 
@@ -30,9 +30,9 @@ class Distances(Probe):
 
     ``wasserstein1_h0, ...`` compare the pooled clouds' Rips diagrams, draw by draw; ``..._np`` compare
     each matrix's weight diagram, its weights divided by its largest so that births are 1, and `layers` is
-    their mean. A weight diagram of more than 500 bars stands in by 500 of its quantiles (status
-    `subsampled`): the exact matching is cubic. The first checkpoint of a run has no rows, and one whose
-    predecessor cannot be read has `degenerate` ones.
+    their mean. A weight diagram of more than 500 bars is replaced by 500 of its quantiles (status
+    `subsampled`), because exact matching is cubic. The first checkpoint of a run has no rows; one whose
+    predecessor cannot be read has `degenerate` rows.
     """
 
     options: WeightOptions
@@ -115,7 +115,7 @@ def _unit_diagram(edges: np.ndarray) -> Diagram:
 
 
 def diagram_distances(now: Diagram, then: Diagram | None, suffix: str) -> dict[str, float]:
-    """Return the three distances; nan where the numbers of essential classes differ or one is missing."""
+    """Return the three distances; NaN if the numbers of essential classes differ or one is missing."""
     if then is None:
         names = ("wasserstein1", "wasserstein2", "bottleneck")
         return {f"{name}_{suffix}": math.nan for name in names}

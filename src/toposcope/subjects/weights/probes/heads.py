@@ -1,4 +1,4 @@
-"""One attention head's weights, taken out of its layer's matrices, and the products that it works with."""
+"""The weights of one attention head, sliced from its layer's matrices, and their QK and OV products."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PARTS = {
     "qkv": re.compile(r"(^|[._])(qkv|qkv_proj|c_attn|in_proj)(\.weight|_weight)?$"),
     "o": re.compile(r"(^|[._])(o_proj|wo|W_O|c_proj|out_proj|proj|dense|linear_proj|att_proj)(\.weight)?$"),
 }
-"""Names of attention matrices; a fused one that is not split holds all of q, then k, then v."""
+"""Names of attention matrices; a fused matrix that is not split has all of q, then k, then v."""
 
 Pair = tuple[np.ndarray, np.ndarray | None]
 """A matrix now and at the checkpoint before."""
@@ -39,13 +39,13 @@ class Layer:
 
 @dataclass(slots=True)
 class Attention:
-    """Collects attention matrices by layer, of a model whose numbers of heads are known."""
+    """Collects attention matrices by layer, for a model whose numbers of heads are known."""
 
     heads: Heads
     layers: dict[int, Layer] = field(default_factory=dict)
 
     def add(self, now: Matrix, then: Matrix | None) -> None:
-        """Take one matrix, if it is one of an attention whose heads are known."""
+        """Add a matrix if it belongs to an attention layer whose heads are known."""
         if now.role != Role.ATTENTION or now.layer is None or now.head is not None or not self.heads.queries:
             return
         part = next((part for part, known in _PARTS.items() if known.search(now.name)), None)
@@ -60,7 +60,7 @@ class Attention:
 
 
 def heads_in(config: Mapping[str, Any]) -> Heads:
-    """Return the numbers of heads that a configuration states, or the recipe of one of our own runs.
+    """Return the numbers of heads that a configuration, or the recipe of a run of `toposcope train`, states.
 
     >>> heads_in({"models": [{"name": "small", "width": 16, "heads": 2}]}).queries
     2
@@ -72,7 +72,7 @@ def heads_in(config: Mapping[str, Any]) -> Heads:
 
 
 def attention_layers(attention: Attention) -> Iterator[Layer]:
-    """Yield the layers whose four matrices are there and fit the numbers of heads."""
+    """Yield the layers whose four matrices are present and fit the numbers of heads."""
     for _, layer in sorted(attention.layers.items()):
         if set(layer.parts) >= {"q", "k", "v", "o"} and _fits(layer):
             yield layer
@@ -110,7 +110,7 @@ def _root(above: float, below: float) -> float:
 
 
 def _of_head(layer: Layer, head: int, width: int, when: int) -> tuple[np.ndarray, ...] | None:
-    """Return a head's rows of Q, K and V and its columns of O, transposed; None without them."""
+    """Return a head's rows of Q, K and V and its columns of O, transposed; None if they are missing."""
     group = head * layer.heads.groups // layer.heads.queries
     found = []
     for part in "qkvo":
@@ -129,7 +129,7 @@ def _triangle(rows: np.ndarray) -> np.ndarray:
 
 
 def spectral_entropy(singular: np.ndarray) -> float:
-    """Return the entropy of p = s^2 / sum s^2 over log k for k singular values; nan for zeros.
+    """Return the entropy of p = s^2 / sum s^2 divided by log k, for k singular values; NaN for zeros.
 
     >>> round(spectral_entropy(np.array([1.0, 1.0])), 12), spectral_entropy(np.array([1.0, 0.0]))
     (1.0, 0.0)

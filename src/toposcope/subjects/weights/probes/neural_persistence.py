@@ -26,7 +26,7 @@ from toposcope.topology import (
 from toposcope.topology.neural_persistence import diagram_of_tree
 
 _CLIP = 0.999
-"""The quantile of magnitudes used in place of the largest weight, which is a single number."""
+"""The quantile of magnitudes that replaces the largest weight, which is a single number."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,13 @@ class NeuralPersistence(Probe):
 
     - ``neural_persistence``: (mean (1 - w_e/s)^p)^(1/p), p = 2 for the network, 1 for the matrix;
     - ``neural_persistence_shuffled``: the same after a random permutation of the entries, one row a draw;
-    - ``neural_persistence_clipped``: the same with the 99.9% quantile of \|w\| in the place of its maximum;
+    - ``neural_persistence_clipped``: the same with the 99.9% quantile of \|w\| instead of its maximum;
     - ``weight_variance``: Var(\|w\| / s).
 
     Aggregates over all matrices (`model`) and those of a role (`role`): the mean of each,
     ``neural_persistence_std`` (population) and ``neural_persistence_excess`` = NP minus its mean null.
-    A tied head that is stored counts as its own matrix. Each matrix is read once: only its tree is kept
-    until the whole network's maximum is known.
+    A stored tied head counts as a matrix of its own. Each matrix is read once: only its tree is kept until
+    the whole network's maximum is known.
     """
 
     options: WeightOptions
@@ -55,7 +55,7 @@ class NeuralPersistence(Probe):
         return sum(_seconds(rows, columns, self.options.nulls) for rows, columns in shapes)
 
     def warm_up(self) -> None:
-        """Load the compiled kernels, so that no unit's seconds hold what is done once in a process."""
+        """Load the compiled kernels, so that no measurement's time includes what is done once per process."""
         batched_spanning_tree_weights([np.ones((2, 3), np.float32)])
 
     def measure(self, snapshot: Snapshot) -> Measured:
@@ -63,7 +63,7 @@ class NeuralPersistence(Probe):
         return self.measure_together([snapshot])[0]
 
     def measure_together(self, snapshots: Sequence[Snapshot]) -> list[Measured]:
-        """Return `measure` of several checkpoints."""
+        """Return the results of `measure` for several checkpoints."""
         matrices = (
             (place, matrix)
             for place, snapshot in enumerate(snapshots)
@@ -80,7 +80,7 @@ class NeuralPersistence(Probe):
         return found
 
     def _without_scale(self, measured: Measured, snapshot: Snapshot) -> None:
-        """Fail what is scaled by the whole network's maximum where a matrix of it is not finite."""
+        """Mark values that are scaled by the network's maximum as failed if a matrix is not finite."""
         note = next(
             (non_finite.note for non_finite in snapshot.non_finite if self.options.keeps(non_finite.name)), ""
         )

@@ -21,7 +21,7 @@ from toposcope.topology.clouds import distance_matrix
 
 POOLED = Label("pooled", scope=Scope.POOLED)
 _BATCH_BYTES = 64 * 2**20
-"""Distance matrices that wait to be reduced together; changes memory and speed only."""
+"""Distance matrices that are reduced together; this changes only memory and speed."""
 
 
 K = TypeVar("K")
@@ -33,8 +33,8 @@ class Rips(Probe):
 
     Features ``h0_count, h0_total, ...`` and ``h1_...`` are the summaries of `toposcope.topology`, and
     ``h0_total_scaled`` is the total in units of the cloud's median distance. Clouds above
-    `options.points` rows are drawn `options.draws` times. Aggregates: `layers` and `role` hold the
-    summaries of the matrices' diagrams put together, so that their total is the sum over matrices.
+    `options.points` rows are subsampled `options.draws` times. The aggregates `layers` and `role` have the
+    summaries of the matrices' joined diagrams, so their total is the sum over matrices.
     """
 
     options: WeightOptions
@@ -50,7 +50,7 @@ class Rips(Probe):
         return sum(draw * (1e-3 + 4e-7 * n**2) for draw, n in zip(draws, sizes, strict=True))
 
     def warm_up(self) -> None:
-        """Load the compiled kernels, so that no unit's seconds hold what is done once in a process."""
+        """Load the compiled kernels, so that no measurement's time includes what is done once per process."""
         corners = np.array([[0, 0], [0, 1], [1, 0], [1, 1], [3, 3]], np.float32)
         rips_batch([distance_matrix(corners, FILTRATION)], maxdim=1, metric="precomputed")
 
@@ -59,7 +59,7 @@ class Rips(Probe):
         return self.measure_together([snapshot])[0]
 
     def measure_together(self, snapshots: Sequence[Snapshot]) -> list[Measured]:
-        """Return `measure` of several checkpoints, their clouds spread over the cores."""
+        """Return the results of `measure` for several checkpoints; their clouds are spread over the cores."""
         measured = [Measured() for _ in snapshots]
         if "matrix" in self.options.clouds:
             for found, snapshot, shapes in zip(
@@ -88,7 +88,7 @@ class Rips(Probe):
     def _add_group(
         self, found: Measured, snapshot: Snapshot, group: Label, members: list[list[CloudShape]]
     ) -> None:
-        """Add the summaries of several matrices' bars together, draw by draw."""
+        """Add the summaries of several matrices' joined bars, draw by draw."""
         draws = max((len(shapes) for shapes in members), default=0)
         for draw in range(draws):
             shapes = [shapes[draw] if len(shapes) > 1 else shapes[0] for shapes in members]
@@ -121,7 +121,7 @@ def matrix_shapes(
 def pooled_shapes(snapshots: Sequence[Snapshot], options: WeightOptions) -> list[list[CloudShape]]:
     """Return, for each checkpoint, the diagrams of its pooled cloud, one for each draw.
 
-    They are remembered, so that all probes share them.
+    They are cached, so that all probes share them.
     """
     missing = [snapshot for snapshot in snapshots if not snapshot.remembers(("pooled", options))]
     found: dict[int, list[CloudShape]] = {snapshot.index: [] for snapshot in missing}
@@ -164,7 +164,7 @@ def _measure(
 
 
 def _union(diagrams: list[Diagram]) -> Diagram:
-    """Put the bars of several diagrams together."""
+    """Join the bars of several diagrams."""
     birth = np.concatenate([diagram.birth for diagram in diagrams])
     death = np.concatenate([diagram.death for diagram in diagrams])
     return Diagram(diagrams[0].dim, birth, death, FILTRATION, sum(diagram.n_vertices for diagram in diagrams))

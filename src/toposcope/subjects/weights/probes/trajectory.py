@@ -22,18 +22,18 @@ from toposcope.subjects.weights.options import WeightOptions
 from toposcope.topology import ph_dimension, rips, summaries
 
 EXACT = 1 << 17
-"""Models of up to this many weights are points of their own; larger ones are sketched."""
+"""Models of up to this many weights are points as they are; larger ones are sketched."""
 
 SKETCH = 4096
-"""Coordinates of a sketch."""
+"""The number of coordinates of a sketch."""
 
 _MOST_POINTS = 200
-"""Checkpoints of a trajectory, evenly chosen: distances grow with their square."""
+"""The largest number of checkpoints in a trajectory, chosen evenly: distances grow with its square."""
 _FEWEST_FOR_DIMENSION = 20
-"""Points of a persistent-homology dimension, at least."""
+"""The fewest points for a persistent-homology dimension."""
 _BLOCK = 1 << 20
 _TOGETHER = 16
-"""Entries of a block, and blocks that are summed side by side; change memory and speed only."""
+"""Entries of a block, and blocks that are summed in parallel; these change only memory and speed."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class Trajectory(Probe):
     """H0, H1 and PH dimension of the cloud of checkpoints up to each step, and the step's length.
 
     A point is the vector of all matrices. Above 131,072 weights it is replaced by a count sketch of 4096
-    coordinates (each weight added, with a random sign, to a random one): squared distances keep their
-    mean, with a relative standard deviation of at most sqrt(2/4096) = 2.2%; the note says so. Paths of
+    coordinates (each weight is added, with a random sign, to a random coordinate): squared distances keep
+    their mean, with a relative standard deviation of at most sqrt(2/4096) = 2.2%; the note says so. Paths of
     more than 200 checkpoints are thinned evenly (status `subsampled`), and checkpoints that cannot be
     read are left out, with a note. The PH dimension needs 20 points.
     """
@@ -95,7 +95,7 @@ def _shape(points: np.ndarray) -> dict[str, float]:
 
 
 def _dimension(points: np.ndarray) -> float:
-    """Return the PH dimension; nan for a run that stood still."""
+    """Return the PH dimension; NaN if the run did not move."""
     try:
         value = ph_dimension(points, name="trajectory").value
     except InputError:
@@ -104,19 +104,19 @@ def _dimension(points: np.ndarray) -> float:
 
 
 def _evenly(n: int) -> np.ndarray:
-    """Return the indices of at most 200 checkpoints, the first and the last among them."""
+    """Return the indices of at most 200 checkpoints, including the first and the last."""
     return np.unique(np.linspace(0, n - 1, min(n, _MOST_POINTS)).round().astype(np.int64))
 
 
 def _coordinates(squares: np.ndarray) -> np.ndarray:
-    """Return points with these squared distances, in as few dimensions as there are points."""
+    """Return points with these squared distances, in at most as many dimensions as there are points."""
     gram = (squares[:, :1] + squares[:1, :] - squares) / 2.0
     values, vectors = np.linalg.eigh(gram)
     return vectors * np.sqrt(np.maximum(values, 0.0))
 
 
 def _square_distances(path: list[Snapshot], options: WeightOptions) -> np.ndarray:
-    """Return squared distances between the points of a path; each pair is computed once in a run."""
+    """Return squared distances between the points of a path; each pair is computed once per run."""
     size = path[-1].index + 1
     squares = np.zeros((size, size))
     for snapshot in path:
@@ -152,7 +152,7 @@ class _Point:
 
 
 def _is_point(snapshot: Snapshot, options: WeightOptions) -> bool:
-    """Return whether a checkpoint can be read, in which case its point is remembered."""
+    """Return whether a checkpoint can be read; if so, its point is cached."""
 
     def readable() -> bool:
         try:
@@ -197,7 +197,7 @@ def _point(snapshot: Snapshot, options: WeightOptions) -> _Point:
 
 
 def _add_to_sketch(sketch: np.ndarray, matrix: Matrix) -> None:
-    """Add each weight, with a random sign, to a random coordinate; both depend on the name alone."""
+    """Add each weight, with a random sign, to a random coordinate; both depend only on the name."""
     flat = matrix.values.reshape(-1)
 
     def of_block(block: int) -> np.ndarray:

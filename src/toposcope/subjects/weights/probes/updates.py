@@ -1,4 +1,4 @@
-"""The last update of every matrix and every attention head: cheap numbers that name a culprit."""
+"""The last update of every matrix and every attention head: cheap numbers that locate a fault."""
 
 from __future__ import annotations
 
@@ -26,20 +26,19 @@ from toposcope.subjects.weights.probes.heads import (
 from toposcope.subjects.weights.rows import row_faults, scaling
 
 LARGEST_EXACT = 1024
-"""Matrices whose smaller side is longer have no spectrum of their update: it would cost too much."""
+"""Matrices with a longer smaller side have no spectrum of their update, which would cost too much."""
 
 
 @dataclass(frozen=True)
 class Updates(Probe):
     """Norm, spectrum and rows of each matrix's update, and the QK and OV products of each head.
 
-    Every tensor of fewer than two dimensions says whether it is finite, its share of zeros, its norm and
-    how far it moved; a tensor that came or went has `tensor_present`. Every matrix W with predecessor W' has
-    the rows of `D = W - W'` that are declared above; the whole model has `update_norm` and
-    `update_relative`. The first checkpoint of a run has the share of dead rows and the
-    heads' products only. Heads are known where the model's configuration states their number; a head's
-    `update_relative` is over its rows of Q, K and V and its columns of O together, and its name is that of
-    the layer's Q matrix.
+    Every tensor of fewer than two dimensions has rows on whether it is finite, its share of zeros, its norm
+    and how far it moved; a tensor that appeared or vanished has `tensor_present`. Every matrix W with
+    predecessor W' has the declared features of `D = W - W'`; the whole model has `update_norm` and
+    `update_relative`. The first checkpoint of a run has only the share of dead rows and the heads' products.
+    Heads are known if the model's configuration states their number; a head's `update_relative` is over its
+    rows of Q, K and V and its columns of O together, and its name is that of the layer's Q matrix.
     """
 
     options: WeightOptions
@@ -58,7 +57,7 @@ class Updates(Probe):
         )
 
     def measure(self, snapshot: Snapshot) -> Measured:
-        """Return what changed since the checkpoint before."""
+        """Return what changed since the previous checkpoint."""
         found, at = Measured(), snapshot.checkpoint
         before = snapshot.previous
         if before is not None and not _readable(before):
@@ -101,7 +100,7 @@ class Updates(Probe):
 
 
 def rows_and_norm(values: np.ndarray) -> dict[str, float]:
-    """Return a matrix's norm, its largest row over the median one, and which row that is.
+    """Return a matrix's norm, its largest row norm over the median one, and the index of that row.
 
     >>> rows_and_norm(np.array([[3.0, 4.0], [0.0, 1.0], [0.0, 1.0]]))
     {'tensor_norm': 5.196152422706632, 'row_largest': 5.0, 'row_index': 0.0}
@@ -142,7 +141,7 @@ def vector_update(now: np.ndarray, then: np.ndarray | None) -> dict[str, float]:
 def matrix_update(
     now: np.ndarray, then: np.ndarray | None, *, low_rank: bool = False
 ) -> tuple[dict[str, float], np.ndarray]:
-    """Return the features of one matrix, and the squared norms of its update and of what it was before.
+    """Return the features of one matrix, and the squared norms of its update and of its former value.
 
     >>> values, squares = matrix_update(np.array([[3.0, 4.0], [0.0, 0.0]]), np.zeros((2, 2)))
     >>> values["update_norm"], values["zero_rows"], values["update_entropy"], squares.tolist()
@@ -180,7 +179,7 @@ def _readable(snapshot: Snapshot) -> bool:
 def _pairs(
     snapshot: Snapshot, before: Snapshot | None, options: WeightOptions
 ) -> Iterator[tuple[Matrix, Matrix | None]]:
-    """Yield each matrix with what it was at the checkpoint before, two in memory at a time."""
+    """Yield each matrix with its value at the previous checkpoint; two are in memory at a time."""
     earlier = iter(()) if before is None else before.matrices()
     ahead: dict[str, Matrix] = {}
     for now in snapshot.matrices():
