@@ -1,4 +1,4 @@
-"""Arrays in, diagrams and numbers out; every input is validated before a kernel sees it.
+"""Arrays in, diagrams and numbers out; every input is validated before it reaches a kernel.
 
 `toposcope.topology` is public: diagrams (`rips`, `weight_diagram`), distances between two of them
 (`bottleneck`, `wasserstein`), curves and images of one (`betti_curve`, `euler_curve`, `entropy_curve`,

@@ -1,4 +1,4 @@
-"""Norms and spectra of a weight matrix, which a topological feature has to beat."""
+"""Norms and spectra of a weight matrix, which a topological feature must beat."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ _BLOCK_ROWS = 1024
 # al. 2023).
 _RANKME_OFFSET = 1e-7
 _COMFORTABLE = 2.0**-20, 2.0**20
-"""Largest entries that are not scaled: distances are worked out in single precision."""
+"""The range of largest entries that need no scaling: distances are computed in single precision."""
 _DEGREE = {"frobenius_norm": 1, "spectral_norm": 1, "top_eigenvalue": 2, "mean_pairwise_distance": 1}
-"""The power of the entries' unit in each quantity; the others have none."""
+"""The power of the entries' unit in each quantity; the other quantities have no unit."""
 # If centring leaves less than this share of the squared norm, subtracting the mean has cancelled digits.
 _CANCELLED = 1e-4
 
 
 def baselines(W: np.ndarray, *, alpha_range: tuple[int, int] = (1, 50), name: str = "W") -> dict[str, float]:
-    r"""Return the norm and spectral baselines of a matrix, its rows taken as points.
+    r"""Return the norm and spectral baselines of a matrix, whose rows are taken as points.
 
     With singular values :math:`\sigma_k` of W and eigenvalues :math:`\lambda_k` of the covariance of its
     rows (columns centred, divided by n_out - 1), both in descending order:
 
     - ``frobenius_norm``, ``spectral_norm`` :math:`\sigma_1`, ``stable_rank`` :math:`\sum\sigma^2/\sigma_1^2`;
     - ``rankme``: :math:`\exp(-\sum p_k \ln p_k)` with :math:`p_k = \sigma_k/\sum\sigma + 10^{-7}` (Garrido et
-      al. 2023); ``rankme_eigenvalues``: the same with :math:`\lambda_k` in place of :math:`\sigma_k`, without
+      al. 2023); ``rankme_eigenvalues``: the same with :math:`\lambda_k` instead of :math:`\sigma_k`, without
       the offset. The two are different quantities;
     - ``participation_ratio`` :math:`(\sum\lambda)^2/\sum\lambda^2`, ``top_eigenvalue`` :math:`\lambda_1`;
     - ``alpha_req``: minus the least-squares slope of :math:`\ln\lambda_k` on :math:`\ln k` over the indices
@@ -53,8 +53,8 @@ def baselines(W: np.ndarray, *, alpha_range: tuple[int, int] = (1, 50), name: st
     Returns
     -------
     dict of float
-        nan where a quantity is not defined (the spread of one row, the rank of a zero matrix) or lies beyond
-        the range of float64 (the top eigenvalue of weights of 1e200).
+        NaN if a quantity is not defined (the spread of one row, the rank of a zero matrix) or is beyond the
+        range of float64 (the top eigenvalue of weights of 1e200).
 
     Raises
     ------
@@ -94,7 +94,7 @@ def baselines(W: np.ndarray, *, alpha_range: tuple[int, int] = (1, 50), name: st
 def effective_rank(spectrum: np.ndarray, *, offset: float = 0.0) -> float:
     r"""Return :math:`\exp(-\sum p_k \ln p_k)`, :math:`p_k` the k-th value over the sum, plus `offset`.
 
-    nan for a spectrum without weight.
+    NaN if the values sum to 0.
 
     >>> round(effective_rank(np.array([1.0, 1.0, 0.0])), 9)
     2.0
@@ -110,7 +110,7 @@ def effective_rank(spectrum: np.ndarray, *, offset: float = 0.0) -> float:
 def spectral_slope(eigenvalues: np.ndarray, first: int, last: int) -> float:
     r"""Return alpha of :math:`\lambda_k \propto k^{-\alpha}`, fitted over the indices first..last (1-based).
 
-    nan with fewer than three usable eigenvalues.
+    NaN with fewer than three usable eigenvalues.
 
     >>> round(spectral_slope(np.arange(1.0, 40.0) ** -1.5, 1, 30), 9)
     1.5
@@ -173,7 +173,7 @@ def _centred_gram(W: np.ndarray) -> np.ndarray:
 
 
 def _in_units(value: float, exponent: int) -> float:
-    """Return value * 2^exponent, nan where float64 cannot hold it."""
+    """Return value * 2^exponent; NaN if float64 cannot represent it."""
     out = float(scaled(np.array(value), exponent))
     return out if value == 0 or (np.isfinite(out) and abs(out) >= np.finfo(np.float64).tiny) else float("nan")
 

@@ -1,4 +1,4 @@
-"""Point clouds before their persistence: distances, pooled rows, subsamples drawn from named axes."""
+"""Point clouds before their persistence: distances, pooled rows, and reproducible subsamples."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def distance_matrix(X: Any, metric: str = "euclidean", *, name: str = "X") -> np
     Raises
     ------
     InputError
-        No points, NaN or infinity, an unknown metric, a zero row under cosine, or a matrix that is not one
-        of distances.
+        No points, NaN or infinity, an unknown metric, a zero row under cosine, or a matrix that is not a
+        distance matrix.
 
     Examples
     --------
@@ -102,11 +102,11 @@ def subsample(n: int, size: int, *, draw: int, **axes: str | int | None) -> np.n
 
 
 def gaussian_twin(n: int, mean: np.ndarray, axes: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    r"""Return a random Gaussian cloud (n, d) with exactly the mean and covariance of the one it is a twin of.
+    r"""Return a random Gaussian cloud (n, d) with exactly the mean and covariance of a given cloud.
 
-    With the singular value decomposition :math:`X - \bar x = U S V^\top` of that cloud, n points of which
-    `principal` gives the `mean` and the `axes`, it is :math:`\bar x + Q S V^\top`, where Q has the shape of U
-    and is uniform among the matrices with orthonormal columns that sum to zero: a Gaussian sample given its
+    With the singular value decomposition :math:`X - \bar x = U S V^\top` of the given cloud of n points,
+    whose `mean` and `axes` come from `principal`, it is :math:`\bar x + Q S V^\top`, where Q has the shape of
+    U and is uniform among the matrices with orthonormal columns that sum to zero: a Gaussian sample given its
     sample mean and covariance.
 
     >>> cloud = np.random.default_rng(0).exponential(size=(40, 3))

@@ -20,8 +20,8 @@ from toposcope.topology.validation import check_points
 class DimensionEstimate:
     """A value with its band: from `n` points, with `merged` duplicates left out.
 
-    The band is the spread of repeated estimates (see each estimator). It leaves out bias, edges and shared
-    points, so it does not contain the dimension of the manifold at a known rate
+    The band is the spread of repeated estimates (see each estimator). It does not include bias, edge effects
+    or shared points, so its coverage of the manifold's dimension is unknown
     (`benchmarks/dimension_coverage.py`).
     """
 
@@ -50,7 +50,7 @@ def ph_dimension(
     points and m the least-squares slope of :math:`\ln E_\alpha` on :math:`\ln n`, the dimension is
     :math:`\alpha/(1-m)` (Birdal et al. 2021). One slope is fitted to each of `draws` sequences of
     subsamples; the value is :math:`\alpha/(1-\bar m)` and the interval is Student's on the mean slope.
-    It covers the subsampling only: the draws share one cloud, so it is too narrow for the law behind it.
+    It covers only the subsampling: the draws share one cloud, so it is too narrow for the underlying law.
 
     Parameters
     ----------
@@ -109,9 +109,9 @@ def twonn(X: np.ndarray, *, discard: float = 0.1, name: str = "X") -> DimensionE
     r"""Return the TwoNN dimension (Facco et al. 2017) by maximum likelihood on the uncensored ratios.
 
     The ratios :math:`\mu_i = r_{i,2}/r_{i,1}` of the second to the first neighbour distance follow a Pareto
-    law of exponent d. The largest share `discard` counts as censored, as it carries the curvature and the
-    edges; with k ratios kept of n, :math:`d = k / (\sum_{i\le k} \ln\mu_{(i)} + (n-k) \ln\mu_{(k)})`. The
-    interval is the chi-squared one of that model, which takes the points as independent.
+    law of exponent d. The largest share `discard` counts as censored, because curvature and edges affect it
+    most; with k ratios kept of n, :math:`d = k / (\sum_{i\le k} \ln\mu_{(i)} + (n-k) \ln\mu_{(k)})`. The
+    interval is the chi-squared interval of that model, which treats the points as independent.
 
     Raises InputError with fewer than 3 distinct points, or `discard` outside [0, 1).
 
@@ -136,7 +136,7 @@ def twonn(X: np.ndarray, *, discard: float = 0.1, name: str = "X") -> DimensionE
 
 
 def mle_dimension(X: np.ndarray, *, k: int = 20, name: str = "X") -> DimensionEstimate:
-    r"""Return the Levina-Bickel dimension, averaged over points as MacKay and Ghahramani proposed.
+    r"""Return the Levina-Bickel dimension, averaged over points as proposed by MacKay and Ghahramani.
 
     Each point gives :math:`m_i = \frac{1}{k-1}\sum_{j<k} \ln(r_{i,k}/r_{i,j})`; the value is
     :math:`1/\bar m`, the interval the normal one of :math:`\bar m` with the points taken as independent.
@@ -186,7 +186,7 @@ def magnitude(X: np.ndarray, t: float = 1.0, *, name: str = "X") -> DimensionEst
 
 
 def distinct(points: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return the distinct points in float64, in their first order, and how many were merged away.
+    """Return the distinct points in float64, in order of first occurrence, and the number merged.
 
     >>> distinct(np.array([[1.0], [1.0], [0.0]]))
     (array([[1.],

@@ -24,9 +24,9 @@ from toposcope.topology.validation import check_diagram
 
 GROUNDS = ("l2", "linf")
 EXACT_POINTS = 2000
-"""Finite bars in the smaller diagram up to which the Wasserstein distance is exact."""
+"""The Wasserstein distance is exact if the smaller diagram has at most this many finite bars."""
 TOLERANCE = 0.01
-"""Relative error allowed above that size."""
+"""The relative error allowed above that size."""
 
 # Halvings of the radius before candidates are listed, so that few are left; the result is exact either way.
 _HALVINGS = 12
@@ -85,11 +85,11 @@ def wasserstein(first: Any, second: Any, *, order: int = 1, ground: str = "l2") 
 
 
 def matched_bars(first: Any, second: Any, *, ground: str = "l2") -> tuple[np.ndarray, np.ndarray]:
-    """Return the bars of two diagrams that an optimal matching of order 1 ties to each other.
+    """Return the bars of two diagrams that an optimal matching of order 1 pairs with each other.
 
     Row k of the first array (k, 2) is matched with row k of the second; bars that go to the diagonal and
-    essential classes are in neither. Superlevel bars come back negated. Needs memory for all pairs. Errors
-    are those of `wasserstein`.
+    essential classes are in neither. Superlevel bars are returned negated. All pairs must fit into memory.
+    Errors are those of `wasserstein`.
 
     >>> matched_bars([[0.0, 2.0], [9.0, 9.5]], [[0.1, 2.0]])[0]
     array([[0., 2.]])
@@ -106,7 +106,7 @@ def matched_bars(first: Any, second: Any, *, ground: str = "l2") -> tuple[np.nda
 
 
 def wasserstein_tolerance(first: Any, second: Any) -> float:
-    """Return the relative error that `wasserstein` may make on two diagrams: 0.0 where it is exact.
+    """Return the largest relative error of `wasserstein` on two diagrams: 0.0 where it is exact.
 
     >>> wasserstein_tolerance([[0.0, 1.0]], [[0.0, 2.0]])
     0.0
@@ -167,7 +167,7 @@ def _pair(first: Any, second: Any) -> tuple[_Split, _Split]:
 
 
 def _split(diagram: Diagram, sign: float) -> _Split:
-    """Finite bars (n, 2) of positive length, in the order of their deaths, and the births of the others."""
+    """Return the finite bars (n, 2) of positive length, ordered by death, and the births of the others."""
     finite = np.isfinite(diagram.death)
     bars = sign * np.column_stack([diagram.birth[finite], diagram.death[finite]])
     bars = bars[bars[:, 1] > bars[:, 0]]  # a bar without length lies on the diagonal and costs nothing
@@ -175,7 +175,7 @@ def _split(diagram: Diagram, sign: float) -> _Split:
 
 
 def _exact(a: np.ndarray, b: np.ndarray, order: int, ground: str) -> float:
-    """Return the least sum of costs."""
+    """Return the smallest total cost."""
     alone = (_to_diagonal(a, ground) ** order, _to_diagonal(b, ground) ** order)
     use_max = ground == "linf"
     if _one_birth(a) and _one_birth(b):

@@ -10,11 +10,11 @@ from toposcope.core.errors import InputError
 def stopping_index(
     values: Sequence[float], *, patience: int, burn_in: int = 0, delta: float = 0.0
 ) -> int | None:
-    """Return the first check at which training would stop, None where the rule never fires.
+    """Return the first check at which training would stop; None if the rule never fires.
 
-    After `burn_in` checks the best value so far is kept; a check that does not exceed it by more than
-    `delta` counts, one that does resets the count, and the rule fires at a count of `patience`. It looks
-    at no value after the index it returns, so it may be applied to a series that is still growing.
+    After `burn_in` checks, the rule keeps the best value so far and counts the checks that do not exceed it
+    by more than `delta`. A check that does resets the count. The rule fires at a count of `patience`. It uses
+    no value after the index that it returns, so it can be applied to a series that is still growing.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class StoppingRule:
         self._best, self._waited, self._fired = 0.0, 0, False
 
     def update(self, value: float) -> bool:
-        """Take one more check; return whether training would stop at it, True only once."""
+        """Add a check; return whether training would stop at it, which is true only once."""
         if self._burn_in:
             self._burn_in -= 1
             return False

@@ -1,4 +1,4 @@
-"""Diagrams from and to the forms of other packages: gudhi, ripser, persim and akriti.
+"""Converts diagrams from and to the formats of other packages: gudhi, ripser, persim and akriti.
 
 Every `from_` returns a list of `Diagram`, one for each dimension from 0 to the highest that occurs; every
 `to_` takes such a list. Bars keep their order within a dimension, and essential classes die at infinity.
@@ -55,8 +55,8 @@ def to_gudhi(diagrams: Iterable[Any]) -> list[tuple[int, tuple[float, float]]]:
 def from_ripser(found: Mapping[str, Any] | Sequence[Any]) -> list[Diagram]:
     """Return the diagrams of ripser's result, or of its or persim's list of (n, 2) arrays.
 
-    The place in the list is the dimension. Raises InputError for arrays of another shape, NaN, or an infinite
-    birth.
+    The position in the list is the dimension. Raises InputError for arrays of another shape, NaN, or an
+    infinite birth.
 
     >>> [len(diagram) for diagram in from_ripser({"dgms": [np.array([[0.0, np.inf]]), np.empty((0, 2))]})]
     [1, 0]
@@ -86,7 +86,7 @@ def to_ripser(diagrams: Iterable[Any]) -> list[np.ndarray]:
 def from_akriti(diagram: Any) -> list[Diagram]:
     """Return the diagrams of an akriti `PersistenceDiagram`: its arrays `dims`, `births` and `deaths`.
 
-    Its metadata are left behind. Raises InputError for an object without these arrays.
+    Its metadata are dropped. Raises InputError for an object without these arrays.
 
     >>> from types import SimpleNamespace
     >>> found = SimpleNamespace(dims=np.array([0]), births=np.array([0.0]), deaths=np.array([np.inf]))
@@ -107,7 +107,7 @@ def from_akriti(diagram: Any) -> list[Diagram]:
 def to_akriti(diagrams: Iterable[Any]) -> Any:
     """Return diagrams as one akriti `PersistenceDiagram` (tried with version 0.2.0).
 
-    Raises InputError where akriti is not installed.
+    Raises InputError if akriti is not installed.
 
     >>> to_akriti(rips(points))  # doctest: +SKIP
     PersistenceDiagram(...)

@@ -1,4 +1,4 @@
-"""Deep graph persistence: neural persistence of a whole stack of layers, by its widest paths."""
+"""Deep graph persistence: neural persistence of a whole stack of layers, from its widest paths."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def deep_graph_persistence(layers: Sequence[Any], *, p: float = 2.0) -> float:
 
     Every layer is standardised, (W - mean) / std, its magnitudes are divided by the largest over all
     layers, and S_oi = max over paths from input i to output o of the smallest weight on the path. The
-    result is NP_p(S) with births at 1, which sees how layers connect and not only each one's variance.
-    Only stacks of linear layers that really compose (an MLP's in -> out) have such paths.
+    result is NP_p(S) with births at 1, which depends on how layers connect and not only on their variances.
+    Only stacks of linear layers that compose (an MLP's in -> out) have such paths.
 
     Parameters
     ----------
     layers : sequence of array_like
-        Matrices (n_out, n_in) from the input to the output; each one's n_in is the last one's n_out.
+        Matrices (n_out, n_in) from the input to the output; each n_in is the n_out of the previous layer.
     p : float
         Power of the norm.
 

@@ -14,10 +14,10 @@ from toposcope.core.types import Diagram
 from toposcope.kernels import merge_tree as kernel
 
 Graph = Literal["lattice", "kuhn"]
-"""Neighbours on a lattice: the 2 d along the axes, or the 2 (2^d - 1) of Kuhn's triangulation."""
+"""Neighbours on a lattice: the 2 d along the axes, or the 2 (2^d - 1) in Kuhn's triangulation."""
 
 _MOST = 2**31 - 2
-"""Places are 32-bit numbers in the kernel."""
+"""The kernel numbers grid points with 32 bits."""
 
 
 @dataclass(frozen=True)
@@ -25,17 +25,17 @@ class MergeTree:
     """The merge tree of the sublevel sets of a function on n vertices, b of them minima.
 
     Branches are sorted by the value of their minimum. Of two components that meet, the branch of the higher
-    minimum ends at the saddle (the elder rule), so that a connected domain has b - 1 saddles, counted with
-    multiplicity: the number of saddles says nothing that the number of minima does not. Ties are broken by
-    the vertex's index, which can only add branches of persistence 0.
+    minimum ends at the saddle (the elder rule). A connected domain therefore has b - 1 saddles, counted with
+    multiplicity, and the number of saddles adds nothing to the number of minima. Ties are broken by the
+    vertex's index, which can only add branches of persistence 0.
 
     `values` (n,) float64, NaN where a vertex is masked; `minimum`, `saddle`, `parent`, `size` (b,) int64: the
     vertex of the minimum, the vertex where the branch ends, the branch that survives there (both -1 for a
-    branch that never ends) and the vertices it holds then. `merges` (b - components, 5) has the columns
-    saddle, surviving and ending branch, and the two arcs that end there. `arc` (n,) says which arc of the
-    tree each vertex lies on: below b the leaf of a branch, b + j what lies above merge j. `basin` (n,) is
-    the branch that steepest descent leads to. Both are -1 where masked. `shape` is the lattice's, () for a
-    graph.
+    branch that never ends) and the number of vertices that it has then. `merges` (b - components, 5) has the
+    columns saddle, surviving and ending branch, and the two arcs that end there. `arc` (n,) is the arc of the
+    tree on which each vertex lies: below b the leaf of a branch, b + j the arc above merge j. `basin` (n,) is
+    the branch to which steepest descent leads. Both are -1 where masked. `shape` is that of the lattice, ()
+    for a graph.
     """
 
     values: np.ndarray
@@ -49,17 +49,17 @@ class MergeTree:
     shape: tuple[int, ...] = ()
 
     def __len__(self) -> int:
-        """Return the number of branches, those of persistence 0 included."""
+        """Return the number of branches, including those of persistence 0."""
         return len(self.minimum)
 
     @property
     def masked(self) -> int:
-        """The number of vertices that have no value."""
+        """The number of vertices without a value."""
         return int(np.isnan(self.values).sum())
 
     @cached_property
     def persistence(self) -> np.ndarray:
-        """Value of the saddle minus that of the minimum, (b,) float64; infinite where a branch never ends."""
+        """Value of the saddle minus that of the minimum, (b,) float64; infinite if a branch never ends."""
         return self._death - self.values[self.minimum]
 
     @cached_property
@@ -69,7 +69,7 @@ class MergeTree:
 
     @cached_property
     def depth(self) -> np.ndarray:
-        """Height of each leaf, (b,): minimum to first saddle above it; the range where there is none."""
+        """Height of each leaf, (b,): from the minimum to the first saddle above; without one, the range."""
         first = self.arc_end[: len(self)]
         top = np.where(first >= 0, self.values[first], np.nanmax(self.values))
         return top - self.values[self.minimum]
@@ -96,14 +96,14 @@ class MergeTree:
 def merge_tree(values: np.ndarray, *, graph: Graph = "lattice") -> MergeTree:
     """Return the merge tree of a function sampled on a lattice of one to three dimensions.
 
-    Sublevel sets are taken on the graph of the lattice's neighbours. `surface_homology` uses the complex with
-    the same graph, so that its H0 is this tree's. For a split tree pass the negated values. The sweep costs
-    O(n log n) for sorting and near O(n) after it.
+    Sublevel sets are taken on the graph of neighbours in the lattice. `surface_homology` uses the complex
+    with the same graph, so its H0 is that of this tree. For a split tree, pass the negated values. The cost
+    is O(n log n) for sorting and almost O(n) after it.
 
     Parameters
     ----------
     values : array_like, shape (r_1, ..., r_d), d = 1, 2 or 3
-        NaN masks a place: it belongs to no sublevel set and nothing is filled in.
+        NaN masks a grid point: it belongs to no sublevel set and is not filled in.
     graph : {"lattice", "kuhn"}
         The 2 d neighbours along the axes, or those of Kuhn's triangulation (all steps of 0 or 1 along the
         axes, and their negatives).
@@ -111,7 +111,7 @@ def merge_tree(values: np.ndarray, *, graph: Graph = "lattice") -> MergeTree:
     Raises
     ------
     InputError
-        Wrong rank, no values, infinite values, or nothing but NaN.
+        Wrong rank, no values, infinite values, or only NaN.
 
     References
     ----------
@@ -136,7 +136,7 @@ def merge_tree(values: np.ndarray, *, graph: Graph = "lattice") -> MergeTree:
 
 
 def merge_tree_of_graph(values: np.ndarray, edges: np.ndarray) -> MergeTree:
-    """Return the merge tree (a forest where the graph is not connected) of a function on a graph.
+    """Return the merge tree (a forest if the graph is not connected) of a function on a graph.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def merge_tree_of_graph(values: np.ndarray, edges: np.ndarray) -> MergeTree:
     Raises
     ------
     InputError
-        Wrong ranks, infinite values, nothing but NaN, or an end that is no vertex.
+        Wrong ranks, infinite values, only NaN, or an edge to a vertex that does not exist.
 
     Examples
     --------
@@ -160,7 +160,7 @@ def merge_tree_of_graph(values: np.ndarray, edges: np.ndarray) -> MergeTree:
         raise InputError(f"values has shape {field.shape}; give one value per vertex of the graph")
     links = np.asarray(edges, np.int64).reshape(-1, 2)
     if links.size and not (links.min() >= 0 and links.max() < len(field)):
-        raise InputError(f"edges name vertex {links.max()} of {len(field)}; ends lie between 0 and n - 1")
+        raise InputError(f"edges name vertex {links.max()} of {len(field)}; give numbers from 0 to n - 1")
     both = np.concatenate([links, links[:, ::-1]])
     both = both[np.argsort(both[:, 0], kind="stable")]
     starts = np.searchsorted(both[:, 0], np.arange(len(field) + 1))
@@ -213,7 +213,7 @@ def _tree(
     place: np.ndarray,
     shape: tuple[int, ...],
 ) -> MergeTree:
-    """Put a tree together: kernel places become vertices."""
+    """Assemble a tree: the kernel's numbers become vertices."""
     merges[:, 0] = place[merges[:, 0]]
     return MergeTree(
         values=values,

@@ -2,7 +2,7 @@
 
 A matrix W of shape (n_out, n_in) is the complete bipartite graph on n = n_out + n_in vertices with edge
 weights |W_ij|. In the superlevel filtration (heaviest edges first) all vertices are born at the scale,
-by default max|W|, and the edges of the maximum spanning tree are where components die.
+by default max|W|, and components die at the edges of the maximum spanning tree.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def maximum_spanning_tree_weights(W: Any, *, name: str = "W") -> np.ndarray:
 def batched_spanning_tree_weights(
     matrices: Sequence[Any], *, names: Sequence[str] | None = None
 ) -> list[np.ndarray]:
-    """Return `maximum_spanning_tree_weights` of every matrix; small ones share one call over the cores.
+    """Return `maximum_spanning_tree_weights` of every matrix; small matrices share one parallel call.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def _device_weights(tensors: Sequence[Any], names: Sequence[str]) -> list[np.nda
 
 
 def _weights(keys: np.ndarray, matrix: np.ndarray, name: str) -> np.ndarray:
-    """Return the weights behind `keys`; NaN or infinity would be the first of them."""
+    """Return the weights behind `keys`; NaN or infinity would come first."""
     weights = keys.view(matrix.dtype).astype(np.float64)
     if not math.isfinite(weights[0]):
         require_finite(matrix, name)
@@ -89,15 +89,15 @@ def weight_diagram(W: Any, *, scale: float | None = None, name: str = "W") -> Di
     """Return the superlevel H0 diagram of ``|W|``: one bar for every vertex of the bipartite graph.
 
     The n - 1 finite bars are (scale, w_e) for the edges e of the maximum spanning tree, heaviest first,
-    then one essential bar (scale, -inf). Values are in the units of ``|W|``; births lie above deaths.
+    then one essential bar (scale, -inf). Values are in the units of ``|W|``; births are above deaths.
 
     Parameters
     ----------
     W : array_like, shape (n_out, n_in)
         float16, bfloat16, float32, float64 or integers.
     scale : float, optional
-        Where vertices are born: ``max|W|`` by default, the maximum over the whole network for Rieck's
-        network-wide normalisation. At least ``max|W|``.
+        The value at which vertices are born, at least ``max|W|``, which is the default. Rieck's network-wide
+        normalisation uses the maximum over the whole network.
     name : str
         Name of the matrix in errors.
 
@@ -159,11 +159,11 @@ def neural_persistence(
     Parameters
     ----------
     W : array_like of shape (n_out, n_in), or Diagram
-        A matrix (float16, bfloat16, float32, float64 or integers), or its `weight_diagram` if that was
-        computed already.
+        A matrix (float16, bfloat16, float32, float64 or integers), or its `weight_diagram` if it is already
+        computed.
     normalization : {"network", "matrix"}
-        Fixes p. Both use this matrix's maximum unless `scale` says otherwise: give the maximum over the
-        whole network for "network". "rieck" and "seed004", as stores spell them, are accepted too.
+        Determines p. Both use this matrix's maximum unless `scale` is given: for "network", give the maximum
+        over the whole network. The names in stores, "rieck" and "seed004", are also accepted.
     scale : float, optional
         Divisor of the weights: ``max|W|`` by default. Weights above it are clipped to it.
     p : float, optional
@@ -171,14 +171,14 @@ def neural_persistence(
     essential : bool
         Count the essential class as a pair (1, 0), as Rieck's published code does: adds 1 to the sum.
     convention : str, optional
-        The older name of `normalization`; it wins where both are given.
+        The older name of `normalization`; it takes precedence if both are given.
     name : str
         Name of the matrix in errors.
 
     Returns
     -------
     float
-        0 for a matrix whose entries all have one magnitude, including the zero matrix.
+        0 if all entries of a matrix have the same magnitude, as in the zero matrix.
 
     Raises
     ------
@@ -212,7 +212,7 @@ def neural_persistence(
 
 
 def normalization_of(name: str) -> Normalization:
-    """Return a normalization by its name or by the spelling of stores.
+    """Return a normalization by its name or by its name in stores.
 
     Raises
     ------
@@ -233,10 +233,10 @@ def normalization_of(name: str) -> Normalization:
 def neural_persistence_bounds(
     W: Any, *, scale: float | None = None, p: float = 2.0, name: str = "W"
 ) -> tuple[float, float]:
-    """Return Rieck's lower and upper bound of the neural persistence (Theorem 2), normalised alike.
+    """Return Rieck's lower and upper bound of the neural persistence (Theorem 2), normalised like it.
 
-    The tree's n - 1 weights are replaced by the n - 1 largest weights of the whole matrix for the lower
-    bound, by the n - 1 smallest for the upper.
+    The bounds replace the tree's n - 1 weights by the n - 1 largest weights of the whole matrix (lower
+    bound) or by the n - 1 smallest (upper bound).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The topological landscape profile: a merge tree drawn as basins whose width is the number of places."""
+"""The topological landscape profile: a merge tree drawn as basins; their width is a number of grid points."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from toposcope.topology.merge_tree import MergeTree
 class Basin:
     """One arc of the tree as a closed outline.
 
-    `x` and `y` (m,) trace it: the left flank downwards, the right one upwards; x in places, y in the unit of
-    the values. `mean` is the mean value of the places on the arc, `leaf` whether a minimum lies at its foot.
+    `x` and `y` (m,) trace it: down the left flank and up the right one; x counts grid points, y is in the
+    unit of the values. `mean` is the mean value of the points on the arc, `leaf` whether a minimum is at its
+    foot.
     """
 
     x: np.ndarray
@@ -26,10 +27,10 @@ class Basin:
 def landscape_profile(tree: MergeTree) -> list[Basin]:
     """Return the outlines of the profile, arcs from the roots downwards.
 
-    An arc is as wide at height v as the number of places at or below v in its subtree, mirrored about its
-    centre; it is closed at the value of the saddle where it ends (at its highest place if it never ends).
-    The arcs that meet at its foot are packed from left to right, wider ones first, and centred in it.
-    Trees of a forest stand side by side.
+    The width of an arc at height v is the number of grid points at or below v in its subtree. The arc is
+    symmetric about its centre and is closed at the value of the saddle where it ends (at its highest point if
+    it never ends). The arcs that meet at its foot are placed from left to right, wider ones first, and are
+    centred in it. Trees of a forest are side by side.
 
     References
     ----------
@@ -63,7 +64,7 @@ def landscape_profile(tree: MergeTree) -> list[Basin]:
 
 
 def _own_values(tree: MergeTree) -> list[np.ndarray]:
-    """Return the sorted values of the places on each arc."""
+    """Return the sorted values of the grid points on each arc."""
     arcs = len(tree) + len(tree.merges)
     inside = np.flatnonzero(tree.arc >= 0)
     order = inside[np.lexsort((tree.values[inside], tree.arc[inside]))]

@@ -20,7 +20,7 @@ from toposcope.topology.components import components
 from toposcope.topology.units import binary_exponent, scaled
 
 MEMORY_LIMIT = 4 * 2**30
-"""Bytes beyond the input above which `rips` refuses to start by default."""
+"""By default, `rips` refuses to start if it needs more bytes than this beyond its input."""
 
 
 def rips(
@@ -39,8 +39,8 @@ def rips(
     A simplex enters at its longest edge. The filtration is cut at the enclosing radius
     :math:`\min_i \max_j d(x_i, x_j)`, beyond which the complex is a cone and nothing changes, or at `thresh`
     if that is smaller; then the classes alive at `thresh` die at infinity and `truncated_at` says so.
-    H0 holds all n points, duplicates too (their bars have length 0), and one essential class; in higher
-    dimensions bars without length are left out.
+    H0 has a bar for each of the n points, including duplicates (their bars have length 0); one of them is
+    essential. In higher dimensions, bars of length 0 are left out.
 
     Parameters
     ----------
@@ -53,8 +53,8 @@ def rips(
     thresh : float, optional
         Longest edge of the complex.
     backend : {"auto", "native", "gudhi"}
-        Which code computes H1 and above. "native" is toposcope's kernel, for dimensions 1 and 2 over Z/2;
-        "auto" takes it where it applies and gudhi elsewhere. Both give the same diagrams.
+        The code that computes H1 and above. "native" is toposcope's kernel, for dimensions 1 and 2 over Z/2;
+        "auto" uses it where it applies and gudhi elsewhere. Both give the same diagrams.
     field : int
         The coefficients are Z/field, a prime. H0 does not depend on it.
     memory_limit : int
@@ -101,10 +101,10 @@ def rips_batch(
     *,
     field: int = 2,
 ) -> list[list[Diagram]]:
-    """Return `rips` of many small clouds, by one thread for each core and one cloud at a time in each.
+    """Return `rips` of many small clouds, in parallel: one thread per core and one cloud per thread.
 
-    The same values as one call after the other; worth it for clouds of up to about a thousand points.
-    Parameters and errors are those of `rips`; an error names the cloud by its place in `clouds`.
+    The values are the same as from single calls. This is faster for clouds of up to about a thousand points.
+    Parameters and errors are those of `rips`; an error names the cloud by its index in `clouds`.
 
     >>> clouds = [np.eye(3), np.eye(4)]
     >>> [len(h0) for h0, h1 in rips_batch(clouds)]
@@ -124,9 +124,9 @@ def rips_batch(
 def rips_memory(n: int, maxdim: int = 1, *, field: int = 2) -> int:
     """Return an estimate of the bytes that `rips` needs for n points beyond its input.
 
-    For our kernel (up to dimension 2 over Z/2) 28 bytes for each entry of the distance matrix, distances
-    included, and 40 in dimension 2: no less than was measured from 500 to 8000 points. For gudhi 64,
-    and a fifth of a byte for each tuple of maxdim + 1 points, which is several times what was measured.
+    toposcope's kernel (up to dimension 2 over Z/2) needs 28 bytes per entry of the distance matrix, including
+    the distances, and 40 in dimension 2; measurements from 500 to 8000 points were not higher. gudhi is
+    counted with 64, plus a fifth of a byte per tuple of maxdim + 1 points, which is several times what was measured.
 
     >>> rips_memory(4000) < 500e6 < rips_memory(4000, field=3)
     True

@@ -1,4 +1,4 @@
-"""Who computes the Rips persistence of a distance matrix: our kernel, or gudhi where that does not apply.
+"""The back ends for Rips persistence: toposcope's kernel, or gudhi where the kernel does not apply.
 
 Both take float64 distances within the range of single precision, the highest dimension and the longest edge,
 and return the bars (birth, death) of the dimensions 1..maxdim.
@@ -22,8 +22,8 @@ BACKENDS = ("auto", "native", "gudhi")
 def choose(backend: str, maxdim: int, field: int, n: int) -> str:
     """Return the back end for "auto".
 
-    The native kernel, over Z/2: in dimensions 1 and 2 it was the fastest on every cloud measured, least so
-    in dimension 2 where one class lives very long. gudhi takes higher dimensions and other fields.
+    It is the native kernel in dimensions 1 and 2 over Z/2, where it was the fastest on every measured cloud
+    (by the smallest margin in dimension 2 if one class lives very long). gudhi is used otherwise.
 
     >>> choose("auto", 2, 2, 500), choose("auto", 3, 2, 500), choose("auto", 1, 3, 500)
     ('native', 'gudhi', 'gudhi')
@@ -38,9 +38,9 @@ def native(
 ) -> tuple[np.ndarray, Bars]:
     """Return the deaths of the components that merge, and the bars of H1 and H2, over Z/2.
 
-    In dimension 2 the points are taken from the centre outwards. Which simplices form pairs without length
-    depends on that order: a central point is near most others and pairs off most of their triangles, which
-    leaves several times fewer columns to reduce than an arbitrary order does.
+    In dimension 2 the points are ordered from the centre outwards. The order determines which simplices form
+    pairs of length 0: a central point is near most others and pairs off most of their triangles, so several
+    times fewer columns are left to reduce than in an arbitrary order.
     """
     if maxdim == 2:
         order = np.argsort(distances.sum(axis=1), kind="stable")
@@ -68,7 +68,7 @@ def gudhi(distances: np.ndarray, maxdim: int, limit: float, field: int) -> Bars:
 
 
 def _bars(distances: np.ndarray, edges: RipsEdges, births: np.ndarray, deaths: np.ndarray) -> np.ndarray:
-    """Return the bars that have a length, in the distances as given."""
+    """Return the bars of positive length, in the given distances."""
     lengths = edges.lengths
     lasting = (deaths < 0) | (lengths[births] < lengths[deaths])
     births, deaths = births[lasting], deaths[lasting]

@@ -22,14 +22,14 @@ from toposcope.topology.surface_homology import surface_homology
 from toposcope.topology.surfaces import BranchIntervals, branch_intervals, mutual_neighbours
 
 _LEAST = 4
-"""Sequences that a test of branches needs: two make the tree, two the interval."""
+"""The fewest sequences for a test of branches: two for the tree, two for the interval."""
 
 
 @dataclass(frozen=True)
 class ConfirmedBranches:
-    """The branches that every second sequence shows, each with its interval from the other sequences.
+    """The branches on every second sequence, each with its interval from the other sequences.
 
-    `tree` is made of the mean of the sequences 0, 2, 4, ...; the sequences 1, 3, 5, ... had no say in it.
+    `tree` comes from the mean of the sequences 0, 2, 4, ...; the sequences 1, 3, 5, ... were not used for it.
     """
 
     tree: MergeTree
@@ -37,7 +37,7 @@ class ConfirmedBranches:
 
     @property
     def found(self) -> int:
-        """How many branches end."""
+        """The number of branches that end."""
         return len(self.intervals.branch)
 
     @property
@@ -52,9 +52,9 @@ class ConfirmedBranches:
 class SurfaceTopology:
     """The topology of a surface on one graph.
 
-    `tree` is the merge tree of the mean over all sequences, its `shape` the lattice's. `homology` has the
-    sublevel diagrams from H0 on; for "knn", whose places have no complex of their own, H0 alone. `branches`
-    are those that were tested; None where there were fewer than four sequences.
+    `tree` is the merge tree of the mean over all sequences; its `shape` is that of the lattice. `homology`
+    has the sublevel diagrams from H0 on; for "knn", which has no complex, only H0. `branches` are the tested
+    branches; None with fewer than four sequences.
     """
 
     graph: str
@@ -73,9 +73,9 @@ def surface_topology(
     values : array, shape (r_1, ..., r_n), n = 1, 2 or 3
         NaN masks a place.
     graph : {"lattice", "kuhn", "knn"}
-        How places are joined.
+        Which grid points are neighbours.
     losses : array, shape (r_1, ..., r_n, sequences), optional
-        The loss of each sequence, whose mean the values are: the branches are tested on it.
+        The loss of each sequence, on which the branches are tested; the values are their mean.
     level : float
         Coverage of each branch's interval.
 
@@ -100,7 +100,7 @@ def surface_topology(
 
 
 def sampled_tree(values: np.ndarray, graph: str) -> MergeTree:
-    """Return the merge tree of values on a lattice, whichever way its places are joined."""
+    """Return the merge tree of values on a lattice, on any of the graphs."""
     if graph != "knn":
         return merge_tree(values, graph=cast(Graph, graph))
     return replace(merge_tree_of_graph(values.ravel(), _nearest(values.shape)), shape=values.shape)
@@ -108,7 +108,7 @@ def sampled_tree(values: np.ndarray, graph: str) -> MergeTree:
 
 @lru_cache(maxsize=8)
 def _nearest(shape: tuple[int, ...]) -> np.ndarray:
-    """Return the edges between the mutual 4 n nearest places of a lattice."""
+    """Return the edges between the mutual 4 n nearest points of a lattice."""
     places = np.array(list(itertools.product(*map(range, shape))), dtype=np.float64)
     return mutual_neighbours(places, min(4 * len(shape), len(places) - 1))
 
@@ -116,10 +116,10 @@ def _nearest(shape: tuple[int, ...]) -> np.ndarray:
 def confirmed_branches(
     losses: np.ndarray, *, graph: str = "lattice", level: float = 0.95
 ) -> ConfirmedBranches:
-    """Return the branches that every second sequence shows, with their intervals from the others.
+    """Return the branches on every second sequence, with their intervals from the others.
 
-    A branch whose interval lies above 0 is confirmed: the sequences that test it are not those that found
-    it, so that noise passes no more often than (1 - `level`) / 2.
+    A branch whose interval lies above 0 is confirmed. Other sequences test it than those that found it, so
+    noise passes with a probability of at most (1 - `level`) / 2.
 
     Parameters
     ----------

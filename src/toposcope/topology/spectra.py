@@ -1,4 +1,4 @@
-"""The baselines of a matrix too large for full decompositions, each with the error that it may have."""
+"""The baselines of a matrix that is too large for full decompositions, each with its possible error."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from toposcope.topology.units import binary_exponent
 from toposcope.topology.validation import check_matrix
 
 EXACT_SIDE = 768
-"""Spectra of matrices whose smaller side is at most this come from full decompositions."""
+"""Matrices whose smaller side is at most this have full decompositions."""
 
 EXACT_PAIRS = 4e11
-"""Mean distances of at most this many products of coordinates are over all pairs of rows."""
+"""Mean distances that take at most this many products of coordinates are over all pairs of rows."""
 
 # Columns, rows and tiles read at a time: these three bound memory and change results only by rounding.
 _BLOCK = 4096
 _ROWS = 1024
 _TILE = 128
 _COMFORTABLE = 2.0**-20, 2.0**20
-"""Largest entries that are not scaled: their squares stay far from the ends of single precision."""
+"""The range of largest entries that need no scaling: their squares are well inside single precision."""
 # Vectors of a block and steps of block Lanczos: more cost more products and lower the stated error bound.
 _WIDTH = 16
 _STEPS = 16
@@ -36,16 +36,16 @@ _WORST_ROUNDING = 2e-3
 _SE = "standard error"
 _BOUND = "block Lanczos, relative error below"
 _FLOOR = 1e-4
-"""No effective rank from float32 is said to be better than this, nor an eigenvalue than a hundredth of it."""
+"""The smallest stated error of an effective rank from float32; for an eigenvalue, a hundredth of it."""
 # Tells the machine epsilon of float32 (1.2e-7) from that of float64 (2.2e-16).
 _DOUBLE = 1e-10
 _TO_COME = 3.0
-"""What is missing where errors fall as 1 / steps, in units of what the last quarter of the steps changed."""
+"""The remaining error if errors fall as 1 / steps, in units of the change over the last quarter of steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Approximate:
-    """A number with its relative error, 0 where it is exact to rounding, and how it was computed."""
+    """A number with its relative error (0 if exact up to rounding), and how it was computed."""
 
     value: float
     error: float = 0.0
@@ -70,26 +70,26 @@ def is_large(shape: tuple[int, int]) -> bool:
 def large_baselines(
     W: np.ndarray, *, rng: np.random.Generator, alpha_range: tuple[int, int] = (1, 50), name: str = "W"
 ) -> dict[str, Approximate]:
-    r"""Return what `baselines` does, for a large matrix, at the cost of one product W W'.
+    r"""Return the numbers of `baselines` for a large matrix, at the cost of one product W W'.
 
-    The Gram matrix G of the smaller side is made in float32 blocks that are added up in float64. Of
-    ``frobenius_norm`` and ``participation_ratio`` nothing but traces is needed: :math:`\mathrm{tr}\,G`,
+    The Gram matrix G of the smaller side is computed in float32 blocks that are summed in float64.
+    ``frobenius_norm`` and ``participation_ratio`` need only traces: :math:`\mathrm{tr}\,G`,
     :math:`\mathrm{tr}\,C` and :math:`\|C\|_F^2`, C the covariance of the rows. The others come from
     16 steps of block Lanczos with 16 random vectors on G and on C (see `toposcope.kernels.lanczos`):
 
     - ``spectral_norm``, ``top_eigenvalue``, ``stable_rank``: the largest Ritz value; its error is at most its
       residual;
-    - ``rankme``, ``rankme_eigenvalues``: stochastic Lanczos quadrature. Ritz values that have converged count
-      once each, the others are weighted such that number, trace and squared norm are the true ones; the
-      standard error is that of the random vectors for what these moments leave, and three times what the
-      last quarter of the steps changed;
-    - ``alpha_req``: the Ritz values in place of the eigenvalues; the error is what the last quarter of
-      the steps changed;
-    - ``mean_pairwise_distance``: over all pairs by G where there are no more rows than columns, else
-      over at least 8192 random pairs that take all rows equally often, with their standard error.
+    - ``rankme``, ``rankme_eigenvalues``: stochastic Lanczos quadrature. Converged Ritz values count once
+      each; the others are weighted so that number, trace and squared norm are exact. The error combines the
+      standard error over the random vectors, beyond these moments, and three times the change over the last
+      quarter of the steps;
+    - ``alpha_req``: the Ritz values replace the eigenvalues; the error is the change over the last quarter of
+      the steps;
+    - ``mean_pairwise_distance``: over all pairs, from G, if there are no more rows than columns; else over
+      at least 8192 random pairs in which all rows are equally frequent, with their standard error.
 
-    Where rounding in float32 could move ``rankme`` by more than 0.2%, as in a matrix of low rank, G is made
-    again in float64.
+    If rounding in float32 could change ``rankme`` by more than 0.2%, as in a matrix of low rank, G is
+    computed again in float64.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def _of_covariance(
 
 
 def _bound(spectrum: RitzValues) -> float:
-    """Return the relative error of the largest eigenvalue: its residual, and not less than rounding."""
+    """Return the relative error of the largest eigenvalue: its residual, but at least rounding."""
     return max(float(spectrum.residuals[0] / spectrum.values[0]), 10 * spectrum.eps)
 
 
@@ -194,7 +194,7 @@ def _effective_rank(spectrum: RitzValues, root: bool, offset: float) -> Approxim
 
 
 def _entropy(spectrum: RitzValues, root: bool, offset: float) -> float:
-    """Return the entropy of the eigenvalues or their square roots; nan without any."""
+    """Return the entropy of the eigenvalues or their square roots; NaN without any."""
     nodes = np.maximum(spectrum.values, 0.0)
     values = np.sqrt(nodes) if root else nodes
     total = float(spectrum.weights @ values)
@@ -205,13 +205,13 @@ def _entropy(spectrum: RitzValues, root: bool, offset: float) -> float:
 
 
 def _spectrum(symmetric: np.ndarray, start: np.ndarray, dtype: type) -> RitzValues:
-    """Return the quadrature of a symmetric matrix, its moments those of the matrix."""
+    """Return the quadrature of a symmetric matrix, with the moments of the matrix."""
     found = block_lanczos(symmetric.astype(dtype), start.astype(dtype), _STEPS)
     return found.with_moments(float(np.trace(symmetric)), float(np.vdot(symmetric, symmetric)))
 
 
 def _rounding(spectrum: RitzValues, gram: np.ndarray) -> float:
-    """Return how much float32 may have added to the sum of the singular values, as a share of it."""
+    """Return how much float32 may have added to the sum of the singular values, relative to the sum."""
     noise = 2.0 * float(np.finfo(np.float32).eps) * float(np.trace(gram)) / np.sqrt(len(gram))
     singular = np.sqrt(np.maximum(spectrum.values, 0.0))
     total = float(spectrum.weights @ singular)
@@ -252,12 +252,12 @@ def _gram_and_covariance(W: np.ndarray, scale: float, dtype: type) -> tuple[np.n
 
 
 def _add_outer(symmetric: np.ndarray, factor: float, x: np.ndarray, y: np.ndarray) -> None:
-    """Add factor * y x' to a matrix in C's order, in its place."""
+    """Add factor * y x' to a matrix in C order, in place."""
     scipy.linalg.blas.dger(factor, x, y, a=symmetric.T, overwrite_a=1)
 
 
 def _mirror(upper: np.ndarray) -> None:
-    """Write the upper triangle of a matrix over the lower one, by blocks that stay in the cache."""
+    """Copy the upper triangle of a matrix to the lower one, in blocks that fit the cache."""
     n = len(upper)
     for start in range(0, n, _TILE):
         here = slice(start, start + _TILE)
@@ -280,7 +280,7 @@ def _all_pairs(gram: np.ndarray, scale: float) -> Approximate:
 
 
 def _some_pairs(W: np.ndarray, scale: float, rng: np.random.Generator) -> Approximate:
-    """Mean distance over random pairs of rows, every row in as many of them."""
+    """Return the mean distance over random pairs of rows; every row is in equally many pairs."""
     n = len(W)
     if n < 2:
         return Approximate(np.nan)

@@ -19,7 +19,7 @@ SUMMARIES = (
     "entropy",
     "entropy_normalized",
 )
-"""The keys of `summaries`, in its order."""
+"""The keys of `summaries`, in order."""
 
 
 def lifetimes(diagram: Diagram) -> np.ndarray:
@@ -38,7 +38,7 @@ def lifetimes(diagram: Diagram) -> np.ndarray:
 def persistent_entropy(diagram: Diagram) -> float:
     r"""Return :math:`-\sum p_i \ln p_i` in nats, with :math:`p_i` the share of bar i in the total length.
 
-    Bars of length zero add nothing. An empty diagram, or one without length, has entropy 0.
+    Bars of length zero add nothing. A diagram without bars of positive length has entropy 0.
 
     >>> bars = Diagram(1, np.zeros(4), np.ones(4))
     >>> bool(np.isclose(persistent_entropy(bars), np.log(4)))
@@ -57,7 +57,7 @@ def persistent_entropy(diagram: Diagram) -> float:
 def summaries(diagram: Diagram) -> dict[str, float]:
     r"""Return the scalar summaries of a diagram, over its finite bars.
 
-    With lengths :math:`l_i = |d_i - b_i|`: ``count`` (bars of length zero included), ``essential`` (classes
+    With lengths :math:`l_i = |d_i - b_i|`: ``count`` (including bars of length zero), ``essential`` (classes
     that never die, left out of everything else), ``total`` :math:`\sum l_i`, ``total_sq``
     :math:`\sum l_i^2`, ``max``, ``mean``, ``std`` (population), ``entropy`` in nats and
     ``entropy_normalized`` = entropy / ln(count), which is 0 with fewer than two bars. Lengths are in the

@@ -17,9 +17,9 @@ _MOST_SIMPLICES = 20_000_000
 def surface_homology(values: np.ndarray, *, graph: Graph = "lattice") -> list[Diagram]:
     """Return the sublevel diagrams of a function sampled on a lattice, one per dimension below the lattice's.
 
-    "lattice" takes the cubical complex whose vertices are the samples, "kuhn" the lower-star filtration of
-    Kuhn's triangulation: the complexes whose graphs `merge_tree` sweeps. A class that dies in no sublevel
-    set, also because its hole is masked, is essential (death at infinity). Bars of length 0 are left out.
+    "lattice" uses the cubical complex whose vertices are the samples, "kuhn" the lower-star filtration of
+    Kuhn's triangulation. These complexes have the graphs of `merge_tree`. A class that never dies, for
+    example because its hole is masked, is essential (death at infinity). Bars of length 0 are left out.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def _kuhn(field: np.ndarray) -> list[np.ndarray]:
 
 
 def _simplices(field: np.ndarray) -> dict[int, np.ndarray]:
-    """Return the simplices of Kuhn's triangulation without masked places, by number of vertices.
+    """Return the simplices of Kuhn's triangulation without masked vertices, by number of vertices.
 
     They are the chains a < a + s_1 < a + s_1 + s_2 ... whose steps are 0 or 1 along every axis and disjoint.
     """

@@ -1,4 +1,4 @@
-"""Numbers of a sampled loss surface: summaries of its merge tree, and its branches above noise."""
+"""Numbers of a sampled loss surface: summaries of its merge tree, and intervals for its branches."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from toposcope.topology.merge_tree import MergeTree
 from toposcope.topology.validation import check_points
 
 _TIE = 1e-9
-"""Distances that differ by less than this share count as equal."""
+"""Distances whose relative difference is below this count as equal."""
 
 
 def surface_summaries(tree: MergeTree) -> dict[str, float]:
     """Return the scalar summaries of a merge tree; lengths are in the unit of the sampled values.
 
-    ``minima`` counts the branches of positive persistence; ``saddles`` those of them that end, which on a
-    connected domain is minima - 1 and no further information. ``total_persistence``,
+    ``minima`` counts the branches of positive persistence; ``saddles`` counts those of them that end, which
+    on a connected domain is minima - 1 and adds no information. ``total_persistence``,
     ``average_persistence`` and ``max_persistence`` are over the branches that end (0 where there are none);
     ``depth_mean`` and ``depth_max`` are the heights of leaves, from a minimum to the first saddle above it;
-    ``smad`` is their mean over leaves that have a saddle. ``largest_basin`` is the share of places that
-    steepest descent leads to the minimum with most of them; ``range`` is highest minus lowest value and
-    ``masked`` the share of places without a value.
+    ``smad`` is their mean over leaves that have a saddle. ``largest_basin`` is the share of grid points in
+    the widest basin, by steepest descent; ``range`` is the highest minus the lowest value and ``masked`` the
+    share of grid points without a value.
 
     >>> from toposcope.topology.merge_tree import merge_tree
     >>> found = surface_summaries(merge_tree([3.0, 0.0, 2.0, 1.0, 4.0]))
@@ -75,22 +75,22 @@ class BranchIntervals:
 def branch_intervals(tree: MergeTree, losses: np.ndarray, *, level: float = 0.95) -> BranchIntervals:
     """Return the paired interval of loss(saddle) - loss(minimum) of every branch that ends.
 
-    With differences :math:`d_s` over S sequences the interval is mean +- t sd / sqrt(S). The two places were
-    chosen for being high and low on a surface: where that surface is made of the same sequences, the interval
-    is centred too high. Give a tree of other sequences (see `confirmed_branches`) for one that is not.
+    With differences :math:`d_s` over S sequences the interval is mean +- t sd / sqrt(S). The two points were
+    chosen because they are high and low on a surface. If the same sequences made that surface, the interval
+    is centred too high; to avoid this, give a tree from other sequences (see `confirmed_branches`).
 
     Parameters
     ----------
     tree : MergeTree
     losses : array, shape (places, S) or (r_1, ..., r_d, S)
-        Loss of each sequence at each place of the tree.
+        Loss of each sequence at each grid point of the tree.
     level : float
         Coverage of each single interval.
 
     Raises
     ------
     InputError
-        When the places do not match, there are fewer than two sequences, or `level` is no probability.
+        If the grid points do not match, there are fewer than two sequences, or `level` is not a probability.
     """
     per_place = np.asarray(losses, np.float64).reshape(-1, np.shape(losses)[-1])
     if len(per_place) != len(tree.values):
@@ -112,9 +112,8 @@ def branch_intervals(tree: MergeTree, losses: np.ndarray, *, level: float = 0.95
 def mutual_neighbours(points: np.ndarray, k: int) -> np.ndarray:
     """Return the edges of the mutual k-nearest-neighbour graph of scattered samples, int64 (m, 2).
 
-    i and j are joined where each is within the other's k-th smallest distance. Ties count as within, whatever
-    their index: on a lattice every neighbour at the k-th distance belongs, and permuting the points changes
-    nothing.
+    i and j are joined if each is within the other's k-th smallest distance. Ties always count: on a lattice,
+    every neighbour at the k-th distance is joined, and permuting the points changes nothing.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Do two groups of diagrams come from one source? A permutation test on their distances."""
+"""Do two groups of diagrams come from the same source? A permutation test on their distances."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _DISTANCES: dict[str, Callable[[Any, Any], float]] = {"wasserstein": wasserstein
 
 @dataclass(frozen=True, slots=True)
 class TwoSample:
-    """The answer of `two_sample`: `p`, the `statistic`, and among how many `splits` it was ranked.
+    """The result of `two_sample`: `p`, the `statistic`, and the number of `splits` among which it ranks.
 
-    `exhaustive` says whether these are all splits into groups of these sizes, or random ones.
+    `exhaustive` says whether these are all splits into groups of these sizes, or random splits.
     """
 
     p: float
@@ -31,7 +31,7 @@ class TwoSample:
     exhaustive: bool
 
     def __repr__(self) -> str:
-        """Return the p-value and what it rests on."""
+        """Return the p-value, the number of splits and the statistic in words."""
         how = "all" if self.exhaustive else "random"
         return (
             f"p = {self.p:.3g} among {self.splits:,} {how} splits; mean distance within {self.statistic:.4g}"
@@ -48,15 +48,14 @@ def two_sample(
 ) -> TwoSample:
     r"""Test whether two groups of diagrams come from one distribution, by permuting them among the groups.
 
-    The statistic is the mean distance within the groups, each group with the same weight (Robinson and Turner
-    2017 with exponent 1):
+    The statistic is the mean distance within the groups, with equal weight for each (Robinson and Turner
+    2017, exponent 1):
 
     .. math:: T = \frac{1}{2} \sum_{g=1}^{2} \binom{n_g}{2}^{-1} \sum_{i<j \in g} W(D_i, D_j)
 
-    It is small where the groups differ. With m random splits :math:`p = (1 + \#\{T_k \le T\}) / (1 + m)`;
-    where there are no more than `draws` + 1 splits in all, every one is counted. If the diagrams are
-    exchangeable, p is at most :math:`\alpha` with probability at most :math:`\alpha` exactly, at every
-    sample size.
+    It is small if the groups differ. With m random splits, :math:`p = (1 + \#\{T_k \le T\}) / (1 + m)`; if
+    there are at most `draws` + 1 splits in all, every split is counted. For exchangeable diagrams, the
+    probability of p being at most :math:`\alpha` is at most :math:`\alpha`, at every sample size.
 
     Parameters
     ----------
@@ -67,7 +66,7 @@ def two_sample(
     draws : int
         Random splits.
     seed : int
-        Names the random splits.
+        Seed of the random splits.
 
     Returns
     -------

@@ -7,7 +7,7 @@ import numpy as np
 from toposcope.kernels.selection import largest_magnitude
 
 COMFORTABLE = 2.0**-64, 2.0**64
-"""Largest magnitudes that are left as they are: sums of fourth powers stay far from both ends."""
+"""The range of largest magnitudes that are not scaled: sums of their fourth powers do not overflow."""
 
 
 def binary_exponent(values: np.ndarray, comfortable: tuple[float, float] = COMFORTABLE) -> int:

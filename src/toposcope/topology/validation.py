@@ -1,7 +1,7 @@
 """Validation before every kernel: shapes, types, emptiness, NaN and infinity, in one-line errors.
 
-What each library does with such input differs (silent infinite bars, a hang, a crash), so nothing
-reaches one of them unchecked. The functions return the array the kernels work on.
+Libraries react differently to bad input (silent infinite bars, a hang, a crash), so nothing reaches one of
+them unchecked. The functions return the array that the kernels use.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def check_matrix(W: Any, *, name: str = "W", finite: bool = True) -> np.ndarray:
     ----------
     W : array_like, shape (n_out, n_in)
     name : str
-        How errors call the array: the tensor's name.
+        Name of the array in errors: that of the tensor.
     finite : bool
-        Look for NaN and infinity (one pass). False where the caller's own kernel does.
+        Check for NaN and infinity (one pass). False if the caller's kernel checks.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def check_distance_matrix(D: Any, *, name: str = "D") -> np.ndarray:
     Raises
     ------
     InputError
-        Any of these does not hold; asymmetry up to 1e-6 of the largest distance is rounding and passes.
+        If any of these fails; asymmetry up to 1e-6 of the largest distance counts as rounding.
 
     Examples
     --------
@@ -226,7 +226,7 @@ def on_device(values: Any) -> bool:
 
 
 def check_tensor(tensor: Any, *, name: str, rank: str) -> None:
-    """Check a device tensor as `check_matrix` and `check_points` check an array; `rank` says what it is.
+    """Check a device tensor like `check_matrix` and `check_points`; `rank` is its name in errors.
 
     Raises
     ------

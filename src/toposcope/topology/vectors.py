@@ -1,9 +1,9 @@
-"""Vectors of persistence diagrams on grids; give a grid where a whole series has to share one range.
+"""Vectors of persistence diagrams on grids; give a grid if a whole series must share one range.
 
 All take a `Diagram` or an (n, 2) array, sublevel or superlevel; grids are 1-D, ascending, in the unit of the
-filtration. Without one it is `common_grid` of what is given: 100 values over the range of its finite bars.
-Essential classes count in the Betti and Euler curves, as they never die, and are left out of everything that
-needs a length.
+filtration. The default is `common_grid` of the given diagrams: 100 values over the range of their finite
+bars. Essential classes count in the Betti and Euler curves, because they never die, and are left out of
+everything that needs a length.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from toposcope.kernels.vectors import top_tents, weighted_tents
 from toposcope.topology.validation import check_diagram
 
 PIXELS = 20
-"""Values on each side of a persistence image without grids, as in Adams et al. 2017."""
+"""Pixels on each side of a persistence image without grids, as in Adams et al. 2017."""
 
 
 def common_grid(diagrams: Iterable[Any], resolution: int = 100) -> np.ndarray:
-    """Return `resolution` evenly spaced values from the least to the greatest end of all finite bars.
+    """Return `resolution` evenly spaced values from the smallest to the largest end of all finite bars.
 
     Raises InputError if no diagram has a finite bar, or `resolution` is below 2.
 
@@ -61,8 +61,8 @@ def betti_curve(diagram: Any, grid: np.ndarray | None = None) -> np.ndarray:
 def euler_curve(diagrams: Sequence[Any], grid: np.ndarray | None = None) -> np.ndarray:
     r"""Return :math:`\chi(t) = \sum_k (-1)^k \beta_k(t)` of the diagrams in dimensions 0, 1, ...
 
-    A `Diagram` carries its dimension; arrays are taken in their order. For a Rips filtration cut at
-    dimension k it is the alternating sum of the Betti curves computed, not of all simplices.
+    A `Diagram` has its dimension; for arrays it is their index. For a Rips filtration cut at dimension k, the
+    result is the alternating sum of the computed Betti curves, not of all simplices.
 
     >>> euler_curve([[[0.0, np.inf]], [[1.0, 2.0]]], np.array([0.0, 1.0, 2.0]))
     array([1., 0., 1.])
@@ -79,7 +79,7 @@ def landscape(diagram: Any, grid: np.ndarray | None = None, levels: int = 5) -> 
     r"""Return the persistence landscape, shape (levels, grid).
 
     :math:`\lambda_k(t)` is the k-th largest of :math:`\min(t - b_i, d_i - t)_+` (Bubenik 2015). Some
-    libraries rotate the diagram and are larger by :math:`\sqrt 2`.
+    libraries rotate the diagram, which makes their values larger by :math:`\sqrt 2`.
 
     >>> landscape([[0.0, 2.0]], np.array([0.0, 1.0, 1.5]), levels=1)
     array([[0. , 1. , 0.5]])
@@ -147,13 +147,13 @@ def persistence_image(
     r"""Return the persistence image, shape (length_grid, birth_grid) (Adams et al. 2017).
 
     The sum over bars of :math:`l_i^p` times a normal density of standard deviation `bandwidth` centred at
-    (birth, length), sampled on the grids; it needs no loop, as the density is a product. `power` = 0 weighs
-    all bars alike, 1 in proportion to their lengths. Without grids an image has `PIXELS` by `PIXELS` values
-    over the range of the finite bars' births and from 0 to the greatest length; without a bandwidth it is the
-    larger distance between two neighbours on the grids. Give both where several images are compared.
+    (birth, length), sampled on the grids. `power` = 0 weighs all bars equally, 1 in proportion to their
+    lengths. Without grids, an image has `PIXELS` by `PIXELS` values, over the range of the finite bars'
+    births and from 0 to the largest length. The default bandwidth is the larger spacing of the grids. Give
+    grids and bandwidth to compare several images.
 
-    Raises InputError for a bandwidth that is not positive, and for a grid that has to be found in a diagram
-    without a finite bar.
+    Raises InputError for a bandwidth that is not positive, and if a grid is missing and the diagram has no
+    finite bar.
 
     >>> axis = np.linspace(0.0, 1.0, 3)
     >>> persistence_image([[0.0, 0.5]], axis, axis, bandwidth=0.1).argmax()
@@ -198,12 +198,12 @@ def _finite(diagram: Diagram) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _grid_of(diagrams: Sequence[Any], grid: np.ndarray | None) -> np.ndarray:
-    """Return the grid as it is given, checked, or the common one of these diagrams."""
+    """Return the given grid, checked, or else the common grid of these diagrams."""
     return common_grid(diagrams) if grid is None else _checked_grid(grid)
 
 
 def _pixels(name: str, grid: np.ndarray | None, values: np.ndarray, *low: float) -> np.ndarray:
-    """Return one side of an image: the grid as given, or `PIXELS` values from the least to the greatest."""
+    """Return one side of an image: the given grid, or `PIXELS` values from the smallest to the largest."""
     if grid is not None:
         return _checked_grid(grid)
     if not len(values):

@@ -1,8 +1,8 @@
-"""The comparisons for neural persistence: shuffled weights, clipped maxima, plain variance.
+"""Baselines for neural persistence: shuffled weights, clipped maxima, plain variance.
 
-Girrbach et al. 2023 show that neural persistence is largely explained by the variance of the weights and
-by their largest value. The weight-shuffle null keeps the entries and destroys their arrangement: what
-neural persistence has beyond it is structure.
+Girrbach et al. 2023 show that neural persistence is largely explained by the variance of the weights and by
+their largest value. The weight-shuffle null keeps the entries and destroys their arrangement. The excess of
+neural persistence over this null is structure.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ def shuffled_spanning_tree_weights(
 ) -> list[np.ndarray]:
     """Return the maximum spanning tree's weights after random permutations of the entries of `W`.
 
-    Exact in distribution and much cheaper than permuting: which ranks of the sorted entries are the
-    tree's does not depend on the entries, so only random cells are drawn (about N ln N of them, in place
-    of n_out n_in) and only the largest entries are looked up.
+    Exact in distribution and much cheaper than permuting: which ranks of the sorted entries form the tree
+    does not depend on the entries. So only random cells are drawn (about N ln N instead of n_out n_in), and
+    only the largest entries are looked up.
 
     Parameters
     ----------
     W : array_like, shape (n_out, n_in)
     draws : int
-        Number of permutations; with a sequence of generators, their number.
+        Number of permutations; a sequence of generators gives one for each instead.
     rng : numpy.random.Generator or sequence of them
         One generator for all draws, or one for each.
     name : str
@@ -107,7 +107,7 @@ def shuffled_neural_persistence(
 
 
 def magnitude_quantile(W: Any, q: float = 0.999, *, name: str = "W") -> float:
-    """Return the q-quantile of the entries of |W|: the higher of its two neighbours, exact.
+    """Return the exact q-quantile of the entries of |W|; between two entries, the higher one.
 
     Raises
     ------
@@ -134,10 +134,10 @@ def magnitude_quantile(W: Any, q: float = 0.999, *, name: str = "W") -> float:
 def clipped_neural_persistence(
     W: Any, q: float = 0.999, *, normalization: NormalizationName = Normalization.NETWORK, name: str = "W"
 ) -> float:
-    """Return the neural persistence with the q-quantile of |W| in the place of its maximum.
+    """Return the neural persistence with the q-quantile of |W| instead of its maximum.
 
-    Weights above the quantile count as the quantile, so that one outlier no longer sets the scale. `W`
-    is 0 almost everywhere where the quantile is 0: the value is then 0.
+    Weights above the quantile count as the quantile, so a single outlier does not set the scale. The result
+    is 0 if the quantile is 0.
 
     Examples
     --------
@@ -151,7 +151,7 @@ def clipped_neural_persistence(
 def magnitude_variance(W: Any, *, scale: float | None = None, name: str = "W") -> float:
     """Return Var(|w| / scale), the population variance; `scale` is max|W| by default.
 
-    The weights may have any scale: they are divided by a power of two first.
+    The weights may have any scale, because they are first divided by a power of two.
 
     Examples
     --------
