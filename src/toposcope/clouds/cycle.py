@@ -1,4 +1,4 @@
-"""The place of the longest bar: a cycle of points that is born with it, and the plane of this cycle."""
+"""Where the longest bar is: a cycle of points that is born with it, and the plane of this cycle."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from toposcope.topology.clouds import distance_matrix
 class RingPlane:
     """The plane of a cycle in a cloud of n points in d dimensions.
 
-    `cycle` has the points of the cycle in their order, `places` (n, 2) the points' coordinates in the plane,
+    `cycle` has the points of the cycle in order, `places` (n, 2) the points' coordinates in the plane,
     `axes` (2, d) the plane's orthonormal directions and `origin` (d,) the circle's centre. `angles` (n,) are
     in radians, `radius` is in the points' unit. `share` is the plane's share of the cloud's variance, and
     `noise` the root mean squared distance of the points from the circle, in radii, all d dimensions counted.
@@ -30,10 +30,10 @@ class RingPlane:
 
 
 def cycle_of(points: np.ndarray, birth: float) -> np.ndarray:
-    """Return the points of a cycle that is born at `birth`, in their order; empty where there is none.
+    """Return the points of a cycle that is born at `birth`, in order; empty if there is none.
 
-    The edge as long as `birth` closes it; the rest is the shortest way between its ends over edges that are
-    no longer. It represents the bar up to classes that are older.
+    The edge of length `birth` closes it; the rest is the shortest path between the ends of this edge over
+    edges that are not longer. It represents the bar up to older classes.
 
     >>> square = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.5], [0.0, 1.5]])
     >>> sorted(cycle_of(square, 1.5).tolist())
@@ -60,8 +60,8 @@ def cycle_of(points: np.ndarray, birth: float) -> np.ndarray:
 def plane_of(points: np.ndarray, cycle: np.ndarray) -> RingPlane:
     """Return the plane of the two leading principal components of a cycle, and the circle in it.
 
-    Every point of the cycle weighs half the length of its two edges, so that a crowd on one side counts no
-    more. Without a cycle it is the plane of the whole cloud.
+    Every point of the cycle weighs half the length of its two edges, so many points on one side do not count
+    more. Without a cycle, it is the plane of the whole cloud.
 
     >>> angles = np.arange(12) * np.pi / 6
     >>> circle = np.column_stack([np.cos(angles), np.sin(angles), np.zeros(12)])

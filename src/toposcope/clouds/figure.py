@@ -1,4 +1,4 @@
-"""The ring in its plane with its cycle, and its bar beside those of the nulls."""
+"""The ring in its plane with its cycle, and its bar beside the bars of the nulls."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def draw_plane(plane: RingPlane, title: str, ax: Axes | None = None) -> Axes:
 
 
 def draw_nulls(test: RingTest, ax: Axes) -> Axes:
-    """Draw death/birth of the longest bar in the clouds of every null, and in the cloud."""
+    """Draw death/birth of the longest bar in the clouds of every null, and in the cloud itself."""
     for row, (name, label) in enumerate(NULLS.items()):
         reached = test.reached[name]
         spread = row + 0.28 * (np.arange(len(reached)) % 7 - 3) / 3.0
@@ -48,13 +48,13 @@ def draw_nulls(test: RingTest, ax: Axes) -> Axes:
     ax.set_yticks([])
     ax.set_ylim(-0.6, len(NULLS) - 0.2)
     ax.set_xlabel("death/birth of the longest H1 bar")
-    ax.set_title("The bar here, and without a ring")
+    ax.set_title("The longest bar here and in clouds without a ring")
     ax.legend(loc="upper left", bbox_to_anchor=(0.0, -0.13))
     return ax
 
 
 def ring_figure(plane: RingPlane, test: RingTest, title: str) -> Figure:
-    """Draw both side by side: the plane, and the bar beside the nulls'."""
+    """Draw both panels side by side: the plane, and the bar beside those of the nulls."""
     with house():
         figure, axes = new_figure(3.9, columns=2, width_ratios=(1.15, 1.0))
         draw_plane(plane, title, axes[0, 0])

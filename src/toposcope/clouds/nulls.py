@@ -1,7 +1,7 @@
-"""Clouds without a ring that look like a given one: what chance loops are to be compared with.
+"""Clouds without a ring that resemble a given cloud: they show what loops occur by chance.
 
-Four kinds, each from the cloud itself. What none of them has is a loop on purpose; what they share with the
-cloud differs, and a ring has to stand out from all of them.
+There are four kinds, each made from the cloud itself. None of them has a ring by design. They share different
+properties with the cloud, and a ring must stand out from all of them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NULLS = {
 }
 """Each null and what it is."""
 CLUSTERS = (3, 10)
-"""A draw of the mixture has so many clusters: the least, and the most."""
+"""The smallest and the largest number of clusters in a draw of the mixture."""
 _MOST_DEGREES = 100.0
 """With more degrees of freedom, a Student cloud is drawn as a Gaussian one."""
 _LLOYD, _REWEIGHTED = 25, 30
@@ -33,18 +33,19 @@ _GAUSSIAN_SPREAD = np.pi**2 / 8.0
 
 
 def null_draws(points: np.ndarray, kind: str, seed: int) -> Draw:
-    """Return a function that makes clouds (n, d) of one null by their numbers, each always the same.
+    """Return a function that makes clouds (n, d) of one null; the same number gives the same cloud.
 
     Parameters
     ----------
     points : array of shape (n, d), float64
     kind : {"gaussian", "shuffled", "mixture", "heavy"}
-        A Gaussian cloud with exactly the sample mean and covariance. Every column shuffled independently: the
-        marginals stay, their dependence goes. A mixture of clusters, 3 to 10 of them in each draw: those
-        that k-means finds keep their sizes and inner covariances, their centres are drawn anew from the
-        covariance of the centres. A multivariate Student cloud whose degrees of freedom and scatter are
-        estimated from the points. With more columns than points the Gaussian and the mixture are drawn in
-        the coordinates of the principal axes, of which there are fewer: a rotation leaves distances as is.
+        "gaussian": a Gaussian cloud with exactly the sample mean and covariance. "shuffled": every column
+        shuffled independently, which keeps the marginals and removes their dependence. "mixture": 3 to 10
+        clusters in each draw; the clusters that k-means finds keep their sizes and inner covariances, and
+        their centres are drawn anew from the covariance of the centres. "heavy": a multivariate Student cloud
+        whose degrees of freedom and scatter are estimated from the points. With more columns than points,
+        "gaussian" and "mixture" are drawn in the coordinates of the principal axes, of which there are fewer;
+        a rotation does not change distances.
 
     Examples
     --------
@@ -84,7 +85,7 @@ def _mixture(points: np.ndarray, generator: Generators) -> Draw:
 
 
 def _scattered(points: np.ndarray, labels: np.ndarray, chance: np.random.Generator) -> np.ndarray:
-    """Return a cloud with these clusters at new places, each Gaussian with its own covariance."""
+    """Return a cloud with these clusters at new places; each is Gaussian with its own covariance."""
     found = np.unique(labels)
     centres = np.stack([points[labels == one].mean(axis=0) for one in found])
     offsets = centres - centres.mean(axis=0)
@@ -146,7 +147,7 @@ def student_degrees(points: np.ndarray) -> float:
 
     A coordinate is a normal times :math:`\sqrt{\nu / \chi^2_\nu}`, so that
     :math:`\mathrm{var} \ln|x| = \pi^2/8 + \psi_1(\nu/2)/4`; the mean over the columns is solved for
-    :math:`\nu`, at least 1. Infinite where the columns spread no more than normal ones.
+    :math:`\nu`, at least 1. Infinite if the columns have no heavier tails than normal ones.
 
     >>> generator = np.random.default_rng(0)
     >>> normal = generator.standard_normal((4000, 5))
@@ -180,7 +181,8 @@ def student_degrees(points: np.ndarray) -> float:
 def _scatter(away: np.ndarray, degrees: float) -> np.ndarray:
     """Return axes (rank, d) whose products are the Student scatter of points around their middle.
 
-    The weights come from the leading n/4 principal components: more cannot be estimated from n points.
+    The weights come from the leading n/4 principal components, because more cannot be estimated from n
+    points.
     """
     left, scale, right = np.linalg.svd(away, full_matrices=False)
     rank = int((scale > max(away.shape) * np.finfo(np.float64).eps * scale[0]).sum())

@@ -1,4 +1,4 @@
-"""How often the ring test would find a circle among so many points: simulated, with an interval."""
+"""How often the ring test would find a circle in a cloud of a given size: simulated, with an interval."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from toposcope.core.seeding import rng
 from toposcope.topology.rips import rips_batch
 
 NULLED = 11
-"""The number of circles whose nulls are drawn."""
+"""The number of circles for which nulls are drawn."""
 RESAMPLED = 200
 """The number of resamples of the null clouds."""
 
@@ -62,10 +62,10 @@ def ring_power(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> RingPower:
-    """Return how often the ring test finds a circle of this noise among n points in d >= 2 dimensions.
+    """Return how often the ring test finds a circle with this noise among n points in d >= 2 dimensions.
 
-    Clouds of one size, dimension and noise have nearly the same nulls: the `draws` clouds of every null are
-    shared out among the first `NULLED` circles, and resampled for all of them.
+    Clouds of the same size, dimension and noise have nearly the same nulls. So the `draws` clouds of every
+    null are divided among the first `NULLED` circles, and resampled for all circles.
 
     >>> ring_power(60, 2, 0.05, draws=39, circles=10).share > 0.8
     True
@@ -93,11 +93,11 @@ def ring_power(
 def _share(
     own: np.ndarray, pools: list[np.ndarray], chance: np.random.Generator
 ) -> tuple[float, float, float]:
-    """Return the share of circles that all nulls let pass, and an interval.
+    """Return the share of circles that pass all nulls, and an interval.
 
-    Every circle would draw clouds of its own: what the nulls allow is found anew in `RESAMPLED` resamples of
-    the clouds. The interval is the wider one, on either side, of the exact binomial interval and of the
-    resamples' percentiles, in which circles and clouds are drawn anew.
+    In a real test every circle has clouds of its own, so the thresholds of the nulls are recomputed in
+    `RESAMPLED` resamples of the clouds. On either side, the interval is the wider of two: the exact binomial
+    interval, and the percentiles over resamples of circles and clouds.
     """
     shares, spread = [], []
     for _ in range(RESAMPLED):

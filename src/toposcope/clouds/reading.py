@@ -18,27 +18,27 @@ from toposcope.topology.validation import check_points
 LARGEST = 8 * 2**30
 """The most bytes of float64 of a table in memory."""
 LEAST_POINTS = 4
-"""A ring has at least so many distinct points."""
+"""The fewest distinct points of a ring."""
 _NAMED = 5
-"""The most arrays that a message names."""
+"""The largest number of arrays that a message names."""
 _MAGIC = b"\x93NUMPY"
 
 
 def read_cloud(X: Any, *, tensor: str | None = None, columns: Sequence[str] = ()) -> tuple[np.ndarray, str]:
-    """Return the points (n, d) of a file or an array, and how the cloud is called.
+    """Return the points (n, d) of a file or an array, and the name of the cloud.
 
     Raises
     ------
     InputError
-        When a file cannot be read, holds no or several clouds, or a cloud is not two-dimensional, has NaN or
-        infinity, or fewer than four distinct points.
+        If a file cannot be read or contains no cloud or several, or a cloud is not two-dimensional, has NaN
+        or infinity, or has fewer than four distinct points.
     """
     if isinstance(X, str | os.PathLike):
         values, name = _of_file(Path(X).expanduser(), tensor, columns)
     else:
         if tensor is not None or columns:
             raise InputError(
-                f"{option('tensor')} and {option('columns')} name parts of a file, and an array has none",
+                f"{option('tensor')} and {option('columns')} choose parts of a file, and an array has none",
                 remedy="leave them out",
             )
         values, name = X, "X"
@@ -138,7 +138,7 @@ def _of_table(path: Path, columns: Sequence[str]) -> np.ndarray:
 
 
 def _chosen(path: Path, schema: Any, columns: Sequence[str]) -> list[str]:
-    """Return the names of the columns that are coordinates: the given ones, or else all."""
+    """Return the names of the columns that are coordinates: the given ones, or all."""
     missing = [name for name in columns if name not in schema.names]
     if missing:
         raise InputError(

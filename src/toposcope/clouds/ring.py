@@ -1,9 +1,10 @@
-r"""The ring test: whether the longest H1 bar of a cloud stands out from what clouds without a ring have.
+r"""The ring test: whether the longest H1 bar of a cloud is longer than those of clouds without a ring.
 
-Length is death/birth, :math:`\pi`: free of scale and of the density of the points (Bobrowski, Skraba 2023).
-Two statistics are asked. The ratio is :math:`\pi` of the longest bar. The contrast is how far its
-:math:`\ln\ln\pi` lies above the mean of the cloud's other bars, `PRIOR_BARS` bars of a cloud in the plane
-added: what is locally a surface has longer chance bars than its covariance says, and the other bars tell.
+Length is death/birth, :math:`\pi`, which depends neither on the scale nor on the density of the points
+(Bobrowski, Skraba 2023). There are two statistics. The ratio is :math:`\pi` of the longest bar. The contrast
+is how far its :math:`\ln\ln\pi` lies above the mean of the cloud's other bars, to which `PRIOR_BARS` bars of
+a cloud in the plane are added. The contrast is needed because a cloud that is locally a surface has longer
+chance bars than its covariance suggests; its other bars show this.
 """
 
 from __future__ import annotations
@@ -26,22 +27,22 @@ LEVEL = 0.05
 PLANE = -2.2
 """Mean ln ln(death/birth) of the H1 bars of 59 to 512 uniform points in a square: -2.25 to -2.15."""
 PRIOR_BARS = 10.0
-"""Bars of the plane that are added to a cloud's own: a clean ring has only one bar."""
+"""The number of bars of the plane that are added to a cloud's own bars: a clean ring has only one bar."""
 BLOCK = 20
 """The number of clouds of a null that are drawn at once."""
 STATISTICS = ("ratio", "contrast")
 _TIE = 1e-9
-"""Statistics this close are equal: a lattice's diagrams repeat to rounding."""
+"""Statistics this close count as equal: the diagrams of a lattice repeat up to rounding."""
 
 
 @dataclass(frozen=True, slots=True)
 class RingTest:
-    """What the test found: the longest bar, and for each null how it stands among `draws` clouds of it.
+    """The result of the test: the longest bar, and its rank among `draws` clouds of each null.
 
-    `birth` and `death` are NaN where the cloud has no H1 bar. `ratio` and `contrast` are the statistics; `p`
-    has the p-value of each by (null, statistic), `allowed` what of each statistic one in twenty clouds of a
-    null exceeds, `reached` the ratios of all of them. `complete` is False where the verdict was clear before
-    all were drawn.
+    `birth` and `death` are NaN if the cloud has no H1 bar. `ratio` and `contrast` are the statistics. By
+    (null, statistic), `p` has the p-value and `allowed` the value that one in twenty clouds of the null
+    exceeds. `reached` has the ratios of all clouds. `complete` is False if the verdict was clear before all
+    were drawn.
     """
 
     birth: float
@@ -57,22 +58,22 @@ class RingTest:
 
     @property
     def largest_p(self) -> float:
-        """The largest p-value: that of the null and the statistic that come nearest to the cloud."""
+        """The largest p-value, over all nulls and both statistics."""
         return max(self.p.values())
 
     @property
     def hardest(self) -> tuple[str, str]:
-        """The null and the statistic with the largest p-value, of several the one that allows most."""
+        """The null and the statistic with the largest p-value; of several, the one that allows most."""
         return max(self.p, key=lambda key: (self.p[key], self.allowed[key] - self._of(key[1])))
 
     @property
     def most_allowed(self) -> float:
-        """The largest death/birth that a null exceeds in one of twenty clouds."""
+        """The largest death/birth that one in twenty clouds of a null exceeds."""
         return max(self.allowed[null, "ratio"] for null in NULLS)
 
     @property
     def found(self) -> bool:
-        """Whether the bar is longer than every null allows."""
+        """Whether the bar is longer than all nulls allow."""
         return self.largest_p <= LEVEL
 
     def _of(self, statistic: str) -> float:
@@ -125,9 +126,9 @@ def ring_test(
     """Test a cloud (n, d) for a ring: its longest H1 bar against `draws` clouds of each of `NULLS`.
 
     The p-value among the clouds of one null is (1 + how many reach the cloud's statistic) / (1 + draws), and
-    the answer the largest of all. For Gaussian clouds, and for independent columns, its level is at most
-    `LEVEL` by construction: there a null is drawn given all that is unknown. With `stop` no more is drawn
-    once the verdict is clear.
+    the result is the largest of all. For Gaussian clouds, and for independent columns, the level is at most
+    `LEVEL` by construction, because the null is drawn conditionally on all unknown parameters. With `stop`,
+    drawing ends once the verdict is clear.
 
     Examples
     --------
@@ -165,7 +166,7 @@ def ring_test(
 
 
 def allowed_by(values: np.ndarray) -> float:
-    """Return the value that a statistic must exceed for p <= `LEVEL` among these; infinite for too few.
+    """Return the value that a statistic must exceed for p <= `LEVEL` among these; infinite if too few.
 
     >>> allowed_by(np.arange(99.0)), allowed_by(np.arange(5.0))
     (94.0, inf)
@@ -175,7 +176,7 @@ def allowed_by(values: np.ndarray) -> float:
 
 
 def null_statistics(draw: Draw, numbers: Sequence[int]) -> list[tuple[float, float]]:
-    """Return the statistics of clouds of one null, by their numbers."""
+    """Return the statistics of the clouds of one null with these numbers."""
     # One thread for each core and one cloud at a time in each, as in `rips_batch`.
     with one_blas_thread(), ThreadPoolExecutor(thread_count()) as threads:
         clouds = list(threads.map(draw, numbers))
@@ -189,5 +190,5 @@ def _blocks(points: np.ndarray, null: str, draws: int, seed: int) -> Iterator[li
 
 
 def _hopeless(values: np.ndarray, own: np.ndarray, draws: int) -> bool:
-    """Return whether p is above `LEVEL` already, whatever the remaining clouds give."""
+    """Return whether p is already above `LEVEL`, whatever the remaining clouds give."""
     return bool(((values >= own - _TIE).sum(axis=0) + 1 > LEVEL * (1 + draws)).any())

@@ -1,4 +1,4 @@
-"""Language models, texts and batches: a model with a batch is an objective, whatever the model's format."""
+"""Language models, texts and batches: a model with a batch is an objective, for any format of model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tokens over which a loss is taken: rows of token ids, and the digest that names them."""
+"""The tokens on which a loss is computed: rows of token ids, and the digest that identifies them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Batch:
     """Sequences of token ids, each of two tokens or more; every token but the first is predicted.
 
-    With `last_only` the last token of each is predicted and nothing else.
+    With `last_only`, only the last token of each is predicted.
 
     >>> batch = Batch.of([[1, 2, 3], [4, 5]])
     >>> len(batch), batch.counts.tolist(), batch.digest
@@ -32,7 +32,7 @@ class Batch:
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[int]] | np.ndarray, *, last_only: bool = False) -> Batch:
-        """Return the batch of these rows; rows of one token, which predict nothing, are left out.
+        """Return the batch of these rows; rows of one token, which predict nothing, are dropped.
 
         Raises
         ------

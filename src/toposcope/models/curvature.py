@@ -19,25 +19,25 @@ if TYPE_CHECKING:
     import torch
 
 _TOKENS_ON_CPU = 4096
-"""A product reads a graph's tensors several times: larger micro-batches leave the caches, smaller ones are
-mostly calls."""
+"""The size of a micro-batch: a product reads a graph's tensors several times, so larger ones do not fit the
+caches, and smaller ones are mostly call overhead."""
 KEEP_BYTES = 2**30
-"""Graphs of micro-batches are kept between products if all of them take at most this much memory."""
+"""Graphs of micro-batches are kept between products if all of them together take at most this much memory."""
 TWICE, DIFFERENCES = "double backward", "finite differences"
-"""How a product is made: by differentiating twice, or from two evaluations where a module forbids that."""
+"""How a product is computed: by double backward, or by finite differences if a module does not allow that."""
 _NO_SECOND_DERIVATIVE = ("not implemented", "does not require grad", "not differentiable", "double backward")
 
 
 class Product(ABC):
     """Multiplies flat vectors by a symmetric matrix of an objective, at its parameters and on its batch.
 
-    The graph of every micro-batch is built once and kept between products while all of them fit into
-    `keep_bytes`; otherwise it is built anew for every product.
+    The graph of every micro-batch is built once and kept between products if all of them fit into
+    `keep_bytes`; otherwise it is rebuilt for every product.
 
-    Where a module has no second derivative, a difference stands in for it, and `method` says so.
+    If a module has no second derivative, finite differences are used, and `method` says so.
 
-    It is a linear operator: with `shape`, `dtype`, `matvec`, `@` and `adjoint`, `scipy.sparse.linalg.eigsh`
-    takes it as it is. A tensor gives a tensor on the model's device, an array of numpy an array.
+    It is a linear operator with `shape`, `dtype`, `matvec`, `@` and `adjoint`, so `scipy.sparse.linalg.eigsh`
+    accepts it. A tensor gives a tensor on the model's device, a numpy array gives an array.
     """
 
     method = TWICE
@@ -88,7 +88,7 @@ class Product(ABC):
         Raises
         ------
         InputError
-            When it has another number of rows.
+            If it has another number of rows.
         """
         if other.ndim not in (1, 2) or other.shape[0] != self.n:
             raise InputError(
@@ -126,7 +126,7 @@ class Product(ABC):
         return result
 
     def _twice(self, vector: torch.Tensor) -> torch.Tensor:
-        """Differentiate twice; from the first module that cannot be on, take differences."""
+        """Use double backward; once a module does not allow it, use finite differences."""
         try:
             return self._summed(vector)
         except RuntimeError as error:
@@ -192,7 +192,7 @@ class Product(ABC):
         """Return the product from the parameters ahead and behind, `width` times the vector apart."""
 
     def _to_differentiate(self, gradients: list[torch.Tensor]) -> list[torch.Tensor]:
-        """Return gradients that can be differentiated again; on the first call, refuse those that cannot."""
+        """Return gradients that can be differentiated again; the first call refuses those that cannot."""
         if self._graphs_fit is None and _ends_in_error(gradients):
             raise RuntimeError("double backward ends at a function that is differentiable once")
         return gradients
@@ -200,7 +200,7 @@ class Product(ABC):
     def _pulled(
         self, outputs: Any, weights: torch.Tensor | None = None, *, create_graph: bool = False
     ) -> list[torch.Tensor]:
-        """Return the gradient of `outputs`, weighted, with respect to the parameters; the graph stays."""
+        """Return the weighted gradient of `outputs` with respect to the parameters; the graph is kept."""
         import torch
 
         leaves = list(self._leaves.values())
@@ -213,7 +213,7 @@ class Product(ABC):
 class HessianProduct(Product):
     r"""Multiplies by the Hessian: :math:`H v = \nabla (\nabla L \cdot v)`, by differentiating twice.
 
-    Where a module has no second derivative, from the gradients g a step ahead and behind:
+    If a module has no second derivative, it uses the gradients g one step ahead and one step behind:
 
     .. math:: H v \approx \frac{g(\theta + \epsilon v) - g(\theta - \epsilon v)}{2 \epsilon}
     """
@@ -240,8 +240,8 @@ class GaussNewtonProduct(Product):
     .. math:: G v = \frac{1}{T} \sum_t J_t^\top (\operatorname{diag}(p_t) - p_t p_t^\top) J_t v
 
     with :math:`J_t` the Jacobian of the logits of the predicted token t and :math:`p_t` their softmax. It is
-    the Hessian where the logits are linear in the parameters, and never has a negative eigenvalue. Where a
-    module has no second derivative, :math:`J_t v` is the difference of the logits a step ahead and behind.
+    the Hessian if the logits are linear in the parameters, and never has a negative eigenvalue. If a module
+    has no second derivative, :math:`J_t v` is the difference of the logits one step ahead and behind.
     """
 
     def _build(self, part: BatchPart) -> Any:
@@ -281,7 +281,7 @@ class GaussNewtonProduct(Product):
         return self.objective.with_parameters(parameters, scored, part.ids, part.mask)
 
     def _weighted(self, logits: torch.Tensor, pushed: torch.Tensor) -> torch.Tensor:
-        """Return the curvature of the cross-entropy times a change of the logits, a share of the mean."""
+        """Return the cross-entropy's curvature times a change of the logits, as a part of the mean."""
         share = logits.detach().softmax(-1)
         return share * (pushed - (share * pushed).sum(-1, keepdim=True)) / self.objective.batch.tokens
 
@@ -291,9 +291,9 @@ def _on_cpu(objective: Objective) -> bool:
 
 
 def _ends_in_error(tensors: list[torch.Tensor]) -> bool:
-    """Return whether a graph has a function that may be differentiated once only.
+    """Return whether a graph has a function that can be differentiated only once.
 
-    Torch leaves out what lies behind it without a word when the gradient is asked for by input.
+    If gradients are requested by input, torch silently leaves out what lies behind such a function.
     """
     waiting = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
     seen = set(waiting)
@@ -310,7 +310,7 @@ def _ends_in_error(tensors: list[torch.Tensor]) -> bool:
 
 @contextmanager
 def _counting() -> Iterator[list[int]]:
-    """Count the bytes that a graph saves while it is built."""
+    """Count the bytes that a graph saves while it is being built."""
     import torch
 
     count, seen = [0], set()

@@ -1,4 +1,4 @@
-"""The weights that lead into one output unit; a module's layers say in which order they store axes."""
+"""The weights that lead into one output unit, found from the order in which layers store their axes."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ if TYPE_CHECKING:
     import torch
 
 _INPUTS_FIRST = ("Conv1D", "Llama4TextExperts")
-"""Layers of transformers that compute x W: they store (inputs, outputs), where `torch.nn.Linear` computes
-x W^T and stores (outputs, inputs). Conv1D is that of GPT-2, GPT-1, ImageGPT and the decision transformer."""
+"""Layers of transformers that compute x W and store (inputs, outputs); `torch.nn.Linear` computes x W^T and
+stores (outputs, inputs). Conv1D is that of GPT-2, GPT-1, ImageGPT and the decision transformer."""
 
 _STACKS = ("Llama4TextExperts",)
-"""Layers of experts that do not say so."""
+"""Layers of experts without this attribute."""
 
 _LAYOUT_FLAG = "is_transposed"
-"""Where a layer of experts of transformers says whether it stores (experts, inputs, outputs)."""
+"""The attribute of a layer of experts that says whether it stores (experts, inputs, outputs)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filters:
     """The filters of a module's parameters: all weights that lead into one output unit.
 
-    `axes` names the axes that count output units of a parameter whose axes are not those of
-    `torch.nn.Linear`, for which it is the first: (1,) of a Conv1D, (0, 1) and (0, 2) of a stack of experts.
-    For an embedding a unit is a token. A parameter of one dimension, or with axes (), has no filters.
+    `axes` has the axes that count output units, for parameters in which this is not the first axis as in
+    `torch.nn.Linear`: (1,) for a Conv1D, (0, 1) or (0, 2) for a stack of experts. For an embedding, a unit is
+    a token. A parameter of one dimension, or with axes (), has no filters.
     """
 
     axes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def rows(self, name: str, values: torch.Tensor) -> torch.Tensor | None:
-        """Return a parameter's filters as rows (units, weights of a unit); None where it has none.
+        """Return a parameter's filters as rows (units, weights of a unit); None if it has none.
 
         >>> import torch
         >>> Filters({"w": (1,)}).rows("w", torch.tensor([[1, 2], [3, 4]])).tolist()
@@ -45,7 +45,7 @@ class Filters:
         return values.permute(*axes, *_others(axes, values.ndim)).reshape(_product(units), -1)
 
     def stored(self, name: str, rows: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-        """Return rows as `rows` gives them in the shape and the order in which `like` is stored."""
+        """Return rows, as `rows` gives them, in the shape and order in which `like` is stored."""
         axes = self._of(name, like)
         order = (*axes, *_others(axes, like.ndim))
         back = [order.index(axis) for axis in range(like.ndim)]

@@ -47,12 +47,12 @@ class GPTModel:
 
     @classmethod
     def of_run(cls, folder: RunFolder, weights: Path, *, device: str = "cpu") -> GPTModel:
-        """Open a checkpoint of a run folder, whose recipe gives the shape and the tokenizer.
+        """Open a checkpoint of a run folder; its recipe defines the shape and the tokenizer.
 
         Raises
         ------
         SourceError
-            When the weights are not those of the recipe's model.
+            If the weights do not fit the recipe's model.
         """
         from safetensors import SafetensorError
         from safetensors.torch import load_file
@@ -79,7 +79,7 @@ class GPTModel:
         Raises
         ------
         SourceError
-            When none of its models has, or the recipe's tokenizer is one that training makes.
+            If none of its models has, or the recipe's tokenizer is made in training.
         """
         import torch
 
@@ -139,7 +139,7 @@ class GPTModel:
         return self._model.head(hidden)
 
     def token_losses(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Return the loss of every next token in nats, (batch, length - 1); 0 where it is padding."""
+        """Return the loss of every next token in nats, (batch, length - 1); 0 at padding."""
         return next_token_losses(self, ids, mask)
 
     def token_losses_at(

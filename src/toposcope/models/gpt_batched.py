@@ -1,4 +1,4 @@
-"""The GPT family's forward pass at several parameters at once, one batched product in place of many."""
+"""The GPT family's forward pass at several parameters at once, with one batched product instead of many."""
 
 from __future__ import annotations
 

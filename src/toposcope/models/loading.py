@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ModelLoader:
-    """Opens the model of a checkpoint; `tokenizer` is a folder to use where a model brings none.
+    """Opens the model of a checkpoint; `tokenizer` is a folder to use if the model has none.
 
-    `recipe` defines the architecture for files that contain only weights, and that it reads characters.
+    `recipe` defines the architecture for files that contain only weights; such models read characters.
     """
 
     tokenizer: Path | None = None
@@ -61,7 +61,7 @@ class ModelLoader:
         Raises
         ------
         SourceError
-            When the checkpoint holds weights only, and no model that can read text.
+            If the checkpoint contains only weights and no model that can read text.
         """
         path, run = local_path(checkpoint), run_folder_of(checkpoint)
         if run is not None:
@@ -79,12 +79,12 @@ class ModelLoader:
     def n_layers(self, checkpoint: Checkpoint) -> int | None:
         """Return how many blocks a checkpoint's model has, without reading its weights.
 
-        None for one of the hub, which would have to be fetched first.
+        None for a checkpoint of the hub, which would have to be fetched first.
 
         Raises
         ------
         SourceError
-            When it holds weights only, or has no tokenizer.
+            If it contains only weights, or has no tokenizer.
         """
         path, run = local_path(checkpoint), run_folder_of(checkpoint)
         if run is not None:
@@ -96,7 +96,7 @@ class ModelLoader:
         return int(config_and_tokenizer(path, tokenizer=self._tokenizer_of(path))[0].num_hidden_layers)
 
     def needs_recipe(self, checkpoint: Checkpoint) -> bool:
-        """Return whether a checkpoint is a local file of weights alone, and there is a recipe for it."""
+        """Return whether a checkpoint is a local file of only weights for which there is a recipe."""
         path = local_path(checkpoint)
         return self.recipe is not None and path.is_file() and run_folder_of(checkpoint) is None
 
@@ -125,7 +125,7 @@ def local_path(checkpoint: Checkpoint) -> Path:
 
 
 def run_folder_of(checkpoint: Checkpoint) -> RunFolder | None:
-    """Return the run folder that a checkpoint lies in; None where it is no file of one."""
+    """Return the run folder in which a checkpoint lies; None if it is not in one."""
     path = local_path(checkpoint)
     in_run = path.suffix == ".safetensors" and is_run_folder(path.parent.parent)
     return RunFolder(path.parent.parent) if in_run else None
@@ -164,7 +164,7 @@ def model_of(module: object, *, tokenizer: Path | None = None, device: str = "cp
 
 
 def _tokenizer_near(folder: Path) -> Path | None:
-    """Return the series' own folder if the tokenizer lies there and not beside each step."""
+    """Return the series' own folder if the tokenizer is there and not beside each step."""
     if (folder / "tokenizer.json").is_file() or not (folder.parent / "tokenizer.json").is_file():
         return None
     return folder.parent

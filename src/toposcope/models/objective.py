@@ -42,22 +42,23 @@ class Objective:
 
     over the T predicted tokens of all sequences i. Vectors are flat tensors of `n_parameters` numbers on the
     model's device, in the order of the module's parameters; a tied parameter counts once. The model's own
-    parameters are never changed; of a model in bfloat16 or float16 a copy in float32 is evaluated.
+    parameters are never changed; for a model in bfloat16 or float16, a copy in float32 is evaluated.
 
     Parameters
     ----------
     model : LanguageModel
         A causal model.
     batch : Batch
-        What it reads.
+        The tokens.
     tokens_at_once : int, optional
-        The size of a micro-batch in padded tokens; by default what 64 MiB of logits hold, at most 8,192.
+        The size of a micro-batch in padded tokens; by default as many as fit into 64 MiB of logits, at most
+        8,192.
 
     Raises
     ------
     InputError
-        When the model is no causal one, or a sequence is longer than its context or has a token that its
-        vocabulary lacks.
+        If the model is not causal, or a sequence is longer than its context or has a token outside its
+        vocabulary.
     """
 
     def __init__(self, model: LanguageModel, batch: Batch, *, tokens_at_once: int | None = None) -> None:
@@ -103,7 +104,7 @@ class Objective:
         return digest.hexdigest()[:16]
 
     def at(self, parameters: torch.Tensor | Mapping[str, torch.Tensor]) -> Objective:
-        """Return the same objective at other parameters, flat or by name; the model stays as it is.
+        """Return the same objective at other parameters, flat or by name; the model is not changed.
 
         Raises
         ------
@@ -115,7 +116,7 @@ class Objective:
             if name not in named or tuple(named[name].shape) != tuple(own.shape):
                 found = tuple(named[name].shape) if name in named else "missing"
                 raise InputError(
-                    f"parameter {name!r} is {found}, the model's is {tuple(own.shape)}: give its own"
+                    f"parameter {name!r} is {found}, the model's is {tuple(own.shape)}: give that shape"
                 )
         moved = copy(self)
         moved._parameters = {
@@ -124,12 +125,12 @@ class Objective:
         return moved
 
     def block(self, names: Collection[str]) -> Objective:
-        """Return the objective as a function of some parameters alone; the others stay as they are.
+        """Return the objective as a function of only some parameters; the others stay fixed.
 
         Raises
         ------
         InputError
-            When a name is no parameter, or there is none.
+            If a name is not a parameter, or no name is given.
         """
         unknown = sorted(set(names) - set(self._parameters))
         if unknown or not names:
@@ -142,7 +143,7 @@ class Objective:
         return part
 
     def layer_blocks(self) -> dict[str, Objective]:
-        """Return the objective of each layer's parameters alone: "layer 0", ...; "outside" has the rest."""
+        """Return the objective of each layer's parameters: "layer 0", ...; "outside" has the rest."""
         family = family_of({name: shape for name, shape in self.shapes.items() if len(shape) > 1})
         names: dict[str, list[str]] = {}
         for name in self._parameters:
@@ -191,7 +192,7 @@ class Objective:
         return found
 
     def per_sequence_losses_at(self, points: torch.Tensor) -> np.ndarray:
-        """Return the losses of every sequence at several flat parameter vectors, in one pass over the batch.
+        """Return every sequence's losses at several flat parameter vectors, from one pass over the batch.
 
         Parameters
         ----------
@@ -247,7 +248,7 @@ class Objective:
         )
 
     def leaves(self) -> dict[str, torch.Tensor]:
-        """Return a copy of the parameters as leaves of a graph, which going on with training leaves alone."""
+        """Return a copy of the parameters as leaves of a graph; further training does not change them."""
         return {name: value.detach().clone().requires_grad_() for name, value in self._parameters.items()}
 
     @cached_property
@@ -256,7 +257,7 @@ class Objective:
         return self.micro_batches(self._at_once)
 
     def micro_batches(self, tokens: int) -> list[BatchPart]:
-        """Return the batch in parts of at most so many padded tokens, or of what a pass holds if less."""
+        """Return the batch in parts of at most `tokens` padded tokens, or of what fits a pass if less."""
         import torch
 
         parts = []
@@ -275,12 +276,12 @@ class Objective:
         function: Callable[..., torch.Tensor],
         *arguments: torch.Tensor,
     ) -> torch.Tensor:
-        """Return `function(*arguments)` while the model's module holds `parameters`."""
+        """Return `function(*arguments)` with `parameters` in the model's module."""
         return with_parameters(self.model.module, self._fixed | dict(parameters), function, *arguments)
 
 
 class Movable:
-    """A copy of a model whose parameters lie in one flat buffer, so that moving it is one copy of numbers."""
+    """A copy of a model with its parameters in one flat buffer, so that they are set in a single copy."""
 
     def __init__(self, objective: Objective) -> None:
         from toposcope.kernels.torch_products import read_with_onednn

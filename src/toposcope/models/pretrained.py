@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     import torch
 
 _LOCAL: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-"""Everything is loaded from this machine, and without running code in the folder."""
+"""Everything is loaded from this machine, without running code from the folder."""
 
 _CAUSAL = ("ForCausalLM", "LMHeadModel")
-"""How the names of classes end that predict the next token."""
+"""Endings of the names of classes that predict the next token."""
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
 
@@ -49,7 +49,7 @@ class TransformersModel:
     def of_module(
         cls, module: Any, *, tokenizer: Path | None = None, device: str = "cpu"
     ) -> TransformersModel:
-        """Return a model that is in memory already; without a tokenizer it reads token ids only."""
+        """Return a model from one in memory; without a tokenizer it reads only token ids."""
         import torch
 
         made = cls.__new__(cls)
@@ -121,7 +121,7 @@ class TransformersModel:
         return [layer[0].float().cpu().numpy() for layer in shown]
 
     def token_losses(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Return the loss of every next token in nats, (batch, length - 1); 0 where it is padding."""
+        """Return the loss of every next token in nats, (batch, length - 1); 0 at padding."""
         return next_token_losses(self, ids, mask)
 
     def exchange(self, module: Any) -> None:
@@ -129,7 +129,7 @@ class TransformersModel:
         self._model = module
 
     def widen(self) -> None:
-        """Load the weights again in float32: a weight beyond 65504 is lost in half precision."""
+        """Load the weights again in float32, because half precision loses weights beyond 65504."""
         import torch
 
         if self._folder is not None:
@@ -173,12 +173,12 @@ def _does_not_load(folder: Path, error: BaseException) -> SourceError:
 
 
 def _wants_code(error: BaseException) -> bool:
-    """Return whether transformers refused because the folder's own code would have to run."""
+    """Return whether transformers refused because it would have to run code from the folder."""
     return "trust_remote_code" in str(error)
 
 
 def _adjusted(logits: torch.Tensor, config: object) -> torch.Tensor:
-    """Return logits as some families scale or cap them after the output embedding."""
+    """Return logits, scaled or capped after the output embedding as in some families."""
     logits = logits * (getattr(config, "logit_scale", None) or 1.0)
     logits = logits / (getattr(config, "logits_scaling", None) or 1.0)
     cap = getattr(config, "final_logit_softcapping", None)
@@ -217,7 +217,7 @@ def _tokenizer(transformers: Any, folder: Path) -> Any:
 
 
 def _needs_own_class(transformers: Any, folder: Path) -> bool:
-    """Return whether a tokenizer is a class of its folder; the library would put another in its place."""
+    """Return whether a tokenizer is a class from its folder, which the library would silently replace."""
     try:
         settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
         return bool(settings.get("auto_map")) and not hasattr(transformers, str(settings["tokenizer_class"]))

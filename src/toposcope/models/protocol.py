@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class LanguageModel(Protocol):
-    """What every measurement of a model needs, whatever library the model is written in.
+    """What every measurement needs of a model, whatever library it is written in.
 
     `hidden_states` has `n_layers + 1` entries of shape (batch, length, width): the embeddings, then each
     block, the last one after the final norm. Batches are right-padded; `mask` is 1 at tokens and 0 at
@@ -30,7 +30,7 @@ class LanguageModel(Protocol):
 
     @property
     def module(self) -> torch.nn.Module:
-        """The module whose parameters the model reads; exchanging them exchanges the model."""
+        """The module whose parameters the model reads; replacing them replaces the model."""
 
     @property
     def digest(self) -> str:
@@ -49,7 +49,7 @@ class LanguageModel(Protocol):
         """Return next-token logits of final hidden states, (..., width) -> (..., vocabulary)."""
 
     def token_losses(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Return the loss of every next token in nats, (batch, length - 1); 0 where it is padding."""
+        """Return the loss of every next token in nats, (batch, length - 1); 0 at padding."""
 
     def token_losses_at(
         self, parameters: Mapping[str, torch.Tensor], ids: torch.Tensor, mask: torch.Tensor
@@ -67,7 +67,7 @@ class LanguageModel(Protocol):
 
 
 def next_token_losses(model: LanguageModel, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Return what `LanguageModel.token_losses` promises, by the model's own final states and logits."""
+    """Return `LanguageModel.token_losses`, from the model's own final states and logits."""
     from torch.nn.functional import cross_entropy
 
     logits = widened(model.logits(model.final_states(ids[:, :-1], mask[:, :-1])))
@@ -82,7 +82,7 @@ def with_parameters(
     function: Callable[..., torch.Tensor],
     *arguments: torch.Tensor,
 ) -> torch.Tensor:
-    """Return `function(*arguments)` while `module`, which the function reads, holds other parameters."""
+    """Return `function(*arguments)` with other parameters in `module`, which the function reads."""
     import torch
     from torch.func import functional_call
 
@@ -100,7 +100,7 @@ def with_parameters(
 def mapped_token_losses(
     model: LanguageModel, parameters: Mapping[str, torch.Tensor], ids: torch.Tensor, mask: torch.Tensor
 ) -> torch.Tensor:
-    """Return what `LanguageModel.token_losses_at` promises, for any module that torch can map over."""
+    """Return `LanguageModel.token_losses_at` for any module that torch can map over."""
     from torch.func import vmap
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -114,9 +114,9 @@ def mapped_token_losses(
 
 
 def full_precision(model: LanguageModel) -> LanguageModel:
-    """Return a copy in float32 of a model with 16-bit parameters, which it holds exactly; others as they are.
+    """Return an exact float32 copy of a model with 16-bit parameters; other models are returned as they are.
 
-    Differences of a loss at nearby parameters are far below what 8 or 11 bits of a number resolve.
+    Differences of a loss between nearby parameters are far below the resolution of 8 or 11 bits.
     """
     short = (p.is_floating_point() and p.element_size() < 4 for p in model.module.parameters())
     if not any(short):
@@ -127,7 +127,7 @@ def full_precision(model: LanguageModel) -> LanguageModel:
 
 
 def widened(logits: torch.Tensor) -> torch.Tensor:
-    """Return 16-bit logits in float32, others as they are: a softmax needs the range."""
+    """Return 16-bit logits in float32, because a softmax needs the range; others as they are."""
     return logits.float() if logits.element_size() < 4 else logits
 
 

@@ -29,7 +29,7 @@ _LOCAL_SPLIT = {"wiki.valid.tokens": "validation", "wiki.test.tokens": "test", "
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """An ordered set of texts and the hash of their content, so that rows can say what was read."""
+    """An ordered set of texts and the hash of their content, so that rows can state what was read."""
 
     source: str
     items: tuple[str, ...]
@@ -52,11 +52,11 @@ def load_texts(
     min_chars: int = 1,
     split: str = "validation",
 ) -> Texts:
-    """Return the first `limit` texts of at least `min_chars` characters, in the source's own order.
+    """Return the first `limit` texts of at least `min_chars` characters, in the order of the source.
 
     `source` is a file (one text per line; `.jsonl`, `.csv` and `.tsv` by their `text` or `sentence`
-    column), a folder that holds WikiText's `wiki.*.tokens`, a short name in `HUB_CORPORA`, or
-    `hf://datasets/ORG/NAME[:CONFIG]`. `counted_by` are the settings that an error names as those of `limit`.
+    column), a folder with WikiText's `wiki.*.tokens`, a short name in `HUB_CORPORA`, or
+    `hf://datasets/ORG/NAME[:CONFIG]`. `counted_by` are the settings that an error names instead of `limit`.
 
     Raises
     ------

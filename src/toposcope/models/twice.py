@@ -1,9 +1,9 @@
-"""The functions of a transformer with derivatives that are differentiated in few passes over memory.
+"""Functions of a transformer whose derivatives can be differentiated in few passes over memory.
 
-The fused attention kernels have no second derivative, and torch's plain functions keep every step of a slope
-and walk through it again. Here the slope of attention, of layer norm, of GELU and of the cross-entropy is a
-function of its own, with what its derivative needs computed once: a graph that is kept for many products of a
-vector with the Hessian reads it again each time. Of each, a bar over a name in the comments is the adjoint.
+The fused attention kernels have no second derivative, and torch's plain functions record every step of a
+derivative and traverse it again. Here the derivatives of attention, layer norm, GELU and cross-entropy are
+functions of their own, which compute once what their derivatives need: a graph that is kept for many
+Hessian-vector products reads it every time. In the comments, a bar over a name denotes the adjoint.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DENSITY = 1.0 / math.sqrt(2.0 * math.pi)
 
 @contextmanager
 def twice_differentiable() -> Iterator[None]:
-    """Use attention that can be differentiated twice, and the functions here in place of torch's."""
+    """Use attention that can be differentiated twice, and the functions here instead of torch's."""
     with sdpa_kernel(SDPBackend.MATH), _Replaced():
         yield
 
@@ -181,7 +181,7 @@ def _layer_norm_slope(
 
 
 class _LayerNormSlope(Function):
-    """The slopes rho P(g w) by x, sum(g x') by w and sum(g) by b; P(z) = z - mean(z) - x' mean(x' z)."""
+    """The derivatives rho P(g w) by x, sum(g x') by w and sum(g) by b; P(z) = z - mean(z) - x' mean(x' z)."""
 
     @staticmethod
     def forward(

@@ -1,4 +1,4 @@
-"""Scaled dot-product attention whose derivative is differentiated in few passes over memory."""
+"""Scaled dot-product attention whose derivative can be differentiated in few passes over memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 _ROWS = 32
-"""Causal queries are taken in up to four groups of at least so many; each reads the keys before its end."""
+"""Causal queries form up to four groups of at least this many; each group reads the keys before its end."""
 
 
 def attention(
@@ -77,7 +77,7 @@ class _Attention(Function):
 
 
 class _AttentionSlope(Function):
-    """The slopes d k by q, d^T q by k, p^T g by v; d = p a, a = g v^T less its mean under p in a row."""
+    """Derivatives d k by q, d^T q by k, p^T g by v; d = p a, a = g v^T minus its mean under p in a row."""
 
     @staticmethod
     def forward(

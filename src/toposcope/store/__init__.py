@@ -1,4 +1,4 @@
-"""A folder of parquet parts: runs, metrics, features, diagrams and what the audit found."""
+"""A folder of parquet parts: runs, metrics, features, diagrams and the findings of the audit."""
 
 from toposcope.store.columns import catalogue_table
 from toposcope.store.store import Store, open_store

@@ -84,7 +84,7 @@ def findings(uri: str, values: Iterable[AuditFinding]) -> pa.Table:
 
 
 def catalogue(probe: str, features: Iterable[Feature]) -> pa.Table:
-    """Return the `catalogue` lines: what a probe declares, in its order."""
+    """Return the `catalogue` lines: what a probe declares, in the same order."""
     return pa.Table.from_pylist(
         [declared_line(probe, feature) for feature in features], schema=schema.CATALOGUE
     )
@@ -96,7 +96,7 @@ def catalogue_table(declared: Mapping[str, Iterable[Feature]]) -> pd.DataFrame:
 
 
 def declared_line(probe: str, feature: Feature) -> dict[str, object]:
-    """Return the line of the `catalogue` that one feature of a probe is."""
+    """Return the line of the `catalogue` for one feature of a probe."""
     others = {name: getattr(feature, name) for name in ("null_of", "excess_of", "per_log_step_of")}
     plain = ("label", "unit", "primary", "description", "aggregate", "target", "log_target")
     return {

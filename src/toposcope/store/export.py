@@ -1,4 +1,4 @@
-"""A store in other shapes: wide tables and labelled arrays."""
+"""Exports of a store: wide tables and labelled arrays."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 LONG, WIDE = "long", "wide"
 
 _LEFT_OUT = (Status.FAILED, Status.UNCONVERGED)
-"""Rows whose numbers must not be read; the long table has them, with their notes."""
+"""Statuses of rows whose numbers must not be read; the long table has these rows, with their notes."""
 
 _LISTS = ("birth", "death", "scopes", "filtrations", "leads", "runs", "steps", "tensors")
 """Columns whose cells are lists."""
@@ -29,9 +29,9 @@ _LISTS = ("birth", "death", "scopes", "filtrations", "leads", "runs", "steps", "
 def wide(features: pd.DataFrame) -> pd.DataFrame:
     """Return one line per run and step and one column per measured number.
 
-    Columns are called ``probe/name/filtration/feature`` (empty parts left out). Numbers with several draws
-    become their mean, and a second column ``.../sd`` with the sample standard deviation. Lines of failed
-    units and of what did not converge are left out.
+    Columns are named ``probe/name/filtration/feature`` (empty parts are left out). Numbers with several draws
+    become their mean, with a second column ``.../sd`` for the sample standard deviation. Lines of failed
+    units and of values that did not converge are left out.
 
     >>> import pandas as pd
     >>> about = {"run": "a", "step": 0, "probe": "rips", "name": "pooled", "role": "model", "status": "ok"}
@@ -55,8 +55,8 @@ def wide(features: pd.DataFrame) -> pd.DataFrame:
 def arrays(features: pd.DataFrame) -> dict[str, Any]:
     """Return one `xarray.Dataset` per probe: a variable per feature over run, step, item and draw.
 
-    An item is what a row is about, such as ``head.weight|rieck`` or ``role mlp|rieck``. Draw -1 is "no
-    draw". What was not measured is NaN.
+    An item is the object of a row, such as ``head.weight|rieck`` or ``role mlp|rieck``. Draw -1 means no
+    draw. Values that were not measured are NaN.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def _need(*modules: str) -> None:
 
 
 def items(features: pd.DataFrame, separator: str) -> pd.Series:
-    """Return what each row is about: its name, with role, layer or head where the name alone is ambiguous.
+    """Return the object of each row: its name, with role, layer or head if the name alone is ambiguous.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"probe": "p", "scope": ["role", "layer", "layer"], "role": ["mlp", "", ""],
@@ -111,13 +111,13 @@ def items(features: pd.DataFrame, separator: str) -> pd.Series:
 def export(store: Store, out: Path, *, kind: str, shape: str) -> list[Path]:
     """Write a store's tables into the folder `out` and return the files.
 
-    `kind` is "csv", "json" or "netcdf"; `shape` "long" (the tidy rows) or "wide". NetCDF holds the features
-    alone, one group per probe, and has one shape.
+    `kind` is "csv", "json" or "netcdf"; `shape` is "long" (the tidy rows) or "wide". NetCDF has only the
+    features, one group per probe, in one shape.
 
     Raises
     ------
     MissingExtraError
-        When NetCDF is asked for without xarray or netCDF4; nothing is written then.
+        If NetCDF is requested without xarray or netCDF4; then nothing is written.
     """
     if kind == "netcdf":
         _need("xarray", "netCDF4")

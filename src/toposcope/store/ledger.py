@@ -1,9 +1,9 @@
 """A list of the files written into a table's folder, so that a missing or altered file is noticed.
 
 Every process appends lines to a file of its own in `.ledger/TABLE`, so that no two processes write to the
-same file. A line before a file appears has the checksum of its footer (pages have checksums of their own,
-inside the file); a line after it says that the file is there, and which files it replaces. A process that is
-killed in between leaves no wrong line. Files of older versions have no lines and are not checked.
+same file. Before a file appears, a line records the checksum of its footer (pages have checksums of their
+own, inside the file). Afterwards, a line records that the file exists, and which files it replaces. A process
+that is killed in between leaves no wrong line. Files of older versions have no lines and are not checked.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from typing import Any
 
 FOLDER = ".ledger"
 _MOST = 32
-"""If a folder has more files of lines, those of ended processes are joined."""
+"""If a folder has more files of lines than this, those of ended processes are joined."""
 _ENDED = 3600.0
-"""A process counts as ended after so many seconds without a line."""
+"""A process counts as ended after this many seconds without a line."""
 _FOOTER_END = 8
-"""A parquet file ends with its footer, the footer's length in 4 bytes and a mark of 4."""
+"""A parquet file ends with its footer, the footer's length (4 bytes) and a magic number (4 bytes)."""
 
 _own: dict[Path, tuple[int, str]] = {}
 _read: dict[Path, Ledger] = {}
@@ -33,19 +33,19 @@ _read: dict[Path, Ledger] = {}
 
 @dataclass
 class Ledger:
-    """The lines of one folder; each look reads only the new ones."""
+    """The lines of one folder; each update reads only the new lines."""
 
     folder: Path
     footers: dict[str, set[int]] = field(default_factory=dict)
     there: dict[str, int] = field(default_factory=dict)
     """File -> the number of the write that made it."""
     replaced: dict[str, int] = field(default_factory=dict)
-    """File -> the highest number of a write of it that a pack has taken in."""
+    """File -> the highest number of a write of it that a pack contains."""
     _offsets: dict[str, int] = field(default_factory=dict)
     _checked: dict[Path, tuple[int, int, int]] = field(default_factory=dict)
 
     def look(self) -> Ledger:
-        """Take in new lines."""
+        """Read new lines."""
         try:
             names = sorted(os.listdir(place_of(self.folder)))
         except (FileNotFoundError, NotADirectoryError):
@@ -81,7 +81,7 @@ class Ledger:
             return  # torn by a kill
 
     def is_sound(self, path: Path) -> bool:
-        """Return whether a file has a footer that was written; True if nothing is known of the file."""
+        """Return whether a file has a recorded footer; True if nothing is known about the file."""
         if path.name not in self.footers:
             return True
         status = path.stat()
@@ -109,7 +109,7 @@ def place_of(folder: Path) -> Path:
 
 
 def of(folder: Path) -> Ledger:
-    """Return the ledger of a folder, read up to now."""
+    """Return the ledger of a folder, up to date."""
     if folder not in _read:
         while len(_read) >= 64:
             _read.pop(next(iter(_read)))
@@ -118,7 +118,7 @@ def of(folder: Path) -> Ledger:
 
 
 def footer_of(path: Path) -> int:
-    """Return the checksum of a parquet file's footer; -1 where it has none."""
+    """Return the checksum of a parquet file's footer; -1 if it has none."""
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         if size < _FOOTER_END:
@@ -145,7 +145,7 @@ def note(folder: Path, name: str, **said: Any) -> None:
 
 
 def _path(folder: Path) -> Path:
-    """Return this process's file of lines; on the first call, join many files of ended processes."""
+    """Return this process's file of lines; the first call joins many files of ended processes."""
     pid, name = _own.get(folder, (0, ""))
     place = place_of(folder)
     if pid != os.getpid() or not (place / name).is_file():  # another store may have taken the place
@@ -175,7 +175,7 @@ def _idle(path: Path) -> float:
 
 
 def said_of(metadata: Mapping[str, object]) -> dict[str, Any]:
-    """Return what is noted of a file once it is there."""
+    """Return the line that is written once a file exists."""
     written = metadata.get("write_number")
     return {
         "written": written if isinstance(written, int) else time.time_ns(),

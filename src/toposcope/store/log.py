@@ -1,7 +1,7 @@
-"""The metrics of a run, cut by step into files of bounded length: a new row costs the same in any run.
+"""The metrics of a run, split by step into files of bounded length, so a new row costs the same in any run.
 
-`metrics/RUN.parquet` begins the log, `metrics/RUN.STEP.parquet` continues from that step. Each is replaced
-as a whole and none is ever taken away, so that a reader sees every row once at every moment.
+`metrics/RUN.parquet` begins the log, `metrics/RUN.STEP.parquet` continues from that step. Each file is
+replaced as a whole and never removed, so that a reader always sees every row exactly once.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from toposcope.store import parts
 from toposcope.store.schema import METRICS
 
 MOST_ROWS = 2048
-"""The most rows of a file; further rows begin another one."""
+"""The largest number of rows in a file; further rows begin another file."""
 
 
 def files(folder: Path, run: str | None = None) -> list[Path]:
-    """Return the files of a run's log by step; without a run, those of all runs, run after run."""
+    """Return the files of a run's log by step; without a run, those of all runs, run by run."""
     name = "[!.]*" if run is None else parts.slug(run)
     found = {*folder.glob(f"{name}.parquet"), *folder.glob(f"{name}.*.parquet")}
     return sorted(found, key=lambda path: (_head(path), _begin(path)))
@@ -50,7 +50,7 @@ def write(folder: Path, run: str, rows: pa.Table, noted: dict[str, object]) -> N
 
 
 def put(folder: Path, run: str, rows: pa.Table, noted: dict[str, object]) -> None:
-    """Write rows of a run; they replace the rows at the same steps, and all others stay."""
+    """Write rows of a run; they replace the rows at the same steps, and all other rows stay."""
     newest = (files(folder, run) or [_path(folder, run)])[-1]
     for path, new in _by_file(folder, run, rows):
         held = parts.read([_part(path)] if path.exists() else [], METRICS)
@@ -66,7 +66,7 @@ def put(folder: Path, run: str, rows: pa.Table, noted: dict[str, object]) -> Non
 
 
 def _by_file(folder: Path, run: str, rows: pa.Table) -> Iterator[tuple[Path, pa.Table]]:
-    """Yield every file of a run's log with the rows that belong in it; the first file always."""
+    """Yield every file of a run's log with the rows that belong in it; the first file is always yielded."""
     found = files(folder, run) or [_path(folder, run)]
     place = np.searchsorted([_begin(path) for path in found[1:]], rows["step"].to_numpy(), side="right")
     for number, path in enumerate(found):

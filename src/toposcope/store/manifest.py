@@ -23,7 +23,7 @@ MANIFEST = "store.json"
 
 @functools.cache
 def provenance() -> dict[str, object]:
-    """Where the numbers were made. `seed` says what a draw's generator is derived from."""
+    """Where the numbers were made. `seed` says from what a draw's generator is derived."""
     return {
         "schema_version": SCHEMA_VERSION,
         "toposcope": toposcope.__version__,
@@ -74,6 +74,6 @@ def kind_of(recipe: Mapping[str, object]) -> str:
 
 
 def difference(have: Mapping[str, object], want: Mapping[str, object]) -> str:
-    """Return in words where two recipes differ."""
+    """Describe where two recipes differ."""
     names = sorted(name for name in {*have, *want} if have.get(name) != want.get(name))
     return ", ".join(f"{name} {have.get(name)!r} there, {want.get(name)!r} here" for name in names)

@@ -1,4 +1,4 @@
-"""Joins stores that were measured with the same settings, without measuring again."""
+"""Merges stores that were measured with the same settings, without measuring again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MEASURED = ("features", "diagrams")
 
 @dataclass(frozen=True, slots=True)
 class Renamed:
-    """A run that was renamed because another store has another run of this name."""
+    """A run that was renamed because another store has a different run of this name."""
 
     store: Path
     run: str
@@ -39,14 +39,15 @@ class Renamed:
 def merge(stores: Sequence[Store], out: str | Path) -> tuple[Store, tuple[Renamed, ...]]:
     """Write the measurements of several stores into a new one; return it, and the runs that were renamed.
 
-    Nothing is measured, and the stores stay as they are. Two runs of one name are one run where a probe read
-    the same content at the same step, or where they share no step and come from one place; otherwise each is
-    called STORE/RUN. The folder `out` appears whole or not at all; where it is this merge already, it stays.
+    Nothing is measured, and the stores do not change. Two runs of the same name count as one run if a probe
+    read the same content at the same step, or if they share no step and come from one location; otherwise
+    each is renamed to STORE/RUN. The folder `out` appears complete or not at all; if it already is this
+    merge, it stays.
 
     Raises
     ------
     StoreError
-        When a store was made with another recipe or is given twice, there are fewer than two, or `out` holds
+        If a store was made with another recipe or is given twice, there are fewer than two, or `out` contains
         something else.
 
     Examples
@@ -101,14 +102,14 @@ def merge(stores: Sequence[Store], out: str | Path) -> tuple[Store, tuple[Rename
 
 
 def _locked(aside: Path) -> int:
-    """Hold a lock while a merge writes aside; the system releases it however the process ends."""
+    """Hold a lock while a merge writes its temporary folder; the system releases it when the process ends."""
     handle = os.open(aside.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o644)
     fcntl.flock(handle, fcntl.LOCK_EX)
     return handle
 
 
 def _remove_leftovers(out: Path) -> None:
-    """Remove the leftovers of killed merges into `out`; a merge that is still running holds its lock."""
+    """Remove the leftovers of killed merges into `out`; a merge that is still running has its lock."""
     for lock in out.parent.glob(f".{glob.escape(out.name)}.*.lock"):
         try:
             handle = os.open(lock, os.O_RDWR)
@@ -125,7 +126,7 @@ def _remove_leftovers(out: Path) -> None:
 
 
 def _check_there(out: Path, stores: Sequence[Store], names: Sequence[Mapping[str, str]]) -> None:
-    """Refuse a folder that holds something else than this merge."""
+    """Refuse a folder that contains anything but this merge."""
     if not _holds(out, stores, names):
         raise StoreError(f"{out} exists and is not an earlier run of this merge; name a new folder")
 
@@ -155,7 +156,7 @@ def _check(stores: Sequence[Store], out: Path) -> None:
 
 
 def _holds(out: Path, stores: Sequence[Store], names: Sequence[Mapping[str, str]]) -> bool:
-    """Return whether `out` is this merge already: a store of every unit, with the same content."""
+    """Return whether `out` already is this merge: a store with every unit and the same content."""
     if not (out / MANIFEST).is_file():
         return False
     offered: dict[Slot, set[str]] = {}
@@ -209,7 +210,7 @@ def _same(one: _Known, other: _Known) -> bool:
 
 
 def _labels(paths: Sequence[Path]) -> list[str]:
-    """Return the shortest ends of paths that differ.
+    """Return the shortest endings of paths that differ.
 
     >>> _labels([Path("/a/store"), Path("/b/store")]), _labels([Path("/a/x"), Path("/a/y")])
     (['a/store', 'b/store'], ['x', 'y'])
@@ -241,7 +242,7 @@ def _renamed(table: pa.Table, names: Mapping[str, str]) -> pa.Table:
 
 
 def _copy_files(store: Store, out: Path, names: Mapping[str, str]) -> None:
-    """Copy what is kept beside the tables, such as sampled surfaces: FOLDER/RUN/FILE."""
+    """Copy the files beside the tables, such as sampled surfaces: FOLDER/RUN/FILE."""
     for path in _files(store.path):
         relative = path.relative_to(store.path)
         folder, rest = relative.parts[0], relative.relative_to(relative.parts[0]).as_posix()
@@ -258,7 +259,7 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 def _write_rest(stores: Sequence[Store], made: Store, names: Sequence[Mapping[str, str]]) -> None:
-    """Write runs, metrics, catalogue and audit; of a run or probe in two stores, the first counts."""
+    """Write runs, metrics, catalogue and audit; for a run or probe in two stores, the first counts."""
     import pandas as pd
 
     for table in ("runs", "catalogue"):
@@ -286,7 +287,7 @@ def _write_rest(stores: Sequence[Store], made: Store, names: Sequence[Mapping[st
 
 
 def _drop_settled_failures(out: Path) -> None:
-    """Remove the record that a probe failed where another store has its unit."""
+    """Remove the record that a probe failed if another store has its unit."""
     live = parts.scan(out / "features")
     done = {slot for slot, _, _ in slots(live)}
     for part in live:

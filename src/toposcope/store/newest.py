@@ -1,7 +1,7 @@
-"""Which unit counts: the newest of all that were written for one run, step and probe.
+"""Determines which unit counts: the newest one that was written for a run, step and probe.
 
-A checkpoint that was replaced, or that has another predecessor since steps were added, is another unit with
-another key. Its older results stay in their files until the store is compacted; a reader leaves them out.
+A checkpoint that was replaced, or that has another predecessor because steps were added, is another unit with
+another key. Its older results stay in their files until the store is compacted; readers leave them out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Slot = tuple[str, str, int]
 
 
 def slots(parts: Iterable[Part]) -> Iterator[tuple[Slot, Part, HeldUnit]]:
-    """Return every unit of some parts with the slot that it fills."""
+    """Return every unit of some parts with its slot."""
     for part in parts:
         for held in part.held:
             yield (part.owner, part.probe, held.step), part, held
@@ -51,9 +51,10 @@ def overlapping(parts: Iterable[Part]) -> set[Path]:
 
 
 def split(parts: Iterable[Part], wanted: Mapping[Slot, str]) -> tuple[list[Part], dict[Path, pc.Expression]]:
-    """Return the parts that hold something of the `wanted` units, and which of their rows do not count.
+    """Return the parts that contain `wanted` units, and which of their rows do not count.
 
-    Of a unit that lies in several files, as when two launchers measured it, the file written last counts.
+    If a unit is in several files, for example because two launchers measured it, the file written last
+    counts.
     """
     parts = list(parts)
     best: dict[Slot, tuple[int, int, Path]] = {}
@@ -72,7 +73,7 @@ def split(parts: Iterable[Part], wanted: Mapping[Slot, str]) -> tuple[list[Part]
 
 
 def live_units(parts: Iterable[Part], wanted: Mapping[Slot, str]) -> list[HeldUnit]:
-    """Return the units that count, each once, with the latest write that a part notes for it."""
+    """Return the units that count, each once, with the latest write that a part records for it."""
     found: dict[Slot, HeldUnit] = {}
     for slot, _, held in slots(parts):
         if held.key == wanted.get(slot) and (slot not in found or held.written > found[slot].written):

@@ -1,11 +1,11 @@
-"""Parquet part files: named by what they hold, written aside and renamed, read back as a whole table.
+"""Parquet part files: named after their content, written to a temporary file and renamed, read as one table.
 
-A folder of parts holds two forms. A *unit part* is one unit, its key in the file name. A *pack* holds
-many units; its footer lists their keys and the names of the files that it replaces, so that a reader
-who sees a pack and the parts it was made from counts nothing twice. If one run, step and probe has units in
+A folder of parts has two kinds of file. A *unit part* is one unit, with its key in the file name. A *pack*
+has many units; its footer lists their keys and the names of the files that it replaces, so that a reader of a
+pack and of the parts from which it was made counts nothing twice. If a run, step and probe has units in
 several files, only the newest counts (see `toposcope.store.newest`). The order is that of the write numbers
-in the files' footers, never that of the files' times, so that a copy of a store reads like the original. A
-file whose name begins with a dot is being written by another process and is not read.
+in the files' footers, not that of the files' times, so that a copy of a store reads like the original. A file
+whose name begins with a dot is being written by another process and is not read.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _TAIL = b"PAR1"
 
 @dataclass(frozen=True, slots=True)
 class HeldUnit:
-    """A unit that a part holds, and the number of the write that brought it."""
+    """A unit in a part, and the number of the write that added it."""
 
     step: int
     key: str
@@ -60,7 +60,7 @@ class HeldUnit:
 
 
 class Units(Sequence[HeldUnit]):
-    """The units of a file, 32 bytes each: a store that grows keeps those of all its files in memory.
+    """The units of a file, in 32 bytes each: a growing store keeps those of all its files in memory.
 
     >>> units = Units([HeldUnit(3, "0f" * 16, 7)])
     >>> len(units), units[0].key == "0f" * 16, units.written
@@ -95,13 +95,13 @@ class Units(Sequence[HeldUnit]):
 
     @property
     def written(self) -> int:
-        """The highest write number among them, -1 without any."""
+        """The highest write number among them; -1 if there are none."""
         return max(self._written, default=-1)
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A file of a table: its write number, whose units it holds, and which files it replaces.
+    """A file of a table: its write number, its units, and the files that it replaces.
 
     `replaces` maps a file's name to its write number: a later file of that name is another one.
     """
@@ -119,7 +119,7 @@ class Part:
 
 
 def slug(run: str) -> str:
-    """Return a file-name form of a run's name, distinct for distinct names.
+    """Return a file name for a run's name; distinct names give distinct file names.
 
     >>> slug("xl-97k"), slug("org/model")
     ('xl-97k', 'org-model-c87c0c64')
@@ -134,7 +134,7 @@ def unit_name(run: str, step: int, probe: str, key: str) -> str:
 
 
 def failure_name(run: str, step: int, probe: str) -> str:
-    """Return the file name of the record that a probe failed at a checkpoint, whatever its content."""
+    """Return the file name of the record that a probe failed at a checkpoint, for any content."""
     return f"{slug(run)}.{step:09d}.{probe}.failed.parquet"
 
 
@@ -145,10 +145,10 @@ def pack_name(owner: str, probe: str, keys: Sequence[str]) -> str:
 
 
 def write_number(after: int) -> int:
-    """Return the number of a new write: above `after`, the highest that is known, and no less than the clock.
+    """Return the number of a new write: above `after`, the highest known one, and at least the clock's time.
 
-    Launchers that share a folder then agree on the order as far as their clocks do, and one whose clock is
-    behind still counts on from what it has read.
+    Launchers that share a folder then agree on the order as far as their clocks agree, and one whose clock is
+    behind still continues from the numbers that it has read.
     """
     return max(after + 1, time.time_ns())
 
@@ -177,7 +177,7 @@ def write_atomically(table: pa.Table, path: Path, metadata: dict[str, object]) -
 
 
 def is_whole(path: Path) -> bool:
-    """Return whether `path` ends like a finished parquet file."""
+    """Return whether `path` has the end of a complete parquet file."""
     try:
         with path.open("rb") as file:
             file.seek(-4, os.SEEK_END)
@@ -187,7 +187,7 @@ def is_whole(path: Path) -> bool:
 
 
 def file_metadata(path: Path) -> dict[str, Any]:
-    """Return what the writer of `path` noted in it: versions, machine, recipe, keys."""
+    """Return the metadata of `path`: versions, machine, recipe, keys."""
     try:
         raw = (pq.read_schema(path).metadata or {}).get(METADATA_KEY, b"{}")
         return json.loads(raw)
@@ -205,8 +205,8 @@ def broken(path: Path) -> StoreError:
 def scan(folder: Path) -> list[Part]:
     """Return the live parts of a table's folder, sorted by name.
 
-    Files claimed by a pack that is there are left out. A unit part that cannot be read counts as the first
-    write: the reader of its rows will name it. Raises `StoreError` for a pack that cannot be read.
+    Files that an existing pack replaces are left out. A unit part that cannot be read counts as the first
+    write; reading its rows raises an error with its name. Raises `StoreError` for a pack that cannot be read.
     """
     try:
         with os.scandir(folder) as entries:
@@ -320,7 +320,7 @@ def read(
 def _alike(
     parts: Sequence[Part], superseded: Mapping[Path, pc.Expression]
 ) -> Iterator[tuple[pc.Expression | None, list[Part]]]:
-    """Group neighbouring parts that are read whole; every other part is a group of its own."""
+    """Group neighbouring parts that are read completely; every other part is a group of its own."""
     marks = itertools.groupby(enumerate(parts), lambda at: at[0] if at[1].path in superseded else -1)
     for _, members in marks:
         group = [part for _, part in members]
@@ -337,14 +337,14 @@ def is_readable(path: Path) -> bool:
 
 
 def read_whole(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
-    """Return one file as it is, its checksums verified; older files have none."""
+    """Return one file, with its checksums verified; files of older versions have none."""
     if not ledger.of(path.parent).is_sound(path):
         raise broken(path)
     return pq.read_table(path, columns=columns, page_checksum_verification=True)
 
 
 def missing(folder: Path) -> list[str]:
-    """Return the files of a table's folder that were written and are gone, and that no pack replaces."""
+    """Return the files of a table's folder that were written, are missing, and that no pack replaces."""
     try:
         present = set(os.listdir(folder))
     except FileNotFoundError:
@@ -373,7 +373,7 @@ def _verified() -> pads.ParquetFileFormat:
 
 
 def _in_order(parts: Sequence[Part]) -> bool:
-    """One pack for every run and probe: each is sorted inside, and so are the names."""
+    """Return whether there is one pack per run and probe: each is sorted inside, and so are the names."""
     owners = {(part.owner, part.probe) for part in parts}
     return all(part.pack for part in parts) and len(owners) == len(parts)
 

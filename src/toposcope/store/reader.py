@@ -1,4 +1,4 @@
-"""The contents of a store as tables, findings and a picture."""
+"""The contents of a store as tables, findings and a plot."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REMEASURE = "bring it back, or repeat the sweep"
 
 
 class StoreReader:
-    """The reading half of `toposcope.store.Store`: its tables, its problems and its checkpoints."""
+    """The reading part of `toposcope.store.Store`: its tables, its problems and its checkpoints."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -36,7 +36,7 @@ class StoreReader:
         """Return what the probes of the store declare: one line for each of their features.
 
         Columns probe, feature, label, unit, kind, null_of, primary, description, scopes, filtrations,
-        aggregate, excess_of, per_log_step_of, target, log_target, about and leads: the fields of
+        aggregate, excess_of, per_log_step_of, target, log_target, about and leads are the fields of
         `toposcope.core.types.Feature`; a line of `leads` is a use and the place in it, such as "change=1".
         """
         return self._whole("catalogue").to_pandas()
@@ -54,7 +54,7 @@ class StoreReader:
     def metrics(
         self, run: str | None = None, *, first: float = -math.inf, last: float = math.inf
     ) -> pd.DataFrame:
-        """Return the metrics, one line per run and step: all, or those of a run, or of a stretch of steps."""
+        """Return the metrics, one line per run and step: all, or those of a run, or of a range of steps."""
         return log.read(self.path / "metrics", run, first, last).to_pandas()
 
     def audit(self) -> pd.DataFrame:
@@ -124,13 +124,13 @@ class StoreReader:
         return {run: sorted(found[run]) for run in sorted(found)}
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the measured checkpoints of each run and their problems, and return the axes."""
+        """Plot the measured checkpoints of each run and their problems, and return the axes."""
         from toposcope.core.drawing.checkpoints import draw_checkpoints
 
         return draw_checkpoints(self.measured_steps(), self.findings, ax)
 
     def __repr__(self) -> str:
-        """Return how much is measured, by which probes, what is wrong, and where it lies; no row is read."""
+        """Return how much is measured, by which probes, with which problems, and where; no row is read."""
         live, steps = self._scan("features"), self.measured_steps()
         done = counted(sum(map(len, steps.values())), len(steps))
         probes = ", ".join(sorted({part.probe for part in live if not part.failed}))
@@ -178,7 +178,7 @@ class StoreReader:
 
 
 def _finding(line: dict[str, Any]) -> AuditFinding:
-    """Return a line of the table of an audit as what was found."""
+    """Return a line of an audit's table as a finding."""
     many = {name: tuple(line[name] or ()) for name in ("runs", "steps", "tensors")}
     known = {name: value for name, value in line.items() if name != "uri"}
     return AuditFinding(**{**known, **many, "count": line["count"] or 1})

@@ -1,4 +1,4 @@
-"""Reading while others write: filters of lines, and a second attempt if parts were removed meanwhile."""
+"""Reads while others write: filters of lines, and repeated attempts if parts were removed meanwhile."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ATTEMPTS = 8
 
 
 def steady(call: Callable[[], T]) -> T:
-    """Repeat `call` as long as another process compacts the files that it was about to read."""
+    """Repeat `call` as long as another process compacts the files that it is about to read."""
     for attempt in range(_ATTEMPTS):
         try:
             return call()

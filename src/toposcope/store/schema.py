@@ -1,4 +1,4 @@
-"""The tables of a store: their columns and types, and the version that old stores are checked against."""
+"""The tables of a store: their columns and types, and the schema version against which stores are checked."""
 
 from __future__ import annotations
 

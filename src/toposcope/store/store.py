@@ -1,4 +1,4 @@
-"""The store: a folder that holds the runs, metrics, features, diagrams and audit of one study."""
+"""The store: a folder with the runs, metrics, features, diagrams and audit of one study."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Store(StoreReader):
 
     `Store.create` makes one for a recipe, as `toposcope.measure` does.
 
-    Many processes may write to one store at once, on one machine or on a shared folder, without a lock: a
-    unit is one file, or a line of a pack's footer, and appears whole or not at all. Only the newest unit of a
-    run, step and probe counts. A unit that was measured on an earlier version of the checkpoint, or of the
-    one before it, is never used again.
+    Many processes can write to one store at once, on one machine or on a shared folder, without a lock: a
+    unit is one file, or a line of a pack's footer, and appears complete or not at all. Only the newest unit
+    of a run, step and probe counts. A unit that was measured on an earlier version of the checkpoint, or of
+    the previous checkpoint, is not used again.
 
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()
@@ -68,7 +68,7 @@ class Store(StoreReader):
         Raises
         ------
         StoreError
-            When the folder holds something else, another recipe or another schema version.
+            If the folder contains something else, another recipe or another schema version.
         """
         path = Path(path)
         try:
@@ -99,7 +99,7 @@ class Store(StoreReader):
         Raises
         ------
         StoreError
-            When there is none, or it is of another schema version.
+            If there is none, or it has another schema version.
         """
         path = Path(path)
         try:
@@ -121,9 +121,9 @@ class Store(StoreReader):
         return cls(path, recipe)
 
     def has(self, unit: Unit, *, diagrams: bool = False) -> bool:
-        """Return whether `unit` is measured already, with its diagrams if they are required.
+        """Return whether `unit` is already measured, with its diagrams if they are required.
 
-        A unit that a newer one of the same run, step and probe replaced does not count.
+        A unit that was replaced by a newer one of the same run, step and probe does not count.
         """
         tables = _MEASURED if diagrams else ("features",)
         return all(self._has(table, unit) for table in tables)
@@ -207,15 +207,15 @@ class Store(StoreReader):
     def compact(self, most: int | None = None) -> int:
         """Join the parts of each run and probe into one file, and return how many files were removed.
 
-        With `most`, files that already have so many units are not joined, so the cost of one more call does
-        not grow with the store. Replaced rows are removed, too. Readers are safe at every moment, because the
-        joined file names the parts that it replaces before they are removed. Records of failures are not
+        With `most`, files that already have this many units are not joined, so the cost of a further call
+        does not grow with the store. Replaced rows are also removed. Readers are always safe, because the
+        joined file lists the parts that it replaces before they are removed. Records of failures are not
         joined, because the next sweep may remove them.
         """
         return sum(steady(functools.partial(self._compact, table, most)) for table in _MEASURED)
 
     def set_broken_aside(self) -> list[Path]:
-        """Rename measured parts that are cut or damaged, so that their units are measured again."""
+        """Rename measured parts that are truncated or damaged, so that their units are measured again."""
         moved = []
         for table in _MEASURED:
             for path in sorted((self.path / table).glob("[!.]*.parquet")):
@@ -225,7 +225,7 @@ class Store(StoreReader):
         return moved
 
     def _write_number(self) -> int:
-        """Return the number of a new write, above every one that this store has seen."""
+        """Return the number of a new write, above every number that this store has seen."""
         if self._last < 0:
             self._live_keys("features")
         self._last = parts.write_number(self._last)
@@ -333,7 +333,7 @@ class Store(StoreReader):
         return len(old)
 
     def _sweep_up(self, table: str) -> int:
-        """Remove files that a pack claims but whose removal was interrupted."""
+        """Remove files that a pack replaces but whose removal was interrupted."""
         live = self._scan(table)
         there = set(os.listdir(self.path / table)) if live else set()
         stale = {path for part in live for path in parts.replaced(part, there)}
@@ -354,11 +354,11 @@ def _holds_superseded(part: parts.Part, wanted: Mapping[newest.Slot, str]) -> bo
 
 
 _LOOKED_AT = 2000
-"""The most entries of a folder that are read to guess what was meant: a listing, never a crawl."""
+"""The largest number of entries of a folder that are listed, without subfolders, to guess what was meant."""
 
 
 def _no_store(path: Path) -> str:
-    """Return what a path is instead of a store, and the store or the command that was probably meant."""
+    """Say what a path is instead of a store, and name the store or the command that was probably meant."""
     if path.is_file():
         return f"{path} is not a store but a file; a store is a folder"
     if not path.exists() and path.suffix:  # a log or a table was meant

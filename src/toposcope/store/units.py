@@ -1,4 +1,4 @@
-"""What is written at once: the rows and diagrams of one probe at one checkpoint."""
+"""A unit of work: the rows and diagrams of one probe at one checkpoint, which are written together."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from toposcope.core.types import Diagram, Role, Row, Scope
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One probe at one checkpoint: the piece of work that is done whole or not at all.
+    """One probe at one checkpoint: the unit of work, done completely or not at all.
 
-    `content_hash` covers every checkpoint that the measurement reads, and `version` is the probe's
-    measure version: a change of either is another unit.
+    `content_hash` covers every checkpoint that the measurement reads, and `version` is the version of the
+    probe. A change of either makes another unit.
     """
 
     run: str
@@ -26,7 +26,7 @@ class Unit:
     tokens: int | None = None
 
     def key(self, recipe_hash: str) -> str:
-        """Return the 32 hexadecimal digits that name this unit's results.
+        """Return the 32 hexadecimal digits that identify this unit's results.
 
         >>> unit = Unit(run="a", step=0, probe="rips", version=1, content_hash="f0")
         >>> len(unit.key("r")), unit.key("r") == unit.key("other recipe")
@@ -51,7 +51,7 @@ class KeptDiagram:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a unit measured, ready to be written. `seconds` is the unit's own time."""
+    """The results of a unit, ready to be written. `seconds` is the unit's own time."""
 
     unit: Unit
     rows: tuple[Row, ...]
@@ -60,7 +60,7 @@ class Result:
 
 
 def recipe_hash(recipe: Mapping[str, object]) -> str:
-    """Return the 16 hexadecimal digits that stand for a recipe, whatever the order of its keys.
+    """Return the 16 hexadecimal digits that identify a recipe, for any order of its keys.
 
     >>> recipe_hash({"a": 1, "b": 2}) == recipe_hash({"b": 2, "a": 1})
     True

@@ -1,4 +1,4 @@
-"""The one loop: series x probe -> store, on one machine or many."""
+"""The sweep: every probe at every checkpoint of a series, into a store, on one machine or many."""
 
 from toposcope.sweep.loop import Execution, SweepReport, sweep
 from toposcope.sweep.plan import Shard

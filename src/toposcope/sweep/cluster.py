@@ -1,4 +1,4 @@
-"""Doing the tasks on a Ray cluster whose machines share the store's folder."""
+"""Runs the tasks on a Ray cluster whose machines share the store's folder."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ _KNOCK_SECONDS = 10.0
 # How often the state of the cluster is read while tasks run.
 _LOOK_EVERY_SECONDS = 2.0
 _PATIENCE_SECONDS = 20.0
-"""A cluster without a head or without a processor is given up after this many seconds."""
+"""A cluster without a head or without a CPU is given up after this many seconds."""
 
 _worker: tuple[str, Worker] | None = None
 
 
 def on_ray(address: str, job: Job, tasks: Sequence[Task], tell: Tell) -> Outcome:
-    """Do the tasks on the Ray cluster at `address`.
+    """Run the tasks on the Ray cluster at `address`.
 
-    Ray repeats a task whose worker or machine died, up to three times elsewhere; what it cannot save is
-    reported as failed. Ray is spoken to in a process of its own: it ends that process, with pages of its
-    own log, when the cluster's head is gone.
+    Ray repeats a task whose worker or machine died, up to three times elsewhere; a task that still fails is
+    reported as failed. The Ray client has its own process, because Ray ends it, with pages of log, when the
+    cluster's head is gone.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def check(address: str) -> None:
     MissingExtraError
         When ray is not installed.
     InputError
-        When nobody answers at the address.
+        If nothing answers at the address.
     """
     if importlib.util.find_spec("ray") is None:
         raise MissingExtraError("ray", "ray")
@@ -75,7 +75,7 @@ def check(address: str) -> None:
 
 
 def _driver(kit: tuple[str, Job]) -> Callable[[list[Task], Callable[[Outcome], None]], None]:
-    """Return a function that does all tasks on the cluster, silently."""
+    """Return a function that runs all tasks on the cluster, silently."""
     address, job = kit
     silence = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
@@ -97,7 +97,7 @@ def _driver(kit: tuple[str, Job]) -> Callable[[list[Task], Callable[[Outcome], N
 
 
 def _watch(head: str) -> None:
-    """End this process when the cluster's head has not answered for a while; Ray may wait for ever."""
+    """End this process if the cluster's head has not answered for a while; Ray may wait forever."""
     heard = time.monotonic()
     while time.monotonic() - heard < _PATIENCE_SECONDS:
         time.sleep(_LOOK_EVERY_SECONDS)
@@ -119,7 +119,7 @@ def _gone(address: str, why: str) -> BrokenOffError:
 
 
 def _knock(address: str) -> None:
-    """Try the port first: Ray itself waits for minutes where nobody answers."""
+    """Try the port first, because Ray waits for minutes if nothing answers."""
     match = re.fullmatch(r"(?:ray://)?\[?(.+?)\]?:(\d+)", address)
     if match is None:
         return
@@ -153,7 +153,7 @@ def _drive(ray: Any, address: str, job: Job, tasks: Sequence[Task], say: Callabl
         if done or _processors(ray):
             alive = time.monotonic()
         elif time.monotonic() - alive > _PATIENCE_SECONDS:
-            raise _gone(address, "no node with a processor is left")
+            raise _gone(address, "no node with a CPU is left")
         for reference in done:
             say(_result(ray, job, running.pop(reference), reference))
 
@@ -172,7 +172,7 @@ def _result(ray: Any, job: Job, task: Task, reference: Any) -> Outcome:
 
 
 def _do(store: str, job: Job, task: Task, typed: bool) -> Outcome:
-    """Do one task on the cluster; a process keeps its worker, and with it the open run."""
+    """Run one task on the cluster; a process keeps its worker, and with it the open run."""
     global _worker
     if _worker is None or _worker[0] != store:
         _worker = (store, Worker(job))

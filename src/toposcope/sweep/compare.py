@@ -1,4 +1,4 @@
-"""Two checkpoints compared layer by layer, with the part of each difference that is due to the draw."""
+"""Two checkpoints compared layer by layer, with the noise that subsampling adds to each difference."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KEY = ["probe", "scope", "name", "role", "layer", "filtration", "feature"]
 
 
 class _Pair:
-    """Two checkpoints as two steps of one run; both draw the same rows, so that draws can be paired."""
+    """Two checkpoints as two steps of one run; both subsample the same rows, so that draws can be paired."""
 
     def __init__(self, first: tuple[SeriesLike, Checkpoint], second: tuple[SeriesLike, Checkpoint]) -> None:
         self._held = dict(zip(("first", "second"), (first, second), strict=True))
@@ -56,11 +56,11 @@ def compare(
 ) -> pd.DataFrame:
     """Return the differences between two checkpoints, second minus first, one line per feature.
 
-    Clouds that are subsampled draw the same rows of both, so that the difference is paired: `sd` is the
-    standard deviation of the paired difference over `draws`, and `standard_error` = sd / sqrt(draws) the
-    noise of `difference`, their mean; both are null without draws. A feature of the probe "distances" has
-    no sides: `difference` is the distance between the two diagrams. `status` is "ok", or says which
-    checkpoint alone has the matrix.
+    Subsamples have the same rows of both checkpoints, so differences are paired. `difference` is their mean
+    over `draws`, `sd` their standard deviation, and `standard_error` = sd / sqrt(draws) the noise of the
+    mean; both are null without draws. A feature of the probe "distances" has no value for each side:
+    `difference` is the distance between the two diagrams. `status` is "ok", or says that only one checkpoint
+    has the matrix.
 
     Raises
     ------
@@ -86,9 +86,9 @@ def compare(
 
 
 def of_other_shapes(first: tuple[Series, Checkpoint], second: tuple[Series, Checkpoint]) -> bool:
-    """Return whether two checkpoints have weights of the same names, all of them of other shapes.
+    """Return whether two checkpoints have weights of the same names, all with different shapes.
 
-    The headers of their files say so, and no weight is read: two sizes of a model are told apart by this.
+    Only file headers are read. This detects two sizes of a model.
     """
     one, other = (_shapes(*side) for side in (first, second))
     both = one.keys() & other.keys()
@@ -104,10 +104,10 @@ def _shapes(series: Series, checkpoint: Checkpoint) -> dict[str, tuple[int, ...]
 def weight_changes(
     first: tuple[SeriesLike, Checkpoint], second: tuple[SeriesLike, Checkpoint]
 ) -> pd.DataFrame:
-    """Return how far each matrix that both have moved: name, role, change = ||second - first|| / ||first||.
+    """Return how far each common matrix moved: name, role, change = ||second - first|| / ||first||.
 
-    Matrices of two shapes are left out. The change of a matrix that was zero is infinite, or 0 if it still is
-    zero.
+    Matrices of different shapes are left out. The change of a matrix that was zero is infinite, or 0 if it is
+    still zero.
     """
     import pandas as pd
 
@@ -127,7 +127,7 @@ def weight_changes(
 
 
 def no_differences() -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the two tables without rows, for checkpoints that cannot be measured."""
+    """Return the two tables, empty, for checkpoints that cannot be measured."""
     import pandas as pd
 
     names = [*KEY, "first", "second", "difference", "sd", "draws", "standard_error", "status"]

@@ -30,9 +30,9 @@ _DAY = 24 * _HOUR
 # Float32 entries (4 bytes each) below which a matrix is not shared out among threads.
 _SMALL = 1 << 20
 _RATES_GOOD_TO = 3.0
-"""The rates of probes were measured on one 2-core machine; others were within this factor of them."""
+"""The rates of probes were measured on one 2-core machine; other machines were within this factor."""
 _COMPILING = 20.0
-"""The most seconds for loading and compiling kernels that never ran before, on that machine."""
+"""The longest time, in seconds, to load and compile kernels that never ran before, on that machine."""
 # Seconds from which a message names the probe that takes more than half of them.
 _LONG = 300.0
 # Expected seconds from which more processes are started: each takes about two to start, and a sweep of ten
@@ -46,10 +46,10 @@ _MOST_TOGETHER = 16
 class Expectation:
     """Sizes and costs of a sweep, from the shapes in each run's first checkpoint.
 
-    `seconds` is for every unit, without what the store already has; it rests on rates measured on one
-    2-core machine and is good to a factor of three. Probes that do not say what they cost are listed in
-    `unknown`. `small` says that no matrix is worth a second thread in BLAS, and `together` how many
-    checkpoints fit into memory at once.
+    `seconds` is for every measurement that the store does not have yet; it is based on rates from one 2-core
+    machine and is right to within a factor of three. Probes without a stated cost are listed in `unknown`.
+    `small` says that no matrix is worth a second thread in BLAS, and `together` how many checkpoints fit into
+    memory at once.
     """
 
     runs: int
@@ -64,9 +64,9 @@ class Expectation:
     small: bool
     together: int
     each: Mapping[tuple[str, str], float]
-    """Seconds of one checkpoint by run and probe: the weight of a unit in the progress."""
+    """Seconds per checkpoint by run and probe: the weight of a measurement in the progress bar."""
     jobs: int = 1
-    """The number of processes that is assumed."""
+    """The assumed number of processes."""
     left_out: str = ""
     """Which tensors are not measured, and why."""
 
@@ -85,12 +85,12 @@ class Expectation:
 
     @property
     def seconds_between(self) -> tuple[float, float]:
-        """The least and the most seconds: uncertain rates, and kernels that may have to compile."""
+        """The least and the most seconds: rates are uncertain, and kernels may have to compile."""
         return self.seconds / _RATES_GOOD_TO, _COMPILING + self.seconds * _RATES_GOOD_TO
 
     @property
     def span(self) -> str:
-        """The least and the most that it will take, in words."""
+        """The shortest and the longest expected time, in words."""
         least, most = self.seconds_between
         return f"{duration(least)} to {duration(most)}"
 
@@ -105,9 +105,9 @@ def expect(
 ) -> Expectation:
     """Return what a sweep will cost; only headers are read.
 
-    Without a number of processes it takes as many as pay: one per core, if no matrix is large enough to be
-    shared out among threads, the work is worth it, and half of the memory holds them. A run whose first
-    checkpoint cannot be read counts as empty here; the sweep itself will say so.
+    Without a given number of processes, it assumes as many as are worthwhile: one per core, if no matrix is
+    large enough for several threads, the work is long enough, and half of the memory is sufficient. A run
+    whose first checkpoint cannot be read counts as empty here; the sweep itself reports it.
     """
     if jobs is None:
         single = expect(series, runs, probes, shard=shard, jobs=1)
@@ -161,7 +161,7 @@ def expect(
 
 
 def _paying(single: Expectation) -> int:
-    """Return how many processes are worth starting, given the time in one; the results do not change."""
+    """Return how many processes are worthwhile, given the time in one; the results do not change."""
     if not single.small or single.seconds < _WORTH_PROCESSES:
         return 1
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -169,7 +169,7 @@ def _paying(single: Expectation) -> int:
 
 
 def _shapes(series: SeriesLike, checkpoint: Checkpoint) -> list[tuple[int, int, int]]:
-    """Return rows, columns and bytes per number of a checkpoint's matrices, from headers if it can."""
+    """Return rows, columns and bytes per number of a checkpoint's matrices, from headers if possible."""
     try:
         if isinstance(series, Filed):
             with series.reading(checkpoint) as reader:
@@ -202,7 +202,7 @@ def size(count: float) -> str:
 
 
 def is_long(seconds: float) -> bool:
-    """Return whether a sweep takes more than an hour, so that a cheaper way is shown."""
+    """Return whether a sweep takes more than an hour, so that a cheaper alternative is shown."""
     return seconds > _HOUR
 
 

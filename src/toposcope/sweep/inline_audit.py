@@ -1,8 +1,8 @@
-"""Audits checkpoints that are fetched to be measured: whether they are in order.
+"""Audits the order of checkpoints that are fetched during a sweep.
 
-Before a sweep the audit reads a sample of every checkpoint, but it fetches none: for series of the hub it has
-only the hashes, which show copies but not swapped steps. So the sweep stores a sketch of the same sample
-whenever it has fetched a checkpoint, and the order is judged at the end.
+Before a sweep, the audit reads a sample of every checkpoint, but it does not fetch any. For series of the hub
+it has only the hashes, which show copies but not swapped steps. So the sweep stores a sketch of the same
+sample whenever it has fetched a checkpoint, and judges the order at the end.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from toposcope.sources import Series
 
 SKETCH = 4096
-"""Coordinates of a sketch: distances of checkpoints are off by about 2%, where a swap moves them by 30."""
+"""Coordinates of a sketch: distances of checkpoints have errors of about 2%; a swap changes them by 30%."""
 _FOLDER = "looks"
 
 
@@ -37,7 +37,7 @@ def is_fetched(series: object, checkpoint: Checkpoint) -> bool:
 
 
 def keep_look(store: Path, reader: RunReader, index: int, *, in_memory: bool) -> None:
-    """Keep a sketch of a checkpoint that is at hand; `in_memory` says that its matrices are loaded."""
+    """Keep a sketch of a fetched checkpoint; `in_memory` says that its matrices are loaded."""
     snapshot = reader[index]
     at = snapshot.checkpoint
     if not is_fetched(reader.series, at) or snapshot.non_finite:
@@ -72,7 +72,7 @@ def sketched(matrices: Iterable[Matrix]) -> np.ndarray:
     """Return a count sketch, float64 of length `SKETCH`, of the rows that the cheap audit samples.
 
     Distances of sketches are those of the samples, up to a relative error of about 1 / sqrt(SKETCH). Each
-    value goes with a random sign to a random coordinate; both depend on the matrix's name alone.
+    value is added with a random sign to a random coordinate; both depend only on the matrix's name.
     """
     from toposcope.kernels.sketch import sign_codes, signed_sums
     from toposcope.sources.audit_evidence import sampled
@@ -112,7 +112,7 @@ def findings_of(sketches: Sequence[tuple[Checkpoint, np.ndarray]]) -> list[Audit
 
 
 def _file(store: Path, at: Checkpoint, content: str) -> Path:
-    """Return where the sketch of a checkpoint with this content hash lies."""
+    """Return the path of the sketch of a checkpoint with this content hash."""
     return store / _FOLDER / f"{parts.slug(at.run)}.{at.step:09d}.{content[:16]}.parquet"
 
 

@@ -1,4 +1,4 @@
-"""Doing the tasks on this machine: in this process, or in several with capped thread pools."""
+"""Runs the tasks on this machine: in this process, or in several with capped thread pools."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Tell = Callable[[Outcome], None]
 
 
 def serially(job: Job, tasks: Sequence[Task], tell: Tell) -> Outcome:
-    """Do the tasks in this process."""
+    """Run the tasks in this process."""
     from threadpoolctl import threadpool_limits
 
     worker, total = Worker(job), Outcome()
@@ -31,10 +31,10 @@ def serially(job: Job, tasks: Sequence[Task], tell: Tell) -> Outcome:
 
 
 def in_processes(job: Job, tasks: Sequence[Task], jobs: int, tell: Tell) -> Outcome:
-    """Do the tasks in `jobs` processes.
+    """Run the tasks in `jobs` processes.
 
-    A task whose process dies (out of memory, killed) is done once more at the end, alone; the one that
-    loses its process again is reported as failed, with how that one ended.
+    A task whose process dies (out of memory, killed) is repeated once at the end, alone. If its process dies
+    again, it is reported as failed, with the reason for which the process ended.
     """
     total = Outcome()
     with capped_threads(1 if job.small else max(1, cores() // jobs)):
@@ -49,7 +49,7 @@ def in_processes(job: Job, tasks: Sequence[Task], jobs: int, tell: Tell) -> Outc
 def _do_all(
     job: Job, tasks: Sequence[Task], workers: int, total: Outcome, tell: Tell
 ) -> list[tuple[Task, LostProcessError]]:
-    """Do the tasks and add their outcomes to `total`; return the tasks whose process died."""
+    """Run the tasks and add their outcomes to `total`; return the tasks whose process died."""
     died: list[tuple[Task, LostProcessError]] = []
     said: dict[Task, Outcome] = {}
     with closing(spread(_doer, job, tasks, workers=workers)) as events:
@@ -68,7 +68,7 @@ def _do_all(
 
 
 def _doer(job: Job) -> Callable[[Task, Tell], Outcome]:
-    """Return a function that does one task in a process; the worker is kept between tasks."""
+    """Return a function that runs one task in a process; the worker is kept between tasks."""
     return Worker(job).do
 
 
@@ -86,7 +86,7 @@ def lost(job: Job, task: Task, how: str) -> Outcome:
 
 @contextlib.contextmanager
 def capped_threads(count: int) -> Iterator[None]:
-    """Let processes started inside use `count` threads each in BLAS and numba."""
+    """Limit processes started inside to `count` threads each in BLAS and numba."""
     before = {name: os.environ.get(name) for name in _THREADS}
     os.environ.update({name: before[name] or str(count) for name in _THREADS})
     try:

@@ -1,4 +1,4 @@
-"""The one loop: every probe at every checkpoint, into the store."""
+"""The sweep: measures every probe at every checkpoint, into the store."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 
 _GUESS = 1e-3
-"""The weight in seconds of a unit whose probe does not state its cost."""
+"""The assumed seconds of a measurement whose probe does not state its cost."""
 
 
 class Sweepable(SeriesLike, Protocol):
-    """What the sweep needs of a series; it is sent to other processes, so it must pickle."""
+    """What the sweep needs from a series; it is sent to other processes, so it must be picklable."""
 
     @property
     def uri(self) -> str:
-        """Return the place of the series."""
+        """Return the location of the series."""
 
     @property
     def unread(self) -> Sequence[Unread]:
@@ -59,9 +59,10 @@ class Sweepable(SeriesLike, Protocol):
 class Execution:
     """Where and how a sweep runs.
 
-    It changes no number, except the last digits of what torch sums over threads.
+    It changes no number, except the last digits of sums that torch computes over threads.
 
-    `jobs` are processes; None takes one per core where that pays and changes no number, else one.
+    `jobs` is the number of processes; None means one per core if that is worthwhile and changes no number,
+    else one.
     """
 
     jobs: int | None = 1
@@ -92,7 +93,7 @@ class Execution:
 
 @dataclass(frozen=True, slots=True)
 class SweepReport:
-    """What a sweep did: units measured, units found in the store, units that failed twice."""
+    """The result of a sweep: measurements made, found in the store, and failed twice."""
 
     done: int
     skipped: int
@@ -112,8 +113,8 @@ def sweep(
 ) -> SweepReport:
     """Measure every probe at every checkpoint of `series` that the store lacks.
 
-    A unit (checkpoint x probe) that fails is recorded, tried once more after the others, and reported;
-    the rest goes on. Stopped at any moment and started again, the store ends the same.
+    A unit (checkpoint x probe) that fails is recorded, tried once more after the others, and reported; the
+    other units continue. If a sweep is stopped and started again, the store ends the same.
 
     Parameters
     ----------
@@ -126,7 +127,7 @@ def sweep(
     execution : Execution, optional
         Processes, shard, cluster; serial by default.
     agree : callable, optional
-        Is given the expectation before anything is written, and raises to stop there.
+        Called with the expectation before anything is written; it can raise to stop.
 
     Raises
     ------
@@ -193,9 +194,9 @@ def _hints(series: Sweepable) -> list[str]:
 
 
 def look_for_errors(series: Sweepable, store: Store, execution: Execution) -> list[AuditFinding]:
-    """Audit the series cheaply, keep the findings in the store for the report, and return them.
+    """Audit the series cheaply, store the findings for the report, and return them.
 
-    Of several launchers, the first does it for all.
+    Of several launchers, the first audits for all.
     """
     from toposcope.sources import Series
     from toposcope.sources.audit import audit
@@ -208,7 +209,7 @@ def look_for_errors(series: Sweepable, store: Store, execution: Execution) -> li
 
 
 def _of_measured(findings: list[AuditFinding]) -> list[AuditFinding]:
-    """Return the findings on measured checkpoints: a file that was not checked was not measured either."""
+    """Return the findings on measured checkpoints; a file that was not checked was not measured either."""
     return [finding for finding in findings if finding.fault != NOT_LOOKED_AT]
 
 

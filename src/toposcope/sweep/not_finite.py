@@ -19,13 +19,13 @@ from toposcope.subjects.weights.options import WeightOptions
 def mark_spoilt(probe: Probe, snapshot: Snapshot, measured: Measured) -> Measured:
     """Return the measurement with the rows that a non-finite tensor affects marked `failed`.
 
-    The tensor has one row of its own, `failed`; of the rest, what pools the model or the tensor's role
-    keeps its place and loses its value. Such a unit is done: it is measured again when its file changes.
+    The tensor has one row of its own, `failed`. Rows that aggregate the model or the tensor's role stay, but
+    without a value. Such a unit counts as done; it is measured again when its file changes.
 
     Raises
     ------
     SourceError
-        When a probe that does not measure matrix by matrix was left without one.
+        If a probe that does not measure matrix by matrix had no matrix left.
     """
     options = getattr(probe, "options", None)
     if not isinstance(options, WeightOptions):
@@ -53,7 +53,7 @@ def mark_spoilt(probe: Probe, snapshot: Snapshot, measured: Measured) -> Measure
 def known_spoilt(
     store: Store, probes: Sequence[Probe], runs: Mapping[str, Sequence[Checkpoint]]
 ) -> list[Observation]:
-    """Return the non-finite tensors that a store knows of in these checkpoints, to report them again."""
+    """Return the non-finite tensors in these checkpoints that the store recorded, to report them again."""
     wanted = {(run, at.step) for run, checkpoints in runs.items() for at in checkpoints}
     notes: dict[tuple[str, int, str], Observation] = {}
     for probe in probes:
@@ -68,7 +68,7 @@ def known_spoilt(
 def with_status(measured: Measured) -> Measured:
     """Return the measurement with a status for every row that has no finite value.
 
-    Weights near the largest float overflow in sums of squares: such a number is `degenerate`, not `ok`.
+    Weights near the largest float overflow in sums of squares; such a number is `degenerate`, not `ok`.
     """
     return replace(measured, rows=[_marked(row) for row in measured.rows])
 
@@ -91,7 +91,7 @@ def _failed(row: Row, found: Sequence[NonFiniteMatrix]) -> Row:
 
 
 def _reaches(matrix: NonFiniteMatrix, row: Row) -> bool:
-    """Return whether a row depends on the tensor: by itself, its role, the model or the network's scale."""
+    """Return whether a row depends on the tensor: directly, by its role, by the model or by its scale."""
     return (
         row.role == Role.MODEL
         or (row.scope == Scope.ROLE and row.role == matrix.role)

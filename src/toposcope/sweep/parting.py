@@ -1,4 +1,4 @@
-"""Whether two series of checkpoints are of one run: the steps up to which they are equal."""
+"""Whether two series of checkpoints are from one run: the steps up to which they are equal."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class SeriesParting:
     """How far the checkpoints of two runs agree at their `common` steps.
 
-    `last_equal` and `first_apart` are steps, None where there is none. At `first_apart`, `differing` of
-    `tensors` tensors are not equal bit for bit; `tensor` is the one that differs most in parts of its norm.
+    `last_equal` and `first_apart` are steps, or None. At `first_apart`, `differing` of `tensors` tensors are
+    not equal bit for bit; `tensor` is the one that differs most relative to its norm.
     """
 
     common: int

@@ -1,4 +1,4 @@
-"""The plan of a sweep: tasks of consecutive checkpoints, and the share of each launcher."""
+"""The plan of a sweep: tasks of consecutive checkpoints, and the part of each launcher."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Shard:
         return cls(int(match[1]), int(match[2]))
 
     def range(self, total: int) -> range:
-        """Return which of `total` things in a row belong to this shard.
+        """Return which of `total` consecutive items belong to this shard.
 
         >>> [list(Shard(i, 3).range(4)) for i in (1, 2, 3)]
         [[0], [1], [2, 3]]
@@ -77,8 +77,8 @@ def plan(
 ) -> list[Task]:
     """Return the tasks of a shard.
 
-    Checkpoints are dealt out in consecutive pieces, so that a probe which reads the previous one finds it
-    at hand. A probe that reads everything up to a step takes its run as one task.
+    Checkpoints are divided into consecutive pieces, so that the previous checkpoint is usually in memory for
+    probes that read it. A probe that reads everything up to a step gets its run as one task.
     """
     near = tuple(probe.name for probe in probes if probe.reads != Reads.PREFIX)
     far = tuple(probe.name for probe in probes if probe.reads == Reads.PREFIX)

@@ -1,4 +1,4 @@
-"""What one process does: open a run, measure units, write what is finished."""
+"""The work of one process: open a run, measure units, write what is finished."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from toposcope.sweep.not_finite import mark_spoilt, with_status
 from toposcope.sweep.plan import Task
 
 _SECONDS_UNWRITTEN = 2.0
-"""After this long, finished units wait no more for others to share their file."""
+"""After this many seconds, finished units are written without waiting for others to share their file."""
 
 _SECONDS_BETWEEN_PARTS = 1.0
-"""How often the progress within a unit is reported: a reader can follow a line a second."""
+"""The seconds between two reports of the progress within a unit: a reader can follow one line a second."""
 
 _UNREADABLE = "unreadable"
 
@@ -42,7 +42,7 @@ class Job:
     store: Path
     keep_diagrams: bool
     small: bool = False
-    """Whether every matrix is so small that threads in BLAS only get in each other's way."""
+    """Whether every matrix is so small that threads in BLAS only slow each other down."""
     together: int = 1
     """How many checkpoints fit into memory together and are measured in one go."""
 
@@ -60,20 +60,20 @@ class Failure:
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of a task."""
+    """The result of a task."""
 
     done: int = 0
     skipped: int = 0
     failures: list[Failure] = field(default_factory=list)
     problems: list[Observation] = field(default_factory=list)
-    """What is wrong with checkpoints that were measured all the same."""
+    """The problems of checkpoints that were measured nevertheless."""
     units: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
-    """By run and probe: units measured or failed, and units that were there already."""
+    """By run and probe: units measured or failed, and units that were already in the store."""
     inside: str = ""
-    """How far a unit is that is under way, in words: such an outcome counts nothing."""
+    """The progress of an unfinished unit, in words; such an outcome counts no units."""
 
     def add(self, other: Outcome) -> None:
-        """Count another outcome in."""
+        """Add another outcome."""
         self.done += other.done
         self.skipped += other.skipped
         self.failures += other.failures
@@ -87,7 +87,7 @@ class Outcome:
         return [one.message for one in together(dict.fromkeys(self.problems))]
 
     def undone(self) -> Outcome:
-        """Return what takes this outcome back from a progress: its units will be done again."""
+        """Return the negative of this outcome, for a progress whose units will be repeated."""
         counted = self.done + self.skipped + len(self.failures)
         return Outcome(
             done=-counted, units={key: (-done, -present) for key, (done, present) in self.units.items()}
@@ -96,7 +96,7 @@ class Outcome:
 
 @contextmanager
 def _parts_reported(unit: str, tell: Callable[[Outcome], None] | None) -> Iterator[None]:
-    """Tell how far a unit is by what is counted inside it, at most once a second."""
+    """Report the progress within a unit, at most once a second."""
     if tell is None:
         yield
         return
@@ -113,10 +113,10 @@ def _parts_reported(unit: str, tell: Callable[[Outcome], None] | None) -> Iterat
 
 
 class Worker:
-    """Does tasks, one after the other, and keeps the current run open between them."""
+    """Runs tasks, one after the other, and keeps the current run open between them."""
 
     def __init__(self, job: Job, store: Store | None = None) -> None:
-        """Take a job; `store` is the job's, opened already, for those who do many jobs in turn."""
+        """Take a job; `store` is its store if that is already open, for callers with many jobs."""
         self._job = job
         self._probes = {probe.name: probe for probe in job.probes}
         self._store = store or Store.open(job.store)
@@ -127,7 +127,7 @@ class Worker:
             probe.warm_up()
 
     def do(self, task: Task, tell: Callable[[Outcome], None] | None = None) -> Outcome:
-        """Measure the units of a task that the store lacks; `tell` hears of each step."""
+        """Measure the units of a task that the store lacks; `tell` is called after each step."""
         reader = self._open(task.run)
         total = Outcome()
         try:
@@ -165,7 +165,7 @@ class Worker:
         return self._reader[1]
 
     def _group(self, reader: RunReader, indices: Sequence[int], probe: Probe) -> Iterator[Outcome]:
-        """Measure one probe at some checkpoints, as far as the store lacks it; yield what ends together."""
+        """Measure one probe at the checkpoints that the store lacks; yield results that end together."""
         outcome = Outcome()
         todo: list[tuple[int, Unit]] = []
         for index in indices:
@@ -200,7 +200,7 @@ class Worker:
         probe: Probe,
         result: tuple[Measured, float] | Exception,
     ) -> None:
-        """Count a unit and keep its rows, to be written with others."""
+        """Count a unit and keep its rows, which are written with those of others."""
         if isinstance(result, Exception):
             outcome.failures.append(self._fail(reader, index, probe, result))
             return
@@ -221,9 +221,9 @@ class Worker:
     def _measure(
         self, probe: Probe, snapshots: Sequence[Snapshot]
     ) -> Iterator[list[tuple[Measured, float] | Exception]]:
-        """Measure together if the probe can, and one by one otherwise or to find out which one is bad.
+        """Measure together if the probe can; else, or to find out which one is bad, one by one.
 
-        What ends together is yielded when it has, so that stopping the sweep loses only what is under way.
+        Results are yielded as soon as they end, so that stopping the sweep loses only unfinished units.
         """
         if len(snapshots) > 1:
             try:
@@ -287,7 +287,7 @@ class Worker:
 def _unit(reader: RunReader, index: int, probe: Probe, *, alone: bool = False) -> Unit:
     """Return the unit of a probe at a checkpoint; its hash covers every checkpoint that is read.
 
-    With `alone`, the previous one could not be: then it is another unit, and the real one still missing.
+    With `alone`, the previous checkpoint was unreadable: this is another unit, and the real one is missing.
     """
     at = reader[index].checkpoint
     content = reader.content_hash(index)
@@ -307,7 +307,7 @@ def _hash_or_fault(reader: RunReader, index: int) -> str:
 
 
 def _stop_if_hopeless(error: Exception) -> None:
-    """Pass on what no other unit would fare better with: a full disk."""
+    """Raise errors that would also stop every other unit: a full disk."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         raise error
 

@@ -1,4 +1,4 @@
-"""Synthetic truth: runs whose scaling exponents are known."""
+"""Simulated runs whose scaling exponents are known."""
 
 from __future__ import annotations
 

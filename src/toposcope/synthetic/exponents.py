@@ -1,4 +1,4 @@
-"""Exponents fitted to the random-feature model, beside those of theory."""
+"""Exponents fitted to the random-feature model, beside the theoretical ones."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ TOLERANCE = 0.03
 
 
 def time_exponent(run: SyntheticRun) -> PowerLaw:
-    """Fit loss = a t^b + c to a run, t the sum of learning rates so far, 40 equal bins of log t from t = 3.
+    """Fit loss = a t^b + c to a run; t is the sum of learning rates, in 40 equal bins of log t from t = 3.
 
-    The offset takes up label noise and gradient noise. Use the run of infinite width: at finite width the
+    The offset absorbs label noise and gradient noise. Use the run of infinite width: at finite width the
     spectrum of the random features departs from k^-b once t is of order N, and so does the exponent.
     """
     time = np.concatenate([[0.0], np.cumsum(run.metrics["learning_rate"].to_numpy())[:-1]])
@@ -36,8 +36,8 @@ def size_exponent(
 ) -> PowerLaw:
     """Fit the loss of fully trained models, infinite data, against width; means over draws of features.
 
-    At least 32 modes per feature are kept, whatever the spectrum's own number: closer to the cut-off the law
-    bends.
+    At least 32 modes per feature are kept, whatever the number in the spectrum, because the law bends near
+    the cut-off.
     """
     wide = _with_room(spectrum, max(widths))
     losses = []
@@ -60,12 +60,12 @@ def data_exponent(
 
 
 def fitted_exponents(runs: Sequence[SyntheticRun], amounts: Sequence[int]) -> dict[str, PowerLaw]:
-    """Fit the exponents that these runs show: time, size and data, each where the runs allow.
+    """Fit the exponents of these runs: time, size and data, each if the runs allow it.
 
     `amounts` are the training examples of each run, 0 for fresh ones. Time comes from the first run of
     infinite width on fresh data. Size and data come from held-out losses at the last checkpoint, means over
     seeds: size from at least three finite widths at the most data, data from at least three amounts at the
-    largest width. The runs end after finitely many steps, and what they have not learned by then bends both.
+    largest width. The runs end after finitely many steps; what they have not learned by then bends both laws.
     """
     last = pd.DataFrame(
         {
@@ -95,7 +95,7 @@ def exponent_table(
 ) -> pd.DataFrame:
     """Return one row per fitted exponent: theory, fit, interval, whether they agree.
 
-    They agree when within 0.03, or within two standard errors of the fit. `notes` go to the reasons.
+    They agree within 0.03 or within two standard errors of the fit. `notes` become the reasons.
     """
     notes = {} if notes is None else notes
     theory = spectrum.exponents()

@@ -1,4 +1,4 @@
-"""Families of simulated runs whose exponents are drawn at random: the units of a regression on features."""
+"""Families of simulated runs with random exponents: the samples of a regression on features."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Family:
 
 
 def drawn_family(out: Path, draw: int) -> Family:
-    """Return the family of a draw: a uniform in `POWERS`, b in `DECAYS`, to three digits.
+    """Return the family of a draw: a uniform in `POWERS` and b in `DECAYS`, to three digits.
 
     >>> drawn_family(Path("x"), 0) == drawn_family(Path("x"), 0)
     True
@@ -49,7 +49,7 @@ def write_families(
     Raises
     ------
     InputError
-        When a run's folder holds something already, without `resume`.
+        If a run's folder is not empty, without `resume`.
     """
     for draw in range(count):
         family = drawn_family(out, draw)

@@ -20,7 +20,7 @@ from toposcope.core.seeding import rng
 
 @dataclass(frozen=True, slots=True)
 class Spectrum:
-    """The two exponents and how many modes are kept; a > 1 makes the target's power finite."""
+    """The two exponents and the number of modes; a > 1 makes the target's power finite."""
 
     a: float = 1.5
     b: float = 1.25
@@ -52,11 +52,11 @@ class Spectrum:
 
     @property
     def tail(self) -> float:
-        """Power of the modes that were cut off, about modes^(1-a) / (a-1): a floor under every loss."""
+        """Power of the modes that are cut off, about modes^(1-a) / (a-1): the floor of every loss."""
         return float((self.modes + 0.5) ** (1 - self.a) / (self.a - 1))
 
     def exponents(self) -> dict[str, float]:
-        """Return the exponents of theory: time, size and data.
+        """Return the theoretical exponents: time, size and data.
 
         >>> Spectrum(a=1.5, b=1.25).exponents()
         {'time': -0.4, 'size': -0.5, 'data': -0.5}
@@ -74,9 +74,9 @@ class Spectrum:
 class KernelProblem:
     """One draw of features (and data), in r coordinates in which the training Hessian is diagonal.
 
-    `rates` (r,) are the Hessian's eigenvalues, `goal` (r, outputs) the weights that training goes to,
-    `floor` (outputs,) the training loss there. `basis` (n, r) turns coordinates into readout weights, None
-    when they are the same. `test_hessian` (r, r), or (r,) when diagonal, `test_linear` (r, outputs) and
+    `rates` (r,) are the Hessian's eigenvalues, `goal` (r, outputs) the weights to which training converges,
+    `floor` (outputs,) the training loss there. `basis` (n, r) maps coordinates to readout weights, None if
+    they are the same. `test_hessian` (r, r), or (r,) if diagonal, `test_linear` (r, outputs) and
     `test_constant` (outputs,) give the loss on fresh inputs, constant - 2 w . linear + w' hessian w.
     `features` is A (N, M), None for infinite width, where the readout is the function itself.
     """
@@ -92,7 +92,7 @@ class KernelProblem:
     features: np.ndarray | None
 
     def test_loss(self, weights: np.ndarray) -> float:
-        """Return the mean loss over outputs on fresh inputs, tail included, for coordinates (r, outputs)."""
+        """Return the mean loss over outputs on fresh inputs, with the tail, for coordinates (r, outputs)."""
         if self.test_hessian.ndim == 1:
             quadratic = self.test_hessian @ (weights * weights)
         else:
@@ -101,7 +101,7 @@ class KernelProblem:
         return float(np.mean(self.test_constant - 2 * linear + quadratic)) + self.spectrum.tail
 
     def train_loss(self, weights: np.ndarray) -> float:
-        """Return the mean training loss over outputs, tail included."""
+        """Return the mean training loss over outputs, including the tail."""
         gap = weights - self.goal
         return float(np.mean(self.floor + self.rates @ (gap * gap))) + self.spectrum.tail
 

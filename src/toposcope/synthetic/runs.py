@@ -14,10 +14,10 @@ from toposcope.forecasting.schedule import Schedule, constant, cosine, stable_de
 from toposcope.synthetic.model import KernelProblem, Spectrum, draw_problem
 
 _INITIAL = 1e-3
-"""Scale of the weights at step 0: far below the target's, and no matrix is exactly zero."""
+"""Scale of the weights at step 0: far below that of the target, but not zero."""
 
 _CHUNK = 2_000_000
-"""The most random numbers in memory at once."""
+"""The largest number of random numbers in memory at once."""
 
 SCHEDULES = ("constant", "cosine", "wsd")
 
@@ -27,8 +27,9 @@ class SyntheticRecipe:
     """What to simulate; one run per width and seed.
 
     `learning_rate` is in units of the inverse of the largest curvature (1); above 1 descent can diverge.
-    `batch` examples per step decide the gradient noise and the noise of the logged loss; 0 is full batch.
-    `noise` is the variance of the label noise; `data` training examples, 0 for a fresh one every time.
+    `batch` is the number of examples per step, which determines the gradient noise and the noise of the
+    logged loss; 0 is full batch. `noise` is the variance of the label noise. `data` is the number of training
+    examples; 0 draws new ones at every step.
     """
 
     spectrum: Spectrum = field(default_factory=Spectrum)
@@ -57,7 +58,7 @@ class SyntheticRecipe:
                 remedy="give one between 0 and 1 (1 / curvature)",
             )  # fmt: skip
         if self.steps < 50:
-            raise InputError(f"{self.steps:,} updates: at least 50 are needed")
+            raise InputError(f"{self.steps:,} updates are too few; give at least 50")
         for name, lowest in (("checkpoints", 2), ("noise", 0), ("batch", 0)):
             if getattr(self, name) < lowest:
                 raise InputError(f"it must be at least {lowest}", argument=name, value=getattr(self, name))
@@ -103,8 +104,8 @@ def simulate(recipe: SyntheticRecipe, *, width: int, seed: int = 0) -> Synthetic
     """Simulate one run.
 
     In the eigenbasis of the Hessian a step is w <- w - eta (h (w - goal) + noise), the noise with covariance
-    h (loss + label noise) / batch: that of minibatch gradients of half a squared error. Logged `loss` is a
-    minibatch's; `heldout_loss`, at checkpoints, is exact and without label noise.
+    h (loss + label noise) / batch: that of minibatch gradients of half a squared error. Logged `loss` is that
+    of a minibatch; `heldout_loss`, at checkpoints, is exact and without label noise.
     """
     problem = draw_problem(recipe.spectrum, width=width, data=recipe.data, outputs=recipe.outputs, seed=seed)
     source = rng(name="synthetic-noise", seed=seed, width=width)
@@ -139,7 +140,7 @@ def simulate(recipe: SyntheticRecipe, *, width: int, seed: int = 0) -> Synthetic
 
 @njit(cache=True)
 def _descend(weights, rates, goal, rate, noise, base, batch, exact, norms):  # type: ignore[no-untyped-def]
-    """Do len(rate) steps in place; record the loss and the norms of gradient and weights before each."""
+    """Do len(rate) steps in place; before each, record the loss and the norms of gradient and weights."""
     modes, outputs = weights.shape
     for step in range(len(rate)):
         loss = 0.0

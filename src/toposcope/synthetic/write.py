@@ -1,4 +1,4 @@
-"""Write simulated runs as run folders, which every command reads like trained ones."""
+"""Write simulated runs as run folders, which every command reads like those of trained runs."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from toposcope.synthetic.runs import SyntheticRecipe, SyntheticRun
 
 
 def write_family(folder: Path, recipe: SyntheticRecipe, run: SyntheticRun) -> Path:
-    """Write one run below `folder`; returns its run folder.
+    """Write one run below `folder`, and return its run folder.
 
     Raises
     ------
     InputError
-        When the run's folder holds something already.
+        If the run's folder is not empty.
     """
     target = RunFolder(folder / run.run)
     if target.path.exists() and any(target.path.iterdir()):

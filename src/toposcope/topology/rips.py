@@ -126,7 +126,7 @@ def rips_memory(n: int, maxdim: int = 1, *, field: int = 2) -> int:
 
     toposcope's kernel (up to dimension 2 over Z/2) needs 28 bytes per entry of the distance matrix, including
     the distances, and 40 in dimension 2; measurements from 500 to 8000 points were not higher. gudhi is
-    counted with 64, plus a fifth of a byte per tuple of maxdim + 1 points, which is several times what was measured.
+    counted with 64, plus a fifth of a byte per tuple of maxdim + 1 points, several times what was measured.
 
     >>> rips_memory(4000) < 500e6 < rips_memory(4000, field=3)
     True

@@ -1,4 +1,4 @@
-"""Train small language models into run folders: recipes, corpora, the GPT family, the loop."""
+"""Trains small language models into run folders: corpora, the GPT family, and the training loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Train every model of a recipe with every seed: check everything first, then train unfinished runs."""
+"""Trains every model of a recipe with every seed: checks everything first, then trains unfinished runs."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 
 _COST = 0.75
-"""How a step's time grows with the parameters, as seen from 2,936 to 97,200: between the products, which are
-proportional to them, and all else, which goes with the width."""
+"""The exponent of a step's time in the number of parameters, measured from 2,936 to 97,200. Matrix products
+are proportional to the parameters; everything else grows with the width."""
 
 
 def train(
@@ -50,7 +50,7 @@ def train(
     """Train the models of `recipe` into run folders `out`/MODEL-seedS and return the results.
 
     A finished run is skipped. An interrupted run continues from its last checkpoint and ends with the same
-    weights and metrics as without the interruption. With `jobs` > 1 the runs train in that many processes.
+    weights and metrics as without the interruption. With `jobs` > 1, the runs train in that many processes.
 
     Parameters
     ----------
@@ -67,8 +67,8 @@ def train(
     quiet
         Show no progress.
     on_step, on_checkpoint
-        Called with a `TrainingStep` before each update, or before the updates at checkpoints only;
-        in this process, so `jobs` must be 1.
+        Called with a `TrainingStep` before each update, or only before the updates at checkpoints.
+        They run in this process, so `jobs` must be 1.
 
     Returns
     -------
@@ -94,7 +94,7 @@ def train(
     if isinstance(recipe, TrainingRecipe):
         if changes:
             raise InputError(
-                f"recipe {recipe.name} is given as an object; make the changes in the object itself: "
+                f"recipe {recipe.name} is given as an object; make these changes in the object itself: "
                 f"{changes}"
             )
     else:
@@ -106,7 +106,7 @@ def train(
             "callbacks need jobs=1, because they see one run at a time in this process",
             argument="jobs",
             value=jobs,
-            remedy="leave it at 1",
+            remedy="leave jobs at 1",
         )
     require_device(device)
     planned = _plan(recipe, Path(out), device)

@@ -1,4 +1,4 @@
-"""Training text, always in two parts: one to train on and one held out."""
+"""Training text, always in two parts: a training part and a held-out part."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FILE_ROUTE = f"give a file or a folder of text instead: {option('corpus')} PATH
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Text in two parts; `sha256` names the content, so a run can tell when it has changed."""
+    """Text in two parts; `sha256` identifies the content, so a run notices a change."""
 
     name: str
     train: str
@@ -37,14 +37,14 @@ def load_corpus(name: str, *, heldout_fraction: float = 0.1) -> Corpus:
     """Return the corpus called `name`: "python-docs", "wikitext2", or a text file or folder.
 
     "wikitext2" reads the hub's parquet conversion of the dataset; "wikitext2@REVISION" pins a commit of it.
-    A folder with `wiki.train.tokens` and `wiki.valid.tokens` brings its own split; of any other folder
-    the `.txt`, `.tokens` and `.md` files are joined in sorted order. Where no split is given, the last
-    `heldout_fraction` of the characters, in one piece, is held out.
+    A folder with `wiki.train.tokens` and `wiki.valid.tokens` has its own split; in any other folder, the
+    `.txt`, `.tokens` and `.md` files are joined in sorted order. Without a split, the last `heldout_fraction`
+    of the characters is held out.
 
     Raises
     ------
     InputError
-        When the corpus does not exist, holds no text, or cannot be downloaded.
+        If the corpus does not exist, contains no text, or cannot be downloaded.
     """
     if name == "python-docs":
         return _split(name, _python_docs(), heldout_fraction)

@@ -14,7 +14,7 @@ from toposcope.training.shapes import GPTShape
 class Engine:
     """A model whose parameters and gradients are views of two flat buffers, and its optimiser.
 
-    `model` is live: it always shows the current parameters and gradients.
+    `model` is live: it always has the current parameters and gradients.
     """
 
     def __init__(self, shape: GPTShape, recipe: TrainingRecipe, values: np.ndarray, *, device: str) -> None:
@@ -58,7 +58,7 @@ class Engine:
         return grad_norm, weight_norm
 
     def update(self, learning_rate: float, *, grad_norm: float) -> None:
-        """Clip the gradients, whose norm is given, and take one AdamW step."""
+        """Clip the gradients, given their norm, and take one AdamW step."""
         scale = self._clip / (grad_norm + 1e-6)
         if scale < 1.0:
             self._grads.mul_(scale)
@@ -77,7 +77,7 @@ class Engine:
         return {name: tensor.cpu().numpy().copy() for name, tensor in tensors.items()}
 
     def restore(self, state: dict[str, np.ndarray], *, step: int) -> None:
-        """Set what `state` returned, after `step` updates."""
+        """Restore what `state` returned after `step` updates."""
         tensors = {name: torch.from_numpy(array.copy()).to(self._device) for name, array in state.items()}
         self._values.data.copy_(tensors["values"])
         self._adam.state[self._values] = {

@@ -50,19 +50,19 @@ class BusyError(InputError):
 
 @contextlib.contextmanager
 def claimed(folder: RunFolder, run: str) -> Iterator[None]:
-    """Lock a run for this process; the system releases it however the process ends.
+    """Lock a run for this process; the system releases the lock however the process ends.
 
     Raises
     ------
     BusyError
-        When another process holds it: two that write one run would spoil each other's files.
+        If another process has the lock: two processes would corrupt each other's files.
     """
     folder.path.mkdir(parents=True, exist_ok=True)
     handle = os.open(folder.path, os.O_RDONLY)
     try:
         if not _lock(handle):
             raise BusyError(
-                f"{run}: another process is training it in {folder.path}; wait for its end, "
+                f"{run}: another process is training it in {folder.path}; wait until it ends, "
                 f"or choose another {option('out')}"
             )
         yield
@@ -71,7 +71,7 @@ def claimed(folder: RunFolder, run: str) -> Iterator[None]:
 
 
 def _lock(handle: int) -> bool:
-    """Return whether the folder could be locked; it waits a moment for the workers of a killed command."""
+    """Return whether the folder could be locked; waits a moment for the workers of a killed command."""
     limit = time.monotonic() + _PATIENCE_SECONDS
     while True:
         try:
@@ -87,7 +87,7 @@ def _lock(handle: int) -> bool:
 
 
 def identity(recipe: TrainingRecipe, *, corpus_sha256: str) -> dict[str, object]:
-    """Return the settings that decide the numbers of a run; names and descriptions do not."""
+    """Return the settings that determine the numbers of a run, without names and descriptions."""
     content = asdict(recipe)
     for key in ("name", "description", "corpus"):
         content.pop(key)
@@ -103,7 +103,7 @@ def _plain(value: object) -> object:
 
 
 def check_same(folder: RunFolder, wanted: dict[str, object]) -> None:
-    """Refuse a folder that another recipe trained, or that holds something else.
+    """Refuse a folder that was trained with another recipe, or that contains something else.
 
     Raises
     ------
@@ -165,9 +165,9 @@ def start_folder(
 
 
 def write_tensors(path: Path, tensors: dict[str, np.ndarray], metadata: dict[str, str] | None = None) -> None:
-    """Write float32 or int32 arrays as safetensors, aside and renamed.
+    """Write float32 or int32 arrays as safetensors, to a temporary file that is then renamed.
 
-    The safetensors library orders the metadata at random; here the same content is the same bytes.
+    The safetensors library orders the metadata at random; here, the same content gives the same bytes.
     """
     header: dict[str, object] = {"__metadata__": dict(sorted((metadata or {}).items()))}
     offset = 0
@@ -195,7 +195,7 @@ def write_metrics(folder: RunFolder, rows: Sequence[Metric], *, start: int, stop
 
 
 def read_state(folder: RunFolder, *, size: int) -> tuple[int, dict[str, np.ndarray]] | None:
-    """Return the step and the arrays to resume from; None when the run has no checkpoint yet.
+    """Return the step and the arrays from which to resume; None if the run has no checkpoint yet.
 
     Raises
     ------
@@ -234,7 +234,7 @@ def state_hash(state: dict[str, np.ndarray]) -> str:
 
 
 def is_finished(folder: RunFolder, steps: int) -> bool:
-    """Say whether the run has its last checkpoint and its last row of metrics."""
+    """Return whether the run has its last checkpoint and its last row of metrics."""
     return folder.checkpoint(steps).is_file() and folder.metrics_part(steps, steps + 1).is_file()
 
 

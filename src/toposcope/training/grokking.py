@@ -1,9 +1,9 @@
-"""Modular addition: a task whose solution has a known shape, trained as any other run.
+"""Modular addition: a task whose solution has a known shape, trained like any other run.
 
 Power et al. 2022 (arXiv:2201.02177) trained small transformers on tables such as (a + b) mod p, of which
-part is held out: training loss falls at once, held-out loss much later ("grokking"). Nanda et al. 2023
+a part is held out: training loss falls at once, held-out loss much later ("grokking"). Nanda et al. 2023
 (arXiv:2301.05217) found that the embedding then puts the residues on circles, one per key frequency k, in
-the plane spanned by cos(2 pi k a / p) and sin(2 pi k a / p): each plane carries one long H1 bar.
+the plane spanned by cos(2 pi k a / p) and sin(2 pi k a / p): each plane has one long H1 bar.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from toposcope.training.tokens import TokenData
 def modular_addition(recipe: TrainingRecipe) -> TokenData:
     """Return the table of all (a, b, (a + b) mod p) in two parts, int64, (rows, 3); p is the vocabulary.
 
-    Which rows are held out depends on p and the fraction alone, not on the seed of a run.
+    Which rows are held out depends only on p and the fraction, not on the seed of a run.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def modular_addition(recipe: TrainingRecipe) -> TokenData:
 
 
 def fourier_plane(embedding: np.ndarray, frequency: int) -> np.ndarray:
-    """Return the residues' places in the plane of one frequency, (p, 2), float64.
+    """Return the residues' coordinates in the plane of one frequency, (p, 2), float64.
 
     The plane is spanned by the cosine and the sine transform of the centred `embedding` (p, width); its
     coordinates are orthonormal, so distances are those of the embedding within the plane.

@@ -1,4 +1,4 @@
-"""The training loop of one run: resumable at every checkpoint, bit by bit."""
+"""The training loop of one run: resumable at every checkpoint, bit for bit."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TrainingStep:
-    """What a callback sees: the model at `step`, before its update.
+    """What a callback receives: the model at `step`, before its update.
 
-    `model` is live: its parameters are the weights that the row of metrics speaks of, and each
-    parameter's `grad` is its unclipped gradient on the step's minibatch. `heldout_loss` is None between
-    checkpoints. Copy what must be kept.
+    `model` is live: its parameters are the weights that the row of metrics describes, and each parameter's
+    `grad` is its unclipped gradient on the step's minibatch. `heldout_loss` is None between checkpoints. Copy
+    what you want to keep.
     """
 
     run: str
@@ -53,7 +53,7 @@ Callback = Callable[[TrainingStep], object]
 
 
 class DivergedError(InputError):
-    """The loss is no longer a number."""
+    """The loss is no longer finite."""
 
 
 def train_run(
@@ -67,14 +67,14 @@ def train_run(
     on_checkpoint: Callback | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> files.Metric:
-    """Train the one model of `recipe` into `folder`, from where it was left; return the last metrics.
+    """Train the one model of `recipe` into `folder`, from its last checkpoint; return the last metrics.
 
     `progress` is called with the number of steps done since the last call.
 
     Raises
     ------
     DivergedError
-        When the loss or the gradient is not finite; what was finished is kept.
+        If the loss or the gradient is not finite; finished checkpoints are kept.
     BusyError
         When another process is training this run.
     """
@@ -157,7 +157,7 @@ class _Loop:
         )
 
     def _checkpoint(self, step: int) -> float:
-        """Write everything up to `step`, the state last: a kill in between repeats at most one stretch."""
+        """Write everything up to `step`, the state last; a kill in between repeats at most one interval."""
         if step > self.part_start:
             self._flush(step)
         heldout_loss = math.fsum(self.engine.loss(tokens) for tokens in self.heldout) / len(self.heldout)
@@ -200,7 +200,7 @@ class _Loop:
 
 @contextlib.contextmanager
 def _deterministic(device: str) -> Iterator[None]:
-    """Run with one thread and deterministic algorithms, and put the caller's settings back."""
+    """Run with one thread and deterministic algorithms, then restore the caller's settings."""
     threads = torch.get_num_threads()
     algorithms = torch.are_deterministic_algorithms_enabled()
     if device == "cpu":

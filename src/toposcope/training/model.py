@@ -77,11 +77,11 @@ class GPT(nn.Module):
         return self.ln_f(x)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Return the logits of the next token at every place."""
+        """Return the logits of the next token at every position."""
         return self.head(self.hidden(tokens))
 
     def loss(self, tokens: Tensor) -> Tensor:
-        """Return the mean cross-entropy in nats; `tokens` holds one more column than the inputs."""
+        """Return the mean cross-entropy in nats; `tokens` has one more column than the inputs."""
         if self.shape.last_only:
             return cross_entropy(self.head(self.hidden(tokens[:, :-1])[:, -1]), tokens[:, -1])
         logits = self(tokens[:, :-1])

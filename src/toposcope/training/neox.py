@@ -1,7 +1,7 @@
-"""Small GPT-NeoX models, transformers' own class from a random start, as a series of model folders.
+"""Small GPT-NeoX models, of the class in transformers and trained from scratch, as a series of model folders.
 
-They stand in for a published series where none can be fetched: the same class, initialisation and
-kind of schedule as the Pythia models, log-spaced checkpoints, at a size that trains on two cores.
+They replace a published series if none can be fetched: the same class, initialisation and kind of schedule as
+the Pythia models, with log-spaced checkpoints, at a size that trains on two cores.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SHAPES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeoxPlan:
-    """How the family is trained: AdamW, linear warm-up, cosine to a tenth, clipped gradients."""
+    """How the family is trained: AdamW, linear warm-up, cosine decay to a tenth, clipped gradients."""
 
     vocabulary: int = 2048
     context: int = 256
@@ -82,7 +82,7 @@ def train_neox(shape: NeoxShape, corpus: Corpus, out: Path, plan: NeoxPlan, *, q
     """Train one model into `out`/NAME-seedSEED/stepN folders and return the series' folder.
 
     Each folder holds `config.json`, `model.safetensors`, the tokenizer and a `trainer_state.json` with the
-    losses so far. A killed training continues from its last checkpoint; a finished one is left alone.
+    losses so far. A killed training continues from its last checkpoint; a finished one is not changed.
 
     Raises
     ------
@@ -138,7 +138,7 @@ def _fields(record: NeoxShape | NeoxPlan) -> dict[str, Any]:
 
 
 class _Trainer:
-    """A model, its optimiser and its log; knows how to take a step and how to leave a checkpoint."""
+    """A model, its optimiser and its log; takes steps and writes checkpoints."""
 
     def __init__(self, shape: NeoxShape, plan: NeoxPlan, folder: Path) -> None:
         import torch
@@ -172,7 +172,7 @@ class _Trainer:
         self.log.append({**entry, "learning_rate": self.plan.rate(self.step - 1)})
 
     def save(self, tokenizer: Any, fixed: torch.Tensor) -> None:
-        """Write the model folder of this step, then what the next one needs to go on."""
+        """Write the model folder of this step, then what is needed to continue from it."""
         import torch
 
         with torch.no_grad():
@@ -202,10 +202,10 @@ def _loss(model: Any, windows: torch.Tensor) -> torch.Tensor:
 
 
 def new_model(shape: NeoxShape, plan: NeoxPlan) -> Any:
-    """Return a GPT-NeoX model at Pythia's random start.
+    """Return a GPT-NeoX model with Pythia's random initialisation.
 
-    Normal weights of deviation sqrt(2 / (5 d)), in the layers that write to the residual stream
-    2 / (L sqrt d), biases 0 (the "small" and "wang" initialisations of GPT-NeoX).
+    Weights are normal with standard deviation sqrt(2 / (5 d)), or 2 / (L sqrt d) in the layers that write to
+    the residual stream; biases are 0 (the "small" and "wang" initialisations of GPT-NeoX).
     """
     import torch
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TrainedRun:
-    """The result of one run: `status` is "trained", "skipped" (it was finished already) or "failed".
+    """The result of one run: `status` is "trained", "skipped" (it was already finished) or "failed".
 
-    `loss` and `heldout_loss` are those of the last step, None when it failed; `problem` says why.
+    `loss` and `heldout_loss` are those of the last step, None if the run failed; `problem` says why.
     """
 
     run: Run
@@ -58,7 +58,7 @@ class Trained:
 
     @property
     def tables(self) -> Tables:
-        """The runs, a line each, and the metrics of all their steps, with a store's columns."""
+        """The runs, one line each, and the metrics of all their steps, with the columns of a store."""
         return Tables(runs=self._lines, metrics=self._metrics)
 
     @property
@@ -77,7 +77,7 @@ class Trained:
         return draw_losses(self._metrics(), self._lines(), ax)
 
     def __repr__(self) -> str:
-        """Return how many runs are trained, then a line for each."""
+        """Return the number of runs by status, then a line for each."""
         counts = {status: sum(one.status == status for one in self) for status in _STATUSES}
         counted = ", ".join(f"{n} {status}" for status, n in counts.items() if n)
         first = f"{len(self):,} run{'s' * (len(self) != 1)}: {counted or 'no run requested'}"

@@ -1,4 +1,4 @@
-"""Several runs side by side: one process per core, each with one thread, the longest run first."""
+"""Trains several runs in parallel: processes with one thread each, the longest run first."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ class TrainingJob:
 
 
 Outcome = Metric | Exception
-"""The last metrics of a run, or what went wrong."""
+"""The last metrics of a run, or its error."""
 
 
 def run_jobs(
     jobs: Sequence[TrainingJob], data: TokenData, *, workers: int, progress: Callable[[str, int], object]
 ) -> dict[str, Outcome]:
-    """Train `jobs` in `workers` processes; return what came of each, by run.
+    """Train `jobs` in `workers` processes; return the result of each, by run.
 
-    A process that dies (out of memory, killed) costs the run that it trained, which says so; the others
-    go on. A full disk stops everything. The workers end with this process, however it ends.
+    If a process dies (out of memory, killed), its run is reported as failed and the others continue. A full
+    disk stops everything. The workers end with this process, however it ends.
     """
     outcomes: dict[str, Outcome] = {}
     ordered = sorted(jobs, key=lambda job: -job.parameters * job.recipe.steps)

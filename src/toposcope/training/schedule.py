@@ -10,7 +10,7 @@ from toposcope.recipes import TrainingRecipe
 def learning_rate(recipe: TrainingRecipe, step: int) -> float:
     """Return the learning rate of the update that follows `step`.
 
-    Linear from 0 over the warm-up, then half a cosine down to the final rate at the last step.
+    It is linear from 0 over the warm-up, then half a cosine down to the final rate at the last step.
 
     >>> from toposcope.recipes import load_training_recipe
     >>> recipe = load_training_recipe("seed004")

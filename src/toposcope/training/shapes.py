@@ -1,4 +1,4 @@
-"""The parameters of the GPT family: names, shapes, order and first values, without torch."""
+"""The parameters of the GPT family: names, shapes, order and initial values, without torch."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class GPTShape:
 
 
 def parameter_shapes(gpt: GPTShape) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield name and shape of every trainable parameter, in the order they lie in the flat buffer."""
+    """Yield name and shape of every trainable parameter, in the order of the flat buffer."""
     d = gpt.width
     yield TIED_TO, (gpt.vocabulary, d)
     yield "pos_emb.weight", (gpt.context, d)
@@ -79,7 +79,7 @@ def _norm(name: str, width: int) -> Iterator[tuple[str, tuple[int, ...]]]:
 def first_values(gpt: GPTShape, *, seed: int, std: float) -> np.ndarray:
     """Return all parameters before training, flat float32: N(0, std), norms 1, biases 0.
 
-    They depend on the seed and the names alone, not on the device or the number of threads.
+    They depend only on the seed and the names, not on the device or the number of threads.
     """
     parts = []
     for name, shape in parameter_shapes(gpt):
@@ -94,9 +94,9 @@ def first_values(gpt: GPTShape, *, seed: int, std: float) -> np.ndarray:
 
 
 def split(gpt: GPTShape, flat: np.ndarray) -> dict[str, np.ndarray]:
-    """Return views of a flat buffer by parameter name, the tied head under its own name too.
+    """Return views of a flat buffer by parameter name, including the tied head under its own name.
 
-    The tied head's entry is the very view of the token embedding.
+    The entry of the tied head is the same view as that of the token embedding.
     """
     views: dict[str, np.ndarray] = {}
     start = 0

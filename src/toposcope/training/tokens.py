@@ -1,4 +1,4 @@
-"""Text to token numbers, and token numbers to batches that depend on nothing but seed and step."""
+"""Text to token numbers, and token numbers to batches that depend only on seed and step."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _UNKNOWN = "[UNK]"
 class TokenData:
     """Two parts, int64, and the tokenizer that made them (as JSON; empty for characters).
 
-    A part is a stream (tokens,), from which windows are drawn, or a table (rows, context + 1), of which
-    every row is in every batch.
+    A part is a stream (tokens,), from which windows are drawn, or a table (rows, context + 1), all of whose
+    rows are in every batch.
     """
 
     corpus: str
@@ -35,7 +35,7 @@ class TokenData:
 
 
 def tokenize(corpus: Corpus, recipe: TrainingRecipe, *, tokenizer: str = "") -> TokenData:
-    """Return both parts of `corpus` as tokens; a trained `tokenizer` (JSON) is used again if given.
+    """Return both parts of `corpus` as tokens; a trained `tokenizer` (JSON) is reused if given.
 
     Raises
     ------
@@ -96,9 +96,9 @@ def fixed_batches(data: TokenData, recipe: TrainingRecipe) -> np.ndarray:
 
 
 def heldout_batches(tokens: np.ndarray, *, count: int, size: int, context: int) -> np.ndarray:
-    """Return evenly spaced windows, (count, size, context + 1): the same ones at every checkpoint.
+    """Return evenly spaced windows, (count, size, context + 1), the same at every checkpoint.
 
-    Windows overlap where the held-out part is shorter than they are together.
+    Windows overlap if the held-out part is shorter than all windows together.
     """
     starts = np.linspace(0, len(tokens) - context - 1, count * size).astype(np.int64)
     return tokens[starts[:, None] + np.arange(context + 1)].reshape(count, size, context + 1)
