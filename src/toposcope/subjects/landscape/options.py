@@ -58,7 +58,7 @@ class LandscapeOptions:
     seeds: int = option(2, "Number of random draws of the directions.", name="draws", formerly=("--seeds",))
     eigenvalues: int = 5
     products: int = option(
-        100, "Maximum number of Hessian-vector products per batch. With more, more eigenvalues converge."
+        100, "Maximum number of Hessian-vector products for a batch's eigenvalues; with more, more converge."
     )
     vectors: int = 8
     steps: int = 30

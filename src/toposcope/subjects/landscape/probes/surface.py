@@ -152,8 +152,7 @@ class Surfaces(Probe):
             found |= {f"{one}_random": beside[one] for one in _NULLS if one in beside}
         label = _MODEL if name == "full" else Label(name, scope=Scope.SETTING)
         masked = int((~surface.finite).sum())
-        note = f"{masked} of {surface.finite.size} grid points have no finite loss and are masked"
-        note *= bool(masked)
+        note = f"{masked} of {surface.finite.size} grid points have no finite loss (masked)" * bool(masked)
         coarse = summaries_of(topology_of(surface, graph, every))
         beside_it = Label(f"{name}, every second place", scope=Scope.SETTING)
         return [
