@@ -240,7 +240,7 @@ def test_a_store_of_losses_alone_is_drawn_on_its_own_graph_and_says_so(run, tmp_
         assert read_surface(path)[1] is None
     ts.report(store.path, tmp_path / "page")
     page = (tmp_path / "page" / "index.html").read_text()
-    assert "The store keeps no trees" in page
+    assert "The store has no trees" in page
     assert "graph='kuhn'" in html.unescape(page)
     rows = store.features()
     minima = rows[(rows["name"] == "model") & (rows["feature"] == "minima")].set_index("step")["value"]

@@ -188,7 +188,7 @@ def _scatter(away: np.ndarray, degrees: float) -> np.ndarray:
     rank = int((scale > max(away.shape) * np.finfo(np.float64).eps * scale[0]).sum())
     left, scale, right = left[:, :rank], scale[:rank], right[:rank]
     components = min(rank, max(len(away) // 4, 1))
-    leading = left[:, :components]  # the scatter is equivariant: unit lengths do
+    leading = left[:, :components]  # the scatter is equivariant, so unit lengths suffice
     weights = np.ones(len(away))
     for _ in range(_REWEIGHTED):
         inner = (leading * weights[:, None]).T @ leading / len(away)

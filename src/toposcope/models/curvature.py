@@ -41,7 +41,7 @@ class Product(ABC):
     """
 
     method = TWICE
-    __array_ufunc__ = None  # `array @ product` is no business of numpy's
+    __array_ufunc__ = None  # numpy must not handle `array @ product`
 
     def __init__(self, objective: Objective, *, keep_bytes: int = KEEP_BYTES) -> None:
         self.objective = objective

@@ -199,7 +199,7 @@ class _LayerNormSlope(Function):
     def backward(context: Any, *adjoint: Tensor) -> Any:
         slope, x, weight, mean, rho, standard, by_x, share = context.saved_tensors
         u, v, b = adjoint
-        turned = _projected(u, x, mean, rho)  # rho P(u): what moving x by u does to x'
+        turned = _projected(u, x, mean, rho)  # rho P(u): the change of x' if x moves by u
         by_slope = torch.addcmul(b, standard, v).addcmul_(turned, weight)
         moved = slope * turned
         scale = rho / -len(weight)

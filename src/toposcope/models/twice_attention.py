@@ -120,7 +120,7 @@ class _AttentionSlope(Function):
             by_q[:, rows] = torch.bmm(d, uk[:, columns])
             by_k[:, columns].baddbmm_(d.mT, uq[:, rows])
             by_v[:, columns].baddbmm_(by_a.mT, g[:, rows])
-            # up to a number for each row, to which the softmax that made p does not answer
+            # up to a constant per row, which the softmax that made p ignores
             by_shares.append(moved.mul_(a).baddbmm_(g[:, rows], uv[:, columns].mT))
         return None, by_g, by_q, by_k, by_v, *by_shares
 

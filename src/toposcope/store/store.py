@@ -300,7 +300,7 @@ class Store(StoreReader):
     def _compact(self, table: str, most: int | None) -> int:
         live = [part for part in self._scan(table) if not part.failed]
         full = {part.path for part in live if part.pack and most is not None and len(part.held) >= most}
-        if table == "features":  # a full one at whose steps no other is holds nothing that is superseded
+        if table == "features":  # in a full file with no other at its steps, nothing is superseded
             shared = newest.overlapping(live)
             live = [part for part in live if part.path not in full or part.path in shared]
         wanted = self._newest(table, live)

@@ -22,7 +22,7 @@ DECLARED: Mapping[str, tuple[Feature, ...]] = {
     **{
         weights.GRADIENT + probe: tuple(map(weights.of_gradients, features))
         for probe, features in weights.DECLARED.items()
-        if probe != weights.UPDATES  # of gradients there is no step from one to the next
+        if probe != weights.UPDATES  # gradients have no updates
     },
     representations.REPRESENTATIONS: representations.FEATURES,
     representations.SENSITIVITY: representations.SETTINGS,

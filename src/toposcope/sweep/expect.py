@@ -18,7 +18,7 @@ from toposcope.sweep.plan import Shard
 
 PROCESS_BYTES = 300 * 2**20
 """Memory of a process without weights: Python, numpy, numba and torch."""
-# Copies of the largest tensor that a process may hold; with 300 MB it is the bound of docs/formats.md.
+# Copies of the largest tensor that a process may need; with 300 MB it is the bound of docs/formats.md.
 _WORK_PER_TENSOR = 3
 # Seconds per byte of hashing a checkpoint once, and of reading it once for each probe.
 _HASHING = 2e-9

@@ -182,7 +182,7 @@ def _assembled(recipe, problem, who, rate, exact, norms, heldout, checkpoints, s
             "seconds": np.nan,
         }
     )
-    parameters = width * recipe.outputs  # none in the limit: infinite width is no size
+    parameters = width * recipe.outputs  # infinite width has no number of parameters
     return SyntheticRun(name, width, seed, parameters, metrics, checkpoints, problem)
 
 

@@ -172,7 +172,7 @@ def _persistence(
     *,
     serial: bool,
 ) -> list[Diagram]:
-    # Libraries sort or store lengths in single precision: far outside its range they get powers of two less.
+    # Libraries sort or store lengths in single precision: far outside its range, rescale by a power of two.
     exponent = binary_exponent(distances)
     if exponent:
         distances = scaled(distances, -exponent)

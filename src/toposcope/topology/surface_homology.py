@@ -40,7 +40,7 @@ def surface_homology(values: np.ndarray, *, graph: Graph = "lattice") -> list[Di
     ([1.0], [5.0])
     """
     field = check_surface(values)
-    neighbours(field.ndim, graph)  # refuses a graph that is none
+    neighbours(field.ndim, graph)  # refuses an unknown graph
     intervals = _cubical(field) if graph == "lattice" else _kuhn(field)
     return [_diagram(bars, dim, field) for dim, bars in enumerate(intervals)]
 

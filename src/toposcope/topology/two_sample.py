@@ -110,7 +110,7 @@ def two_sample(
         splits[:, : sizes[0]] = True
         splits[1:] = generator.permuted(splits[1:], axis=1)
     within = _within(between, splits, sizes)
-    # The first of all combinations, and of the random ones, is the split as given; rounding parts no two.
+    # The first split, among all or among random ones, is the given one; values equal up to rounding tie.
     below = within <= within[0] * (1.0 + 1e-12)
     return TwoSample(float(below.mean()), float(within[0]), len(splits), exhaustive)
 

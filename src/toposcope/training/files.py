@@ -81,7 +81,7 @@ def _lock(handle: int) -> bool:
                 return False
             time.sleep(0.05)
         except OSError:
-            return True  # a file system without locks: two writers are then the user's affair
+            return True  # a file system without locks: the user must avoid two writers
         else:
             return True
 

@@ -12,7 +12,7 @@ from toposcope.sources.layout import RunFolder
 from toposcope.training.files import Metric
 from toposcope.training.tokens import TokenData
 
-# Steps between two messages of a worker: one for every step would cost more than it tells.
+# Steps between two messages of a worker: a message for every step would cost too much.
 _REPORT_EVERY = 10
 
 

@@ -106,7 +106,7 @@ def _caption(study: Study) -> Caption:
         f"over batches and direction seeds. Grey bands are nulls. " + " ".join(_NULLS[one] for one in probes),
         "Which numbers move and when, and whether they leave the band of their null."
         + (f" At the last checkpoint {beside}." if beside else ""),
-        "Whether they move with the loss for any reason but time."
+        "Whether they move with the loss for a reason other than time."
         + (uneven if of.SHARPNESS in probes else "")
         + f" And {of_seeds(study)}.",
         "A panel for each quantity against the log step, with a line for each model size and its interval.",

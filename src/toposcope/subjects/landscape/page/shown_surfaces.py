@@ -28,7 +28,7 @@ _GRAPHS = {
 
 @dataclass(frozen=True)
 class ShownSurfaces:
-    """The surfaces of one run that the page shows, each with what was found on it, and the graph it is on.
+    """The surfaces of one run that the page shows, each with its topology, and their graph.
 
     `made_here` is true if the store has only the losses, as in earlier versions. The topology was then
     computed for the page, on the graph that the store's settings name.
@@ -60,7 +60,7 @@ class ShownSurfaces:
 
     @property
     def titled(self) -> list[tuple[str, SurfaceTopology]]:
-        """What was found on each, with the step as its title."""
+        """The topology of each, with the step as its title."""
         return [(f"step {one.step:,}", found) for one, found in self]
 
     @property
@@ -83,8 +83,8 @@ class ShownSurfaces:
         if not self.made_here:
             return said
         return (
-            f"{said} The store keeps no trees because an earlier version wrote it, so they were computed for "
-            "this page. Repeat the `toposcope landscape` command that made the store, and it will keep them."
+            f"{said} The store has no trees because an earlier version wrote it, so they were computed for "
+            "this page. To store them, repeat the `toposcope landscape` command that made the store."
         )
 
     @property

@@ -165,7 +165,7 @@ def _title(study: Study, of: str) -> str:
             sizes = f" in {n} of {null['sizes']} sizes" if null["sizes"] > 1 else ""
             if n:
                 return f"Neural persistence ends {where} that of shuffled {of}{sizes}"
-            return f"Neural persistence ends where that of shuffled {of} does"
+            return f"Neural persistence ends at the level of shuffled {of}"
     return f"Neural persistence of the {of}"
 
 
@@ -186,16 +186,16 @@ def caption(study: Study, probe: str = NEURAL_PERSISTENCE, of: str = "weights") 
     found = beside_null(study)
     if found:
         null = (
-            f"At the last checkpoint {found}. Where it lies outside the band, the arrangement of the {of} "
-            "matters and not only how large they are."
+            f"At the last checkpoint {found}. Outside the band, the arrangement of the {of} matters, not "
+            "only their sizes."
         )
     return Caption(
         _title(study, of),
         f"Mean over the matrices of each model ({convention}){_beside(study, probe)}"
         f"{marked(study, probe, [_drawn(study, probe)])}{alarmed(study)}",
         null,
-        "That neural persistence causes or predicts the loss. Any part of it that moves together with the "
-        f"null comes from the distribution of the sizes of {of}, not from structure.",
+        "That neural persistence causes or predicts the loss. Any part of it that moves with the null comes "
+        f"from the distribution of the sizes of {of}, not from their arrangement.",
         f"Neural persistence against the step, a line for each size, with a grey band for shuffled {of}.",
     )
 
@@ -204,7 +204,7 @@ def _beside(study: Study, probe: str) -> str:
     if _drawn(study, probe) == PERSISTENCE.name:
         return "."
     return (
-        ", minus the mean of the same entries in random order. Grey: the range in which one more shuffling "
+        ", minus the mean of the same entries in random order. Grey: the range in which one more shuffle "
         "would lie with 95% probability, for the size with the widest range."
     )
 

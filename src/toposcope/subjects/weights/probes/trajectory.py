@@ -179,7 +179,7 @@ def _point(snapshot: Snapshot, options: WeightOptions) -> _Point:
                     exact.append(matrix.values.astype(np.float32).ravel())
                 _add_to_sketch(sketch, matrix)
         point = _Point(np.concatenate(exact) if exact and size <= EXACT else sketch, size)
-        if not np.isfinite(point.values).all():  # by overflow: matrices that are not finite never come here
+        if not np.isfinite(point.values).all():  # by overflow: non-finite matrices are left out before
             raise InputError(
                 f"step {snapshot.checkpoint.step:,} has weights that are not finite; leave it out"
             )

@@ -45,7 +45,7 @@ class Updates(Probe):
     name: str = UPDATES
     version: ClassVar[int] = 4
     features: tuple[Feature, ...] = field(default=OF_UPDATES, repr=False)
-    cost = Cost.COSTLY  # not that it is: it is measured when it is named, and by a watch
+    cost = Cost.COSTLY  # although it is cheap: measured only if named, and by `watch`
     reads = Reads.PREVIOUS
 
     def expected_seconds(self, shapes: Sequence[tuple[int, int]]) -> float:
