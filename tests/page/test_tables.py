@@ -70,7 +70,9 @@ def test_families_share_no_law(make_study):
     assert mixed["exponent"].isna().all()
     assert mixed["spearman"].isna().all()
     assert set(mixed["status"]) == {"failed"}
-    assert mixed["reason"].str.startswith("2 families (gpt, rnn) do not share a law; fit each separately").all()
+    assert (
+        mixed["reason"].str.startswith("2 families (gpt, rnn) do not share a law; fit each separately").all()
+    )
 
 
 def test_a_run_of_unknown_size_has_finals_but_no_part_in_a_fit(make_study):

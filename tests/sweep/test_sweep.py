@@ -379,7 +379,7 @@ def test_extreme_values_have_a_value_or_a_status_and_no_warning(
 
 @pytest.mark.parametrize(
     ("scale", "said"),
-    [(1e-200, "which is zero in float32"), (1e200, "which is infinite in float32"), (1e-3, "")],
+    [(1e-200, "which is too small for float32"), (1e200, "which is infinite in float32"), (1e-3, "")],
 )
 def test_a_float64_tensor_that_float32_cannot_hold_has_a_status(
     runs: Path,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from toposcope.study.findings import Finding
 
 _MOST_NAMED, _MOST_SHARED = 5, 3
+"""The most runs, and shared remarks, that a line names; the others are counted."""
 _COLUMNS = ("run", "answer", "step", "of", "loss", "end", "low", "high", "ground")
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 WITHOUT_LOSS = "without a finite loss left out"
 """The note of a curve about rows that have a held-out loss and no training loss."""
 _MOST_NAMED = 3
+"""The most files that a note names; the others are counted."""
 
 
 def check(

@@ -24,6 +24,7 @@ MOST_POINTS = 512
 NOISE = 0.3
 """Noise, in radii, of the circles for which the power is computed if no ring was found."""
 CIRCLES = 99
+"""The number of these circles: the power then has a standard error of at most .05."""
 _WORTH_SAYING = 5.0
 """The cost is announced before the work if it takes at least this many seconds."""
 _TIMED, _CLOUDS_TIMED, _GROWTH = 256, 8, 2.3

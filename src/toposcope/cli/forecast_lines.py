@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _LEAST_SAID = 0.01
 """Share of an average below which a method is not named; --json has all."""
 _MOST_NAMED = 5
+"""The most runs that a note names; the others are counted."""
 
 
 def record(made: Forecast) -> dict[str, object]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _UNWRAPPED = 10_000
 """Width of what is not printed to a terminal: nothing is wrapped."""
 _NARROWEST = 20
+"""Narrower terminals are treated as this wide: a long word would fill their lines."""
 _COLUMNS = 120
 """Columns that a first screen takes at most: longer lines are slow to read."""
 

@@ -16,7 +16,9 @@ from typing import Any, Self, TypeVar
 T = TypeVar("T")
 
 _PLAIN_EVERY_SECONDS = 10.0
+"""Seconds between plain lines, which stay in a log: six a minute."""
 _SHOW_AFTER_SECONDS = 2.0
+"""Work that is done by then needs no bar."""
 _RATE_OVER_SECONDS = 600.0
 """The rate is taken over this many last seconds, without the first count, during which things load."""
 

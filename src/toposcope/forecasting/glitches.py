@@ -16,6 +16,7 @@ LEAST = 0.25
 MOST_IN_A_ROW = 3
 """More deviating values in a row are a spike, which training itself can cause, so they stay."""
 _BEFORE = 2 * MOST_IN_A_ROW + 1
+"""Values before it with whose median a value is compared: a glitch is never half of them."""
 FEWEST = 30
 """The fewest losses for a search: with fewer, the spread is not known well enough."""
 _FIRST = np.log(20.0)

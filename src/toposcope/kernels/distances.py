@@ -22,6 +22,7 @@ _OFFSET = 0.25
 """Centring pays off if the mean itself has more than this share of the mean squared norm."""
 # Entries prepared at a time, to bound memory.
 _CHUNK = 1 << 20
+# The range of largest entries that need no scaling: their squares are well inside single precision.
 _COMFORTABLE = 2.0**-20, 2.0**20
 # Entries below which starting threads costs more than it saves. Changes speed only.
 _SERIAL_BELOW = 1_000_000

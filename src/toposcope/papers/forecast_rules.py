@@ -25,6 +25,7 @@ FRACTIONS = (0.2, 0.3, 0.5)
 LOSS_SHARE = 0.6
 TDA_WEIGHT = 0.1
 FLOOR = 0.5
+"""The paper's: shares of training seen, weight of the loss, slope of topology, and lowest forecast."""
 COLUMNS = ("run", "fraction", "seen", "method", "predicted", "actual", "error", "status", "reason")
 NEURAL_PERSISTENCE = column_key(
     probe="neural_persistence", filtration="seed004", feature="neural_persistence"

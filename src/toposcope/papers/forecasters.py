@@ -20,6 +20,7 @@ from toposcope.papers.forecast_rules import combine, loss_only, tda_only
 from toposcope.subjects.weights.features import PERSISTENCE
 
 _CHECKPOINTS = 51
+"""The checkpoints of the paper's runs: its rules count checkpoints, not steps."""
 
 
 def published_rules(columns: Collection[str]) -> list[Forecaster]:

@@ -39,6 +39,7 @@ from toposcope.study.segments import COLUMNS as SEGMENT_COLUMNS
 from toposcope.study.segments import segments
 
 DRAWS = 100
+"""Controls without circles (`FourierControl`): the smallest p is then 1 in 101."""
 CHOICES = {"own": "each checkpoint", "last": "the last checkpoint"}
 """The checkpoint at which the key frequencies are chosen by their power: without or with hindsight."""
 LOSS = ("", "heldout_loss")

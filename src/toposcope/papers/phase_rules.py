@@ -16,6 +16,8 @@ RULES = ("coded", "written")
 SMOOTHING = 5
 SHARE = 0.1
 IN_A_ROW = 3
+"""The paper's: checkpoints of its moving average, the share of the largest change that counts as low, and how
+many low changes in a row end the phase."""
 
 
 def coded_rule(values: np.ndarray) -> tuple[int, int | None]:

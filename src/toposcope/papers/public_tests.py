@@ -28,6 +28,7 @@ LEAST_LOSSES = WINDOW
 LEAST_SEEN = 3
 """The fewest losses for a forecast."""
 CUTS = (0.2, 0.3, 0.5)
+"""Shares of training at which runs are cut off: those of `toposcope forecast`."""
 FORECAST_LOSSES = 20
 """Losses that a run needs to be forecast: at 20% of it, four are known."""
 SPIKE = 1.2

@@ -22,7 +22,9 @@ from toposcope.subjects.weights.labels import Label
 from toposcope.topology import neural_persistence, pooled_rows, rips, summaries
 
 ROWS, COLUMNS, POINTS, THRESH = 50, 64, 200, 2.0
+"""The paper's: rows and columns taken of each matrix, points of the cloud, and the longest edge."""
 DRAWS = 20
+"""Random subsamples that are averaged; the paper drew one."""
 PROBE = "pythia14m"
 MODEL = Label("model")
 FEATURES = (

@@ -18,6 +18,7 @@ from toposcope.statistics.correlations import correlation, holm, ranks
 EARLY = 0.3
 """The share of training that forecasts see, as planned."""
 SHUFFLES = 9999
+"""The smallest p is then 1e-4."""
 LOSS_ONLY, TDA_ONLY, COMBINED, _ = METHODS
 
 

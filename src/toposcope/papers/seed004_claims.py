@@ -14,6 +14,7 @@ from toposcope.papers.seed004_runs import H0, H1, printed
 from toposcope.papers.seed004_seeds import AcrossSeeds, mean_interval, shown, shown_rho
 
 _HALF = 0.5
+"""A claim about the order of sizes holds if it does in more than this share of the seeds."""
 LEAST_SIZES = 3
 """With fewer sizes, claims about their order are left out."""
 _FEW = 3

@@ -20,6 +20,7 @@ TEXT_COLUMN = {"h0": TEXT_H0, "h1": TEXT_H1}
 COLUMN = {"h0": H0, "h1": H1}
 FEATURE = {"h0": "h0_total", "h1": "h1_total"}
 _RESAMPLES = 1000
+"""Resamples of the iid bootstrap whose intervals are compared with the printed ones."""
 _NEAREST = 5
 """The iid intervals of this many draws, those with rho nearest to the printed one, are averaged.
 

@@ -147,7 +147,7 @@ def _beyond_float32(values: np.ndarray) -> str:
     Single values that are lost next to much larger ones do not matter in float32.
 
     >>> _beyond_float32(np.array([[1e-200, 0.0]]))
-    'holds float64 values of at most 1e-200, which is zero in float32; scale the tensor up'
+    'holds float64 values of at most 1e-200, which is too small for float32; scale the tensor up'
     >>> _beyond_float32(np.array([[1.0, 1e-200]]))
     ''
     """
@@ -156,7 +156,7 @@ def _beyond_float32(values: np.ndarray) -> str:
     largest = float(max(values.max(), -values.min()))
     if 0.0 < largest < float(np.finfo(np.float32).tiny):
         what = f"holds float64 values of at most {largest:.3g}"
-        return f"{what}, which is zero in float32; scale the tensor up"
+        return f"{what}, which is too small for float32; scale the tensor up"
     if float(np.finfo(np.float32).max) < largest < np.inf:
         return f"holds a float64 value of {largest:.3g}, which is infinite in float32; scale the tensor down"
     return ""

@@ -173,7 +173,7 @@ def open_ranks(folder: Folder) -> ParallelReader:
         raise SourceError(f"{folder.label}: a rank among {sorted(ranked)} is missing; fetch it again")
     readers = [TorchReader(_rank_file(folder, ranked[rank])) for rank in sorted(ranked)]
     size = readers[0].facts().config.get("tensor_model_parallel_size", len(ranked))
-    if size != len(ranked):
+    if str(size) != str(len(ranked)):  # some files state the number as text
         raise SourceError(
             f"{folder.label}: contains {len(ranked):,} of the {size} ranks that saved it; fetch it again"
         )

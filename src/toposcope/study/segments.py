@@ -23,6 +23,7 @@ MOST_BENDS = 8
 MOST_POINTS = 150
 """Longer series are searched as means of neighbours: the packaged references of even steps end at 152."""
 LOOK_AHEAD = 0.01
+"""Level of the test of the change that follows one that was only assumed."""
 BOUNDARY_DROP = -np.log(1.0 - np.sqrt(0.95))
 """A boundary moves within its 95% set while the log likelihood falls by less than this (3.68)."""
 SHARP_DROP = 1.92

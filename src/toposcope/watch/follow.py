@@ -88,6 +88,8 @@ class FolderLook:
     """Checkpoints seen at an earlier look that are gone without ever being complete."""
     stuck: set[str] = field(default_factory=set)
     """The checkpoints in `waiting` whose files are old."""
+    resting: set[str] = field(default_factory=set)
+    """The checkpoints in `waiting` whose files changed within the last `rest` seconds."""
     unread: list[Unread] = field(default_factory=list)
     """Files and folders that cannot be read, and why."""
     settling: bool = False
@@ -248,6 +250,7 @@ class Follower:
             return f"the tracker says step {tracked:,}"
         if now - since < self._rest:
             found.settling = True
+            found.resting.add(uri)
             return f"changed less than {self._rest:g} s ago"
         quiet = max(now - since, self._now() - changed_at(Path(uri), files))
         kinds = kinds_of(files)

@@ -144,7 +144,7 @@ class Sidecar:
         new = {
             uri: why
             for uri, why in found.waiting.items()
-            if uri not in found.stuck and not why.startswith("changed less")
+            if uri not in found.stuck and uri not in found.resting
         }
         changed = {uri: why for uri, why in new.items() if self._unseen.waiting.get(uri) != why}
         self._unseen.waiting = new

@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+# From white noise to slow drifts, and random walks under little to much white noise.
 _PHI = (0.0, 0.3, 0.6, 0.8, 0.93)
 _WHITE = (0.4, 2.0, 8.0, 30.0, 120.0)
 MODELS = np.array([*((phi, 1.0, 0.0) for phi in _PHI), *((0.0, 1.0, r) for r in _WHITE), (0.0, 0.0, 1.0)])

@@ -52,6 +52,7 @@ UNEVEN = 2.0
 PENALTY = 4.0
 """The penalty per parameter in -2 log likelihood, times n / (n - parameters - 1): AICc has 2, BIC log n."""
 _MOST_CACHED = 2048
+"""More than the series of a store; simulations would fill the memory."""
 _CACHE: dict[bytes, tuple[np.ndarray, ...]] = {}
 """Recently whitened series, by the digest of their values and of the trends."""
 _FAST = {"reassoc", "contract", "nsz"}

@@ -10,6 +10,7 @@ from toposcope.subjects.representations.source import StateSource
 _ON_CPU, _ELSEWHERE = 5e10, 2e13
 """FLOP per second, of one core and of a device of another kind."""
 _PER_CHECKPOINT, _PER_LAYER = 0.01, 0.03
+"""Seconds of a checkpoint and of a layer besides passes and clouds; they only predict a duration."""
 _PER_CLOUD, _POINTS, _POWER = 1.5e-3, 200, 2.2
 """Seconds for the bars of a cloud of this many points, and their exponent in the number of points."""
 _BLOCK = 4
