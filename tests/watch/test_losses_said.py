@@ -59,7 +59,7 @@ def test_one_look_a_watch_that_goes_on_the_page_and_a_check_say_one_thing(tmp_pa
     assert [event.step for event in once.passed] == noticed
     assert [event.step for event in told if event.kind == "passed"] == noticed
     assert [at[2] for at in page["passed"]] == noticed
-    assert ("Passed: " in painted) == bool(noticed)
+    assert ("Back to normal: " in painted) == bool(noticed)
     assert (once.ok, 'class="headline alarm"' in painted) == (
         checked.level != "stop",
         checked.level == "stop",
