@@ -67,7 +67,7 @@ def test_the_plan_is_what_was_logged_and_then_a_straight_line_to_nothing():
     ("rows", "steps", "message"),
     [
         (log_of(FLAT).drop(columns="learning_rate"), DECAY, "needs its learning rate so far"),
-        (log_of(WHOLE), DECAY, "annealed already"),
+        (log_of(WHOLE), DECAY, "already annealed"),
         (log_of(FLAT), 20, "give 67 steps or more"),
         (log_of(FLAT), 0, "annealed 0: not a finite number above 0; give one"),
     ],

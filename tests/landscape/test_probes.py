@@ -440,7 +440,7 @@ def test_what_is_masked_is_counted_reported_and_never_filled(run, tmp_path, monk
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"resolution": 20}, "resolution 20: every second grid point is to form a coarser grid"),
+        ({"resolution": 20}, "resolution 20: every second grid point must form a coarser grid"),
         ({"n": 4}, "n 4: a surface has 1, 2 or 3"),
         ({"reach": float("inf")}, "reach inf: not a positive finite number"),
         ({"directions": "pca"}, "directions 'pca': unknown; choose random, hessian, trajectory"),
