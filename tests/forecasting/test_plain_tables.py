@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import toposcope as ts
 from toposcope.core.errors import InputError
 from toposcope.forecasting import constant, cosine, fit_law, forecast, forecast_planned
 from toposcope.forecasting.annealing import DEFAULT, PUBLISHED, choose_shape
@@ -571,15 +570,6 @@ def test_a_folder_without_a_log_is_refused_with_its_reason(call, tmp_path):
     code, _, err = call(tmp_path / "logs")
     assert (code, err.count("\n")) == (2, 1)
     assert "broken.csv" in err
-
-
-def test_an_interval_that_says_nothing_is_none_in_json_and_tables(call, tmp_path):
-    step = np.arange(1, 61)
-    log = pd.DataFrame({"step": step, "loss": np.where(step < 30, 9.0, 3.0) + 2 * np.cos(step)})
-    made = ts.forecast(log.assign(run="wild"), horizon=5000)
-    (one,) = made.made
-    assert one.not_yet
-    assert not np.isfinite(made.table[["low", "high"]].to_numpy(float)).any()
 
 
 def test_forecasts_without_features_are_made_once_for_all_studies(family):

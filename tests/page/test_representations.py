@@ -369,7 +369,7 @@ def test_another_target_is_taken_when_asked_for(full):
     assert study.target == "probe_accuracy"
     assert set(study.trends["target"]) == {"probe_accuracy"}
     assert "linear probe accuracy" in answers(study)[1]["beyond"]
-    with pytest.raises(InputError, match="target 'nonsense': no such target; this store has"):
+    with pytest.raises(InputError, match="target 'nonsense': no such target; name"):
         studies_of(full, targets="nonsense")
 
 
@@ -517,7 +517,7 @@ def test_targets_that_do_not_fit_are_listed_and_few_values_are_not_ranked(full, 
 def test_a_missing_target_is_told_those_that_have_values(full, tmp_path):
     given = build(full.features(), None, full.runs(), catalogue=full.catalogue()).series
     empty = replace(given, values=given.values.assign(nothing=np.nan), targets=(*given.targets, "nothing"))
-    with pytest.raises(InputError, match="no such target; this store has") as refused:
+    with pytest.raises(InputError, match="no such target; name") as refused:
         chosen_target(empty, "nope", preferred=())
     assert QUALITY in str(refused.value)
     assert "nothing" not in str(refused.value)

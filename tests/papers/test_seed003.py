@@ -96,7 +96,7 @@ def test_bad_rows_are_named(tmp_path, content, message):
 
 
 def test_an_empty_folder_is_named(tmp_path):
-    with pytest.raises(InputError, match="holds no"):
+    with pytest.raises(InputError, match="contains no"):
         read_rows(tmp_path)
 
 

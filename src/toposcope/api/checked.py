@@ -180,7 +180,7 @@ def worst_first(runs: Iterable[RunCheck]) -> tuple[RunCheck, ...]:
 def _row(one: RunCheck) -> tuple[object, ...]:
     made = one.forecast
     no_end = made is None or one.level == STOP
-    end = (math.nan,) * 3 if no_end or made is None else (made.final, *made.bounds)
+    end = (math.nan,) * 3 if no_end or made is None else (made.final, made.low, made.high)
     grounds = "; ".join(ground.sentence for ground in one.judgement.grounds)
     return (one.name, one.level, one.step, one.horizon, one.loss, *end, grounds)
 

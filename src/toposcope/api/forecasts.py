@@ -111,7 +111,7 @@ class Forecasts:
         import pandas as pd
 
         rows = [
-            (o.run, o.method, o.share, o.final, *o.bounds, o.level, o.status, o.reason) for o in self.made
+            (o.run, o.method, o.share, o.final, o.low, o.high, o.level, o.status, o.reason) for o in self.made
         ]
         return pd.DataFrame(rows, columns=list(_COLUMNS))
 

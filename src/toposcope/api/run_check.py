@@ -153,7 +153,7 @@ class RunCheck:
             "grounds": [ground_as_data(one) for one in self.judgement.grounds],
             "noticed": [ground_as_data(one) for one in self.judgement.noticed],
             "forecast": None if made is None else {
-                "final_loss": made.final, "low": made.bounds[0], "high": made.bounds[1], "level": made.level,
+                "final_loss": made.final, "low": made.low, "high": made.high, "level": made.level,
                 "method": made.method, "status": made.status, "reason": made.reason,
                 "interval_from": made.interval_from, "used": dict(made.used),
             },

@@ -219,7 +219,7 @@ def show_sensitivity(table: pd.DataFrame) -> None:
         if (judged[name].notna() & (judged[name] != "")).any() and not (name == "run" and alone)
     }
     rows = judged[list(shown)].itertuples(index=False, name=None)
-    print_table("How far the findings move with the settings", list(shown.values()), rows)
+    print_table("How far the findings depend on the settings", list(shown.values()), rows)
     say(
         "all settings: the standard deviation over all settings, divided by that over checkpoints. "
         "components, texts, draws: the same over the numbers of components, over the numbers of texts, and "

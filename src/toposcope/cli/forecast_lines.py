@@ -27,10 +27,9 @@ _MOST_NAMED = 5
 
 def record(made: Forecast) -> dict[str, object]:
     """Return a forecast as a JSON object."""
-    low, high = made.bounds
     return {
         "run": made.run, "method": made.method, "share_seen": made.share, "final_loss": made.final,
-        "low": low, "high": high, "level": made.level, "interval_from": made.interval_from,
+        "low": made.low, "high": made.high, "level": made.level, "interval_from": made.interval_from,
         "coverage": made.coverage, "status": made.status, "reason": made.reason,
         "steps": made.step, "losses": made.loss,
         "curve_low": made.curve_low, "curve_high": made.curve_high, "used": dict(made.used),

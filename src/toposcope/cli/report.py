@@ -51,9 +51,6 @@ def command(
 
     The folder is written completely or not at all. If --out contains anything but a report, the command
     refuses it.
-
-    The exit code is 1 when something is wrong with a run or a checkpoint: the page then says so in its first
-    line.
     """
     from toposcope.api import report
     from toposcope.core.progress import busy
@@ -74,4 +71,4 @@ def command(
         click.echo(f"open {page} (the same as Markdown: {page.with_name('report.md')})")
         for problem in problems:
             say(f"note: {problem}")
-    return 1 if made.analysis.wrong or (problems and targets is not None) else 0
+    return 1 if problems and targets is not None else 0

@@ -106,9 +106,9 @@ def test_each_run_is_forecast_once_for_the_findings_and_the_cones(young, monkeyp
     asked = []
     made = forecasting.forecast
 
-    def counted(method, curve, siblings):
+    def counted(method, curve, siblings, **named):
         asked.append(curve.run)
-        return made(method, curve, siblings)
+        return made(method, curve, siblings, **named)
 
     monkeypatch.setattr("toposcope.study.forecasts.log_results.forecast", counted)
     *_, last = stages(young.path, named_rules(""))
