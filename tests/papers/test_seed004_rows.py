@@ -158,6 +158,7 @@ def test_the_committed_rows_are_those_of_the_code() -> None:
     assert json.loads((folder / "schema.json").read_text()) == schema()
     assert dictionary() in (folder / "README.md").read_text()
     files = sorted(folder.glob("*.csv"))
+    validator = jsonschema.Draft202012Validator(schema())
     assert {"python-docs-characters", "wikitext2-bpe", "wikitext2-characters"} <= {f.stem for f in files}
     for file in files:
         rows = pd.read_csv(file)
@@ -165,8 +166,15 @@ def test_the_committed_rows_are_those_of_the_code() -> None:
         assert (steps.size() == 51).all()
         assert (steps.max() == 5000).all()
         for row in rows.astype(object).where(rows.notna(), None).to_dict("records"):
-            jsonschema.validate(row, schema())
+            validator.validate(row)
         assert len(read_rows(file).sizes) == rows["run"].nunique()
+
+
+def test_the_committed_rows_have_ten_seeds_of_the_papers_sizes() -> None:
+    rows = pd.read_csv(Path(__file__).parents[2] / "data" / "seed004" / "wikitext2-characters.csv")
+    seeds = rows.groupby("parameters")["seed"].unique()
+    assert [int(size) for size in seeds.index] == [int(size) for size in printed()["models"]]
+    assert all(sorted(found) == list(range(42, 52)) for found in seeds)
 
 
 def test_the_committed_rows_are_analysed() -> None:
