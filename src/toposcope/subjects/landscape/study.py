@@ -94,7 +94,7 @@ class LandscapeStudy:
             f"and {longest} has {has}",
             argument="directions",
             value="trajectory",
-            remedy=f"give more checkpoints, or use {option('directions')} random",
+            remedy=f"measure more, or use {option('directions')} random",
         )
 
     def without_surface(self, series: Series) -> str:
