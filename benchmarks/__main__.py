@@ -55,9 +55,6 @@ COMMANDS = {
     "watch": ("watch", "{runs}", "--once", "--out", "{out}/watched"),
 }
 """The commands in their order: `analyze` and `report` read what the others have measured."""
-WRITES = {"train": "trained", "weights": "store", "gradients": "gradients", "landscape": "surfaces",
-          "report": "page", "export": "exported", "watch": "watched"}  # fmt: skip
-"""The folder that a command writes, which is removed before it is repeated."""
 
 
 @dataclass(frozen=True)
@@ -116,9 +113,10 @@ def compare(name: str, sources: dict[str, Path], inputs: dict[str, str], out: Pa
         order = list(sources) if turn % 2 else list(sources)[::-1]
         for side in order:
             given = {**inputs, "out": str(out / side)}
-            if name in WRITES:
-                shutil.rmtree(out / side / WRITES[name], ignore_errors=True)
-            costs[side] = run(sources[side], [part.format(**given) for part in COMMANDS[name]])
+            line = [part.format(**given) for part in COMMANDS[name]]
+            if "--out" in line:  # what the last repeat wrote would be resumed
+                shutil.rmtree(line[line.index("--out") + 1], ignore_errors=True)
+            costs[side] = run(sources[side], line)
         if None in costs.values():
             missing = [side for side, cost in costs.items() if cost is None]
             print(f"{name:10} not run {' and '.join(missing)}")

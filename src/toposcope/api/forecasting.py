@@ -153,26 +153,14 @@ def forecast(
 
 @dataclass(frozen=True, slots=True)
 class _Runs:
-    """The runs of the sources and their siblings, what is wrong with them, and how they were read."""
+    """The runs of the sources and their siblings; `problems` are of the sources, `faults` of both."""
 
     own: list[Curve]
     others: list[Curve]
     problems: list[Problem]
-    of_others: list[Problem]
+    faults: tuple[Problem, ...]
     notes: tuple[str, ...]
     groups: tuple[Group, ...]
-
-    @property
-    def faults(self) -> tuple[Problem, ...]:
-        """What is wrong with runs; a sibling that is not finished is named, too."""
-        from toposcope.study.forecasts.gather import Problem
-
-        no_siblings = [
-            Problem(c.run, f"not finished, step {c.last:,} of {c.horizon:,}: it cannot serve as a sibling")
-            for c in self.others
-            if not c.finished
-        ]
-        return (*self.problems, *self.of_others, *no_siblings)
 
     def of_size(self, parameters: int) -> list[Curve]:
         """Return the siblings of a planned run: those of its size, if that is known.
@@ -199,6 +187,7 @@ def _read_runs(
 ) -> _Runs:  # fmt: skip
     """Read the runs of the sources and the siblings, but for those that are left out."""
     from toposcope.forecasting.kin import groups_of_curves, with_groups
+    from toposcope.study.forecasts.gather import Problem
     from toposcope.study.forecasts.reading import read_curves, refuse_twins
     from toposcope.study.without import refuse_unknown
 
@@ -209,11 +198,17 @@ def _read_runs(
     own, others = ([one for one in curves if one.run not in without] for curves in (own, others))
     problems, more = ([one for one in found if one.run not in without] for found in (problems, more))
     refuse_twins(own + others)
+    groups = groups_of_curves(own + others)
     everyone = with_groups(own + others)
+    own, others = everyone[: len(own)], everyone[len(own) :]
+    no_siblings = [
+        Problem(c.run, f"not finished, step {c.last:,} of {c.horizon:,}: it cannot serve as a sibling")
+        for c in others
+        if not c.finished
+    ]
     left_out = [f"left out on request: {', '.join(without)}"] if without else []
     said = (*dict.fromkeys(notes + noted), *left_out)
-    groups = groups_of_curves(own + others)
-    return _Runs(everyone[: len(own)], everyone[len(own) :], problems, more, said, groups)
+    return _Runs(own, others, problems, (*problems, *more, *no_siblings), said, groups)
 
 
 def _with_siblings(

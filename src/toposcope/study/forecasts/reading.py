@@ -78,7 +78,7 @@ def read_curves(sources: Sequence[str | pd.DataFrame], reading: Reading) -> Read
         try:
             parts.append(_read_one(source, names.get(path, path), reading))
         except SourceError as error:
-            files = [*log_files(Path(path))] if Path(path).is_dir() else []
+            files = [*log_files(Path(path))]  # none where it is no folder
             if not files:
                 raise
             parts.append(_read_files(files, error, reading))

@@ -11,6 +11,7 @@ from toposcope.core.forms import too_few_checkpoints
 from toposcope.statistics.correlations import holm
 from toposcope.statistics.trends.innovations import LEAST_LENGTH
 from toposcope.statistics.trends.lags import lag_statistics
+from toposcope.statistics.trends.pooling import NOTHING_LEFT
 from toposcope.study.table import SeriesTable
 from toposcope.study.trends.verdicts import default_columns
 
@@ -58,10 +59,5 @@ def _of_pair(frame: pd.DataFrame, column: str, target: str) -> tuple[object, ...
         rate = frame.set_index("step")["learning_rate"].reindex(steps).to_numpy(float)
     lag, r, p, lead = (value[0] for value in lag_statistics(x[:, None], y[:, None], steps, rate))
     if not np.isfinite(p):
-        return (
-            n,
-            *nothing,
-            "degenerate",
-            "too smooth to test: nothing remains after a smooth trend is removed",
-        )
+        return (n, *nothing, "degenerate", f"too smooth to test: {NOTHING_LEFT}")
     return (n, int(lag), float(lag * np.median(np.diff(steps))), r, p, np.nan, lead, "ok", "")
