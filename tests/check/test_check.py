@@ -73,7 +73,7 @@ def test_the_answer_of_a_sound_run_says_how_far_it_is_and_where_it_ends(tmp_path
         "Not checked: gradient norm (not logged), learning rate (not logged), checkpoints (a log alone was "
         "given; give the folder that holds them)."
     )
-    assert read == "Log: read as modded-nanogpt: step from 'step', loss from 'train_loss'."
+    assert read == "Log: recognised as modded-nanogpt: step from 'step', loss from 'train_loss'."
     assert found.ok
 
 

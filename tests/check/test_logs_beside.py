@@ -33,7 +33,7 @@ def test_a_store_has_the_losses_and_the_plan_of_the_log_beside_the_checkpoints(t
     run = checkpoints(tmp_path / "run")
     (run / "train.log").write_text(megatron(falling()))
     store, said = measured(run, tmp_path / "store", capsys)
-    assert "losses from run/train.log, read as Megatron-LM" in said
+    assert "losses from run/train.log, recognised as Megatron-LM" in said
     assert said.count("train.log") == 1
     assert store.metrics()["loss"].notna().sum() == 400
     checked = ts.check(run).runs[0]
@@ -91,7 +91,7 @@ def test_a_watch_reads_the_log_that_grows_beside_the_checkpoints(tmp_path, capsy
     loss = falling()
     log.write_text(nanogpt(loss[:200]))
     (run / "config.json").write_text(json.dumps({"max_steps": 1000}))
-    assert "log: run: losses from run/train.log, read as nanoGPT" in typed(capsys, *words)[1]
+    assert "log: run: losses from run/train.log, recognised as nanoGPT" in typed(capsys, *words)[1]
     log.write_text(nanogpt(loss))
     _, out, _ = typed(capsys, *words)
     assert "losses from" not in out

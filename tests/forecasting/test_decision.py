@@ -126,7 +126,7 @@ def test_siblings_on_the_bought_schedule_are_read_at_their_end(synthetic):
     assert scale.loss == pytest.approx(np.exp(np.polyval(law, np.log(larger))))
     assert scale.reason == ""
     on_the_way = weigh(seen, synthetic[:3], **given)[2]
-    assert "mid-schedule" in on_the_way.reason
+    assert "middle of the siblings' schedules" in on_the_way.reason
 
 
 def test_regret_is_of_the_larger_model_as_it_would_be_trained(synthetic):

@@ -50,8 +50,8 @@ def test_synonyms_are_understood_and_likeness_is_said():
     assert log.wide is not None
     assert list(log.wide) == ["run", "step", "h0"]
     assert log.notes == (
-        "column 'final_loss' read as loss",
-        "column 'params_active' read as parameters",
+        "column 'final_loss' is taken as loss",
+        "column 'params_active' is taken as parameters",
         "left out, text or the same at every step: width",
         "taken as features: h0",
     )

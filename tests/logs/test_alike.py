@@ -96,7 +96,7 @@ def test_commands_say_in_one_line_what_was_taken(tmp_path, capsys):
     for call in (["analyze", str(file), "--part", "families"], ["forecast", str(file), "--horizon", "800"]):
         with pytest.raises(SystemExit):
             main(call)
-        err = [line for line in capsys.readouterr().err.splitlines() if "read as" in line]
+        err = [line for line in capsys.readouterr().err.splitlines() if "recognised as" in line]
         assert len(err) == 1
         assert "step from '_step', loss from 'train/loss'" in err[0]
 

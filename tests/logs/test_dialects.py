@@ -155,7 +155,7 @@ def test_a_text_log_is_read_as_its_trainer_prints_it(name, tmp_path):
     assert log.dialect == name
     assert same(losses(log.table), wanted)
     assert [run.planned_steps for run in log.runs] == [planned]
-    assert log.said.startswith(f"read as {name}: step from ")
+    assert log.said.startswith(f"recognised as {name}: step from ")
     assert "\n" not in log.said
     assert log.metrics["loss"].dropna().tolist()[-1] == 5.25
 

@@ -17,6 +17,8 @@ from toposcope.cli.main import main
 from toposcope.core.wording import rendered, typed_options
 from toposcope.sources.belonging import Stated
 from toposcope.statistics.odd import odd_runs
+from toposcope.study.findings.base import Finding
+from toposcope.study.findings.words import said
 from toposcope.study.odd import Member, odd_among
 from toposcope.study.study import page_of
 
@@ -81,6 +83,28 @@ def test_the_setting_that_differs_is_named_and_a_size_is_no_oddity() -> None:
     assert found.found[0].differs == ("learning rate is 6 x theirs",)
     assert found.found[0].since is not None
     assert 180 <= found.found[0].since <= 240
+
+
+@pytest.mark.parametrize(("runs", "words"), [(6, "1 run has"), (7, "2 runs have")])
+def test_runs_that_were_not_compared_are_counted_in_words(runs: int, words: str) -> None:
+    numbers = {"compared": 5, "runs": runs, "fewest": 3, "level": 0.05, "odd": []}
+    found = said(Finding("odd", "alike", numbers), subject="table", topology="columns", target="loss")
+    assert words + " fewer than 3 siblings" in found.limits
+
+
+@pytest.mark.parametrize(("p", "words"), [(0.02, "in 2% of groups"), (0.0002, "in less than 0.1% of groups")])
+def test_the_ground_of_an_odd_run_is_how_often_chance_goes_as_far(p: float, words: str) -> None:
+    one = {
+        "run": "s3",
+        "sentence": "not like its siblings",
+        "p": p,
+        "frozen": [],
+        "differs": [],
+        "since": None,
+    }
+    numbers = {"compared": 5, "runs": 5, "odd": [one], "leave_out": "--without s3"}
+    found = said(Finding("odd", "odd", numbers), subject="table", topology="columns", target="loss")
+    assert found.ground.startswith(f"By chance, a run lies this far from its siblings {words}")
 
 
 def test_a_run_that_ends_early_is_compared_up_to_its_end() -> None:

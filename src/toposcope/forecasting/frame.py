@@ -195,7 +195,7 @@ def _named(
         renamed[found] = known
     free = {c: plain(c) for c in frame if c not in renamed}
     epochs = [c for c, known in renamed.items() if known == "step" and plain(c) == "epoch"]
-    notes = [f"column {c!r} read as step: there is no other" for c in epochs]
+    notes = [f"column {c!r} is taken as the step: there is no other" for c in epochs]
     for known, alike in (
         ("loss", [c for c, text in free.items() if text.endswith("loss")]),
         ("parameters", [c for c, text in free.items() if text.startswith("param")]),
@@ -203,7 +203,7 @@ def _named(
         wanted = known not in renamed.values() and column not in [*frame, *renamed.values()]
         if len(alike) == 1 and (wanted or (known == "parameters" and known not in renamed.values())):
             renamed[alike[0]] = known
-            notes.append(f"column {alike[0]!r} read as {known}")
+            notes.append(f"column {alike[0]!r} is taken as {known}")
     table = frame.rename(columns=renamed)
     for needed in ("step", column):
         if needed not in table:

@@ -15,7 +15,7 @@ WARMUP_SHARE = 0.1
 """A run that spent more than this share of its tokens on warm-up does not show the loss of its size."""
 
 DECAYED_BELOW = 0.2
-"""A final learning rate above this share of its peak means that the run was read in mid-schedule."""
+"""A final learning rate above this share of its peak means that the run stopped in mid-schedule."""
 
 
 def flops_per_token(

@@ -61,7 +61,8 @@ def not_judged(
         run, n = next(iter(short.items()))
         more = f" (and {len(short) - 1:,} more runs)" if len(short) > 1 else ""
         found.append(
-            f"{run}{more} has {_many(n, 'checkpoint')}; changes of matrices are judged from {FEWEST + 3} on"
+            f"{run}{more} has {_many(n, 'checkpoint')}; changes of matrices are judged from the "
+            f"{FEWEST + 3}th checkpoint on"
         )
     if not len(features) and max(steps.values()) > 1:  # a first checkpoint has no update
         found.append(_no_updates(store, folder))
@@ -150,7 +151,9 @@ def _logs(store: Store, runs: Sequence[str], folder: Path | None, log: Path | No
         more = f" and {len(without) - 1:,} more runs" if len(without) > 1 else ""
         found.append(f"no loss of {without[0]}{more} is known: {_no_losses(store, folder, log)}")
     if few:
-        found.append(f"{few[0]} has {counts[few[0]]:,} logged losses: spikes are judged from {LOSSES} on")
+        found.append(
+            f"{few[0]} has {counts[few[0]]:,} logged losses: spikes are judged from the {LOSSES}th loss on"
+        )
     rates = metrics["learning_rate"].notna() if len(metrics) else None
     if not without and rates is not None and not rates.any():
         found.append("no learning rate is logged: the level of all updates together was not checked")

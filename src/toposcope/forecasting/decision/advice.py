@@ -169,8 +169,8 @@ def _known_sizes(
     """Return log sizes, log losses at `steps` (NaN: too early to read), and a caveat.
 
     Siblings that were planned for that many steps are read at their end. If these have fewer than three
-    sizes, siblings planned like the run itself are read in mid-schedule. So is the run (in its forecast, if
-    it has not reached that step yet), because its size is nearest to the larger one.
+    sizes, losses are taken from the middle of the schedules of siblings planned like the run itself, and of
+    the run (of its forecast, if it has not reached that step yet), because its size is nearest to the larger.
     """
     sized = [c for c in siblings if c.parameters > 0]
     ended = [c for c in sized if c.finished and abs(c.horizon - steps) <= SAME_HORIZON * steps]
@@ -183,7 +183,7 @@ def _known_sizes(
         known, losses = [*known, seen], [*losses, _early_level(seen, steps)]
     elif made.status != "failed":
         known, losses = [*known, seen], [*losses, math.log(_on_the_way(made, seen, steps))]
-    caveat = "read in mid-schedule; with its own schedule it would end lower"
+    caveat = "taken from the middle of the siblings' schedules; with its own schedule it would end lower"
     return np.log([c.parameters for c in known]), np.array(losses), caveat
 
 

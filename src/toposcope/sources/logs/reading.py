@@ -68,7 +68,7 @@ def read_log(path: str | Path, *, rename: Mapping[str, str] | None = None) -> Ru
     >>> log.table.to_dict("list"), log.runs[0].planned_steps
     ({'step': [1, 2], 'loss': [6.9, 6.1], 'heldout_loss': [nan, 6.2]}, 9)
     >>> print(log.said)
-    read as modded-nanogpt: step from 'step', loss from 'train_loss', heldout_loss from 'val_loss'
+    recognised as modded-nanogpt: step from 'step', loss from 'train_loss', heldout_loss from 'val_loss'
     """
     dialect, raw = raw_log(path)
     return log_of_runs(raw, str(path), dialect, rename or {})
@@ -116,7 +116,9 @@ def log_of_runs(
     """
     tables = [run.table for run in raw if len(run.table)]
     if not tables:
-        raise EmptyLogError(f"{label}: read as {dialect}, the table has no rows; check that it is a log")
+        raise EmptyLogError(
+            f"{label}: recognised as {dialect}, but the table has no rows; check that it is a log"
+        )
     columns = list(dict.fromkeys(str(column) for table in tables for column in table))
     taken = _taken(columns, rename, label, keep)
     if strict:

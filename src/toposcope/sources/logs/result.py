@@ -45,7 +45,7 @@ class RunLog:
 
     >>> rows = pd.DataFrame({"step": [1, 2], "loss": [6.9, 6.1]})
     >>> RunLog("train.csv", "table", (LoggedRun("train", rows),), {"step": "iter", "loss": "nll"})
-    read as table: step from 'iter', loss from 'nll'
+    recognised as table: step from 'iter', loss from 'nll'
     train: 2 steps, loss 6.1 at step 2
     """
 
@@ -63,7 +63,7 @@ class RunLog:
         if sizes:
             words.append(f"{' and '.join(f'{size:,}' for size in sizes[:_SIZES])} parameters")
         count = f", {len(self.runs):,} runs" if len(self.runs) > 1 else ""
-        return "; ".join([f"read as {self.dialect}{count}: {', '.join(words)}", *self.notes])
+        return "; ".join([f"recognised as {self.dialect}{count}: {', '.join(words)}", *self.notes])
 
     @property
     def plain(self) -> bool:
