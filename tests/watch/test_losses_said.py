@@ -93,7 +93,7 @@ def test_one_look_judges_each_log_once(tmp_path, monkeypatch):
 
 
 def test_an_answer_replays_each_log_once(tmp_path, monkeypatch):
-    """A replay takes 15 s for 100,000 rows: which alarms have passed, and the judgement, share it."""
+    """A replay takes a second for 100,000 rows: which alarms have passed, and the judgement, share it."""
     store = Store.create(tmp_path / "store", recipe={})
     store.write_metrics(pd.DataFrame({"run": "a", "step": np.arange(1, 401), "loss": spiked()}))
     row = [Row("a", step, "baselines", "weight_norm", 2.0, name="model") for step in range(0, 401, 40)]

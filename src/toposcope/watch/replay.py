@@ -64,7 +64,7 @@ def replay(table: pd.DataFrame, run: str = "run") -> list[Alarmed]:
 
 @dataclass(frozen=True)
 class Replays:
-    """Replays each log once, as `replay` does: 100,000 rows take seconds.
+    """Replays each log once, as `replay` does: 100,000 rows take a second.
 
     An answer needs it twice: for which alarms have passed, and for the judgement of a run by its log.
     """
