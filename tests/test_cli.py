@@ -81,6 +81,9 @@ def test_a_wrong_usage_is_one_line_and_exit_2(capsys, arguments, message):
         ("train", "--steps", "--updates"),
         ("synth", "--steps", "--updates"),
         ("landscape", "--seeds", "--draws"),
+        ("landscape", "--reach", "--range"),
+        ("embeddings", "--pca", "--components"),
+        ("embeddings", "--reduce", "--reduction"),
         ("embeddings", "--keep", "--save-states"),
         ("embeddings", "--from-kept", "--from-states"),
     ],
@@ -91,7 +94,9 @@ def test_a_former_spelling_is_accepted_and_only_the_present_one_is_shown(command
     assert found is not None
     context = click.Context(found, info_name=command)
     parser = found.make_parser(context)
-    value = "7" if present in ("--updates", "--draws") else "lags"
+    value = {"--updates": "7", "--draws": "7", "--range": "7", "--components": "7", "--reduction": "pca"}.get(
+        present, "lags"
+    )
     typed, shown = (parser.parse_args([name, value, "word"])[0] for name in (former, present))
     assert typed == shown
     assert any(given in (value, [value]) for given in typed.values())

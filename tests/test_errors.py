@@ -6,10 +6,12 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
+import click
 import pytest
 
 import toposcope
 from toposcope.cli.main import COMMANDS
+from toposcope.cli.main import toposcope as group
 from toposcope.core.errors import BrokenOffError, InputError, MissingExtraError, StoreError, install_command
 from toposcope.core.processes import spread
 from toposcope.core.wording import option, typed_options
@@ -55,7 +57,9 @@ def test_what_is_missing_is_one_line(installed):
 
 def _refuse(_shared):
     def act(task, _tell):
-        raise StoreError("it is full", argument="keep", value=task, remedy=f"give another {option('out')}")
+        raise StoreError(
+            "it is full", argument="save_states", value=task, remedy=f"give another {option('out')}"
+        )
 
     return act
 
@@ -64,8 +68,8 @@ def test_an_error_crosses_processes_with_its_parts_and_is_spelt_by_who_prints_it
     (event,) = spread(_refuse, None, ["a b"], workers=1)
     error = event.outcome
     assert type(error) is StoreError
-    assert (error.argument, error.value) == ("keep", "a b")
-    assert str(error) == "keep 'a b': it is full; give another out"
+    assert (error.argument, error.value) == ("save_states", "a b")
+    assert str(error) == "save_states 'a b': it is full; give another out"
     with typed_options():
         assert str(error) == "--save-states 'a b': it is full; give another --out"
 
@@ -150,6 +154,34 @@ def test_no_error_spells_an_option_or_a_command_for_one_reader_alone():
     assert len(raised) > 400
     wrong = [text for texts in raised for text in texts if SPELT.search(text) and text not in ELSEWHERE]
     assert not wrong
+
+
+PYTHON_ALONE = {"thresh", "eigenvalues"}
+"""Settings that only Python can change: no option leads to their errors."""
+
+
+def _typed_names(command: click.Command) -> set[str]:
+    """Return the names of a command's options, and of its arguments."""
+    own = {one.lstrip("-").replace("-", "_") for param in command.params for one in param.opts}
+    return own.union(*(map(_typed_names, getattr(command, "commands", {}).values())))
+
+
+def test_every_argument_that_an_error_names_is_one_of_a_command():
+    """An error about `components` said "--components", and the option was called --pca."""
+    context = click.Context(group)
+    commands = [group.get_command(context, name) for name in COMMANDS]
+    known = set().union(*(_typed_names(one) for one in commands if one is not None)) | PYTHON_ALONE
+    named = {}
+    for path in SOURCE.rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        for call in [node for node in ast.walk(tree) if isinstance(node, ast.Call)]:
+            said = [one.value for one in call.keywords if one.arg == "argument"]
+            marks = path.name != "options.py" and getattr(call.func, "id", "") == "option"
+            for one in [*said, *call.args[:marks]]:
+                if isinstance(one, ast.Constant):
+                    named[one.value] = f"{path.relative_to(SOURCE)}:{call.lineno}"
+    assert len(named) > 80
+    assert {name: where for name, where in named.items() if name not in known} == {}
 
 
 ARRAYS_ALONE = ("topology", "statistics", "subjects/landscape/geometry", "recipes")

@@ -175,13 +175,13 @@ def test_errors_of_calls_name_arguments_and_calls(call, word, tmp_path):
 def test_a_text_is_rendered_in_the_spelling_of_its_reader():
     text = (
         f"x; run: {command('weights', 'SERIES', out='runs')} or {command('merge', 'A', 'B', out='my C')}, "
-        f"or {option('reach')} 2, or {command('watch', 'DIR', out='x')}"
+        f"or {option('range')} 2, or {command('watch', 'DIR', out='x')}"
     )
     in_python = rendered(text)
     assert "--" not in in_python
     assert "toposcope.measure(SERIES, 'runs')" in in_python
     assert "from toposcope.store.merge import merge; merge([A, B], 'my C')" in in_python
-    assert in_python.endswith("or reach 2, or the command toposcope watch")
+    assert in_python.endswith("or range 2, or the command toposcope watch")
     with typed_options():
         assert rendered(text) == (
             "x; run: toposcope weights SERIES --out runs or toposcope merge A B --out 'my C', or --range 2, "

@@ -20,7 +20,7 @@ from toposcope.subjects.landscape.saved_surfaces import saved_surfaces
 folder = Path(mkdtemp())
 few = {"steps": 12, "checkpoint_every": 6, "warmup_steps": 2}
 ts.train("demo", folder / "runs", models=["tiny-3k"], overrides=few)
-options = LandscapeOptions(batches=1, seeds=1, resolution=13, sequences=4, nulls=1)
+options = LandscapeOptions(batches=1, draws=1, resolution=13, sequences=4, nulls=1)
 store = ts.measure(folder / "runs", folder / "store", features="surface", options=options, steps="last")
 print(store)
 

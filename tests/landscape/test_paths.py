@@ -106,7 +106,7 @@ def seeds(tmp_path_factory) -> Path:
     return folder
 
 
-SMALL = LandscapeOptions(batches=2, sequences=8, length=8, seeds=1, updates=5)
+SMALL = LandscapeOptions(batches=2, sequences=8, length=8, draws=1, updates=5)
 
 
 @pytest.mark.slow

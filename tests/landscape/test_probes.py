@@ -44,7 +44,7 @@ pytestmark = pytest.mark.slow
 
 MANY = Texts("words", tuple(f"{text} and {i} more" for i in range(4) for text in TEXTS))
 SMALL = LandscapeOptions(
-    resolution=5, batches=2, sequences=4, length=8, seeds=1, eigenvalues=2, products=12, vectors=2, steps=4,
+    resolution=5, batches=2, sequences=4, length=8, draws=1, eigenvalues=2, products=12, vectors=2, steps=4,
     nulls=1,
 )  # fmt: skip
 
@@ -163,7 +163,7 @@ def test_surfaces_are_kept_and_not_sampled_again(store: Store, run, monkeypatch,
     assert read_surface(path_of_damage) is None
 
 
-NOISY = LandscapeOptions(resolution=9, batches=1, sequences=8, length=8, seeds=1, reach=0.5, eigenvalues=2)
+NOISY = LandscapeOptions(resolution=9, batches=1, sequences=8, length=8, draws=1, range=0.5, eigenvalues=2)
 
 
 @pytest.fixture
@@ -256,8 +256,8 @@ def test_a_store_of_losses_alone_is_drawn_on_its_own_graph_and_says_so(run, tmp_
 @pytest.mark.parametrize(("kind", "n"), [("hessian", 1), ("trajectory", 2), ("random", 3)])
 def test_every_kind_of_directions_is_measured(run, tmp_path, kind: str, n: int) -> None:
     options = LandscapeOptions(
-        directions=kind, n=n, resolution=5, batches=1, sequences=4, length=8, seeds=1, products=60,
-        eigenvalues=3, reach=0.5,
+        directions=kind, n=n, resolution=5, batches=1, sequences=4, length=8, draws=1, products=60,
+        eigenvalues=3, range=0.5,
     )  # fmt: skip
     report, store = measured(run, tmp_path / "s", options, ("surface",), texts=None)
     assert report.failures == []
@@ -380,7 +380,7 @@ def test_what_did_not_converge_asks_for_products_and_not_for_checkpoints(run, tm
     assert set(Store.open(tmp_path / "enough").features(feature="top_eigenvalue")["status"]) == {"ok"}
     assert "--products" not in typed("report", tmp_path / "enough", "--out", tmp_path / "page-2")[1].out
     code, printed = typed("landscape", run, "--out", tmp_path / "none", *quick, "--products", 1)
-    assert (code, "--products 1: too few; give at least 2" in printed.err) == (2, True)
+    assert (code, "--products 1: it must be at least 2" in printed.err) == (2, True)
 
 
 def test_transformers_models_are_measured_with_texts(tmp_path) -> None:
@@ -396,7 +396,7 @@ def test_transformers_models_are_measured_with_texts(tmp_path) -> None:
 
 def test_a_place_without_a_loss_is_masked_and_counted(run, tmp_path) -> None:
     options = LandscapeOptions(
-        n=1, resolution=9, batches=1, sequences=4, length=8, seeds=1, reach=3e38, eigenvalues=2
+        n=1, resolution=9, batches=1, sequences=4, length=8, draws=1, range=3e38, eigenvalues=2
     )  # fmt: skip
     report, _ = measured(run, tmp_path / "s", options, ("surface",), texts=None)
     assert report.done == 0
@@ -442,10 +442,10 @@ def test_what_is_masked_is_counted_reported_and_never_filled(run, tmp_path, monk
     [
         ({"resolution": 20}, "resolution 20: every second grid point must form a coarser grid"),
         ({"n": 4}, "n 4: a surface has 1, 2 or 3"),
-        ({"reach": float("inf")}, "reach inf: not a positive finite number"),
+        ({"range": float("inf")}, "range inf: not a positive finite number"),
         ({"directions": "pca"}, "directions 'pca': unknown; choose random, hessian, trajectory"),
         ({"graph": "grid"}, "graph 'grid': unknown; choose lattice, kuhn, knn"),
-        ({"sequences": 3}, "sequences 3: too few; give at least 4"),
+        ({"sequences": 3}, "sequences 3: it must be at least 4"),
         ({"directions": "hessian", "eigenvalues": 1}, "eigenvalues 1: 2 directions need at least 2"),
     ],
 )

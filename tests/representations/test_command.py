@@ -37,7 +37,8 @@ def _run(capsys, *arguments):
 def test_a_series_is_measured_and_found_again(inputs, tmp_path, capsys):
     call = (
         inputs / "neox", "--texts", inputs / "texts.txt", "--limit", 20, "--min-chars", 5,
-        "--layers", "all", "--pca", 4, "--out", tmp_path / "store", "--keep", tmp_path / "kept", "--json",
+        "--layers", "all", "--components", 4, "--out", tmp_path / "store", "--keep", tmp_path / "kept",
+        "--json",
     )  # fmt: skip
     code, out, _ = _run(capsys, *call)
     assert code == 0
@@ -184,7 +185,7 @@ def test_a_store_of_other_texts_is_refused(inputs, tmp_path, capsys):
 def _kept(inputs, tmp_path, capsys, *more):
     call = (
         inputs / "neox", "--texts", inputs / "texts.txt", "--limit", 12, "--min-chars", 5, "--layers", "all",
-        "--pca", 4, "--nulls", 2, "--keep", tmp_path / "kept", *more, "--json",
+        "--components", 4, "--nulls", 2, "--keep", tmp_path / "kept", *more, "--json",
     )  # fmt: skip
     return _run(capsys, *call)
 
@@ -200,7 +201,7 @@ def _rows(store):
 def test_kept_states_give_the_same_rows_without_a_model(inputs, tmp_path, capsys):
     _kept(inputs, tmp_path, capsys, "--out", tmp_path / "one")
     code, out, _ = _run(
-        capsys, "--from-kept", tmp_path / "kept", "--layers", "all", "--pca", 4, "--nulls", 2, "--out",
+        capsys, "--from-kept", tmp_path / "kept", "--layers", "all", "--components", 4, "--nulls", 2, "--out",
         tmp_path / "two", "--json",
     )  # fmt: skip
     assert (code, json.loads(out)["measured"]) == (0, 2)
@@ -264,7 +265,7 @@ def test_the_sensitivity_of_every_feature_is_said(inputs, tmp_path, capsys):
     alone = tmp_path / "alone"
     _run(
         capsys, inputs / "neox", "--texts", inputs / "texts.txt", "--limit", 12, "--min-chars", 5, "--layers",
-        "all", "--pca", 4, "--nulls", 2, "--out", alone,
+        "all", "--components", 4, "--nulls", 2, "--out", alone,
     )  # fmt: skip
     one, two = _rows(tmp_path / "one"), _rows(alone)
     known = one.feature.str.startswith("h0_total") & (one.name == "hidden")

@@ -33,11 +33,13 @@ def request_options(request: type) -> Callable[[Callable[..., int]], Callable[..
 
 def _option(field: str, default: object, kind: type, said: CommandOption) -> Callable[[Any], Any]:
     """Return the option of one field; its default is shown but not set, so that a preset's value counts."""
-    spelt = "--" + (said.name or field).replace("_", "-")
+    spelt = _spelt(field)
     if kind is bool:
         return click.option(spelt, field, is_flag=True, default=None, help=said.help)
     shown = said.shown or ("" if default is None else str(default))
-    more: dict[str, Any] = {"cls": RenamedOption, "formerly": said.formerly} if said.formerly else {}
+    more: dict[str, Any] = {}
+    if said.formerly:
+        more = {"cls": RenamedOption, "formerly": list(map(_spelt, said.formerly))}
     return click.option(
         spelt,
         field,
@@ -45,3 +47,7 @@ def _option(field: str, default: object, kind: type, said: CommandOption) -> Cal
         help=f"{said.help}  [default: {shown}]" if shown else said.help,
         **more,
     )
+
+
+def _spelt(field: str) -> str:
+    return f"--{field.replace('_', '-')}"

@@ -17,8 +17,6 @@ from toposcope.core.commands import recommended, typed
 _OPEN, _CLOSE = "\ue000", "\ue001"
 """The ends of a mark: characters of Unicode's private use area."""
 _MARK = re.compile(f"{_OPEN}([^{_OPEN}{_CLOSE}]*){_CLOSE}")
-_FLAGS = {"reach": "range", "keep": "save-states"}
-"""Arguments whose option has another name on the command line."""
 _MEASURED: dict[str, dict[str, str]] = {
     "weights": {},
     "embeddings": {"features": "'representations'"},
@@ -128,8 +126,7 @@ def _spelt(found: re.Match[str]) -> str:
 def _option(name: str, value: str | None = None) -> str:
     if not _typed:
         return name if value is None else f"{name}={value!r}"
-    flag = _FLAGS.get(name, name)
-    return f"--{flag.replace('_', '-')}" if value is None else typed(flag, value)
+    return f"--{name.replace('_', '-')}" if value is None else typed(name, value)
 
 
 def _renaming(old: str, new: str) -> str:
@@ -138,7 +135,7 @@ def _renaming(old: str, new: str) -> str:
 
 def _command(name: str, words: list[str], options: dict[str, object]) -> str:
     if _typed:
-        return recommended(name, *words, **{_FLAGS.get(key, key): value for key, value in options.items()})
+        return recommended(name, *words, **options)
     if "--help" in words and name in (*_MEASURED, *_CALLED, "train"):
         return f"help(toposcope.{'measure' if name in _MEASURED else name})"
     given = {key: _value(key, value) for key, value in options.items()}

@@ -23,7 +23,7 @@ from toposcope.study.study import Study
 from toposcope.subjects.landscape.options import RULE, LandscapeOptions
 from toposcope.subjects.landscape.study import study_of_texts
 
-OPTIONS = LandscapeOptions(batches=2, seeds=2, eigenvalues=1, products=40, vectors=4, steps=15, layers=False)
+OPTIONS = LandscapeOptions(batches=2, draws=2, eigenvalues=1, products=40, vectors=4, steps=15, layers=False)
 """Two batches and two direction seeds: four surfaces of each range at every checkpoint."""
 CHECKPOINTS = 26
 """With fourteen, the test on innovations had too few points to choose a trend."""

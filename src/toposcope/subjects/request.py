@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import numbers
 import types
 import typing
-from collections.abc import Iterator
+import warnings
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
+
+from toposcope.core.errors import InputError
 
 _KEY = "option"
+FORMERLY = "formerly"
+"""The key of a field's metadata with its former names."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class CommandOption:
-    """A field of a request as an option of the command line.
+    """A field of a request as an option of the command line, under the field's name.
 
-    `help` says what it sets; `name` is its name if that differs from the field's; `shown` is displayed
-    instead of the field's default; `formerly` are old names that are still accepted.
+    `help` says what it sets; `shown` is displayed instead of the field's default; `formerly` are old names
+    that are still accepted.
     """
 
     help: str
-    name: str = ""
     choices: tuple[str, ...] = ()
     shown: str = ""
     formerly: tuple[str, ...] = ()
@@ -36,7 +43,46 @@ def option(default: Any, help: str, **more: Any) -> Any:
     >>> [(known.name, kind.__name__, said.help) for known, kind, said in options_of(Request)]
     [('points', 'int', 'Points of the clouds.')]
     """
-    return dataclasses.field(default=default, metadata={_KEY: CommandOption(help, **more)})
+    made = CommandOption(help, **more)
+    return dataclasses.field(default=default, metadata={_KEY: made, FORMERLY: made.formerly})
+
+
+def takes_former_names(request: type[T]) -> type[T]:
+    """Let a dataclass take the former names of its fields as keywords, too, with a DeprecationWarning.
+
+    >>> @takes_former_names
+    ... @dataclass(frozen=True, kw_only=True)
+    ... class Request:
+    ...     draws: int = option(2, "Number of random draws.", formerly=("seeds",))
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     Request(seeds=3)
+    Request(draws=3)
+
+    Raises
+    ------
+    InputError
+        When the class is called with both names of a field.
+    """
+    present = {
+        former: known.name
+        for known in dataclasses.fields(request)  # type: ignore[arg-type]
+        for former in known.metadata.get(FORMERLY, ())
+    }
+    make = request.__init__
+
+    @functools.wraps(make)
+    def made(self: T, **given: Any) -> None:
+        for former in present.keys() & given.keys():
+            name = present[former]
+            if name in given:
+                raise InputError(f"{former} is the former name of {name}, which is given, too; leave it out")
+            warnings.warn(f"{former} is now called {name}", DeprecationWarning, stacklevel=2)
+            given[name] = given.pop(former)
+        make(self, **given)
+
+    request.__init__ = made  # type: ignore[method-assign, assignment]
+    return request
 
 
 def options_of(request: type) -> Iterator[tuple[dataclasses.Field[Any], type, CommandOption]]:
@@ -46,6 +92,39 @@ def options_of(request: type) -> Iterator[tuple[dataclasses.Field[Any], type, Co
         said = known.metadata.get(_KEY)
         if said is not None:
             yield known, _plain(hints[known.name]), said
+
+
+def check_counts(request: object, least: Mapping[str, int]) -> None:
+    """Refuse a setting that is not a whole number, or is below its least value.
+
+    Raises
+    ------
+    InputError
+        Naming the first such setting.
+    """
+    for name, lowest in least.items():
+        value = getattr(request, name)
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+            raise InputError("it must be a whole number", argument=name, value=value)
+        if value < lowest:
+            raise InputError(f"it must be at least {lowest}", argument=name, value=value)
+
+
+def check_choices(request: object, choices: Mapping[str, Collection[object]]) -> None:
+    """Refuse a setting that is not one of its choices; a tuple must consist of them.
+
+    Raises
+    ------
+    InputError
+        Naming the first such setting.
+    """
+    for name, known in choices.items():
+        value = getattr(request, name)
+        for one in value if isinstance(value, tuple) else (value,):
+            if one not in known:
+                raise InputError(
+                    "unknown", argument=name, value=one, remedy=f"choose {', '.join(map(str, known))}"
+                )
 
 
 def _plain(hint: Any) -> type:

@@ -50,8 +50,8 @@ def draws_of(
     axes: dict[str, int | str] = {"run": at.run}  # the same directions at every step of a run
     if options.directions == "random":
         return [
-            DirectionDraw(batch * options.seeds + seed, random_directions(objective, n, **axes, seed=seed))
-            for seed in range(options.seeds)
+            DirectionDraw(batch * options.draws + seed, random_directions(objective, n, **axes, seed=seed))
+            for seed in range(options.draws)
         ]
     if options.directions == "hessian":
         here = objective.parameters

@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 
 from toposcope.core.errors import InputError
-from toposcope.subjects.request import option
+from toposcope.subjects.request import check_choices, check_counts, option, takes_former_names
 
 KINDS = ("random", "hessian", "trajectory")
 GRAPHS = ("lattice", "kuhn", "knn")
@@ -17,14 +17,22 @@ RULE = (
     f"checkpoint, and at least {RISE} nats above the centre; a second surface has a quarter of this range"
 )
 
+_LEAST = {
+    "n": 1, "resolution": 5, "batches": 1, "sequences": 4, "length": 2, "draws": 1, "eigenvalues": 1,
+    "products": 2, "vectors": 2, "steps": 1, "nulls": 0, "updates": 5,
+}  # fmt: skip
+_STORED = {"range": "reach", "draws": "seeds"}
+"""Field -> its name in the recipe of a store; it stays, so that stores of earlier versions are continued."""
 
+
+@takes_former_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LandscapeOptions:
     """The settings of the measurements around a checkpoint.
 
-    The draws are `batches` disjoint sets of `sequences` texts of at most `length` tokens, and `seeds` sets of
+    The draws are `batches` disjoint sets of `sequences` texts of at most `length` tokens, and `draws` sets of
     random directions. `resolution` is the number of grid points along each of `n` axes: 4 k + 1, so that
-    every second point, the centre included, forms the coarser grid. `reach` is None for the default rule, or
+    every second point, the centre included, forms the coarser grid. `range` is None for the default rule, or
     a number in the directions' unit. The `eigenvalues` eigenvalues of largest magnitude come from at most
     `products` Hessian-vector products; trace and density come from `vectors` random vectors, the density with
     `steps` Lanczos steps. `nulls` random directions of the update's length are the null of the critical
@@ -40,11 +48,11 @@ class LandscapeOptions:
     )
     n: int = option(2, "Number of axes of the surface: 1, 2 or 3.")
     resolution: int = option(21, "Number of grid points per axis: 5, 9, 13, 17, 21, ... (4 k + 1).")
-    reach: float | None = option(
+    range: float | None = option(
         None,
         "How far each axis goes, in the unit of the directions.",
-        name="range",
         shown="until the loss is as high as at the first checkpoint",
+        formerly=("reach",),
     )
     graph: str = option(
         "lattice",
@@ -55,7 +63,7 @@ class LandscapeOptions:
     batches: int = option(2, "Number of batches; no two share a text.")
     sequences: int = option(8, "Number of texts per batch.")
     length: int = option(64, "Number of tokens to read from each text.")
-    seeds: int = option(2, "Number of random draws of the directions.", name="draws", formerly=("--seeds",))
+    draws: int = option(2, "Number of random draws of the directions.", formerly=("seeds",))
     eigenvalues: int = 5
     products: int = option(
         100, "Maximum number of Hessian-vector products for a batch's eigenvalues; with more, more converge."
@@ -67,39 +75,25 @@ class LandscapeOptions:
     updates: int = 40
 
     def __post_init__(self) -> None:
-        if self.directions not in KINDS:
-            raise InputError(
-                "unknown", argument="directions", value=self.directions, remedy=f"choose {', '.join(KINDS)}"
-            )
-        if self.graph not in GRAPHS:
-            raise InputError(
-                "unknown", argument="graph", value=self.graph, remedy=f"choose {', '.join(GRAPHS)}"
-            )
-        if self.n not in (1, 2, 3):
+        """Refuse settings that cannot be measured."""
+        check_choices(self, {"directions": KINDS, "graph": GRAPHS})
+        check_counts(self, _LEAST)
+        if self.n > 3:
             raise InputError("a surface has 1, 2 or 3 directions", argument="n", value=self.n)
-        if self.resolution < 5 or self.resolution % 4 != 1:
+        if self.resolution % 4 != 1:
             raise InputError(
                 "every second grid point must form a coarser grid with the same centre",
                 argument="resolution",
                 value=self.resolution,
                 remedy="give 4 k + 1 (9, 13, 17, 21, ... 41)",
             )
-        if self.reach is not None and not (math.isfinite(self.reach) and self.reach > 0):
+        if self.range is not None and not (math.isfinite(self.range) and self.range > 0):
             raise InputError(
                 "not a positive finite number",
-                argument="reach",
-                value=self.reach,
+                argument="range",
+                value=self.range,
                 remedy="give one, or leave it out for the default rule",
             )
-        least = {
-            "batches": 1, "sequences": 4, "length": 2, "seeds": 1, "eigenvalues": 1, "products": 2,
-            "vectors": 2,
-            "updates": 5,
-        }  # fmt: skip
-        for name, lowest in least.items():
-            if getattr(self, name) < lowest:
-                raise InputError("too few", argument=name, value=getattr(self, name),
-                                 remedy=f"give at least {lowest}")  # fmt: skip
         if self.directions == "hessian" and self.eigenvalues < self.n:
             raise InputError(
                 f"{self.n} directions need at least {self.n}", argument="eigenvalues", value=self.eigenvalues
@@ -121,7 +115,7 @@ class LandscapeOptions:
     @property
     def surfaces(self) -> int:
         """The number of surfaces of each range per checkpoint."""
-        return self.batches * (self.seeds if self.directions == "random" else 1)
+        return self.batches * (self.draws if self.directions == "random" else 1)
 
     @property
     def tokens(self) -> int:
@@ -130,4 +124,5 @@ class LandscapeOptions:
 
     def recipe(self, texts_digest: str) -> dict[str, object]:
         """Return the settings and the texts as the store's recipe: plain JSON values."""
-        return {"probe": "landscape", "texts": texts_digest, **asdict(self)}
+        settings = {_STORED.get(name, name): value for name, value in asdict(self).items()}
+        return {"probe": "landscape", "texts": texts_digest, **settings}

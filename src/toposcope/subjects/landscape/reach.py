@@ -75,7 +75,7 @@ def check_reach(finite: np.ndarray, reach: float) -> None:
     if finite.sum() <= 1:
         raise InputError(
             f"the loss is finite at {int(finite.sum())} of {finite.size} grid points",
-            argument="reach",
+            argument="range",
             value=reach,
             remedy="give a smaller one, or leave it out for the default rule",
         )

@@ -134,7 +134,7 @@ class LandscapeStudy:
 
     def announcement(self, series: Series) -> str:
         """Describe what will be measured and its cost; printed before the start."""
-        fixed = self.options.reach
+        fixed = self.options.range
         said = (
             RULE
             if fixed is None

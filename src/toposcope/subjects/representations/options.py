@@ -8,7 +8,7 @@ from toposcope.core.errors import InputError
 from toposcope.subjects.representations.features import REPRESENTATIONS
 from toposcope.subjects.representations.forward import Pooling, StateReading
 from toposcope.subjects.representations.probes.reduce import Reduction
-from toposcope.subjects.request import option
+from toposcope.subjects.request import check_choices, check_counts, option, takes_former_names
 
 _LOWEST = {
     "length": 1,
@@ -20,12 +20,17 @@ _LOWEST = {
     "max_tokens": 4,
     "attention_texts": 1,
     "nulls": 0,
+    "maxdim": 0,
 }
-
-
+_CHOICES = {
+    "preset": ("default", "seed003"),  # papers/representation_presets.py has the settings
+    "pooling": ("mean", "last", "token"),
+    "reduction": ("pca", "random", "none"),
+}
 _PASS = ("layers", "pooling", "length", "max_tokens", "perplexity_texts", "perplexity_length", "half")
 
 
+@takes_former_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepresentationOptions:
     """The settings that change numbers; together with the texts they are a store's recipe.
@@ -63,7 +68,7 @@ class RepresentationOptions:
     pooling: Pooling = option(
         "mean",
         "Points of a text: the mean over its tokens (mean), its last token (last), or every token (token).",
-        choices=("mean", "last", "token"),
+        choices=_CHOICES["pooling"],
     )
     length: int = option(128, "Number of tokens to read from each text.")
     max_tokens: int = 2000
@@ -72,10 +77,10 @@ class RepresentationOptions:
     reduction: Reduction = option(
         "pca",
         "How to reduce the number of dimensions before the homology: PCA, random projection, or not at all.",
-        name="reduce",
-        choices=("pca", "random", "none"),
+        choices=_CHOICES["reduction"],
+        formerly=("reduce",),
     )
-    components: int = option(50, "Number of dimensions after the reduction.", name="pca")
+    components: int = option(50, "Number of dimensions after the reduction.", formerly=("pca",))
     maxdim: int = option(1, "Highest homology dimension: 0 for connected parts, 1 for loops, 2 for voids.")
     points: int = option(500, "Maximum number of points per cloud; larger clouds are subsampled.")
     draws: int = option(5, "Number of random subsamples.")
@@ -88,15 +93,11 @@ class RepresentationOptions:
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot be measured."""
-        for name, lowest in _LOWEST.items():
-            if getattr(self, name) < lowest:
-                raise InputError(f"it must be at least {lowest}", argument=name, value=getattr(self, name))
-        if self.maxdim not in (0, 1, 2):
+        check_counts(self, _LOWEST if self.cloud_texts is None else {**_LOWEST, "cloud_texts": 1})
+        check_choices(self, _CHOICES)
+        if self.maxdim > 2:
             raise InputError("it must be 0, 1 or 2", argument="maxdim", value=self.maxdim)
-        if self.pooling not in ("mean", "last", "token"):
-            raise InputError(
-                "unknown", argument="pooling", value=self.pooling, remedy="use mean, last or token"
-            )
+        _check_layers(self.layers)
         if self.cloud_texts is not None and self.pooling == "token":
             raise InputError(
                 "only some of the texts are used for the cloud, but here a point is not a text",
@@ -123,4 +124,15 @@ class RepresentationOptions:
             perplexity_texts=self.perplexity_texts,
             perplexity_length=self.perplexity_length,
             max_tokens=self.max_tokens,
+        )
+
+
+def _check_layers(choice: str) -> None:
+    """Refuse a choice of layers that no model could have."""
+    if choice not in ("last", "all") and not all(part.strip().isdecimal() for part in choice.split(",")):
+        raise InputError(
+            "not a choice of layers",
+            argument="layers",
+            value=choice,
+            remedy="give last, all, or numbers such as 0,6,12",
         )

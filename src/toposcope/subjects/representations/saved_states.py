@@ -80,7 +80,7 @@ def read_facts(folder: Path, checkpoint: Checkpoint) -> SavedFacts:
         return SavedFacts(**{**fields, "notes": tuple(fields["notes"])})
     except FileNotFoundError as error:
         raise SourceError(
-            f"{path} does not exist: measure the series with {option('keep')} {folder}"
+            f"{path} does not exist: measure the series with {option('save_states')} {folder}"
         ) from error
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise SourceError(f"{path} is damaged: delete it and measure the series again") from error
@@ -116,7 +116,8 @@ def check_reading(folder: Path, texts: str, reading: Mapping[str, Any]) -> None:
         if differs:
             raise SourceError(
                 f"{folder} contains states that were read with other settings "
-                f"({', '.join(differs)}); choose another folder for {option('keep')}, or give its settings"
+                f"({', '.join(differs)}); choose another folder for {option('save_states')}, or give its "
+                "settings"
             )
 
 
@@ -130,7 +131,7 @@ def read_states(folder: Path, checkpoint: Checkpoint) -> dict[int, np.ndarray]:
         tensors = load_file(path)
     except FileNotFoundError as error:
         raise SourceError(
-            f"{path} does not exist: measure the series with {option('keep')} {folder}"
+            f"{path} does not exist: measure the series with {option('save_states')} {folder}"
         ) from error
     except SafetensorError as error:
         raise SourceError(f"{path} is damaged: delete it and measure the series again") from error
@@ -168,7 +169,9 @@ class SavedStates(Series):
         self.folder = folder
         found = [_checkpoint(folder, path) for path in sorted(folder.glob("*/step_*.safetensors"))]
         if not found:
-            raise SourceError(f"{folder} contains no saved states: write some with {option('keep')} {folder}")
+            raise SourceError(
+                f"{folder} contains no saved states: write some with {option('save_states')} {folder}"
+            )
         self.facts = found[0][1]
         for at, facts in found:
             if not facts.read_alike(self.facts):

@@ -131,7 +131,7 @@ class Visit:
         if self._options.cloud_texts is not None and self._options.cloud_texts > few:
             raise InputError(
                 f"{few} texts are saved in {folder}",
-                argument="cloud_texts",
+                argument="limit",
                 value=self._options.cloud_texts,
                 remedy="give a smaller number",
             )

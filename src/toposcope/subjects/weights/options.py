@@ -7,7 +7,13 @@ from dataclasses import asdict, dataclass
 
 from toposcope.core.errors import InputError
 from toposcope.core.types import Normalization
-from toposcope.subjects.request import option
+from toposcope.sources.matrices import SPLITS
+from toposcope.subjects.request import check_choices, check_counts, option
+
+PRESETS = ("default", "seed004", "text")
+"""The names of the settings: `default`, and those of the papers (`papers/weight_presets.py` and
+`papers/seed004_runs.py` have their values)."""
+CLOUDS = ("matrix", "pooled")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,15 +51,17 @@ class WeightOptions:
     confounds: bool = True
     thresh: float | None = None
     conventions: tuple[Normalization, ...] = (Normalization.NETWORK, Normalization.MATRIX)
-    clouds: tuple[str, ...] = ("matrix", "pooled")
+    clouds: tuple[str, ...] = CLOUDS
     without: tuple[str, ...] = ()
     split: str = "table"
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot be measured."""
-        for name, lowest in (("points", 3), ("draws", 1), ("nulls", 0)):
-            if getattr(self, name) < lowest:
-                raise InputError(f"it must be at least {lowest}", argument=name, value=getattr(self, name))
+        check_counts(self, {"points": 3, "draws": 1, "nulls": 0})
+        known = {"preset": PRESETS, "conventions": tuple(Normalization), "clouds": CLOUDS, "split": SPLITS}
+        check_choices(self, known)
+        # a value such as "rieck" is equal to its member, but has no power
+        object.__setattr__(self, "conventions", tuple(map(Normalization, self.conventions)))
         if self.thresh is not None and not self.thresh > 0:
             raise InputError(
                 "it must be positive", argument="thresh", value=self.thresh,

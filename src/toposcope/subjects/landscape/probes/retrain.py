@@ -50,7 +50,7 @@ class Retrain(Probe):
 
     def work(self, shapes: Sequence[tuple[int, int]]) -> ComputeCost:
         """Return the cost of one checkpoint's updates as forward passes and FLOP."""
-        updates = len(JUMPS) * (self.options.updates + 1) * self.options.seeds
+        updates = len(JUMPS) * (self.options.updates + 1) * self.options.draws
         return cost_of_shapes(shapes, self.options, FORWARDS["gradient"] * _BATCH_RATIO * updates)
 
     def expected_seconds(self, shapes: Sequence[tuple[int, int]]) -> float:
@@ -73,7 +73,7 @@ class Retrain(Probe):
         rows: list[Row] = []
         with self.source.objectives(snapshot, self.options) as objectives:
             start = objectives[0].parameters
-            for seed in range(self.options.seeds):
+            for seed in range(self.options.draws):
                 drawn = random_directions(objectives[0], 1, run=at.run, seed=seed, jump="retrain")
                 paths = jump_and_retrain(
                     recipe_shape(recipe), recipe, data, start.numpy(), drawn.vectors[0].numpy(), step=at.step,

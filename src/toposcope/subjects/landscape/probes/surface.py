@@ -84,7 +84,7 @@ class Surfaces(Probe):
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return the rows of one checkpoint."""
         rows: list[Row] = []
-        first = self.source.first_loss(snapshot, self.options) if self.options.reach is None else []
+        first = self.source.first_loss(snapshot, self.options) if self.options.range is None else []
         with self.source.objectives(snapshot, self.options) as objectives:
             refuse_above(self.work([(1, objectives[0].n_parameters)]))
             if snapshot.index < self.options.first:
@@ -119,7 +119,7 @@ class Surfaces(Probe):
         return rows
 
     def _reaches(self, objective: Objective, directions: Directions, first: float | None) -> list[Reach]:
-        centre, fixed = objective.loss(), self.options.reach
+        centre, fixed = objective.loss(), self.options.range
         if first is None:
             assert fixed is not None
             return [Reach(fixed)] * len(directions)

@@ -1,0 +1,99 @@
+"""The requests of the subjects: what they refuse, their former names, and the recipes of their stores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from toposcope.api import TextRequest
+from toposcope.core.errors import InputError
+from toposcope.core.types import Normalization
+from toposcope.papers import representation_presets, weight_presets
+from toposcope.store.units import recipe_hash
+from toposcope.subjects.landscape.options import LandscapeOptions
+from toposcope.subjects.representations.options import RepresentationOptions
+from toposcope.subjects.weights import options as weight_options
+from toposcope.subjects.weights.options import WeightOptions
+
+REFUSED = [
+    (RepresentationOptions, {"reduction": "zzz"}, "reduction 'zzz': unknown; choose pca, random, none"),
+    (RepresentationOptions, {"layers": "foo"}, "layers 'foo': not a choice of layers; give last, all, or"),
+    (RepresentationOptions, {"cloud_texts": -1}, "cloud_texts -1: it must be at least 1"),
+    (RepresentationOptions, {"pooling": "max"}, "pooling 'max': unknown; choose mean, last, token"),
+    (RepresentationOptions, {"preset": "nope"}, "preset 'nope': unknown; choose default, seed003"),
+    (RepresentationOptions, {"components": 2.5}, "components 2.5: it must be a whole number"),
+    (WeightOptions, {"clouds": ("matrix", "foo")}, "clouds 'foo': unknown; choose matrix, pooled"),
+    (WeightOptions, {"conventions": ("x",)}, "conventions 'x': unknown; choose rieck"),
+    (WeightOptions, {"split": "bar"}, "split 'bar': unknown; choose table, whole, parts, heads"),
+    (WeightOptions, {"preset": "nope"}, "preset 'nope': unknown; choose default, seed004"),
+    (WeightOptions, {"draws": 1.5}, "draws 1.5: it must be a whole number"),
+    (WeightOptions, {"points": float("nan")}, "points nan: it must be a whole number"),
+    (WeightOptions, {"nulls": True}, "nulls True: it must be a whole number"),
+    (LandscapeOptions, {"steps": -5}, "steps -5: it must be at least 1"),
+    (LandscapeOptions, {"nulls": -1}, "nulls -1: it must be at least 0"),
+    (LandscapeOptions, {"draws": 0}, "draws 0: it must be at least 1"),
+    (LandscapeOptions, {"n": 2.0}, "n 2: it must be a whole number"),
+    (TextRequest, {"limit": 0}, "limit 0: it must be at least 1"),
+    (TextRequest, {"min_chars": -1}, "min_chars -1: it must be at least 0"),
+]
+
+
+@pytest.mark.parametrize(("request_", "settings", "message"), REFUSED)
+def test_a_request_refuses_what_it_does_not_know(
+    request_: type, settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError) as refused:
+        request_(**settings)
+    assert str(refused.value).startswith(message)
+
+
+def test_a_convention_may_be_written_as_its_value() -> None:
+    made = WeightOptions(conventions=("rieck",))  # type: ignore[arg-type]
+    assert made.conventions[0] is Normalization.NETWORK
+
+
+def test_the_presets_of_the_papers_are_known_to_the_requests() -> None:
+    assert {*weight_presets.PRESETS} <= {*weight_options.PRESETS}
+    assert {one.preset for one in representation_presets.PRESETS.values()} == {
+        *representation_presets.PRESETS
+    }
+
+
+@pytest.mark.parametrize(
+    ("request_", "former", "present"),
+    [
+        (LandscapeOptions, {"seeds": 3}, {"draws": 3}),
+        (LandscapeOptions, {"reach": 0.5}, {"range": 0.5}),
+        (RepresentationOptions, {"pca": 7}, {"components": 7}),
+        (RepresentationOptions, {"reduce": "none"}, {"reduction": "none"}),
+        (TextRequest, {"keep": "states"}, {"save_states": "states"}),
+    ],
+)
+def test_a_former_name_is_accepted_with_a_warning(
+    request_: type, former: dict[str, Any], present: dict[str, Any]
+) -> None:
+    ((old,), (new,)) = former, present
+    with pytest.warns(DeprecationWarning, match=f"{old} is now called {new}"):
+        made = request_(**former)
+    assert made == request_(**present)
+    with pytest.raises(InputError, match=f"{old} is the former name of {new}"):
+        request_(**former, **present)
+
+
+def test_the_recipes_of_stores_are_those_of_earlier_versions() -> None:
+    """Another recipe would refuse every store that is there already."""
+    drawn = LandscapeOptions(draws=3, range=0.5).recipe("t")
+    assert {"seeds", "reach"} <= drawn.keys()
+    assert [
+        recipe_hash(LandscapeOptions().recipe("t")),
+        recipe_hash(drawn),
+        recipe_hash(RepresentationOptions().recipe("t", "l")),
+        recipe_hash(RepresentationOptions(components=7, reduction="random", cloud_texts=9).recipe("t")),
+        recipe_hash(WeightOptions().recipe()),
+        recipe_hash(WeightOptions(points=30, draws=2, without=("ln",)).recipe()),
+        recipe_hash(weight_presets.PRESETS["seed004"].recipe()),
+    ] == [
+        "f08d32e6bbe2aa9d", "55290eb8be79d595", "5d3573ae8cd8f35c", "8d455bcb6d96d80a", "7edaed984195443d",
+        "79e3f75fd40788af", "226233ef4593156d",
+    ]  # fmt: skip
