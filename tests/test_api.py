@@ -316,7 +316,9 @@ def kept(tmp_path_factory) -> tuple[Path, ts.Store]:
     ts.train("demo", folder / "runs", models=["tiny-3k"], overrides={"steps": 2, "checkpoint_every": 1})
     lines = [f"{n} small cats sat on {n + 1} mats. " * (1 + n % 3) for n in range(24)]
     (folder / "texts.txt").write_text("\n".join(lines))
-    asked = api.TextRequest(texts=str(folder / "texts.txt"), limit=12, min_chars=40, keep=folder / "states")
+    asked = api.TextRequest(
+        texts=str(folder / "texts.txt"), limit=12, min_chars=40, save_states=folder / "states"
+    )
     store = ts.measure(
         folder / "runs", folder / "store", features="representations", texts=asked, options=FEW
     )

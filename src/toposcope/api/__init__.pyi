@@ -12,12 +12,12 @@ from .judgements import report as report
 from .laws import ScalingLaw as ScalingLaw
 from .laws import fit_scaling_law as fit_scaling_law
 from .measuring import measure as measure
-from .representations import TextRequest as TextRequest
 from .results import Audit as Audit
 from .results import Comparison as Comparison
 from .results import Reply as Reply
 from .results import Report as Report
 from .run_check import RunCheck as RunCheck
+from .text_request import TextRequest as TextRequest
 from .tuned import AdapterComparison as AdapterComparison
 
 __all__ = [

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from toposcope.api.measurement import Measurement
 from toposcope.api.representations import check_device
+from toposcope.api.text_request import LANDSCAPE, refuse_unused
 from toposcope.core.errors import InputError
 from toposcope.core.wording import option
 
 if TYPE_CHECKING:
-    from toposcope.api.representations import TextRequest
+    from toposcope.api.text_request import TextRequest
     from toposcope.sources import Series
     from toposcope.subjects.landscape.options import LandscapeOptions
 
@@ -36,11 +37,12 @@ def of_landscape(
     from toposcope.subjects.landscape.probes.retrain import without_run
     from toposcope.subjects.landscape.study import study_of_texts
 
+    refuse_unused(LANDSCAPE, request.features, request)
     check_device(request.device)
     recipe = None if request.recipe is None else load_training_recipe(request.recipe)
     study = study_of_texts(
-        options, request.texts, store, features=request.features, min_chars=request.min_chars,
-        split=request.split,
+        options, request.texts, store, features=request.features,
+        min_chars=1 if request.min_chars is None else request.min_chars, split=request.part,
         loader=ModelLoader(tokenizer=request.tokenizer, device=request.device, recipe=recipe),
     )  # fmt: skip
     series = find()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toposcope.api.checkpoints import opened
 from toposcope.api.measurement import Measurement, StorePlace
+from toposcope.api.text_request import GRADIENTS, SAVED_STATES, WEIGHTS, TextRequest, refuse_unused
 from toposcope.core.errors import InputError
 from toposcope.core.types import About
 from toposcope.core.wording import option
@@ -17,7 +18,6 @@ from toposcope.subjects.roster import measurable, subject_of
 
 if TYPE_CHECKING:
     from toposcope.api.checkpoints import Where
-    from toposcope.api.representations import TextRequest
     from toposcope.sources import Series
     from toposcope.store import Store
     from toposcope.subjects.base import Probe
@@ -30,17 +30,29 @@ if TYPE_CHECKING:
 
 
 def of_weights(
-    series: Series, probes: Sequence[Probe], options: WeightOptions, *, gradients: bool, texts: str | None
+    find: Callable[[], Series],
+    features: Sequence[str],
+    options: WeightOptions,
+    request: TextRequest,
+    *,
+    gradients: bool,
 ) -> Measurement:
     """Return the measurement of a series' weights, or of the loss gradients on a fixed batch instead.
+
+    `find` opens the series. It is called last, after all arguments were checked.
 
     Raises
     ------
     InputError
-        When gradients are wanted and no checkpoint brings a batch.
+        When a feature is unknown, the request has what is not used, or gradients are wanted and no checkpoint
+        brings a batch.
     """
+    from toposcope.subjects.registry import weight_probes
+
+    refuse_unused(GRADIENTS if gradients else WEIGHTS, features, request)
+    probes = weight_probes(features, options) if features else []
     if not gradients:
-        return Measurement(series, probes, options.recipe())
+        return Measurement(find(), probes, options.recipe())
     from toposcope.models import load_texts
     from toposcope.subjects.gradients.probe import (
         GradientBatch,
@@ -49,12 +61,13 @@ def of_weights(
         has_own_batch,
     )
 
-    if texts is None and not any(has_own_batch(checkpoint) for checkpoint in series):
+    series = find()
+    if request.texts is None and not any(has_own_batch(checkpoint) for checkpoint in series):
         raise InputError(
             "only run folders contain a batch", argument="gradients", remedy=f"give {option('texts')} FILE"
         )
-    batch = GradientBatch(texts=None if texts is None else load_texts(texts))
-    return Measurement(gradient_series(series, batch), gradient_probes(list(probes)), options.recipe())
+    batch = GradientBatch(texts=None if request.texts is None else load_texts(request.texts))
+    return Measurement(gradient_series(series, batch), gradient_probes(probes), options.recipe())
 
 
 def of_subject(subject: Subject, series: Series, request: object) -> Measurement:
@@ -175,23 +188,21 @@ def measure(
     >>> ts.measure("runs/", "half", features="all", execution=half)                    # doctest: +SKIP
     """
     from toposcope.api.landscapes import of_landscape
-    from toposcope.api.refusals import kind_of, refuse_meaningless
-    from toposcope.api.representations import OURS, TextRequest, of_representations, of_saved_states
+    from toposcope.api.representations import OURS, of_representations, of_saved_states
     from toposcope.store import Store
     from toposcope.subjects.representations.saved_states import SavedStates
     from toposcope.sweep import Execution
 
-    requested = features.split(",") if isinstance(features, str) else list(features)
-    names = [one.strip() for one in requested if isinstance(one, str)]
-    own = [one for one in requested if not isinstance(one, str)]
-    brought = None if isinstance(series, SavedStates) else _brought(names)
-    kind = brought.name if brought else kind_of(names, saved_states=isinstance(series, SavedStates))
-    refuse_meaningless(kind, ",".join(names) or "your own", {
-        "texts": texts, "limit": limit, "tokenizer": tokenizer, "recipe": recipe, "steps": steps,
-        "device": None if device == "cpu" else device, "preset": None if preset == "default" else preset,
-    })  # fmt: skip
+    names, own = _named(features)
+    saved = isinstance(series, SavedStates)
+    brought = None if saved else _brought(names)
+    kind = brought.name if brought else kind_of(names, saved_states=saved)
+    wanted = _requested(
+        texts, names, limit=limit, recipe=recipe, device=None if device == "cpu" else device,
+        tokenizer=None if tokenizer is None else Path(tokenizer),
+    )  # fmt: skip
+    refuse_unused(kind, names, wanted, preset=None if preset == "default" else preset, steps=steps)
     _refuse_doubled(options, preset, execution, jobs, diagrams, quiet=quiet)
-    wanted = _requested(texts, tuple(names), limit, recipe, device, tokenizer)
     if isinstance(series, SavedStates):
         found = of_saved_states(series, _settings(options, About.REPRESENTATIONS, preset), wanted)
     elif brought is not None:
@@ -199,9 +210,7 @@ def measure(
         found = of_subject(brought, opened(series, steps=steps), options or brought.request())
     elif kind == About.LANDSCAPE:
         surface = _settings(options, About.LANDSCAPE)
-        # every text counts: a loss needs no hundred characters
-        every = wanted if isinstance(texts, TextRequest) else replace(wanted, min_chars=1)
-        found, _ = of_landscape(lambda: opened(series, steps=steps), surface, every, Path(store))
+        found, _ = of_landscape(lambda: opened(series, steps=steps), surface, wanted, Path(store))
     elif kind == About.REPRESENTATIONS:
         found = of_representations(
             lambda: opened(series, steps=steps), _settings(options, About.REPRESENTATIONS, preset), wanted,
@@ -210,11 +219,45 @@ def measure(
     else:
         _refuse_unknown(names)
         weights = _settings(options, About.WEIGHTS, preset)
-        found = _of_names(series, names, wanted.texts, weights, steps)
+        found = of_weights(
+            lambda: opened(series, split=weights.split, steps=steps), _probe_names(names), weights, wanted,
+            gradients=kind == GRADIENTS,
+        )  # fmt: skip
     keep_diagrams = bool({*names} & {*OURS}) if diagrams is None else diagrams
     execution = execution or Execution(jobs=jobs, keep_diagrams=keep_diagrams, quiet=quiet)
     Measurement(found.series, [*found.probes, *own], found.recipe).carry_out(store, execution=execution)
     return Store.open(store)
+
+
+def kind_of(names: Collection[str], *, saved_states: bool) -> str:
+    """Return the subject that features of these names measure.
+
+    >>> [kind_of([name], saved_states=False) for name in ("rips", "surface", "sensitivity")]
+    ['weights', 'landscape', 'representations']
+    """
+    if saved_states:
+        return SAVED_STATES
+    for kind in (About.LANDSCAPE, About.REPRESENTATIONS):
+        if {*names} & {kind, *subject_of(kind).features}:
+            return kind
+    return GRADIENTS if GRADIENTS in names else WEIGHTS
+
+
+def _named(features: str | Sequence[str | Probe]) -> tuple[tuple[str, ...], list[Probe]]:
+    """Return the names among `features`, and the probes.
+
+    Raises
+    ------
+    InputError
+        When there are neither.
+    """
+    requested = features.split(",") if isinstance(features, str) else list(features)
+    if not requested:
+        raise InputError(
+            "nothing is measured", argument="features", value="[]", remedy="name some, such as 'cheap'"
+        )
+    names = tuple(one.strip() for one in requested if isinstance(one, str))
+    return names, [one for one in requested if not isinstance(one, str)]
 
 
 def _refuse_doubled(
@@ -226,51 +269,41 @@ def _refuse_doubled(
     *,
     quiet: bool,
 ) -> None:
-    """Raise InputError for an argument that `settings` or the `Execution` has, too."""
-    from toposcope.api.refusals import refuse_both
-
+    """Raise InputError for an argument that `options` or the `Execution` has, too."""
     if options is not None and preset != "default":
-        refuse_both("preset", preset, "options")
+        raise _doubled("preset", preset, "options")
     beside = {"jobs": None if jobs == 1 else jobs, "diagrams": diagrams, "quiet": None if quiet else quiet}
     if execution is not None and (twice := [name for name, value in beside.items() if value is not None]):
-        refuse_both(twice[0], beside[twice[0]], "execution")
+        raise _doubled(twice[0], beside[twice[0]], "execution")
+
+
+def _doubled(name: str, value: object, other: str) -> InputError:
+    return InputError(
+        f"{other}, which replaces it, is given, too",
+        argument=name,
+        value=value,
+        remedy="leave one of them out",
+    )
 
 
 def _requested(
-    texts: str | Path | TextRequest | None,
-    features: tuple[str, ...],
-    limit: int | None,
-    recipe: str | None,
-    device: str,
-    tokenizer: str | Path | None,
+    texts: str | Path | TextRequest | None, features: tuple[str, ...], **given: object
 ) -> TextRequest:
     """Return the request for texts; an argument given together with a `TextRequest` takes precedence."""
-    from toposcope.api.representations import TextRequest
-
-    given = texts if isinstance(texts, TextRequest) else TextRequest(texts=str(texts) if texts else None)
-    return replace(
-        given, features=features, limit=limit or given.limit, recipe=recipe or given.recipe,
-        device=given.device if device == "cpu" else device,
-        tokenizer=given.tokenizer if tokenizer is None else Path(tokenizer),
-    )  # fmt: skip
+    base = TextRequest() if texts is None else texts
+    if not isinstance(base, TextRequest):
+        base = TextRequest(texts=str(base))
+    chosen = {name: value for name, value in given.items() if value is not None}
+    return replace(base, features=features, **chosen)  # type: ignore[arg-type]
 
 
-def _of_names(
-    series: Where, names: list[str], texts: str | None, options: WeightOptions, steps: str | None
-) -> Measurement:
-    """Return the measurement of weights, or of gradients, by the names of their probes."""
-    from toposcope.subjects.registry import weight_probes
-
-    gradients = "gradients" in names
-    chosen = [name for name in names if name != "gradients"]
-    if gradients and not chosen:
-        chosen = ["cheap"]
-    probes = weight_probes(chosen, options) if chosen else []
-    found = opened(series, split=options.split, steps=steps)
-    return of_weights(found, probes, options, gradients=gradients, texts=texts)
+def _probe_names(names: Sequence[str]) -> list[str]:
+    """Return the names of probes; "gradients" alone stands for the cheap ones."""
+    probes = [name for name in names if name != GRADIENTS]
+    return probes or ["cheap"] * (GRADIENTS in names)
 
 
-def _refuse_unknown(names: list[str]) -> None:
+def _refuse_unknown(names: Sequence[str]) -> None:
     """Raise InputError for a name that no probe has, before its settings are found not to fit."""
     from toposcope.subjects.registry import weight_probes
     from toposcope.subjects.weights.options import WeightOptions

@@ -5,16 +5,16 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toposcope.api.measurement import Measurement
+from toposcope.api.text_request import SAVED_STATES, refuse_unused
 from toposcope.core.errors import InputError, MissingExtraError
 from toposcope.core.wording import option
 from toposcope.subjects.representations.features import REPRESENTATIONS, SENSITIVITY
 
 if TYPE_CHECKING:
+    from toposcope.api.text_request import TextRequest
     from toposcope.models.loading import ModelLoader
     from toposcope.sources.series import Series
     from toposcope.subjects.base import Probe
@@ -27,29 +27,6 @@ OURS = (REPRESENTATIONS, SENSITIVITY)
 """The probes that come with the package; every other name is one from elsewhere."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextRequest:
-    """The texts that a measurement reads, and how it reads them.
-
-    `texts` is what `load_texts` takes; the first `limit` of at least `min_chars` characters count. `labelled`
-    is a file for a linear probe, `grid` has the settings that the sensitivity compares, and `keep` is the
-    folder for saved states. `recipe` is a recipe's name or its TOML file; it defines the architecture for
-    files that contain only weights.
-    """
-
-    texts: str | None = None
-    limit: int | None = None
-    min_chars: int = 100
-    split: str = "validation"
-    features: tuple[str, ...] = (REPRESENTATIONS,)
-    labelled: Path | None = None
-    grid: SensitivityOptions | None = None
-    keep: Path | None = None
-    tokenizer: Path | None = None
-    device: str = "cpu"
-    recipe: str | None = None
-
-
 def of_representations(
     find: Callable[[], Series], options: RepresentationOptions, request: TextRequest, *, look: bool
 ) -> Measurement:
@@ -60,32 +37,32 @@ def of_representations(
     Raises
     ------
     InputError
-        When no texts are given, a layer, a device or a feature is unknown, or no checkpoint is a model.
+        When no texts are given, a device or a feature is unknown, or no checkpoint is a model.
     """
     from toposcope.models.loading import ModelLoader
     from toposcope.subjects.representations.probes.linear_probe import load_labelled
     from toposcope.subjects.representations.saved_states import save_runs
     from toposcope.subjects.representations.study import study_of_texts
 
+    refuse_unused(REPRESENTATIONS, request.features, request)
     if request.texts is None:
         raise InputError(
             f"representations need texts; give {option('texts')} FILE with one text on each line"
         )
-    _check_layers(options.layers)
     further = _further(request.features)
     check_device(request.device)
     loader = ModelLoader(tokenizer=request.tokenizer, device=request.device, half=options.half)
     study = study_of_texts(
-        options, request.texts, loader, limit=request.limit or 200, min_chars=request.min_chars,
-        split=request.split,
-        labelled=None if request.labelled is None else load_labelled(request.labelled), keep=request.keep,
-        grid=_grid(request),
+        options, request.texts, loader, limit=200 if request.limit is None else request.limit,
+        min_chars=100 if request.min_chars is None else request.min_chars, split=request.part,
+        labelled=None if request.labelled is None else load_labelled(request.labelled),
+        keep=request.save_states, grid=_grid(request),
     )  # fmt: skip
     series = find()
-    if look and (request.keep is None or not request.keep.exists()):
+    if look and (request.save_states is None or not request.save_states.exists()):
         _check_models(series, loader, options.layers)
-    if request.keep is not None:
-        save_runs(request.keep, series.runs)
+    if request.save_states is not None:
+        save_runs(request.save_states, series.runs)
     return Measurement(series, [*_wanted(study, request), *further], study.recipe())
 
 
@@ -95,11 +72,11 @@ def of_saved_states(series: SavedStates, options: RepresentationOptions, request
     Raises
     ------
     InputError
-        When `limit` exceeds the number of saved texts, or a layer or a feature is unknown.
+        When `limit` exceeds the number of saved texts, a feature is unknown, or an option needs a model.
     """
     from toposcope.subjects.representations.study import study_of_saved_states
 
-    _check_layers(options.layers)
+    refuse_unused(SAVED_STATES, request.features, request)
     further = _further(request.features)
     _check_saved(series, request.limit)
     study = study_of_saved_states(options, series, limit=request.limit, grid=_grid(request))
@@ -151,17 +128,6 @@ def _further(features: Sequence[str]) -> list[Probe]:
     from toposcope.subjects.registry import further_probes
 
     return further_probes([name for name in features if name not in OURS], known=OURS)
-
-
-def _check_layers(choice: str) -> None:
-    """Refuse a choice of layers that no model could have."""
-    if choice not in ("last", "all") and not all(part.strip().isdecimal() for part in choice.split(",")):
-        raise InputError(
-            "not a choice of layers",
-            argument="layers",
-            value=choice,
-            remedy="give last, all, or numbers such as 0,6,12",
-        )
 
 
 def _check_saved(saved: SavedStates, limit: int | None) -> None:

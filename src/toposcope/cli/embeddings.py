@@ -31,6 +31,8 @@ from toposcope.subjects.representations.options import RepresentationOptions
 if TYPE_CHECKING:
     import pandas as pd
 
+    from toposcope.subjects.representations.probes.sensitivity import SensitivityOptions
+
 SENSITIVITY_SHOWN = {
     "feature": "feature", "run": "run", "settings_spread": "all settings", "components_spread": "components",
     "texts_spread": "texts", "draw_spread": "draws", "rho": "rho", "rho_low": "lowest",
@@ -56,9 +58,7 @@ SENSITIVITY_SHOWN = {
 @click.option(
     "--min-chars",
     type=click.IntRange(min=0),
-    default=100,
-    show_default=True,
-    help="Skip texts with fewer characters.",
+    help="Skip texts with fewer characters.  [default: 100]",
 )
 @split_option
 @request_options(RepresentationOptions)
@@ -75,9 +75,7 @@ SENSITIVITY_SHOWN = {
 )
 @click.option(
     "--sensitivity-texts",
-    default="200,800",
-    show_default=True,
-    help="Numbers of texts that --sensitivity compares.",
+    help="Numbers of texts that --sensitivity compares.  [default: 200,800]",
 )
 @click.option(
     "--features",
@@ -117,12 +115,12 @@ def command(
     out: Path,
     preset: str,
     limit: int | None,
-    min_chars: int,
-    split: str,
+    min_chars: int | None,
+    split: str | None,
     settings: dict[str, object],
     labelled: Path | None,
     sensitivity: bool,
-    sensitivity_texts: str,
+    sensitivity_texts: str | None,
     features: str,
     save_states: Path | None,
     from_states: Path | None,
@@ -139,20 +137,20 @@ def command(
     comes from the same forward pass. The results go to a store. If the command is interrupted, repeat it:
     it continues.
     """
-    from toposcope.api.representations import TextRequest, of_representations, of_saved_states
+    from toposcope.api.representations import of_representations, of_saved_states
+    from toposcope.api.text_request import TextRequest
     from toposcope.papers.representation_presets import preset as preset_options
     from toposcope.store import Store
     from toposcope.study.sensitivity import measured_sensitivity
     from toposcope.subjects.representations.saved_states import SavedStates
-    from toposcope.subjects.representations.study import parse_grid
 
     options = preset_options(preset, settings)
     names = tuple(name.strip() for name in features.split(","))
     sensitivity |= SENSITIVITY in names
     request = TextRequest(
         texts=texts, limit=limit, min_chars=min_chars, split=split, features=names, labelled=labelled,
-        grid=parse_grid(sensitivity_texts) if sensitivity else None, keep=save_states, tokenizer=tokenizer,
-        device=device,
+        grid=_grid(sensitivity_texts, sensitivity=sensitivity), save_states=save_states,
+        tokenizer=tokenizer, device=device,
     )  # fmt: skip
     execution = sweeping.execution(keep_diagrams=not no_diagrams)
     if from_states is not None:
@@ -175,6 +173,22 @@ def command(
     if tables and not as_json:
         show_sensitivity(tables[SENSITIVITY])
     return exit_code(report)
+
+
+def _grid(texts: str | None, *, sensitivity: bool) -> SensitivityOptions | None:
+    """Return the settings that the sensitivity compares, if it is measured."""
+    from toposcope.subjects.representations.study import parse_grid
+
+    if sensitivity:
+        return parse_grid("200,800" if texts is None else texts)
+    if texts is not None:
+        raise InputError(
+            "only the sensitivity compares numbers of texts",
+            argument="sensitivity_texts",
+            value=texts,
+            remedy=f"give {option('sensitivity')}, too, or leave it out",
+        )
+    return None
 
 
 def _refuse_with_states(

@@ -37,7 +37,9 @@ from toposcope.subjects.landscape.options import LandscapeOptions
     "(sharpness alone) or `all`.",
 )  # fmt: skip
 @request_options(LandscapeOptions)
-@click.option("--min-chars", type=click.IntRange(min=0), default=1, help="Skip texts with fewer characters.")
+@click.option(
+    "--min-chars", type=click.IntRange(min=0), help="Skip texts with fewer characters.  [default: 1]"
+)
 @split_option
 @tokenizer_option
 @click.option(
@@ -53,8 +55,8 @@ def command(
     out: Path,
     features: str,
     settings: dict[str, Any],
-    min_chars: int,
-    split: str,
+    min_chars: int | None,
+    split: str | None,
     tokenizer: Path | None,
     recipe: str | None,
     device: str,
@@ -68,7 +70,7 @@ def command(
     and the sampled surfaces go to a store. If the command is interrupted, repeat it: it continues.
     """
     from toposcope.api.landscapes import of_landscape
-    from toposcope.api.representations import TextRequest
+    from toposcope.api.text_request import TextRequest
 
     options = LandscapeOptions(**settings)
     request = TextRequest(

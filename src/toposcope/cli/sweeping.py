@@ -44,9 +44,7 @@ out_option = click.option(
     type=click.Path(path_type=Path),
     help="Folder of the store. It is created if it does not exist.",
 )
-split_option = click.option(
-    "--split", default="validation", show_default=True, help="Part of the data set to read."
-)
+split_option = click.option("--split", help="Part of the data set to read.  [default: validation]")
 tokenizer_option = click.option(
     "--tokenizer",
     type=click.Path(exists=True, path_type=Path),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import click
@@ -59,12 +60,12 @@ def command(
     `toposcope analyze` says what the results mean, and `toposcope report` draws them.
     """
     from toposcope.api.measuring import of_weights
+    from toposcope.api.text_request import TextRequest
     from toposcope.papers.weight_presets import preset as preset_options
-    from toposcope.subjects.registry import weight_probes
 
     options = preset_options(preset, **settings)
-    probes = weight_probes([name.strip() for name in features.split(",")], options)
+    names = [name.strip() for name in features.split(",")]
     execution = sweeping.execution(keep_diagrams=diagrams)
-    opened = sweeping.open(series, split=options.split)
-    found = of_weights(opened, probes, options, gradients=gradients, texts=texts)
-    return carried_out(found, opened, out, sweeping, execution, as_json=as_json)
+    opened = functools.cache(lambda: sweeping.open(series, split=options.split))
+    found = of_weights(opened, names, options, TextRequest(texts=texts), gradients=gradients)
+    return carried_out(found, opened(), out, sweeping, execution, as_json=as_json)
