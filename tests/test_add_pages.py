@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -117,6 +118,9 @@ def test_a_subject_is_one_module_and_is_found_in_every_room(tmp_path: Path) -> N
     done = subprocess.run([sys.executable, "use.py"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("Largest weight / usual weight rose (from ")
+    # its own table and its own question
+    assert re.search(r"(?m)^ +run +min +max\n0 +runs +[\d.]+ +[\d.]+$", done.stdout)
+    assert re.search(r"\{'run': 'runs', 'ratio': [\d.]+\}", done.stdout)
     # the command line: its help has the request's field, a bad value is one line
     assert "outliers" in _toposcope(tmp_path, "--help").stdout
     assert "--quantile" in _toposcope(tmp_path, "outliers", "--help").stdout
@@ -130,6 +134,17 @@ def test_a_subject_is_one_module_and_is_found_in_every_room(tmp_path: Path) -> N
     verdict = _toposcope(tmp_path, "analyze", "s", "--json")
     assert verdict.returncode == 0, verdict.stderr
     assert "outlier" in verdict.stdout
+    answer = json.loads(verdict.stdout)
+    (extremes,) = answer["extremes"]
+    (largest,) = (one for one in answer["findings"][0]["answers"] if one["question"] == "largest")
+    assert largest["numbers"] == {"run": "runs", "ratio": extremes["max"]}
+    said = f"In runs the largest weight is {extremes['max']:.0f} times the usual one."
+    assert largest["words"] == said
+    printed = _toposcope(tmp_path, "analyze", "s", "--table", "extremes")
+    assert "Smallest and largest ratio of each run" in printed.stdout, printed.stderr
+    unknown = _toposcope(tmp_path, "analyze", "s", "--table", "extreme")
+    assert unknown.returncode == 2
+    assert "extremes" in unknown.stderr
     # the page
     page = _toposcope(tmp_path, "report", "s", "--out", "page")
     assert page.returncode == 0, page.stderr
@@ -137,6 +152,10 @@ def test_a_subject_is_one_module_and_is_found_in_every_room(tmp_path: Path) -> N
     assert "how far the largest weights lie above" in html
     assert "largest weight / usual weight" in html
     assert "figure-leading_outliers" in html
+    assert "Where are the largest outliers?" in html
+    assert said in html
+    assert "Smallest and largest ratio of each run" in html
+    assert (tmp_path / "page" / "tables" / "outliers_extremes.csv").is_file()
     # the watch
     watched = _toposcope(tmp_path, "watch", "runs", "--features", "outliers", "--once", "--rest", "0")
     assert watched.returncode in (0, 1), watched.stderr

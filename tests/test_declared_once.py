@@ -15,8 +15,8 @@ from toposcope.subjects.catalogue import DECLARED
 ROOT = Path(toposcope.__file__).parent
 DECLARING = ("subjects/", "topology/")
 """The rooms that declare and compute features: what a number is called where it is made."""
-DRAWING = ("/page/", "/figures/")
-"""The folders of a subject that draw what was measured: they import what they name."""
+DRAWING = ("/page/", "/figures/", "/tables/", "/findings/")
+"""The folders of a subject that draw and judge what was measured: they import what they name."""
 PAPERS = "papers/"
 """A paper names what it measured in words of its own: its presets and its published series are data."""
 LOGGED = {*TABLES["metrics"].names, *TABLES["runs"].names}

@@ -92,12 +92,13 @@ def _layers() -> list[str]:
 
 
 def test_imports_run_downwards_only():
-    """The floors are those of pyproject.toml; a subject's figures and page stand on `page`'s."""
+    """The floors are those of pyproject.toml; a subject's parts stand on those of `page` and `study`."""
     floor = {room: at for at, layer in enumerate(_layers()) for room in layer.split(" | ")}
 
     def of(module: str) -> tuple[str, int]:
         parts = module.split(".")
-        room = "page" if parts[1] == "subjects" and parts[3:4] in (["page"], ["figures"]) else parts[1]
+        part = parts[3] if parts[1] == "subjects" and len(parts) > 3 else ""
+        room = {"page": "page", "figures": "page", "tables": "study", "findings": "study"}.get(part, parts[1])
         return room, floor[room]
 
     imported = _imports("toposcope")

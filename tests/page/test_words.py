@@ -15,6 +15,8 @@ from toposcope.page.parts import _of_adapters, of_means
 from toposcope.study.findings.base import Finding
 from toposcope.study.findings.changed import changed
 from toposcope.study.net_change import half_steps
+from toposcope.study.own import questions_of
+from toposcope.subjects.roster import subjects
 
 H0 = "rips/euclidean/pooled/h0_total"
 NP = "neural_persistence/seed004/neural_persistence"
@@ -474,10 +476,12 @@ def test_surfaces_lead_where_no_loss_ranks_the_runs(make_study):
         dataclasses.replace(one, strength="still") if one.question == "changed" else one
         for one in found
     )  # fmt: skip
-    findings = dataclasses.replace(found, answers=(*without_target, surfaces))
+    asked = questions_of(subjects()["landscape"])
+    findings = dataclasses.replace(found, answers=(*without_target, surfaces), questions=asked)
     assert findings.lead is surfaces
     assert findings.first.title == (
         "75% of 8 sampled surfaces have more than one minimum (mean 3.5, most 6). One half of the sequences "
         "shows 15 branches in all, and the other half confirms 2."
     )
-    assert dataclasses.replace(found, answers=(*found, surfaces)).lead.question == "trained"
+    ranked = dataclasses.replace(found, answers=(*found, surfaces), questions=asked)
+    assert ranked.lead.question == "trained"

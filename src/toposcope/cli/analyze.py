@@ -27,6 +27,21 @@ _TABLES = (
 )  # fmt: skip
 
 
+class _TableName(click.Choice[str]):
+    """The name of a table: one of every analysis, "all", or one that a subject declares."""
+
+    def __init__(self) -> None:
+        super().__init__([*_TABLES, "all"])
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name; only an unknown one has to look at the subjects, which are slow to load."""
+        if value in self.choices:
+            return value
+        from toposcope.study.own import every_table
+
+        return click.Choice([*_TABLES, *every_table(), "all"]).convert(value, param, ctx)
+
+
 @click.command("analyze")
 @click.argument("source", type=click.Path(path_type=Path), required=False)
 @click.option(
@@ -58,9 +73,10 @@ _TABLES = (
     cls=RenamedOption,
     formerly=("--part",),
     multiple=True,
-    type=click.Choice([*_TABLES, "all"]),
+    type=_TableName(),
     metavar="NAME",
-    help=f"Print this table instead of the answer. Can be repeated. One of {', '.join(_TABLES)}.",
+    help=f"Print this table instead of the answer. Can be repeated. One of {', '.join(_TABLES)}, "
+    "or a table that the measured subject declares.",
 )
 @click.option("--all", "everything", is_flag=True, help="Print the answer and all tables.")
 @click.option(
@@ -156,16 +172,16 @@ def command(
         return show_law(source, law, columns, leave_out, out, rename=named, as_json=as_json)
     from toposcope.api import analyze
     from toposcope.core.progress import busy
-    from toposcope.study.analysis import DEFAULT_TABLES, PARTS
+    from toposcope.study.analysis import DEFAULT_TABLES
 
-    chosen = PARTS if everything or "all" in parts else parts or DEFAULT_TABLES
     with busy("analysing"):
         analysis = analyze(
             source, targets=targets, columns=features, scores=score_file, rename=named, without=without
         )
+        chosen = analysis.names if everything or "all" in parts else parts or (*DEFAULT_TABLES, *analysis.own)
         answer = (everything or not parts) and out is None and analysis.losses_alone
         if not analysis.wrong and not answer:  # the losses give an answer, whatever else can be computed
-            analysis.refuse_nothing(chosen)
+            analysis.refuse_nothing([name for name in chosen if name in parts or name not in analysis.own])
         _work_out(analysis, chosen if everything or parts or as_json or out is not None else ())
     for line in analysis.read:
         click.echo(line, err=True)
@@ -252,7 +268,7 @@ def _table(analysis: Analysis, name: str, rows: int) -> None:
     if not len(part):
         click.echo(f"{name}: no rows\n")
         return
-    of_frame(name, part, rows).show()
+    of_frame(name, part, rows, title=analysis.own.get(name, "")).show()
     if name == "trends":
         grid = analysis.nearest_grid()
         text = "; ".join(

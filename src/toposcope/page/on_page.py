@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from toposcope.core.errors import InputError
 from toposcope.study.findings.base import QUESTIONS
+from toposcope.study.own import every_question
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -89,10 +90,10 @@ class OnPage:
                 f"figure {self.name!r}: the name may contain only small letters, digits and _; change it"
             )
         unknown = [question for question in self.questions if question not in QUESTIONS]
-        if unknown:
+        if unknown and unknown[0] not in (asked := every_question()):
             raise InputError(
                 f"figure {self.name!r}: questions has {unknown[0]!r}, which no page asks; use "
-                f"{', '.join(QUESTIONS)}"
+                f"{', '.join(asked)}"
             )
 
     def named(self, name: str) -> OnPage:

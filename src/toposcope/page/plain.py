@@ -14,7 +14,9 @@ from toposcope.page.tables import (
     forecasts_table,
     replicates_table,
     scaling_table,
+    subject_table,
 )
+from toposcope.study.own import tables_of
 from toposcope.study.study import Study
 from toposcope.subjects.subject import TABLE, Subject
 
@@ -26,7 +28,7 @@ def part_maker(subject: Subject) -> Callable[..., PagePart]:
 
 
 def plain_part(study: Study, *, beside: Collection[str] = ()) -> PagePart:
-    """Word, tabulate and draw a table made elsewhere, or a subject without tables of its own."""
+    """Word, tabulate and draw a table made elsewhere, or a subject without a part of its own."""
     return part_of(study, _tables, beside=beside)
 
 
@@ -37,6 +39,8 @@ def _named(study: Study, name: str) -> str:
 
 def _tables(study: Study) -> Iterator[Table]:
     yield families_table(study)
+    for declared in tables_of(study.subject):
+        yield replace(subject_table(study, declared), name=_named(study, declared.name))
     yield correlation_table(study, study.target, _named(study, "trends"))
     yield replicates_table(study)
     more = [scaling_table(study)] if study.has_sizes else []

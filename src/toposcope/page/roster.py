@@ -10,7 +10,7 @@ from toposcope.core.errors import InputError
 from toposcope.core.plugins import brought
 from toposcope.page.figures import correlations, faults, forecast, leading, losses
 from toposcope.page.on_page import SUBJECT, OnPage
-from toposcope.study.findings.base import QUESTIONS
+from toposcope.study.own import every_question
 from toposcope.subjects.roster import subjects
 from toposcope.subjects.subject import TABLE, Subject
 
@@ -99,7 +99,7 @@ def on_cards(parts: Iterable[Subject]) -> list[str]:
     Figures for the first screen come first, then those that show what changed.
     """
     wanted = [(subject, one) for subject in parts for one in figures_of(subject)]
-    ordered = sorted(QUESTIONS, key=lambda question: question != "changed")
+    ordered = sorted(every_question(), key=lambda question: question != "changed")
     names = [
         one.file_name(subject.name)
         for question in ordered

@@ -12,6 +12,7 @@ from toposcope.core.forms import NONE, interval, number, trend_cell, whole
 from toposcope.core.tabular import Table
 from toposcope.store.parts import slug
 from toposcope.study.findings.rivals import worth
+from toposcope.study.own import SubjectTable
 from toposcope.study.study import Study
 
 Spec = tuple[str, str, str]
@@ -277,3 +278,28 @@ def scaling_table(study: Study) -> Table:
         tuple(rows),
         frame=study.fits,
     )
+
+
+def subject_table(study: Study, declared: SubjectTable) -> Table:
+    """Return a table that the study's subject declares, with its columns and rows as they are."""
+    frame = study.own[declared.name]
+    rows = tuple(tuple(map(_plain_cell, line)) for line in frame.itertuples(index=False, name=None))
+    return Table(
+        declared.name,
+        declared.title or declared.name,
+        declared.note,
+        tuple(map(str, frame)),
+        rows,
+        frame=frame,
+    )
+
+
+def _plain_cell(value: object) -> str:
+    """Return a cell as text: a count with its separators, a number with 4 digits.
+
+    >>> _plain_cell(12000), _plain_cell(0.123456), _plain_cell("a"), _plain_cell(None)
+    ('12,000', '0.1235', 'a', '–')
+    """
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return f"{int(value):,}"
+    return number(value, "{:.4g}") if value is None or isinstance(value, float) else str(value)

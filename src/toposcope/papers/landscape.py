@@ -18,10 +18,10 @@ from toposcope.sources import open_series
 from toposcope.store import Store
 from toposcope.study import trend_table
 from toposcope.study.analysis import analysis_of
-from toposcope.study.findings.surfaces import shares
 from toposcope.study.study import Study
 from toposcope.subjects.landscape.options import RULE, LandscapeOptions
 from toposcope.subjects.landscape.study import study_of_texts
+from toposcope.subjects.landscape.tables.surfaces import shares
 
 OPTIONS = LandscapeOptions(batches=2, draws=2, eigenvalues=1, products=40, vectors=4, steps=15, layers=False)
 """Two batches and two direction seeds: four surfaces of each range at every checkpoint."""

@@ -23,6 +23,7 @@ from toposcope.study.findings import words
 from toposcope.study.forecasts.log_results import LogResults
 from toposcope.study.forecasts.reading import listed
 from toposcope.study.merged_stores import Source, difference_of_recipes, joined
+from toposcope.study.own import PARTS, tables_of
 from toposcope.study.published import NOTHING, PublishedRules
 from toposcope.study.studies import StudyRequest, runs_of, studies_of, study_of_rows
 from toposcope.study.study import Study, groups_among, problems_of, why_nothing
@@ -36,11 +37,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DEFAULT_TABLES", "PARTS", "Analysis", "analysis_of", "study_of_rows"]
 
-PARTS = (
-    "families", "trends", "replicates", "lags", "phases", "segments", "saturation", "scaling", "exponents",
-    "forecasts", "forecast_effects",
-)  # fmt: skip
-"""The names of the tables of an analysis; it also has `problems` and `findings`."""
 DEFAULT_TABLES = ("families", "trends", "replicates", "phases", "scaling", "forecasts", "forecast_effects")
 _OVER_FAMILIES = ("exponents",)
 """Tables that compare families: they read all runs."""
@@ -59,9 +55,10 @@ class Analysis:
 
     `studies` holds one study for each kind of measurement: weights, gradients, representations, or a table.
     Runs that do not belong together have a study each (`apart` says which). Every table of `PARTS` is an
-    attribute. It has the rows of all studies below one another, with a column `group` if runs do not belong
-    together; `findings` are those of the first study, `all_findings` of every one. `whole` holds the studies
-    of all runs, for the tables that compare families.
+    attribute, and `tables` has those that only some subjects have, too. A table has the rows of all studies
+    below one another, with a column `group` if runs do not belong together; `findings` are those of the first
+    study, `all_findings` of every one. `whole` holds the studies of all runs, for the tables that compare
+    families.
 
     Examples
     --------
@@ -87,16 +84,19 @@ class Analysis:
         return said(self.groups)
 
     def table(self, name: str) -> pd.DataFrame:
-        """Return the table called `name`, one of `PARTS`.
+        """Return the table called `name`: one of `PARTS`, or one that a subject declares.
 
         Raises
         ------
         InputError
             When there is no such table.
         """
-        if name not in PARTS:
-            raise InputError(f"no table {name!r}; there are {', '.join(PARTS)}")
-        if name in _OVER_FAMILIES and self.whole:
+        if name not in self.names:
+            raise InputError(f"no table {name!r}; there are {', '.join(self.names)}")
+        if name in self.own:
+            having = [study for study in self.studies if name in study.own]
+            made = [_of_group(study.own[name], study.group) for study in having]
+        elif name in _OVER_FAMILIES and self.whole:
             made = [getattr(study, name) for study in self.whole]
         else:
             made = [_of_group(getattr(study, name), study.group) for study in self.studies]
@@ -105,8 +105,19 @@ class Analysis:
 
     @property
     def tables(self) -> Tables:
-        """Every table of `PARTS` by name, computed on first use."""
-        return Tables(**{name: partial(self.table, name) for name in PARTS})
+        """Every table by name, computed on first use: those of `PARTS`, then those of its subjects."""
+        return Tables(**{name: partial(self.table, name) for name in self.names})
+
+    @property
+    def own(self) -> dict[str, str]:
+        """The tables that its subjects declare: name -> title."""
+        subjects = dict.fromkeys(study.subject for study in self.studies)
+        return {one.name: one.title or one.name for subject in subjects for one in tables_of(subject)}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all its tables."""
+        return (*PARTS, *self.own)
 
     @property
     def families(self) -> pd.DataFrame:
@@ -248,15 +259,19 @@ class Analysis:
         """Raise InputError where none of these tables holds a result."""
         if "trends" in parts and any(_holds_something(study.strengths) for study in self.studies):
             return  # a part of the trends: all of them take most of the time of an analysis
-        cheapest = [name for name in _BY_COST if name in parts]
+        cheapest = [name for name in (*self.own, *_BY_COST) if name in parts]
         if not any(_holds_something(self.table(name)) for name in cheapest):
             reasons = {
                 name: str(why) for name in cheapest for why in self.table(name).get("reason", ()) if why
             }
             raise InputError(f"nothing could be computed: {why_nothing(self.studies[0], parts, reasons)}")
 
-    def to_json(self, parts: Sequence[str] = DEFAULT_TABLES) -> dict[str, object]:
-        """Return the findings, these tables as records, and the problems, as plain data."""
+    def to_json(self, parts: Sequence[str] = ()) -> dict[str, object]:
+        """Return the findings, tables as records, and the problems, as plain data.
+
+        By default the tables are `DEFAULT_TABLES` and those that its subjects declare.
+        """
+        parts = parts or (*DEFAULT_TABLES, *self.own)
         found_data = [found.as_data() for found in self.all_findings]
         made = {name: self.table(name).to_dict("records") for name in parts}
         groups = [{"label": one.label, "runs": list(one.runs)} for one in self.groups]

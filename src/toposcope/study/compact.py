@@ -86,8 +86,11 @@ def untold(study: Study) -> list[str]:
     return lines
 
 
-def of_frame(name: str, part: pd.DataFrame, rows: int) -> Table:
-    """Return at most `rows` rows of a table of the analysis, the smallest p first where it has one."""
+def of_frame(name: str, part: pd.DataFrame, rows: int, *, title: str = "") -> Table:
+    """Return at most `rows` rows of a table of the analysis, the smallest p first where it has one.
+
+    `title` is that of a table which a subject declares.
+    """
     order = _ORDER.get(name)
     if order is not None and order in part:
         part = part.sort_values(order, kind="stable", na_position="last")
@@ -97,7 +100,7 @@ def of_frame(name: str, part: pd.DataFrame, rows: int) -> Table:
     whole = rendered(f"{option('json')} and {option('out')} have all")
     more = f" ({len(cut):,} of {len(part):,} rows; {whole})" if len(cut) < len(part) else ""
     cells = ([_value(value) for value in row] for row in cut.itertuples(index=False, name=None))
-    return of_cells(_TITLES[name] + more, [names[column] for column in columns], cells)
+    return of_cells((title or _TITLES[name]) + more, [names[column] for column in columns], cells)
 
 
 def _value(value: object) -> object:

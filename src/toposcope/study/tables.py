@@ -14,6 +14,7 @@ import pandas as pd
 
 from toposcope.core.groups import ModelSize, sizes
 from toposcope.core.processes import cores, in_background, in_second_process
+from toposcope.core.tabular import Tables
 from toposcope.core.types import Feature, Kind, Normalization, Scope, Use
 from toposcope.forecasting.frame import Log
 from toposcope.forecasting.health.judgement import JudgeOfLog
@@ -22,12 +23,14 @@ from toposcope.statistics.trends.descriptive import DEFAULT_DRAWS, Draws
 from toposcope.study.catalogue import column_of
 from toposcope.study.convergence import with_unconverged_named
 from toposcope.study.finals import finals_table, fits_table, scaling_table
+from toposcope.study.findings.base import Question
 from toposcope.study.forecasts.compare import COLUMNS as FORECASTS
 from toposcope.study.forecasts.compare import WORTH, forecast_table, worth_of_features
 from toposcope.study.forecasts.log_results import LogResults
 from toposcope.study.labels import Labels
 from toposcope.study.odd import OddRuns
 from toposcope.study.odd_members import odd_of_measured
+from toposcope.study.own import questions_of, tables_of
 from toposcope.study.published import NOTHING, PublishedRules
 from toposcope.study.representations import PROBE
 from toposcope.study.saturation import saturation_table
@@ -123,6 +126,19 @@ class StudyTables:
 
     def _made(self, name: str, make: Callable[[], pd.DataFrame]) -> pd.DataFrame:
         return self.given[name] if name in self.given else make()
+
+    @cached_property
+    def own(self) -> Tables:
+        """The tables that its subject declares, by name, each computed on first use."""
+        return Tables(**{one.name: partial(self._own, one.name, one.make) for one in tables_of(self.subject)})
+
+    @cached_property
+    def questions(self) -> tuple[Question, ...]:
+        """The questions that its subject declares, besides those of every study."""
+        return questions_of(self.subject)
+
+    def _own(self, name: str, make: Callable[[Self], pd.DataFrame]) -> pd.DataFrame:
+        return self._made(name, lambda: self.once(make))
 
     def _has(self, name: str) -> bool:
         """Return whether a table is there already, given or computed."""

@@ -32,6 +32,14 @@ class Subject:
         What is judged, in words; and what is judged if no topology was measured.
     null : str
         The nulls of its features, in words.
+    entries : str
+        What its nulls put into random order; "" if they do not.
+    inside_band : str
+        What a value inside the band of its nulls means, as a sentence, if that is not about `entries`.
+    no_target : str
+        The sentence of a study that has no target.
+    iterations : str
+        The option that sets the iterations of its estimates; "" if no option does.
     targets : tuple of str
         The preferred targets, in this order.
     by_itself : bool
@@ -49,6 +57,11 @@ class Subject:
     figures : str
         "MODULE:NAME" of the figures on its part of the page, a tuple of `page.on_page.OnPage` in reading
         order; "" for those of the default part.
+    tables : str
+        "MODULE:NAME" of the result tables that only this subject has, a tuple of `study.own.SubjectTable`.
+    questions : str
+        "MODULE:NAME" of the questions that only its studies answer, a tuple of
+        `study.findings.base.Question` in reading order.
     diagrams : tuple of pairs
         Which kept diagrams its figures draw, as keywords of `Store.diagrams`.
     folder : str
@@ -62,6 +75,10 @@ class Subject:
     topology: str
     title: str
     null: str
+    entries: str = "weights"
+    inside_band: str = ""
+    no_target: str = "No loss is recorded in this store, so nothing below relates topology to it."
+    iterations: str = ""
     targets: tuple[str, ...] = LOSSES
     by_itself: bool = False
     size: str = ""
@@ -70,6 +87,8 @@ class Subject:
     features: tuple[str, ...] = ()
     part: str = ""
     figures: str = ""
+    tables: str = ""
+    questions: str = ""
     diagrams: tuple[tuple[str, str], ...] | None = None
     folder: str = ""
     order: int = 100

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any
 
 QUESTIONS = {
@@ -18,11 +19,10 @@ QUESTIONS = {
     "on": "Should a run go on?",
     "scale": "Does it scale?",
     "layers": "What happens from layer to layer?",
-    "surfaces": "What is on the surfaces?",
     "ring": "Is there a ring?",
     "settings": "How far do the settings move it?",
 }
-"""Every question in reading order, with its words."""
+"""The questions of every study in reading order, with their words; a subject may have further ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +39,39 @@ class Finding:
     numbers: Mapping[str, Any]
     test: str = ""
     left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Question:
+    """A question that only the studies of one subject answer.
+
+    Parameters
+    ----------
+    name : str
+        The `question` of its findings.
+    words : str
+        The question in words; "{noun}" and "{target}" stand for what is judged, and against what.
+    find : callable
+        Returns the finding of a study (`StudyTables`); None if the study has no data for it.
+    sentences : mapping of str to str
+        For each strength the sentence of the answer, a Jinja template of the finding's numbers. A template
+        with blocks has the parts of an answer: `act`, `ground`, `limits`, `more`, `title`.
+    leads : bool
+        Whether its answer is the headline of a study that has no target.
+    """
+
+    name: str
+    words: str
+    find: Callable[[Any], Finding | None]
+    sentences: Mapping[str, str]
+    leads: bool = False
+
+
+def sentences_in(package: str, question: str) -> dict[str, str]:
+    """Return the sentences of a question from the folder `templates` of a package: a file for each strength.
+
+    >>> sorted(sentences_in("toposcope.study.findings", "when"))
+    ['known', 'too few']
+    """
+    found = (one for one in (files(package) / "templates" / question).iterdir() if one.name.endswith(".txt"))
+    return {one.name.removesuffix(".txt").replace("_", " "): one.read_text(encoding="utf-8") for one in found}

@@ -14,19 +14,19 @@ from toposcope.study.findings.odd import odd
 from toposcope.study.findings.rivals import rivals
 from toposcope.study.findings.scale import scale
 from toposcope.study.findings.sound import sound
-from toposcope.study.findings.surfaces import surfaces
 from toposcope.study.findings.trained import trained
 from toposcope.study.findings.when import when
 
 if TYPE_CHECKING:
     from toposcope.study.tables import StudyTables
 
-_FINDERS = (sound, odd, changed, when, beyond, rivals, end, go_on, scale, layers, surfaces, settings)
+_FINDERS = (sound, odd, changed, when, beyond, rivals, end, go_on, scale, layers, settings)
 
 
 def find(study: StudyTables) -> Findings:
     """Return the findings on `study`; questions for which it has no data are left out."""
-    answers: list[Finding] = [finding for ask in _FINDERS if (finding := ask(study)) is not None]
+    finders = (*_FINDERS, *(one.find for one in study.questions))
+    answers: list[Finding] = [finding for ask in finders if (finding := ask(study)) is not None]
     answers.insert(0, trained(study, answers))
     target = study.labels.label(study.target) if study.target else ""
     subject, group = study.subject, study.group.label if study.group is not None else ""
@@ -34,4 +34,5 @@ def find(study: StudyTables) -> Findings:
     return Findings(
         subject.name, subject.size if plain else subject.topology, target, tuple(answers),
         noun="size" if plain else "topology", group=group, without=study.without, names=study.series.names,
+        questions=study.questions, declared=subject,
     )  # fmt: skip

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from toposcope.study.findings.base import QUESTIONS, Finding
+from toposcope.study.findings.base import QUESTIONS, Finding, Question
 from toposcope.study.findings.summary import BAD, GOOD, NONE, OPEN, SOME, CheckLine, FirstScreen
 from toposcope.study.findings.words import Said, of_group, said
+from toposcope.subjects.roster import subject_of
+from toposcope.subjects.subject import Subject
 
 MARKS: Mapping[tuple[str, str], str] = {
     ("sound", "clean"): GOOD, ("sound", "gaps"): BAD, ("sound", "faults"): BAD,
@@ -30,7 +32,8 @@ class Findings:
     """All findings on one subject, in reading order.
 
     `topology` describes what is judged, and `noun` is the same in one word. `group` names the runs if others
-    of the same source do not belong to them; it is "" if all do. `names` are what the user named.
+    of the same source do not belong to them; it is "" if all do. `names` are what the user named. `questions`
+    are those that only this subject answers, and `declared` is the subject itself (None: that of the name).
 
     Examples
     --------
@@ -47,9 +50,11 @@ class Findings:
     group: str = ""
     without: tuple[str, ...] = ()
     names: frozenset[str] = frozenset()
+    questions: tuple[Question, ...] = ()
+    declared: Subject | None = None
 
     def __getitem__(self, question: str) -> Finding:
-        """Return the finding on one of `QUESTIONS`; KeyError if there is none."""
+        """Return the finding on one of `QUESTIONS` or `questions`; KeyError if there is none."""
         found = self.get(question)
         if found is None:
             raise KeyError(question)
@@ -70,13 +75,20 @@ class Findings:
     def title(self, finding: Finding) -> str:
         """Return the question in words."""
         noun = "any column" if self.subject == "table" else self.noun
-        return QUESTIONS[finding.question].format(target=self.target or "loss", noun=noun)
+        own = self._question(finding)
+        words = QUESTIONS[finding.question] if own is None else own.words
+        return words.format(target=self.target or "loss", noun=noun)
+
+    def _question(self, finding: Finding) -> Question | None:
+        """Return the question of a finding if only this subject answers it."""
+        return next((one for one in self.questions if one.name == finding.question), None)
 
     def said(self, finding: Finding) -> Said:
         """Return the words of one of the findings."""
         return said(
-            finding, subject=self.subject, topology=self.topology, target=self.target, names=self.names
-        )
+            finding, subject=self.declared or subject_of(self.subject), question=self._question(finding),
+            topology=self.topology, target=self.target, names=self.names,
+        )  # fmt: skip
 
     @property
     def paragraphs(self) -> list[tuple[str, str]]:
@@ -98,7 +110,7 @@ class Findings:
 
         It is the first of these that exists: a fault; a run that needs a look, or the end of an unfinished
         run; the verdict, if a table's own columns are tested; how well the runs trained; or, if no target
-        ranks them, what changed or what is on the surfaces.
+        ranks them, what changed, or the subject's own question that leads.
         """
         on, beyond = self.get("on"), self["beyond"]
         if (wrong := self.wrong) is not None:
@@ -113,8 +125,9 @@ class Findings:
         moved = self.get("changed")
         if beyond.strength == "no target" and moved is not None and moved.strength == "moved":
             return moved
-        if beyond.strength == "no target" and (surfaces := self.get("surfaces")) is not None:
-            return surfaces
+        own = [found for one in self.questions if one.leads and (found := self.get(one.name)) is not None]
+        if beyond.strength == "no target" and own:
+            return own[0]
         return self["trained"]
 
     @property

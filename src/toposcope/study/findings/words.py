@@ -7,13 +7,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
+from jinja2 import (
+    ChoiceLoader,
+    DictLoader,
+    Environment,
+    PackageLoader,
+    StrictUndefined,
+    Template,
+    pass_context,
+)
 from jinja2.runtime import Context
 
 from toposcope.core import forms
-from toposcope.core.types import About
 from toposcope.core.wording import option, rendered
-from toposcope.study.findings.base import Finding
+from toposcope.study.findings.base import Finding, Question
+from toposcope.subjects.subject import Subject
 
 WIDTH = 80
 """The width of a terminal if it is not known."""
@@ -42,18 +50,19 @@ class Said:
         return " ".join(part for part in (self.act, self.ground, self.limits, self.more, self.next) if part)
 
 
-def said(finding: Finding, *, subject: str, topology: str, target: str, names: Iterable[str] = ()) -> Said:
+def said(
+    finding: Finding, *, subject: Subject, topology: str, target: str, question: Question | None = None,
+    names: Iterable[str] = (),
+) -> Said:  # fmt: skip
     """Return the words of one finding on a subject; `topology` describes what is judged against `target`.
 
-    `names` are what the user named: they stay as they are written where they begin a sentence.
+    `question` has the sentences if only this subject answers it. `names` are what the user named: they stay
+    as they are written where they begin a sentence.
     """
-    name = f"{finding.question}/{finding.strength.replace(' ', '_')}.txt"
-    template = _environment().get_template(name)
+    template = _template(finding, question)
     given = {
-        **finding.numbers, "topology": topology, "target": target,
-        "representations": subject == About.REPRESENTATIONS,
-        "landscape": subject == About.LANDSCAPE, "left_out": finding.left_out,
-        "entries": "gradients" if subject == About.GRADIENTS else "weights", "user_names": tuple(names),
+        **finding.numbers, "topology": topology, "target": target, "subject": subject,
+        "left_out": finding.left_out, "user_names": tuple(names),
     }  # fmt: skip
     context = template.new_context(given)
     for _ in template.root_render_func(context):  # running it is what finds the blocks of its parents
@@ -76,6 +85,28 @@ def of_group(group: str, text: str) -> str:
     ('bpe: One adds.', 'One adds.')
     """
     return f"{group}: {text}" if group else text
+
+
+def _template(finding: Finding, question: Question | None) -> Template:
+    """Return the template of a finding: the study's, or that of its subject's own question."""
+    environment = _environment() if question is None else _environment_of(question)
+    return environment.get_template(_file(finding.question, finding.strength))
+
+
+def _file(question: str, strength: str) -> str:
+    return f"{question}/{strength.replace(' ', '_')}.txt"
+
+
+@cache
+def _environment_of(question: Question) -> Environment:
+    """Return the environment whose templates are a question's sentences, too."""
+    sentences = {
+        _file(question.name, strength): text if "{%" in text else "{% block act %}" + text + "{% endblock %}"
+        for strength, text in question.sentences.items()
+    }
+    ours = _environment()
+    assert ours.loader is not None
+    return ours.overlay(loader=ChoiceLoader([DictLoader(sentences), ours.loader]))
 
 
 @cache

@@ -12,6 +12,7 @@ SUBJECT = Subject(
     topology="the topology of the gradients",
     title="Persistent homology of the loss gradients on a fixed batch during training.",
     null=SHUFFLED.format("gradients"),
+    entries="gradients",
     size=SIZE.format("the gradients"),
     request=WeightOptions,
     part="toposcope.subjects.gradients.page.part:gradients_part",

@@ -10,7 +10,6 @@ from toposcope.core.tabular import Table
 from toposcope.page.figures import correlations, losses
 from toposcope.page.parts import PagePart, part_of
 from toposcope.page.tables import correlation_table, families_table, replicates_table
-from toposcope.study.findings.surfaces import shares
 from toposcope.study.study import Study
 from toposcope.subjects.landscape.figures import (
     landscape_training,
@@ -22,6 +21,7 @@ from toposcope.subjects.landscape.figures import (
 )
 from toposcope.subjects.landscape.page.shown_surfaces import shown_surfaces
 from toposcope.subjects.landscape.page.view import surface_view
+from toposcope.subjects.landscape.tables.surfaces import SURFACES
 
 FIGURES = (
     landscape_training.ON_PAGE,
@@ -51,7 +51,7 @@ def _tables(study: Study) -> Iterator[Table]:
 
 def surfaces_table(study: Study) -> Table:
     """Return a summary of the surfaces for every range and resolution."""
-    table = shares(study.features)
+    table = study.own[SURFACES.name]
     rows = tuple(
         (
             str(line["name"]), f"{line['surfaces']}", number(line["trivial"], "{:.0%}"),
@@ -62,11 +62,9 @@ def surfaces_table(study: Study) -> Table:
         for line in table.to_dict("records")
     )  # fmt: skip
     return Table(
-        "surfaces",
-        "Surfaces by range and resolution",
-        "Trivial surfaces have one minimum. Branches are found on one half of the sequences. A branch is "
-        "confirmed if the other half's 95% interval of loss(saddle) - loss(minimum) lies above 0. The number "
-        "of saddles is the number of minima minus 1.",
+        SURFACES.name,
+        SURFACES.title,
+        SURFACES.note,
         ("range and resolution", "surfaces", "trivial", "by run", "minima, mean", "most", "branches",
          "confirmed", "masked"),
         rows,

@@ -1,18 +1,12 @@
-"""The sampled surfaces: how many have one minimum, and how many branches exceed the noise."""
+"""A summary of the sampled surfaces, for each range and resolution."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from toposcope.core.types import About
-from toposcope.study.findings.base import Finding
+from toposcope.study.own import SubjectTable
 from toposcope.subjects.landscape.features import CONFIRMED, FOUND, MASKED, MINIMA, SURFACE, TRIVIAL
-
-if TYPE_CHECKING:
-    from toposcope.study.tables import StudyTables
 
 PLACES = {
     "model": "full range", "full, every second place": "full range, every second place",
@@ -49,15 +43,14 @@ def shares(features: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(made)
 
 
-def surfaces(study: StudyTables) -> Finding | None:
-    """Strength: "trivial" (more than half of all surfaces have one minimum), "rugged"; None without any."""
-    if study.subject.name != About.LANDSCAPE:
-        return None
-    table = shares(study.features)
-    if table.empty:
-        return None
-    rows = table.to_dict("records")
-    lead = rows[0]
-    numbers = {"lead": lead, "others": rows[1:], "of_saddles": "minima - 1"}
-    strength = "trivial" if lead["trivial"] > 0.5 else "rugged"
-    return Finding("surfaces", strength, numbers, "counts, no test")
+TABLES = (
+    SubjectTable(
+        name="surfaces",
+        make=lambda study: shares(study.features),
+        title="Surfaces by range and resolution",
+        note="Trivial surfaces have one minimum. Branches are found on one half of the sequences. A branch "
+        "is confirmed if the other half's 95% interval of loss(saddle) - loss(minimum) lies above 0. The "
+        "number of saddles is the number of minima minus 1.",
+    ),
+)
+(SURFACES,) = TABLES

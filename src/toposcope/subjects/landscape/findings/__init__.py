@@ -1,0 +1,1 @@
+"""The findings on the loss surface, and their sentences."""
