@@ -182,8 +182,8 @@ def test_provenance_flattens_the_recipe(study):
     [
         "no shared movement beyond trend; 2 of 5 runs too smooth",
         "both turn at steps 100 to 200, the learning rate is unknown",
-        "checkpoints are missing and both repeat one wave",
-        "both swinging, with a drifting period",
+        ONE_PERIOD,
+        SWINGS,
         "moves with the minibatch loss where both spike",
         "a reason that a later version of the test may give",
     ],
@@ -202,7 +202,7 @@ def test_why_a_row_has_its_verdict_takes_at_most_five_words(make_study, reason):
     "reason",
     [
         TOO_FEW, FEW_DECIDE, TOO_SMOOTH, ONE_PERIOD, ONE_STRETCH, SWINGS, NOTHING_LEFT, NOTHING_SHARED,
-        SCREENED, "constant series: no correlation is defined", "rests on steps 100–200 alone",
+        SCREENED.format(5), "constant series: no correlation is defined", "rests on steps 100–200 alone",
     ],
 )  # fmt: skip
 def test_no_reason_of_the_test_is_cut_off(reason):

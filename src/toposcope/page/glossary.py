@@ -26,9 +26,8 @@ WORDS: Mapping[str, str] = {
     "curves that only drift with the step are not.",
     "too smooth to test": "Smooth curves explain both series almost completely, so what is left may be "
     "trend.",
-    "swinging": "Both curves are waves whose period changes. Two such waves can agree by chance.",
-    "a few decide everything": "The test depends on so few checkpoints that no correlation, however large, "
-    "could pass.",
+    "waves whose period drifts": "Both curves are waves whose period changes. Two such waves can agree by "
+    "chance.",
     "Holm": "A correction of p-values for the number of tests.",
     "Spearman": "A correlation of ranks: +1 if one curve rises whenever the other rises, −1 if it falls.",
     "changepoint": "Another word for a bend.",

@@ -92,12 +92,12 @@ def families_table(study: Study) -> Table:
 
 _BRIEF = {
     "too few": "too few checkpoints",
-    "checkpoints are missing": "gaps, and one shared wave",
-    "both turn within": "both turn in one stretch",
+    "checkpoints are missing": "gaps, waves of one period",
+    "both change": "one sharp change in both",
     "both turn at": "both turn, rate unknown",
-    "both swinging": "both swing, the period drifts",
+    "both are waves": "waves whose period drifts",
     "nothing remains": "a smooth trend explains all",
-    "exploratory": "passes the screen only",
+    "exploratory": "significant, but not confirmed",
     "constant series": "a constant series",
 }
 _MOST_WORDS = 5

@@ -29,7 +29,7 @@ _TITLES: Mapping[str, str] = {
 _SHOWN: Mapping[str, Mapping[str, str]] = {
     "families": {
         "target": "target", "column": "feature", "n": "n", "r": "r", "r_low": "2.5%", "r_high": "97.5%",
-        "lag": "lag", "p": "p", "p_holm": "Holm", "q": "q", "detectable_r": "seen from",
+        "lag": "lag", "p": "p", "p_holm": "Holm", "q": "q", "detectable_r": "r found in 80%",
         "departure_rho": "departures",
         "verdict": "verdict", "reason": "why",
     },

@@ -72,7 +72,7 @@ def _without_turns(
     x, y = (replace(z, e=np.where(gone, 0.0, z.e)) for z in (x, y))
     for j in np.flatnonzero(gone.any(axis=0)).tolist():
         turned[j] = listed_steps(_spans(x.steps, gone[:, j]))
-        _add(notes, j, f"a shared turn at steps {turned[j]}")
+        _add(notes, j, f"a turn at steps {turned[j]}")
     return x, y, turned
 
 
@@ -108,7 +108,7 @@ def _without_shapes(x: Whitened, y: Whitened, differ: np.ndarray) -> tuple[White
         for z in (x, y):
             overtones = halves * np.arange(1, int(period / 2.0 + 1e-9) + 1)
             _project(z, j, np.pi / n * np.arange(n)[:, None] * overtones)
-        _add(notes, j, f"a shared pattern of {period:.3g} checkpoints")
+        _add(notes, j, f"a pattern of {period:.3g} checkpoints")
     return x, y, notes
 
 
@@ -161,7 +161,7 @@ def _without_wave(x: Whitened, y: Whitened, differ: np.ndarray, notes: np.ndarra
         turns[part, 0] = shared.turns(j)
         for z in (x, y):
             _project(z, j, turns)
-        _add(notes, j, f"a shared wave of {shared.words(j)}")
+        _add(notes, j, f"a wave of {shared.words(j)}")
 
 
 def _project(z: Whitened, j: int, turns: np.ndarray) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import partial
 
@@ -149,10 +150,12 @@ def _otherwise(runs: list[RunInnovations | None], rules: str) -> Otherwise:
 def _left_out(noted: list[RunPair], runs: int) -> str:
     """Return what was left out of the first of these runs; for several runs, without its size."""
     note = noted[0].innovations.note if noted[0].innovations else ""
+    kinds = re.split(" and (?=a )", note)
+    verb = "is" if len(kinds) == 1 else "are"
     if runs == 1:
-        return f"{note} left out"
-    kinds = " and ".join(one.split(" of ")[0] for one in note.split(" and "))
-    return f"{kinds} left out in {len(noted):,} of {runs:,} runs"
+        return f"after {note} that both share {verb} removed"
+    named = " and ".join(re.split(" of | at ", one)[0] for one in kinds)
+    return f"after {named} that both share {verb} removed in {len(noted):,} of {runs:,} runs"
 
 
 def _spacing(runs: list[RunInnovations]) -> float:

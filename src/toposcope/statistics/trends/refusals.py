@@ -20,13 +20,14 @@ import numpy as np
 from toposcope.statistics.trends.whitening import Whitened, uneven_steps
 
 TOO_FEW = "too few checkpoints"
-FEW_DECIDE = f"{TOO_FEW}: a few decide everything"
+FEW_DECIDE = f"{TOO_FEW}: no correlation, however large, could pass"
 TOO_SMOOTH = "too smooth to test"
-ONE_PERIOD = "checkpoints are missing and both repeat one wave"
-ONE_STRETCH = "both turn within one stretch of checkpoints"
-SWINGS = "both swinging, with a drifting period"
+ONE_PERIOD = "checkpoints are missing, and both have a wave of the same period"
+ONE_STRETCH = "both change sharply within the same few checkpoints"
+SWINGS = "both are waves whose period drifts"
 IN_SHORT = {
-    TOO_SMOOTH: "too smooth", ONE_PERIOD: "with gaps", ONE_STRETCH: "with one turn", SWINGS: "swinging",
+    TOO_SMOOTH: "too smooth", ONE_PERIOD: "with gaps", ONE_STRETCH: "with one sharp change",
+    SWINGS: "with drifting waves",
 }  # fmt: skip
 """Each refusal in a word or two, for the runs left out."""
 LINE = 0.05

@@ -29,7 +29,7 @@ ADDS, TREND, UNKNOWN = "adds", "trend only", "cannot tell"
 _JUDGED = ("p_holm", "q", "confirmatory", "family_size", "detectable_r", "verdict")
 NOTHING_SHARED = "no shared movement beyond trend"
 UNKNOWN_RATE = "learning rate not known"
-SCREENED = "exploratory: passes the screen, not confirmed"
+SCREENED = "exploratory: significant at a {:g}% false-discovery rate, not confirmed"
 _IDENTITY = ("run", "target", "column", "probe", "scope", "feature", "n")
 _LAG = ("lag", "lag_steps", "first")
 FAMILY_COLUMNS = (
@@ -257,7 +257,7 @@ def _verdict(row: dict, alpha: float) -> tuple[str, str]:
     if not np.isfinite(row["p"]):
         return UNKNOWN, row["why"]
     if not row["confirmatory"]:
-        return (UNKNOWN, SCREENED) if row["q"] <= alpha else (TREND, NOTHING_SHARED)
+        return (UNKNOWN, SCREENED.format(100 * alpha)) if row["q"] <= alpha else (TREND, NOTHING_SHARED)
     if row["p_holm"] <= alpha and row["doubt"]:
         return UNKNOWN, row["doubt"]
     if row["turned"]:
