@@ -28,6 +28,8 @@ import numpy as np
 
 from benchmarks.analysis_rates import GRIDS as RATE_GRIDS
 from benchmarks.analysis_unkind import JUDGES, KNOWN, POWER, SET, Pairs, apart, both_spike, lead
+from benchmarks.repeating_nulls import REPEATING_JUDGES, REPEATING_SETTING
+from benchmarks.setting_nulls import SETTING_NULLS
 from toposcope.core.seeding import rng
 from toposcope.statistics.trends import coincidences, innovations, joint, refusals, whitening
 from toposcope.statistics.trends import simulators as sim
@@ -35,8 +37,6 @@ from toposcope.statistics.trends.held_out_nulls import HELD_OUT_NULLS
 from toposcope.statistics.trends.innovations import Innovations, innovation_test
 from toposcope.statistics.trends.nulls import NULLS
 from toposcope.statistics.trends.preregistered_nulls import PREREGISTERED_NULLS
-from toposcope.statistics.trends.repeating import REPEATING_JUDGES, REPEATING_SETTING
-from toposcope.statistics.trends.setting import SETTING_NULLS
 from toposcope.statistics.trends.whitening import Whitened, whiten
 
 GRIDS = {**RATE_GRIDS, "154 even": np.arange(154) * 100}

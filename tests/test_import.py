@@ -1,5 +1,7 @@
-"""`import toposcope` costs next to nothing."""
+"""`import toposcope` costs next to nothing, imports go downwards, and what others import is there."""
 
+import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+OURS = ("toposcope", "benchmarks")
 HEAVY = ("torch", "transformers", "ray", "matplotlib", "numba", "pandas", "sklearn", "scipy", "gudhi")
 
 
@@ -46,7 +49,6 @@ def test_an_unknown_name_is_an_attribute_error():
 
 
 def test_no_two_classes_share_a_name():
-    import ast
     from collections import defaultdict
 
     import toposcope
@@ -110,3 +112,40 @@ def test_imports_run_downwards_only():
         if of(other)[0] != of(module)[0] and of(other)[1] <= of(module)[1]
     ]
     assert not upwards
+
+
+def _imported_names() -> set[tuple[str, str, str]]:
+    """Return (module, name, place) of what benchmarks and pages import from the package and each other."""
+    sources = {path: path.read_text("utf-8") for room in ("benchmarks", "docs")
+               for path in (ROOT / room).rglob("*.py")}  # fmt: skip
+    for page in (ROOT / "docs").rglob("*.md"):
+        blocks = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.S)
+        sources |= {page.with_suffix(f".md.{number}"): block for number, block in enumerate(blocks)}
+    found = set()
+    for path, source in sources.items():
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                imported = {(node.module, one.name) for one in node.names}
+            elif isinstance(node, ast.Import):
+                imported = {(one.name, "") for one in node.names}
+            else:
+                continue
+            found |= {(*one, str(path)) for one in imported if one[0].split(".")[0] in OURS}
+    return found
+
+
+def test_what_benchmarks_and_pages_import_is_there():
+    imported = _imported_names()
+    assert len(imported) > 500
+    gone = []
+    for module, name, place in sorted(imported):
+        try:
+            there = importlib.import_module(module)
+            if name and not hasattr(there, name):
+                importlib.import_module(f"{module}.{name}")
+        except ModuleNotFoundError as missing:
+            if (missing.name or "").split(".")[
+                0
+            ] in OURS:  # else an optional dependency that is not installed
+                gone.append(f"{place}: {module} {name}")
+    assert not gone
