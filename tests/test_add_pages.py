@@ -206,6 +206,27 @@ def test_an_alarm_is_one_class_and_is_told_wherever_alarms_are(tmp_path: Path) -
     assert f"alarm: run step 151: {said}" in " ".join(done.stdout.split())
 
 
+@pytest.mark.slow
+@pytest.mark.sample
+def test_a_kind_of_directions_is_one_class_and_an_option_of_the_command(tmp_path: Path) -> None:
+    out = _run("add-a-direction.md", tmp_path)
+    rows = [line.split(maxsplit=2) for line in out.splitlines() if re.match(r"\s*\d ", line)]
+    assert rows[0][:2] == ["0", "NaN"]
+    assert "no surface: 1 direction along the updates needs 2 checkpoints of the run" in rows[0][2]
+    assert [step for step, value, *_ in rows[1:] if float(value) >= 1] == ["2", "4", "6"]
+    found = open_store(tmp_path / "store").features()
+    assert {"minima_null", "minima_random"} <= set(found["feature"])  # random directions are its null, too
+    text = (DOCS / "add-a-direction.md").read_text(encoding="utf-8")
+    point = re.search(r'entry-points\."([\w.]+)"\]\n(\w+) = "([\w:]+)"', text)
+    assert point is not None
+    _install(tmp_path, "updates", point[1], f"{point[2]} = {point[3]}")
+    alone = (tmp_path / "updates.py").read_text(encoding="utf-8").replace("@add_directions\n", "")
+    (tmp_path / "updates.py").write_text(alone, encoding="utf-8")
+    help_text = " ".join(_toposcope(tmp_path, "landscape", "--help").stdout.split())
+    assert "[random|hessian|trajectory|updates]" in help_text
+    assert "or updates (the last changes of the weights)." in help_text
+
+
 def test_a_dialect_is_one_module_and_reads_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (block,) = re.findall(r"```python\n(# short_log.py\n.*?)```", (DOCS / "logs.md").read_text(), flags=re.S)
     made: dict[str, Any] = {}

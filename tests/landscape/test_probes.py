@@ -291,11 +291,12 @@ def test_too_early_for_a_trajectory_is_said_by_name(run, tmp_path, capsys, monke
         said.append((ended.value.code, *capsys.readouterr()))
     code, out, error = said[0]
     assert (code, out) == (2, "")
-    assert f"2 directions need 3 checkpoints of a run, and {run.name} has 1; measure more" in error
+    needed = "2 directions of the trajectory need 3 checkpoints of a run"
+    assert f"{needed}, and {run.name} has 1; measure more" in error
     assert not (tmp_path / "0").exists()
     code, out, error = said[1]
     assert code == 0
-    assert f"No surface for {run.name} at steps 0, 2 and 4: " in error
+    assert f"No surface for {run.name} at steps 0, 2 and 4: 3 directions of the trajectory need 4 " in error
     assert "4 measurements made, 0 failed" in out
 
 

@@ -8,7 +8,7 @@ import numbers
 import types
 import typing
 import warnings
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -34,8 +34,13 @@ class CommandOption:
     formerly: tuple[str, ...] = ()
 
 
-def option(default: Any, help: str, **more: Any) -> Any:
+def option(
+    default: Any, help: str | Callable[[], str], *,
+    choices: tuple[str, ...] | Callable[[], tuple[str, ...]] = (), **more: Any,
+) -> Any:  # fmt: skip
     """Return a dataclass field that is also an option of the subject's command.
+
+    Functions instead of help and choices are called when the command asks: their values may grow.
 
     >>> @dataclass(frozen=True, kw_only=True)
     ... class Request:
@@ -43,8 +48,15 @@ def option(default: Any, help: str, **more: Any) -> Any:
     >>> [(known.name, kind.__name__, said.help) for known, kind, said in options_of(Request)]
     [('points', 'int', 'Points of the clouds.')]
     """
-    made = CommandOption(help, **more)
-    return dataclasses.field(default=default, metadata={_KEY: made, FORMERLY: made.formerly})
+
+    def described() -> CommandOption:
+        return CommandOption(_now(help), choices=_now(choices), **more)
+
+    return dataclasses.field(default=default, metadata={_KEY: described, FORMERLY: more.get("formerly", ())})
+
+
+def _now(value: T | Callable[[], T]) -> T:
+    return value() if callable(value) else value
 
 
 def takes_former_names(request: type[T]) -> type[T]:
@@ -89,9 +101,9 @@ def options_of(request: type) -> Iterator[tuple[dataclasses.Field[Any], type, Co
     """Yield the fields of a request that are options, each with the type of its value."""
     hints = typing.get_type_hints(request)
     for known in dataclasses.fields(request):
-        said = known.metadata.get(_KEY)
-        if said is not None:
-            yield known, _plain(hints[known.name]), said
+        described = known.metadata.get(_KEY)
+        if described is not None:
+            yield known, _plain(hints[known.name]), described()
 
 
 def check_counts(request: object, least: Mapping[str, int]) -> None:

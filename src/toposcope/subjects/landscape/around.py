@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from toposcope.core.errors import InputError
 from toposcope.models.curvature import HessianProduct
-from toposcope.subjects.landscape.geometry.directions import (
-    Directions,
-    hessian_directions,
-    random_directions,
-    trajectory_directions,
-)
-from toposcope.subjects.landscape.geometry.lanczos import random_start, top_eigenpairs
+from toposcope.subjects.landscape.direction_kinds import Centre
+from toposcope.subjects.landscape.geometry.directions import Directions, random_directions
 from toposcope.subjects.landscape.options import LandscapeOptions
 from toposcope.subjects.landscape.source import ObjectiveSource
 from toposcope.subjects.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from toposcope.models import Objective
-
-_TOLERANCE = 1e-2
-"""Relative residual of the eigenvectors; the axes of a surface need no more precision."""
 
 
 @dataclass(frozen=True)
@@ -46,43 +37,23 @@ def draws_of(
     InputError
         When eigenvectors do not converge, or the checkpoints so far span too few directions.
     """
-    at, n = snapshot.checkpoint, options.n
-    axes: dict[str, int | str] = {"run": at.run}  # the same directions at every step of a run
-    if options.directions == "random":
-        return [
-            DirectionDraw(batch * options.draws + seed, random_directions(objective, n, **axes, seed=seed))
-            for seed in range(options.draws)
-        ]
-    if options.directions == "hessian":
-        here = objective.parameters
-        start = random_start(len(here), here.dtype, **axes, step=at.step, batch=batch).to(here.device)
-        pairs = top_eigenpairs(
-            HessianProduct(objective), start, k=n, tolerance=_TOLERANCE, most=options.products, axes=axes
-        )
-        made = hessian_directions(pairs, n)
-    else:
-        made = _of_trajectory(objective, snapshot, source, n)
-    return [DirectionDraw(batch, made, _alike(objective, made, batch, **axes))]
+    kind, run = options.kind, snapshot.checkpoint.run
+    draws = []
+    for seed in range(options.draws_per_batch):
+        centre = Centre(
+            objective=objective, n=options.n, run=run, step=snapshot.checkpoint.step, batch=batch, seed=seed,
+            products=options.products,
+            history=lambda: [source.parameters(earlier, objective) for earlier in snapshot.prefix],
+        )  # fmt: skip
+        made = kind.at(centre)
+        random = None if kind.random else _alike(objective, made, batch=batch, run=run)
+        draws.append(DirectionDraw(batch * options.draws_per_batch + seed, made, random))
+    return draws
 
 
-def _of_trajectory(objective: Objective, snapshot: Snapshot, source: ObjectiveSource, n: int) -> Directions:
-    """Return the principal directions of the checkpoints so far, each as long as their extent along it."""
-    import torch
-
-    points = [source.parameters(earlier, objective) for earlier in snapshot.prefix]
-    found = trajectory_directions(points, n)
-    extent = np.abs(found.coordinates - found.coordinates[-1]).max(axis=0)
-    if not (extent > 0).all():
-        raise InputError(
-            "the trajectory does not leave this checkpoint along one of the directions; use fewer directions"
-        )
-    vectors = found.directions.vectors * torch.from_numpy(extent)[:, None]
-    return replace(found.directions, vectors=vectors, unit="the farthest checkpoint along it")
-
-
-def _alike(objective: Objective, made: Directions, batch: int, **axes: int | str) -> Directions:
+def _alike(objective: Objective, made: Directions, **axes: int | str) -> Directions:
     """Return random directions with the lengths of `made`."""
-    found = random_directions(objective, len(made), null="equal length", batch=batch, **axes)
+    found = random_directions(objective, len(made), null="equal length", **axes)
     lengths = made.vectors.norm(dim=1) / found.vectors.norm(dim=1).to(made.vectors.dtype)
     return Directions("random", found.vectors * lengths[:, None].to(found.vectors), made.unit)
 

@@ -6,9 +6,14 @@ import math
 from dataclasses import asdict, dataclass
 
 from toposcope.core.errors import InputError
+from toposcope.subjects.landscape.direction_kinds import (
+    DirectionKind,
+    RandomDirections,
+    described_kinds,
+    direction_kinds,
+)
 from toposcope.subjects.request import check_choices, check_counts, option, takes_former_names
 
-KINDS = ("random", "hessian", "trajectory")
 GRAPHS = ("lattice", "kuhn", "knn")
 RISE = 0.1
 """The surface reaches at least this far above its centre, in nats per token."""
@@ -41,10 +46,9 @@ class LandscapeOptions:
     """
 
     directions: str = option(
-        "random",
-        "Axes of the surface: random (filter-normalised), hessian (top eigenvectors) or trajectory "
-        "(principal components of the checkpoints).",
-        choices=KINDS,
+        RandomDirections.name,
+        lambda: f"Axes of the surface: {described_kinds()}.",
+        choices=lambda: tuple(direction_kinds()),
     )
     n: int = option(2, "Number of axes of the surface: 1, 2 or 3.")
     resolution: int = option(21, "Number of grid points per axis: 5, 9, 13, 17, 21, ... (4 k + 1).")
@@ -76,7 +80,7 @@ class LandscapeOptions:
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot be measured."""
-        check_choices(self, {"directions": KINDS, "graph": GRAPHS})
+        check_choices(self, {"directions": direction_kinds(), "graph": GRAPHS})
         check_counts(self, _LEAST)
         if self.n > 3:
             raise InputError("a surface has 1, 2 or 3 directions", argument="n", value=self.n)
@@ -94,10 +98,12 @@ class LandscapeOptions:
                 value=self.range,
                 remedy="give one, or leave it out for the default rule",
             )
-        if self.directions == "hessian" and self.eigenvalues < self.n:
-            raise InputError(
-                f"{self.n} directions need at least {self.n}", argument="eigenvalues", value=self.eigenvalues
-            )
+        self.kind.check(self)
+
+    @property
+    def kind(self) -> DirectionKind:
+        """The kind of directions that `directions` names."""
+        return direction_kinds()[self.directions]
 
     @property
     def texts(self) -> int:
@@ -106,16 +112,18 @@ class LandscapeOptions:
 
     @property
     def first(self) -> int:
-        """The index, from 0, of the first checkpoint of a run that has a surface.
+        """The index, from 0, of the first checkpoint of a run that has a surface."""
+        return self.kind.earlier(self.n)
 
-        `n` directions of the trajectory need the `n` previous checkpoints.
-        """
-        return self.n if self.directions == "trajectory" else 0
+    @property
+    def draws_per_batch(self) -> int:
+        """The number of draws of the directions on one batch: one, if they are not random."""
+        return self.draws if self.kind.random else 1
 
     @property
     def surfaces(self) -> int:
         """The number of surfaces of each range per checkpoint."""
-        return self.batches * (self.draws if self.directions == "random" else 1)
+        return self.batches * self.draws_per_batch
 
     @property
     def tokens(self) -> int:

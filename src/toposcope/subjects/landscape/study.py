@@ -14,6 +14,7 @@ from toposcope.core.wording import option
 from toposcope.models import ModelLoader, load_texts
 from toposcope.models.loading import run_folder_of
 from toposcope.subjects.base import Probe
+from toposcope.subjects.landscape.direction_kinds import RandomDirections
 from toposcope.subjects.landscape.features import FOLDER, SURFACE
 from toposcope.subjects.landscape.geometry.cost import ComputeCost, refuse_above
 from toposcope.subjects.landscape.options import RULE, LandscapeOptions
@@ -73,7 +74,7 @@ class LandscapeStudy:
         InputError
             If only surfaces are requested, and no run has the checkpoints that their directions need.
         """
-        self._check_trajectory(series)
+        self._check_history(series)
         if run_folder_of(first := next(iter(series))) is not None:
             self.source.loader.n_layers(first)  # refuses a run without a language model
         found = replace(self, partners=partners_of(series.runs, list(series)))
@@ -83,18 +84,18 @@ class LandscapeStudy:
         shapes = _shapes(series, series.names[0])
         return replace(found, products=timed_products(series, self.source, self.options, shapes))
 
-    def _check_trajectory(self, series: Series) -> None:
+    def _check_history(self, series: Series) -> None:
         lengths = {run: len(series.of_run(run)) for run in series.names}
         longest = max(lengths, key=lambda run: lengths[run])
         if self.names != (SURFACE,) or lengths[longest] > self.options.first:
             return
-        n, has = self.options.n, lengths[longest]
+        chosen, has = self.options, lengths[longest]
         raise InputError(
-            f"{n:,} direction{'s' * (n != 1)} need{'s' * (n == 1)} {n + 1:,} checkpoints of a run, "
-            f"and {longest} has {has}",
+            f"{chosen.kind.phrase(chosen.n)} {chosen.first + 1:,} checkpoints of a run, and {longest} has "
+            f"{has}",
             argument="directions",
-            value="trajectory",
-            remedy=f"measure more, or use {option('directions')} random",
+            value=chosen.directions,
+            remedy=f"measure more, or use {option('directions')} {RandomDirections.name}",
         )
 
     def without_surface(self, series: Series) -> str:
@@ -105,14 +106,14 @@ class LandscapeStudy:
         early = [f"{run} at {_steps(series.of_run(run)[:first])}" for run in series.names]
         named = ", ".join(early[:_NAMED]) + f" and {len(early) - _NAMED:,} more runs" * (len(early) > _NAMED)
         return (
-            f"No surface for {named}: directions of the trajectory need {first + 1} checkpoints of the run, "
-            "up to and including this one."
+            f"No surface for {named}: {self.options.kind.phrase(self.options.n)} {first + 1} checkpoints of "
+            "the run, up to and including this one."
         )
 
     @property
     def _multiplies(self) -> bool:
         """Whether many products with the Hessian are needed."""
-        return "curvature" in self.names or self.options.directions == "hessian"
+        return "curvature" in self.names or self.options.kind.products(self.options) > 0
 
     def cost(self, series: Series) -> ComputeCost:
         """Return the cost of the most expensive checkpoint, from the header of every run's first one.

@@ -67,14 +67,14 @@ class Surfaces(Probe):
     def work(self, shapes: Sequence[tuple[int, int]]) -> ComputeCost:
         """Return the forward passes of one checkpoint, and their FLOP."""
         chosen = self.options
-        kinds = 1 if chosen.directions == "random" else 2
+        kinds = 1 if chosen.kind.random else 2
         each = len(RANGES) * kinds * chosen.resolution**chosen.n + chosen.n * (_REACH_PASSES + 9) + 3
         eigen = FORWARDS["hessian"] * self._products
         return cost_of_shapes(shapes, chosen, chosen.surfaces * each + eigen)
 
     @property
     def _products(self) -> int:
-        return self.options.products * self.options.batches if self.options.directions == "hessian" else 0
+        return self.options.kind.products(self.options) * self.options.batches
 
     def expected_seconds(self, shapes: Sequence[tuple[int, int]]) -> float:
         """Return the rough time of one checkpoint on two cores."""
@@ -96,10 +96,10 @@ class Surfaces(Probe):
 
     def _none(self, snapshot: Snapshot) -> list[Row]:
         """Return the row that states why one of a run's first checkpoints has no surface."""
-        n = self.options.n
+        chosen = self.options
         note = (
-            f"no surface: {n:,} direction{'s' * (n != 1)} of the trajectory need{'s' * (n == 1)} {n + 1:,} "
-            f"checkpoints of the run, and this is number {snapshot.index + 1}"
+            f"no surface: {chosen.kind.phrase(chosen.n)} {chosen.first + 1:,} checkpoints of the run, and "
+            f"this is number {snapshot.index + 1}"
         )
         return _MODEL.rows(snapshot.checkpoint, self.name, {MINIMA.name: np.nan}, note=note)
 
