@@ -26,6 +26,17 @@ def test_scipys_eigenvalues_are_those_of_the_dense_hessian_and_our_own(objective
     np.testing.assert_allclose(low, exact[:1], rtol=1e-9)
 
 
+def test_scipy_takes_the_gauss_newton_product_as_it_is(objective) -> None:
+    product = GaussNewtonProduct(objective)
+    exact = np.linalg.eigvalsh(product @ np.eye(product.shape[0]))
+    start = np.random.default_rng(0).normal(size=product.shape[0])
+    theirs = eigsh(product, k=4, which="LA", v0=start, tol=1e-10, return_eigenvectors=False)
+    np.testing.assert_allclose(np.sort(theirs), exact[-4:], rtol=1e-9)
+    ours = top_eigenpairs(product, random_start(300, torch.float64), k=4, tolerance=1e-9)
+    np.testing.assert_allclose(ours.values[::-1], exact[-4:], rtol=1e-9)
+    assert exact[0] > -1e-12 * exact[-1]  # the matrix is positive semi-definite, unlike the Hessian
+
+
 @pytest.mark.parametrize("product", [HessianProduct, GaussNewtonProduct])
 def test_a_product_is_a_linear_operator(objective, product: type[Product]) -> None:
     matrix = product(objective)

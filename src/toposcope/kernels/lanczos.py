@@ -7,6 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+# This code and `toposcope.subjects.landscape.geometry.lanczos` stay apart. A product with a dense matrix is
+# cheap, so here all start vectors advance together as a block of numpy columns (matrix-matrix products, in
+# the matrix's own type) for a fixed number of steps, and the weights serve traces. There a product costs a
+# pass over a batch: single torch vectors on the model's device, and an end at convergence. A kernel knows no
+# torch, either.
+
 # Relative residual up to which a Ritz value counts as one converged eigenvalue, so that its weight is 1.
 _CONVERGED = 1e-3
 # A moment corrects the weights only if its rounding error is below this share of the part to correct.

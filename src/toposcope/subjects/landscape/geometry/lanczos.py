@@ -15,6 +15,11 @@ from toposcope.core.seeding import rng
 if TYPE_CHECKING:
     import torch
 
+# This code and the block Lanczos of `toposcope.kernels.lanczos` stay apart. Here the matrix is an operator
+# whose product costs a pass over the batch: one vector at a time, float64 torch rows on the model's device, a
+# new random vector if the space is exhausted, and an end as soon as k pairs have converged. There the matrix
+# is dense: blocks of numpy columns in its own type, for BLAS, and a fixed number of steps. What they share is
+# the one line of a projection.
 Matvec = Callable[["torch.Tensor"], "torch.Tensor"]
 BASIS_BYTES = 4 * 2**30
 """The limit on the memory of the vectors that are kept for reorthogonalisation."""
