@@ -12,7 +12,7 @@ import argparse
 import numpy as np
 
 from toposcope.core.seeding import rng
-from toposcope.study.trends.replicates import pairing_test
+from toposcope.study.trends.replicates import pooled_pairing_test
 
 STEPS = np.arange(51) * 100.0
 SEEDS = 5
@@ -33,8 +33,8 @@ def main() -> None:
                 x = clock ** -g.uniform(0.2, 1.0) + noise * own
                 other = shared * own + np.sqrt(1.0 - shared**2) * g.standard_normal(own.shape)
                 y = clock ** -g.uniform(0.2, 1.0) + noise * other
-                for i, steps in enumerate((None, STEPS)):
-                    found[i] += pairing_test(x, y, steps)[1] <= 0.05
+                for i, steps in enumerate((None, [STEPS])):
+                    found[i] += pooled_pairing_test([(x, y)], steps)[1] <= 0.05
             print(
                 f"noise {noise:.0%}, r of the noise {shared}: {found[0] / draws:6.1%} {found[1] / draws:6.1%}"
             )

@@ -27,8 +27,6 @@ from toposcope.statistics.phases.online import plan
 from toposcope.statistics.phases.reference import (
     COUNTS,
     FALSE_ALARMS,
-    JUDGED,
-    SIZES,
     level_of,
     reference,
     simulated,
@@ -36,6 +34,10 @@ from toposcope.statistics.phases.reference import (
 from toposcope.statistics.phases.simulated import autoregressions, curves
 from toposcope.study.segments import segments
 
+SIZES = (20, 25, 30, 35, 40, 50, 60, 75, 90, 110, 135)
+"""Numbers of even steps with packaged references."""
+JUDGED = 1000
+"""The stated false-alarm rate is counted over this many series of each of the `curves`."""
 EVEN = np.arange(100.0, 5101.0, 100.0)
 GRIDS = {
     "26 even": EVEN[:26] * 2,

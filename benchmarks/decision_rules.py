@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from toposcope.forecasting.curve import Curve
 from toposcope.forecasting.decision.advice import CONTINUE, SCALE, STOP, Option, by_loss, chance_cheaper
-from toposcope.papers.phase_rules import met_diminishing_returns
+from toposcope.papers.phase_rules import IN_A_ROW, SMOOTHING, coded_rule
 from toposcope.subjects.weights.features import PERSISTENCE
 
 CONFIDENCE = 0.9
@@ -61,7 +61,7 @@ def diminishing_returns(seen: Curve) -> bool | None:
     if PERSISTENCE.name not in seen.features:
         return None
     value = seen.features[PERSISTENCE.name].dropna().to_numpy(float)
-    return met_diminishing_returns(value)
+    return len(value) >= SMOOTHING + IN_A_ROW and coded_rule(value)[1] is not None
 
 
 RULES: dict[str, Rule] = {

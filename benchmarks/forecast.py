@@ -17,12 +17,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from benchmarks.forecast_shapes import choose_shape
 from toposcope.core.progress import track
 from toposcope.forecasting import Curve, curve_from_metrics, fit_law, forecast, forecast_planned
 from toposcope.forecasting.annealing import (
     DEFAULT,
     PUBLISHED,
-    choose_shape,
     drive,
     fit_multi_power,
     fit_tissue,

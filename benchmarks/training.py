@@ -74,10 +74,10 @@ def toposcope_losses(out: Path) -> dict[str, list[float]]:
     """Return the loss at every step of every run in `out`."""
     import pyarrow.parquet as pq
 
-    from toposcope.sources.layout import find_run_folders
+    from toposcope.sources.layout import RunFolder, is_run_folder
 
     losses = {}
-    for folder in find_run_folders(out):
+    for folder in (RunFolder(path) for path in sorted(out.iterdir()) if is_run_folder(path)):
         parts = [pq.read_table(path, columns=["loss"]) for _, _, path in folder.metrics_parts()]
         model = folder.path.name.rpartition("-seed")[0]
         losses[model] = [loss for part in parts for loss in part.column("loss").to_pylist()]

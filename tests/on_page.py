@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pandas as pd
 from matplotlib.figure import Figure
 
 from toposcope.page.on_page import Caption
@@ -26,3 +29,8 @@ def captions(study: Study) -> dict[str, Caption]:
         for one in figures_of(study.subject)
         if one.needs(study)
     }
+
+
+def with_tables(study: Study, **given: pd.DataFrame) -> Study:
+    """Return the study with these tables instead of computed ones."""
+    return replace(study, given={**study.given, **given})

@@ -33,11 +33,11 @@ for event in spread(make, b"x" * {bytes}, list(range(10_000)), workers=2):
 """
 FIGURES = """
 from toposcope.core.drawing.style import new_figure
-from toposcope.core.drawing.rendering import render_all
+from toposcope.core.drawing.rendering import begin_rendering
 
 figures = [new_figure(2.0)[0] for _ in range(200)]
 print("begun", flush=True)
-render_all(figures)
+begin_rendering(figures)()
 """
 KEEPS_SENDING = 2**20
 """Bytes of a message: far above what a channel holds, so that a parent is killed in the middle of one."""

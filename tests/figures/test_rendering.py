@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from toposcope.core.drawing.rendering import FOLDED, WORTH, render, render_all
+from toposcope.core.drawing.rendering import FOLDED, WORTH, begin_rendering, render
 from toposcope.core.drawing.style import CROWD, house, new_figure, say_empty, to_svg
 
 
@@ -23,15 +23,15 @@ def _figures(count):
 
 @pytest.mark.slow
 def test_two_processes_make_the_bytes_of_one_in_order():
-    assert render_all(_figures(WORTH + 1)) == [render(figure) for figure in _figures(WORTH + 1)]
+    assert begin_rendering(_figures(WORTH + 1))() == [render(figure) for figure in _figures(WORTH + 1)]
 
 
 @pytest.mark.slow
 def test_a_second_process_that_dies_leaves_its_figures_to_the_first(monkeypatch):
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    assert render_all(_figures(WORTH)) == [render(figure) for figure in _figures(WORTH)]
+    assert begin_rendering(_figures(WORTH))() == [render(figure) for figure in _figures(WORTH)]
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    assert all(one.png for one in render_all(_figures(WORTH)))
+    assert all(one.png for one in begin_rendering(_figures(WORTH))())
 
 
 def test_a_crowd_of_marks_is_a_picture_in_an_svg_and_a_few_are_shapes() -> None:

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.forecast_shapes import choose_shape
 from toposcope.forecasting import fit_law, forecast
-from toposcope.forecasting.annealing import DEFAULT, PUBLISHED, choose_shape, drive, fit_multi_power
+from toposcope.forecasting.annealing import DEFAULT, PUBLISHED, drive, fit_multi_power
 from toposcope.forecasting.auto import Auto
 from toposcope.forecasting.curve import Binned
 from toposcope.forecasting.laws import MultiPower, Tissue

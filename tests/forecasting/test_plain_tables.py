@@ -10,7 +10,7 @@ import pytest
 
 from toposcope.core.errors import InputError
 from toposcope.forecasting import constant, cosine, fit_law, forecast, forecast_planned
-from toposcope.forecasting.annealing import DEFAULT, PUBLISHED, choose_shape
+from toposcope.forecasting.annealing import DEFAULT, PUBLISHED
 from toposcope.forecasting.auto import Auto
 from toposcope.forecasting.curve import curve_from_metrics
 from toposcope.forecasting.evaluate import ablate, score_forecasts
@@ -366,7 +366,6 @@ def test_the_default_fades_and_the_published_law_stays_at_hand(annealed_runs):
     assert MultiPower().shape == DEFAULT
     assert MultiPower(shape=PUBLISHED).name == "multi-power law (published)"
     assert fit_law(annealed_runs, shape=PUBLISHED).shape.kappa == 0.0
-    assert choose_shape([]) == DEFAULT
 
 
 @pytest.mark.parametrize(

@@ -168,7 +168,7 @@ def make_study():
             catalogue=own_catalogue(),
             provenance={"toposcope": "0.1.0", "recipe": {"points": 200, "without": []}},
         )
-        return replace(study, published=PUBLISHED).with_tables(**results)
+        return replace(study, published=PUBLISHED, given=results)
 
     return make
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from tests.on_page import captions, drawn
+from tests.on_page import captions, drawn, with_tables
 from toposcope.api import analyze, report
 from toposcope.cli.main import main
 from toposcope.cli.report import command
@@ -279,7 +279,7 @@ def _with_verdicts(study, verdict, *, columns=None):
     if columns:  # as if these had been declared primary
         families.loc[mine, "confirmatory"] = True
     families.loc[mine & families["confirmatory"].astype(bool), "verdict"] = verdict
-    return study.with_tables(families=families)
+    return with_tables(study, families=families)
 
 
 @pytest.mark.slow

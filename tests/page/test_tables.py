@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.on_page import with_tables
 from toposcope.core.tabular import of_cells
 from toposcope.page import parts
 from toposcope.page.appendix import MOST_LINES, failures, findings, provenance
@@ -130,7 +131,7 @@ def test_forecasts_are_paired_each_with_its_control(study):
 def test_runs_that_could_not_be_forecast_are_listed_with_their_reason(study):
     lost = pd.DataFrame([{"run": "large", "method": "auto", "status": "failed", "reason": "too short"}])
     scores = pd.concat([study.forecasts, lost.reindex(columns=study.forecasts.columns)])
-    table = forecasts_table(study.with_tables(forecasts=scores))
+    table = forecasts_table(with_tables(study, forecasts=scores))
     assert table.rows[-1] == ("–", "large", "–", "–", "–", "–", "0", "too short")
 
 
@@ -190,7 +191,7 @@ def test_provenance_flattens_the_recipe(study):
 )
 def test_why_a_row_has_its_verdict_takes_at_most_five_words(make_study, reason):
     study = make_study()
-    given = study.with_tables(families=study.families.assign(reason=reason))
+    given = with_tables(study, families=study.families.assign(reason=reason))
     table = tables(given)["families"]
     assert table.columns[-1] == "why"
     assert {len(row[-1].split()) <= 5 for row in table.rows} == {True}

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.on_page import captions
+from tests.on_page import captions, with_tables
 from toposcope.page.figures import correlations, forecast, scaling
 from toposcope.page.parts import _of_adapters, of_means
 from toposcope.study.findings.base import Finding
@@ -317,10 +317,10 @@ def test_a_forecast_that_topology_makes_better_is_said_to(make_study):
 def test_no_forecasts_no_comparison(make_study):
     study = make_study()
     none = study.forecasts.assign(error=np.nan, status="failed", reason="2 finished runs").iloc[:1]
-    without = study.with_tables(forecasts=none)
+    without = with_tables(study, forecasts=none)
     text = said(without, "end").act
     assert text == ("Forecasts of the final loss could not be scored on these runs: 2 finished runs.")
-    assert "end" not in study.with_tables(forecasts=none.iloc[:0]).findings
+    assert "end" not in with_tables(study, forecasts=none.iloc[:0]).findings
     assert forecast.caption(without).can == "Nothing: no forecast could be made."
 
 
@@ -433,7 +433,7 @@ def test_a_forecast_without_the_default_method_is_unscored_with_its_reason(make_
     default = scores["method"].isin(["auto", "sibling transfer"])
     scores.loc[default, "error"] = float("nan")
     scores.loc[default, ["status", "reason"]] = ["failed", "too few siblings"]
-    found = study.with_tables(forecasts=scores).findings["end"]
+    found = with_tables(study, forecasts=scores).findings["end"]
     assert (found.strength, found.numbers["reason"]) == ("unscored", "too few siblings")
 
 

@@ -15,7 +15,7 @@ import toposcope as ts
 from toposcope.cli.reproduce import command as reproduce
 from toposcope.core.errors import InputError
 from toposcope.papers.seed004 import from_rows
-from toposcope.papers.seed004_rows import COLUMNS, dictionary, read_rows, rows_of, schema, write_rows
+from toposcope.papers.seed004_rows import COLUMNS, read_rows, rows_of, schema, write_rows
 from toposcope.papers.seed004_runs import printed
 
 STEPS = np.arange(0, 1300, 100)
@@ -153,10 +153,19 @@ def test_places_without_rows_are_refused(tmp_path: Path) -> None:
             CliRunner().invoke(reproduce, ["seed004", "--rows", str(tmp_path), *more], catch_exceptions=False)
 
 
+def _dictionary() -> str:
+    """Return the columns as a Markdown table."""
+    lines = ["| column | type | unit | meaning |", "| --- | --- | --- | --- |"]
+    for column in COLUMNS:
+        empty = "; may be empty" if column.empty else ""
+        lines.append(f"| `{column.name}` | {column.kind} | {column.unit} | {column.meaning}{empty} |")
+    return "\n".join(lines)
+
+
 def test_the_committed_rows_are_those_of_the_code() -> None:
     folder = Path(__file__).parents[2] / "data" / "seed004"
     assert json.loads((folder / "schema.json").read_text()) == schema()
-    assert dictionary() in (folder / "README.md").read_text()
+    assert _dictionary() in (folder / "README.md").read_text()
     files = sorted(folder.glob("*.csv"))
     validator = jsonschema.Draft202012Validator(schema())
     assert {"python-docs-characters", "wikitext2-bpe", "wikitext2-characters"} <= {f.stem for f in files}

@@ -9,12 +9,12 @@ from benchmarks.analysis_rates import packed
 from toposcope.statistics.trends.calibration import (
     TESTS,
     VERDICT,
+    _packaged,
     as_matrix,
     calibration_matrix,
     case_rates,
     known_rates,
     nearest_grid,
-    packaged_grids,
     simulated_cases,
     true_rates,
 )
@@ -22,13 +22,14 @@ from toposcope.statistics.trends.held_out_nulls import HELD_OUT_NULLS
 from toposcope.statistics.trends.nulls import NULLS
 from toposcope.statistics.trends.preregistered_nulls import PREREGISTERED_NULLS
 
+GRIDS = {name: steps for name, (steps, _) in _packaged().items()}
 KNOWN_LIBERAL = {("154 Pythia", "saws of nine checkpoints")}
 """Where the rate is above 7% beyond its error; docs/statistics.md names it."""
 
 
 def test_the_packaged_verdict_is_liberal_only_where_the_documentation_says_so() -> None:
     liberal = set()
-    for name in packaged_grids():
+    for name in GRIDS:
         table = known_rates(name)
         mine = table[(table["kind"] != "planted") & (table["test"] == VERDICT)]
         assert set(mine["case"]) == {*NULLS, *HELD_OUT_NULLS, *PREREGISTERED_NULLS}
@@ -39,9 +40,8 @@ def test_the_packaged_verdict_is_liberal_only_where_the_documentation_says_so() 
 
 
 def test_every_packaged_grid_says_how_many_pairs_it_rests_on() -> None:
-    grids = packaged_grids()
-    assert {"26 even", "51 even", "51, 12 missing", "48 log", "154 Pythia", "14 log"} <= set(grids)
-    for name, steps in grids.items():
+    assert {"26 even", "51 even", "51, 12 missing", "48 log", "154 Pythia", "14 log"} <= set(GRIDS)
+    for name, steps in GRIDS.items():
         table = known_rates(name)
         assert (table.loc[table["test"] == VERDICT, "draws"] >= 1000).all()
         assert (table["n"] == len(steps)).all()
@@ -57,7 +57,7 @@ def test_the_packaged_power_is_near_that_of_the_trend_test_it_replaced() -> None
 
 
 def test_a_grid_is_its_own_nearest_and_spacing_matters_as_much_as_number() -> None:
-    for name, steps in packaged_grids().items():
+    for name, steps in GRIDS.items():
         assert nearest_grid(steps * 7.0 + 3.0) == name
     assert nearest_grid(np.arange(19) * 500.0).endswith("even")
     assert nearest_grid(3.0 ** np.arange(16)).endswith("log")
@@ -72,7 +72,7 @@ def test_cases_simulated_one_by_one_are_those_of_one_run() -> None:
 
 
 def test_packing_keeps_the_rates() -> None:
-    steps = packaged_grids()["51 even"]
+    steps = GRIDS["51 even"]
     import json
 
     table = json.loads(packed({"x": (steps, known_rates())}))["grids"]["x"]

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from scipy.linalg import toeplitz
 
+from benchmarks.analysis_segments import JUDGED, SIZES
 from toposcope.core.errors import InputError
 from toposcope.papers.forecast_rules import combine, loss_only, rule_table, tda_only
 from toposcope.papers.phase_rules import coded_rule, phase_table, written_rule
@@ -31,7 +32,7 @@ from toposcope.study import (
     segment_table,
 )
 from toposcope.study.segments import COLUMNS, segments, usable
-from toposcope.study.trends.replicates import POOLED, pairing_test, pooled_pairing_test
+from toposcope.study.trends.replicates import POOLED, pooled_pairing_test
 
 STEPS = np.arange(0, 5001, 100)
 
@@ -145,7 +146,7 @@ def test_the_packaged_reference_is_the_simulated_one() -> None:
 
 def test_even_steps_take_the_packaged_reference_of_the_nearest_number() -> None:
     held = reference.packaged()
-    assert set(held) == set(reference.SIZES)
+    assert set(held) == set(SIZES)
     for n, near in ((50, 50), (54, 50), (57, 60), (18, 20), (150, 135)):
         assert reference.nearest(np.arange(1.0, n + 1.0)) is held[near]
     assert reference.nearest(np.arange(1.0, 201.0)) is None
@@ -161,7 +162,7 @@ def test_the_reference_of_the_nearest_number_keeps_its_stated_rate(n: int) -> No
     grid, draws = reference.design(steps), 150
     for name, series in reference.curves(steps, draws).items():
         found = np.mean(known.p_values(scans(grid, np.diff(series, axis=1))) <= 0.05)
-        assert found <= rate + 3 * np.sqrt(rate * (1 - rate) * (1 / draws + 1 / reference.JUDGED)), name
+        assert found <= rate + 3 * np.sqrt(rate * (1 - rate) * (1 / draws + 1 / JUDGED)), name
 
 
 def test_a_long_series_is_searched_as_means_of_neighbours() -> None:
@@ -187,7 +188,7 @@ def test_means_of_neighbours_keep_the_stated_rate(n: int) -> None:
     for name, series in reference.curves(steps, draws).items():
         means = np.stack([usable(steps, values)[1] for values in series])
         found = np.mean(known.p_values(scans(grid, np.diff(means, axis=1))) <= 0.05)
-        assert found <= rate + 3 * np.sqrt(rate * (1 - rate) * (1 / draws + 1 / reference.JUDGED)), name
+        assert found <= rate + 3 * np.sqrt(rate * (1 - rate) * (1 / draws + 1 / JUDGED)), name
 
 
 def test_a_planted_kink_is_found_and_dated() -> None:
@@ -295,11 +296,14 @@ def test_pairing_finds_replicates_that_know_their_own_target() -> None:
     g = np.random.default_rng(0)
     trend = np.log(np.arange(1, 52))[:, None]
     own = g.standard_normal((51, 5))
-    _, p, smallest = pairing_test(trend + 0.1 * own, -trend + 0.1 * own + 0.05 * g.standard_normal((51, 5)))
+    target = -trend + 0.1 * own + 0.05 * g.standard_normal((51, 5))
+    _, p, smallest = pooled_pairing_test([(trend + 0.1 * own, target)])
     assert smallest == pytest.approx(1 / 120)
     assert p <= 2 / 120
-    p_values = [pairing_test(trend + g.standard_normal((51, 4)), -trend + g.standard_normal((51, 4)))[1]
-                for _ in range(300)]  # fmt: skip
+    p_values = [
+        pooled_pairing_test([(trend + g.standard_normal((51, 4)), -trend + g.standard_normal((51, 4)))])[1]
+        for _ in range(300)
+    ]
     assert np.mean(np.array(p_values) <= 2 / 24) == pytest.approx(2 / 24, abs=0.05)
 
 

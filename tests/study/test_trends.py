@@ -27,7 +27,7 @@ from toposcope.statistics.trends.innovations import (
     scores,
 )
 from toposcope.statistics.trends.joint import WIDER, joint_test
-from toposcope.statistics.trends.nulls import NULLS, REQUIRED, null_pairs, planted_pairs
+from toposcope.statistics.trends.nulls import NULLS, null_pairs, planted_pairs
 from toposcope.statistics.trends.refusals import (
     ONE_PERIOD,
     ONE_STRETCH,
@@ -50,6 +50,11 @@ from toposcope.study.trends.verdicts import Draws, family_table, judged
 FEW = Draws(200, 300, 1000)
 
 STEPS = np.arange(51) * 100.0
+REQUIRED = (
+    "random walks", "AR(1) 0.5", "AR(1) 0.9", "power laws + 30% noise", "power laws + 10% noise",
+    "power laws + 3% noise", "power laws + 1% noise",
+)  # fmt: skip
+"""The most basic nulls: drift, persistence, shared trends."""
 
 
 def series(**columns: object) -> pd.DataFrame:

@@ -46,13 +46,6 @@ def step_text(step: float) -> str:
     return f"{int(step):,}" if float(step).is_integer() else f"{step:.10g}"
 
 
-def step_and_part(line: Line, which: str) -> str:
-    """Return a step with the part of the run it is, from the columns WHICH_step and WHICH_fraction."""
-    step, part = line.get(f"{which}_step"), line.get(f"{which}_fraction")
-    percent = number(part, "{:.0%}")
-    return number(step, "{:,.0f}") + ("" if NONE in (percent, number(step, "{}")) else f" ({percent})")
-
-
 def whole(value: object) -> str:
     """Return an integer, "unknown" for a missing one."""
     text = number(value, "{:.0f}")

@@ -10,8 +10,8 @@ with S_W the sum during warm-up and S_k the sum from the k-th drop to t. Tissue 
     L(t) = L0 + A S1^-alpha - C S2,   m_i = lambda m_(i-1) + (eta_(i-1) - eta_i),   S2 = sum m.
 
 One cosine run and one drop do not identify beta and gamma, and the cost of noise may shrink during training.
-So these constants form a `Shape`, which is fixed in a fit: `DEFAULT`, `PUBLISHED`, or the one that
-`choose_shape` finds on many finished runs of another size.
+So these constants form a `Shape`, which is fixed in a fit: `DEFAULT`, `PUBLISHED`, or one that was chosen on
+many finished runs of another size, as `benchmarks/forecast_shapes.py` does.
 """
 
 from __future__ import annotations
@@ -118,7 +118,8 @@ class Shape:
 PUBLISHED = Shape()
 
 DEFAULT = Shape(kappa=0.1)
-"""The fading that `choose_shape` found on nine schedules at 25M parameters, and again on nine at 100M."""
+"""The fading that `choose_shape` (`benchmarks/forecast_shapes.py`) found on nine schedules at 25M parameters,
+and again on nine at 100M."""
 
 
 def multi_power(theta: np.ndarray, run: Drive, shape: Shape = DEFAULT) -> tuple[np.ndarray, np.ndarray]:
@@ -191,7 +192,7 @@ def fit_multi_power(
     runs : sequence of (losses, schedule)
         Runs of one model size under different schedules.
     shape : Shape
-        Held fixed; see `choose_shape`.
+        Held fixed.
     prior : (centre (5,), inverse scale (5,)), optional
         A quadratic pull of theta towards that of its siblings. A run that is cut before its annealing cannot
         identify alpha, B and C; they then come from finished runs.
@@ -227,37 +228,6 @@ def fit_tissue(runs: Runs) -> LawFit:
                 best = LawFit("tissue", theta, cost, decay=decay)
     assert best is not None
     return best
-
-
-SHAPES = tuple(Shape(kappa=kappa) for kappa in (0.0, 0.05, 0.1, 0.2))
-"""The candidates of `choose_shape`: the published shape and three strengths of fading."""
-
-
-def choose_shape(runs: Runs, shapes: Sequence[Shape] = SHAPES) -> Shape:
-    """Return the shape that best predicts each of `runs` from the others (mean absolute error of log L).
-
-    `runs` are finished runs of one size under different schedules, without the run to be forecast. The
-    choice is noisy: with fewer than six runs, `DEFAULT` is returned.
-    """
-    if len(runs) < 6:
-        return DEFAULT
-    runs = [(_thinned(losses), schedule) for losses, schedule in runs]
-    return min(shapes, key=lambda shape: _held_out_error(runs, shape))
-
-
-def _thinned(losses: Binned, points: int = 80) -> Binned:
-    stride = max(1, len(losses.step) // points)
-    return Binned(losses.step[::stride], losses.loss[::stride], losses.count[::stride])
-
-
-def _held_out_error(runs: Runs, shape: Shape) -> float:
-    errors = []
-    together = fit_multi_power(runs, shape=shape).theta
-    for i, (losses, schedule) in enumerate(runs):
-        fit = fit_multi_power([run for j, run in enumerate(runs) if j != i], shape=shape, start=together)
-        predicted = np.maximum(fit.losses(drive(schedule, losses.step)), 1e-3)
-        errors.append(float(np.mean(np.abs(np.log(predicted / losses.loss)))))
-    return float(np.mean(errors))
 
 
 def _ingredients(runs: Runs) -> tuple[list[Drive], list[np.ndarray], float, float, float]:

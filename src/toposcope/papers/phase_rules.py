@@ -38,15 +38,6 @@ def coded_rule(values: np.ndarray) -> tuple[int, int | None]:
     return int(change.argmax()) + shift, int(row.argmax()) + shift if row.any() else None
 
 
-def met_diminishing_returns(values: np.ndarray) -> bool:
-    """Return whether the coded rule has found diminishing returns in the values seen so far.
-
-    >>> met_diminishing_returns(np.append(np.arange(5.0), [5.0] * 9))
-    True
-    """
-    return len(values) >= SMOOTHING + IN_A_ROW and coded_rule(values)[1] is not None
-
-
 def written_rule(values: np.ndarray) -> tuple[int, int | None]:
     """Return the checkpoints of largest change and of diminishing returns, as in the paper's text.
 

@@ -60,7 +60,7 @@ COLUMNS = (
     Column("h0_total_layers", "number", "distance", f"total persistence of H0: {_LAYERS}"),
     Column("h1_total_layers", "number", "distance", f"total persistence of H1: {_LAYERS}"),
 )
-"""The columns of a file of rows, in order; its dictionary and its schema are made from them."""
+"""The columns of a file of rows, in the order of data/seed004/README.md; its schema is made from them."""
 _PRESET = {"neural_persistence": NEURAL_PERSISTENCE, "h0_total": H0, "h1_total": H1}
 _SPREAD = {"h0_total_sd": H0, "h1_total_sd": H1}
 _TEXT = {"neural_persistence_network": RIECK, "h0_total_layers": TEXT_H0, "h1_total_layers": TEXT_H1}
@@ -177,16 +177,3 @@ def schema() -> dict[str, object]:
         "required": [column.name for column in COLUMNS],
         "additionalProperties": False,
     }
-
-
-def dictionary() -> str:
-    """Return the columns as a Markdown table.
-
-    >>> dictionary().splitlines()[3]
-    '| `tokenizer` | string |  | characters (code point modulo 128) or bpe (128 subwords); may be empty |'
-    """
-    lines = ["| column | type | unit | meaning |", "| --- | --- | --- | --- |"]
-    for column in COLUMNS:
-        empty = "; may be empty" if column.empty else ""
-        lines.append(f"| `{column.name}` | {column.kind} | {column.unit} | {column.meaning}{empty} |")
-    return "\n".join(lines)

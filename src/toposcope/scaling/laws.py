@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -29,7 +29,6 @@ class ScalingFit:
     n: int
     objective: float
     theta: np.ndarray
-    draws: np.ndarray = field(repr=False)
     status: str = "ok"
     reason: str = ""
 
@@ -38,13 +37,6 @@ class ScalingFit:
         return np.exp(
             _FORMS[self.law].log_loss(np.log(size).ravel(), np.log(data).ravel())(self.theta[None])[0][0]
         )
-
-    def predict_interval(self, size: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the bootstrap interval of the law's mean loss at each (N, D)."""
-        law = _FORMS[self.law].log_loss(np.log(size).ravel(), np.log(data).ravel())
-        losses = np.exp(law(self.draws)[0])
-        tail = (1 - self.level) / 2
-        return np.quantile(losses, tail, axis=0), np.quantile(losses, 1 - tail, axis=0)
 
 
 def fit_chinchilla(
@@ -233,11 +225,8 @@ def _summary(
         )
     elif not len(replicates):
         status, reason = "degenerate", "no bootstrap was requested, so there are no intervals"
-    return ScalingFit(
-        name, values, intervals, errors, level, n, fit.objective, fit.theta, replicates, status, reason
-    )
+    return ScalingFit(name, values, intervals, errors, level, n, fit.objective, fit.theta, status, reason)
 
 
 def _failed(name: str, level: float, n: int, reason: str) -> ScalingFit:
-    empty = np.empty((0, 0))
-    return ScalingFit(name, {}, {}, {}, level, n, np.nan, np.empty(0), empty, "failed", reason)
+    return ScalingFit(name, {}, {}, {}, level, n, np.nan, np.empty(0), "failed", reason)

@@ -93,15 +93,6 @@ def is_run_folder(path: Path) -> bool:
     return RunFolder(path).run_file.is_file()
 
 
-def find_run_folders(path: Path) -> list[RunFolder]:
-    """Return `path` itself if it is a run folder, else the run folders directly inside it, by name."""
-    if is_run_folder(path):
-        return [RunFolder(path)]
-    if not path.is_dir():
-        return []
-    return [RunFolder(child) for child in sorted(path.iterdir()) if is_run_folder(child)]
-
-
 def read_run_file(folder: RunFolder) -> dict[str, object]:
     """Return the content of `run.json`.
 

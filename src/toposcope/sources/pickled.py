@@ -259,10 +259,6 @@ class PickleData:
 _STOP = pickle.STOP[0]
 
 
-def _nothing(machine: PickleData) -> None:
-    """Do nothing."""
-
-
 _TABLE: Mapping[bytes, Callable[[PickleData], Any]] = {
     pickle.PROTO: lambda m: m._take(1),
     pickle.FRAME: lambda m: m._take(8),

@@ -106,10 +106,6 @@ class StudyTables:
     renamed: Mapping[str, str] = field(default_factory=dict)
     without: tuple[str, ...] = ()
 
-    def with_tables(self, **given: pd.DataFrame) -> Self:
-        """Return the study with these tables instead of computed ones."""
-        return replace(self, given={**self.given, **given})
-
     def once(self, make: Callable[[Self], Made]) -> Made:
         """Return the result of a function of this study, computed once and cached.
 

@@ -26,7 +26,6 @@ from toposcope.topology.dimension import twonn as twonn
 from toposcope.topology.distances import bottleneck as bottleneck
 from toposcope.topology.distances import matched_bars as matched_bars
 from toposcope.topology.distances import wasserstein as wasserstein
-from toposcope.topology.distances import wasserstein_tolerance as wasserstein_tolerance
 from toposcope.topology.early_stopping import stopping_index as stopping_index
 from toposcope.topology.exchange import from_akriti as from_akriti
 from toposcope.topology.exchange import from_gudhi as from_gudhi
@@ -118,6 +117,5 @@ __all__ = [
     "two_sample",
     "twonn",
     "wasserstein",
-    "wasserstein_tolerance",
     "weight_diagram",
 ]

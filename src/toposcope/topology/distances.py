@@ -40,8 +40,8 @@ def wasserstein(first: Any, second: Any, *, order: int = 1, ground: str = "l2") 
     .. math:: W_q = \left(\inf_\gamma \sum_x \|x - \gamma(x)\|^q\right)^{1/q}
 
     over the matchings of the two diagrams with the diagonal added. Exact, except that beyond `EXACT_POINTS`
-    bars in both diagrams the relative error may reach `TOLERANCE`: see `wasserstein_tolerance`. Diagrams with
-    a single birth value each (all H0 diagrams) are exact at every size.
+    bars in both diagrams the relative error may reach `TOLERANCE`. Diagrams with a single birth value each
+    (all H0 diagrams) are exact at every size.
 
     Parameters
     ----------
@@ -103,17 +103,6 @@ def matched_bars(first: Any, second: Any, *, ground: str = "l2") -> tuple[np.nda
     order = np.argsort(columns)
     order = order[saved[rows, columns][order] < 0]
     return a[rows[order]], b[columns[order]]
-
-
-def wasserstein_tolerance(first: Any, second: Any) -> float:
-    """Return the largest relative error of `wasserstein` on two diagrams: 0.0 where it is exact.
-
-    >>> wasserstein_tolerance([[0.0, 1.0]], [[0.0, 2.0]])
-    0.0
-    """
-    (a, _), (b, _) = _pair(first, second)
-    exact = min(len(a), len(b)) <= EXACT_POINTS or (_one_birth(a) and _one_birth(b))
-    return 0.0 if exact else TOLERANCE
 
 
 def bottleneck(first: Any, second: Any) -> float:

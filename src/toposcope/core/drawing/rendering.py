@@ -125,17 +125,6 @@ def show_picture(path: Path | None, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def render_all(figures: Iterable[Figure]) -> list[Rendered]:
-    """Return what `render` returns for each figure; a second core renders half of them.
-
-    >>> from toposcope.core.drawing.style import new_figure
-    >>> figure, _ = new_figure(2.0)
-    >>> render_all([figure])[0].png[1:4]
-    b'PNG'
-    """
-    return begin_rendering(figures)()
-
-
 def begin_rendering(figures: Iterable[Figure], *, expected: int = 0) -> Callable[[], list[Rendered]]:
     """Draw the figures while a second process renders them; return a function that gives the bytes.
 

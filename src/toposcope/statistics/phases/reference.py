@@ -39,14 +39,15 @@ COUNTS = (1500, 1000, 1000)
 """The numbers of series with plain noise, with difficult noise, and gentle ones, in packaged references."""
 COUNTS_AT_ONCE = (1000, 700, 700)
 """The same for steps without a packaged reference."""
-SIZES = (20, 25, 30, 35, 40, 50, 60, 75, 90, 110, 135)
-"""Numbers of even steps with packaged references."""
 _NEAR = 1.13
-"""The largest accepted ratio between a number of steps and one of `SIZES`: half of their widest gap."""
+"""The largest accepted ratio between a number of steps and that of a packaged reference.
+
+Half of the widest gap between the packaged numbers (20, 25, ... 110, 135)."""
 ALIKE = 5
 """A series is compared with one in this many of the simulated series, the most similar ones."""
-JUDGED, JUDGED_AT_ONCE = 1000, 200
-"""The stated false-alarm rate is counted over this many series of each of the `curves`: packaged, and not."""
+JUDGED_AT_ONCE = 200
+"""The false-alarm rate at steps without a packaged reference is counted over this many series of each of the
+`curves`."""
 _TAIL = 0.05
 """The share of the largest simulated gains to which the exponential tail is fitted."""
 

@@ -208,11 +208,6 @@ def _packaged() -> dict[str, tuple[np.ndarray, pd.DataFrame]]:
     return grids
 
 
-def packaged_grids() -> dict[str, np.ndarray]:
-    """Return the names and steps of the grids with packaged rates."""
-    return {name: steps for name, (steps, _) in _packaged().items()}
-
-
 def nearest_grid(steps: np.ndarray) -> str:
     """Return the packaged grid most similar to these steps in number and spacing.
 

@@ -62,11 +62,6 @@ NULLS: dict[str, sim.Simulator] = {
     "smoothed losses": sim.curve(sim.power_law, 0.02, sim.exponential_mean(0.7)),
 }
 """Name -> simulator of one series; both members of a pair come from the same one, independently."""
-REQUIRED = (
-    "random walks", "AR(1) 0.5", "AR(1) 0.9", "power laws + 30% noise", "power laws + 10% noise",
-    "power laws + 3% noise", "power laws + 1% noise",
-)  # fmt: skip
-"""The most basic nulls: drift, persistence, shared trends."""
 
 
 def null_pairs(name: str, steps: np.ndarray, draws: int) -> tuple[np.ndarray, np.ndarray]:

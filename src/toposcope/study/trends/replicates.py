@@ -44,28 +44,20 @@ def replicate_groups(table: SeriesTable) -> dict[str, list[str]]:
     return groups
 
 
-def pairing_test(
-    features: np.ndarray, targets: np.ndarray, steps: np.ndarray | None = None
-) -> tuple[float, float, float]:
-    """Test whether a run's feature follows *its own* target; return own minus other, p, and the smallest p.
-
-    `features`, `targets` (n, S). The mean correlation of each run's feature with its own target is
-    compared with every way to pair features with targets of other runs. The trend that all replicates share
-    cancels; one that differs between them, because some learn faster, does not, and shows in feature and
-    target alike. Given `steps` (n,), each series is therefore freed of the core trends (`whitening`). Under
-    exchangeable replicates the test is exact for what is left. Two-sided. With S! pairings no p can be
-    smaller than `smallest p`. Correlations are of ranks of the departures from the replicates' mean.
-    """
-    return pooled_pairing_test([(features, targets)], None if steps is None else [steps])
-
-
 def pooled_pairing_test(
     families: Sequence[tuple[np.ndarray, np.ndarray]], steps: Sequence[np.ndarray] | None = None
 ) -> tuple[float, float, float]:
-    """Test the same for several families at once: each is paired within itself, and their means are averaged.
+    """Test whether a run's feature follows *its own* target; return own minus other, p, and the smallest p.
 
-    Three families of three seeds have 6^3 pairings, so that together they can reach p = 1/216 where each
-    alone stops at 1/6.
+    A family is (features, targets), each (n, S) with a column per run. The mean correlation of each run's
+    feature with its own target is compared with every way to pair features with targets of other runs of the
+    family, and the means of several families are averaged. The trend that all replicates share cancels; one
+    that differs between them, because some learn faster, does not, and shows in feature and target alike.
+    Given `steps` of each family (n,), each series is therefore freed of the core trends (`whitening`). Under
+    exchangeable replicates the test is exact for what is left. Two-sided. With S! pairings no p can be
+    smaller than `smallest p`: three families of three seeds have 6^3 pairings, so that together they can
+    reach p = 1/216 where each alone stops at 1/6. Correlations are of ranks of the departures from the
+    replicates' mean.
     """
     if steps is not None:
         families = [
@@ -120,9 +112,9 @@ def replicate_table(
 
     `mean_rho` is the mean over seeds of the Spearman correlation over checkpoints, with Student's t interval
     across seeds: how reproducible the drift is. `own_minus_other` and `pairing_p` say whether a run's feature
-    goes with its own target more than with another seed's (`pairing_test`). Where several families have
-    replicates, rows of the family "all sizes" pool them. If the smallest p that Holm's method can leave a row
-    exceeds 5% (with every p of its target at its smallest), the reason names it.
+    goes with its own target more than with another seed's (`pooled_pairing_test`). Where several families
+    have replicates, rows of the family "all sizes" pool them. If the smallest p that Holm's method can leave
+    a row exceeds 5% (with every p of its target at its smallest), the reason names it.
     """
     targets = table.default_targets if targets is None else list(targets)
     columns = default_columns(table) if columns is None else list(columns)
