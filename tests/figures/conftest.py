@@ -37,6 +37,7 @@ def _neural_persistence(run, step, bump):
     for draw in range(5):
         shuffled = 0.3 + 0.01 * (draw - 2)
         yield _row(run, step, "neural_persistence", "neural_persistence_shuffled", shuffled, draw=draw, **at)
+    yield _row(run, step, "neural_persistence", "neural_persistence_excess", value - 0.3, **at)
     for layer in (0, 1):
         matrix = {
             **at,

@@ -7,6 +7,8 @@ from scipy.stats import t
 
 from toposcope.core import lines
 from toposcope.core.drawing import series
+from toposcope.store.draws import over_draws
+from toposcope.study.rows import null_band
 
 
 def _rows(values):
@@ -30,7 +32,7 @@ def test_sizes_of_two_families_are_kept_apart():
 
 def test_the_interval_of_one_run_is_students_over_its_draws():
     values = [11.0, 12.0, 16.0]
-    line = lines.curve(_rows([("a", 0, i, v) for i, v in enumerate(values)]), ("a",))
+    line = lines.curve(over_draws(_rows([("a", 0, i, v) for i, v in enumerate(values)])), ("a",))
     half = t.ppf(0.975, 2) * np.std(values, ddof=1) / np.sqrt(3)
     assert line.loc[0, ["mean", "low", "high"]].tolist() == pytest.approx([13.0, 13.0 - half, 13.0 + half])
     assert line.loc[0, "draws"] == 3
@@ -39,19 +41,21 @@ def test_the_interval_of_one_run_is_students_over_its_draws():
 @pytest.mark.parametrize("values", [[1.0, 2.0, 6.0], [0.0, 0.0, 3.0], [0.05, 0.1, 0.7]])
 def test_the_interval_of_values_that_are_never_negative_stays_above_0(values):
     """Student's goes below 0 here; on the log scale it has the same width to first order, around the mean."""
-    line = lines.curve(_rows([("a", 0, i, v) for i, v in enumerate(values)]), ("a",)).iloc[0]
+    line = lines.curve(over_draws(_rows([("a", 0, i, v) for i, v in enumerate(values)])), ("a",)).iloc[0]
     half = t.ppf(0.975, 2) * np.std(values, ddof=1) / np.sqrt(3)
     assert half > line["mean"] > line["low"] > 0
     assert np.log(line["high"] / line["mean"]) == pytest.approx(half / line["mean"])
     assert line["low"] * line["high"] == pytest.approx(line["mean"] ** 2)
-    band = lines.null_band(_rows([("a", 0, i, v) for i, v in enumerate(values)]), ("a",)).iloc[0]
+    band = null_band(_rows([("a", 0, i, v) for i, v in enumerate(values)]), ("a",)).iloc[0]
     assert 0 < band["low"] < line["low"]
 
 
 def test_values_of_both_signs_keep_students_interval_and_zeros_have_none_to_widen():
-    line = lines.curve(_rows([("a", 0, i, v) for i, v in enumerate([-1.0, 2.0, 6.0])]), ("a",)).iloc[0]
+    line = lines.curve(
+        over_draws(_rows([("a", 0, i, v) for i, v in enumerate([-1.0, 2.0, 6.0])])), ("a",)
+    ).iloc[0]
     assert line["low"] < -1.0
-    zeros = lines.curve(_rows([("a", 0, i, 0.0) for i in range(3)]), ("a",)).iloc[0]
+    zeros = lines.curve(over_draws(_rows([("a", 0, i, 0.0) for i in range(3)])), ("a",)).iloc[0]
     assert (zeros["low"], zeros["mean"], zeros["high"]) == (0.0, 0.0, 0.0)
 
 
@@ -62,18 +66,20 @@ def _ragged():
 
 
 def test_the_mean_stands_only_where_all_runs_are():
-    line = lines.curve(_ragged(), ("a", "b"))
+    line = lines.curve(over_draws(_ragged()), ("a", "b"))
     assert line[["step", "mean"]].to_numpy().tolist() == [[0.0, 50.0], [10.0, 57.0]]
-    own = lines.run_lines(_ragged(), ("a", "b", "unmeasured"))
+    own = lines.run_lines(over_draws(_ragged()), ("a", "b", "unmeasured"))
     assert {run: list(found["step"]) for run, found in own.items()} == {"a": [0, 10, 20], "b": [0, 10]}
     assert lines.left_out_of_means(_ragged(), ("a", "b")) == {"b": 10}
-    assert lines.curve(_ragged()[lambda rows: rows["run"] == "a"], ("a", "b"))["step"].tolist() == [0, 10, 20]
+    assert lines.curve(over_draws(_ragged()[lambda rows: rows["run"] == "a"]), ("a", "b"))[
+        "step"
+    ].tolist() == [0, 10, 20]
 
 
 def test_the_null_of_a_size_stands_only_where_all_runs_and_draws_are():
     rows = [("a", step, draw, 60.0 + draw) for step in (0, 10) for draw in range(4)]
     rows += [("b", 0, draw, 40.0 + draw) for draw in range(3)]
-    band = lines.null_band(_rows(rows), ("a", "b"))
+    band = null_band(_rows(rows), ("a", "b"))
     assert band["step"].tolist() == [0]
     assert band["draws"].tolist() == [3]
     assert band["mean"].tolist() == [51.0]
@@ -82,7 +88,7 @@ def test_the_null_of_a_size_stands_only_where_all_runs_and_draws_are():
 def test_cells_are_averaged_over_runs_only_where_all_have_them():
     rows = _ragged().assign(name="w")
     other = _ragged()[lambda found: found["run"] == "a"].assign(name="only a")
-    found = lines.at_shared_steps(pd.concat([rows, other]), ["name"])
+    found = lines.at_shared_steps(over_draws(pd.concat([rows, other]), ["name", "run", "step"]), ["name"])
     assert found[found["name"] == "w"]["step"].tolist() == [0, 10]
     assert found[found["name"] == "only a"]["value"].tolist() == [60.0, 70.0, 80.0]
 
@@ -90,7 +96,7 @@ def test_cells_are_averaged_over_runs_only_where_all_have_them():
 def test_the_interval_of_several_runs_is_over_seeds_not_draws():
     bases = (("a", 1.0), ("b", 3.0), ("c", 2.5))
     rows = _rows([(run, 0, draw, base + draw) for run, base in bases for draw in (0, 1)])
-    line = lines.curve(rows, ("a", "b", "c"))
+    line = lines.curve(over_draws(rows), ("a", "b", "c"))
     half = t.ppf(0.975, 2) * np.std([1.5, 3.5, 3.0], ddof=1) / np.sqrt(3)
     assert line.loc[0, ["mean", "high"]].tolist() == pytest.approx([8 / 3, 8 / 3 + half])
     assert line.loc[0, "seeds"] == 3
@@ -98,7 +104,7 @@ def test_the_interval_of_several_runs_is_over_seeds_not_draws():
 
 def test_two_seeds_have_no_interval():
     """Student's would go from -.54 to .74 here, of a neural persistence, which is never negative."""
-    line = lines.curve(_rows([("a", 0, 0, 0.05), ("b", 0, 0, 0.15)]), ("a", "b"))
+    line = lines.curve(over_draws(_rows([("a", 0, 0, 0.05), ("b", 0, 0, 0.15)])), ("a", "b"))
     assert line.loc[0, "mean"] == pytest.approx(0.1)
     assert line[["low", "high"]].isna().all(axis=None)
     assert line.loc[0, "seeds"] == 2
@@ -106,12 +112,12 @@ def test_two_seeds_have_no_interval():
 
 def test_two_draws_have_no_interval_and_no_band():
     rows = _rows([("a", 0, 0, 0.1), ("a", 0, 1, 0.2)])
-    for line in (lines.curve(rows, ("a",)), lines.null_band(rows, ("a",))):
+    for line in (lines.curve(over_draws(rows), ("a",)), null_band(rows, ("a",))):
         assert line[["low", "high"]].isna().all(axis=None)
 
 
 def test_without_repeats_there_is_no_interval():
-    line = lines.curve(_rows([("a", 0, None, 1.0), ("a", 1, None, 2.0)]), ("a",))
+    line = lines.curve(over_draws(_rows([("a", 0, None, 1.0), ("a", 1, None, 2.0)])), ("a",))
     assert line["mean"].tolist() == [1.0, 2.0]
     assert line[["low", "high"]].isna().all(axis=None)
 
@@ -120,7 +126,7 @@ def test_the_null_band_holds_one_more_draw_as_often_as_it_says():
     rng = np.random.default_rng(5)
     draws = rng.normal(size=(4000, 6))
     rows = _rows([("a", i, j, draws[i, j]) for i in range(4000) for j in range(5)])
-    band = lines.null_band(rows, ("a",))
+    band = null_band(rows, ("a",))
     inside = (draws[:, 5] > band["low"]) & (draws[:, 5] < band["high"])
     assert abs(inside.mean() - 0.95) < 0.012
 

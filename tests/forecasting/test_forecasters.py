@@ -24,7 +24,7 @@ from toposcope.forecasting.schedule import constant, cosine, drop, schedule_from
 from toposcope.forecasting.siblings import SiblingTransfer, ridge_predict
 from toposcope.papers.forecasters import CombinedRule, LastLossControl, LossOnlyRule, TdaOnlyRule
 from toposcope.study.forecasts.topology import FeatureTransfer
-from toposcope.study.forecasts.vectors import landscape, persistence_image, vector_table
+from toposcope.study.forecasts.vectors import image_columns, landscape_columns, vector_table
 
 STEP = np.arange(1.0, 3001.0)
 
@@ -245,8 +245,8 @@ def test_vectors_have_no_range_to_leak_and_average_draws():
     scaled = rows.assign(birth=[[1.0], [2.0], [10.0]], death=[[3.0], [4.0], [30.0]])
     lengths = vector_table(scaled, "landscape").iloc[:, -1] - vector_table(rows, "landscape").iloc[:, -1]
     assert np.allclose(lengths, np.log(10))
-    assert landscape(np.array([0.0]), np.array([1.0])).max() == pytest.approx(0.5, abs=0.05)
-    assert persistence_image(np.array([0.0]), np.array([1.0])).shape == (36,)
+    assert landscape_columns(np.array([[0.0, 1.0]])).max() == pytest.approx(0.5, abs=0.05)
+    assert image_columns(np.array([[0.0, 1.0]])).shape == (36,)
 
 
 def test_ridge_finds_the_line_and_shrinks_noise():

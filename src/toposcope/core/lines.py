@@ -1,12 +1,12 @@
-"""From a store's rows to a line with its interval, and to the band of a null."""
+"""From one value for each run and step to the mean line of a model size, with its interval."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from toposcope.core.distributions import student_quantile
 
@@ -17,100 +17,89 @@ LEAST = 3
 distance says little of a quantity that cannot be negative."""
 
 
-def select(
-    features: pd.DataFrame,
-    feature: str,
-    *,
-    probe: str,
-    filtration: str | None = None,
-    name: str | None = None,
-    role: str | None = None,
-    scope: str | None = None,
-) -> pd.DataFrame:
-    """Return the finite rows of one feature (columns as in the store's features table)."""
-    keep = (features["feature"] == feature) & (features["probe"] == probe)
-    for column, wanted in (("filtration", filtration), ("name", name), ("role", role), ("scope", scope)):
-        if wanted is not None:
-            keep &= features[column] == wanted
-    chosen = features[keep]
-    return chosen[np.isfinite(chosen["value"].to_numpy(dtype=np.float64))]
+def half_width(sd: ArrayLike, n: ArrayLike, *, of_mean: bool = True) -> np.ndarray:
+    """Return half of Student's interval of a mean over `n` values whose standard deviation is `sd`.
 
+    With `of_mean` false, of the prediction interval of one more value. NaN for fewer than `LEAST` values.
 
-def of_column(features: pd.DataFrame, line: Mapping[Hashable, Any]) -> pd.DataFrame:
-    """Return the finite long rows of a column of a series table; `line` is its line of the catalogue.
-
-    Of several layers it is each run's last one.
+    >>> half_width(1.0, [2, 4]).round(2).tolist()
+    [nan, 1.59]
     """
-    rows = select(features, str(line["feature"]), probe=str(line["probe"]))
-    for name, unnamed in (("filtration", ""), ("name", "model"), ("role", "model")):
-        if name in rows:
-            rows = rows[rows[name].fillna(unnamed).replace("", unnamed) == line[name]]
-    if "layer" not in rows or rows["layer"].isna().all():
-        return rows
-    every = features[(features["probe"] == line["probe"]) & (features["name"] == line["name"])]
-    return rows[rows["layer"] == rows["run"].map(every.groupby("run")["layer"].max())]
+    count = np.asarray(n, dtype=np.float64)
+    count = np.where(count >= LEAST, count, np.nan)
+    factor = 1.0 / count if of_mean else 1.0 + 1.0 / count
+    return student_quantile(0.5 + LEVEL / 2, count - 1.0) * np.asarray(sd, np.float64) * np.sqrt(factor)
 
 
-def curve(rows: pd.DataFrame, runs: tuple[str, ...]) -> pd.DataFrame:
+def one_value_each(table: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Return a column of a log as `curve` takes it: nothing was drawn, and a repeated step is averaged.
+
+    >>> table = pd.DataFrame({"run": "a", "step": [0, 1, 1], "loss": [3.0, 2.0, 1.0]})
+    >>> one_value_each(table, "loss")[["step", "value"]].to_numpy().tolist()
+    [[0.0, 3.0], [1.0, 1.5]]
+    """
+    means = table.groupby(["run", "step"])[column].mean().rename("value").reset_index()
+    return means.assign(sd=np.nan, least=means["value"], n=1)
+
+
+def curve(values: pd.DataFrame, runs: tuple[str, ...]) -> pd.DataFrame:
     """Return the mean line of one size: columns step, mean, low, high, draws, seeds.
 
-    Draws (random subsamples) are averaged first. The interval is Student's: with one run, of the mean over
+    `values` has one row for each run and step: run, step, value, sd, n and least, as
+    `toposcope.store.draws.over_draws` returns them. The interval is Student's: with one run, of the mean over
     its draws; with several, of the mean over the seeds, which are the independent unit. With fewer than
     `LEAST` of them, low and high are NaN. Of several runs, only the steps that all of them have are used: the
     mean over fewer runs would jump although no run does. If the interval of values that are never negative
     would reach 0 anywhere on the line, all of it is mean * exp(-+ half / mean): the same to first order, and
     above 0.
     """
-    return _line(_by_run(rows, runs))
+    return _line(values[values["run"].isin(runs)])
 
 
-def run_lines(rows: pd.DataFrame, runs: tuple[str, ...]) -> dict[str, pd.DataFrame]:
+def run_lines(values: pd.DataFrame, runs: tuple[str, ...]) -> dict[str, pd.DataFrame]:
     """Return the line of each run of a size that was measured, as `curve` of it alone."""
-    lines = {str(run): _line(own) for run, own in _by_run(rows, runs).groupby("run", sort=False)}
+    mine = values[values["run"].isin(runs)]
+    lines = {str(run): _line(own) for run, own in mine.groupby("run", sort=False)}
     return {run: lines[run] for run in runs if run in lines}
 
 
-def _by_run(rows: pd.DataFrame, runs: tuple[str, ...]) -> pd.DataFrame:
-    """Return the values of each step of each run over its draws: run, step, mean, std, count, min."""
-    mine = rows[rows["run"].isin(runs)]
-    return mine.groupby(["run", "step"])["value"].agg(["mean", "std", "count", "min"]).reset_index()
-
-
-def _line(per_run: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean line over the runs of `per_run`, as `curve` does."""
-    measured = per_run["run"].nunique()
+def _line(values: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean line over the runs of `values`, as `curve` does."""
+    measured = values["run"].nunique()
     if measured > 1:
-        grouped = per_run.groupby("step")["mean"].agg(["mean", "std", "count"])
-        draws = per_run.groupby("step")["count"].min()
+        grouped = values.groupby("step")["value"].agg(["mean", "std", "count"])
+        draws = values.groupby("step")["n"].min()
         shared = grouped["count"] == measured
         grouped, draws = grouped[shared], draws[shared]
         seeds = grouped["count"]
     else:
-        grouped = per_run.set_index("step")[["mean", "std", "count"]].sort_index()
+        named = {"value": "mean", "sd": "std", "n": "count"}
+        grouped = values.set_index("step")[list(named)].rename(columns=named).sort_index()
         draws, seeds = grouped["count"], grouped["count"].clip(upper=1)
-    half = _half_width(grouped["std"], grouped["count"], of_mean=True)
+    half = half_width(grouped["std"], grouped["count"])
     return pd.DataFrame(
         {
             "step": grouped.index.to_numpy(),
             "mean": grouped["mean"].to_numpy(),
-            **_bounds(grouped["mean"], half, positive=bool((per_run["min"] >= 0).all())),
+            **bounds(grouped["mean"], half, positive=bool((values["least"] >= 0).all())),
             "draws": draws.to_numpy(),
             "seeds": seeds.to_numpy(),
         }
     )
 
 
-def at_shared_steps(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+def at_shared_steps(values: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """Return the mean over runs of each step that all runs of a cell (columns `by`) have: by, step, value.
 
-    >>> rows = pd.DataFrame({"run": ["a", "a", "b"], "step": [0, 10, 0], "value": [1.0, 5.0, 2.0]})
-    >>> at_shared_steps(rows, [])[["step", "value"]].to_numpy().tolist()
+    `values` has one value for each run, step and cell.
+
+    >>> values = pd.DataFrame({"run": ["a", "a", "b"], "step": [0, 10, 0], "value": [1.0, 5.0, 2.0]})
+    >>> at_shared_steps(values, [])[["step", "value"]].to_numpy().tolist()
     [[0.0, 1.5]]
     """
-    per_run = rows.groupby([*by, "step", "run"])["value"].mean().reset_index()
-    cells = per_run.groupby([*by, "step"])["value"].agg(["mean", "count"]).reset_index()
-    counts = per_run.groupby(list(by))["run"].nunique().rename("runs").reset_index() if by else None
-    runs = cells.merge(counts, on=list(by))["runs"] if counts is not None else per_run["run"].nunique()
+    cells = values.groupby([*by, "step"])["value"].agg(["mean", "count"]).reset_index()
+    counts = values.groupby(list(by))["run"].nunique().rename("runs").reset_index() if by else None
+    runs = cells.merge(counts, on=list(by))["runs"] if counts is not None else values["run"].nunique()
     shared = cells[cells["count"] == runs]
     return shared.rename(columns={"mean": "value"})[[*by, "step", "value"]].reset_index(drop=True)
 
@@ -126,41 +115,11 @@ def left_out_of_means(rows: pd.DataFrame, runs: tuple[str, ...]) -> dict[str, in
     return {str(run): int(step) for run, step in ends.items() if step < ends.max()}
 
 
-def null_band(rows: pd.DataFrame, runs: tuple[str, ...]) -> pd.DataFrame:
-    """Return where one more value of the null would fall: columns step, mean, low, high, draws.
-
-    Each draw of the null is averaged over the runs of a size first, so that the band is comparable
-    with the mean line of that size: over the steps and the draws that all measured runs have. The band is
-    Student's prediction interval over the draws, NaN where there are fewer than `LEAST`; above 0 where its
-    values are, as that of `curve`.
-    """
-    mine = rows[rows["run"].isin(runs)]
-    cells = mine.groupby(["step", "draw"])["value"].agg(["mean", "count"])
-    whole = cells.loc[cells["count"] == mine["run"].nunique(), "mean"]
-    grouped = whole.groupby("step").agg(["mean", "std", "count"])
-    half = _half_width(grouped["std"], grouped["count"], of_mean=False)
-    return pd.DataFrame(
-        {
-            "step": grouped.index.to_numpy(),
-            "mean": grouped["mean"].to_numpy(),
-            **_bounds(grouped["mean"], half, positive=bool((mine["value"] >= 0).all())),
-            "draws": grouped["count"].to_numpy(),
-        }
-    )
-
-
-def _bounds(mean: pd.Series, half: pd.Series, *, positive: bool) -> dict[str, np.ndarray]:
+def bounds(mean: pd.Series, half: np.ndarray, *, positive: bool) -> dict[str, np.ndarray]:
     """Return mean -+ half; mean * exp(-+ half / mean) where values that are never negative need it."""
-    middle, width = mean.to_numpy(float), half.to_numpy(float)
-    low, high = middle - width, middle + width
+    middle = mean.to_numpy(float)
+    low, high = middle - half, middle + half
     if positive and (low <= 0).any():
-        share = np.divide(width, middle, out=np.where(np.isnan(width), np.nan, 0.0), where=middle > 0)
+        share = np.divide(half, middle, out=np.where(np.isnan(half), np.nan, 0.0), where=middle > 0)
         low, high = middle * np.exp(-share), middle * np.exp(share)
     return {"low": low, "high": high}
-
-
-def _half_width(std: pd.Series, count: pd.Series, *, of_mean: bool) -> pd.Series:
-    repeated = count.where(count >= LEAST).astype(float)
-    factor = 1.0 / repeated if of_mean else 1.0 + 1.0 / repeated
-    quantile = student_quantile(0.5 + LEVEL / 2, repeated - 1.0)
-    return pd.Series(quantile * std.to_numpy() * np.sqrt(factor.to_numpy()), index=std.index)

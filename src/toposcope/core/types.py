@@ -39,6 +39,10 @@ class Status(enum.StrEnum):
     """Not computed; the value is NaN and the note says why."""
 
 
+COUNTED = (Status.OK, Status.SUBSAMPLED, Status.TRUNCATED)
+"""The statuses of numbers that are averaged, drawn and tested; a number of another status is missing."""
+
+
 class Role(enum.StrEnum):
     """What a weight matrix does in its model."""
 

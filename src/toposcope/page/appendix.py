@@ -11,7 +11,7 @@ import pandas as pd
 import toposcope
 from toposcope.core.forms import plain
 from toposcope.core.repeats import Observation, together
-from toposcope.core.types import Normalization, Status
+from toposcope.core.types import COUNTED, Normalization
 
 MOST_LINES = 60
 """Lines of a list (failures, findings) that are printed; the others are only counted."""
@@ -27,7 +27,7 @@ _PROVENANCE = {
 
 def unmeasured(features: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of measurements that failed, have no meaning, or have not converged."""
-    return features[features["status"].isin(("failed", "degenerate", Status.UNCONVERGED))]
+    return features[~features["status"].isin(COUNTED)]
 
 
 def failures(features: pd.DataFrame) -> tuple[tuple[str, ...], ...]:

@@ -10,14 +10,16 @@ import pandas as pd
 
 from toposcope.core.errors import InputError
 from toposcope.core.forms import interval
-from toposcope.core.lines import curve, select
+from toposcope.core.lines import curve
 from toposcope.core.types import Scope
 from toposcope.papers.claims import Claim, Standing, beyond_drift, claims_section, of_verdict
 from toposcope.papers.sections import Section
 from toposcope.sources import open_series
 from toposcope.store import Store
+from toposcope.store.draws import over_draws
 from toposcope.study import trend_table
 from toposcope.study.analysis import analysis_of
+from toposcope.study.rows import select
 from toposcope.study.study import Study
 from toposcope.subjects.landscape.options import RULE, LandscapeOptions
 from toposcope.subjects.landscape.study import study_of_texts
@@ -173,7 +175,7 @@ def _moved(study: Study) -> Section:
     rows: list[tuple[object, ...]] = []
     for column, label in QUESTIONS:
         probe, feature = column.split("/")
-        mine = select(study.features, feature, probe=probe, scope=Scope.MODEL)
+        mine = over_draws(select(study.features, feature, probe=probe, scope=Scope.MODEL))
         for run in study.ordered:
             line = curve(mine, (run,))
             if len(line) > 1:

@@ -16,6 +16,7 @@ from toposcope.papers.measuring import measured
 from toposcope.papers.sections import Section
 from toposcope.papers.seed004_runs import printed
 from toposcope.sources import open_series
+from toposcope.store.draws import over_draws
 from toposcope.subjects.base import Cost, Measured, Probe
 from toposcope.subjects.snapshot import Snapshot
 from toposcope.subjects.weights.labels import Label
@@ -103,7 +104,8 @@ def _in_a_block(matrix: Matrix) -> bool:
 
 def table(features: pd.DataFrame) -> Section:
     """Return Table 8: the paper's rows beside this series' rows at the same steps, and its other steps."""
-    wide = features.pivot_table(index="step", columns="feature", values="value", aggfunc=["mean", "std"])
+    means = over_draws(features, ["step", "feature"])
+    wide = means.pivot(index="step", columns="feature", values=["value", "sd"])
     stated = {int(row[0]): row[1:] for row in printed()["pythia"]["rows"]}
     rows = []
     for step, row in wide.iterrows():
@@ -111,13 +113,13 @@ def table(features: pd.DataFrame) -> Section:
         rows.append(
             (
                 int(step),  # type: ignore[call-overload]
-                paper[0], float(row["mean", "neural_persistence"]),
-                paper[1], float(row["mean", "neural_persistence_std"]),
-                paper[2], float(row["mean", "h0_total"]), float(row["std", "h0_total"]),
+                paper[0], float(row["value", "neural_persistence"]),
+                paper[1], float(row["value", "neural_persistence_std"]),
+                paper[2], float(row["value", "h0_total"]), float(row["sd", "h0_total"]),
             )
         )  # fmt: skip
     columns = ("step", "NP: paper", "NP", "sd: paper", "sd", "H0: paper", "H0", "sd over draws")
-    first, last = wide["mean"].iloc[0], wide["mean"].iloc[-1]
+    first, last = wide["value"].iloc[0], wide["value"].iloc[-1]
     change = 100.0 * (last["neural_persistence"] / first["neural_persistence"] - 1.0)
     shrink = 100.0 * (last["h0_total"] / first["h0_total"] - 1.0)
     note = (

@@ -83,14 +83,17 @@ def results(store: Store) -> pd.DataFrame:
     """Return one line per model and checkpoint under the report's names; empty without representations."""
     import pandas as pd
 
+    from toposcope.store.draws import counted, over_draws
+
     features = store.features(probe=PROBE)
-    features = features[features["status"] != "failed"]
+    features = counted(features)
     if features.empty:
         return pd.DataFrame()
     last = features.groupby("run")["layer"].transform("max")
     features = features[features["layer"].isna() | (features["layer"] == last)]
     features = features[features["scope"] != Scope.HEAD]
-    values = features.pivot_table(index=["run", "step"], columns="feature", values="value", aggfunc="mean")
+    means = over_draws(features, ["run", "step", "feature"])
+    values = means.pivot(index=["run", "step"], columns="feature", values="value")
     table = pd.DataFrame({name: values[ours] for name, ours in NAMES.items() if ours in values})
     for dim, counts in _significant(store).items():
         table[f"h{dim}_n_significant"] = counts.reindex(table.index)
@@ -134,6 +137,7 @@ def _significant(store: Store) -> dict[int, pd.Series]:
     last = diagrams.groupby("run")["layer"].transform("max")
     diagrams = diagrams[diagrams["layer"] == last]
     counts = [_longer_than_median(b, d) for b, d in zip(diagrams["birth"], diagrams["death"], strict=True)]
+    # bars of kept diagrams: these are no rows with a value and a status, and every one of them counts
     means = diagrams.assign(count=counts).groupby(["dim", "run", "step"])["count"].mean()
     return {int(dim): means[dim] for dim in means.index.unique("dim") if dim in (0, 1)}
 

@@ -22,6 +22,7 @@ from toposcope.papers.seed003 import (
 from toposcope.papers.seed003_claims import claims
 from toposcope.papers.seed003_report import BESIDE, FEATURES, SPECTRUM, TOPOLOGY, printed
 from toposcope.statistics.correlations import partial_correlation, ranks
+from toposcope.store.draws import over_draws
 from toposcope.study import from_frame, sensitivity_table, trend_table
 from toposcope.subjects.representations.features import null_name
 
@@ -58,15 +59,14 @@ def study_rows(store: Store) -> pd.DataFrame:
     rows = results(store).rename(columns={"model": "run"})
     rows["log_perplexity"] = np.log(rows["perplexity"])
     features = _last_layer(store.features(probe="representations"))
-    wide = features.pivot_table(
-        index=["run", "step"], columns="feature", values="value", aggfunc=["mean", "std"]
-    )
+    means = over_draws(features, ["run", "step", "feature"])
+    wide = means.pivot(index=["run", "step"], columns="feature", values=["value", "sd"])
     at = pd.MultiIndex.from_frame(rows[["run", "step"]])
-    rows["h1_entropy_normalized"] = wide["mean"]["h1_entropy_normalized"].reindex(at).to_numpy()
+    rows["h1_entropy_normalized"] = wide["value"]["h1_entropy_normalized"].reindex(at).to_numpy()
     for theirs, ours in _NULLED.items():
-        if null_name(ours) in wide["mean"]:
-            rows[f"{theirs}_null"] = wide["mean"][null_name(ours)].reindex(at).to_numpy()
-            rows[f"{theirs}_null_sd"] = wide["std"][null_name(ours)].reindex(at).to_numpy()
+        if null_name(ours) in wide["value"]:
+            rows[f"{theirs}_null"] = wide["value"][null_name(ours)].reindex(at).to_numpy()
+            rows[f"{theirs}_null_sd"] = wide["sd"][null_name(ours)].reindex(at).to_numpy()
     size = dict(zip(store.runs()["run"], store.runs()["parameters"], strict=True))
     order = rows["run"].map(lambda run: size.get(run) or 0)
     return (

@@ -120,6 +120,7 @@ def _of_runs(table: SeriesTable, runs: Iterable[str]) -> SeriesTable:
         table,
         values=table.values[table.values["run"].isin(selected)].reset_index(drop=True),
         spread=table.spread[table.spread["run"].isin(selected)].reset_index(drop=True),
+        draws=table.draws[table.draws["run"].isin(selected)].reset_index(drop=True),
         runs=table.runs[table.runs["run"].isin(selected)].reset_index(drop=True),
     )
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from toposcope.core.types import About, Kind, Normalization, Scope, Use
+from toposcope.core.types import About, Kind, Normalization, Scope, Status, Use
+from toposcope.store.draws import is_counted
 from toposcope.study.targets import TARGET_LABELS
 from toposcope.subjects.catalogue import completed
 
@@ -23,7 +24,7 @@ DECLARED = (
 """The columns of the store's catalogue, a line for each feature that a probe declares."""
 
 _WIDE = (Scope.MODEL, Scope.POOLED, Scope.TRAJECTORY)
-_STATUS = ("ok", "subsampled", "truncated", "unconverged", "degenerate", "failed")
+_STATUS = tuple(map(str, Status))
 _BASELINES_SHOWN = 3
 """One in this many leading columns is a baseline, if there are enough."""
 _ORDER = {"model": 0, "role": 1, "matrix": 2}
@@ -184,7 +185,7 @@ def describe(rows: pd.DataFrame, declared: pd.DataFrame | None) -> pd.DataFrame:
 def _gathered(rows: pd.DataFrame) -> pd.DataFrame:
     """Return one line for each column: where it comes from, its draws and its worst status."""
     rows = rows.assign(
-        _draw=rows["draw"].fillna(-1),
+        _draw=rows["draw"].fillna(-1).where(is_counted(rows)),
         _worst=rows["status"].map({s: i for i, s in enumerate(_STATUS)}).fillna(len(_STATUS) - 1),
     )
     found = rows.drop_duplicates("part").drop_duplicates("column")
@@ -195,6 +196,7 @@ def _gathered(rows: pd.DataFrame) -> pd.DataFrame:
         draws=("_draw", "nunique"),
         _worst=("_worst", "max"),
     )
+    counted["draws"] = counted["draws"].clip(lower=1)
     found = found.join(counted, on="column").reset_index(drop=True)
     found["column"] = found["column"].astype(str)
     found["status"] = [_STATUS[int(i)] for i in found.pop("_worst")]

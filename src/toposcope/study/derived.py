@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from toposcope.store.draws import over_draws
+
 _AT = ("run", "step", "probe", "filtration", "name", "role", "layer")
 
 
@@ -34,8 +36,8 @@ def with_derived(features: pd.DataFrame, catalogue: pd.DataFrame | None) -> pd.D
 
 def _excess(rows: pd.DataFrame, of: str, nulls: list[str], name: str) -> pd.DataFrame:
     keys = [key for key in _AT if key in rows]
-    null = rows[rows["feature"].isin(nulls)].groupby(keys, dropna=False)["value"].mean().rename("_null")
-    found = rows[rows["feature"] == of].merge(null.reset_index(), on=keys)
+    null = over_draws(rows[rows["feature"].isin(nulls)], keys).rename(columns={"value": "_null"})
+    found = rows[rows["feature"] == of].merge(null[[*keys, "_null"]], on=keys)
     return found.assign(value=found["value"] - found["_null"], feature=name).drop(columns="_null")
 
 

@@ -8,9 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from toposcope.core.distributions import student_quantile
 from toposcope.core.groups import families_of
-from toposcope.core.lines import LEAST, LEVEL
+from toposcope.core.lines import half_width
 from toposcope.scaling import fit_loss_law, fit_power_law
 from toposcope.scaling.power_law import PowerLaw
 from toposcope.study.table import SeriesTable
@@ -54,21 +53,19 @@ def finals_table(table: SeriesTable, quantities: Sequence[str]) -> pd.DataFrame:
     ("": unknown).
     """
     ends = {quantity: _family_ends(table, quantity) for quantity in quantities}
-    draws = dict(zip(table.catalogue["column"], table.catalogue["draws"], strict=True))
     parameters = table.parameters()
     families = families_of(table.runs)
     rows = []
     for run in table.run_names:
         mine = table.of_run(run)
-        spread = table.spread[table.spread["run"] == run].reset_index(drop=True)
+        spread, draws = (one[one["run"] == run].reset_index(drop=True) for one in (table.spread, table.draws))
         for quantity in quantities:
             last = mine[quantity].last_valid_index()
             if last is None:
                 continue
             value, half = float(mine[quantity][last]), np.nan
-            n = int(draws.get(quantity, 1))
-            if n >= LEAST and quantity in spread and np.isfinite(spread[quantity][last]):
-                half = float(student_quantile(0.5 + LEVEL / 2, n - 1) * spread[quantity][last] / np.sqrt(n))
+            if quantity in draws:
+                half = float(half_width(spread[quantity][last], draws[quantity][last]))
             step = int(mine["step"][last])
             size, done = parameters.get(run, 0), step >= FINISHED * ends[quantity][run]
             family = families.get(run, "")

@@ -55,14 +55,13 @@ def draw_noise(series: SeriesTable, column: str, ends: pd.DataFrame) -> np.ndarr
 
     `ends` is what `first_last` returns.
     """
-    draws = dict(zip(series.catalogue["column"], series.catalogue["draws"], strict=True)).get(column, 1)
     if column not in series.spread:
         return np.zeros(len(ends))
-    spread = series.spread.set_index(["run", "step"])[column]
+    n = series.draws[column].to_numpy(float) if column in series.draws else 1.0
+    squares = (series.spread.set_index(["run", "step"])[column] ** 2 / n).fillna(0.0)
     out = []
     for run, first, last in ends[["run", "first_step", "last_step"]].itertuples(index=False):
-        sd = spread.reindex([(run, first), (run, last)]).fillna(0.0).to_numpy(dtype=np.float64)
-        out.append(float(np.sqrt((sd**2).sum() / max(int(draws), 1))))
+        out.append(float(np.sqrt(squares.reindex([(run, first), (run, last)], fill_value=0.0).sum())))
     return np.array(out)
 
 

@@ -7,8 +7,9 @@ import re
 import numpy as np
 import pandas as pd
 
-from toposcope.core.lines import select
 from toposcope.core.types import Scope
+from toposcope.store.draws import over_draws
+from toposcope.study.rows import select
 from toposcope.subjects.representations.features import CARRIED_H1, CKA, PERPLEXITY, REPRESENTATIONS
 
 PROBE = REPRESENTATIONS
@@ -19,7 +20,7 @@ _INTERVAL = re.compile(r"(?:95% interval|band) (\S+) to (\S+)")
 def perplexities(features: pd.DataFrame) -> pd.DataFrame:
     """Return the perplexity at every checkpoint: columns run, step, value."""
     rows = features[(features["probe"] == PROBE) & (features["feature"] == PERPLEXITY.name)]
-    return rows.groupby(["run", "step"])["value"].mean().reset_index()
+    return over_draws(rows)[["run", "step", "value"]].sort_values(["run", "step"], ignore_index=True)
 
 
 def of_layer(features: pd.DataFrame, layer: int | None) -> pd.DataFrame:
@@ -36,9 +37,12 @@ def of_layer(features: pd.DataFrame, layer: int | None) -> pd.DataFrame:
 def pairs(features: pd.DataFrame, *, probe: str = REPRESENTATIONS) -> pd.DataFrame:
     """Return columns run, step, layer, cka, carried: draws averaged, rows with both numbers."""
     keys = ["run", "step", "layer"]
-    cka = select(features, CKA.name, probe=probe).groupby(keys)["value"].mean().rename("cka")
-    carried = select(features, CARRIED_H1.name, probe=probe).groupby(keys)["value"].mean().rename("carried")
-    return pd.concat([cka, carried], axis=1).dropna().reset_index()
+    of = {"cka": CKA, "carried": CARRIED_H1}
+    means = {
+        name: over_draws(select(features, one.name, probe=probe), keys).set_index(keys)["value"]
+        for name, one in of.items()
+    }
+    return pd.DataFrame(means).dropna().sort_index().reset_index()
 
 
 def noted_interval(note: object) -> tuple[float, float]:

@@ -12,6 +12,7 @@ import pandas as pd
 from toposcope.core.errors import InputError, did_you_mean
 from toposcope.core.types import Kind, Scope, Use
 from toposcope.core.wording import renaming
+from toposcope.store.draws import counted, over_draws
 from toposcope.study.catalogue import CATALOGUE, column_key, describe, labels_in, leads_in, named_leads
 from toposcope.study.derived import with_derived
 from toposcope.study.efficiency import add_targets, averaged
@@ -20,7 +21,6 @@ from toposcope.study.targets import TARGET_LABELS, join_targets, own_losses, own
 KEYS = ("run", "step")
 LOGGED = ("loss", "heldout_loss", "gap", "efficiency", "efficiency_flop")
 """Targets that a log gives."""
-_GOOD = ("ok", "subsampled", "truncated")
 _READ = (
     "run", "step", "probe", "scope", "name", "role", "layer", "filtration", "draw", "feature", "value",
     "status",
@@ -32,7 +32,9 @@ _READ = (
 class SeriesTable:
     """Features and targets of every checkpoint, side by side.
 
-    `values` and `spread` have one row per (run, step), sorted; `catalogue` describes each feature column;
+    `values` and `spread` have one row per (run, step), sorted: each feature's mean over its draws and their
+    standard deviation; `draws` has in the same rows how many draws gave a value, for columns that were
+    drawn. `catalogue` describes each feature column;
     `targets` names the target columns; `runs` has the columns of the store's runs table and may be empty.
     `problems` lists in words what was merged or left out; `repeated` has, for each run, the number of rows
     that repeated a step and were averaged. `own` are the targets from feature rows, and `losses` those of
@@ -52,6 +54,7 @@ class SeriesTable:
     losses: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
     undeclared: tuple[str, ...] = ()
+    draws: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(KEYS)))
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -170,27 +173,36 @@ def series_table(
     rows["value"] = rows["value"].mask(np.isinf(rows["value"]))
     rows = _with_role_means(_with_columns(rows))
     columns = describe(rows, catalogue)
-    good = rows.loc[rows["status"].isin(_GOOD) & np.isfinite(rows["value"]), [*KEYS, "column", "value"]]
+    good = counted(rows)
     if good.empty:
         raise InputError("features: no finite value is left; check the status and note of the rows")
-    keys = good["column"].cat
-    grouped = good.assign(column=keys.codes).groupby([*KEYS, "column"], sort=False)["value"]
-    means = grouped.agg(["mean", "std"]).rename(index=dict(enumerate(keys.categories)), level="column")
-    order = list(columns["column"])
-    values = means["mean"].unstack("column").reindex(columns=order).sort_index().reset_index()
-    spread = means["std"].unstack("column").reindex(columns=order).sort_index().reset_index()
+    values, spread, draws = _over_draws(good, list(columns["column"]))
     runs = pd.DataFrame(columns=["run"]) if runs is None else runs.reset_index(drop=True)
     values, spread, names, problems = add_targets(values, spread, metrics, runs, smooth=smooth)
     odd = infinite.groupby(["probe", "feature"], sort=True).size()
     problems += tuple(f"{p}/{f}: {n:,} infinite values count as missing" for (p, f), n in odd.items())
     table = with_targets(
-        SeriesTable(values, spread, columns, names, runs, problems), own_targets(rows, catalogue)
+        SeriesTable(values, spread, columns, names, runs, problems, draws=draws),
+        own_targets(rows, catalogue),
     )
     own = table.targets[len(names) :]
     declared = set() if catalogue is None else set(catalogue["feature"])
     undeclared = tuple(name for name in dict.fromkeys(columns["feature"]) if name not in declared)
     table = replace(table, own=own, losses=own_losses(own, catalogue), undeclared=undeclared)
     return table if targets is None else with_targets(table, targets)
+
+
+def _over_draws(rows: pd.DataFrame, order: list[str]) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Return means, standard deviations and numbers of draws: one row per (run, step), these columns."""
+    keys = rows["column"].cat  # codes: their groups are found faster than those of names
+    means = over_draws(rows.assign(column=keys.codes), [*KEYS, "column"])
+    means["column"] = keys.categories[means["column"]]
+    means = means.set_index([*KEYS, "column"])
+    value, sd, n = (
+        means[name].unstack("column").reindex(columns=order).sort_index().reset_index()
+        for name in ("value", "sd", "n")
+    )
+    return value, sd, n
 
 
 def with_targets(table: SeriesTable, targets: pd.DataFrame) -> SeriesTable:
@@ -388,14 +400,15 @@ def _role_means(rows: pd.DataFrame) -> pd.DataFrame:
     single = parts["scope"].isin([Scope.MATRIX, Scope.HEAD])
     lacking = np.array([one not in have for one in parts[cell].itertuples(index=False, name=None)], bool)
     parts = parts[single & lacking]
-    matrices = rows.loc[rows["part"].isin(parts.index) & rows["status"].isin(_GOOD), [*KEYS, "part", "value"]]
+    matrices = counted(rows[rows["part"].isin(parts.index)])[[*KEYS, "part", "draw", "value"]]
     if matrices.empty:
         return rows.iloc[:0]
     same, of = (parts.groupby(names, sort=False).ngroup() for names in ([*cell, "name"], cell))
     matrices = matrices.assign(matrix=same[matrices["part"]].to_numpy())
-    per_matrix = matrices.groupby([*KEYS, "matrix"], sort=False)["value"].mean().reset_index()
+    per_matrix = over_draws(matrices, [*KEYS, "matrix"])[[*KEYS, "matrix", "value"]]
     cells = dict(zip(same, of, strict=True))
     per_matrix["cell"] = per_matrix["matrix"].map(cells)
+    # over the matrices of a role
     means = per_matrix.groupby([*KEYS, "cell"], sort=False)["value"].mean().reset_index()
     described = parts[cell].assign(cell=of).drop_duplicates("cell").set_index("cell")
     means = means.join(described, on="cell").drop(columns="cell")

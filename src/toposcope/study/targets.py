@@ -14,6 +14,7 @@ from toposcope.core.errors import InputError
 from toposcope.core.forms import listed_steps, step_text
 from toposcope.sources.labels import step_of
 from toposcope.sources.losses import SUFFIXES, canonical, meaning, read_table
+from toposcope.store.draws import counted, over_draws
 from toposcope.subjects.catalogue import DECLARED
 
 COLUMNS = ("run", "step", "target", "value", "status", "reason")
@@ -151,12 +152,12 @@ def own_targets(features: pd.DataFrame, declared: pd.DataFrame | None = None) ->
             continue
         if "layer" in mine and mine["layer"].notna().any():
             mine = mine[mine["layer"] == mine.groupby("run")["layer"].transform("max")]
+        mine = counted(mine)
         if line["log_target"]:
             mine = mine[mine["value"] > 0]
             mine = mine.assign(value=np.log(mine["value"]))
         if "draw" in mine and mine["draw"].notna().any():
-            mine = mine.groupby(["run", "step"], as_index=False)["value"].mean()
-        mine = mine[np.isfinite(mine["value"])]
+            mine = over_draws(mine)[["run", "step", "value"]]
         found.append(mine.assign(target=line["target"], status="ok", reason=""))
     found = [part for part in found if len(part)] or found[:1]
     return pd.concat(found, ignore_index=True)[list(COLUMNS)]

@@ -12,6 +12,7 @@ from toposcope.core.errors import InputError
 from toposcope.core.types import Checkpoint, Matrix, Row, Scope
 from toposcope.sources.adapter import PEFT
 from toposcope.sources.matrices import is_weight
+from toposcope.store.draws import is_counted, over_draws
 from toposcope.subjects.snapshot import RunReader, SeriesLike
 from toposcope.subjects.weights.options import WeightOptions
 from toposcope.subjects.weights.probes.baselines import Baselines
@@ -143,29 +144,39 @@ def _relative(before: np.ndarray, after: np.ndarray) -> float:
 def _frame(rows: list[Row]) -> pd.DataFrame:
     import pandas as pd
 
-    columns = [*KEY, "draw", "value"]
+    columns = [*KEY, "draw", "value", "status"]
     frame = pd.DataFrame([[getattr(row, column) for column in columns] for row in rows], columns=columns)
-    frame = frame.assign(role=frame["role"].astype(str), scope=frame["scope"].astype(str))
+    frame = frame.assign(**{name: frame[name].astype(str) for name in ("role", "scope", "status")})
     return frame.astype({"layer": "Int64", "draw": "Int64"})
 
 
 def _differences(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
     # a shuffled null has draws of its own: the two sides' permutations are not pairs, only equally many
-    both = first.merge(second, on=[*KEY, "draw"], how="outer", suffixes=("_first", "_second"), indicator=True)
-    both["difference"] = both["value_second"] - both["value_first"]
-    grouped = both.groupby(KEY, dropna=False, sort=False)
-    table = grouped.agg(
-        first=("value_first", "mean"),
-        second=("value_second", "mean"),
-        difference=("difference", "mean"),
-        sd=("difference", "std"),
-        draws=("draw", "count"),
-        side=("_merge", "first"),
-    ).reset_index()
-    table["standard_error"] = table["sd"] / table["draws"].clip(lower=1) ** 0.5
+    sides = [side.assign(value=side["value"].where(is_counted(side))) for side in (first, second)]
+    both = sides[0].merge(
+        sides[1], on=[*KEY, "draw"], how="outer", suffixes=("_first", "_second"), indicator=True
+    )
+    table = _averaged(both.assign(value=both["value_second"] - both["value_first"]))
+    for side in ("second", "first"):
+        means = over_draws(both.assign(value=both[f"value_{side}"]), KEY)[[*KEY, "value"]]
+        means = means.rename(columns={"value": side})
+        table.insert(len(KEY), side, table[KEY].merge(means, on=KEY, how="left")[side])
     status = {"both": "ok", "left_only": "only in the first", "right_only": "only in the second"}
-    table["status"] = table.pop("side").astype(str).map(status)
+    found = both.groupby(KEY, dropna=False, sort=False)["_merge"].first()
+    table["status"] = found.astype(str).map(status).to_numpy()
     return table
+
+
+def _averaged(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return a line for each number (`KEY`): the mean of its differences over draws, and their noise.
+
+    `draws` is the number of draws that gave a difference; 0 where nothing was drawn.
+    """
+    drawn = rows.groupby(KEY, dropna=False, sort=False)["draw"].count().rename("drawn").reset_index()
+    table = drawn.merge(over_draws(rows, KEY), on=KEY, how="left").rename(columns={"value": "difference"})
+    table["draws"] = table["n"].fillna(0).astype(int).where(table["drawn"] > 0, 0)
+    table["standard_error"] = table["sd"] / table["draws"].clip(lower=1) ** 0.5
+    return table[[*KEY, "difference", "sd", "draws", "standard_error"]]
 
 
 def _with_distances(table: pd.DataFrame, distances: pd.DataFrame) -> pd.DataFrame:
@@ -173,10 +184,5 @@ def _with_distances(table: pd.DataFrame, distances: pd.DataFrame) -> pd.DataFram
 
     if distances.empty:
         return table
-    grouped = distances.groupby(KEY, dropna=False, sort=False)
-    found = grouped.agg(
-        difference=("value", "mean"), sd=("value", "std"), draws=("draw", "count")
-    ).reset_index()
-    found["standard_error"] = found["sd"] / found["draws"].clip(lower=1) ** 0.5
-    found["status"] = "ok"
+    found = _averaged(distances).assign(status="ok")
     return pd.concat([table, found.reindex(columns=table.columns)], ignore_index=True)

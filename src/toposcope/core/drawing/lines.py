@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from matplotlib.axes import Axes
 from toposcope.core.drawing.marks import mark_bends
 from toposcope.core.drawing.series import DrawnSize
 from toposcope.core.drawing.style import NULL, end_labels, log_axis, step_axis
-from toposcope.core.lines import curve, null_band, run_lines
+from toposcope.core.lines import curve, run_lines
 
 MOST_NAMED = 10
 """The most runs named beside their lines; beyond that, sizes are named, and a line's `gid` has its run."""
@@ -20,7 +21,7 @@ _DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (2, 1.2)), (0, (6, 1.5, 1, 1
 
 def draw_sizes(
     ax: Axes,
-    rows: pd.DataFrame,
+    values: pd.DataFrame,
     groups: list[DrawnSize],
     *,
     unit: str,
@@ -29,19 +30,20 @@ def draw_sizes(
     bottom: float | None = None,
     bends: pd.DataFrame | None = None,
 ) -> None:
-    """Draw the runs of every size that `rows` has, on a step axis; `unit` names the values.
+    """Draw the runs of every size that `values` has, on a step axis; `unit` names the values.
 
-    A size with seeds has a line for each of them and their mean at the steps that all have.
+    `values` has one row for each run and step, as `toposcope.store.draws.over_draws` returns them. A size
+    with seeds has a line for each of them and their mean at the steps that all have.
 
     `bends` are changepoints of its runs, which are marked on the curves; `bottom` is where the axis begins.
     """
     labels = []
-    named = runs_are_named(rows, groups)
+    named = runs_are_named(values, groups)
     for group in groups:
-        labels += draw_group(ax, rows, group, marker=marker, bends=bends, named=named)
+        labels += draw_group(ax, values, group, marker=marker, bends=bends, named=named)
     if log:
         log_axis(ax.yaxis)
-    step_axis(ax, rows["step"].unique())
+    step_axis(ax, values["step"].unique())
     ax.set_ylabel(unit)
     if bottom is not None:
         ax.set_ylim(bottom=bottom)
@@ -50,7 +52,7 @@ def draw_sizes(
 
 def draw_group(
     ax: Axes,
-    rows: pd.DataFrame,
+    values: pd.DataFrame,
     group: DrawnSize,
     *,
     marker: str = "",
@@ -64,11 +66,11 @@ def draw_group(
     changepoints. Returns the labels for the right end, (y, text, colour): one for each run if they are
     `named`, else one for the size. `label` is the name of the mean, or of the only run's line, in a key.
     """
-    lines = run_lines(rows, group.runs)
+    lines = run_lines(values, group.runs)
     if not lines:
         return []
     several = len(lines) > 1
-    mean = curve(rows, group.runs)
+    mean = curve(values, group.runs)
     ax.fill_between(mean["step"], mean["low"], mean["high"], color=group.colour, alpha=0.25, linewidth=0)
     labels = []
     for place, (run, line) in enumerate(lines.items()):
@@ -103,10 +105,12 @@ def runs_are_named(rows: pd.DataFrame, groups: list[DrawnSize]) -> bool:
     return len({run for group in groups for run in group.runs} & set(rows["run"])) <= MOST_NAMED
 
 
-def draw_null(ax: Axes, rows: pd.DataFrame, groups: list[DrawnSize], *, positive: bool = False) -> None:
-    """Draw the band of a null and its mean for every size, in grey; `positive` keeps it above 0."""
-    for group in groups if len(rows) else ():
-        band = null_band(rows, group.runs)
+def draw_nulls(ax: Axes, bands: Iterable[pd.DataFrame], *, positive: bool = False) -> None:
+    """Draw bands of a null and their means, in grey; `positive` keeps them above 0.
+
+    Each has the columns step, mean, low, high, as `toposcope.study.rows.null_band` returns them.
+    """
+    for band in bands:
         low = np.maximum(band["low"], band["mean"] * 0.01) if positive else band["low"]
         ax.fill_between(band["step"], low, band["high"], color=NULL, alpha=0.25, linewidth=0)
         ax.plot(band["step"], band["mean"], color=NULL, linewidth=0.8, linestyle="--")

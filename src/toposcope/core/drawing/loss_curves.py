@@ -15,6 +15,7 @@ from toposcope.core.drawing.lines import draw_group, runs_are_named
 from toposcope.core.drawing.marks import ALARM, Marks, mark_symptoms
 from toposcope.core.drawing.series import DrawnSize, binned, sizes
 from toposcope.core.drawing.style import end_labels, house, new_figure, on_axes, say_empty, step_axis
+from toposcope.core.lines import one_value_each
 
 _ODD_WIDTH = 2.4
 """Line width of an odd run, in points: that of the strongest line."""
@@ -156,8 +157,8 @@ def held_out(ax: Axes, metrics: pd.DataFrame, groups: list[DrawnSize]) -> list[E
     """Draw the held-out loss of every size on `ax`, and return what names each line at its end."""
     ax.set_title("Held out")
     measured = metrics[np.isfinite(metrics["heldout_loss"].to_numpy(dtype=np.float64))]
-    rows = measured.assign(value=measured["heldout_loss"])
-    named = runs_are_named(rows, groups)
-    labels = [label for group in groups for label in draw_group(ax, rows, group, marker="o", named=named)]
+    values = one_value_each(measured, "heldout_loss")
+    named = runs_are_named(values, groups)
+    labels = [label for group in groups for label in draw_group(ax, values, group, marker="o", named=named)]
     step_axis(ax, measured["step"].unique())
     return labels

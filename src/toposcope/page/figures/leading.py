@@ -7,14 +7,15 @@ from collections.abc import Sequence
 import pandas as pd
 from matplotlib.figure import Figure
 
-from toposcope.core.drawing.lines import draw_null, draw_sizes
+from toposcope.core.drawing.lines import draw_nulls, draw_sizes
 from toposcope.core.drawing.series import sizes
 from toposcope.core.drawing.style import house, new_panels
 from toposcope.core.forms import listed
-from toposcope.core.lines import of_column
 from toposcope.core.types import Use
 from toposcope.page.notes import moved
 from toposcope.page.on_page import Caption, OnPage
+from toposcope.store.draws import over_draws
+from toposcope.study.rows import null_band, of_column
 from toposcope.study.study import Study
 
 
@@ -48,9 +49,10 @@ def draw(
         for ax, column in zip(axes, columns, strict=False):
             ax.set_title(str(lines[column]["label"]))
             if column in nulls:
-                draw_null(ax, of_column(features, nulls[column]), groups)
-            rows = of_column(features, lines[column])
-            draw_sizes(ax, rows, groups, unit=str(lines[column]["unit"]))
+                of_null = of_column(features, nulls[column])
+                draw_nulls(ax, (null_band(of_null, group.runs) for group in groups))
+            values = over_draws(of_column(features, lines[column]))
+            draw_sizes(ax, values, groups, unit=str(lines[column]["unit"]))
     return figure
 
 

@@ -10,10 +10,12 @@ import pandas as pd
 
 from toposcope.core.forms import extent
 from toposcope.core.groups import families_of, short
-from toposcope.core.lines import LEAST, curve, null_band, of_column
+from toposcope.core.lines import LEAST, curve
 from toposcope.core.types import Use
+from toposcope.store.draws import over_draws
 from toposcope.study.findings.base import Finding
 from toposcope.study.net_change import beyond_scatter, draw_noise, first_last
+from toposcope.study.rows import null_band, of_column
 
 if TYPE_CHECKING:
     from toposcope.study.tables import StudyTables
@@ -169,8 +171,9 @@ def _beside(
 ) -> BesideNull | None:
     above = below = n = 0
     ratios = []
+    values = over_draws(measured)
     for group in study.sizes:
-        line, null = curve(measured, group.runs), null_band(nulls, group.runs)
+        line, null = curve(values, group.runs), null_band(nulls, group.runs)
         both = line.merge(null, on="step", suffixes=("", "_null")).dropna(subset=["low_null", "high_null"])
         if both.empty:
             continue

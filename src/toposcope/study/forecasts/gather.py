@@ -18,6 +18,7 @@ from toposcope.forecasting.health.symptoms import Symptom
 from toposcope.forecasting.kin import with_groups
 from toposcope.forecasting.schedule import Schedule
 from toposcope.sources import belonging
+from toposcope.store.draws import counted, over_draws
 from toposcope.study.catalogue import leading_features
 from toposcope.study.convergence import without_unconverged
 from toposcope.study.forecasts.plans import StatedPlan, recipe_schedule, stated_plan
@@ -67,10 +68,9 @@ def gather_curves(
     curves: list[Curve] = []
     metrics, problems = _without_infinities(metrics)
     known = runs.set_index("run") if len(runs) else pd.DataFrame()
-    if wide is None:
-        wide = (
-            feature_columns(features, diagrams, catalogue) if features is not None and len(features) else None
-        )
+    if wide is None and features is not None and len(features):
+        wide = feature_columns(features, diagrams, catalogue)
+        problems += _infinite(features)
     if wide is None or not len(wide):
         wide = _at_some_steps(metrics)
     elif wide is not None:
@@ -205,16 +205,15 @@ def feature_columns(
     If a probe names no such feature, its confirmatory features come under their column keys.
     """
     features, _ = without_unconverged(features)
-    model = features[
-        (features["role"] == "model") & features["status"].isin(["ok", "subsampled", "truncated"])
-    ]
+    model = counted(features[features["role"] == "model"])
     wanted = _short_names(model, catalogue)
     keys = pd.MultiIndex.from_frame(model[["probe", "scope", "feature"]])
     short = pd.Series([wanted.get(key) for key in keys], index=model.index)
     used = model.assign(short=short).dropna(subset=["short"])
     filtrations = used.groupby("short")["filtration"].agg(lambda values: sorted(set(values))[0])
     used = used[used["filtration"] == used["short"].map(filtrations)]
-    wide = used.pivot_table(index=["run", "step"], columns="short", values="value").reset_index()
+    means = over_draws(used, ["run", "step", "short"])
+    wide = means.pivot(index=["run", "step"], columns="short", values="value").reset_index()
     wide.columns.name = None
     further = _declared(features, catalogue, known=set(_leading_probes(catalogue)))
     if further is not None:
@@ -268,6 +267,16 @@ def _declared(
     table = series_table(rows, catalogue=catalogue)
     chosen = list(table.catalogue.loc[table.catalogue["primary"], "column"])
     return table.values[["run", "step", *chosen]] if chosen else None
+
+
+def _infinite(features: pd.DataFrame) -> list[Problem]:
+    """Return how many values of each feature were left out because they are infinite."""
+    rows = features[(features["role"] == "model") & np.isinf(pd.to_numeric(features["value"]))]
+    counts = rows.groupby(["run", "feature"], sort=False).size()
+    return [
+        Problem(str(run), f"{count:,} infinite values of {feature!r} left out", left_out=False)
+        for (run, feature), count in counts.items()
+    ]
 
 
 def _without_infinities(table: pd.DataFrame) -> tuple[pd.DataFrame, list[Problem]]:

@@ -21,39 +21,38 @@ _BLUR = 0.12
 """Bins of an image, points and layers of a landscape, and the image's blur in shares of the range."""
 
 
-def persistence_image(birth: np.ndarray, death: np.ndarray, bins: int = IMAGE_BINS) -> np.ndarray:
-    """Return the image (bins**2,) on births and persistences in [0, 1], weight = persistence, Gaussian blur.
+def image_columns(pairs: np.ndarray, bins: int = IMAGE_BINS) -> np.ndarray:
+    """Return the image (bins**2,) on births and persistences in [0, 1], births first, of bars (n, 2).
 
-    >>> image = persistence_image(np.array([0.0]), np.array([1.0]), bins=3)
+    Its bumps have the height 1 times the persistence: not the normal density's.
+
+    >>> image = image_columns(np.array([[0.0, 1.0]]), bins=3)
     >>> image.shape, int(image.argmax())
     ((9,), 2)
     """
+    from toposcope.topology.vectors import persistence_image
+
     centres = (np.arange(bins) + 0.5) / bins
-    length = death - birth
-    by_birth = np.exp(-0.5 * ((birth[:, None] - centres) / _BLUR) ** 2)
-    by_length = np.exp(-0.5 * ((length[:, None] - centres) / _BLUR) ** 2)
-    return np.einsum("n,ni,nj->ij", length, by_birth, by_length).ravel()
+    image = persistence_image(pairs, centres, centres, bandwidth=_BLUR)
+    return image.T.ravel() * (2.0 * np.pi * _BLUR**2)
 
 
-def landscape(
-    birth: np.ndarray, death: np.ndarray, points: int = LANDSCAPE_POINTS, layers: int = LANDSCAPE_LAYERS
+def landscape_columns(
+    pairs: np.ndarray, points: int = LANDSCAPE_POINTS, levels: int = LANDSCAPE_LAYERS
 ) -> np.ndarray:
-    """Return lambda_1..lambda_layers on a grid of [0, 1], shape (layers * points,).
+    """Return lambda_1..lambda_levels on a grid of [0, 1], shape (levels * points,), of bars (n, 2).
 
-    >>> landscape(np.array([0.0]), np.array([1.0]), points=3, layers=1).tolist()
+    >>> landscape_columns(np.array([[0.0, 1.0]]), points=3, levels=1).tolist()
     [0.0, 0.5, 0.0]
     """
-    grid = np.linspace(0.0, 1.0, points)
-    tents = np.maximum(np.minimum(grid - birth[:, None], death[:, None] - grid), 0.0)
-    tents = -np.sort(-tents, axis=0)[:layers]
-    out = np.zeros((layers, points))
-    out[: len(tents)] = tents
-    return out.ravel()
+    from toposcope.topology.vectors import landscape
+
+    return landscape(pairs, np.linspace(0.0, 1.0, points), levels).ravel()
 
 
-VECTORS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
-    "image": persistence_image,
-    "landscape": landscape,
+VECTORS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "image": image_columns,
+    "landscape": landscape_columns,
 }
 
 
@@ -75,8 +74,10 @@ def vector_table(diagrams: pd.DataFrame, kind: str, *, scope: str = Scope.POOLED
         finite = np.isfinite(b) & np.isfinite(d) & (d > b)
         longest = float((d - b)[finite].max()) if finite.any() else 1.0
         top = float(d[finite].max()) if finite.any() else 1.0
-        values = np.r_[vectorise(b[finite] / top, d[finite] / top), np.log(longest)]
+        pairs = np.column_stack([b[finite], d[finite]]) / top
+        values = np.r_[vectorise(pairs), np.log(longest)]
         columns = {f"{kind}_h{dim}_{i}": value for i, value in enumerate(values)}
         records.append({"run": run, "step": step, **columns})
     frame = pd.DataFrame(records)
+    # vectors of kept diagrams: these are no rows with a value and a status, and every one of them counts
     return frame.groupby(["run", "step"], as_index=False).mean()

@@ -79,7 +79,9 @@ class Forwarder:
         return 0 if first else MOST - len(names)
 
     def _summaries(self, features: pd.DataFrame, alarms: Sequence[Event]) -> list[Summary]:
-        part = features[(features["scope"] == Scope.MODEL) & features["value"].notna()]
+        from toposcope.store.draws import counted, over_draws
+
+        part = counted(features[features["scope"] == Scope.MODEL])
         catalogue = self._live.store.catalogue()
         dull = catalogue[catalogue["kind"].isin([Kind.NULL, Kind.NOISE])]
         part = part[~_pairs(part).isin(_pairs(dull))]
@@ -92,7 +94,8 @@ class Forwarder:
         made: dict[tuple[str, int], Summary] = {}
         for _, rows in part.groupby(["run", "step"], sort=True):
             run, step = str(rows["run"].iloc[0]), int(rows["step"].iloc[0])
-            mean = rows.groupby("tag").agg(value=("value", "mean"), first=("first", "max"))
+            mean = over_draws(rows, ["tag"]).set_index("tag")[["value"]].sort_index()
+            mean = mean.join(rows.groupby("tag")["first"].max())
             mean = mean.sort_values(["first"], ascending=False, kind="stable")
             shown = self._names.setdefault(run, mean.index[: MOST - LATER].tolist())
             shown += [name for name in mean.index if name not in shown][: max(0, self._room(run, shown))]

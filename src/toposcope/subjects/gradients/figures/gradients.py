@@ -12,11 +12,12 @@ from toposcope.core.drawing.lines import draw_sizes
 from toposcope.core.drawing.series import sizes
 from toposcope.core.drawing.style import house, new_panels
 from toposcope.core.forms import capital, listed
-from toposcope.core.lines import select
 from toposcope.core.types import Feature, Normalization, Scope
 from toposcope.page.notes import changepoints, marked, moved
 from toposcope.page.on_page import Caption, OnPage
+from toposcope.store.draws import over_draws
 from toposcope.study.catalogue import column_of
+from toposcope.study.rows import select
 from toposcope.study.study import Study
 from toposcope.subjects.weights.features import (
     BASELINES,
@@ -48,7 +49,7 @@ class GradientPanel:
         return GRADIENT + self.weights_probe
 
     def rows(self, features: pd.DataFrame) -> pd.DataFrame:
-        """Return the finite rows that are drawn; of two normalizations, those of the leading one."""
+        """Return the rows that are drawn; of two normalizations, those of the leading one."""
         rows = select(features, self.feature.name, probe=self.probe, scope=self.scope)
         own = rows["filtration"] == Normalization.MATRIX if self.feature.filtrations else rows["step"].isna()
         return rows[own] if own.any() else rows
@@ -106,8 +107,9 @@ def draw(
             log = panel.log and bool((rows["value"] > 0).all())
             ax.set_title(panel.title)
             draw_sizes(
-                ax, rows, groups, unit=panel.unit, log=log, bends=(bends or {}).get(panel.feature.name)
-            )
+                ax, over_draws(rows), groups, unit=panel.unit, log=log,
+                bends=(bends or {}).get(panel.feature.name),
+            )  # fmt: skip
     return figure
 
 

@@ -6,15 +6,16 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from toposcope.core.drawing.lines import draw_null, draw_sizes
+from toposcope.core.drawing.lines import draw_nulls, draw_sizes
 from toposcope.core.drawing.series import sizes
 from toposcope.core.drawing.style import house, new_figure, say_empty
 from toposcope.core.forms import listed
-from toposcope.core.lines import select
 from toposcope.core.types import Feature, Scope
 from toposcope.page.notes import beside_null, moved, of_seeds
 from toposcope.page.on_page import Caption, OnPage
+from toposcope.store.draws import over_draws
 from toposcope.study.catalogue import column_of, nulls_by_feature
+from toposcope.study.rows import null_band, select
 from toposcope.study.study import Study
 from toposcope.subjects.landscape import features as of
 
@@ -79,10 +80,11 @@ def draw(features: pd.DataFrame, runs: pd.DataFrame, catalogue: pd.DataFrame) ->
             positive = bool((rows["value"] > 0).all())
             if null is not None:
                 nulls = select(features, null, probe=probe, scope=Scope.MODEL)
-                draw_null(ax, nulls, groups, positive=log and positive)
+                bands = (null_band(nulls, group.runs) for group in groups)
+                draw_nulls(ax, bands, positive=log and positive)
             # counts, depths and lengths: only an interval could lie below 0
             bottom = 0.0 if probe == of.SURFACE else None
-            draw_sizes(ax, rows, groups, unit=unit, log=log and positive, bottom=bottom)
+            draw_sizes(ax, over_draws(rows), groups, unit=unit, log=log and positive, bottom=bottom)
             if unit == "count":
                 ax.yaxis.set_major_locator(MaxNLocator(integer=True))
     return figure

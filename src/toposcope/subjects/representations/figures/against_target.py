@@ -15,10 +15,12 @@ from matplotlib.ticker import MaxNLocator
 from toposcope.core.drawing.series import DrawnSize, sizes
 from toposcope.core.drawing.style import INK, house, log_axis, new_figure, say_empty
 from toposcope.core.forms import extent, number, span
-from toposcope.core.lines import curve, select
+from toposcope.core.lines import curve
 from toposcope.page.on_page import Caption, OnPage
+from toposcope.store.draws import over_draws
 from toposcope.study.findings.rivals import strengths
 from toposcope.study.representations import QUALITY, of_layer, perplexities
+from toposcope.study.rows import select
 from toposcope.study.study import Study
 from toposcope.subjects.representations import features as of
 from toposcope.subjects.representations.figures.trajectories import TrajectoryPanel, present
@@ -101,8 +103,9 @@ def _panel(
     if rows.empty:
         say_empty(ax, f"{panel.feature} was not measured")
         return
+    values = over_draws(rows)
     for run, colour in ((run, group.colour) for group in groups for run in group.runs):
-        line = curve(rows, (run,)).merge(targets[targets["run"] == run], on="step")
+        line = curve(values, (run,)).merge(targets[targets["run"] == run], on="step")
         if line.empty:
             continue
         ax.plot(line["mean"], line["value"], color=colour, marker="o", markersize=2.6, linewidth=0.7)

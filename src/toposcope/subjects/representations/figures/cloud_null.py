@@ -11,11 +11,12 @@ from matplotlib.figure import Figure
 from toposcope.core.drawing.lines import draw_group
 from toposcope.core.drawing.series import DrawnSize, sizes
 from toposcope.core.drawing.style import NULL, house, new_figure, say_empty, size_title, step_axis
-from toposcope.core.lines import null_band, select
 from toposcope.page.notes import beside_band, beside_null, of_seeds
 from toposcope.page.on_page import Caption, OnPage
+from toposcope.store.draws import over_draws
 from toposcope.study.catalogue import nulls_by_feature
 from toposcope.study.representations import of_layer
+from toposcope.study.rows import null_band, select
 from toposcope.study.study import Study
 from toposcope.subjects.representations import features as of
 from toposcope.subjects.representations.figures.trajectories import TrajectoryPanel
@@ -82,7 +83,7 @@ def _panel(ax: Axes, measured: pd.DataFrame, nulls: pd.DataFrame, group: DrawnSi
     null = null_band(nulls, group.runs)
     ax.fill_between(null["step"], null["low"], null["high"], color=NULL, alpha=0.35, linewidth=0)
     ax.plot(null["step"], null["mean"], color=NULL, linewidth=1.0, label="Gaussian cloud")
-    draw_group(ax, measured, group, label="measured")
+    draw_group(ax, over_draws(measured), group, label="measured")
     step_axis(ax, measured.loc[measured["run"].isin(group.runs), "step"].unique(), label=False)
 
 

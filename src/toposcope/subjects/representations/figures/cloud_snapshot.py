@@ -11,11 +11,12 @@ from matplotlib.figure import Figure
 
 from toposcope.core.drawing.series import DrawnSize, sizes
 from toposcope.core.drawing.style import NULL, house, new_figure
-from toposcope.core.lines import null_band, select
 from toposcope.core.types import Scope
 from toposcope.page.notes import beside_band, beside_null
 from toposcope.page.on_page import Caption, OnPage
+from toposcope.store.draws import over_draws
 from toposcope.study.catalogue import nulls_by_feature
+from toposcope.study.rows import null_band, select
 from toposcope.study.study import Study
 from toposcope.subjects.representations import features as of
 from toposcope.subjects.representations.figures.cloud_null import PANELS
@@ -89,12 +90,12 @@ def _panel(
     """Draw a feature of every place and, if `names` has a second name, the band of its null."""
     for y, (group, step, layer) in zip(range(len(places))[::-1], places, strict=True):
         mine = rows[(rows["run"] == group.runs[0]) & (rows["step"] == step) & (rows["layer"] == layer)]
-        value, null = (mine[mine["feature"] == name].dropna(subset="value") for name in names)
-        if len(null):
-            band = null_band(null, group.runs[:1])
+        value, null = (mine[mine["feature"] == name] for name in names)
+        band = null_band(null, group.runs[:1])
+        if len(band):
             ax.hlines(y, band["low"], band["high"], color=NULL, linewidth=4, alpha=0.6)
-        if len(value):
-            ax.plot(value["value"].astype(float).mean(), y, "o", color=group.colour, markersize=4)
+        for mean in over_draws(value)["value"]:
+            ax.plot(mean, y, "o", color=group.colour, markersize=4)
 
 
 def _drawn(study: Study) -> Figure:

@@ -88,6 +88,7 @@ def matrix(rows: pd.DataFrame, run: str, grid: np.ndarray) -> pd.DataFrame:
     """Return one run's Betti numbers, scales down and steps across, averaged over draws."""
     mine = rows[rows["run"] == run].sort_values("step")
     curves = crocker([_diagram(line) for line in mine.to_dict("records")], grid)
+    # curves of kept diagrams: these are no rows with a value and a status, and every one of them counts
     return pd.DataFrame(curves, index=mine["step"]).groupby(level=0).mean().T.set_axis(grid, axis=0)
 
 
@@ -114,6 +115,7 @@ def _title(study: Study) -> str:
     """Return a title with the number of loops in the models' clouds at the last and first checkpoint."""
     rows = of_last_layer(study.diagrams)
     rows = rows[(rows["probe"] == REPRESENTATIONS) & (rows["dim"] == 1)]
+    # bars of kept diagrams, as in `matrix`
     counts = rows.assign(n=rows["birth"].map(len)).groupby(["run", "step"])["n"].mean().reset_index()
     by_run = counts.sort_values("step", kind="stable").groupby("run")["n"].agg(["first", "last"])
     if by_run.empty:

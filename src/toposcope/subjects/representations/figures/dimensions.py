@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from toposcope.core.drawing.lines import runs_are_named
 from toposcope.core.drawing.series import DrawnSize, sizes
 from toposcope.core.drawing.style import end_labels, house, new_figure, say_empty, step_axis
-from toposcope.core.lines import select
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.representations import noted_interval, of_layer
+from toposcope.study.rows import select
 from toposcope.study.study import Study
 from toposcope.subjects.representations import features as of
 from toposcope.subjects.representations.figures.trajectories import TrajectoryPanel, drift, present, titles

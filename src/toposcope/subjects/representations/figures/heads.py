@@ -9,8 +9,8 @@ from matplotlib.lines import Line2D
 
 from toposcope.core.drawing.series import layer_colours, runs_of
 from toposcope.core.drawing.style import INK, house, new_figure, say_empty, step_axis
-from toposcope.core.lines import select
 from toposcope.page.on_page import Caption, OnPage
+from toposcope.study.rows import select
 from toposcope.study.study import Study
 from toposcope.subjects.representations.features import ATTENTION_H0, REPRESENTATIONS
 
@@ -47,7 +47,7 @@ def _panel(ax: Axes, rows: pd.DataFrame, run: str, colours: dict[object, str]) -
     for (layer, _), line in rows.sort_values("step").groupby(["layer", "head"]):
         ax.plot(line["step"], line["value"], color=colours[layer], linewidth=0.6, alpha=0.45)
     for layer, line in rows.groupby("layer"):
-        mean = line.groupby("step")["value"].mean()
+        mean = line.groupby("step")["value"].mean()  # over heads: nothing is drawn
         ax.plot(mean.index, mean, color=colours[layer], linewidth=2.0)
     step_axis(ax, rows["step"].unique(), label=False)
     ax.set_xlabel("step (log)")

@@ -13,9 +13,10 @@ from toposcope.core.drawing.series import sizes
 from toposcope.core.drawing.style import GRADED, house, new_figure, say_empty
 from toposcope.core.forms import capital
 from toposcope.core.groups import short
-from toposcope.core.lines import select
 from toposcope.core.types import Feature, Scope
 from toposcope.page.on_page import Caption, OnPage
+from toposcope.store.draws import over_draws
+from toposcope.study.rows import select
 from toposcope.study.study import Study
 from toposcope.subjects.representations.features import H1_SCALED, RANK, REPRESENTATIONS
 
@@ -62,8 +63,8 @@ def draw(
 
 def matrix(rows: pd.DataFrame, run: str) -> pd.DataFrame:
     """Return one run's values, layers down and steps across, averaged over draws."""
-    mine = rows[rows["run"] == run]
-    return mine.pivot_table(index="layer", columns="step", values="value", aggfunc="mean").sort_index()
+    means = over_draws(rows[rows["run"] == run], ["layer", "step"])
+    return means.pivot(index="layer", columns="step", values="value").sort_index()
 
 
 def _most_layers(rows: pd.DataFrame) -> int:
@@ -95,7 +96,7 @@ def _title(study: Study, feature: str, name: str) -> str:
     last = rows[rows["step"] == rows.groupby("run")["step"].transform("max")]
     if last.empty:
         return f"Layer by step: {name}"
-    means = last.groupby(["run", "layer"])["value"].mean().reset_index()
+    means = over_draws(last, ["run", "layer"]).sort_values(["run", "layer"], ignore_index=True)
     ends = means.loc[means.groupby("run")["value"].idxmax(), "layer"].value_counts()
     layer, n = int(ends.index[0]), int(ends.iloc[0])
     state = {0: "the embedding", int(last["layer"].max()): "the last hidden state"}

@@ -11,9 +11,10 @@ from matplotlib.lines import Line2D
 from toposcope.core.drawing.series import layer_colours, runs_of
 from toposcope.core.drawing.style import INK, NULL, house, new_figure, say_empty, step_axis
 from toposcope.core.forms import extent, span
-from toposcope.core.lines import select
 from toposcope.page.on_page import Caption, OnPage
+from toposcope.store.draws import over_draws
 from toposcope.study.representations import of_layer
+from toposcope.study.rows import select
 from toposcope.study.study import Study
 from toposcope.subjects.representations.features import ACCURACY, ACCURACY_SPREAD, MAJORITY, REPRESENTATIONS
 
@@ -46,6 +47,7 @@ def draw(features: pd.DataFrame, runs: pd.DataFrame, *, probe: str = REPRESENTAT
             return figure
         for ax, run in zip(axes[0], names, strict=True):
             _panel(ax, rows[rows["run"] == run], spread[spread["run"] == run], run, colours)
+            # one number: the share of the commonest label is the same in every row
             ax.axhline(majority["value"].mean(), color=NULL, linestyle="--", linewidth=1.2)
         axes[0, 0].set_ylabel("accuracy")
         handles = [
@@ -74,7 +76,8 @@ def _title(study: Study) -> str:
     """Return a title with the final accuracy of the last hidden state's probe."""
     rows = of_layer(select(study.features, ACCURACY.name, probe=REPRESENTATIONS), None)
     last = rows[rows["step"] == rows.groupby("run")["step"].transform("max")]
-    ends = span(extent(last.groupby("run")["value"].mean()), "{:.0%}")
+    ends = span(extent(over_draws(last, ["run"])["value"]), "{:.0%}")
+    # one number: the share of the commonest label is the same in every row
     commonest = select(study.features, MAJORITY.name, probe=REPRESENTATIONS)["value"].mean()
     beside = f" (the commonest label: {commonest:.0%})" if np.isfinite(commonest) else ""
     return f"A linear probe of the last hidden state ends at an accuracy of {ends}{beside}"

@@ -16,9 +16,10 @@ from toposcope.core.drawing.lines import draw_sizes
 from toposcope.core.drawing.series import DrawnSize, sizes
 from toposcope.core.drawing.style import house, new_panels, say_empty
 from toposcope.core.forms import listed
-from toposcope.core.lines import select
 from toposcope.page.notes import changepoints, marked, moved_features
+from toposcope.store.draws import over_draws
 from toposcope.study.representations import of_layer
+from toposcope.study.rows import select
 from toposcope.study.study import Study
 from toposcope.subjects.representations import features as of
 
@@ -89,7 +90,7 @@ def _panel(
         say_empty(ax, f"{panel.feature} was not measured")
         return
     log = panel.log and bool((found["value"] > 0).all())
-    draw_sizes(ax, found, groups, unit=panel.unit, marker="o", log=log, bends=bends)
+    draw_sizes(ax, over_draws(found), groups, unit=panel.unit, marker="o", log=log, bends=bends)
 
 
 def present(study: Study, panels: Sequence[TrajectoryPanel]) -> tuple[TrajectoryPanel, ...]:

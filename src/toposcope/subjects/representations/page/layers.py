@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.forms import interval, number, whole
-from toposcope.core.lines import select
 from toposcope.core.tabular import Table
+from toposcope.store.draws import over_draws
 from toposcope.study.findings.layers import leading_settings
 from toposcope.study.representations import PROBE, noted_interval, of_layer
+from toposcope.study.rows import select
 from toposcope.study.study import Study
 from toposcope.subjects.representations import features as of
 from toposcope.subjects.representations.figures.dimensions import PANELS as DIMENSION
@@ -40,7 +41,7 @@ def layers_table(study: Study) -> Table:
     """Return every hidden state at the last checkpoint; empty if there is only one."""
     last = _last_rows(study)
     hidden = last[last["scope"] == "layer"]
-    frame = hidden.pivot_table(index=["run", "layer"], columns="feature", values="value", aggfunc="mean")
+    frame = _by_layer(hidden)
     shown = [spec for spec in _LAYER if spec[0] in frame]
     rows = [
         (run, f"{layer:.0f}", *(number(line[name], form) for name, _, form in shown))
@@ -62,9 +63,16 @@ def layers_table(study: Study) -> Table:
     )
 
 
+def _by_layer(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the means over draws: a row for each run and layer, a column for each feature."""
+    means = over_draws(rows, ["run", "layer", "feature"])
+    return means.pivot(index=["run", "layer"], columns="feature", values="value")
+
+
 def attention_table(study: Study) -> Table:
     """Return H0 of the attention graphs by layer, at the first and the last checkpoint."""
     rows = select(study.features, of.ATTENTION_H0.name, probe=PROBE)
+    # over the heads of a layer: nothing is drawn
     frame = rows.groupby(["run", "layer", "step"])["value"].agg(["mean", "min", "max", "count"]).reset_index()
     lines = []
     for run in study.ordered:
@@ -124,9 +132,8 @@ def _estimate(line: pd.Series) -> tuple[str, str]:
 def probing_table(study: Study) -> Table:
     """Return the linear probe's accuracy of every layer at the last checkpoint."""
     last = _last_rows(study)
-    frame = last[last["feature"].isin((of.ACCURACY.name, of.ACCURACY_SPREAD.name))]
-    frame = frame.pivot_table(index=["run", "layer"], columns="feature", values="value")
-    majority = last[last["feature"] == of.MAJORITY.name].groupby("run")["value"].mean()
+    frame = _by_layer(last[last["feature"].isin((of.ACCURACY.name, of.ACCURACY_SPREAD.name))])
+    majority = over_draws(last[last["feature"] == of.MAJORITY.name], ["run"]).set_index("run")["value"]
     rows = [
         (
             run, f"{layer:.0f}", number(line.get(of.ACCURACY.name), "{:.1%}"),

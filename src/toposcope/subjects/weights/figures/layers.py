@@ -22,6 +22,7 @@ from toposcope.core.drawing.style import (
 from toposcope.core.lines import at_shared_steps
 from toposcope.core.types import Scope
 from toposcope.page.on_page import Caption, OnPage
+from toposcope.store.draws import over_draws
 from toposcope.study.study import Study
 from toposcope.subjects.weights.features import PERSISTENCE
 from toposcope.subjects.weights.figures.neural_persistence import Persistences, is_measured, persistences_of
@@ -31,6 +32,7 @@ POINTS = 120
 """The largest number of points of a line; longer series are averaged in log-spaced bins."""
 MOST_DRAWN = 40
 """The largest number of matrices of a role drawn as lines; more are rasterised, so the page stays small."""
+_OF_MATRIX = ("name", "run", "step")
 _OUTSIDE = OKABE_ITO[1]
 """The colour of matrices outside the layers (head, embedding)."""
 
@@ -66,14 +68,14 @@ def draw(rows: Persistences) -> Figure:
 def panel(ax: Axes, mine: pd.DataFrame, shuffled: pd.DataFrame, colours: list[str]) -> None:
     """Draw the matrices of one role on `ax`."""
     if len(shuffled):
-        mean = at_shared_steps(shuffled, []).set_index("step")["value"]
+        mean = at_shared_steps(over_draws(shuffled), []).set_index("step")["value"]  # over matrices, too
         ax.plot(
             mean.index, mean, color=NULL, linewidth=1.1, linestyle=(0, (1.5, 1.2)), label="shuffled", zorder=3
         )
     painted = mine["name"].nunique() > MOST_DRAWN
     once = mine.drop_duplicates("name")
     layers: dict[str, float] = dict(zip(once["name"], once["layer"], strict=True))
-    means = at_shared_steps(mine, ["name"])
+    means = at_shared_steps(over_draws(mine, _OF_MATRIX), ["name"])
     for name, line in means.groupby("name", sort=True):
         layer = layers[str(name)]
         colour = _OUTSIDE if pd.isna(layer) else colours[int(layer)]
@@ -100,7 +102,8 @@ def _title(study: Study) -> str:
     rows = persistences_of(study, study.features)
     largest = [run for group in rows.sizes(most=2)[-1:] for run in group.runs]
     matrices = rows.measured(Scope.MATRIX)
-    means = at_shared_steps(matrices[matrices["run"].isin(largest)], ["name"]).dropna(subset=["value"])
+    values = over_draws(matrices[matrices["run"].isin(largest)], _OF_MATRIX)
+    means = at_shared_steps(values, ["name"]).dropna(subset=["value"])
     if means.empty:
         return "Neural persistence of every matrix of the largest model"
     ends = means.sort_values("step", kind="stable").groupby("name")["value"].agg(["first", "last"])

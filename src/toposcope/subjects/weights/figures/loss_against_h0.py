@@ -14,9 +14,11 @@ from toposcope.core.drawing.series import DrawnSize, loss_at_checkpoints, sizes
 from toposcope.core.drawing.style import GRADED, MUTED, house, new_figure, say_empty, size_title
 from toposcope.core.forms import extent, span
 from toposcope.core.groups import short
-from toposcope.core.lines import curve, select
+from toposcope.core.lines import curve
 from toposcope.core.types import Scope
 from toposcope.page.on_page import Caption, OnPage
+from toposcope.store.draws import over_draws
+from toposcope.study.rows import select
 from toposcope.study.study import Study
 from toposcope.subjects.weights.features import H0_TOTAL, RIPS
 from toposcope.subjects.weights.figures.neural_persistence import MOST, is_measured, thin
@@ -50,8 +52,8 @@ def draw(
     Figure
         Points are means over the draws; horizontal bars are their 95% interval.
     """
-    rows = select(features, H0_TOTAL.name, probe=RIPS, scope=scope)
-    losses, kind = loss_at_checkpoints(metrics, rows)
+    values = over_draws(select(features, H0_TOTAL.name, probe=RIPS, scope=scope))
+    losses, kind = loss_at_checkpoints(metrics, values)
     groups = thin(sizes(runs), MOST)
     n_rows = max(int(np.ceil(len(groups) / 5)), 1)
     columns = max(int(np.ceil(len(groups) / n_rows)), 1)
@@ -59,7 +61,7 @@ def draw(
     with house():
         figure, axes = new_figure(2.6 * n_rows + 0.2, rows=n_rows, columns=columns, sharey=True)
         for ax, group in zip(axes.flat, groups, strict=False):
-            panel(ax, rows, losses, group, norm, notes)
+            panel(ax, values, losses, group, norm, notes)
         for ax in axes.flat[len(groups) :]:
             ax.set_axis_off()
         axes[0, 0].set_ylabel(kind)
@@ -74,17 +76,17 @@ def draw(
 
 def panel(
     ax: Axes,
-    rows: pd.DataFrame,
+    values: pd.DataFrame,
     losses: pd.DataFrame,
     group: DrawnSize,
     norm: Normalize,
     notes: pd.DataFrame | None = None,
 ) -> None:
-    """Draw the checkpoints of one size on `ax`."""
+    """Draw the checkpoints of one size on `ax`; `values` are means over draws, `losses` run, step, loss."""
     size_title(ax, group.label, group.colour)
     drawn = 0
     for run in group.runs:
-        line = curve(rows, (run,)).merge(losses[losses["run"] == run], on="step")
+        line = curve(values, (run,)).merge(losses[losses["run"] == run], on="step")
         if line.empty:
             continue
         drawn += len(line)

@@ -13,11 +13,12 @@ from toposcope.core.drawing.lines import draw_sizes
 from toposcope.core.drawing.marks import Marks, mark_symptoms
 from toposcope.core.drawing.series import DrawnSize, sizes
 from toposcope.core.drawing.style import MUTED, NULL, house, new_figure, say_empty
-from toposcope.core.lines import null_band, select
 from toposcope.core.types import Feature, Normalization, Scope
 from toposcope.page.notes import alarmed, beside_null, changepoints, marked
 from toposcope.page.on_page import Caption, OnPage
+from toposcope.store.draws import over_draws
 from toposcope.study.catalogue import nulls_by_feature
+from toposcope.study.rows import null_band, select
 from toposcope.study.study import Study
 from toposcope.subjects.weights.features import NEURAL_PERSISTENCE, PERSISTENCE, PERSISTENCE_EXCESS
 
@@ -32,8 +33,8 @@ class Persistences:
     Parameters
     ----------
     features
-        The store's features table. Used: probe "neural_persistence", feature "neural_persistence" and its
-        null (one row per draw).
+        The store's features table. Used: probe "neural_persistence", features "neural_persistence", its null
+        (one row per draw) and "neural_persistence_excess".
     runs
         Columns run, family, parameters.
     filtration
@@ -62,6 +63,10 @@ class Persistences:
         """Return the rows of its null in one scope; empty without a null."""
         return self.features.iloc[:0] if self.null is None else self._rows(self.null, scope)
 
+    def excess(self, scope: Scope) -> pd.DataFrame:
+        """Return the rows of the measurement minus its null in one scope; empty without a null."""
+        return self.features.iloc[:0] if self.null is None else self._rows(PERSISTENCE_EXCESS.name, scope)
+
     def _rows(self, feature: str, scope: Scope) -> pd.DataFrame:
         return select(self.features, feature, probe=self.probe, filtration=self.filtration, scope=scope)
 
@@ -85,7 +90,7 @@ def draw(rows: Persistences, *, bends: pd.DataFrame | None = None, alarms: Marks
         the widest prediction band for one more shuffle, around its mean at 0. Without a null, the raw values.
     """
     groups = rows.sizes(MOST)
-    measured, shuffled = rows.measured(Scope.MODEL), rows.shuffled(Scope.MODEL)
+    measured, excess = rows.measured(Scope.MODEL), rows.excess(Scope.MODEL)
     with house():
         figure, axes = new_figure(3.1)
         ax = axes[0, 0]
@@ -93,19 +98,12 @@ def draw(rows: Persistences, *, bends: pd.DataFrame | None = None, alarms: Marks
             say_empty(ax, "neural persistence was not measured")
             return figure
         unit = "neural persistence"
-        if len(shuffled):
-            measured, unit = less_null(measured, shuffled), f"{unit} − shuffled"
-            _band(ax, shuffled, groups)
-        draw_sizes(ax, measured, groups, unit=unit, bends=bends)
+        if len(excess):
+            measured, unit = excess, f"{unit} − shuffled"
+            _band(ax, rows.shuffled(Scope.MODEL), groups)
+        draw_sizes(ax, over_draws(measured), groups, unit=unit, bends=bends)
         mark_symptoms(ax, alarms or {})
     return figure
-
-
-def less_null(measured: pd.DataFrame, shuffled: pd.DataFrame) -> pd.DataFrame:
-    """Return the measured rows minus the null's mean at the same run and step, if there is one."""
-    null = shuffled.groupby(["run", "step"])["value"].mean().rename("null").reset_index()
-    both = measured.merge(null, on=["run", "step"])
-    return both.assign(value=both["value"] - both["null"])
 
 
 def _band(ax: Axes, shuffled: pd.DataFrame, groups: list[DrawnSize]) -> None:
@@ -154,7 +152,7 @@ def draw_study(study: Study, *, probe: str = NEURAL_PERSISTENCE, alarms: Marks |
 def _drawn(study: Study, probe: str) -> str:
     """Return the name of the feature that is drawn: neural persistence, minus its null if there is one."""
     rows = persistences_of(study, study.whole, probe=probe)
-    return PERSISTENCE_EXCESS.name if len(rows.shuffled(Scope.MODEL)) else PERSISTENCE.name
+    return PERSISTENCE_EXCESS.name if len(rows.excess(Scope.MODEL)) else PERSISTENCE.name
 
 
 def _title(study: Study, of: str) -> str:

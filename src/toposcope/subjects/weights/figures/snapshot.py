@@ -13,6 +13,7 @@ from toposcope.core.drawing.series import DrawnSize
 from toposcope.core.drawing.style import NULL, house, new_figure, say_empty, size_title
 from toposcope.core.types import Scope
 from toposcope.page.on_page import Caption, OnPage
+from toposcope.store.draws import over_draws
 from toposcope.subjects.weights.features import PERSISTENCE
 from toposcope.subjects.weights.figures.neural_persistence import Persistences, is_measured, persistences_of
 
@@ -46,9 +47,10 @@ def at_the_end(rows: Persistences, run: str) -> pd.DataFrame:
     last = replace(rows, features=mine[mine["step"] == mine["step"].max()])
     many = len(last.measured(Scope.MATRIX)) > MOST
     scope, named = (Scope.ROLE, "role") if many else (Scope.MATRIX, "name")
-    table = last.measured(scope).groupby(named, sort=False)["value"].mean().rename("value").to_frame()
+    table = over_draws(last.measured(scope), [named]).set_index(named)[["value"]]
     if rows.null is None:
         return table.assign(low=np.nan, high=np.nan).rename_axis("name").reset_index()
+    # no average: the lowest and the highest draw
     band = last.shuffled(scope).groupby(named)["value"].agg(low="min", high="max")
     return table.join(band).rename_axis("name").reset_index()
 

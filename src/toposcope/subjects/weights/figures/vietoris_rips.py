@@ -12,10 +12,11 @@ from toposcope.core.drawing.lines import draw_sizes
 from toposcope.core.drawing.marks import Marks, mark_symptoms
 from toposcope.core.drawing.series import DrawnSize, sizes
 from toposcope.core.drawing.style import house, new_panels, say_empty
-from toposcope.core.lines import select
 from toposcope.core.types import Feature, Scope
 from toposcope.page.notes import alarmed, changepoints, marked, moved, of_draws
 from toposcope.page.on_page import Caption, OnPage
+from toposcope.store.draws import over_draws
+from toposcope.study.rows import select
 from toposcope.study.study import Study
 from toposcope.subjects.weights.features import H0_SCALED, H0_TOTAL, H1_SCALED, H1_TOTAL, RIPS
 from toposcope.subjects.weights.figures.neural_persistence import is_measured
@@ -90,7 +91,7 @@ def panel(
     if rows.empty:
         say_empty(ax, f"{feature.name} was not measured")
         return
-    draw_sizes(ax, rows, groups, unit="total persistence", bends=bends)
+    draw_sizes(ax, over_draws(rows), groups, unit="total persistence", bends=bends)
 
 
 _OTHERS = tuple(one for one in FEATURES if one is not H0_TOTAL)
