@@ -25,12 +25,12 @@ from toposcope.study.analysis import study_of_rows
 from toposcope.study.catalogue import column_of
 from toposcope.study.findings.rivals import strengths
 from toposcope.study.findings.when import fixed_phases
-from toposcope.study.representations import QUALITY
 from toposcope.study.target import chosen_target
 from toposcope.study.targets import read_targets
 from toposcope.subjects.catalogue import DECLARED, own_catalogue
 from toposcope.subjects.representations.page import part
 from toposcope.subjects.representations.subject import SUBJECT as REPRESENTATIONS
+from toposcope.subjects.representations.tables.rows import QUALITY
 
 TOTAL = "representations/euclidean/hidden/h1_total"
 STEPS = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 2000, 3000)

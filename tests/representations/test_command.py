@@ -14,7 +14,7 @@ from tests.representations.conftest import TEXTS, write_causal_model
 from toposcope.cli.main import main
 from toposcope.core.errors import InputError
 from toposcope.store import Store
-from toposcope.study.sensitivity import measured_sensitivity
+from toposcope.subjects.representations.tables.sensitivity import measured_sensitivity
 
 
 @pytest.fixture(scope="module")

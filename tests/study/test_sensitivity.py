@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from toposcope.core.errors import InputError
-from toposcope.study import sensitivity_table
+from toposcope.subjects.representations.tables.sensitivity import sensitivity_table
 
 STEPS = (0, 1, 2, 4, 8, 16)
 

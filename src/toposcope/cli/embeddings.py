@@ -141,8 +141,8 @@ def command(
     from toposcope.api.text_request import TextRequest
     from toposcope.papers.representation_presets import preset as preset_options
     from toposcope.store import Store
-    from toposcope.study.sensitivity import measured_sensitivity
     from toposcope.subjects.representations.saved_states import SavedStates
+    from toposcope.subjects.representations.tables.sensitivity import measured_sensitivity
 
     options = preset_options(preset, settings)
     names = tuple(name.strip() for name in features.split(","))

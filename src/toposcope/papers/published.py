@@ -5,6 +5,7 @@ from __future__ import annotations
 from toposcope.papers.forecasters import CONTROLS, CombinedRule, LossOnlyRule, published_rules
 from toposcope.papers.phase_rules import phase_table
 from toposcope.study.published import FixedPhase, FixedPhases, PublishedRules
+from toposcope.subjects.representations.features import H1_TOTAL, REPRESENTATIONS
 
 EMBEDDING_PHASES = FixedPhases(
     "the embedding report",
@@ -13,6 +14,9 @@ EMBEDDING_PHASES = FixedPhases(
         FixedPhase("reorganisation", 32, 1000, 0),
         FixedPhase("refinement", 1000, None, 1),
     ),
+    REPRESENTATIONS,
+    H1_TOTAL,
+    "H1 total persistence",
 )
 """Read off a figure of one model's H1 total persistence."""
 

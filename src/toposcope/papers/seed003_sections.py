@@ -23,8 +23,9 @@ from toposcope.papers.seed003_claims import claims
 from toposcope.papers.seed003_report import BESIDE, FEATURES, SPECTRUM, TOPOLOGY, printed
 from toposcope.statistics.correlations import partial_correlation, ranks
 from toposcope.store.draws import over_draws
-from toposcope.study import from_frame, sensitivity_table, trend_table
+from toposcope.study import from_frame, trend_table
 from toposcope.subjects.representations.features import null_name
+from toposcope.subjects.representations.tables.sensitivity import sensitivity_table
 
 if TYPE_CHECKING:
     from toposcope.store import Store

@@ -48,10 +48,6 @@ The wide series table (`series_table`, `from_frame`; class `SeriesTable`)
 
 `scaling_table` (last values against model size): `quantity`, `exponent`, `low`, `high`, `r2`, `n`
     (sizes), `runs`, `seed_sd` (spread within a size), ...
-
-`sensitivity_table` (how far findings on representations move with their settings): `feature`, `run`,
-    `settings_spread`, `components_spread`, `texts_spread`, `draw_spread`, `rho`, `rho_low`, `rho_high`,
-    `order`, `order_share`, ...
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 from .finals import scaling_table as scaling_table
 from .saturation import saturation_table as saturation_table
 from .segments import segment_table as segment_table
-from .sensitivity import sensitivity_table as sensitivity_table
 from .table import SeriesTable as SeriesTable
 from .table import from_frame as from_frame
 from .table import series_table as series_table

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
+from toposcope.core.types import Feature
 from toposcope.forecasting.base import Forecaster
 from toposcope.study.table import SeriesTable
 
@@ -37,10 +38,16 @@ class FixedPhase:
 
 @dataclass(frozen=True, slots=True)
 class FixedPhases:
-    """Phases whose steps a publication fixed for every run; `source` is what sentences call it."""
+    """Phases whose steps a publication fixed for every run; `source` is what sentences call it.
+
+    They are those of one `feature` of a `probe`, which sentences call `words`.
+    """
 
     source: str = ""
     phases: tuple[FixedPhase, ...] = ()
+    probe: str = ""
+    feature: Feature | None = None
+    words: str = ""
 
     def sentence(self) -> str:
         """Return the phases with their steps.

@@ -15,7 +15,7 @@ import pandas as pd
 from toposcope.core.groups import ModelSize, sizes
 from toposcope.core.processes import cores, in_background, in_second_process
 from toposcope.core.tabular import Tables
-from toposcope.core.types import Feature, Kind, Normalization, Scope, Use
+from toposcope.core.types import Feature, Kind, Scope, Use
 from toposcope.forecasting.frame import Log
 from toposcope.forecasting.health.judgement import JudgeOfLog
 from toposcope.sources.belonging import Group
@@ -32,10 +32,8 @@ from toposcope.study.odd import OddRuns
 from toposcope.study.odd_members import odd_of_measured
 from toposcope.study.own import questions_of, tables_of
 from toposcope.study.published import NOTHING, PublishedRules
-from toposcope.study.representations import PROBE
 from toposcope.study.saturation import saturation_table
 from toposcope.study.segments import segment_table
-from toposcope.study.sensitivity import measured_sensitivity
 from toposcope.study.table import SeriesTable
 from toposcope.study.trends.confounds import confound_table, walk_bound
 from toposcope.study.trends.lags import lag_table
@@ -43,7 +41,6 @@ from toposcope.study.trends.replicates import replicate_table
 from toposcope.study.trends.verdicts import default_columns, family_table, trend_table
 from toposcope.subjects.catalogue import DECLARED
 from toposcope.subjects.subject import TABLE, Subject
-from toposcope.subjects.weights.features import GRADIENT, PERSISTENCE, RIPS
 
 Made = TypeVar("Made")
 
@@ -57,11 +54,6 @@ _MUCH = 2e6
 """Tests times squared checkpoints from which a second process is worth its start: over a second of tests.
 
 A test of a feature with a target in a run took .4 ms at 26 checkpoints and .25 s at 1,000."""
-
-_CLOUDS = (RIPS, GRADIENT + RIPS)
-"""The probes that measure clouds of rows."""
-_OF_MODEL = (Scope.POOLED, Scope.MODEL)
-"""The scopes of a cloud of the whole model, in the order in which they represent it."""
 
 
 @dataclass(frozen=True)
@@ -330,11 +322,6 @@ class StudyTables:
         return self._made("forecast_effects", lambda: effects_of(self.forecasts, self.published.controls))
 
     @cached_property
-    def sensitivity(self) -> pd.DataFrame:
-        """How far numbers on representations move with their settings."""
-        return self._made("sensitivity", lambda: measured_sensitivity(self.features))
-
-    @cached_property
     def chance(self) -> float:
         """The |rho| that 5% of pairs of random walks of this length exceed."""
         counted = self.strengths["n"].max() if len(self.strengths) else np.nan
@@ -347,27 +334,12 @@ class StudyTables:
         found = odd_of_measured(whole.series, whole.labels.primary(), whole.features, whole.metrics)
         return found.of(self.series.run_names)
 
-    def has(self, feature: str, *, probe: str = PROBE) -> bool:
+    def has(self, feature: str, *, probe: str) -> bool:
         """Return whether a probe measured a feature of this name with a finite value."""
         if not len(self.features):
             return False
         mine = (self.features["probe"] == probe) & (self.features["feature"] == feature)
         return bool(np.isfinite(self.features.loc[mine, "value"].to_numpy(float)).any())
-
-    @cached_property
-    def filtration(self) -> str:
-        """The leading normalization: the matrix's, unless only the network's was measured."""
-        known = self.series.catalogue
-        measured = set(known.loc[known["feature"] == PERSISTENCE.name, "filtration"])
-        network, matrix = Normalization.NETWORK, Normalization.MATRIX
-        return network if network in measured and matrix not in measured else matrix
-
-    @cached_property
-    def cloud(self) -> Scope:
-        """The scope of the cloud that leads: the one of all rows where it was measured, else the layers'."""
-        measured = self.whole
-        clouds = measured[measured["probe"].isin(_CLOUDS)] if len(measured) else measured
-        return leading_cloud(clouds)
 
     def leads(self, use: Use) -> list[str]:
         """Return the columns that represent this subject in a use, in the order of their places."""
@@ -386,15 +358,3 @@ class StudyTables:
 def effects_of(scores: pd.DataFrame, controls: Mapping[str, str] | None = None) -> pd.DataFrame:
     """Return what features add to these forecasts; empty where none was made."""
     return worth_of_features(scores, controls=controls) if len(scores) else pd.DataFrame(columns=list(WORTH))
-
-
-def leading_cloud(rows: pd.DataFrame) -> Scope:
-    """Return the scope of the cloud that leads in some rows: of all weight rows together, else of the layers.
-
-    >>> leading_cloud(pd.DataFrame({"scope": ["model", "role"]})).value
-    'model'
-    >>> leading_cloud(pd.DataFrame({"scope": ["model", "pooled"]})).value
-    'pooled'
-    """
-    measured = set(rows["scope"]) if "scope" in rows else set()
-    return next((scope for scope in _OF_MODEL if scope in measured), _OF_MODEL[0])

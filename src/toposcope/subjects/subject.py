@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from toposcope.core.errors import InputError
+from toposcope.core.types import Feature
 
 if TYPE_CHECKING:
     from toposcope.subjects.base import Probe
@@ -40,6 +41,9 @@ class Subject:
         The sentence of a study that has no target.
     iterations : str
         The option that sets the iterations of its estimates; "" if no option does.
+    counted : tuple
+        (probe, feature, count): a feature that nearly is a function of a count, which the answer on plain
+        numbers says; () if there is none.
     targets : tuple of str
         The preferred targets, in this order.
     by_itself : bool
@@ -79,6 +83,7 @@ class Subject:
     inside_band: str = ""
     no_target: str = "No loss is recorded in this store, so nothing below relates topology to it."
     iterations: str = ""
+    counted: tuple[str, Feature, Feature] | tuple[()] = ()
     targets: tuple[str, ...] = LOSSES
     by_itself: bool = False
     size: str = ""

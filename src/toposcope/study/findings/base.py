@@ -18,9 +18,7 @@ QUESTIONS = {
     "end": "Where will it end?",
     "on": "Should a run go on?",
     "scale": "Does it scale?",
-    "layers": "What happens from layer to layer?",
     "ring": "Is there a ring?",
-    "settings": "How far do the settings move it?",
 }
 """The questions of every study in reading order, with their words; a subject may have further ones."""
 

@@ -9,7 +9,6 @@ from toposcope.study.findings.beyond import beyond
 from toposcope.study.findings.changed import changed
 from toposcope.study.findings.end import end, go_on
 from toposcope.study.findings.findings import Findings
-from toposcope.study.findings.layers import layers, settings
 from toposcope.study.findings.odd import odd
 from toposcope.study.findings.rivals import rivals
 from toposcope.study.findings.scale import scale
@@ -20,7 +19,7 @@ from toposcope.study.findings.when import when
 if TYPE_CHECKING:
     from toposcope.study.tables import StudyTables
 
-_FINDERS = (sound, odd, changed, when, beyond, rivals, end, go_on, scale, layers, settings)
+_FINDERS = (sound, odd, changed, when, beyond, rivals, end, go_on, scale)
 
 
 def find(study: StudyTables) -> Findings:

@@ -10,8 +10,6 @@ import pandas as pd
 from toposcope.core.forms import extent, lag_cell
 from toposcope.statistics.correlations import correlation, ranks
 from toposcope.study.findings.base import Finding
-from toposcope.study.representations import PROBE
-from toposcope.subjects.representations.features import H1_COUNT, H1_ENTROPY
 
 if TYPE_CHECKING:
     from toposcope.study.tables import StudyTables
@@ -92,8 +90,11 @@ def spearman(one: pd.Series, other: pd.Series) -> float:
 
 
 def _entropy(study: StudyTables) -> dict[str, object] | None:
-    """Return how closely H1 entropy follows the number of bars, and its correlation given that number."""
-    entropy, count = (study.column(PROBE, feature) for feature in (H1_ENTROPY, H1_COUNT))
+    """Return how closely the subject's entropy follows its count, and its correlation given the count."""
+    if not study.subject.counted:
+        return None
+    probe, *features = study.subject.counted
+    entropy, count = (study.column(probe, feature) for feature in features)
     if not entropy or not count:
         return None
     own = [spearman(rows[entropy], rows[count]) for _, rows in study.series.values.groupby("run")]
@@ -102,4 +103,5 @@ def _entropy(study: StudyTables) -> dict[str, object] | None:
     if {"given_count", "target"} <= set(given):
         mine = given[(given["target"] == study.target) & (given["column"] == entropy)]
         rest = extent(mine["given_count"])
-    return {"own": extent(own), "rest": rest} if extent(own) else None
+    name, of = (feature.label for feature in features)
+    return {"name": name, "count": of, "own": extent(own), "rest": rest} if extent(own) else None

@@ -12,8 +12,6 @@ from toposcope.core.types import Use
 from toposcope.study.findings.base import Finding
 from toposcope.study.findings.changed import move_of
 from toposcope.study.net_change import half_steps
-from toposcope.study.representations import PROBE
-from toposcope.subjects.representations.features import H1_TOTAL
 
 if TYPE_CHECKING:
     from toposcope.study.tables import StudyTables
@@ -36,7 +34,8 @@ def when(study: StudyTables) -> Finding:
         "half_target": extent(loss), "half_lead": extent(own), "both": len(both),
         "later": int((both["own"] > both["loss"]).sum()), "earlier": int((both["own"] < both["loss"]).sum()),
         "gap": float(gap), "fixed": _fixed(study),
-        "fixed_by": study.published.fixed.source, **_bends(study, lead),
+        "fixed_by": study.published.fixed.source, "fixed_of": study.published.fixed.words,
+        **_bends(study, lead),
     }  # fmt: skip
     return Finding("when", "known", numbers, "segments on log step against smooth curves")
 
@@ -97,12 +96,13 @@ def fixed_phases(study: StudyTables, column: str) -> pd.DataFrame:
 
 
 def _fixed(study: StudyTables) -> list[dict[str, object]]:
-    total = study.column(PROBE, H1_TOTAL)
-    if not total:
+    published = study.published.fixed
+    column = "" if published.feature is None else study.column(published.probe, published.feature)
+    if not column:
         return []
-    judged = fixed_phases(study, total).dropna(subset=["agrees"])
+    judged = fixed_phases(study, column).dropna(subset=["agrees"])
     found = []
-    for phase in study.published.fixed.phases:
+    for phase in published.phases:
         mine = judged[judged["phase"] == phase.name]
         if len(mine):
             verb = "rises" if phase.sign > 0 else "falls"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toposcope.core.types import About
-from toposcope.subjects.representations.features import REPRESENTATIONS, SENSITIVITY
+from toposcope.subjects.representations.features import H1_COUNT, H1_ENTROPY, REPRESENTATIONS, SENSITIVITY
 from toposcope.subjects.representations.options import RepresentationOptions
 from toposcope.subjects.subject import SIZE, Subject
 
@@ -15,12 +15,15 @@ SUBJECT = Subject(
     null="Gaussian clouds with the same covariance",
     entries="",
     no_target="No perplexity was measured (an encoder has none).",
+    counted=(REPRESENTATIONS, H1_ENTROPY, H1_COUNT),
     by_itself=True,
     size=SIZE.format("these representations"),
     request=RepresentationOptions,
     features=(REPRESENTATIONS, SENSITIVITY),
     part="toposcope.subjects.representations.page.part:representations_part",
     figures="toposcope.subjects.representations.page.part:FIGURES",
+    tables="toposcope.subjects.representations.tables.sensitivity:TABLES",
+    questions="toposcope.subjects.representations.findings.layers:QUESTIONS",
     diagrams=(("probe", REPRESENTATIONS),),
     order=2,
 )

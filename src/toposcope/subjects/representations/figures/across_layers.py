@@ -12,9 +12,9 @@ from toposcope.core.drawing.series import sizes
 from toposcope.core.drawing.style import INK, MUTED, graded, house, new_figure, say_empty
 from toposcope.core.forms import span
 from toposcope.page.on_page import Caption, OnPage
-from toposcope.study.representations import pairs
 from toposcope.study.study import Study
 from toposcope.subjects.representations.features import REPRESENTATIONS
+from toposcope.subjects.representations.tables.rows import pairs
 
 
 def draw(features: pd.DataFrame, runs: pd.DataFrame, *, probe: str = REPRESENTATIONS) -> Figure:

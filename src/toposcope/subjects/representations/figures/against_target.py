@@ -19,11 +19,11 @@ from toposcope.core.lines import curve
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.store.draws import over_draws
 from toposcope.study.findings.rivals import strengths
-from toposcope.study.representations import QUALITY, of_layer, perplexities
 from toposcope.study.rows import select
 from toposcope.study.study import Study
 from toposcope.subjects.representations import features as of
 from toposcope.subjects.representations.figures.trajectories import TrajectoryPanel, present
+from toposcope.subjects.representations.tables.rows import QUALITY, of_layer, perplexities
 
 PANELS = (
     TrajectoryPanel(of.H1_ENTROPY.name, "H1 entropy", "nats"),

@@ -15,11 +15,11 @@ from toposcope.page.notes import beside_band, beside_null, of_seeds
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.store.draws import over_draws
 from toposcope.study.catalogue import nulls_by_feature
-from toposcope.study.representations import of_layer
 from toposcope.study.rows import null_band, select
 from toposcope.study.study import Study
 from toposcope.subjects.representations import features as of
 from toposcope.subjects.representations.figures.trajectories import TrajectoryPanel
+from toposcope.subjects.representations.tables.rows import of_layer
 
 PANELS = (
     TrajectoryPanel(of.H1_TOTAL.name, "H1 total"),

@@ -13,11 +13,11 @@ from toposcope.core.drawing.lines import runs_are_named
 from toposcope.core.drawing.series import DrawnSize, sizes
 from toposcope.core.drawing.style import end_labels, house, new_figure, say_empty, step_axis
 from toposcope.page.on_page import Caption, OnPage
-from toposcope.study.representations import noted_interval, of_layer
 from toposcope.study.rows import select
 from toposcope.study.study import Study
 from toposcope.subjects.representations import features as of
 from toposcope.subjects.representations.figures.trajectories import TrajectoryPanel, drift, present, titles
+from toposcope.subjects.representations.tables.rows import noted_interval, of_layer
 
 PANELS = (
     TrajectoryPanel(of.TWONN.name, "TwoNN dimension", "dimensions"),
@@ -92,7 +92,7 @@ def _caption(study: Study) -> Caption:
 
 ON_PAGE = OnPage(
     "dimension",
-    needs=lambda study: study.has_curves and study.has(of.TWONN.name),
+    needs=lambda study: study.has_curves and study.has(of.TWONN.name, probe=of.REPRESENTATIONS),
     draw=lambda study: draw(study.features, study.runs, present(study, PANELS)),
     caption=_caption,
 )

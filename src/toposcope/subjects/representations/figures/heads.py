@@ -75,7 +75,7 @@ def _caption(study: Study) -> Caption:
 
 ON_PAGE = OnPage(
     "attention",
-    needs=lambda study: study.has_curves and study.has(ATTENTION_H0.name),
+    needs=lambda study: study.has_curves and study.has(ATTENTION_H0.name, probe=REPRESENTATIONS),
     draw=lambda study: draw(study.features, study.runs),
     caption=_caption,
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from toposcope.page.figures.losses import ahead_of
 from toposcope.page.notes import fell, of_seeds
 from toposcope.page.on_page import Caption, OnPage
-from toposcope.study.representations import perplexities
 from toposcope.study.study import Study
 from toposcope.subjects.representations import features as of
 from toposcope.subjects.representations.figures.trajectories import TrajectoryPanel, draw_study, moves
+from toposcope.subjects.representations.tables.rows import perplexities
 
 PANELS = (TrajectoryPanel(of.PERPLEXITY.name, "Perplexity", "per token", log=True),)
 

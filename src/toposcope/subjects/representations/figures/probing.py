@@ -13,10 +13,10 @@ from toposcope.core.drawing.style import INK, NULL, house, new_figure, say_empty
 from toposcope.core.forms import extent, span
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.store.draws import over_draws
-from toposcope.study.representations import of_layer
 from toposcope.study.rows import select
 from toposcope.study.study import Study
 from toposcope.subjects.representations.features import ACCURACY, ACCURACY_SPREAD, MAJORITY, REPRESENTATIONS
+from toposcope.subjects.representations.tables.rows import of_layer
 
 
 def draw(features: pd.DataFrame, runs: pd.DataFrame, *, probe: str = REPRESENTATIONS) -> Figure:
@@ -98,7 +98,7 @@ def _caption(study: Study) -> Caption:
 
 ON_PAGE = OnPage(
     "linear_probe",
-    needs=lambda study: study.has_curves and study.has(ACCURACY.name),
+    needs=lambda study: study.has_curves and study.has(ACCURACY.name, probe=REPRESENTATIONS),
     draw=lambda study: draw(study.features, study.runs),
     caption=_caption,
 )

@@ -33,7 +33,7 @@ LONE = PANELS[1:2]
 def _caption(study: Study) -> Caption:
     can = "How the number, the length and the concentration of the loops change."
     scaled = "How much of it is only the scale of the cloud. Distances over their median were not measured."
-    if study.has(of.H1_SCALED.name):
+    if study.has(of.H1_SCALED.name, probe=of.REPRESENTATIONS):
         can = "How much of H1's growth remains when the scale of the cloud is removed (last panel)."
         scaled = (
             "That the shape changed, if the raw totals grow and the last panel does not. Then only the cloud "

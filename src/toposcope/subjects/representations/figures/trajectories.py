@@ -18,10 +18,10 @@ from toposcope.core.drawing.style import house, new_panels, say_empty
 from toposcope.core.forms import listed
 from toposcope.page.notes import changepoints, marked, moved_features
 from toposcope.store.draws import over_draws
-from toposcope.study.representations import of_layer
 from toposcope.study.rows import select
 from toposcope.study.study import Study
 from toposcope.subjects.representations import features as of
+from toposcope.subjects.representations.tables.rows import of_layer
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def _panel(
 
 def present(study: Study, panels: Sequence[TrajectoryPanel]) -> tuple[TrajectoryPanel, ...]:
     """Return the panels for which a study has values."""
-    return tuple(panel for panel in panels if study.has(panel.feature))
+    return tuple(panel for panel in panels if study.has(panel.feature, probe=of.REPRESENTATIONS))
 
 
 def moves(study: Study, panels: Sequence[TrajectoryPanel]) -> bool:

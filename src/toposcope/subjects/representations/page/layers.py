@@ -8,12 +8,13 @@ import pandas as pd
 from toposcope.core.forms import interval, number, whole
 from toposcope.core.tabular import Table
 from toposcope.store.draws import over_draws
-from toposcope.study.findings.layers import leading_settings
-from toposcope.study.representations import PROBE, noted_interval, of_layer
 from toposcope.study.rows import select
 from toposcope.study.study import Study
 from toposcope.subjects.representations import features as of
 from toposcope.subjects.representations.figures.dimensions import PANELS as DIMENSION
+from toposcope.subjects.representations.findings.layers import leading_settings
+from toposcope.subjects.representations.tables.rows import PROBE, noted_interval, of_layer
+from toposcope.subjects.representations.tables.sensitivity import SENSITIVITY_TABLE
 
 _LAYER = tuple(
     (feature.name, heading, form)
@@ -168,16 +169,12 @@ def sensitivity_table(study: Study) -> Table:
         for line in leading_settings(study).to_dict("records")
     ]  # fmt: skip
     return Table(
-        "sensitivity",
-        "How far the settings change the numbers",
-        "The spreads over settings (components, number of texts) and over draws of texts are in units of "
-        "the standard deviation over checkpoints. Above 1, the setting changes the number more than training "
-        "does. ρ is the correlation with the log perplexity at the embedding report's setting, and range is "
-        "its range over all settings and draws. The order at the end is the most frequent order of the "
-        "models, and share is how often it occurs. The CSV file has further features.",
+        SENSITIVITY_TABLE.name,
+        SENSITIVITY_TABLE.title,
+        SENSITIVITY_TABLE.note,
         ("feature", "model", "settings", "draws", "spread over settings", "over draws", "ρ", "range",
          "order at the end", "share"),
         tuple(rows),
-        frame=study.sensitivity,
+        frame=study.own[SENSITIVITY_TABLE.name],
         grouped=True,
     )  # fmt: skip

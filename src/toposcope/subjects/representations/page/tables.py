@@ -11,9 +11,9 @@ from toposcope.study.findings.rivals import strengths
 from toposcope.study.findings.scale import last_values
 from toposcope.study.findings.when import fixed_phases
 from toposcope.study.published import FixedPhases
-from toposcope.study.representations import PROBE, QUALITY
 from toposcope.study.study import Study
 from toposcope.subjects.representations import features as of
+from toposcope.subjects.representations.tables.rows import PROBE, QUALITY
 
 _SHOWN = (
     (of.EXPLAINED, "variance kept", "{:.0%}"),

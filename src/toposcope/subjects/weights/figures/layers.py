@@ -128,7 +128,6 @@ def _caption(study: Study) -> Caption:
 
 ON_PAGE = OnPage(
     "layers",
-    questions={"layers": 3},
     needs=lambda study: study.has_curves and is_measured(study, PERSISTENCE),
     draw=lambda study: draw(persistences_of(study, study.features)),
     caption=_caption,

@@ -22,6 +22,7 @@ from toposcope.study.rows import select
 from toposcope.study.study import Study
 from toposcope.subjects.weights.features import H0_TOTAL, RIPS
 from toposcope.subjects.weights.figures.neural_persistence import MOST, is_measured, thin
+from toposcope.subjects.weights.figures.vietoris_rips import leading_cloud
 
 
 def draw(
@@ -132,7 +133,7 @@ def _bar_ticks(steps: pd.Series) -> list[float]:
 
 def _drawn(study: Study) -> Figure:
     notes = rho_notes(study.leading, study.runs, target=study.target, column=study.column(RIPS, H0_TOTAL))
-    return draw(study.whole, study.metrics, study.runs, scope=study.cloud, notes=notes)
+    return draw(study.whole, study.metrics, study.runs, scope=leading_cloud(study.whole), notes=notes)
 
 
 def rho_notes(trends: pd.DataFrame, runs: pd.DataFrame, *, target: str, column: str) -> pd.DataFrame:

@@ -129,10 +129,18 @@ def thin(groups: list[DrawnSize], most: int) -> list[DrawnSize]:
     return [groups[i] for i in np.unique(np.linspace(0, len(groups) - 1, most).round().astype(int))]
 
 
+def leading_normalization(study: Study) -> Normalization:
+    """Return the normalization that leads: the matrix's, unless only the network's was measured."""
+    known = study.series.catalogue
+    measured = set(known.loc[known["feature"] == PERSISTENCE.name, "filtration"])
+    network, matrix = Normalization.NETWORK, Normalization.MATRIX
+    return network if network in measured and matrix not in measured else matrix
+
+
 def persistences_of(study: Study, features: pd.DataFrame, *, probe: str = NEURAL_PERSISTENCE) -> Persistences:
     """Return the rows of a study that figures of neural persistence draw."""
     null = nulls_by_feature(study.series.catalogue, probe).get(PERSISTENCE.name)
-    return Persistences(features, study.runs, study.filtration, null, probe)
+    return Persistences(features, study.runs, leading_normalization(study), null, probe)
 
 
 def is_measured(study: Study, feature: Feature) -> bool:
@@ -172,7 +180,7 @@ def caption(study: Study, probe: str = NEURAL_PERSISTENCE, of: str = "weights") 
     convention = {
         Normalization.MATRIX: "each matrix divided by its own largest entry, p = 1",
         Normalization.NETWORK: "entries divided by the largest of the network, p = 2",
-    }[Normalization(study.filtration)]
+    }[leading_normalization(study)]
     known = study.findings["changed"].numbers
     times = known["null_draws"]
     few = (

@@ -18,10 +18,14 @@ from toposcope.page.on_page import Caption, OnPage
 from toposcope.store.draws import over_draws
 from toposcope.study.rows import select
 from toposcope.study.study import Study
-from toposcope.subjects.weights.features import H0_SCALED, H0_TOTAL, H1_SCALED, H1_TOTAL, RIPS
+from toposcope.subjects.weights.features import GRADIENT, H0_SCALED, H0_TOTAL, H1_SCALED, H1_TOTAL, RIPS
 from toposcope.subjects.weights.figures.neural_persistence import is_measured
 
 FEATURES = (H0_TOTAL, H1_TOTAL, H0_SCALED, H1_SCALED)
+_CLOUDS = (RIPS, GRADIENT + RIPS)
+"""The probes that measure clouds of rows."""
+_OF_MODEL = (Scope.POOLED, Scope.MODEL)
+"""The scopes of a cloud of the whole model, in the order in which they represent it."""
 _TITLES = (
     "H0: components, raw distances", "H1: loops, raw distances", "H0, distances / median",
     "H1, distances / median",
@@ -99,13 +103,25 @@ _OTHERS = tuple(one for one in FEATURES if one is not H0_TOTAL)
 
 def _drawn(study: Study, shown: Sequence[Feature]) -> Figure:
     bends = changepoints(study, RIPS, [feature.name for feature in shown])
-    return draw(
-        study.whole, study.runs, scope=study.cloud, bends=bends, alarms=study.alarms, shown=shown
-    )  # fmt: skip
+    scope = leading_cloud(study.whole)
+    return draw(study.whole, study.runs, scope=scope, bends=bends, alarms=study.alarms, shown=shown)
+
+
+def leading_cloud(features: pd.DataFrame) -> Scope:
+    """Return the scope of the cloud that represents a model: of all weight rows together, else of the layers.
+
+    >>> leading_cloud(pd.DataFrame({"probe": [RIPS], "scope": ["model"]})).value
+    'model'
+    >>> leading_cloud(pd.DataFrame({"probe": [RIPS] * 2, "scope": ["model", "pooled"]})).value
+    'pooled'
+    """
+    clouds = features[features["probe"].isin(_CLOUDS)] if len(features) else features
+    measured = set(clouds["scope"]) if "scope" in clouds else set()
+    return next((scope for scope in _OF_MODEL if scope in measured), _OF_MODEL[0])
 
 
 def _cloud(study: Study) -> str:
-    if study.cloud == Scope.POOLED:
+    if leading_cloud(study.whole) == Scope.POOLED:
         return "the rows of all matrices in one cloud"
     return "the sum over the clouds of all matrices"
 

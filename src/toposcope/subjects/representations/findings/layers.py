@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.forms import extent
-from toposcope.study.findings.base import Finding
+from toposcope.study.findings.base import Finding, Question, sentences_in
 from toposcope.study.findings.rivals import spearman
-from toposcope.study.representations import PROBE, pairs
 from toposcope.subjects.representations.features import CARRIED_H1
+from toposcope.subjects.representations.tables.rows import PROBE, pairs
+from toposcope.subjects.representations.tables.sensitivity import SENSITIVITY_TABLE
 
 if TYPE_CHECKING:
     from toposcope.study.tables import StudyTables
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 def layers(study: StudyTables) -> Finding | None:
     """Strength: "described"; None where fewer than two layers were measured."""
-    table = pairs(study.features) if study.has(CARRIED_H1.name) else pd.DataFrame()
+    table = pairs(study.features) if study.has(CARRIED_H1.name, probe=PROBE) else pd.DataFrame()
     if table.empty:
         return None
     last = table[table["step"] == table.groupby("run")["step"].transform("max")]
@@ -38,7 +39,7 @@ def layers(study: StudyTables) -> Finding | None:
 
 def leading_settings(study: StudyTables) -> pd.DataFrame:
     """Return the sensitivity table's rows of the leading features, in their order."""
-    table = study.sensitivity
+    table = study.own[SENSITIVITY_TABLE.name]
     if table.empty:
         return table
     catalogue = study.series.catalogue
@@ -64,3 +65,19 @@ def settings(study: StudyTables) -> Finding | None:
     numbers = {"pairs": len(known), "more": more, "turned": turned, "unstable": unstable,
                "features": len(orders)}  # fmt: skip
     return Finding("settings", "moves" if more else "steady", numbers, "spread over settings, no test")
+
+
+QUESTIONS = (
+    Question(
+        name="layers",
+        words="What happens from layer to layer?",
+        find=layers,
+        sentences=sentences_in(__package__, "layers"),
+    ),
+    Question(
+        name="settings",
+        words="How far do the settings move it?",
+        find=settings,
+        sentences=sentences_in(__package__, "settings"),
+    ),
+)

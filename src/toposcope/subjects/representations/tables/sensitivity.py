@@ -9,6 +9,7 @@ import pandas as pd
 
 from toposcope.core.errors import InputError
 from toposcope.statistics.correlations import correlation, ranks
+from toposcope.study.own import SubjectTable
 from toposcope.subjects.representations.features import PERPLEXITY, REPRESENTATIONS, SENSITIVITY
 
 COLUMNS = (
@@ -150,3 +151,18 @@ def _order(group: pd.DataFrame) -> dict[str, object]:
     seen = Counter(tuple(runs[i] for i in np.argsort(line, kind="stable")) for line in wide.to_numpy())
     order, count = seen.most_common(1)[0]
     return {"order": " < ".join(order), "order_share": count / len(wide), "orders": len(seen)}
+
+
+TABLES = (
+    SubjectTable(
+        name="sensitivity",
+        make=lambda study: measured_sensitivity(study.features),
+        title="How far the settings change the numbers",
+        note="The spreads over settings (components, number of texts) and over draws of texts are in units "
+        "of the standard deviation over checkpoints. Above 1, the setting changes the number more than "
+        "training does. ρ is the correlation with the log perplexity at the embedding report's setting, and "
+        "range is its range over all settings and draws. The order at the end is the most frequent order of "
+        "the models, and share is how often it occurs. The CSV file has further features.",
+    ),
+)
+(SENSITIVITY_TABLE,) = TABLES

@@ -1,0 +1,1 @@
+"""The findings on representations alone, and their sentences."""
