@@ -27,7 +27,7 @@ from toposcope.study.study import Study
 from toposcope.study.table import SeriesTable, series_table
 from toposcope.study.target import chosen_target, chosen_targets
 from toposcope.study.without import without_runs
-from toposcope.subjects.roster import rows_of
+from toposcope.subjects.catalogue import rows_of
 from toposcope.subjects.subject import TABLE, Subject
 
 

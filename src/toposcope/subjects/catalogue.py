@@ -1,32 +1,21 @@
-"""The declarations of the package's own probes, for rows without a store and for stores of older versions."""
+"""What the rows of a store are about: by its catalogue, and by what the package's own probes declare."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Hashable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from toposcope.core.types import About, Feature
 from toposcope.store import catalogue_table
 from toposcope.store.columns import declared_line
-from toposcope.subjects.landscape import features as landscape
-from toposcope.subjects.representations import features as representations
-from toposcope.subjects.weights import features as weights
-
-if TYPE_CHECKING:
-    import pandas as pd
-
+from toposcope.subjects.roster import own_subjects, subject_of
+from toposcope.subjects.subject import Subject
 
 DECLARED: Mapping[str, tuple[Feature, ...]] = {
-    **weights.DECLARED,
-    **{
-        weights.GRADIENT + probe: tuple(map(weights.of_gradients, features))
-        for probe, features in weights.DECLARED.items()
-        if probe != weights.UPDATES  # gradients have no updates
-    },
-    representations.REPRESENTATIONS: representations.FEATURES,
-    representations.SENSITIVITY: representations.SETTINGS,
-    **landscape.DECLARED,
+    probe: features for subject in own_subjects() for probe, features in subject.declared.items()
 }
 """Probe -> what it declares."""
 
@@ -55,8 +44,6 @@ def completed(declared: pd.DataFrame | None) -> pd.DataFrame:
     >>> completed(old)[["about"]].equals(own_catalogue()[["about"]])
     True
     """
-    import pandas as pd
-
     ours = _ours()
     if declared is None or declared.empty:
         return ours.copy()
@@ -77,6 +64,42 @@ def _filled(line: dict[Hashable, Any]) -> dict[Hashable, Any]:
     ours = {feature.name: feature for feature in DECLARED.get(line["probe"], ())}
     known = ours.get(line["feature"])
     if known is None:
-        default = About.GRADIENTS if str(line["probe"]).startswith(weights.GRADIENT) else About.WEIGHTS
-        return {**line, "about": str(default), "leads": []}
+        probe = str(line["probe"])
+        named = [one.name for one in own_subjects() if one.prefix and probe.startswith(one.prefix)]
+        return {**line, "about": str(named[0] if named else About.WEIGHTS), "leads": []}
     return {**line, **{name: declared_line(line["probe"], known)[name] for name in _ADDED}}
+
+
+def about(features: pd.DataFrame, catalogue: pd.DataFrame | None = None) -> pd.Series:
+    """Return the subject of each row, by a store's `catalogue` or the declarations of the package's probes.
+
+    >>> about(pd.DataFrame({"probe": ["rips", "mine"], "feature": ["h0_total", "x"]})).tolist()
+    ['weights', 'weights']
+    """
+    lines = completed(catalogue)[["probe", "feature", "about"]].drop_duplicates(["probe", "feature"])
+    found = features[["probe", "feature"]].merge(lines, on=["probe", "feature"], how="left")["about"]
+    return found.fillna(str(About.WEIGHTS)).set_axis(features.index)
+
+
+def rows_of(
+    features: pd.DataFrame, catalogue: pd.DataFrame | None = None
+) -> list[tuple[Subject, pd.DataFrame]]:
+    """Return the subjects of a store in the order of the page, each with the rows that its study reads.
+
+    >>> rows = pd.DataFrame({"probe": ["rips", "gradient_rips"], "feature": ["h0_total"] * 2})
+    >>> [(subject.name, len(mine)) for subject, mine in rows_of(rows)]
+    [('weights', 2)]
+    """
+    of = about(features, catalogue)
+    measured = {}
+    for name in dict.fromkeys(map(str, of)):
+        subject = subject_of(name)
+        if not set(features.loc[of == name, "probe"]) <= set(subject.never_alone):
+            measured[name] = subject
+    guests = [one for one in measured.values() if set(one.within) & set(measured)]
+    found = []
+    for name, subject in measured.items():
+        if subject not in guests:
+            mine = of.isin([name, *(one.name for one in guests if name in one.within)])
+            found.append((subject, features[mine]))
+    return sorted(found, key=lambda pair: pair[0].order)

@@ -6,33 +6,17 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from importlib.metadata import entry_points
 
 from toposcope.core.errors import InputError, did_you_mean
-from toposcope.subjects.base import Cost, Probe
+from toposcope.subjects.base import Probe
 from toposcope.subjects.roster import measurable
 from toposcope.subjects.weights.options import WeightOptions
-from toposcope.subjects.weights.probes.baselines import Baselines
-from toposcope.subjects.weights.probes.distances import Distances
-from toposcope.subjects.weights.probes.neural_persistence import NeuralPersistence
-from toposcope.subjects.weights.probes.rips import Rips
-from toposcope.subjects.weights.probes.trajectory import Trajectory
-from toposcope.subjects.weights.probes.updates import Updates
+from toposcope.subjects.weights.probes.by_name import WEIGHT_PROBES, named
 
 GROUP = "toposcope.probes"
 """The entry points under which a package offers probes: NAME = "module:Class"."""
-
-WEIGHT_PROBES: dict[str, Callable[[WeightOptions], Probe]] = {
-    "neural_persistence": NeuralPersistence,
-    "rips": Rips,
-    "baselines": Baselines,
-    "trajectory": Trajectory,
-    "distances": Distances,
-    "updates": Updates,
-}
-ON_REQUEST = frozenset({"updates"})
-"""Probes that `all` leaves out: the comparison of consecutive checkpoints, by which `watch` names a cause."""
 
 
 def weight_probes(features: Sequence[str], options: WeightOptions) -> list[Probe]:
@@ -48,24 +32,12 @@ def weight_probes(features: Sequence[str], options: WeightOptions) -> list[Probe
     InputError
         When a name is unknown, or what it names is no probe.
     """
-    probes = {name: make(options) for name, make in WEIGHT_PROBES.items()}
-    wanted: set[str] = set()
-    others: list[str] = []
-    for feature in features:
-        if feature == "all":
-            wanted |= set(probes) - ON_REQUEST
-        elif feature == "cheap":
-            wanted |= {name for name, probe in probes.items() if probe.cost == Cost.CHEAP}
-        elif feature in probes:
-            wanted.add(feature)
-        else:
-            others.append(feature)
-    ours = [probe for name, probe in probes.items() if name in wanted]
+    ours, others = named(features, options)
     brought = measurable()
     further = [probe for name in others if name in brought for probe in brought[name].probes()]
     others = [name for name in others if name not in brought]
-    further += further_probes(others, known=("cheap", "all", *probes))
-    taken = [probe.name for probe in further if probe.name in probes]
+    further += further_probes(others, known=("cheap", "all", *WEIGHT_PROBES))
+    taken = [probe.name for probe in further if probe.name in WEIGHT_PROBES]
     if taken:
         raise InputError(
             "toposcope has a probe of this name",

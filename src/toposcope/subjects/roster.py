@@ -6,18 +6,22 @@ import functools
 import importlib
 from collections.abc import Mapping
 
-import pandas as pd
-
 from toposcope.core.errors import InputError
 from toposcope.core.plugins import brought
-from toposcope.core.types import About, Scope
-from toposcope.subjects.catalogue import completed
 from toposcope.subjects.subject import Subject
 
-FOLDERS = ("gradients", "weights", "representations", "landscape")
+FOLDERS = ("weights", "gradients", "representations", "landscape")
 """A subject of the package is a folder beside this file with a `subject.py` that has SUBJECT, named here."""
 GROUP = "toposcope.subjects"
 """The entry points under which an installed package provides a subject: NAME = "module:SUBJECT"."""
+
+
+@functools.cache
+def own_subjects() -> tuple[Subject, ...]:
+    """Return the subjects of the package."""
+    return tuple(
+        importlib.import_module(f"toposcope.subjects.{folder}.subject").SUBJECT for folder in FOLDERS
+    )
 
 
 @functools.cache
@@ -29,8 +33,7 @@ def subjects() -> Mapping[str, Subject]:
     InputError
         If an installed package names something that is not a subject, or a name that is taken.
     """
-    own = [importlib.import_module(f"toposcope.subjects.{folder}.subject").SUBJECT for folder in FOLDERS]
-    found: dict[str, Subject] = {subject.name: subject for subject in own}
+    found: dict[str, Subject] = {subject.name: subject for subject in own_subjects()}
     for one in brought(GROUP, Subject):
         if one.name in found:
             raise InputError(f"{GROUP}: the name {one.name!r} is taken", remedy="rename the subject")
@@ -58,36 +61,3 @@ def subject_of(name: str) -> Subject:
         name=name, heading=name.capitalize(), topology=f"the topology of {name}",
         title=f"Features of {name} during training.", null=f"the nulls of {name}",
     )  # fmt: skip
-
-
-def about(features: pd.DataFrame, catalogue: pd.DataFrame | None = None) -> pd.Series:
-    """Return the subject of each row, by a store's `catalogue` or the declarations of the package's probes.
-
-    >>> about(pd.DataFrame({"probe": ["rips", "mine"], "feature": ["h0_total", "x"]})).tolist()
-    ['weights', 'weights']
-    """
-    lines = completed(catalogue)[["probe", "feature", "about"]].drop_duplicates(["probe", "feature"])
-    found = features[["probe", "feature"]].merge(lines, on=["probe", "feature"], how="left")["about"]
-    return found.fillna(str(About.WEIGHTS)).set_axis(features.index)
-
-
-def rows_of(
-    features: pd.DataFrame, catalogue: pd.DataFrame | None = None
-) -> list[tuple[Subject, pd.DataFrame]]:
-    """Return the subjects of a store's rows, each with the rows that its study reads.
-
-    Gradients in a store of weights or of representations are listed with these.
-    """
-    of = about(features, catalogue)
-    gradients = of == About.GRADIENTS
-    found = []
-    for name in dict.fromkeys(map(str, of[~gradients])):
-        mine = of == name
-        if name == About.REPRESENTATIONS and (features.loc[mine, "scope"] == Scope.SETTING).all():
-            continue  # the sensitivity to settings, without the measurement itself
-        if name in (About.WEIGHTS, About.REPRESENTATIONS):
-            mine |= gradients
-        found.append((subject_of(name), features[mine]))
-    if gradients.any() and not {About.WEIGHTS, About.REPRESENTATIONS} & {one.name for one, _ in found}:
-        found.append((subject_of(About.GRADIENTS), features[gradients]))
-    return sorted(found, key=lambda pair: pair[0].order)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from toposcope.core.errors import InputError
@@ -66,6 +66,14 @@ class Subject:
     questions : str
         "MODULE:NAME" of the questions that only its studies answer, a tuple of
         `study.findings.base.Question` in reading order.
+    declared : mapping of str to tuple of Feature
+        Probe -> what it declares, of a subject of the package: it completes stores that lack a catalogue.
+    prefix : str
+        How the names of its probes begin, for such stores.
+    within : tuple of str
+        The subjects whose studies show its rows, too. It has no study of its own if one of them was measured.
+    never_alone : tuple of str
+        Probes whose rows alone make no study, because they vary the measurement of another probe.
     diagrams : tuple of pairs
         Which kept diagrams its figures draw, as keywords of `Store.diagrams`.
     folder : str
@@ -94,6 +102,10 @@ class Subject:
     figures: str = ""
     tables: str = ""
     questions: str = ""
+    declared: Mapping[str, tuple[Feature, ...]] = field(default_factory=dict, hash=False)
+    prefix: str = ""
+    within: tuple[str, ...] = ()
+    never_alone: tuple[str, ...] = ()
     diagrams: tuple[tuple[str, str], ...] | None = None
     folder: str = ""
     order: int = 100

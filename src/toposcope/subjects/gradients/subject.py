@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from toposcope.core.types import About
 from toposcope.subjects.subject import SHUFFLED, SIZE, Subject
+from toposcope.subjects.weights.features import DECLARED, GRADIENT, UPDATES, of_gradients
 from toposcope.subjects.weights.options import WeightOptions
 
 SUBJECT = Subject(
@@ -17,5 +18,12 @@ SUBJECT = Subject(
     request=WeightOptions,
     part="toposcope.subjects.gradients.page.part:gradients_part",
     figures="toposcope.subjects.gradients.page.part:FIGURES",
+    declared={
+        GRADIENT + probe: tuple(map(of_gradients, features))
+        for probe, features in DECLARED.items()
+        if probe != UPDATES  # gradients have no updates
+    },
+    prefix=GRADIENT,
+    within=(About.WEIGHTS, About.REPRESENTATIONS),
     order=0,
 )

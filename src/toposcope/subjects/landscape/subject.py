@@ -22,6 +22,7 @@ SUBJECT = Subject(
     figures="toposcope.subjects.landscape.page.part:FIGURES",
     tables="toposcope.subjects.landscape.tables.surfaces:TABLES",
     questions="toposcope.subjects.landscape.findings.surfaces:QUESTIONS",
+    declared=DECLARED,
     folder=FOLDER,
     order=3,
 )

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from toposcope.core.types import About
-from toposcope.subjects.representations.features import H1_COUNT, H1_ENTROPY, REPRESENTATIONS, SENSITIVITY
+from toposcope.subjects.representations.features import (
+    FEATURES,
+    H1_COUNT,
+    H1_ENTROPY,
+    REPRESENTATIONS,
+    SENSITIVITY,
+    SETTINGS,
+)
 from toposcope.subjects.representations.options import RepresentationOptions
 from toposcope.subjects.subject import SIZE, Subject
 
@@ -24,6 +31,8 @@ SUBJECT = Subject(
     figures="toposcope.subjects.representations.page.part:FIGURES",
     tables="toposcope.subjects.representations.tables.sensitivity:TABLES",
     questions="toposcope.subjects.representations.findings.layers:QUESTIONS",
+    declared={REPRESENTATIONS: FEATURES, SENSITIVITY: SETTINGS},
+    never_alone=(SENSITIVITY,),
     diagrams=(("probe", REPRESENTATIONS),),
     order=2,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from toposcope.core.types import About, Scope
 from toposcope.subjects.subject import SHUFFLED, SIZE, Subject
-from toposcope.subjects.weights.features import RIPS
+from toposcope.subjects.weights.features import DECLARED, RIPS
 from toposcope.subjects.weights.options import WeightOptions
 
 SUBJECT = Subject(
@@ -17,6 +17,7 @@ SUBJECT = Subject(
     request=WeightOptions,
     part="toposcope.subjects.weights.page.part:weights_part",
     figures="toposcope.subjects.weights.page.part:FIGURES",
+    declared=DECLARED,
     diagrams=(("probe", RIPS), ("scope", Scope.POOLED)),
     order=1,
 )
