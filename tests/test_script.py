@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import toposcope as ts
 from toposcope.subjects.base import Measured
-from toposcope.subjects.weights.labels import Label
+from toposcope.subjects.labels import Label
 
 print("begun")
 few = {"steps": 2, "checkpoint_every": 1, "models": ["tiny-3k", "small-7k"]}

@@ -13,7 +13,7 @@ import numpy as np
 
 import toposcope as ts
 from toposcope.subjects.base import Measured
-from toposcope.subjects.weights.labels import Label
+from toposcope.subjects.labels import Label
 
 SPREAD = ts.Feature("row_spread", label="longest row / shortest row", primary=True)
 

@@ -14,7 +14,7 @@ from toposcope.study import from_frame, trend_table
 from toposcope.study.table import series_table
 from toposcope.study.trends.verdicts import Draws, family_table
 from toposcope.subjects.base import Measured
-from toposcope.subjects.weights.labels import Label
+from toposcope.subjects.labels import Label
 from toposcope.sweep import sweep
 
 COPY = Feature("copy", label="the loss again", primary=True, description="the loss at the checkpoint")

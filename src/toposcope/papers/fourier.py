@@ -12,8 +12,8 @@ from toposcope.core.errors import InputError
 from toposcope.core.seeding import rng
 from toposcope.core.types import Feature, Kind, Role, Scope
 from toposcope.subjects.base import Cost, Measured, Probe
+from toposcope.subjects.labels import Label
 from toposcope.subjects.snapshot import Snapshot
-from toposcope.subjects.weights.labels import Label
 from toposcope.topology import rips
 from toposcope.training.grokking import fourier_plane, frequency_power
 

@@ -18,8 +18,8 @@ from toposcope.papers.seed004_runs import printed
 from toposcope.sources import open_series
 from toposcope.store.draws import over_draws
 from toposcope.subjects.base import Cost, Measured, Probe
+from toposcope.subjects.labels import Label
 from toposcope.subjects.snapshot import Snapshot
-from toposcope.subjects.weights.labels import Label
 from toposcope.topology import neural_persistence, pooled_rows, rips, summaries
 
 ROWS, COLUMNS, POINTS, THRESH = 50, 64, 200, 2.0

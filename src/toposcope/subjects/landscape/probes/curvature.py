@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from toposcope.core.types import Feature, Role, Row, Scope, Status
 from toposcope.models.curvature import GaussNewtonProduct, HessianProduct
 from toposcope.subjects.base import Cost, Measured, Probe
+from toposcope.subjects.labels import Label
 from toposcope.subjects.landscape.cost import cost_of_shapes, seconds_with_products
 from toposcope.subjects.landscape.features import CURVATURE, DECLARED
 from toposcope.subjects.landscape.geometry.cost import FORWARDS, ComputeCost, refuse_above
@@ -19,7 +20,6 @@ from toposcope.subjects.landscape.options import LandscapeOptions
 from toposcope.subjects.landscape.saved_surfaces import place, save_density
 from toposcope.subjects.landscape.source import ObjectiveSource
 from toposcope.subjects.snapshot import Snapshot
-from toposcope.subjects.weights.labels import Label
 
 if TYPE_CHECKING:
     from toposcope.models import Objective

@@ -10,6 +10,7 @@ from toposcope.core.errors import InputError
 from toposcope.core.types import Checkpoint, Feature, Row, Run, Scope
 from toposcope.models.gpt import GPTModel
 from toposcope.subjects.base import Cost, Measured, Probe, Reads
+from toposcope.subjects.labels import Label
 from toposcope.subjects.landscape.cost import cost_of_shapes, seconds_of
 from toposcope.subjects.landscape.features import DECLARED, PATHS
 from toposcope.subjects.landscape.geometry.cost import FORWARDS, ComputeCost
@@ -24,7 +25,6 @@ from toposcope.subjects.landscape.geometry.paths import (
 from toposcope.subjects.landscape.options import LandscapeOptions
 from toposcope.subjects.landscape.source import ObjectiveSource
 from toposcope.subjects.snapshot import Snapshot
-from toposcope.subjects.weights.labels import Label
 
 if TYPE_CHECKING:
     import torch

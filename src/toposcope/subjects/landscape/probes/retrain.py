@@ -16,6 +16,7 @@ from toposcope.models.loading import run_folder_of
 from toposcope.recipes import TrainingRecipe, load_training_recipe
 from toposcope.sources.layout import RunFolder
 from toposcope.subjects.base import Cost, Measured, Probe
+from toposcope.subjects.labels import Label
 from toposcope.subjects.landscape.cost import cost_of_shapes, seconds_of
 from toposcope.subjects.landscape.features import DECLARED, RETRAIN
 from toposcope.subjects.landscape.geometry.cost import FORWARDS, ComputeCost
@@ -24,7 +25,6 @@ from toposcope.subjects.landscape.geometry.retrain import JUMPS, Retrained, jump
 from toposcope.subjects.landscape.options import LandscapeOptions
 from toposcope.subjects.landscape.source import ObjectiveSource
 from toposcope.subjects.snapshot import Snapshot
-from toposcope.subjects.weights.labels import Label
 
 if TYPE_CHECKING:
     from toposcope.training.tokens import TokenData

@@ -11,6 +11,7 @@ import numpy as np
 from toposcope.core.seeding import rng
 from toposcope.core.types import Feature, Row
 from toposcope.subjects.base import Measured, Probe, Reads
+from toposcope.subjects.labels import Label
 from toposcope.subjects.landscape.cost import cost_of_shapes, seconds_of
 from toposcope.subjects.landscape.features import DECLARED, SHARPNESS
 from toposcope.subjects.landscape.geometry.cost import ComputeCost
@@ -18,7 +19,6 @@ from toposcope.subjects.landscape.geometry.sharpness import PASSES, CriticalStep
 from toposcope.subjects.landscape.options import LandscapeOptions
 from toposcope.subjects.landscape.source import ObjectiveSource
 from toposcope.subjects.snapshot import Snapshot, unless_unreadable
-from toposcope.subjects.weights.labels import Label
 
 if TYPE_CHECKING:
     import torch

@@ -12,6 +12,7 @@ import numpy as np
 
 from toposcope.core.types import Feature, Row, Scope
 from toposcope.subjects.base import Cost, Measured, Probe, Reads
+from toposcope.subjects.labels import Label
 from toposcope.subjects.landscape.around import DirectionDraw, Quadratic, draws_of
 from toposcope.subjects.landscape.cost import cost_of_shapes, seconds_with_products
 from toposcope.subjects.landscape.features import DECLARED, MINIMA, SURFACE, WITH_NULL
@@ -30,7 +31,6 @@ from toposcope.subjects.landscape.saved_surfaces import place, read_surface, sav
 from toposcope.subjects.landscape.source import ObjectiveSource
 from toposcope.subjects.landscape.summaries import summaries_of, summarise, topology_of
 from toposcope.subjects.snapshot import Snapshot
-from toposcope.subjects.weights.labels import Label
 from toposcope.topology.sampled_surface import SurfaceTopology
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ import numpy as np
 
 from toposcope.core.types import Checkpoint, Diagram, Feature, Role, Row, Scope
 from toposcope.subjects.base import Measured, Probe, Reads
+from toposcope.subjects.labels import Label
 from toposcope.subjects.representations.cost import seconds_of
 from toposcope.subjects.representations.features import FEATURES, REPRESENTATIONS, null_name
 from toposcope.subjects.representations.forward import Representation, read
@@ -21,7 +22,6 @@ from toposcope.subjects.representations.probes.linear_probe import LabelledTexts
 from toposcope.subjects.representations.source import StateSource
 from toposcope.subjects.shapes import FILTRATION, CloudShape
 from toposcope.subjects.snapshot import Snapshot, unless_unreadable
-from toposcope.subjects.weights.labels import Label
 from toposcope.subjects.weights.probes.distances import diagram_distances
 
 _NULL = "Gaussian cloud of the same mean and covariance"

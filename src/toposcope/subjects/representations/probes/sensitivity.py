@@ -12,6 +12,7 @@ from toposcope.core.seeding import rng
 from toposcope.core.types import Feature, Role, Scope, Status
 from toposcope.kernels.blas import SMALL_PRODUCT, one_blas_thread
 from toposcope.subjects.base import Cost, Measured, Probe
+from toposcope.subjects.labels import Label
 from toposcope.subjects.representations.cost import seconds_of_cloud
 from toposcope.subjects.representations.features import SENSITIVITY, SETTINGS, SPECTRUM
 from toposcope.subjects.representations.options import RepresentationOptions
@@ -20,7 +21,6 @@ from toposcope.subjects.representations.probes.reduce import reduce_cloud
 from toposcope.subjects.representations.source import StateSource
 from toposcope.subjects.shapes import FILTRATION, measure_shapes
 from toposcope.subjects.snapshot import Snapshot
-from toposcope.subjects.weights.labels import Label
 from toposcope.topology import baselines
 from toposcope.topology.clouds import distance_matrix
 

@@ -13,9 +13,9 @@ from toposcope.core.types import Checkpoint, Feature, Matrix, Row
 from toposcope.kernels.blas import one_blas_thread
 from toposcope.kernels.threads import run_blocks, thread_count
 from toposcope.subjects.base import Measured, Probe
+from toposcope.subjects.labels import Label, groups
 from toposcope.subjects.snapshot import Snapshot
 from toposcope.subjects.weights.features import BASELINES, MATRIX_NORM, OF_BASELINES, WEIGHT_NORM
-from toposcope.subjects.weights.labels import Label, groups
 from toposcope.subjects.weights.options import WeightOptions
 from toposcope.topology import baselines
 from toposcope.topology.spectra import Approximate, is_large, large_baselines

@@ -11,10 +11,10 @@ import numpy as np
 
 from toposcope.core.types import Diagram, Feature, Status
 from toposcope.subjects.base import Cost, Measured, Probe, Reads
+from toposcope.subjects.labels import Label
 from toposcope.subjects.shapes import FILTRATION, CloudShape
 from toposcope.subjects.snapshot import Snapshot, unless_unreadable
 from toposcope.subjects.weights.features import DISTANCES, OF_DISTANCES
-from toposcope.subjects.weights.labels import Label
 from toposcope.subjects.weights.options import WeightOptions
 from toposcope.subjects.weights.probes.rips import POOLED, pooled_shapes
 from toposcope.topology import bottleneck, maximum_spanning_tree_weights, wasserstein

@@ -12,9 +12,9 @@ import numpy as np
 from toposcope.core.seeding import rng
 from toposcope.core.types import Checkpoint, Diagram, Feature, Matrix, Normalization, Status
 from toposcope.subjects.base import Measured, Probe
+from toposcope.subjects.labels import Label, groups
 from toposcope.subjects.snapshot import Snapshot, batches
 from toposcope.subjects.weights.features import NEURAL_PERSISTENCE, OF_NEURAL_PERSISTENCE
-from toposcope.subjects.weights.labels import Label, groups
 from toposcope.subjects.weights.options import WeightOptions
 from toposcope.topology import (
     batched_spanning_tree_weights,

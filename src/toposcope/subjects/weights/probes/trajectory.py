@@ -15,9 +15,9 @@ from toposcope.core.types import Feature, Matrix, Scope, Status
 from toposcope.kernels.sketch import sign_codes, signed_sums
 from toposcope.kernels.threads import run_blocks
 from toposcope.subjects.base import Measured, Probe, Reads
+from toposcope.subjects.labels import Label
 from toposcope.subjects.snapshot import Snapshot
 from toposcope.subjects.weights.features import OF_TRAJECTORY, TRAJECTORY
-from toposcope.subjects.weights.labels import Label
 from toposcope.subjects.weights.options import WeightOptions
 from toposcope.topology import ph_dimension, rips, summaries
 

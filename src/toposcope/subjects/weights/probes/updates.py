@@ -12,9 +12,9 @@ import numpy as np
 from toposcope.core.types import Feature, Matrix, Role, Row, Scope
 from toposcope.sources.adapter import adapted
 from toposcope.subjects.base import Cost, Measured, Probe, Reads
+from toposcope.subjects.labels import Label
 from toposcope.subjects.snapshot import Snapshot, unless_unreadable
 from toposcope.subjects.weights.features import OF_UPDATES, UPDATES
-from toposcope.subjects.weights.labels import Label
 from toposcope.subjects.weights.options import WeightOptions
 from toposcope.subjects.weights.probes.heads import (
     Attention,
