@@ -132,8 +132,8 @@ def _of_weights(
 ) -> Comparison | AdapterComparison | None:
     """Compare two checkpoints, or a base and an adapter; None where no matrix is in both, by its shape."""
     from toposcope.sources.adapter_state import adapter_state
-    from toposcope.sweep.compare import compare as both
-    from toposcope.sweep.compare import no_differences, of_other_shapes, weight_changes
+    from toposcope.subjects.weights.compare import compare as both
+    from toposcope.subjects.weights.compare import no_differences, of_other_shapes, weight_changes
     from toposcope.sweep.parting import series_parting
 
     sides = [_checkpoint(one, step) for one in series]

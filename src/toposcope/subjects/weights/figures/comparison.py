@@ -24,7 +24,7 @@ MOST = 32
 
 
 def comparison(table: pd.DataFrame, *, first: str, second: str) -> Figure:
-    """Return the figure of a table of `toposcope.sweep.compare`.
+    """Return the figure of a table of `toposcope.subjects.weights.compare`.
 
     Every matrix is a line. A bar is twice the standard error of the paired difference over the draws; without
     a bar the cloud was not subsampled, which does not mean that there is no noise.
