@@ -15,9 +15,9 @@ from toposcope.study.findings.changed import _beside
 from toposcope.study.forecasts.gather import feature_columns
 from toposcope.study.net_change import draw_noise, first_last
 from toposcope.study.targets import own_targets
+from toposcope.subjects.weights.compare import KEY, _differences
 from toposcope.subjects.weights.features import H0_TOTAL
 from toposcope.subjects.weights.figures import vietoris_rips
-from toposcope.sweep.compare import KEY, _differences
 
 COLUMN = "rips/euclidean/pooled/h0_total"
 RUNS = pd.DataFrame({"run": ["a"], "family": "f", "parameters": [1_000]})
