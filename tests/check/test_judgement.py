@@ -12,6 +12,8 @@ from toposcope.forecasting.health.assess import Symptom, health
 from toposcope.forecasting.health.judgement import ALL_RIGHT, LOOK, STOP, Alarmed, judge
 from toposcope.sources.metrics import tidy
 from toposcope.store import Store
+from toposcope.watch.alarms.base import AlarmSettings
+from toposcope.watch.journal import Journal
 from toposcope.watch.replay import replay
 from toposcope.watch.watchman import Watchman
 
@@ -71,12 +73,15 @@ def test_losses_that_are_lost_are_told_once():
 
 
 @pytest.mark.parametrize("loss", [falling(), diverging(), spiked(), lost(), spiked(times=1.5, at=400)])
-def test_a_replay_raises_the_alarms_of_a_watch_over_the_same_losses(loss, tmp_path):
+@pytest.mark.parametrize("target", [None, 0.1])
+def test_a_replay_raises_the_alarms_of_a_watch_over_the_same_losses(loss, target, tmp_path):
     store = Store.create(tmp_path / "store", recipe={})
     store.write_metrics(tidy(frame(loss), "run"))
-    events = Watchman(store.path).judge()
+    events = Watchman(store.path, target=target).judge()
     watched = [(one.data["test"], one.step) for one in events if one.kind == "alarm"]
-    assert told(replay(frame(loss))) == watched
+    settings = AlarmSettings.of(Journal.of(store.path).read())
+    assert settings.target == target
+    assert told(replay(frame(loss), settings=settings)) == watched
 
 
 def test_a_sound_run_raises_nothing_and_a_spike_passes():

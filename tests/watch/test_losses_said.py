@@ -15,7 +15,9 @@ from toposcope.forecasting.health.assess import health
 from toposcope.sources.metrics import tidy
 from toposcope.store import Store, Unit
 from toposcope.study.forecasts.gather import gather_curves
-from toposcope.watch.loss_health import HealthWatch, health_of, logs_of
+from toposcope.watch.alarms.base import AlarmSettings
+from toposcope.watch.journal import Journal
+from toposcope.watch.loss_health import HealthWatch, health_of, logs_of, with_passed
 from toposcope.watch.losses import LossFile
 from toposcope.watch.page.answers import losses, named_rules, stages
 from toposcope.watch.page.live import Live
@@ -93,7 +95,7 @@ def test_one_look_judges_each_log_once(tmp_path, monkeypatch):
 
 
 def test_an_answer_replays_each_log_once(tmp_path, monkeypatch):
-    """A replay takes a second for 100,000 rows: which alarms have passed, and the judgement, share it."""
+    """A replay takes a second for 100,000 rows: the judgement alone and that among the findings share it."""
     store = Store.create(tmp_path / "store", recipe={})
     store.write_metrics(pd.DataFrame({"run": "a", "step": np.arange(1, 401), "loss": spiked()}))
     row = [Row("a", step, "baselines", "weight_norm", 2.0, name="model") for step in range(0, 401, 40)]
@@ -101,9 +103,9 @@ def test_an_answer_replays_each_log_once(tmp_path, monkeypatch):
         store.write(Unit("a", one.step, "baselines", 1, str(one.step)), [one])
     asked = []
 
-    def watch(run):
+    def watch(run, **settings):
         asked.append(run)
-        return RunWatch(run)
+        return RunWatch(run, **settings)
 
     monkeypatch.setattr("toposcope.watch.replay.RunWatch", watch)
     with Watching(store.path) as watching:
@@ -112,6 +114,51 @@ def test_an_answer_replays_each_log_once(tmp_path, monkeypatch):
     _, *said = stages(store.path, named_rules(""))
     assert len(asked) == 2
     assert said[0]["parts"]
+
+
+BETWEEN = 1.462
+"""A spike of this height is an alarm without a target (from 1.4564 on), and none with one (1.4674)."""
+
+
+def test_a_watch_with_a_target_and_a_fresh_process_raise_the_same_alarms(tmp_path):
+    """A target takes a share of the rate, so the other levels are lower than without one."""
+    target = 0.1
+    store = Store.create(tmp_path / "store", recipe={})
+    store.write_metrics(tidy(pd.DataFrame({"step": range(1, 401), "loss": spiked(times=BETWEEN)}), "a"))
+    with Watching(store.path, WatchOptions(target_loss=target)) as watching:
+        once = watching.once()
+    assert [one.data["test"] for one in (*once.alarms, *once.passed)] == []
+    assert [ground.kind for ground in once.judgements["a"].noticed] == []
+    (checked,) = check(str(store.path)).runs
+    assert [ground.kind for ground in checked.judgement.noticed] == []
+    with Watching(store.path) as watching:  # the same store, now without a target
+        again = watching.once()
+    assert [one.data["test"] for one in again.passed] == ["loss spike"]
+    (checked,) = check(str(store.path)).runs
+    assert [ground.kind for ground in checked.judgement.noticed] == ["loss spike"]
+
+
+def test_the_target_of_a_journal_without_settings_is_that_of_its_tests(tmp_path):
+    journal = Journal.of(tmp_path)
+    assert AlarmSettings.of(journal.read()) == AlarmSettings()
+    journal.append("look", "a", 5, test="forecast target", target=2.5, look=1, losses=9, side="")
+    journal.append("look", "a", 5, test="sibling band", look=1)
+    assert AlarmSettings.of(journal.read()) == AlarmSettings(2.5)
+    journal.append("settings", target=None)
+    assert AlarmSettings.of(journal.read()) == AlarmSettings()
+
+
+def test_an_alarm_passes_by_the_rows_alone(tmp_path, monkeypatch):
+    """No alarm is replayed: an alarm of the journal passes, whatever a replay of the log would raise."""
+    store = Store.create(tmp_path / "store", recipe={})
+    store.write_metrics(tidy(pd.DataFrame({"step": range(1, 401), "loss": spiked()}), "a"))
+    alarms = Watchman(store.path).judge()
+    assert [one.data["test"] for one in alarms] == ["loss spike"]
+    monkeypatch.setattr(RunWatch, "metrics", None)
+    _, (passed,) = with_passed(alarms, logs_of(store))
+    assert (passed.step, passed.data["passed"]) == (201, 209)
+    (event,) = HealthWatch(store).look(alarms)
+    assert (event.kind, event.data["passed"]) == ("passed", 209)
 
 
 def test_what_came_and_what_went_is_told_once(tmp_path):

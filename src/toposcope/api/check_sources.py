@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from toposcope.forecasting.frame import Log
     from toposcope.sources import Series
     from toposcope.study.forecasts.reading import Reading
+    from toposcope.watch.replay import Replays
 
 _FILE_ALONE = "checkpoints (a log alone was given; give the folder that holds them)"
 _NO_CHECKPOINT = "checkpoints (none in the folder)"
@@ -35,7 +36,8 @@ class Contents:
     `unseen` the parts of the checkpoints that were not checked. `said` names the columns that were used as
     step and loss, and `repaired` what was cut or left out of the log. `problems` are logs in a folder that
     cannot be read, and `no_logs` the files that are not logs. `changed` has for each run the matrices that
-    ever changed. `to_add` says how its runs get losses where a log in the folder would not be read.
+    ever changed. `to_add` says how its runs get losses where a log in the folder would not be read. `replays`
+    repeats the alarms of the watch of a store.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Contents:
     no_logs: tuple[str, ...] = ()
     changed: Changed = not_known
     to_add: str = ""
+    replays: Replays | None = None
 
 
 def read_contents(
@@ -107,12 +110,13 @@ def _of_store(path: str, name: str) -> Contents:
     from toposcope.store import Store
     from toposcope.study.odd_members import changed_of_store
     from toposcope.watch.coverage import without_losses
+    from toposcope.watch.replay import replays_of
 
     store = Store.open(path)
     return Contents(
         name, Log(store.metrics(), store.runs()), "step and loss from the store",
         store.measured_steps(), tuple(store.audited()), _OF_STORE, changed=changed_of_store(store),
-        to_add=without_losses(store),
+        to_add=without_losses(store), replays=replays_of([store.path]),
     )  # fmt: skip
 
 

@@ -317,6 +317,7 @@ def _answer(one: _Read, settings: _Settings, siblings: Sequence[Curve]) -> RunCh
     judgement = judged(
         rows, column, one.curve, count=count, audit=audit,
         last_checkpoint=max([*steps, *audited], default=None), wrong=one.wrong,
+        replays=place.replays,
     )  # fmt: skip
     if place.to_add:
         judgement = judgement.with_remedy(NO_LOSS, place.to_add)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,10 +67,12 @@ def analyze(
     from toposcope.study.analysis import analysis_of
     from toposcope.watch.journal import alarms_of
     from toposcope.watch.judged import judged
+    from toposcope.watch.replay import replays_of
 
+    stores = _folders(source)
     return analysis_of(
         source, targets=targets, columns=columns, scores=scores, rename=rename, without=without,
-        published=PUBLISHED, alarms=alarms_of(_folders(source)), judge=judged,
+        published=PUBLISHED, alarms=alarms_of(stores), judge=partial(judged, replays=replays_of(stores)),
     )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ FOLDER = "watch"
 
 KINDS = (
     "started", "measured", "waiting", "unseen", "vanished", "skipped", "segment", "metrics", "alarm",
-    "notice", "look", "log",
+    "notice", "look", "log", "settings",
 )  # fmt: skip
 
 

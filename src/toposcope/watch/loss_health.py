@@ -12,8 +12,9 @@ import numpy as np
 
 from toposcope.forecasting.health.judgement import back_by
 from toposcope.forecasting.health.symptoms import BROKEN
+from toposcope.watch.alarms.base import AlarmSettings, Alert
 from toposcope.watch.journal import Event
-from toposcope.watch.replay import Replays
+from toposcope.watch.run_watch import RunWatch
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,22 +90,19 @@ def health_of(logs: Iterable[StoredLog]) -> list[RunHealth]:
 
 
 def with_passed(
-    store: Store, alarms: Sequence[Event], replays: Replays | None = None
+    alarms: Sequence[Event], logs: Iterable[StoredLog], settings: AlarmSettings | None = None
 ) -> tuple[list[Event], list[Event]]:
     """Return the alarms that have not passed, and those that have, with the step.
 
-    An alarm on the log passes by its own rule (`Alarm.passed`); an alarm on the weights never does.
-    `replays` caches replayed logs.
+    An alarm on the log passes by its own rule (`Alarm.passed`); an alarm on the weights never does. `logs`
+    are those of the store, `settings` those of the watch.
     """
-    passed = {
-        (run, one.test, int(one.step)): int(one.passed)
-        for run in {event.run for event in alarms}
-        for one in (replays or Replays())(store.metrics(run), run)
-        if one.passed is not None
-    }
+    rows = {log.run: log.rows for log in logs}
+    watches = {run: RunWatch(run, settings=settings) for run in {event.run for event in alarms} & set(rows)}
     standing, back = [], []
     for event in alarms:
-        at = passed.get((event.run, event.data["test"], event.step or 0))
+        watch = watches.get(event.run)
+        at = None if watch is None else watch.passed(Alert.of(event), rows[event.run])
         if at is None:
             standing.append(event)
         else:
@@ -123,6 +121,7 @@ class HealthWatch:
     """
 
     store: Store
+    settings: AlarmSettings = field(default_factory=AlarmSettings)
     clock: Callable[[], float] = time.monotonic
     _ready_at: float = -np.inf
     _announced: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -139,7 +138,8 @@ class HealthWatch:
         began = self.clock()
         if began < self._ready_at:
             return []
-        now = {(one.run, one.symptom.kind): one for one in health_of(logs() if logs else logs_of(self.store))}
+        read = list(logs() if logs else logs_of(self.store))
+        now = {(one.run, one.symptom.kind): one for one in health_of(read)}
         found = [
             _event("health", one.run, one.symptom.step, kind=one.symptom.kind, sentence=str(one.symptom))
             for key, one in now.items()
@@ -153,7 +153,7 @@ class HealthWatch:
         self._announced = {key: str(one) for key, one in now.items()}
         found += self._new_odd()
         open_ = [one for one in alarms if (one.run, one.data["test"], one.step) not in self._passed]
-        _, back = with_passed(self.store, open_)
+        _, back = with_passed(open_, read, self.settings)
         for one in back:
             self._passed.add((one.run, one.data["test"], one.step))
             found.append(_event("passed", one.run, one.step, **one.data))

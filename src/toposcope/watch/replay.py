@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +12,8 @@ import numpy as np
 from toposcope.forecasting.health.judgement import Alarmed
 from toposcope.sources.metrics import tidy
 from toposcope.watch.alarms.advice import next_step
+from toposcope.watch.alarms.base import AlarmSettings
+from toposcope.watch.journal import Journal
 from toposcope.watch.run_watch import RunWatch
 
 if TYPE_CHECKING:
@@ -21,7 +24,7 @@ _READ = ("step", "loss", "grad_norm", "learning_rate", "heldout_loss")
 """The columns that the alarms of a log read."""
 
 
-def replay(table: pd.DataFrame, run: str = "run") -> list[Alarmed]:
+def replay(table: pd.DataFrame, run: str = "run", settings: AlarmSettings | None = None) -> list[Alarmed]:
     """Return the alarms that `toposcope watch` would have raised on a loss history, with where each passed.
 
     The rows go through the alarms of a watch (`RunWatch`), at the same levels. A loss or gradient spike has
@@ -36,6 +39,8 @@ def replay(table: pd.DataFrame, run: str = "run") -> list[Alarmed]:
         Columns step, loss and, where known, grad_norm, learning_rate and heldout_loss; one run.
     run
         Its name.
+    settings
+        The settings of the watch: the alarms that they ask for share its false-alarm rate.
 
     Examples
     --------
@@ -52,7 +57,7 @@ def replay(table: pd.DataFrame, run: str = "run") -> list[Alarmed]:
     if not whole:  # fractional epochs: a watch counts whole steps
         rows = rows.assign(step=np.searchsorted(steps, rows["step"].to_numpy(float)))
     rows = tidy(rows.drop(columns="run", errors="ignore"), run)
-    watch = RunWatch(run)
+    watch = RunWatch(run, settings=settings)
     alerts = [(one, watch.passed(one, rows)) for one in watch.metrics(rows)]
     made = [
         Alarmed(one.test, one.step, one.data.get("told", one.sentence), passed, next_step(one.test, None))
@@ -66,9 +71,11 @@ def replay(table: pd.DataFrame, run: str = "run") -> list[Alarmed]:
 class Replays:
     """Replays each log once, as `replay` does: 100,000 rows take a second.
 
-    An answer needs it twice: for which alarms have passed, and for the judgement of a run by its log.
+    An answer may judge a run by its log twice: alone, and among the findings of its store. `settings` are
+    those of the watch whose alarms it repeats.
     """
 
+    settings: AlarmSettings = field(default_factory=AlarmSettings)
     _made: dict[Hashable, list[Alarmed]] = field(default_factory=dict, repr=False, compare=False)
 
     def __call__(self, table: pd.DataFrame, run: str = "run") -> list[Alarmed]:
@@ -77,8 +84,14 @@ class Replays:
 
         key = content_of(table[[name for name in _READ if name in table]])
         if key not in self._made:
-            self._made[key] = replay(table, run)
+            self._made[key] = replay(table, run, self.settings)
         return self._made[key]
+
+
+def replays_of(stores: Iterable[Path]) -> Replays:
+    """Return the replays of the logs of stores, with the settings of the watch of the first one with any."""
+    settings = (AlarmSettings.of(Journal.of(store).read()) for store in stores)
+    return Replays(next((one for one in settings if one != AlarmSettings()), AlarmSettings()))
 
 
 def _at(alarm: Alarmed, steps: np.ndarray) -> Alarmed:

@@ -94,7 +94,7 @@ class Watching:
             raise
         self._forwarder = Forwarder(self.store.path, tuple(self.options.sinks))
         self._refusing: set[str] = set()
-        self._health = HealthWatch(self.store)
+        self._health = HealthWatch(self.store, self.watchman.settings)
         self._audited: set[str] = set()
 
     def __enter__(self) -> Watching:
@@ -135,15 +135,15 @@ class Watching:
             events += more
             events = [one for one in events if one.kind != "unsent" or one.data["sink"] in self._refusing]
         journal = self.watchman.journal.read()
-        replays = Replays()
+        settings = self.watchman.settings
         alarms = [one for one in journal if one.kind == "alarm"]
-        standing, passed = with_passed(self.store, alarms, replays)
+        standing, passed = with_passed(alarms, logs(), settings)
         return WatchAnswer(
             self.store.path, tuple(standing), tuple(passed), tuple(events), tuple(health_of(logs())),
             tuple(map(str, self.store.audited())), self._checked(),
             self._not_judged(journal), self.watchman.stated(),
             odd_of_store(self.store).found,
-            judged_runs(self.store, logs(), replays),
+            judged_runs(self.store, logs(), Replays(settings)),
         )  # fmt: skip
 
     def _not_judged(self, journal: Sequence[Event]) -> tuple[str, ...]:

@@ -48,8 +48,8 @@ class Watchman:
     def __init__(self, path: str | Path, *, rate: float = RATE, target: float | None = None) -> None:
         self._live = LiveStore(path)
         self.journal = self._live.journal
-        self._settings = AlarmSettings(target)
-        self.family = family(rate, self._settings)
+        self.settings = AlarmSettings(target)
+        self.family = family(rate, self.settings)
         self._number = 0
         self._listed: pd.DataFrame | None = None
         self._runs: dict[str, RunWatch] = {}
@@ -57,7 +57,9 @@ class Watchman:
         self._looks: dict[str, dict[str, list[Event]]] = {}
         self._announced: set[tuple[str, str, str, int | None]] = set()
         self._open: list[Alert] = []
-        for event in self.journal.read():
+        journal = self.journal.read()
+        self._recorded = AlarmSettings.of(journal)
+        for event in journal:
             self._recall(event)
 
     def _recall(self, event: Event) -> None:
@@ -67,8 +69,7 @@ class Watchman:
         if event.kind in ("alarm", "notice"):
             self._announced.add(_key(event))
         if event.kind == "alarm" and "compared" not in event.data and not event.data.get("culprits"):
-            said = event.data["test"], event.run, event.step or 0, event.data["sentence"]
-            self._open.append(Alert("alarm", *said))
+            self._open.append(Alert.of(event))
 
     def stated(self) -> str:
         """Return the false-alarm rate in words."""
@@ -82,6 +83,7 @@ class Watchman:
 
         `logs` returns the logs of the store; it is called only if a forecast needs them.
         """
+        self._record_settings()
         led = leading_features(completed(self._live.store.catalogue()), Use.WATCH)
         new = self._live.snapshot(self._number)
         self._number, self._listed = new.number, None
@@ -106,10 +108,16 @@ class Watchman:
         notice = [event for event in events if event.kind != "look"]
         return [*notice, *self._complete()]
 
+    def _record_settings(self) -> None:
+        """Write settings that differ from the recorded ones: what replays the alarms needs the same."""
+        if self._recorded != self.settings:
+            self.journal.append("settings", target=self.settings.target)
+            self._recorded = self.settings
+
     def _watch(self, run: str) -> RunWatch:
         if run not in self._runs:
             self._runs[run] = RunWatch(
-                run, rate=self.family.rate, settings=self._settings, looks=self._looks.pop(run, {})
+                run, rate=self.family.rate, settings=self.settings, looks=self._looks.pop(run, {})
             )
         return self._runs[run]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 from array import array
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -33,6 +33,13 @@ class Alert:
     step: int
     sentence: str
     data: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, event: Event) -> Alert:
+        """Return the alert that an event of the journal records."""
+        data = event.data
+        sentence = str(data.get("sentence", ""))
+        return cls(event.kind, str(data["test"]), event.run, event.step or 0, sentence, data)
 
 
 class LogRow(NamedTuple):
@@ -147,6 +154,18 @@ class AlarmSettings:
     """The settings of the alarms: `target` is the final loss to reach."""
 
     target: float | None = None
+
+    @classmethod
+    def of(cls, journal: Iterable[Event]) -> AlarmSettings:
+        """Return the settings of the latest watch, by its journal.
+
+        Older journals have no event of kind "settings", but name the target wherever it was tested.
+        """
+        target = None
+        for event in journal:
+            if event.kind == "settings" or (event.kind == "look" and "target" in event.data):
+                target = event.data["target"]
+        return cls(target)
 
 
 @dataclass(frozen=True, slots=True)

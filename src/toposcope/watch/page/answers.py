@@ -26,9 +26,10 @@ import numpy as np
 from toposcope.core.errors import InputError
 from toposcope.core.wording import typed_options
 from toposcope.store import Store
+from toposcope.watch.alarms.base import AlarmSettings
 from toposcope.watch.journal import Journal
 from toposcope.watch.loss_health import health_of, logs_of, with_passed
-from toposcope.watch.replay import Replays
+from toposcope.watch.replay import Replays, replays_of
 
 if TYPE_CHECKING:
     from toposcope.study.forecasts.log_results import LogResults
@@ -67,7 +68,7 @@ def answers(
     from toposcope.study.findings import words
     from toposcope.watch.judged import judged
 
-    judge = partial(judged, replays=replays or Replays())
+    judge = partial(judged, replays=replays or replays_of([store]))
     analysis = analysis_of(store, published=published, judge=judge, from_logs=results)
     parts = []
     for found in analysis.all_findings:
@@ -84,7 +85,7 @@ def answers(
     return {"apart": analysis.apart, "parts": parts, "problems": list(analysis.problems)}
 
 
-def losses(store: Store, results: LogResults | None = None, replays: Replays | None = None) -> dict[str, Any]:
+def losses(store: Store, results: LogResults | None = None) -> dict[str, Any]:
     """Return what is wrong with the losses, which runs are odd, and which alarms have passed, and where.
 
     All come from the functions that `toposcope watch` uses.
@@ -92,11 +93,10 @@ def losses(store: Store, results: LogResults | None = None, replays: Replays | N
     from toposcope.study.odd_members import odd_of_store
 
     journal = Journal.of(store.path).read()
-    _, back = with_passed(store, [event for event in journal if event.kind == "alarm"], replays)
-    health = [
-        {"run": one.run, "said": str(one.symptom), "broken": one.broken}
-        for one in health_of(logs_of(store, results))
-    ]
+    logs = list(logs_of(store, results))
+    alarms = [event for event in journal if event.kind == "alarm"]
+    _, back = with_passed(alarms, logs, AlarmSettings.of(journal))
+    health = [{"run": one.run, "said": str(one.symptom), "broken": one.broken} for one in health_of(logs)]
     passed = [[one.run, one.data["test"], one.step, one.data["passed"]] for one in back]
     odd = [{"run": one.run, "said": one.sentence} for one in odd_of_store(store).found]
     return {"health": health, "passed": passed, "odd": odd}
@@ -121,8 +121,8 @@ def stages(store: Path, published: PublishedRules) -> Iterator[dict[str, Any]]:
     """
     from toposcope.study.forecasts.log_results import LogResults
 
-    results, replays = LogResults(), Replays()  # all stages share the same logs
-    yield losses(Store.open(store), results, replays)
+    results, replays = LogResults(), replays_of([store])  # all stages share the same logs
+    yield losses(Store.open(store), results)
     seen = sum(map(len, Store.open(store).measured_steps().values()))
     made: dict[str, Any] = {"seen": seen, "trouble": []}
     if seen:
