@@ -15,7 +15,6 @@ from toposcope.forecasting.auto import Auto
 from toposcope.forecasting.curve import curve_from_metrics
 from toposcope.forecasting.evaluate import ablate, score_forecasts
 from toposcope.forecasting.families import LastValue
-from toposcope.forecasting.frame import Log, log_from_frame
 from toposcope.forecasting.laws import MultiPower
 from toposcope.forecasting.schedule import drop
 from toposcope.forecasting.siblings import SiblingTransfer
@@ -24,6 +23,7 @@ from toposcope.study.forecasts.gather import split_runs
 from toposcope.study.forecasts.log_results import LogResults
 from toposcope.study.forecasts.reading import Reading, log_of
 from toposcope.study.forecasts.topology import FeatureTransfer
+from toposcope.study.log import Log, log_from_frame
 
 STEP = np.arange(10, 2001, 10.0)
 
@@ -44,13 +44,13 @@ def family():
 
 def test_synonyms_are_understood_and_likeness_is_said():
     frame = table().rename(columns={"run": "run_name", "loss": "final_loss", "parameters": "params_active"})
-    log = log_from_frame(frame.assign(LR=1e-3, width=64, h0=STEP), name="x")
+    log = log_from_frame(frame.assign(LR=1e-3, width=64, h0=STEP), label="x")
     assert {"run", "step", "loss", "learning_rate"} <= set(log.metrics)
     assert log.runs.to_dict("records") == [{"run": "a", "parameters": 300}]
     assert log.wide is not None
     assert list(log.wide) == ["run", "step", "h0"]
+    assert log.said == "recognised as table: step from 'step', loss from 'final_loss'"
     assert log.notes == (
-        "column 'final_loss' is taken as loss",
         "column 'params_active' is taken as parameters",
         "left out, text or the same at every step: width",
         "taken as features: h0",
@@ -60,8 +60,8 @@ def test_synonyms_are_understood_and_likeness_is_said():
 def test_a_held_out_loss_is_never_taken_for_the_loss():
     frame = table().rename(columns={"loss": "val_loss"})
     with pytest.raises(InputError, match="no column 'loss' among run, step, val_loss"):
-        log_from_frame(frame, name="x")
-    assert "heldout_loss" in log_from_frame(frame, name="x", column="heldout_loss").metrics
+        log_from_frame(frame, label="x")
+    assert "heldout_loss" in log_from_frame(frame, label="x", column="heldout_loss").metrics
 
 
 @pytest.mark.parametrize(
@@ -82,24 +82,29 @@ def test_a_held_out_loss_is_never_taken_for_the_loss():
             "rename={'COLUMN': 'loss'}; did you mean 'train_los'",
         ),
         (pd.DataFrame({"step": [], "loss": []}), "the table has no rows"),
-        (
-            table(lr=1.0, learning_rate=1.0),
-            "'lr' and 'learning_rate' both mean learning_rate; drop or rename",
-        ),
         (table().rename(columns={"loss": "a_loss"}).assign(b_loss=1.0), "no column 'loss' among"),
         (table().assign(parameters=STEP), "run a has parameters 10 and 2000; give one size"),
     ],
 )
 def test_unclear_tables_name_the_column_and_the_remedy(frame, message):
     with pytest.raises(InputError, match=message):
-        log_from_frame(frame, name="x")
+        log_from_frame(frame, label="x")
+
+
+def test_a_second_learning_rate_is_not_read_and_named():
+    log = log_from_frame(table(lr=2.0, learning_rate=1.0))
+    assert log.metrics["learning_rate"].eq(1.0).all()
+    assert (
+        "'learning_rate' is taken as learning_rate, not 'lr' (to choose the other: "
+        "rename={'lr': 'learning_rate'})" in log.said
+    )
 
 
 def test_a_misspelt_column_is_answered_by_the_nearest():
     with pytest.raises(
         InputError, match=r"no column 'los' among .*: column='COLUMN', or .*did you mean 'loss'"
     ):
-        log_from_frame(table(), name="x", column="los")
+        log_from_frame(table(), label="x", column="los")
 
 
 def test_functions_of_the_loss_or_the_step_are_no_features(tmp_path):
@@ -120,7 +125,7 @@ def test_functions_of_the_loss_or_the_step_are_no_features(tmp_path):
 def test_text_among_the_losses_is_left_out_and_said():
     frame = table().astype({"loss": object})
     frame.loc[4, "loss"] = "diverged"
-    curve = curve_from_metrics("a", log_from_frame(frame, name="x").metrics)
+    curve = curve_from_metrics("a", log_from_frame(frame, label="x").metrics)
     assert curve.notes == ("1 row without a finite loss left out",)
 
 
@@ -226,7 +231,7 @@ def test_a_begun_run_takes_the_end_of_the_sibling_it_follows(call, tmp_path):
 
 
 def test_siblings_of_one_rate_that_end_apart_lend_no_end():
-    runs = [log_from_frame(table(f"r{i}", lr=1.0).query("step <= @end"), name="x").metrics
+    runs = [log_from_frame(table(f"r{i}", lr=1.0).query("step <= @end"), label="x").metrics
             for i, end in enumerate((600, 1000, 2000))]  # fmt: skip
     curves = [curve_from_metrics(f"r{i}", rows) for i, rows in enumerate(runs)]
     _, begun = split_runs(curves[:1], curves[1:])
@@ -262,7 +267,7 @@ def test_infinite_cells_are_left_out_and_listed(call, family, tmp_path):
     ]
     by_features = [row for row in found["scores"] if row["method"].endswith("+ features")]
     assert {row["status"] for row in by_features} == {"ok"}
-    log = log_from_frame(family, name="x")
+    log = log_from_frame(family, label="x")
     assert (forecast_table(log, cuts=(0.3,))["cut"].notna()).all()
 
 
@@ -295,7 +300,7 @@ def test_rounding_is_no_effect():
 
 
 def test_constant_losses_have_no_interval_of_width_zero(family):
-    log = log_from_frame(family.assign(loss=3.0), name="x")
+    log = log_from_frame(family.assign(loss=3.0), label="x")
     scores = forecast_table(Log(log.metrics, log.runs))
     good = scores[scores["method"] == "last value"]
     assert set(good["status"]) == {"degenerate"}
@@ -305,7 +310,7 @@ def test_constant_losses_have_no_interval_of_width_zero(family):
 
 def test_features_that_tell_nothing_are_a_failed_row(family):
     step = family["step"]
-    log = log_from_frame(family.assign(h0=step, flat=np.where(step > 0, 1.0, 0.0)), name="x")
+    log = log_from_frame(family.assign(h0=step, flat=np.where(step > 0, 1.0, 0.0)), label="x")
     assert log.wide is not None
     assert "flat" not in log.wide
     scores = forecast_table(log, cuts=(0.3,)).set_index("method")
@@ -500,12 +505,12 @@ def test_a_saturating_fit_asks_for_enough_checkpoints():
 
 
 def test_few_or_unfinished_runs_are_rows_with_their_reason(family):
-    log = log_from_frame(family[family["run"].isin(["run0", "run1"])], name="x")
+    log = log_from_frame(family[family["run"].isin(["run0", "run1"])], label="x")
     scores = forecast_table(Log(log.metrics, log.runs))
     assert set(scores["status"]) == {"failed"}
     assert scores["reason"].iloc[0] == "2 finished runs; forecasts are compared over at least 3"
     short = family[(family["run"] != "run0") | (family["step"] <= 500)]
-    log = log_from_frame(short, name="x")
+    log = log_from_frame(short, label="x")
     scores = forecast_table(Log(log.metrics, log.runs), cuts=(0.3,))
     last = scores[scores["cut"].isna()].iloc[0]
     assert (last["run"], last["status"]) == ("run0", "failed")
@@ -516,7 +521,7 @@ def test_few_or_unfinished_runs_are_rows_with_their_reason(family):
 @pytest.mark.slow
 def test_only_some_of_many_runs_are_compared():
     many = pd.concat([table(f"r{i:02d}", 1.0 + i / 3) for i in range(10)])
-    log = log_from_frame(many, name="x")
+    log = log_from_frame(many, label="x")
     scores = forecast_table(Log(log.metrics, log.runs), cuts=(0.3,))
     assert scores.loc[scores["cut"].notna(), "run"].nunique() == 8
     assert "8 of 10 runs are compared here" in scores["reason"].iloc[-1]

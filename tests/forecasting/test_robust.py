@@ -458,7 +458,7 @@ def test_rows_without_a_run_are_refused(call, files):
     rows.to_csv(files / "begun.csv", index=False)
     code, _, err = call(files / "begun.csv", "--siblings", files / "done.csv")
     assert code == 2
-    assert "begun: 3 rows have no run (empty, or a word such as nan" in err
+    assert "begun.csv: 3 rows have no run (empty, or a word such as nan" in err
 
 
 def test_columns_of_one_table_are_renamed_and_those_of_others_left(call, files):

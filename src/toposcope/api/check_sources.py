@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from toposcope.core.repeats import AuditFinding
-    from toposcope.forecasting.frame import Log
     from toposcope.sources import Series
     from toposcope.study.forecasts.reading import Reading
+    from toposcope.study.log import Log
     from toposcope.watch.replay import Replays
 
 _FILE_ALONE = "checkpoints (a log alone was given; give the folder that holds them)"
@@ -55,7 +55,7 @@ class Contents:
 
 
 def read_contents(
-    source: str | pd.DataFrame, name: str, reading: Reading, *, loss: bool, audited: bool = True
+    source: str | pd.DataFrame, name: str, reading: Reading, *, audited: bool = True
 ) -> list[Contents]:
     """Return the contents of a source, one for each log of a folder.
 
@@ -67,8 +67,6 @@ def read_contents(
         What it is called.
     reading
         How runs are read.
-    loss
-        Whether the held-out loss is taken where no training loss is logged.
     audited
         Whether checkpoints are audited.
 
@@ -78,36 +76,28 @@ def read_contents(
         When nothing there can be read.
     """
     if not isinstance(source, str):
-        return [_logged(source, name, reading, loss=loss)]
+        return [_logged(source, name, reading)]
     place = Path(source)
     if (place / STORE).is_file():
         return [_of_store(source, name)]
     if place.is_dir() or place.suffix.lower() in WEIGHT_FILES:
-        return _of_folder(source, name, reading, loss=loss, audited=audited)
-    return [_logged(source, name, reading, loss=loss)]
+        return _of_folder(source, name, reading, audited=audited)
+    return [_logged(source, name, reading)]
 
 
-def _logged(source: str | pd.DataFrame, name: str, reading: Reading, *, loss: bool) -> Contents:
+def _logged(source: str | pd.DataFrame, name: str, reading: Reading) -> Contents:
     from toposcope.study.forecasts.reading import log_of
 
     run = Path(name).stem if isinstance(source, str) else "run"
-    try:
-        log = log_of(source, run, reading)
-    except InputError as error:
-        if not loss:
-            raise
-        try:
-            log = log_of(source, run, replace(reading, column="heldout_loss"))
-        except InputError:
-            raise error from None
+    log = log_of(source, run, reading)
     said, _, repaired = log.said.partition("; ")
     notes = tuple(repaired.split("; ")) if repaired else ()
-    return Contents(name, log, said or "a table: step and loss", unseen=_FILE_ALONE, repaired=notes)
+    return Contents(name, log, said, unseen=_FILE_ALONE, repaired=notes)
 
 
 def _of_store(path: str, name: str) -> Contents:
-    from toposcope.forecasting.frame import Log
     from toposcope.store import Store
+    from toposcope.study.log import Log
     from toposcope.study.odd_members import changed_of_store
     from toposcope.watch.coverage import without_losses
     from toposcope.watch.replay import replays_of
@@ -120,7 +110,7 @@ def _of_store(path: str, name: str) -> Contents:
     )  # fmt: skip
 
 
-def _of_folder(path: str, name: str, reading: Reading, *, loss: bool, audited: bool) -> list[Contents]:
+def _of_folder(path: str, name: str, reading: Reading, *, audited: bool) -> list[Contents]:
     from toposcope.sources import open_series
     from toposcope.sources.audit import audit
     from toposcope.sources.lightning import METRICS
@@ -134,27 +124,27 @@ def _of_folder(path: str, name: str, reading: Reading, *, loss: bool, audited: b
         if not place.is_dir():
             raise
         if is_log(path) or any((place / file).is_file() for file in (METRICS, TRAINER_STATE)):
-            return [replace(_logged(path, name, reading, loss=loss), unseen=_NO_CHECKPOINT)]
-        found = _logs_inside(place, name, reading, loss=loss)
+            return [replace(_logged(path, name, reading), unseen=_NO_CHECKPOINT)]
+        found = _logs_inside(place, name, reading)
         if not found:
             raise SourceError(
                 f"{path}: contains no log, no checkpoint and no store ({error}); name one"
             ) from error
         return found
     findings = tuple(audit(series, cheap=True)) if audited else ()
-    return _of_series(series, path, name, reading, loss=loss, findings=findings)
+    return _of_series(series, path, name, reading, findings=findings)
 
 
 def _of_series(
-    series: Series, path: str, name: str, reading: Reading, *, loss: bool, findings: tuple[AuditFinding, ...]
+    series: Series, path: str, name: str, reading: Reading, *, findings: tuple[AuditFinding, ...]
 ) -> list[Contents]:
     """Return the runs of a series with their audit; where they have no losses, the log beside them."""
     import pandas as pd
 
-    from toposcope.forecasting.frame import Log
     from toposcope.sources.logs import is_log
     from toposcope.sources.unchanged import changed_matrices
     from toposcope.study.forecasts.reading import log_at, read_source
+    from toposcope.study.log import Log
 
     said = "step and loss from the files beside the checkpoints"
     try:
@@ -168,7 +158,7 @@ def _of_series(
         log = log_at(path, Path(path).resolve().name, reading)
         beside = [Contents(name, log, log.said)]
     else:
-        beside = _logs_inside(Path(path), name, reading, loss=loss)
+        beside = _logs_inside(Path(path), name, reading)
     folders = {run.run: Path(os.path.relpath(run.uri, path)) for run in series.runs}
     return with_logs(_each_with_its_log(own, beside, folders))
 
@@ -250,7 +240,7 @@ def _has_losses(log: Log) -> bool:
     return bool(log.metrics[columns].notna().to_numpy().any())
 
 
-def _logs_inside(folder: Path, name: str, reading: Reading, *, loss: bool) -> list[Contents]:
+def _logs_inside(folder: Path, name: str, reading: Reading) -> list[Contents]:
     """Return the logs in a folder and in the folders inside it; other files are named."""
     found: list[Contents] = []
     problems: list[str] = []
@@ -258,7 +248,7 @@ def _logs_inside(folder: Path, name: str, reading: Reading, *, loss: bool) -> li
     for file in log_files(folder):
         label = f"{name}/{file.relative_to(folder)}"
         try:
-            found.append(replace(_logged(str(file), label, reading, loss=loss), unseen=_NO_CHECKPOINT))
+            found.append(replace(_logged(str(file), label, reading), unseen=_NO_CHECKPOINT))
         except InputError as error:
             if file.suffix.lower() in LOGS:
                 problems.append(said_of(label, error))

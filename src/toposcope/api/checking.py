@@ -99,6 +99,7 @@ go back to a checkpoint before step 301
     from toposcope.api.odd_runs import with_odd
     from toposcope.forecasting import read_schedule
     from toposcope.study.forecasts.reading import Reading, listed
+    from toposcope.study.log import canonical_name
     from toposcope.study.without import as_names, refuse_unknown
 
     check_shares(level)
@@ -115,12 +116,13 @@ go back to a checkpoint before step 301
     plan = read_schedule(Path(schedule)) if isinstance(schedule, str | Path) else schedule
     reading = Reading(column or "loss", dict(rename or {}), horizon, plan, 0, step_pattern)
     others, problems = _siblings(beside, reading)
-    contents, unread = _contents(given, reading, loss=column is None)
+    contents, unread = _contents(given, reading)
     if not contents:
         raise InputError(unread[0])
     reading.refuse_unmet()
-    refuse_unknown_column(column, contents)
-    settings = _Settings(reading, tuple(others), level, column)
+    named = canonical_name(column) if column else None
+    refuse_unknown_column(named, contents)
+    settings = _Settings(reading, tuple(others), level, named)
     gone = as_names(without)
     refuse_unknown(gone, *_known(contents))
     read = [one for place in contents for one in _read(place, settings, gone)]
@@ -172,9 +174,7 @@ def _siblings(beside: Sequence[str | pd.DataFrame], reading: Reading) -> tuple[l
     return [one for one in curves if one.finished], problems
 
 
-def _contents(
-    given: Sequence[str | pd.DataFrame], reading: Reading, *, loss: bool
-) -> tuple[list[Contents], list[str]]:
+def _contents(given: Sequence[str | pd.DataFrame], reading: Reading) -> tuple[list[Contents], list[str]]:
     """Return the contents of every place, each once, and why some could not be read."""
     from toposcope.api.check_sources import read_contents, said_of, with_logs
 
@@ -184,7 +184,7 @@ def _contents(
     for source in given if any(not isinstance(one, str) for one in given) else dict.fromkeys(given):
         name = names[source] if isinstance(source, str) else "the table"
         try:
-            found += read_contents(source, name, reading, loss=loss)
+            found += read_contents(source, name, reading)
         except InputError as error:
             problems.append(said_of(name, error))
         except OSError as error:
@@ -341,8 +341,8 @@ def _logged(rows: pd.DataFrame, column: str) -> Logged | None:
 
 def _curve(place: Contents, run: str, rows: pd.DataFrame, reading: Reading) -> tuple[Curve | None, list[str]]:
     """Return the loss curve of a run, and what is wrong with its log."""
-    from toposcope.forecasting.frame import Log
     from toposcope.study.forecasts.reading import curves_of
+    from toposcope.study.log import Log
 
     if not len(rows):
         return None, []
@@ -371,8 +371,8 @@ def _ahead(
 
 def _last(rows: pd.DataFrame, column: str, judgement: Judgement) -> tuple[float | None, float | None]:
     """Return the last step, and the loss there: NaN where the last ones are not finite."""
-    from toposcope.forecasting.frame import last_step
     from toposcope.forecasting.health.assess import BROKEN
+    from toposcope.study.log import last_step
 
     last = last_step(rows)
     if last is None:

@@ -153,7 +153,7 @@ def seeds_at(side: Side, name: str, reading: Reading) -> Seeds:
         source = one if isinstance(one, pd.DataFrame) else str(one.path if isinstance(one, Store) else one)
         label = name if len(several) == 1 else Path(source).name if isinstance(source, str) else f"{number}"
         try:
-            found += read_contents(source, label, reading, loss=True, audited=False)
+            found += read_contents(source, label, reading, audited=False)
         except InputError as error:
             if len(several) == 1:
                 raise

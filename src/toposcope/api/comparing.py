@@ -88,6 +88,7 @@ def compare(
     """
     from toposcope.papers.weight_presets import preset as preset_options
     from toposcope.study.forecasts.reading import Reading
+    from toposcope.study.log import canonical_name
 
     if horizon is not None and horizon < 1:
         raise InputError("no run can end there", argument="horizon", value=horizon, remedy="give 1 or more")
@@ -124,7 +125,7 @@ def compare(
             raise InputError(f"{_OF_OTHER_SHAPES}, and have no losses to compare", remedy=remedy) from error
         raise
     reading.refuse_unmet()
-    return _of_losses(read, column, horizon, notes)
+    return _of_losses(read, canonical_name(column) if column else None, horizon, notes)
 
 
 def _of_weights(

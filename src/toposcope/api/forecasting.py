@@ -223,13 +223,12 @@ def _with_siblings(
 
 def _judged(curve: Curve, reading: Reading, wrong: Sequence[Problem]) -> Judgement:
     """Return the judgement of a run as `check` has it."""
-    from toposcope.sources.losses import ALIASES, meaning
+    from toposcope.study.forecasts.reading import column_of
     from toposcope.watch.judged import judged
 
-    known = meaning(reading.column)
-    column = known if known in ALIASES else reading.column
+    rows = reading.rows[curve.run]
     own = [one.reason.removeprefix(f"run {curve.run}: ") for one in wrong if one.run == curve.run]
-    return judged(reading.rows[curve.run], column, curve, wrong=own)
+    return judged(rows, column_of(rows, reading), curve, wrong=own)
 
 
 def _methods(curves: list[Curve], wanted: str | Sequence[Forecaster]) -> list[Forecaster]:

@@ -172,13 +172,11 @@ def _read(
     """Return a table's rows, or the logged losses of a store's runs with their sizes."""
     import pandas as pd
 
-    from toposcope.sources.history import renamed
-    from toposcope.sources.logs import is_log, log_of_runs, raw_log
-    from toposcope.sources.losses import canonical
+    from toposcope.sources.logs import is_log, log_of_runs, log_of_table, raw_log
     from toposcope.store import Store
 
     if isinstance(source, pd.DataFrame):
-        return canonical(renamed(source, rename, "source"), keep=keep)
+        return log_of_table(source, rename=rename, keep=list(keep)).table
     if is_log(source):
         dialect, raw = raw_log(source)
         return log_of_runs(raw, str(source), dialect, rename, keep=list(keep), strict=False).table

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import pandas as pd
 
-from toposcope.core.errors import SourceError, did_you_mean
-from toposcope.core.wording import renaming
+from toposcope.core.errors import SourceError
 from toposcope.sources.blobs import Blob, Folder
-from toposcope.sources.logs import read_log
+from toposcope.sources.logs import log_of_table, read_log
 from toposcope.sources.logs.tables import parquet
-from toposcope.sources.metrics import columns_of, tidy
+from toposcope.sources.metrics import tidy
 from toposcope.sources.reader import read_json
 
 
@@ -51,49 +51,16 @@ def join(own: pd.DataFrame, losses: pd.DataFrame, run: str) -> pd.DataFrame:
     return tidy(joined, run)
 
 
-def read_losses(uri: str, rename: Mapping[str, str] | None = None) -> pd.DataFrame:
-    """Read a loss history in any known format: see `toposcope.sources.logs.read_log`.
+def read_losses(losses: str | Path | pd.DataFrame, rename: Mapping[str, str] | None = None) -> pd.DataFrame:
+    """Read a loss history in any known format, or a table: see `toposcope.sources.logs.read_log`.
 
-    `rename` maps columns of the file to known names ("step", "loss", "heldout_loss", ...).
+    `rename` maps columns to known names ("step", "loss", "heldout_loss", ...).
 
     Raises
     ------
     SourceError
         When it is not a log, or has no column known as the step or as a loss.
     """
-    return read_log(uri, rename=rename).table
-
-
-def renamed(table: pd.DataFrame, rename: Mapping[str, str], label: str) -> pd.DataFrame:
-    """Return a table under other column names.
-
-    Raises
-    ------
-    SourceError
-        When there is no such column.
-    """
-    columns = [str(column) for column in table.columns]
-    for old in rename:
-        if old not in columns:
-            has = f"it has {', '.join(columns)[:120]}{did_you_mean(old, columns)}"
-            raise SourceError(f"{label}: {renaming(old, '...')}: no such column; {has}")
-    return table.rename(columns=dict(rename))
-
-
-def known_losses(table: pd.DataFrame, label: str = "losses") -> pd.DataFrame:
-    """Return a loss history unchanged.
-
-    Raises
-    ------
-    SourceError
-        When it has no column known as the step or as a loss.
-    """
-    known = columns_of(table)
-    lower = {str(column).strip().lower() for column in table.columns}
-    for wanted in (("step",), ("loss", "heldout_loss")):
-        if not any(name in known for name in wanted):
-            raise SourceError(
-                f"{label}: has no column for {' or '.join(wanted)} among {', '.join(sorted(lower))[:120]}",
-                remedy=f"name the column with {renaming('THEIRS', wanted[0])}",
-            )
-    return table
+    if isinstance(losses, pd.DataFrame):
+        return log_of_table(losses, "losses", rename=rename, strict=True).table
+    return read_log(losses, rename=rename).table

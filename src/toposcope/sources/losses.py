@@ -80,31 +80,20 @@ def meaning(name: object) -> str:
     return next((known for known, aliases in ALIASES.items() if text == known or text in aliases), text)
 
 
-def meanings(columns: Collection[object]) -> dict[object, str]:
-    """Return the columns that `ALIASES` knows, with their meanings; epochs are the step if nothing else is.
-
-    >>> meanings(["iter", "lr", "h0"])
-    {'iter': 'step', 'lr': 'learning_rate'}
-    >>> meanings(["epoch", "loss"])
-    {'epoch': 'step', 'loss': 'loss'}
-    """
-    found = {column: known for column in columns if (known := meaning(column)) in ALIASES}
-    if "step" not in found.values():
-        epochs = [column for column in columns if plain(column) == "epoch"]
-        found = {**dict.fromkeys(epochs, "step"), **found}
-    return found
-
-
 def chosen(columns: Collection[object]) -> dict[str, object]:
     """Return the column used for each meaning: the canonical name first, then its aliases in their order.
 
-    W&B's record counter is the step only if no other column is. If no loss has a known name, the only column
-    that ends in "loss" and is not held out is used. Lightning names a learning rate after its optimizer.
+    Every reader of a table or a log asks here. W&B's record counter is the step only if no other column is.
+    If no loss has a known name, the only column that ends in "loss" and is not held out is used; if there is
+    no training loss at all, the only held-out one is the held-out loss. Lightning names a learning rate after
+    its optimizer.
 
     >>> chosen(["_step", "train/global_step", "train/loss", "eval/loss"])
     {'step': 'train/global_step', 'loss': 'train/loss', 'heldout_loss': 'eval/loss'}
     >>> chosen(["epoch", "nll_loss"])
     {'step': 'epoch', 'loss': 'nll_loss'}
+    >>> chosen(["step", "my_loss", "my_val_loss"]), chosen(["step", "test_loss"])
+    ({'step': 'step', 'loss': 'my_loss'}, {'step': 'step', 'heldout_loss': 'test_loss'})
     >>> chosen(["step", "lr-AdamW/pg1", "lr-AdamW/pg2"])
     {'step': 'step', 'learning_rate': 'lr-AdamW/pg1'}
     """
@@ -120,10 +109,7 @@ def chosen(columns: Collection[object]) -> dict[str, object]:
     if "step" not in found and "epoch" in by_name:
         found["step"] = by_name["epoch"]
     if "loss" not in found:
-        alike = [name for name in by_name if name.endswith("loss") and not _is_held_out(name)]
-        known_last = [name for name in _LAST_RESORT if name in by_name]
-        if taken := alike if len(alike) == 1 else known_last[:1]:
-            found["loss"] = by_name[taken[0]]
+        found |= {known: by_name[name] for known, name in _alike(by_name, found).items()}
     if "learning_rate" not in found:
         monitored = [column for column in columns if _LIGHTNING_RATE.match(str(column))]
         found |= {"learning_rate": monitored[0]} if monitored else {}
@@ -131,8 +117,34 @@ def chosen(columns: Collection[object]) -> dict[str, object]:
     return dict(sorted(found.items(), key=lambda one: order[one[0]]))
 
 
-def _is_held_out(name: str) -> bool:
-    return name.startswith(_HELD_OUT)
+def _alike(names: Collection[str], found: Collection[str]) -> dict[str, str]:
+    """Return the losses among plain names of which none is known, if each is the only one of its kind."""
+    losses = [name for name in names if name.endswith("loss")]
+    trained = [name for name in losses if not name.startswith(_HELD_OUT)]
+    if len(trained) > 1:  # my_loss beside my_val_loss; alone, my_val_loss is the only loss of a run
+        trained = [name for name in trained if not _says_held_out(name)] or trained
+    known_last = [name for name in _LAST_RESORT if name in names]
+    if taken := trained if len(trained) == 1 else known_last[:1]:
+        return {"loss": taken[0]}
+    if not trained and len(losses) == 1 and "heldout_loss" not in found:
+        return {"heldout_loss": losses[0]}
+    return {}
+
+
+def _says_held_out(name: str) -> bool:
+    return any(f"_{part}_" in f"_{name}_" for part in _HELD_OUT)
+
+
+def twins(columns: Collection[object], taken: Mapping[str, object]) -> dict[str, list[str]]:
+    """Return the columns with the same meaning as one that was chosen; a second step is no choice of numbers.
+
+    >>> twins(["iter", "global_step", "train_loss", "lm_loss"], {"step": "iter", "loss": "train_loss"})
+    {'loss': ['lm_loss']}
+    """
+    used = {str(column) for column in taken.values()}
+    others = [str(column) for column in columns if str(column) not in used]
+    found = {known: [one for one in others if meaning(one) == known] for known in taken if known != "step"}
+    return {known: alike for known, alike in found.items() if alike}
 
 
 def canonical(frame: pd.DataFrame, *, keep: Collection[str] = ()) -> pd.DataFrame:
@@ -141,11 +153,8 @@ def canonical(frame: pd.DataFrame, *, keep: Collection[str] = ()) -> pd.DataFram
     >>> list(canonical(pd.DataFrame({"iter": [1], "params": [2], "loss": [3.0], "train_loss": [4.0]})))
     ['step', 'parameters', 'loss', 'train_loss']
     """
-    new: dict[object, str] = {}
-    for column, known in meanings(list(frame.columns)).items():
-        if column not in keep and known not in frame and known not in new.values():
-            new[column] = known
-    return frame.rename(columns=new)
+    free = [column for column in frame if column not in keep]
+    return frame.rename(columns={old: new for new, old in chosen(free).items() if new not in frame})
 
 
 def separated(text: str) -> pd.DataFrame:

@@ -138,9 +138,7 @@ def logs_said(series: Series) -> str:
 
 
 def _losses(losses: str | Path | pd.DataFrame | None, rename: Mapping[str, str]) -> pd.DataFrame | None:
-    if losses is None or isinstance(losses, str | Path):
-        return None if losses is None else history.read_losses(str(losses), rename)
-    return history.known_losses(history.renamed(losses, rename, "losses"))
+    return None if losses is None else history.read_losses(losses, rename)
 
 
 def _sources(

@@ -11,16 +11,15 @@ import pandas as pd
 
 from toposcope.core.errors import InputError, did_you_mean
 from toposcope.core.wording import renaming
-from toposcope.forecasting.frame import Log, log_from_frame, log_of_read
 from toposcope.sources.belonging import Group, groups_of
-from toposcope.sources.history import renamed
-from toposcope.sources.logs import RunLog, is_log, log_of_runs, raw_log
+from toposcope.sources.logs import RunLog, is_log, log_of_runs, log_of_table, raw_log
 from toposcope.store import Store
 from toposcope.store.manifest import read_manifest
 from toposcope.store.reader import REMEASURE
 from toposcope.study.convergence import without_unconverged
 from toposcope.study.derived import with_derived
 from toposcope.study.forecasts.reading import planned_beside
+from toposcope.study.log import Log, log_of_read
 from toposcope.study.merged_stores import Source
 from toposcope.study.plain import NO_NUMBER, plain_table
 from toposcope.study.study import Study
@@ -54,10 +53,7 @@ class StudyRequest:
 
 def runs_of(source: Source, request: StudyRequest) -> list[str]:
     """Return the names of the runs in a source; a table that names none has one, "run"."""
-    if isinstance(source, pd.DataFrame):
-        table = renamed(source, request.rename, "source")
-        return [str(run) for run in table["run"].unique()] if "run" in table else ["run"]
-    if isinstance(source, str | Path) and is_log(source):
+    if isinstance(source, pd.DataFrame) or (isinstance(source, str | Path) and is_log(source)):
         log = _read(source, request)
         return [str(run) for run in log.table["run"].unique()] if "run" in log.table else [log.runs[0].name]
     store = source if isinstance(source, Store) else Store.open(source)
@@ -67,12 +63,9 @@ def runs_of(source: Source, request: StudyRequest) -> list[str]:
 def studies_of(source: Source, request: StudyRequest) -> tuple[list[Study], list[Study]]:
     """Return the studies of each group of runs of a source, and those of all its runs."""
     if isinstance(source, pd.DataFrame):
-        return _split_table(
-            without_runs(renamed(source, request.rename, "source"), request.without), "run", request
-        )
+        return _split_table(_other_runs(_read(source, request), request.without), request)
     if isinstance(source, str | Path) and is_log(source):
-        log = _other_runs(_read(source, request), request.without)
-        return _split_table(log.table, log.runs[0].name, request, log, Path(source))
+        return _split_table(_other_runs(_read(source, request), request.without), request, Path(source))
     read = _StoreTables.of(source if isinstance(source, Store) else Store.open(source), request.without)
     whole = _of_store(read, request, None)
     names = pd.DataFrame({"run": read.features["run"].unique()})
@@ -90,10 +83,12 @@ def studies_of(source: Source, request: StudyRequest) -> tuple[list[Study], list
     return sorted((s for part in split for s in part), key=lambda s: order.index(s.subject.name)), whole
 
 
-def _read(source: str | Path, request: StudyRequest) -> RunLog:
-    """Return a log with the requested columns."""
-    dialect, raw = raw_log(source)
+def _read(source: str | Path | pd.DataFrame, request: StudyRequest) -> RunLog:
+    """Return a log, or a table in memory, with the requested columns."""
     keep = (*request.targets, *request.columns)
+    if isinstance(source, pd.DataFrame):
+        return log_of_table(source, rename=request.rename, keep=keep)
+    dialect, raw = raw_log(source)
     return log_of_runs(raw, str(source), dialect, request.rename, keep=keep, strict=False)
 
 
@@ -170,15 +165,12 @@ def _of_store(read: _StoreTables, request: StudyRequest, group: Group | None) ->
 
 
 def _split_table(
-    frame: pd.DataFrame, name: str, request: StudyRequest, read: RunLog | None = None,
-    place: Path | None = None,
-) -> tuple[list[Study], list[Study]]:  # fmt: skip
-    """Return the studies of a plain table's groups of runs, and the one of all its runs.
-
-    `read` is the log that the table was read from, and `place` its file.
-    """
-    whole = _of_table(frame, name, request, _logged(frame, name, read, place))
-    if read is not None and not read.plain:
+    read: RunLog, request: StudyRequest, place: Path | None = None
+) -> tuple[list[Study], list[Study]]:
+    """Return the studies of a log's groups of runs, and the one of all its runs; `place` is its file."""
+    frame = read.table
+    whole = _of_table(frame, request, _logged(read, place))
+    if not read.plain:
         whole = replace(whole, read=(read.said,))
     losses = whole.log.metrics if whole.log is not None else None
     groups = groups_of(whole.series.runs, losses)
@@ -189,7 +181,7 @@ def _split_table(
         mine = frame[frame["run"].astype(str).isin(group.runs)]
         filled = mine[[c for c in mine if mine[c].notna().any() or c in request.columns]]
         log = None if whole.log is None else _of_runs(whole.log, group.runs)
-        made = _of_table(filled, name, request.of(group), log)
+        made = _of_table(filled, request.of(group), log)
         split.append(replace(made, group=group, among=whole, read=whole.read))
     return split, [whole]
 
@@ -227,10 +219,10 @@ def study_of_rows(
     )  # fmt: skip
 
 
-def _logged(frame: pd.DataFrame, name: str, read: RunLog | None, place: Path | None) -> Log | None:
-    """Return what a table says about its runs, with the plan beside its file; None if no loss is logged."""
+def _logged(read: RunLog, place: Path | None) -> Log | None:
+    """Return what a log says about its runs, with the plan beside its file; None if no loss is logged."""
     try:
-        log = log_from_frame(frame, name=name) if read is None else log_of_read(read, name=name)
+        log = log_of_read(read, name=read.runs[0].name, held_out=True)
     except InputError:
         return None
     return planned_beside(log, place) if place is not None and place.is_file() else log
@@ -243,7 +235,7 @@ def _of_runs(log: Log, runs: Collection[str]) -> Log:
     return replace(log, metrics=metrics, runs=known, wide=wide)
 
 
-def _of_table(frame: pd.DataFrame, name: str, request: StudyRequest, log: Log | None) -> Study:
+def _of_table(frame: pd.DataFrame, request: StudyRequest, log: Log | None) -> Study:
     brought = () if request.scores is None else tuple(dict.fromkeys(request.scores["target"]))
     series = plain_table(
         frame, [target for target in request.targets if target not in brought], request.scores

@@ -16,7 +16,6 @@ from toposcope.core.groups import ModelSize, sizes
 from toposcope.core.processes import cores, in_background, in_second_process
 from toposcope.core.tabular import Tables
 from toposcope.core.types import Feature, Kind, Scope, Use
-from toposcope.forecasting.frame import Log
 from toposcope.forecasting.health.judgement import JudgeOfLog
 from toposcope.sources.belonging import Group
 from toposcope.statistics.trends.descriptive import DEFAULT_DRAWS, Draws
@@ -28,6 +27,7 @@ from toposcope.study.forecasts.compare import COLUMNS as FORECASTS
 from toposcope.study.forecasts.compare import WORTH, forecast_table, worth_of_features
 from toposcope.study.forecasts.log_results import LogResults
 from toposcope.study.labels import Labels
+from toposcope.study.log import Log
 from toposcope.study.odd import OddRuns
 from toposcope.study.odd_members import odd_of_measured
 from toposcope.study.own import questions_of, tables_of

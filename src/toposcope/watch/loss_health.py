@@ -68,9 +68,9 @@ class StoredLog:
 
 def logs_of(store: Store, results: LogResults | None = None) -> Iterator[StoredLog]:
     """Yield the log of each run of a store; `results` caches what was computed from logs."""
-    from toposcope.forecasting.frame import Log
     from toposcope.study.forecasts.log_results import LogResults, symptoms_of
     from toposcope.study.forecasts.reading import Reading, curves_of
+    from toposcope.study.log import Log
 
     runs, results = store.runs(), results or LogResults()
     for run, rows in store.metrics().groupby("run", sort=True):

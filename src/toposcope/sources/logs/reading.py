@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.errors import EmptyLogError, SourceError, did_you_mean
-from toposcope.core.wording import renaming
+from toposcope.core.wording import renaming, rendered
 from toposcope.sources.blobs import Blob, Folder, open_location
 from toposcope.sources.logs.collect import PARAMETERS, PLANNED, RawRun, collected, parts, replaced
 from toposcope.sources.logs.dialect import TextDialect
@@ -18,8 +18,8 @@ from toposcope.sources.logs.lines import head_of, is_text, lines
 from toposcope.sources.logs.registry import FILES, FOLDERS, TEXTS
 from toposcope.sources.logs.result import LoggedRun, RunLog
 from toposcope.sources.logs.sizes import Size, with_size
-from toposcope.sources.logs.tables import losses_as_numbers, numeric
-from toposcope.sources.losses import ALIASES, chosen
+from toposcope.sources.logs.tables import CSV, losses_as_numbers, numeric, runs_of_table
+from toposcope.sources.losses import ALIASES, chosen, twins
 from toposcope.store.manifest import MANIFEST
 
 SURE = 50
@@ -95,6 +95,32 @@ def raw_log(path: str | Path) -> tuple[str, Sequence[RawRun]]:
     return _read_folder(place) if isinstance(place, Folder) else _read_file(place)
 
 
+def log_of_table(
+    table: pd.DataFrame,
+    label: str = "the table",
+    *,
+    rename: Mapping[str, str] | None = None,
+    keep: Collection[str] = (),
+    strict: bool = False,
+) -> RunLog:
+    """Read a table in memory as `log_of_runs` reads that of a file; a run without a name is called "run".
+
+    >>> log_of_table(pd.DataFrame({"iter": [1, 2], "my_loss": [6.9, 6.1]}))
+    recognised as table: step from 'iter', loss from 'my_loss'
+    run: 2 steps, loss 6.1 at step 2
+
+    Raises
+    ------
+    SourceError
+        As for a file, and when two columns have one name.
+    """
+    columns = pd.Index([str(column) for column in table])
+    if twice := list(columns[columns.duplicated()]):
+        raise SourceError(f"{label}: two columns are called {twice[0]!r}", remedy="drop or rename one")
+    runs = [replace(run, name=run.name or "run") for run in runs_of_table(table.reset_index(drop=True))]
+    return log_of_runs(runs, label, CSV.name, rename or {}, keep=keep, strict=strict)
+
+
 def log_of_runs(
     raw: Sequence[RawRun],
     label: str,
@@ -126,7 +152,7 @@ def log_of_runs(
     stem = _stem(label)
     texts = {one.name for one in TEXTS}
     runs: list[LoggedRun] = []
-    notes: list[str] = [note for run in raw for note in run.notes]
+    notes = [*_choices(columns, taken, rename), *(note for run in raw for note in run.notes)]
     lost = 0
     for run in raw:
         if len(run.table):
@@ -160,6 +186,18 @@ def _taken(
     ]
     taken = {known: str(column) for known, column in chosen(free).items()}
     return {**taken, **given}
+
+
+def _choices(columns: Sequence[str], taken: Mapping[str, str], rename: Mapping[str, str]) -> list[str]:
+    """Return a note for each column that was chosen among several with the same meaning."""
+    return [
+        rendered(
+            f"{taken[known]!r} is taken as {known}, not {' or '.join(map(repr, others))} "
+            f"(to choose the other: {renaming(others[0], known)})"
+        )
+        for known, others in twins(columns, taken).items()
+        if taken[known] not in rename
+    ]
 
 
 def _refuse_unknown(taken: Mapping[str, str], columns: Sequence[str], label: str) -> None:

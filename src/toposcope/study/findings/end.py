@@ -11,7 +11,6 @@ import pandas as pd
 
 from toposcope.core.wording import command, rendered
 from toposcope.forecasting import Curve, Forecast
-from toposcope.forecasting.frame import last_step
 from toposcope.forecasting.health.assess import KINDS
 from toposcope.forecasting.health.judgement import LEVELS, STOP, TOO_EARLY, Ground, Judgement, judge
 from toposcope.forecasting.health.symptoms import Symptom
@@ -19,6 +18,7 @@ from toposcope.forecasting.unplanned import UNSURE
 from toposcope.study.findings.base import Finding
 from toposcope.study.forecasts.compare import BY_SIBLINGS, NOT_FINISHED, worth_of_features
 from toposcope.study.forecasts.gather import gather_curves, split_runs
+from toposcope.study.log import last_step
 
 if TYPE_CHECKING:
     from toposcope.study.tables import StudyTables

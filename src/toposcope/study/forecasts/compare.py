@@ -12,11 +12,11 @@ from toposcope.forecasting.base import Forecaster
 from toposcope.forecasting.curve import Curve
 from toposcope.forecasting.evaluate import ablate, score_forecasts
 from toposcope.forecasting.families import LastValue
-from toposcope.forecasting.frame import Log
 from toposcope.forecasting.siblings import SiblingTransfer
 from toposcope.statistics.correlations import holm
 from toposcope.study.forecasts.gather import gather_curves, split_runs, topological_methods
 from toposcope.study.forecasts.log_results import LogResults
+from toposcope.study.log import Log
 
 CUTS = (0.2, 0.3, 0.5)
 """Shares of training at which finished runs are forecast."""

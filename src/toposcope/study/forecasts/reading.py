@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, TypeAlias
 from toposcope.core.errors import InputError, SourceError, did_you_mean
 from toposcope.core.types import WEIGHT_FILES
 from toposcope.core.wording import renaming
+from toposcope.sources.logs import log_of_runs, log_of_table
 from toposcope.sources.logs_beside import LOGS, log_files
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from toposcope.forecasting import Curve, Schedule
-    from toposcope.forecasting.frame import Log
+    from toposcope.sources.logs import RunLog
     from toposcope.store import Store
     from toposcope.study.forecasts.gather import Problem
     from toposcope.study.forecasts.log_results import LogResults
+    from toposcope.study.log import Log
 
     Given: TypeAlias = str | Path | Store | pd.DataFrame
 
@@ -128,16 +130,15 @@ def log_of(source: str | pd.DataFrame, name: str, reading: Reading) -> Log:
     """Return the log of a source; `name` is the name of a single run whose file does not name it."""
     if isinstance(source, str):
         return read_source(source, name, reading)
-    return _log_of_table(source, "the table", "run", reading)
+    return _log_of_table(source, reading)
 
 
 def curves_of(log: Log, reading: Reading) -> tuple[list[Curve], list[Problem]]:
     """Return the curve of every run of a log, and the runs that could not be used."""
-    from toposcope.sources.losses import ALIASES, meaning
     from toposcope.study.forecasts.gather import gather_curves
     from toposcope.study.forecasts.log_results import LogResults
 
-    column = meaning(reading.column) if meaning(reading.column) in ALIASES else reading.column
+    column = column_of(log.metrics, reading)
     known, plan = log.metrics["run"].unique(), reading.plan
     reading.rows.update({str(run): rows for run, rows in log.metrics.groupby("run", sort=False)})
     found, bad = gather_curves(
@@ -148,6 +149,15 @@ def curves_of(log: Log, reading: Reading) -> tuple[list[Curve], list[Problem]]:
         assess=(reading.results or LogResults()).health,
     )  # fmt: skip
     return [c if c.parameters else replace(c, parameters=reading.parameters) for c in found], bad
+
+
+def column_of(metrics: pd.DataFrame, reading: Reading) -> str:
+    """Return the loss that is read from a table of losses; the held-out one if no training loss is logged."""
+    from toposcope.study.log import canonical_name
+
+    column = canonical_name(reading.column)
+    only_held_out = column == "loss" and "loss" not in metrics and "heldout_loss" in metrics
+    return "heldout_loss" if only_held_out else column
 
 
 def refuse_twins(curves: Sequence[Curve]) -> None:
@@ -167,20 +177,6 @@ def table_names(paths: Sequence[str]) -> dict[str, str]:
         str(file): file.stem if stems.count(file.stem) == 1 else f"{file.parent.name}/{file.stem}"
         for file in files
     }
-
-
-def _log_of_table(table: pd.DataFrame, path: str, name: str, reading: Reading) -> Log:
-    """Return the log of a table whose columns are renamed first; `path` is its name."""
-    from toposcope.forecasting.frame import log_from_frame
-    from toposcope.study.copies import copies
-
-    known = {old: new for old, new in reading.rename.items() if old in table}
-    reading.met.update(known)
-    reading.seen.update(map(str, table.columns))
-    try:
-        return log_from_frame(table.rename(columns=known), name=name, column=reading.column, copies=copies)
-    except InputError as error:
-        raise _with_unmet(error, path, [str(column) for column in table], reading) from error
 
 
 def _with_unmet(error: InputError, path: str, columns: Sequence[str], reading: Reading) -> InputError:
@@ -203,10 +199,10 @@ def read_source(path: str, name: str, reading: Reading, *, logs: bool = True) ->
     """
     import pandas as pd
 
-    from toposcope.forecasting.frame import Log
     from toposcope.sources.lightning import METRICS
     from toposcope.sources.logs import is_log
     from toposcope.sources.trainer_state import TRAINER_STATE
+    from toposcope.study.log import Log
     from toposcope.subjects.weights.features import RIPS
 
     place = Path(path)
@@ -246,30 +242,43 @@ def read_source(path: str, name: str, reading: Reading, *, logs: bool = True) ->
 
 def log_at(path: str, name: str, reading: Reading) -> Log:
     """Return the runs of a log, and the columns used as step and loss; `name` is that of a single run."""
-    from toposcope.forecasting.frame import log_of_read
     from toposcope.sources.labels import step_of
-    from toposcope.sources.logs import log_of_runs, raw_log
-    from toposcope.sources.losses import ALIASES, meaning
+    from toposcope.sources.logs import raw_log
     from toposcope.sources.trainer_state import TRAINER_STATE
-    from toposcope.study.copies import copies
 
     dialect, raw = raw_log(path)
-    columns = list(dict.fromkeys(str(column) for run in raw for column in run.table))
-    known = {old: new for old, new in reading.rename.items() if old in columns}
-    reading.met.update(known)
-    reading.seen.update(columns)
-    own = () if meaning(reading.column) in ALIASES else (reading.column,)  # an alias gets its canonical name
-    read = log_of_runs(raw, path, dialect, known, keep=own, strict=False)
     if Path(path).name == TRAINER_STATE:  # the folder is named after the run
         folder = Path(path).resolve().parent
         name = folder.parent.name if step_of(folder.name) is not None else folder.name
     elif len(raw) == 1 and raw[0].name:
         name = raw[0].name
+    columns = list(dict.fromkeys(str(column) for run in raw for column in run.table))
+    return _named(lambda **how: log_of_runs(raw, path, dialect, **how), path, name, columns, reading)
+
+
+def _log_of_table(table: pd.DataFrame, reading: Reading) -> Log:
+    """Return the log of a table in memory, which is read as a file is."""
+    columns = [str(column) for column in table]
+    return _named(lambda **how: log_of_table(table, **how), "the table", "run", columns, reading)
+
+
+def _named(
+    read: Callable[..., RunLog], path: str, name: str, columns: Sequence[str], reading: Reading
+) -> Log:
+    """Return a log by its reader, which takes how columns are renamed, and which of them keep their names."""
+    from toposcope.study.copies import copies
+    from toposcope.study.log import as_named, log_of_read, unknown
+
+    known = {old: new for old, new in reading.rename.items() if old in columns}
+    reading.met.update(known)
+    reading.seen.update(columns)
+    how = {"rename": as_named(reading.column, columns, known), "keep": unknown(reading.column)}
     try:
-        log = log_of_read(read, name=name, column=reading.column, copies=copies)
+        found = read(**how, strict=False)
+        log = log_of_read(found, name=name, column=reading.column, copies=copies, held_out=True)
     except InputError as error:
         raise _with_unmet(error, path, columns, reading) from error
-    return replace(log, said=read.said, notes=log.notes if read.plain else (read.said, *log.notes))
+    return log if found.plain else replace(log, notes=(found.said, *log.notes))
 
 
 def planned_beside(log: Log, path: Path) -> Log:

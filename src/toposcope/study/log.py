@@ -1,9 +1,9 @@
-"""Loss curves from a plain table: finds its columns of step, loss, learning rate and features."""
+"""The data of runs that a log or a table states: their losses, what describes them, and features."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -12,8 +12,9 @@ import pandas as pd
 from toposcope.core.errors import InputError, did_you_mean
 from toposcope.core.wording import option, renaming
 from toposcope.sources.belonging import DESCRIBES
+from toposcope.sources.logs import log_of_table
 from toposcope.sources.logs.collect import PLANNED
-from toposcope.sources.losses import ALIASES, SCALES, meaning, meanings, plain
+from toposcope.sources.losses import ALIASES, SCALES, meaning, plain
 
 if TYPE_CHECKING:
     from toposcope.sources.logs import RunLog
@@ -61,51 +62,100 @@ def last_step(rows: pd.DataFrame) -> float | None:
 def log_from_frame(
     frame: pd.DataFrame,
     *,
-    name: str,
+    label: str = "the table",
     column: str = "loss",
-    named: bool = False,
+    rename: Mapping[str, str] | None = None,
     copies: Copies | None = None,
 ) -> Log:
-    """Read a wide table with one row per logged step as losses, run properties and features.
+    """Return the data of the runs in a table in memory, which is read as a file is; see `log_of_read`.
 
-    Columns: `step` and the loss called `column`; optionally `run` (else the whole table is the run `name`),
-    `learning_rate`, `tokens`, `parameters`, `heldout_loss`, `grad_norm`, `weight_norm`.
-    `sources.losses.ALIASES` has other known names, also for `column`. If no column has a known name, the only
-    one that ends in "loss" is the loss, and the only one that begins with "param" is the size. Every other
-    numeric column that changes within a run is a feature, unless `copies` finds that it is a function of a
-    loss or the step. `named` says that the columns already have canonical names, as after reading a file.
+    A table without a column `run` is one run, called "run". `label` is its name in errors.
 
     Raises
     ------
     InputError
-        When the step or the loss cannot be found, two columns have the same meaning, or a size changes
-        within a run.
+        As in `log_of_read`, and when the table has no rows or two columns have one name.
 
     Examples
     --------
     >>> table = pd.DataFrame({"step": [0, 100], "train_loss": [4.0, 3.0], "h0": [1.0, 2.0], "seed": 1})
-    >>> log = log_from_frame(table, name="a")
+    >>> log = log_from_frame(table)
     >>> log.metrics["loss"].tolist(), log.wide.columns.tolist()
     ([4.0, 3.0], ['run', 'step', 'h0'])
     >>> log.notes
     ('left out, text or the same at every step: seed', 'taken as features: h0')
     """
-    if not len(frame):
-        raise InputError(f"{name}: the table has no rows; give one row per logged step")
-    given_name, column = column, column if meaning(column) not in ALIASES else meaning(column)
-    table, notes = _named(frame, name, column, given_name, named=named)
-    if "run" in table and table["run"].isna().any():
-        raise InputError(
-            f"{name}: {int(table['run'].isna().sum()):,} rows have no run (empty, or a word such as "
-            "nan); name the run"
-        )
-    table["run"] = table["run"].astype(str) if "run" in table else name
+    chosen = as_named(column, [str(one) for one in frame], rename or {})
+    read = log_of_table(frame, label, rename=chosen, keep=unknown(column))
+    return log_of_read(read, name="run", column=column, copies=copies)
+
+
+def log_of_read(
+    read: RunLog, *, name: str, column: str = "loss", copies: Copies | None = None, held_out: bool = False
+) -> Log:
+    """Return the data of the runs in a log, with their plans and sizes.
+
+    The log has `step` and the loss called `column`; optionally `run` (else a log of one run is that of the
+    run `name`), `learning_rate`, `tokens`, `parameters`, `heldout_loss`, `grad_norm`, `weight_norm`.
+    `sources.losses.chosen` has found them among its columns; `column` may have one of their other names, too.
+    If no column is the size, the only one that begins with "param" is. Every other numeric column that
+    changes within a run is a feature, unless `copies` finds that it is a function of a loss or the step. With
+    `held_out`, a log without a training loss is one of its held-out loss.
+
+    Raises
+    ------
+    InputError
+        When the step or the loss cannot be found, or a size changes within a run.
+    """
+    table, notes = _with_size(read.table.copy())
+    column = canonical_name(column)
+    if held_out and column == "loss" and "loss" not in table and "heldout_loss" in table:
+        column = "heldout_loss"
+        notes.append(f"no training loss is logged: the held-out loss {read.taken[column]!r} is used")
+    _refuse_missing(table, column, read)
+    table["run"] = _runs_named(table, name, read.path)
     planned = _planned(table)
     numeric = [c for c in METRICS if c in table] + ([column] if column not in METRICS else [])
     numeric += [str(c) for c in table if plain(c) in SCALES]
     for known in numeric:
         table[known] = pd.to_numeric(table[known], errors="coerce")
     metrics = table[["run", *dict.fromkeys(numeric)]]
+    wide, more = _features(table, metrics, column, copies)
+    runs, unsized = _runs(table, read.path)
+    runs = _with_plans(runs.join(_kinds(table), on="run"), planned)
+    parts = {run.name if len(read.runs) > 1 else name: run for run in read.runs}
+    runs = _with_sizes(runs, {run: part.parameters for run, part in parts.items()})
+    stated = {run: part.planned_steps for run, part in parts.items() if part.planned_steps}
+    return Log(metrics, _with_plans(runs, stated), wide, notes=(*notes, *more, *unsized), said=read.said)
+
+
+def canonical_name(column: str) -> str:
+    """Return the canonical name of a column by its own, which an unknown column keeps."""
+    return known if (known := meaning(column)) in ALIASES else column
+
+
+def unknown(column: str) -> tuple[str, ...]:
+    """Return a column as one that keeps its name in a reader; empty if it gets its canonical name."""
+    return () if canonical_name(column) != column or column in ALIASES else (column,)
+
+
+def as_named(column: str, columns: Collection[str], rename: Mapping[str, str]) -> dict[str, str]:
+    """Return how columns are renamed, with a loss that the caller names before others of its meaning.
+
+    >>> as_named("lm_loss", ["step", "train_loss", "lm_loss"], {})
+    {'lm_loss': 'loss'}
+    """
+    known = canonical_name(column)
+    if column not in columns or column in rename or known in (column, *rename.values()):
+        return dict(rename)
+    return {**rename, column: known}
+
+
+def _features(
+    table: pd.DataFrame, metrics: pd.DataFrame, column: str, copies: Copies | None
+) -> tuple[pd.DataFrame | None, list[str]]:
+    """Return run, step and the features of a table, None without any, and notes on the other columns."""
+    notes = []
     others = [str(c) for c in table if c not in {*metrics.columns, "parameters", *DESCRIBES}]
     features = [c for c in others if pd.api.types.is_numeric_dtype(table[c])]
     features = changing(table, features)
@@ -117,30 +167,11 @@ def log_from_frame(
     if same:
         notes.append("left out: " + ", ".join(f"{one} ({why})" for one, why in same.items()))
         features = [c for c in features if c not in same]
-    if features:
-        notes.append(f"taken as features: {', '.join(features)}")
-    wide = None
-    if features:
-        wide = table[["run", "step", *features]].dropna(subset=["step"]).dropna(subset=features, how="all")
-        wide = wide.drop_duplicates(["run", "step"], keep="last")
-    runs, unsized = _runs(table, name)
-    runs = _with_plans(runs.join(_kinds(table), on="run"), planned)
-    return Log(metrics, runs, wide, notes=(*notes, *unsized))
-
-
-def log_of_read(read: RunLog, *, name: str, column: str = "loss", copies: Copies | None = None) -> Log:
-    """Return the data of the runs in a log, with their plans and sizes; see `log_from_frame`.
-
-    Raises
-    ------
-    InputError
-        As in `log_from_frame`.
-    """
-    log = log_from_frame(read.table, name=name, column=column, named=True, copies=copies)
-    called = {run.name if len(read.runs) > 1 else name: run for run in read.runs}
-    log = replace(log, runs=_with_sizes(log.runs, {run: of.parameters for run, of in called.items()}))
-    planned = {run: of.planned_steps for run, of in called.items() if of.planned_steps}
-    return replace(log, runs=_with_plans(log.runs, planned))
+    if not features:
+        return None, notes
+    notes.append(f"taken as features: {', '.join(features)}")
+    wide = table[["run", "step", *features]].dropna(subset=["step"]).dropna(subset=features, how="all")
+    return wide.drop_duplicates(["run", "step"], keep="last"), notes
 
 
 def changing(table: pd.DataFrame, columns: Sequence[str]) -> list[str]:
@@ -181,45 +212,44 @@ def _kinds(table: pd.DataFrame) -> pd.DataFrame:
     return table.groupby("run", sort=False)[known].first()
 
 
-def _named(
-    frame: pd.DataFrame, name: str, column: str, given_name: str, *, named: bool
-) -> tuple[pd.DataFrame, list[str]]:
-    """Return a copy under canonical names, and notes on what was renamed by similarity.
+def _with_size(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Return a table whose only column that begins with "param" is the size, and a note on it."""
+    alike = [c for c in table if plain(c).startswith("param") and c not in ALIASES]
+    if "parameters" in table or len(alike) != 1:
+        return table, []
+    return table.rename(columns={alike[0]: "parameters"}), [f"column {alike[0]!r} is taken as parameters"]
 
-    `column` is the canonical name of the loss, `given_name` the name that the caller gave.
-    """
-    renamed: dict[object, str] = {}
-    for found, known in ({} if named else meanings(list(frame.columns))).items():
-        if twin := next((c for c, other in renamed.items() if other == known), None):
-            raise InputError(f"{name}: columns {twin!r} and {found!r} both mean {known}; drop or rename one")
-        renamed[found] = known
-    free = {c: plain(c) for c in frame if c not in renamed}
-    epochs = [c for c, known in renamed.items() if known == "step" and plain(c) == "epoch"]
-    notes = [f"column {c!r} is taken as the step: there is no other" for c in epochs]
-    for known, alike in (
-        ("loss", [c for c, text in free.items() if text.endswith("loss")]),
-        ("parameters", [c for c, text in free.items() if text.startswith("param")]),
-    ):
-        wanted = known not in renamed.values() and column not in [*frame, *renamed.values()]
-        if len(alike) == 1 and (wanted or (known == "parameters" and known not in renamed.values())):
-            renamed[alike[0]] = known
-            notes.append(f"column {alike[0]!r} is taken as {known}")
-    table = frame.rename(columns=renamed)
+
+def _refuse_missing(table: pd.DataFrame, column: str, read: RunLog) -> None:
+    """Raise InputError if a table has no step or no loss; it names the columns and the nearest."""
+    written = [read.taken.get(str(c), str(c)) for c in table]
     for needed in ("step", column):
-        if needed not in table:
-            listed = ", ".join(str(c) for c in frame.columns[:12])
-            other = renaming("COLUMN", needed)
-            remedy = other if needed == "step" else f"{option('column', 'COLUMN')}, or {other}"
-            words = [needed if needed == "step" else given_name, *ALIASES.get(needed, ())]
-            others = [
-                str(c) for c in free if str(c) not in ALIASES
-            ]  # a column with another known meaning is not a candidate
-            among = others if needed in ALIASES else [str(c) for c in frame.columns]
-            near = next(filter(None, (did_you_mean(word, among) for word in words)), "")
-            raise InputError(
-                f"{name}: no column {needed!r} among {listed}; say which one it is: {remedy}{near}"
-            )
-    return table, notes
+        if needed in table:
+            continue
+        # a column with another known meaning is not a candidate
+        free = [own for own, c in zip(written, table, strict=True) if str(c) not in ALIASES]
+        among = free if needed in ALIASES else written
+        near = next(
+            filter(None, (did_you_mean(word, among) for word in (needed, *ALIASES.get(needed, ())))), ""
+        )
+        other = renaming("COLUMN", needed)
+        remedy = other if needed == "step" else f"{option('column', 'COLUMN')}, or {other}"
+        raise InputError(
+            f"{read.path}: no column {needed!r} among {', '.join(written[:12])}; say which one it is: "
+            f"{remedy}{near}"
+        )
+
+
+def _runs_named(table: pd.DataFrame, name: str, label: str) -> pd.Series:
+    """Return the run of each row, as text."""
+    if "run" not in table:
+        return pd.Series(name, table.index, dtype=object)
+    if table["run"].isna().any():
+        raise InputError(
+            f"{label}: {int(table['run'].isna().sum()):,} rows have no run (empty, or a word such as "
+            "nan); name the run"
+        )
+    return table["run"].astype(str)
 
 
 def _runs(table: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[str]]:

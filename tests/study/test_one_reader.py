@@ -1,0 +1,175 @@
+"""A table of losses has one answer, whether it is in memory or in a file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import toposcope as ts
+from toposcope.core.errors import InputError
+from toposcope.study.forecasts.reading import Reading, read_curves
+
+STEP = np.arange(1, 61) * 100
+NOISE = np.random.default_rng(0).standard_normal((2, len(STEP)))
+LOSS = 2 + 3 * (STEP / 100.0) ** -0.4 + 0.005 * NOISE[0]
+MINE = np.cumsum(NOISE[1])
+
+
+def of(**columns: object) -> pd.DataFrame:
+    return pd.DataFrame({"step": STEP, "mine": MINE, **columns})
+
+
+def seeds(**columns: float) -> pd.DataFrame:
+    """Two runs whose losses are called by the names of `columns`, each with an offset."""
+    return pd.concat([
+        of(**{name: LOSS + more + 0.1 * k for name, more in columns.items()}).assign(run=f"seed{k}")
+        for k in range(2)
+    ])  # fmt: skip
+
+
+TABLES = {
+    "loss": of(loss=LOSS),
+    "a known name": of(train_loss=LOSS),
+    "a name that ends in loss": of(my_loss=LOSS),
+    "two known losses": of(lm_loss=LOSS + 0.3, train_loss=LOSS),
+    "loss and another name of it": of(train_loss=LOSS + 0.3, loss=LOSS),
+    "two losses without a known name": of(my_loss=LOSS, other_loss=LOSS + 0.3),
+    "a held-out loss without a known name": of(my_loss=LOSS, my_val_loss=LOSS + 0.1),
+    "loss and held-out loss": of(loss=LOSS, val_loss=LOSS + 0.1),
+    "two held-out losses": of(loss=LOSS, eval_loss=LOSS + 0.2, val_loss=LOSS + 0.1),
+    "held-out loss alone": of(val_loss=LOSS),
+    "test loss alone": of(test_loss=LOSS),
+    "perplexity alone": of(perplexity=np.exp(LOSS)),
+    "loss and perplexity": of(loss=LOSS, perplexity=np.exp(LOSS)),
+    "several runs": seeds(loss=0.0),
+    "several runs, a name that ends in loss": seeds(my_loss=0.0),
+    "runs one after the other": seeds(loss=0.0).drop(columns="run"),
+    "epochs": of(loss=LOSS).rename(columns={"step": "epoch"}),
+    "two steps": of(loss=LOSS, iter=2 * STEP).rename(columns={"step": "global_step"}),
+    "no step": of(loss=LOSS).drop(columns="step"),
+    "rows without a loss": of(loss=np.where(STEP % 300, np.nan, LOSS)),
+    "a row without a step": of(loss=LOSS).assign(step=np.where(STEP == 6000, np.nan, STEP)),
+    "a column of text": of(loss=LOSS, note="warm"),
+    "a loss that is text": of(loss="x"),
+    "a text among the losses": of(loss=[*map(str, LOSS[:9]), "diverged", *map(str, LOSS[10:])]),
+    "two learning rates": of(loss=LOSS, lr=1e-3, learning_rate=2e-3),
+    "evaluations in rows of their own": pd.concat(
+        [of(loss=LOSS), pd.DataFrame({"step": STEP[9::10], "val_loss": LOSS[9::10]})]
+    ).sort_values("step", kind="stable"),
+    "no row": of(loss=LOSS)[:0],
+}
+FUNCTIONS: dict[str, Callable[[object], object]] = {
+    "check": ts.check,
+    "forecast": lambda source: ts.forecast(source, horizon=10_000),
+    "analyze": ts.analyze,
+    "compare": lambda source: ts.compare(source, of(loss=LOSS + 0.1)),
+}
+
+
+def answer(function: Callable[[object], object], source: object) -> str:
+    """What a function says of a source, without what the source is called."""
+    try:
+        said = repr(function(source))
+    except InputError as error:
+        said = f"refused: {error}"
+    return " ".join(re.sub(r"the table|\S*\brun\.csv|\bfirst\b", "SOURCE", said).split())
+
+
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_a_table_has_one_answer_in_memory_and_in_a_file(
+    table: pd.DataFrame, function: Callable[[object], object], tmp_path: Path
+) -> None:
+    file = tmp_path / "run.csv"  # its run is called as that of a table in memory
+    table.to_csv(file, index=False)
+    assert answer(function, table) == answer(function, file)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
+def test_a_loss_that_is_text_is_refused(function: Callable[[object], object]) -> None:
+    """A check of a table in memory called it a run whose losses are not finite, and said to start again."""
+    with pytest.raises(InputError, match="the table: column 'loss' has 'x', which is not a number"):
+        function(TABLES["a loss that is text"])
+
+
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
+@pytest.mark.parametrize("name", ["two losses without a known name", "perplexity alone", "no step"])
+def test_a_refusal_names_the_columns_and_the_remedy(name: str, function: Callable[[object], object]) -> None:
+    with pytest.raises(InputError) as refused:
+        function(TABLES[name])
+    needed = "step" if name == "no step" else "loss"
+    assert set(re.findall(r"\w+", str(refused.value))) >= set(TABLES[name])
+    assert f"rename={{'COLUMN': '{needed}'}}" in str(refused.value)
+
+
+def test_a_choice_between_two_losses_is_named() -> None:
+    table = TABLES["two known losses"]
+    note = "'train_loss' is taken as loss, not 'lm_loss' (to choose the other: rename={'lm_loss': 'loss'})"
+    assert note in repr(ts.check(table))
+    assert any(note in one for one in ts.forecast(table, horizon=10_000).notes)
+    assert note in repr(ts.compare(table, table))
+    assert note in ts.analyze(table).studies[0].read[0]
+    other = ts.check(table, rename={"lm_loss": "loss"})
+    assert "is taken as" not in repr(other)
+    assert other.runs[0].loss == pytest.approx(LOSS[-1] + 0.3)
+
+
+@pytest.mark.parametrize(
+    "read", [lambda table, file: table, lambda table, file: file], ids=["memory", "file"]
+)
+def test_a_loss_that_is_named_is_the_one_that_is_read(
+    read: Callable[[object, object], object], tmp_path: Path
+) -> None:
+    """`column` once meant only what its name means: lm_loss was train_loss."""
+    table = TABLES["two known losses"]
+    table.to_csv(tmp_path / "a.csv", index=False)
+    source = read(table, tmp_path / "a.csv")
+    made = ts.forecast(source, column="lm_loss", horizon=10_000)
+    assert made.own[0].loss[-1] == pytest.approx(LOSS[-1] + 0.3)
+    assert ts.check(source, column="lm_loss").runs[0].loss == pytest.approx(LOSS[-1] + 0.3)
+
+
+def test_a_held_out_loss_is_forecast_only_without_a_training_loss_and_named() -> None:
+    (curve,), problems, notes = read_curves([TABLES["held-out loss alone"]], Reading())
+    assert not problems
+    assert curve.loss[-1] == LOSS[-1]
+    assert "the table: no training loss is logged: the held-out loss 'val_loss' is used" in notes
+
+
+def test_a_held_out_loss_is_not_compared_with_a_training_loss(tmp_path: Path) -> None:
+    """The only loss of a file was read as its training loss."""
+    of(val_loss=LOSS).to_csv(tmp_path / "a.csv", index=False)
+    of(loss=LOSS + 1, val_loss=LOSS).to_csv(tmp_path / "b.csv", index=False)
+    assert "the same run" in repr(ts.compare(tmp_path / "a.csv", tmp_path / "b.csv"))
+
+
+def test_a_row_without_a_step_is_not_the_last_loss() -> None:
+    """A check of a table in memory said the loss of such a row."""
+    run = ts.check(TABLES["a row without a step"]).runs[0]
+    assert (run.step, run.loss) == (5900, LOSS[-2])
+
+
+def test_two_columns_of_one_name_are_refused() -> None:
+    table = of(loss=LOSS)
+    table.columns = pd.Index(["step", "loss", "loss"])
+    with pytest.raises(InputError, match="the table: two columns are called 'loss'; drop or rename one"):
+        ts.check(table)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["a name that ends in loss", "two known losses", "held-out loss alone"])
+def test_a_page_of_a_table_is_that_of_its_file(name: str, tmp_path: Path) -> None:
+    table, file = TABLES[name], tmp_path / "run.csv"
+    table.to_csv(file, index=False)
+    first, second = (
+        {p.relative_to(tmp_path / out): p.read_text() for p in (tmp_path / out).rglob("*.csv")}
+        for out, source in (("memory", table), ("file", file))
+        if ts.report(source, tmp_path / out)
+    )
+    assert first
+    assert first == second
