@@ -233,9 +233,10 @@ def oracle(steps: np.ndarray, series: np.ndarray, *, walk: bool, trends: int = 4
 def alarmed(steps: np.ndarray, series: np.ndarray) -> float:
     """Return how often the online detector raises an alarm, in percent: its looks at many series at once."""
     quiet = np.ones(len(series), bool)
-    for count, look in plan(tuple(steps), FALSE_ALARMS).items():
-        p = look.known.p_values(scans(look.grid, np.diff(series[:, :count], axis=1)))
-        quiet &= p > look.threshold
+    planned = plan(tuple(steps), FALSE_ALARMS)
+    for count in planned.counts:
+        look = planned.look(count)
+        quiet &= ~look.alarms(scans(look.grid, np.diff(series[:, :count], axis=1)))
     return 100.0 * float(np.mean(~quiet))
 
 

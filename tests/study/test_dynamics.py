@@ -247,14 +247,21 @@ def test_the_online_detector_keeps_its_false_alarm_rate(power: float) -> None:
     assert alarms / 120 <= 0.1
 
 
+def test_a_rate_at_which_no_series_could_raise_an_alarm_is_refused() -> None:
+    with pytest.raises(InputError, match=r"rate 0\.00625: .*no alarm could be raised"):
+        OnlineDetector(np.arange(1.0, 27.0), rate=0.05 / 8)
+
+
 @pytest.mark.calibration
 @pytest.mark.parametrize("make", [plain_series, unkind_series, gentle_series])
 def test_the_online_detector_spends_its_rate_on_unkind_noise_too(make: Callable[..., np.ndarray]) -> None:
     steps = STEPS[2::2].astype(float)
     changes = np.diff(make(steps, 500), axis=1)  # others than the 800 that set the thresholds
     quiet = np.ones(500, bool)
-    for count, look in plan(tuple(steps.tolist()), 0.05).items():
-        quiet &= look.known.p_values(scans(look.grid, changes[:, : count - 1])) > look.threshold
+    planned = plan(tuple(steps.tolist()), 0.05)
+    for count in planned.counts:
+        look = planned.look(count)
+        quiet &= ~look.alarms(scans(look.grid, changes[:, : count - 1]))
     assert np.mean(~quiet) <= 0.05 + 2 * 0.01
 
 
@@ -263,8 +270,10 @@ def test_the_online_detector_spends_less_where_steps_are_uneven() -> None:
     steps = np.unique(np.geomspace(10, 5000, 24).round())
     changes = np.diff(unkind_series(steps, 800), axis=1)  # those that set the thresholds
     quiet = np.ones(800, bool)
-    for count, look in plan(tuple(steps.tolist()), 0.05).items():
-        quiet &= look.known.p_values(scans(look.grid, changes[:, : count - 1])) > look.threshold
+    planned = plan(tuple(steps.tolist()), 0.05)
+    for count in planned.counts:
+        look = planned.look(count)
+        quiet &= ~look.alarms(scans(look.grid, changes[:, : count - 1]))
     assert 0.005 < np.mean(~quiet) <= 0.02
 
 

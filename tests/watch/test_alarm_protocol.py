@@ -112,3 +112,18 @@ def test_a_plan_that_comes_after_the_first_losses_is_known_at_the_checkpoint(tmp
     _checkpoints(store, "a", STEPS[:1])
     watchman.judge()
     assert planned == [[20.0, 40.0]]
+
+
+@pytest.mark.slow
+def test_a_bend_of_the_feature_that_a_watch_follows_is_noticed(tmp_path):
+    steps = np.arange(16, 417, 16)
+    noise = np.random.default_rng(0).standard_normal(len(steps)).cumsum() * 0.01
+    values = np.where(steps < 160, 0.0, 3.0 * np.log(steps / 160)) + noise
+    store = Store.create(tmp_path / "store", recipe={})
+    store.write_runs([Run("a", config={"steps": 416, "checkpoint_every": 16})])
+    for step, value in zip(steps.tolist(), values.tolist(), strict=True):
+        rows = [Row("a", step, "neural_persistence", "neural_persistence", value, filtration="rieck")]
+        store.write(Unit("a", step, "neural_persistence", 1, f"{step}"), rows)
+    notices = [one for one in Watchman(store.path).judge() if one.data["test"] == "phase boundary"]
+    assert notices[0].kind == "notice"
+    assert abs(notices[0].data["bend"] - 160) <= 32

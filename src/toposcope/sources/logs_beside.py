@@ -116,6 +116,7 @@ class _Beside:
     def __init__(self, root: Path, sources: Mapping[str, Source]) -> None:
         self._root, self._sources = root, sources
         self._paired: dict[str, Path] | None = None
+        self._own: set[str] = set()
 
     def metrics(self, run: str) -> pd.DataFrame:
         """Return the losses of a run: its own, or else those of the log beside it."""
@@ -126,7 +127,7 @@ class _Beside:
     def facts(self, run: str) -> Mapping[str, Any]:
         """Return what the trainer's state says about a run, and the plan in its log."""
         own = self._sources[run].facts()
-        log = None if PLANNED in own or _with_losses(self._sources[run]) else self._log(run)
+        log = None if PLANNED in own or self._has_losses(run) else self._log(run)
         if log is None:
             return own
         planned = log.runs[0].planned_steps
@@ -134,8 +135,22 @@ class _Beside:
 
     def said(self, run: str) -> str:
         """Return the log that a run's losses come from, and the columns; empty for none."""
-        log = None if _with_losses(self._sources[run]) else self._log(run)
+        log = None if self._has_losses(run) else self._log(run)
         return "" if log is None else f"{os.path.relpath(log.path, self._root.parent)}, {log.said}"
+
+    def _has_losses(self, run: str) -> bool:
+        """Return whether a run has losses of its own, readable or not; errors are reported elsewhere.
+
+        Losses do not disappear, so the answer yes is kept: a watch asks at every checkpoint.
+        """
+        if run not in self._own:
+            try:
+                if not _any_loss(self._sources[run].metrics()):
+                    return False
+            except SourceError:
+                return True
+            self._own.add(run)
+        return True
 
     def _log(self, run: str) -> RunLog | None:
         """Return the current log of a run."""
@@ -144,7 +159,7 @@ class _Beside:
             bare = {
                 name: Path(os.path.relpath(one.run.uri, self._root))
                 for name, one in self._sources.items()
-                if not _with_losses(one)
+                if not self._has_losses(name)
             }
             self._paired = {name: Path(log) for name, log in logs_of_runs(bare, logs).items()}
         return _read(self._paired[run]) if run in self._paired else None
@@ -183,14 +198,6 @@ def _plan(log: Path) -> dict[str, Any]:
         return plan_beside(log, alone=True) if log.is_file() else {}
     except (SourceError, OSError):  # being written
         return {}
-
-
-def _with_losses(source: Source) -> bool:
-    """Return whether a run has losses of its own, readable or not; errors are reported elsewhere."""
-    try:
-        return _any_loss(source.metrics())
-    except SourceError:
-        return True
 
 
 def _any_loss(metrics: pd.DataFrame) -> bool:

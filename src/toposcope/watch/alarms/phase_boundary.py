@@ -12,10 +12,14 @@ if TYPE_CHECKING:
 
 
 class PhaseBoundary(Alarm):
-    """The online detector of bends, over the planned checkpoints."""
+    """The online detector of bends, over the planned checkpoints.
+
+    A bend is noticed and is no alarm, so the detector has a rate of its own: 5% of runs without a bend. Of a
+    share of the alarms' rate its simulated series could never reach the threshold.
+    """
 
     test = "phase boundary"
-    share = 1.0
+    share = 1.0  # unspent: the other alarms keep the levels at which their rates were measured
 
     def __init__(self, watched: Watched) -> None:
         super().__init__(watched)
@@ -28,9 +32,9 @@ class PhaseBoundary(Alarm):
         if found is None or look.planned is None:
             return []
         label, value = found
-        if self._phase is None:  # simulating the null takes seconds
+        if self._phase is None:
             from toposcope.statistics.phases.online import OnlineDetector
 
-            self._phase = OnlineDetector(look.planned, rate=self.spending.rate)
+            self._phase = OnlineDetector(look.planned)
         bend = self._phase.update(look.step, value)
         return [] if bend is None else self.notice(look.step, f"{label} bent at step {bend:,.0f}", bend=bend)
