@@ -49,7 +49,7 @@ SERIES = {
     **REPEATING_SETTING,
     **SETTING_NULLS,
 }
-UNKIND: dict[str, Pairs] = {
+OTHER_PAIRS: dict[str, Pairs] = {
     **SET, **JUDGES, **{name: make for name, (make, _) in (POWER | KNOWN).items()},
     "common spikes of 8 sigma at 10%": both_spike(0.1, 8.0),
 }  # fmt: skip
@@ -165,10 +165,10 @@ def switched_off(rule: Rule) -> Iterator[None]:
 
 
 def drawn(case: str, steps: np.ndarray, draws: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return pairs (n, draws) of a case: of `SERIES`, each of a pair independently, or of `UNKIND`."""
+    """Return pairs (n, draws) of a case: of `SERIES`, each of a pair independently, or of `OTHER_PAIRS`."""
     g = rng(name="reasons", case=case, n=len(steps), draw=draws)
-    if case in UNKIND:
-        return UNKIND[case](g, steps, draws)
+    if case in OTHER_PAIRS:
+        return OTHER_PAIRS[case](g, steps, draws)
     one: Pairs = apart(lambda g, steps, draws: sim.at_steps(SERIES[case], g, steps, draws))
     return one(g, steps, draws)
 
@@ -279,7 +279,7 @@ def main() -> None:
 
 
 SERIES["white"] = sim.white
-UNKIND["r = 0.5, white noise"] = lead(0.5, 0)
+OTHER_PAIRS["r = 0.5, white noise"] = lead(0.5, 0)
 
 
 if __name__ == "__main__":

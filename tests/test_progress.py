@@ -6,7 +6,7 @@ import time
 import pytest
 
 from toposcope.core import progress as shown
-from toposcope.core.progress import Progress, busy, parts_heard_by, track
+from toposcope.core.progress import Progress, busy, progress_reported_to, track
 
 
 class Clock:
@@ -85,7 +85,7 @@ def test_a_unit_says_how_far_it_is(clock, capsys):
         def hear(label, done, total):
             progress.inside(f"{label} {done}/{total}")
 
-        with parts_heard_by(hear):
+        with progress_reported_to(hear):
             inner = Progress("tiles", 4, quiet=True)
             for _ in range(3):
                 inner.advance()
@@ -100,7 +100,7 @@ def test_a_unit_says_how_far_it_is(clock, capsys):
 def test_a_progress_outside_is_not_a_part_of_its_own(clock):
     heard = []
     outer = Progress("measuring", 2, quiet=True)
-    with parts_heard_by(lambda *said: heard.append(said)):
+    with progress_reported_to(lambda *said: heard.append(said)):
         outer.advance()
         list(track("ab", "reading", quiet=True))
     assert heard == [("reading", 1, 2), ("reading", 2, 2)]

@@ -23,7 +23,7 @@ import numpy as np
 
 FOLDER = Path(__file__).parent
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
-MAPS = {"by_probe", "looked_at", "notes", "renamed", "theory", "true_rates"}
+MAPS = {"by_probe", "examined", "notes", "renamed", "theory", "true_rates"}
 """Objects whose keys are names of runs, columns or quantities: their values share one schema."""
 OPEN = {"config", "data", "numbers"}
 """Objects that differ from finding to finding: any fields."""

@@ -69,7 +69,7 @@ def test_json_text_and_python_agree(make, tmp_path, capsys):
     assert run["loss"] == (None if math.isnan(mine.loss) else mine.loss)
     assert [one["sentence"] for one in run["grounds"]] == [one.sentence for one in mine.judgement.grounds]
     assert (run["forecast"]["final_loss"], run["forecast"]["low"]) == (mine.forecast.final, mine.forecast.low)
-    assert all(part in text for part in run["not_looked_at"])
+    assert all(part in text for part in run["not_examined"])
     assert run["read"] in text
 
 

@@ -1,4 +1,4 @@
-"""Logs as they come: glitches, few losses, no plan, runs that are ill, columns of any name."""
+"""Logs as they come: glitches, few losses, no plan, runs that are unhealthy, columns of any name."""
 
 from __future__ import annotations
 
@@ -396,7 +396,7 @@ def test_the_forecast_of_an_ill_run_is_none_of_its_level(call, files):
     rows.to_csv(files / "begun.csv", index=False)
     code, out, _ = call(files / "begun.csv", "--siblings", files / "done.csv", "--json")
     made = json.loads(out)["forecasts"][0]
-    assert (code, made["status"]) == (1, "ill")
+    assert (code, made["status"]) == (1, "unhealthy")
     assert made["reason"].startswith("plateau: forecast as if the run were healthy")
     code, out, _ = call(files / "begun.csv", "--siblings", files / "done.csv")
     assert [line.split(": ")[:2] for line in out.splitlines()[:1]] == [["look", "x"]]

@@ -98,7 +98,7 @@ def test_a_run_without_a_known_end_is_not_finished(family):
     own = family.assign(lr=np.where(family["run"] == "young", 1e-3 * 1.001 ** -family["step"], rate))
     found = ts.analyze(own).findings
     on = found["on"]
-    assert (on.strength, on.numbers["begun"], on.numbers["finished"]) == ("begun", ["young"], 4)
+    assert (on.strength, on.numbers["running"], on.numbers["finished"]) == ("running", ["young"], 4)
     assert [one["run"] for one in on.numbers["endless"]] == ["young"]
     assert "end unknown" in found.said(on).act
 
@@ -108,7 +108,7 @@ def test_the_cards_of_a_run_that_goes_on_agree(family, until):
     """The one that forecasts its end stands beside one on how well that could be scored, not on whether."""
     few = family[family["run"].isin(["run0"])]
     found = ts.analyze(pd.concat([few, log("young", 1.5, until)])).findings
-    assert found["on"].strength == "begun"
+    assert found["on"].strength == "running"
     assert "not finished" not in found.said(found["end"]).text
 
 

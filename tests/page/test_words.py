@@ -136,16 +136,21 @@ def test_two_losses_are_both(make_study):
 
 def test_the_title_names_the_best_model(make_study):
     assert (
-        make_study().findings.headline == "Three models trained soundly; all end alike (minibatch loss 2.00)."
+        make_study().findings.headline
+        == "Three models trained without a fault; all end alike (minibatch loss 2.00)."
     )
     study = make_study()
     values = study.series.values
     values.loc[values["run"] == "large", "loss"] -= 0.5
     lower = study.findings.headline
     assert (
-        lower == "Three models trained soundly; the largest is best (minibatch loss 1.50, the others 2.00)."
+        lower
+        == "Three models trained without a fault; the largest is best (minibatch loss 1.50, the others 2.00)."
     )
-    assert make_study({"small": 1_000}).findings.headline == "small trained soundly (minibatch loss 2.00)."
+    assert (
+        make_study({"small": 1_000}).findings.headline
+        == "small trained without a fault (minibatch loss 2.00)."
+    )
 
 
 def test_seeds_of_a_size_are_ranked_by_their_mean_with_its_range(make_study):
@@ -153,8 +158,8 @@ def test_seeds_of_a_size_are_ranked_by_their_mean_with_its_range(make_study):
     values = study.series.values
     values.loc[values["run"] == "large-seed1", "loss"] -= 0.5
     assert study.findings.headline == (
-        "Six runs trained soundly; the largest is best (minibatch loss 1.75 [1.50, 2.00] over 2 seeds, the "
-        "others 2.00)."
+        "Six runs trained without a fault; the largest is best (minibatch loss 1.75 [1.50, 2.00] over 2 "
+        "seeds, the others 2.00)."
     )
 
 
@@ -162,7 +167,7 @@ def test_of_one_size_no_seed_is_called_best(make_study):
     study = make_study({"small": 1_000}, seeds=3)
     values = study.series.values
     values.loc[values["run"] == "small-seed2", "loss"] -= 0.25
-    assert study.findings.headline == ("Three runs trained soundly (minibatch loss 1.75 to 2.00).")
+    assert study.findings.headline == ("Three runs trained without a fault (minibatch loss 1.75 to 2.00).")
 
 
 def test_a_loss_that_did_not_fall_is_said_where_training_is_checked(make_study):
@@ -356,7 +361,7 @@ def test_a_run_that_diverges_is_said_first(make_study):
     assert found.as_text().startswith("Run small: diverging: the loss rose from")
     assert found.first.checks[1].mark == "!!"
     assert found.first.checks[1].text.startswith("small: diverging (step ")
-    assert found["on"].numbers["ill"][0]["remedy"] in found.first.next
+    assert found["on"].numbers["faulty"][0]["remedy"] in found.first.next
     assert "nothing found beyond the minibatch loss" in found.first.checks[3].text
     assert len(found.as_text().splitlines()) <= 15
     assert study.findings["on"].strength == "finished"
@@ -408,7 +413,7 @@ def test_a_log_whose_checkpoints_are_not_measured_yet_is_one_more_run(make_study
     log = dataclasses.replace(study.log, metrics=pd.concat([metrics, *more]), runs=pd.concat([runs, *listed]))
     found = dataclasses.replace(study, log=log).findings
     assert (found["on"].numbers["runs"], found["on"].numbers["read"]) == (5, 5)
-    assert found["trained"].numbers["untold"] == 0
+    assert found["trained"].numbers["undecided"] == 0
     said = found.as_text()
     assert "cannot be judged" not in said
     assert "cannot be read" not in said
@@ -421,7 +426,7 @@ def test_a_run_on_a_plateau_is_told_where_the_forecast_stood(make_study):
     noise = np.random.default_rng(0).normal(0, 0.002, int(flat.sum()))
     still.loc[flat, "loss"] = 2.5 * np.exp(noise)
     found = dataclasses.replace(study, log=dataclasses.replace(study.log, metrics=still)).findings
-    assert found["on"].strength == "ill"
+    assert found["on"].strength == "faulty"
     assert found.lead.question == "on"
     assert found.wrong is None
     assert found.headline.startswith("Run small: plateau")

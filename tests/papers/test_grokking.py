@@ -115,8 +115,8 @@ def test_bars_are_judged_among_those_of_shuffled_residues(studied: grokking.Stud
     values = grokking.bars_of(studied.run, "own")["scaled"].to_numpy()
     assert grokking.beyond_shuffled(studied.run, "scaled", values, 1) == finding
     few = replace(studied.run, control=studied.run.control.query("draw < 18"))
-    untold = grokking.beyond_shuffled(few, "scaled", values, 1)
-    assert (untold.p_control, untold.rise, untold.found) == (None, None, False)
+    undecided = grokking.beyond_shuffled(few, "scaled", values, 1)
+    assert (undecided.p_control, undecided.rise, undecided.found) == (None, None, False)
 
 
 @pytest.mark.slow

@@ -442,7 +442,7 @@ def test_the_largest_p_of_the_references_counts_and_the_row_says_so() -> None:
     steps = STEPS[1:]
     known = reference.reference(steps)
     drift = autoregressions(g.standard_normal((300, 50)), np.full(300, 0.7)).cumsum(axis=1)
-    told, untold = 0, 0
+    told, undecided = 0, 0
     for values in drift + 2.0 * g.standard_normal((300, 50)):
         rows = segments(steps, values)
         found = scan(design(steps), np.diff(values))
@@ -453,13 +453,13 @@ def test_the_largest_p_of_the_references_counts_and_the_row_says_so() -> None:
         assert (len(rows) > 1) == (max(parts) <= 0.05)
         told += len(rows) > 1
         if parts[0] <= 0.05 < max(parts):
-            untold += 1
+            undecided += 1
             assert len(rows) == 1
             assert str(rows[0][-1]).startswith(
                 ("cannot tell: noise of changing size bends as much", "no verdict")
             )
     assert told / 300 <= 0.08  # 5%, and two standard errors
-    assert untold  # kind noise alone would have called them bends
+    assert undecided  # kind noise alone would have called them bends
 
 
 @pytest.mark.slow

@@ -33,7 +33,7 @@ from toposcope.statistics.trends.refusals import SWINGS, TOO_SMOOTH, rich
 from toposcope.statistics.trends.signs import LAG_SHARE, LAGS, OWN_SHARE, SPIKE_SHARE, pair_products
 from toposcope.statistics.trends.whitening import whiten
 from toposcope.study import from_frame
-from toposcope.study.compact import of_frame, untold, verdict_table
+from toposcope.study.compact import lines_of_reasons, of_frame, verdict_table
 from toposcope.study.figure import draw_verdict
 from toposcope.study.trends.verdicts import NOTHING_SHARED, SCREENED, UNKNOWN_RATE, family_table, judged
 
@@ -369,7 +369,7 @@ def test_the_terminal_says_why_a_row_has_no_verdict() -> None:
         "reason": [SWINGS, "x", SWINGS, "y"],
     })  # fmt: skip
     study = SimpleNamespace(families=families, target="loss", labels=SimpleNamespace(label=str.upper))
-    assert untold(study) == [f"cannot tell: A and C: {SWINGS}"]
+    assert lines_of_reasons(study) == [f"cannot tell: A and C: {SWINGS}"]
 
 
 def test_the_terminal_names_the_rule_without_which_a_verdict_would_be_another() -> None:
@@ -379,7 +379,7 @@ def test_the_terminal_names_the_rule_without_which_a_verdict_would_be_another() 
         "verdict": "trend only", "reason": [rule, NOTHING_SHARED, rule],
     })  # fmt: skip
     study = SimpleNamespace(families=families, target="loss", labels=SimpleNamespace(label=str.upper))
-    assert untold(study) == [f"trend only: A: {rule} (without this rule the verdict would differ)"]
+    assert lines_of_reasons(study) == [f"trend only: A: {rule} (without this rule the verdict would differ)"]
 
 
 def test_tables_and_figures_carry_the_lag() -> None:

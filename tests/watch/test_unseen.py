@@ -61,15 +61,15 @@ def test_the_answer_the_json_and_the_exit_code_say_what_was_looked_at(tmp_path, 
     code, told = _once(capsys, tmp_path)
     assert code == 0
     assert told["answer"] == "no alarm in 2 checkpoints of 1 run"
-    assert told["looked_at"]["2026-11-22T12:30:00"]["steps"] == [10, 20]
-    assert told["not_looked_at"] == []
+    assert told["examined"]["2026-11-22T12:30:00"]["steps"] == [10, 20]
+    assert told["not_examined"] == []
     (tmp_path / "runs" / "bad").mkdir()
     (tmp_path / "runs" / "bad" / "run.json").touch()
     for _ in range(2):  # it is a problem for as long as it lies there
         code, told = _once(capsys, tmp_path)
         assert code == 1
         assert told["answer"].startswith("no alarm in 2 checkpoints of 1 run, but 1 problem: ")
-        (unseen,) = told["not_looked_at"]
+        (unseen,) = told["not_examined"]
         assert unseen["place"].endswith("/bad")
         assert unseen["problem"]
 
@@ -79,7 +79,7 @@ def test_where_nothing_was_looked_at_nothing_is_said_of_alarms(tmp_path, capsys,
     if there:
         (tmp_path / "runs").mkdir()
     code, told = _once(capsys, tmp_path, *([] if there else ["--wait"]))
-    assert (code, told["looked_at"]) == (1, {})
+    assert (code, told["examined"]) == (1, {})
     assert told["answer"].startswith("nothing was checked")
 
 
@@ -98,8 +98,8 @@ def test_a_damaged_checkpoint_is_waited_for_and_is_a_problem_once_it_is_old(tmp_
         assert "step_30.safetensors" in told["answer"]
     checkpoints(run, 30)  # it is completed after all
     code, told = _once(capsys, tmp_path)
-    assert (code, told["not_looked_at"]) == (0, [])
-    assert told["looked_at"]["runs"]["steps"] == [10, 20, 30]
+    assert (code, told["not_examined"]) == (0, [])
+    assert told["examined"]["runs"]["steps"] == [10, 20, 30]
 
 
 def test_a_checkpoint_whose_data_cannot_be_read_stays_a_problem_until_it_is_replaced(tmp_path, monkeypatch):
@@ -133,7 +133,7 @@ def test_a_folder_of_other_files_that_states_a_step_is_no_checkpoint_in_trouble(
     _age(tmp_path / "runs", 3600)
     code, told = _once(capsys, tmp_path)
     assert code == 0
-    assert [one["problem"] for one in told["not_looked_at"]] == [False]
+    assert [one["problem"] for one in told["not_examined"]] == [False]
 
 
 @pytest.mark.parametrize("name", ["latest", "latest.txt"])

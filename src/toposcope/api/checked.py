@@ -190,7 +190,7 @@ def _short_end(one: RunCheck) -> str:
     made = one.forecast
     if made is None:
         return "has ended" if one.ended else "not known"
-    if one.level == STOP or made.status in ("failed", "ill"):
+    if one.level == STOP or made.status in ("failed", "unhealthy"):
         return ""
     final, low, high = near(made.final, made.low, made.high)
     if not made.bounded:

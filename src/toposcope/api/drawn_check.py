@@ -23,7 +23,7 @@ def drawn(one: RunCheck) -> CheckedCurve:
     marks = tuple(_mark(ground, float(ground.step)) for ground in found if ground.step is not None)
     made = one.forecast
     bounded = made is not None and made.bounded
-    if made is None or not bounded or one.level == STOP or made.status in ("failed", "ill"):
+    if made is None or not bounded or one.level == STOP or made.status in ("failed", "unhealthy"):
         return CheckedCurve(one.name, step, loss, marks)
     end = np.array([math.nan if one.horizon is None else one.horizon, made.final, made.low, made.high])
     ahead = np.empty((0, 4))

@@ -157,7 +157,7 @@ class RunCheck:
                 "method": made.method, "status": made.status, "reason": made.reason,
                 "interval_from": made.interval_from, "used": dict(made.used),
             },
-            "limits": list(self.limits), "not_looked_at": list(self.unseen),
+            "limits": list(self.limits), "not_examined": list(self.unseen),
             "read": self.read,
         }  # fmt: skip
 
@@ -183,7 +183,7 @@ def _end(made: Forecast) -> str:
     final, low, high = near(made.final, made.low, made.high)
     if made.not_yet:
         return f"cannot be forecast yet: {made.not_yet}"
-    if made.status == "ill":
+    if made.status == "unhealthy":
         within = f" ({low} to {high})" if made.bounded else ""
         return f"would end near {final} without this problem{within}"
     if made.status == "no plan":

@@ -219,7 +219,7 @@ def _work_out(analysis: Analysis, chosen: Sequence[str]) -> None:
 
 def _answer(analysis: Analysis) -> None:
     """Print the first screen, what changed and when, then the table behind the verdict."""
-    from toposcope.study.compact import untold, verdict_table
+    from toposcope.study.compact import lines_of_reasons, verdict_table
     from toposcope.study.findings.beyond import CANNOT
 
     width = min(_width(), 120)
@@ -234,7 +234,7 @@ def _answer(analysis: Analysis) -> None:
         if any(row[-1] != CANNOT for row in table.rows):
             click.echo("")
             table.show(width=width, compact=True)
-        for line in untold(study):
+        for line in lines_of_reasons(study):
             say(line)
 
 

@@ -22,24 +22,24 @@ _SHOW_AFTER_SECONDS = 2.0
 _RATE_OVER_SECONDS = 600.0
 """The rate is taken over this many last seconds, without the first count, during which things load."""
 
-Hear = Callable[[str, int, "int | None"], object]
-_hears: ContextVar[Hear | None] = ContextVar("hears", default=None)
+Listener = Callable[[str, int, "int | None"], object]
+_current_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 @contextmanager
-def parts_heard_by(hear: Hear) -> Iterator[None]:
-    """Report label, count and total of every `Progress` inside to `hear`, also of a quiet one.
+def progress_reported_to(listener: Listener) -> Iterator[None]:
+    """Report label, count and total of every `Progress` inside to `listener`, also of a quiet one.
 
-    >>> with parts_heard_by(lambda *said: print(said)):
+    >>> with progress_reported_to(lambda *said: print(said)):
     ...     done = list(track("ab", "reading", quiet=True))
     ('reading', 1, 2)
     ('reading', 2, 2)
     """
-    token = _hears.set(hear)
+    token = _current_listener.set(listener)
     try:
         yield
     finally:
-        _hears.reset(token)
+        _current_listener.reset(token)
 
 
 class Progress:
@@ -65,7 +65,7 @@ class Progress:
         self._live = False
         self._inside = ""
         self._note = ""
-        self._hear = _hears.get()
+        self._listener = _current_listener.get()
         self._over = threading.Event()
 
     def __enter__(self) -> Self:
@@ -111,8 +111,8 @@ class Progress:
         self._inside = "" if n else self._inside
         self.failed += n if failed else 0
         self._note = note
-        if self._hear is not None:
-            self._hear(self.label, self.done, self.total)
+        if self._listener is not None:
+            self._listener(self.label, self.done, self.total)
         self._show()
 
     def _go_on(self) -> None:

@@ -88,10 +88,10 @@ class Forecast:
     average with their weights.
 
     `status` is "ok"; "no plan" if the rest of the learning rate is unknown and no sibling shows it: `low` is
-    lower by the most that an annealing gained in published runs, and `coverage` says how often that held;
-    "ill" if the log shows a fault that no forecast can take into account (`forecasting.health.assess`), so
-    that no coverage is known; "degenerate" without an interval; "failed" without a forecast. `reason` says
-    why.
+    lower by the most that an annealing gained in published runs, and `coverage` says how often the interval
+    contained the end; "unhealthy" if the log shows a fault that no forecast can take into account
+    (`forecasting.health.assess`), so that no coverage is known; "degenerate" without an interval; "failed"
+    without a forecast. `reason` says why.
     """
 
     run: str
@@ -131,10 +131,10 @@ class Forecast:
         """Why it is too early to say where the run ends; "" if it can be said, or if the forecast failed.
 
         Every answer that shows a forecast asks this: none prints an interval that says nothing. Of a run
-        that is ill it is said where it would end if it were not: that needs no interval.
+        that is unhealthy it is said where it would end if it were healthy: that needs no interval.
         """
-        ill = self.status == "ill" and math.isfinite(self.final)
-        if self.bounded or ill or self.status == "failed":
+        unhealthy = self.status == "unhealthy" and math.isfinite(self.final)
+        if self.bounded or unhealthy or self.status == "failed":
             return ""
         return anything(self.low, self.high) or "no interval can be given"
 

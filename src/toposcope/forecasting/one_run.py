@@ -136,7 +136,7 @@ def _with_interval(
         if wide := anything(low, high):
             said = [wide, *said]
         if grave := [symptom.kind for symptom in seen.symptoms if symptom.grave]:
-            said, status = [f"{', '.join(grave)}: forecast as if the run were healthy", *said], "ill"
+            said, status = [f"{', '.join(grave)}: forecast as if the run were healthy", *said], "unhealthy"
     return Forecast(
         seen.run, method.name, seen.last / seen.horizon, point.final, low, high, level, point.step,
         point.loss, source, tuple(errors), status, rendered("; ".join(said)), *band, point.used,

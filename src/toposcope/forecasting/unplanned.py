@@ -7,7 +7,7 @@ import numpy as np
 from toposcope.core.wording import option
 from toposcope.forecasting.curve import Curve
 
-UNSURE = ("no plan", "ill")
+UNSURE = ("no plan", "unhealthy")
 """Forecast statuses for which an interval does not have its stated level."""
 
 ANNEALED = 0.2
@@ -23,8 +23,9 @@ DECAY = 0.04
 """The same for the lower end of a run without siblings, set on half of parameter_golf's runs."""
 
 HELD, HELD_RUNS, HELD_LEVEL = 0.93, 212, 0.9
-"""The share of intervals without siblings and plan that held; on how many real runs, none used to set the
-width; and at what level (benchmarks.forecast_alone, 2026-11-23; table in docs/forecasting-evidence.md)."""
+"""The share of intervals without siblings and plan that contained the final loss; on how many real runs, none
+used to set the width; and at what level (benchmarks.forecast_alone, 2026-11-23; table in
+docs/forecasting-evidence.md)."""
 
 
 def share_of_peak(seen: Curve) -> float | None:

@@ -40,7 +40,7 @@ UNTRAINED = 1.25
 """Losses at step 0 or 1 that differ by this factor belong to different vocabularies or tasks, because the
 loss there is about the logarithm of the number of classes. Neighbours among the seeds and sizes of one recipe
 differ by a factor of at most 1.03."""
-BEGUN = 2.0
+LATER_START = 2.0
 """The same factor for logs that begin at a later common step: by then, sizes differ by up to 1.4."""
 LOWEST, LEAST_GAP = 5.0, 1.0
 """Lowest losses that differ by this factor and by this many nats belong to different tasks: the sizes of a
@@ -72,9 +72,9 @@ def groups_of(runs: pd.DataFrame, losses: pd.DataFrame | None = None) -> tuple[G
     Two runs belong to different groups if their files state a different family, task, corpus, tokenizer,
     vocabulary or recipe, or if they have the same size and differ in a training setting, such as the batch
     size. Seeds and sizes do not separate runs. If neither corpus nor task is stated, the losses decide: runs
-    are separated if their first losses differ by a factor of `UNTRAINED` at step 0 or 1 (`BEGUN` at a later
-    common step), or if their lowest losses differ by a factor of `LOWEST` and by `LEAST_GAP` nats, with no
-    run in between. A run that states fewer facts joins the only group that fits, if there is only one.
+    are separated if their first losses differ by a factor of `UNTRAINED` at step 0 or 1 (`LATER_START` at a
+    later common step), or if their lowest losses differ by a factor of `LOWEST` and by `LEAST_GAP` nats, with
+    no run in between. A run that states fewer facts joins the only group that fits, if there is only one.
 
     Parameters
     ----------
@@ -252,7 +252,7 @@ def _by_losses(names: Collection[str], losses: pd.DataFrame | None) -> dict[str,
     first: dict[str, str] = {}
     for step in {max(step, 1.0) for step, _, _ in ends.values()}:
         here = {run: loss for run, (at, loss, _) in ends.items() if max(at, 1.0) == step}
-        most = UNTRAINED if step <= 1 else BEGUN
+        most = UNTRAINED if step <= 1 else LATER_START
         marks = _clusters(here, lambda below, above, most=most: above > most * below)  # type: ignore[misc]
         if len(set(marks.values())) > 1:
             first |= {run: f"{step:g}/{mark}" for run, mark in marks.items()}

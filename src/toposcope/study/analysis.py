@@ -204,7 +204,7 @@ class Analysis:
     def verdict(self) -> str:
         """The verdict on the worst run by its log, in the words of `check`."""
         on = [found["on"] for found in self.all_findings if "on" in found]
-        return worst(one["level"] for found in on for one in found.numbers["ill"])
+        return worst(one["level"] for found in on for one in found.numbers["faulty"])
 
     @property
     def wrong(self) -> bool:

@@ -71,7 +71,7 @@ def verdict_table(study: Study) -> Table:
     return Table("families", title, "", head, rows, sections=(topology,))
 
 
-def untold(study: Study) -> list[str]:
+def lines_of_reasons(study: Study) -> list[str]:
     """Return a line for each reason why rows have no verdict, or for the rule that decided it."""
     mine = study.families[study.families["target"] == study.target]
     mine = mine[mine["confirmatory"].astype(bool)]

@@ -124,7 +124,7 @@ def segments(
         return [_nothing("degenerate", reason)]
     known = reference(steps)
     found, p = search(grid, change, known, bar=level_of(steps))
-    untold = "" if found else _untold(known, scan(grid, change), p)
+    undecided = "" if found else _undecided(known, scan(grid, change), p)
     found = () if one else found
     last = scan(grid, change, found)
     bounds = sorted(
@@ -143,13 +143,13 @@ def segments(
         direction = "rising" if low > 0 else "falling" if high < 0 else "flat"
         rows.append((
             i, steps[a], steps[b], slope, low, high, first, end, kind, direction,
-            _spectral(direction, risen), _EMBEDDING[direction], rate, p, p, "ok", untold,
+            _spectral(direction, risen), _EMBEDDING[direction], rate, p, p, "ok", undecided,
         ))  # fmt: skip
         risen = risen or direction == "rising"
     return rows
 
 
-def _untold(known: Reference, found: Scan, p: float) -> str:
+def _undecided(known: Reference, found: Scan, p: float) -> str:
     """Return why a series without bends might still have some, or nothing."""
     if p <= FALSE_ALARMS:
         return UNEVEN.format(p=p)

@@ -88,7 +88,7 @@ class Filed(Protocol):
 
 
 @runtime_checkable
-class Held(Protocol):
+class FetchedSeries(Protocol):
     """A series whose checkpoints may have to be fetched; a checkpoint that is held is fetched only once."""
 
     def holding(self, checkpoint: Checkpoint) -> AbstractContextManager[None]:

@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 
 from toposcope.core.errors import InputError
-from toposcope.core.progress import parts_heard_by
+from toposcope.core.progress import progress_reported_to
 from toposcope.core.repeats import Observation, together
 from toposcope.core.types import Checkpoint
 from toposcope.store import Result, Store, Unit
 from toposcope.store.units import digest
 from toposcope.subjects.base import Measured, Probe, Reads, check_declared
-from toposcope.subjects.snapshot import Held, RunReader, SeriesLike, Snapshot
+from toposcope.subjects.snapshot import FetchedSeries, RunReader, SeriesLike, Snapshot
 from toposcope.sweep.inline_audit import keep_look
 from toposcope.sweep.not_finite import mark_spoilt, with_status
 from toposcope.sweep.plan import Task
@@ -102,13 +102,13 @@ def _parts_reported(unit: str, tell: Callable[[Outcome], None] | None) -> Iterat
         return
     last = time.monotonic()
 
-    def hear(label: str, done: int, total: int | None) -> None:
+    def report(label: str, done: int, total: int | None) -> None:
         nonlocal last
         if time.monotonic() - last >= _SECONDS_BETWEEN_PARTS:
             last = time.monotonic()
             tell(Outcome(inside=f"{unit}: {label} {done}" + (f"/{total}" if total else "")))
 
-    with parts_heard_by(hear):
+    with progress_reported_to(report):
         yield
 
 
@@ -155,7 +155,7 @@ class Worker:
     def _held(self, reader: RunReader, indices: Sequence[int]) -> AbstractContextManager[None]:
         """Fetch a large checkpoint once for all probes; small ones stay in memory anyway."""
         series = self._job.series
-        if not isinstance(series, Held) or len(indices) > 1:
+        if not isinstance(series, FetchedSeries) or len(indices) > 1:
             return nullcontext()
         return series.holding(reader[indices[0]].checkpoint)
 

@@ -74,10 +74,10 @@ class Checked:
         """Return both halves as plain JSON."""
         runs = sorted({*self.measured, *self.logged})
         return {
-            "looked_at": {
+            "examined": {
                 run: {"steps": list(self.measured.get(run, ())), "losses": run in self.logged} for run in runs
             },
-            "not_looked_at": [
+            "not_examined": [
                 {"place": one.place, "why": one.why, "problem": one.problem} for one in self.unseen
             ],
         }

@@ -132,7 +132,7 @@ def faulty_logs(study: Study) -> dict[str, list[tuple[str, float]]]:
     """Return the faults in the training log of each run, those of the finding "on": kind and step."""
     found: dict[str, list[tuple[str, float]]] = {}
     on = study.findings.get("on")
-    for one in on.numbers["ill"] if on is not None else ():
+    for one in on.numbers["faulty"] if on is not None else ():
         found.setdefault(one["run"], []).append((one["kind"], float(one["step"])))
     return found
 

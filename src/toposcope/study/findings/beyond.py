@@ -80,8 +80,8 @@ def _largest(values: pd.Series) -> int:
 
 
 def _reasons(topology: pd.DataFrame) -> list[tuple[str, int]]:
-    untold = topology[topology["verdict"] == CANNOT]
-    counted = untold["reason"].replace("", "no test could be made").value_counts()
+    undecided = topology[topology["verdict"] == CANNOT]
+    counted = undecided["reason"].replace("", "no test could be made").value_counts()
     return [(str(why), int(n)) for why, n in counted.items()]
 
 
@@ -96,8 +96,8 @@ def _open(study: StudyTables, topology: pd.DataFrame) -> dict[str, object] | Non
     checkpoints do not help a feature that has too few because it did not converge: `stuck` names those.
     """
     values = study.series.values
-    untold = topology.loc[topology["verdict"] == CANNOT, "column"].astype(str)
-    columns = [c for c in untold if c in values]
+    undecided = topology.loc[topology["verdict"] == CANNOT, "column"].astype(str)
+    columns = [c for c in undecided if c in values]
     lost = _unconverged(study)
     stuck = [c for c in columns if c.rpartition("/")[2] in lost and _most(study, c) < LEAST_LENGTH]
     few = [n for c in columns if c not in stuck and 0 < (n := _most(study, c)) < LEAST_LENGTH]

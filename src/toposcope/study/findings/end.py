@@ -113,10 +113,10 @@ def end(study: StudyTables) -> Finding | None:
 
 
 def go_on(study: StudyTables) -> Finding | None:
-    """Strength: "broken" or "ill" (a log shows what overrides any forecast), "too few", "finished", "begun".
+    """Strength: "broken", "faulty" (the log overrides any forecast), "too few", "finished" or "running".
 
-    A broken run should be stopped; an ill one needs a look. "too few": no run has enough losses to be judged.
-    None without a loss.
+    A broken run should be stopped; a faulty one needs a look. "too few": no run has enough losses to be
+    judged. None without a loss.
     """
     column, curves = _logged(study)
     grounds = _grounds(study, column, curves)
@@ -126,24 +126,24 @@ def go_on(study: StudyTables) -> Finding | None:
         return None
     few = {run for run, ground in grounds if ground.kind == TOO_EARLY}
     broken = any(one["level"] == STOP for one in symptoms)
-    untold = all(curve.run in few for curve in curves)
+    undecided = all(curve.run in few for curve in curves)
     strength = (
         "broken"
         if broken
-        else "ill"
+        else "faulty"
         if symptoms
         else "too few"
-        if untold
-        else "begun"
+        if undecided
+        else "running"
         if going
         else "finished"
     )
     numbers = {
-        "begun": [curve.run for curve in going], "runs": max(len(study.runs), len(curves)), "ill": symptoms,
-        "finished": len(finished), "read": len(curves), "fell": sum(map(_fell, curves)),
+        "running": [curve.run for curve in going], "runs": max(len(study.runs), len(curves)),
+        "faulty": symptoms, "finished": len(finished), "read": len(curves), "fell": sum(map(_fell, curves)),
         "few": len(few), "most_losses": max((len(curve.loss) for curve in curves), default=0),
         "loss": _called(study, column),
-        "ahead": _ahead(study, curves) if strength == "begun" else [],
+        "ahead": _ahead(study, curves) if strength == "running" else [],
         "endless": [{"run": curve.run, "reason": curve.endless} for curve in going if curve.endless],
         "command": "" if strength == "finished" else _command(study, column, going, advise=not symptoms),
     }  # fmt: skip
@@ -158,7 +158,7 @@ def _called(study: StudyTables, column: str) -> str:
 
 
 def _command(study: StudyTables, column: str, going: Sequence[Curve], *, advise: bool) -> str:
-    """Return the command that says more about unfinished or ill runs; "" for a table in memory.
+    """Return the command that says more about unfinished or faulty runs; "" for a table in memory.
 
     It compares continuing with a larger model if the size and the tokens of every run are known. The budget
     is twice the most FLOP that a run still needs, so that either can be paid.
@@ -170,7 +170,7 @@ def _command(study: StudyTables, column: str, going: Sequence[Curve], *, advise:
             "without": list(study.without) or None}  # fmt: skip
     flop = [_flop_left(curve) for curve in going]
     if not advise or not flop or not np.isfinite(flop).all():
-        every = "all" if advise else None  # the first lines name all that is wrong with an ill run
+        every = "all" if advise else None  # the first lines name all that is wrong with a faulty run
         return rendered(command("forecast", *study.places, **read, methods=every))
     budget = f"{2 * max(flop):.2g}"
     return rendered(command("forecast", *study.places, **read, advise=True, budget=budget))

@@ -13,7 +13,7 @@ from toposcope.subjects.subject import Subject
 
 MARKS: Mapping[tuple[str, str], str] = {
     ("sound", "clean"): GOOD, ("sound", "gaps"): BAD, ("sound", "faults"): BAD,
-    ("on", "finished"): GOOD, ("on", "begun"): GOOD, ("on", "ill"): BAD, ("on", "broken"): BAD,
+    ("on", "finished"): GOOD, ("on", "running"): GOOD, ("on", "faulty"): BAD, ("on", "broken"): BAD,
     ("on", "too few"): OPEN,
     ("odd", "alike"): GOOD, ("odd", "alone"): OPEN, ("odd", "odd"): BAD,
     ("beyond", "adds"): SOME, ("beyond", "trend only"): NONE, ("beyond", "cannot tell"): OPEN,
@@ -115,7 +115,7 @@ class Findings:
         on, beyond = self.get("on"), self["beyond"]
         if (wrong := self.wrong) is not None:
             return wrong
-        if on is not None and (on.strength == "ill" or on.numbers["ahead"]):
+        if on is not None and (on.strength == "faulty" or on.numbers["ahead"]):
             return on
         columns = self.subject == "table" and (
             beyond.numbers.get("columns") or beyond.numbers.get("left_out_columns")

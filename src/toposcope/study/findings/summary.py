@@ -36,8 +36,8 @@ class FirstScreen:
 
     >>> fell = CheckLine("OK", "training", "the loss fell to the end")
     >>> alone = CheckLine("--", "odd runs", "one run")
-    >>> print(FirstScreen("small trained soundly.", (fell, alone), "Train a second seed.").as_text())
-    small trained soundly.
+    >>> print(FirstScreen("small trained without a fault.", (fell, alone), "Train a second seed.").as_text())
+    small trained without a fault.
     <BLANKLINE>
     OK  training      the loss fell to the end
     --  odd runs      one run

@@ -1,4 +1,4 @@
-"""How well did they train? The model that ends best, and whether all of them got there soundly."""
+"""How well did they train? The model that ends best, and whether all of them got there without a fault."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def trained(study: StudyTables, answers: Iterable[Finding]) -> Finding:
-    """Strength: "soundly" (logs without a fault, at their end), "unfinished", "measured" (no log shows it).
+    """Strength: "healthy" (logs without a fault, at their end), "unfinished", "measured" (no log shows it).
 
     `answers` are the findings on the measurements and on the logs. Runs are ranked by the loss at their last
     checkpoint, those at the end of their family alone.
@@ -30,16 +30,17 @@ def trained(study: StudyTables, answers: Iterable[Finding]) -> Finding:
     numbers = {
         "runs": len(study.runs), "ran": len(study.runs), "sizes": len(study.sizes),
         "run": next(iter(study.ordered), ""), "checkpoints": int(counts.max()), "gaps": gaps,
-        "audited": bool(known["sound"].numbers.get("audited")), "begun": [], "untold": 0, **_ranked(study),
+        "audited": bool(known["sound"].numbers.get("audited")), "running": [], "undecided": 0,
+        **_ranked(study),
     }  # fmt: skip
     if on is None or not on.numbers["read"]:
         return Finding("trained", "measured", numbers)
     every = int(on.numbers["runs"])  # a run that is followed has a log before a checkpoint is measured
-    untold = every - int(on.numbers["read"]) + int(on.numbers["few"])
-    numbers |= {"begun": list(on.numbers["begun"]), "runs": every, "untold": untold}
-    if on.strength == "begun":
+    undecided = every - int(on.numbers["read"]) + int(on.numbers["few"])
+    numbers |= {"running": list(on.numbers["running"]), "runs": every, "undecided": undecided}
+    if on.strength == "running":
         return Finding("trained", "unfinished", numbers)
-    return Finding("trained", "measured" if gaps or on.strength == "too few" else "soundly", numbers)
+    return Finding("trained", "measured" if gaps or on.strength == "too few" else "healthy", numbers)
 
 
 def _ranked(study: StudyTables) -> dict[str, object]:

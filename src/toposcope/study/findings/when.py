@@ -50,7 +50,7 @@ def _bends(study: StudyTables, lead: str) -> dict[str, object]:
     rows = study.bends
     mine = rows[(rows["column"] == lead) & (rows["status"] == "ok")] if "status" in rows else rows.iloc[:0]
     if mine.empty:
-        return {"searched": 0, "bent": 0, "untold": 0, "gentle": 0, "bends": [], "rate": None}
+        return {"searched": 0, "bent": 0, "undecided": 0, "gentle": 0, "bends": [], "rate": None}
     counts = mine.groupby("run")["segment"].count()
     rate = float(mine["false_alarm_rate"].median())
     listing = [
@@ -62,7 +62,7 @@ def _bends(study: StudyTables, lead: str) -> dict[str, object]:
     ]  # fmt: skip
     return {
         "searched": len(counts), "bent": int((counts > 1).sum()),
-        "untold": int(mine["reason"].str.startswith("cannot tell").sum()),
+        "undecided": int(mine["reason"].str.startswith("cannot tell").sum()),
         "gentle": int(mine["reason"].str.startswith("no verdict").sum()), "bends": listing,
         "rate": rate if np.isfinite(rate) else None,
     }  # fmt: skip

@@ -81,11 +81,11 @@ class WeightOptions:
         >>> WeightOptions.typed(WeightOptions(draws=2).recipe())
         {'draws': 2}
         """
-        usual = cls().recipe()
-        preset = recipe.get("preset", usual["preset"])
-        of_preset = preset != usual["preset"]  # its defaults are not known here, so all are named
+        defaults = cls().recipe()
+        preset = recipe.get("preset", defaults["preset"])
+        of_preset = preset != defaults["preset"]  # its settings are not known here, so all are named
         names = [name for name in ("points", "draws", "nulls") if name in recipe]
-        chosen = {name: recipe[name] for name in names if of_preset or recipe[name] != usual[name]}
+        chosen = {name: recipe[name] for name in names if of_preset or recipe[name] != defaults[name]}
         return {"preset": preset, **chosen} if of_preset else chosen
 
     def keeps(self, name: str) -> bool:
