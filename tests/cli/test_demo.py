@@ -32,7 +32,7 @@ def test_the_demo_ends_with_a_page_about_its_own_runs(demo):
     assert done.problems == ()
     text = done.page.read_text()
     assert "2 runs of 2 model sizes (2.9K to 7.4K parameters) with 4 checkpoints each were measured" in text
-    assert "cannot tell whether the topology of the weights says more than the held-out loss" in text
+    assert "unknown whether the topology of the weights says more than the held-out loss" in text
 
 
 def test_the_store_has_every_checkpoint_and_probe(demo):

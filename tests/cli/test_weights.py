@@ -378,7 +378,10 @@ def test_gradients_without_a_batch_are_one_line_and_no_store(tmp_path: Path, cal
     save_file({"a.weight": np.eye(4, dtype=np.float32)}, tmp_path / "lone.safetensors")
     code, _, err = call("weights", tmp_path / "lone.safetensors", "--gradients", "--out", tmp_path / "store")
     assert (code, err.count("\n")) == (2, 1)
-    assert "--gradients: only run folders contain a batch; give --texts FILE" in err
+    assert (
+        "--gradients: these checkpoints have neither saved gradients nor held-out texts; give --texts FILE"
+        in err
+    )
     assert not (tmp_path / "store").exists()
 
 

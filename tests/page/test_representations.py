@@ -295,16 +295,17 @@ def test_the_verdict_is_said_as_its_strength_is(study):
     assert "nothing beyond the trend in" in said["beyond"]
     found = _with_verdicts(nothing, "adds", columns=[TOTAL])
     _, said = answers(found)
-    assert said["beyond"].startswith(
-        "Some of the topology of these representations moves with the log perplexity beyond their shared "
-        "trend (1 of "
+    assert re.match(
+        r"1 of \d+ primary features? of the topology of these representations moves with the log perplexity "
+        r"beyond a shared trend\.",
+        said["beyond"],
     )
     assert "Plain norms and spectra do not." in said["beyond"]
     assert "H1 total: r = " in said["beyond"]
     both = _with_verdicts(found, "adds", columns=["representations/hidden/top_eigenvalue"])
     assert "Plain norms and spectra do so too (1 of" in answers(both)[1]["beyond"]
     untested = _with_verdicts(study, "cannot tell")
-    assert answers(untested)[1]["beyond"].startswith("This design cannot tell whether the topology of these")
+    assert answers(untested)[1]["beyond"].startswith("It is unknown whether the topology of these")
 
 
 def test_the_numbers_in_the_words_are_those_of_the_tables(study):
@@ -421,7 +422,7 @@ def test_gradients_alone_get_a_part_of_their_own(tmp_path, unprinted):
     page = report(store, tmp_path / "report").page
     text = page.read_text()
     assert "Persistent homology of the loss gradients" in text
-    assert "cannot tell whether the topology of the gradients says more than the minibatch loss" in text
+    assert "unknown whether the topology of the gradients says more than the minibatch loss" in text
     figures = {path.stem for path in (page.parent / "figures").iterdir()}
     assert figures == {"gradients", "gradient_correlations", "loss_gradients"}
     table = pd.read_csv(page.parent / "tables" / "gradient_trends.csv")

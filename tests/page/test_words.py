@@ -45,8 +45,8 @@ def test_nothing_found_is_said_with_what_would_have_been_missed(study):
 def test_a_finding_is_named_and_counted_beside_the_baselines(make_study):
     found = said(make_study(verdicts={H0: "adds"}))
     assert found.act.startswith(
-        "Some of the topology of the weights moves with the minibatch loss beyond their shared trend "
-        "(1 of 2 primary features). Plain norms and spectra do not."
+        "1 of 2 primary features of the topology of the weights moves with the minibatch loss beyond a "
+        "shared trend. Plain norms and spectra do not."
     )
     assert "H0 total (pooled): r = +0.10 [−0.30, +0.50]." in found.ground
 
@@ -62,7 +62,7 @@ def test_without_a_usable_test_this_design_cannot_tell(make_study, trends):
     study = make_study(verdicts=untested, trends=trends, steps=(0, 100, 200))
     found = said(study)
     assert found.act.startswith(
-        "This design cannot tell whether the topology of the weights says more than the minibatch loss"
+        "It is unknown whether the topology of the weights says more than the minibatch loss"
     )
     assert "trend only" not in study.findings.as_text()
     assert "nothing" not in found.text.lower()
@@ -116,7 +116,7 @@ def test_every_answer_begins_with_a_line_and_the_terminal_holds_it(make_study, v
             "no",
             "nothing found beyond the minibatch loss: 2 features tested, none passed (a relation below r =",
         ),
-        ("cannot tell", "--", "this design cannot tell: too few checkpoints"),
+        ("cannot tell", "--", "not known: too few checkpoints"),
     ],
 )
 def test_the_first_screen_has_four_checks_each_with_its_mark(make_study, verdict, mark, text):
@@ -390,7 +390,7 @@ def test_norms_and_spectra_alone_are_not_called_topology(make_study):
     assert bare.said(bare["beyond"]).act.startswith(
         (
             "Nothing shows that the size of the weights (norms and",
-            "This design cannot tell whether the size of",
+            "It is unknown whether the size of",
         )
     )
     assert bare.title(bare["beyond"]) == "Does size add anything to the minibatch loss?"

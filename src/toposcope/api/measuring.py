@@ -64,7 +64,9 @@ def of_weights(
     series = find()
     if request.texts is None and not any(has_own_batch(checkpoint) for checkpoint in series):
         raise InputError(
-            "only run folders contain a batch", argument="gradients", remedy=f"give {option('texts')} FILE"
+            "these checkpoints have neither saved gradients nor held-out texts",
+            argument="gradients",
+            remedy=f"give {option('texts')} FILE",
         )
     batch = GradientBatch(texts=None if request.texts is None else load_texts(request.texts))
     return Measurement(gradient_series(series, batch), gradient_probes(probes), options.recipe())

@@ -147,14 +147,15 @@ def command(
     without: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Test whether the columns of SOURCE say more than the loss does, and when they changed.
+    """Test whether the columns of SOURCE say more than the loss does, and find when they changed.
 
     SOURCE is a store, a table or a training log. A table has columns run, step, one or more losses, and
     the columns to test. A log may be text, CSV, JSON, a W&B export or a TensorBoard folder.
 
-    The answer comes first: one verdict for each primary feature of a store, or for each column of a table.
-    Each verdict rests on one test over all runs; the next table shows these tests. --table prints other
-    tables. Columns that are functions of the loss or of the step are not tested; the answer names them.
+    The answer comes first: one verdict for each primary feature of a store (a feature chosen for the test
+    before any run was seen), or for each column of a table. Each verdict rests on one test over all runs; the
+    next table shows these tests. --table prints other tables. Columns that are functions of the loss or of
+    the step are not tested; the answer names them.
     A log of losses alone has no column to test: the answer says how the run trained and when the loss fell.
 
     The exit code is 1 when the answer lists problems, such as a run that diverges or needs

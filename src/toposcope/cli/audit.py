@@ -25,7 +25,9 @@ def command(
     step_pattern: str | None,
     as_json: bool,
 ) -> int:
-    """Look for identical, damaged, swapped or misplaced checkpoints, and for runs unlike their siblings.
+    """Look for identical, damaged, swapped or misplaced checkpoints, and for odd runs.
+
+    A run is odd if it is unlike the other seeds of its size.
 
     SERIES are run folders, folders of runs or of steps, model folders, files or hub addresses.
 

@@ -65,7 +65,8 @@ def command(
     """Say whether each run is all right, and forecast its final loss.
 
     LOG is a training log, in any format that toposcope reads. DIR is a folder of logs or of checkpoints.
-    STORE is a store that toposcope measured. The command only reads; it writes nothing.
+    STORE is a folder that `toposcope weights` or another measuring command wrote. The command only reads; it
+    writes nothing.
 
     The verdict on a run is: all right, look or stop. It rests on the losses, on the loss alarms of
     `toposcope watch`, and on an audit of the checkpoints in DIR. The final loss is the forecast of

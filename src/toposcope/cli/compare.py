@@ -102,10 +102,10 @@ def command(
 ) -> int:
     """Say whether SECOND is better than FIRST by the losses of their seeds, or which weights differ.
 
-    Each is a log, a store, a folder of logs or runs (the seeds of one recipe), a checkpoint, or a series of
-    checkpoints. Two checkpoints, or series of one run each, are compared by their weights if they have a
-    matrix in common and neither --siblings, --horizon nor --column is given. Everything else is compared by
-    the losses. Differences are SECOND minus FIRST.
+    FIRST and SECOND are each a log, a store, a folder of logs or runs (the seeds of one recipe), a
+    checkpoint, or a series of checkpoints. Two checkpoints, or series of one run each, are compared by their
+    weights if they have a matrix in common and neither --siblings, --horizon nor --column is given.
+    Everything else is compared by the losses. Differences are SECOND minus FIRST.
 
     The exit code is 0 when everything was compared. It is 1 when something was left out or is wrong; the
     output says what. It is 2 when nothing could be compared.

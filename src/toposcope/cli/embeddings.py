@@ -52,7 +52,8 @@ SENSITIVITY_SHOWN = {
     "--preset",
     default="default",
     show_default=True,
-    help="Settings to start from: default, or seed003 for those of the embedding report.",
+    help="Settings to start from: default, or seed003 for those of the embedding report "
+    "(see `toposcope reproduce seed003`).",
 )
 @click.option("--limit", type=click.IntRange(min=1), help="Number of texts.  [default: 200]")
 @click.option(
@@ -103,7 +104,8 @@ SENSITIVITY_SHOWN = {
 @click.option(
     "--no-diagrams",
     is_flag=True,
-    help="Do not store the persistence diagrams. The CROCKER figures of the report need them.",
+    help="Do not store the persistence diagrams. The report's maps of loops by scale and checkpoint "
+    "(CROCKER) need them.",
 )
 @tokenizer_option
 @device_option

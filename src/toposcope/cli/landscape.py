@@ -33,8 +33,8 @@ from toposcope.subjects.landscape.options import LandscapeOptions
 @click.option(
     "--features", default="all", show_default=True,
     help="What to measure, separated by commas: sharpness (forward passes only), curvature, surface, paths "
-    "(loss barriers between checkpoints), retrain (trains a little from each; not part of `all`), `cheap` "
-    "(sharpness alone) or `all`.",
+    "(loss barriers between checkpoints), retrain (trains briefly from each checkpoint; not part of `all`), "
+    "`cheap` (sharpness alone) or `all`.",
 )  # fmt: skip
 @request_options(LandscapeOptions)
 @click.option(
@@ -66,8 +66,9 @@ def command(
     """Measure the loss around each checkpoint of SERIES: sharpness, curvature and sampled surfaces.
 
     SERIES are run folders of `toposcope train`, model folders that transformers can load, folders of such
-    steps, or hub addresses. The command first prints what it will cost and how far the axes go. The results
-    and the sampled surfaces go to a store. If the command is interrupted, repeat it: it continues.
+    steps, or hub addresses. The command first prints what it will cost and how far from the checkpoint it
+    samples. The results and the sampled surfaces go to a store. If the command is interrupted, repeat it: it
+    continues.
     """
     from toposcope.api.landscapes import of_landscape
     from toposcope.api.text_request import TextRequest

@@ -166,7 +166,7 @@ def _seed003(
     seeds: str, texts: str | None, limit: int, sensitivity_texts: str, labelled: Path | None, device: str,
     out: Path | None, jobs: int | None, as_json: bool,
 ) -> int:  # fmt: skip
-    """Make the embedding report's tables again, or its whole study.
+    """Make the embedding report's tables again, or repeat its whole study.
 
     The tables come from its stored rows (--rows). The study runs on a series (--series), on Pythia from the
     hub (--recipe pythia), or on three small models that it trains first (--train). --out keeps the store,

@@ -109,8 +109,8 @@ def command(
     Each checkpoint is measured when it is complete. The command keeps it, by links or a copy, until it has
     compared the next one with it.
 
-    STORE is a store instead. One that an earlier watch made is continued. One that another command made is
-    searched for alarms only.
+    STORE is a store instead. A store that an earlier watch made is continued. Any other store is only
+    searched for alarms.
 
     The exit code of --once is 1 when the answer lists an alarm or a problem, else 0. --json prints one JSON
     object for every event; with --once it prints one object, the answer.

@@ -12,10 +12,11 @@ from toposcope.cli.requests import request_options
 from toposcope.cli.sweeping import Sweeping, carried_out, out_option, sweep_options
 from toposcope.subjects.weights.options import WeightOptions
 
-_FEATURES = """What to measure, separated by commas. `cheap` is neural_persistence, rips, baselines and
-trajectory. `all` adds distances to the previous checkpoint (Wasserstein and bottleneck), which are slow.
-`updates` is the change of each matrix and head since the previous checkpoint. You can also name a probe of
-an installed package, or your own as MODULE:CLASS."""
+_FEATURES = """What to measure, separated by commas. `cheap` is neural_persistence (how far the weights that
+connect a matrix lie below its largest), rips (clusters and loops of its rows), baselines (norms and spectra)
+and trajectory (distances between checkpoints). `all` adds distances to the previous checkpoint (Wasserstein
+and bottleneck), which are slow. `updates` is the change of each matrix and head since the previous
+checkpoint. You can also name a probe of an installed package, or your own as MODULE:CLASS."""
 
 
 @click.command("weights")
@@ -26,7 +27,8 @@ an installed package, or your own as MODULE:CLASS."""
     "--preset",
     default="default",
     show_default=True,
-    help="Settings to start from: default, or seed004 for the conventions of the weight-space paper.",
+    help="Settings to start from: default, or seed004 for the conventions of the weight-space paper "
+    "(see `toposcope reproduce seed004`).",
 )
 @request_options(WeightOptions)
 @click.option(

@@ -43,7 +43,8 @@ def decayed(curve: Curve, steps: int) -> Curve:
     least = int(np.ceil(FINAL_SHARE / (1 - FINAL_SHARE) * last)) + 1
     if steps < least:
         raise InputError(
-            f"the final loss is a mean over the last {FINAL_SHARE:.0%} of all steps",
+            f"too few: the final loss is a mean over the last {FINAL_SHARE:.0%} of all steps, which the "
+            "decay must cover",
             argument="annealed",
             value=steps,
             remedy=f"give {least:,} steps or more for run {curve.run}",

@@ -76,7 +76,9 @@ class Expectation:
         more = f" (and {', '.join(self.unknown)}, whose cost is not known)" if self.unknown else ""
         slowest, most = max(self.by_probe.items(), key=lambda item: item[1], default=("", 0.0))
         if self.seconds > _LONG and most > self.seconds / 2 and len(self.by_probe) > 1:
-            more += rendered(f", {duration(most)} of it for {slowest} ({option('features')} leaves it out)")
+            more += rendered(
+                f", {duration(most)} of it for {slowest} (leave it out with {option('features')})"
+            )
         return (
             f"{counted(self.checkpoints, self.runs)}, {size(self.bytes)} of weights, "
             f"{self.units} measurement{'s' * (self.units != 1)}; expecting "

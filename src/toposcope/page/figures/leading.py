@@ -68,7 +68,7 @@ def _caption(study: Study) -> Caption:
         "intervals over draws, or over seeds where there are several. Grey is the feature's null, where one "
         "was measured.",
         "Which of them move, when, and whether they leave their null.",
-        "Whether they move with the loss for any reason but time.",
+        "Whether they move with the loss beyond a shared trend.",
         "A panel for each feature against the optimiser step, one line per model size.",
     )
 

@@ -70,7 +70,9 @@ class LandscapeOptions:
     draws: int = option(2, "Number of random draws of the directions.", formerly=("seeds",))
     eigenvalues: int = 5
     products: int = option(
-        100, "Maximum number of Hessian-vector products for a batch's eigenvalues; with more, more converge."
+        100,
+        "Maximum number of Hessian-vector products for a batch's eigenvalues; more products let more "
+        "eigenvalues converge.",
     )
     vectors: int = 8
     steps: int = 30
