@@ -14,10 +14,16 @@ WORDS: Mapping[str, str] = {
     "H0": "The connected parts of a cloud of points, as the distance at which points are joined grows.",
     "H1": "The loops of a cloud of points: each appears at one distance and is filled at a larger one.",
     "total persistence": "The sum of the lifetimes (death minus birth) of all components or all loops.",
-    "neural persistence": "How far the weights that connect the graph of a matrix lie below its largest "
-    "weight: the lifetimes max|w| − |w| over its maximum spanning tree, normalised.",
+    "neural persistence": "A number from 0 to 1 for a matrix: how far the weights that best connect its "
+    "units lie below its largest weight. It is 0 if all weights are equally large, and near 1 if a single one "
+    "is far larger than those that connect the other units.",
+    "Wasserstein": "A distance between two diagrams: how far all bars of one must move to become those of the "
+    "other.",
     "shuffled": "The same weights in random order. A feature that is as large on them says nothing about "
     "the arrangement of the weights.",
+    "null": "The same number where there is nothing to find, for example for shuffled weights.",
+    "draws": "Repeated random subsamples of a cloud, or repeated shuffles: each draw gives the number once.",
+    "siblings": "Other runs of the same size, task, corpus and tokenizer; usually other seeds.",
     "primary feature": "A feature that was chosen for the test before any run was seen.",
     "exploratory": "Any other feature: it is screened at a false-discovery rate and never decides a verdict.",
     "innovation": "The part of a series' next value that its smooth trend and its own past do not explain.",
