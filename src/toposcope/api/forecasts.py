@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from toposcope.study.forecasts.gather import Problem
 
 LEAST_SCORED = 3
+"""The fewest finished runs to score forecasts: each is forecast from the others, so it has two siblings."""
 _COLUMNS = ("run", "method", "share_seen", "final_loss", "low", "high", "level", "status", "reason")
 
 

@@ -10,6 +10,10 @@ above the mean curve of its siblings. The siblings' residuals, each against the 
 
 is compared with Student's t. If sizes differ and there are enough siblings, r_hat is a line in log size,
 because the curves of larger models differ a little in one direction; otherwise it is the siblings' mean.
+
+What the other limits were set on is not recorded. `benchmarks.collapse_rates` judges them: 9 of 422 healthy
+runs of simulated families are flagged, at a nominal 2% (docs/check.md, "Has a run left the curve of its
+siblings?").
 """
 
 from __future__ import annotations

@@ -15,10 +15,10 @@ WORDS: Mapping[str, str] = {
     "H1": "The loops of a cloud of points: each appears at one distance and is filled at a larger one.",
     "total persistence": "The sum of the lifetimes (death minus birth) of all components or all loops.",
     "neural persistence": "A number from 0 to 1 for a matrix: how far the weights that best connect its "
-    "units lie below its largest weight. It is 0 if all weights are equally large, and near 1 if a single one "
-    "is far larger than those that connect the other units.",
-    "Wasserstein": "A distance between two diagrams: how far all bars of one must move to become those of the "
-    "other.",
+    "units lie below its largest weight. It is 0 if all weights are equally large, and near 1 if a single "
+    "one is far larger than those that connect the other units.",
+    "Wasserstein": "A distance between two diagrams: how far all bars of one must move to become those of "
+    "the other.",
     "shuffled": "The same weights in random order. A feature that is as large on them says nothing about "
     "the arrangement of the weights.",
     "null": "The same number where there is nothing to find, for example for shuffled weights.",

@@ -30,6 +30,7 @@ OPTIONS = LandscapeOptions(batches=2, draws=2, eigenvalues=1, products=40, vecto
 CHECKPOINTS = 26
 """With fourteen, the test on innovations had too few points to choose a trend."""
 LEVEL = 0.05
+"""The conventional level of a test."""
 QUESTIONS = (
     ("surface/minima", "minima"),
     ("surface/average_persistence", "average persistence"),

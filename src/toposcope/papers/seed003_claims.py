@@ -12,6 +12,7 @@ ENTROPY, COUNT, TOTAL = "h1_persistence_entropy", "h1_n_features", "h1_total_per
 _STRONG = 0.84
 """The size of the correlation that the report states for its two best features."""
 _LEVEL = 0.05
+"""The conventional level of a test."""
 
 
 def claims(rows: pd.DataFrame, trends: pd.DataFrame) -> list[Claim]:

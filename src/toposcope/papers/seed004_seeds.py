@@ -25,6 +25,7 @@ from toposcope.study.trends.verdicts import family_table
 FEATURES = {NEURAL_PERSISTENCE: "neural persistence", H0: "H0 total", H1: "H1 total"}
 PRINTED = {NEURAL_PERSISTENCE: "np", H0: "h0", H1: "h1"}
 LEVEL = 0.05
+"""The conventional level of a test."""
 
 
 def mean_interval(values: Sequence[float] | np.ndarray | pd.Series) -> tuple[float, float, float]:

@@ -16,8 +16,9 @@ from toposcope.study.table import series_table
 from toposcope.synthetic import Spectrum, SyntheticRecipe, write_families
 
 FAMILIES = 24
+"""The number of families: this many are measured in under two minutes."""
 RECIPE = SyntheticRecipe(spectrum=Spectrum(modes=256), widths=(64,), steps=1000)
-"""One width per family, large enough to show its spectrum: 24 are measured in under two minutes."""
+"""One width per family, large enough to show its spectrum."""
 SETS = {
     "topology": "topology",
     "norms": "norms and spectra",

@@ -16,6 +16,9 @@ is not a function of the loss. A column is a function of the step if one of thes
 - several runs whose targets differ have the same value at the same step;
 - it is a clock: every word of its name means time, tokens or a count, or its values are Unix times, and it
   only rises or only falls, except at restarts.
+
+What the other limits were set on is not recorded. They are judged by the copies, and by the quantities that
+are none, of tests/study/test_copied_columns.py.
 """
 
 from __future__ import annotations

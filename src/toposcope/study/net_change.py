@@ -1,4 +1,9 @@
-"""First and last values of every run, half-way steps, and whether a change is more than its noise."""
+"""First and last values of every run, half-way steps, and whether a change is more than its noise.
+
+What the constants were set on is not recorded. tests/study/test_net_change.py measures what they give: 1.5 to
+6.5% of series of pure noise have moved, and over 90% of those that move by five times the noise (over half of
+those with six values).
+"""
 
 from __future__ import annotations
 

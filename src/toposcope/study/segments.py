@@ -27,8 +27,10 @@ LOOK_AHEAD = 0.01
 BOUNDARY_DROP = -np.log(1.0 - np.sqrt(0.95))
 """A boundary moves within its 95% set while the log likelihood falls by less than this (3.68)."""
 SHARP_DROP = 1.92
-"""A bend is sharp where every turn over `SHARP_WIDTH` checkpoints or more costs more log likelihood."""
+"""A bend is sharp where every turn over `SHARP_WIDTH` checkpoints or more costs more log likelihood: half of
+the 95% quantile of chi squared with one degree of freedom."""
 SHARP_WIDTH = 3
+"""The narrowest turn that is not sharp: a sharp change takes one or two checkpoints."""
 _AT_ONCE = 2_000_000
 """Numbers of the shapes that are scanned together: all of a long series are more than fit into memory."""
 COLUMNS = (

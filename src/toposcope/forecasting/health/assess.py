@@ -1,4 +1,8 @@
-"""Whether a run can be forecast: the faults that its loss log shows before any curve is fitted."""
+"""Whether a run can be forecast: the faults that its loss log shows before any curve is fitted.
+
+The rates are in docs/forecasting-evidence.md, "How often the health of a loss curve is right". No constant
+was set on the runs and draws of that table (`benchmarks.health_cases`).
+"""
 
 from __future__ import annotations
 

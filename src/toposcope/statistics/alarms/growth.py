@@ -1,4 +1,8 @@
-"""Slow growth, fading and stalls, relative to references that the change itself does not shift."""
+"""Slow growth, fading and stalls, relative to references that the change itself does not shift.
+
+What the lags and windows were set on is not recorded. `benchmarks.planted` judges them on planted values that
+double or halve within 2, 4 or 8 checkpoints, and on healthy runs (docs/watch.md, "How well it does").
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Many short series, one per matrix or head: finds those that have just departed from their own history."""
+"""Many short series, one per matrix or head: finds those that have just departed from their own history.
+
+What the counts and windows were set on is not recorded. `benchmarks.planted` judges them on planted faults
+and on healthy runs (docs/watch.md, "How well it does").
+"""
 
 from __future__ import annotations
 

@@ -25,6 +25,9 @@ another level over a range of steps. All computations use the changes between ch
    than five changes is tested once, because with it in the model, a single extreme step would go unnoticed.
 
 The distribution of T without a change is simulated: `phases.reference`.
+
+The constants here and in `phases.curves` were set on 51 even steps, while looking at the first table of
+"Noises and power on five grids" (docs/statistics-evidence.md). So that table is no blind test of them.
 """
 
 from __future__ import annotations

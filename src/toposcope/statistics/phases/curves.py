@@ -1,4 +1,8 @@
-"""The shapes of a series on a grid of steps: falling curves, gentle waves, bends and ramps."""
+"""The shapes of a series on a grid of steps: falling curves, gentle waves, bends and ramps.
+
+`phases.bends` says what the constants were set on. The late power laws (`_LATE`) were added after both tables
+of noises had been seen.
+"""
 
 from __future__ import annotations
 

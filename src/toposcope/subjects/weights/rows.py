@@ -1,4 +1,7 @@
-"""Finds rows of a matrix that swapped places, became copies or were replaced, and scaled blocks."""
+"""Finds rows of a matrix that swapped places, became copies or were replaced, and scaled blocks.
+
+The limits were set with those of `watch.alarms.content`, which says on which runs.
+"""
 
 from __future__ import annotations
 

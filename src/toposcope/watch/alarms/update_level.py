@@ -18,10 +18,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 WHOLE, SINGLE = (0.95, 0.75), (1.4, 1.2)
-"""How far updates over the learning rate may rise or fall from their level: the model's, and a matrix's."""
+"""How far updates over the learning rate may rise or fall from their level: the model's, and a matrix's.
+
+These limits were set on runs 0, 3 and 6 of `benchmarks.planted`; docs/watch.md, "How well it does", has the
+rates on others."""
 
 RATE_ENDED = 0.1
-"""Below this share of its peak, the learning rate says little about updates: averaged weights keep moving."""
+"""Below this share of its peak, the learning rate says little about updates: averaged weights keep moving.
+
+This rule was decided after all runs of docs/watch.md had been seen."""
 
 
 class UpdateLevel(Alarm):
