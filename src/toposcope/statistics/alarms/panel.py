@@ -1,7 +1,7 @@
 """Many short series, one per matrix or head: finds those that have just departed from their own history.
 
-What the counts and windows were set on is not recorded. `benchmarks.planted` judges them on planted faults
-and on healthy runs (docs/watch.md, "How well it does").
+The constants were set on runs 1 to 33 of an earlier trial of planted faults (2026-11-22). docs/watch.md, "How
+well it does", has the rates on others.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ FLOOR = 0.1
 """Added in quadrature to every scale: series are logarithms, and a move of 10% deserves no alarm."""
 
 DEGREES = 8.0
-"""Degrees of freedom of the Student t law of a healthy series' moves; see docs/watch.md for what set it."""
+"""Degrees of freedom of the Student t law of a healthy series' moves; set again, from 6 to 8, on the tails of
+other healthy runs (2026-11-22)."""
 
 KEPT = 64
 """The number of moves of a series that give its scale."""

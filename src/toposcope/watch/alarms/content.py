@@ -1,8 +1,9 @@
 """Checks of content: changes of a matrix that no update causes, but a fault of memory or of a file does.
 
 Each compares a matrix with itself at the previous checkpoint, so it needs almost no history. It has no
-significance level: its limits lie beyond what healthy runs did. They were set on runs 0, 3 and 6 of
-`benchmarks.planted`; docs/watch.md, "How well it does", says how often they are wrong on others.
+significance level: its limits lie beyond what healthy runs did. They were set on runs 1 to 33 of an earlier
+trial of planted faults (2026-11-22). docs/watch.md, "How well it does", says how often they are wrong on
+others.
 """
 
 from __future__ import annotations
