@@ -7,10 +7,12 @@ import pandas as pd
 import pytest
 
 from tests.columns import catalogue_of
+from toposcope.study import studies, table
 from toposcope.study.catalogue import is_baseline, leading
 from toposcope.study.derived import with_derived
 from toposcope.study.table import series_table
 from toposcope.subjects.catalogue import own_catalogue
+from toposcope.subjects.roster import subject_of
 
 BASE = {"run": "a", "step": 0, "name": "model", "role": "model", "filtration": "", "value": 1.0}
 
@@ -50,6 +52,28 @@ def test_rates_divide_by_the_log_of_the_ratio_of_steps():
     rates = found[found["feature"] == "wasserstein1_h1_rate"].set_index("step")
     assert list(rates.index) == [8, 64]
     np.testing.assert_allclose(rates["value"], 6.0 / np.log(8.0))
+
+
+def test_a_study_derives_its_features_once(monkeypatch):
+    at = {"probe": "representations", "name": "hidden", "layer": 1, "filtration": "euclidean"}
+    rows = [
+        {**BASE, **at, "scope": "layer", "step": step, "feature": feature, "draw": draw, "status": "ok"}
+        for step in (0, 10)
+        for feature, draw in (("h1_total", None), ("h1_total_null", 0))
+    ]
+    calls = []
+
+    def counted(*given):
+        calls.append(given)
+        return with_derived(*given)
+
+    for module in (studies, table):
+        monkeypatch.setattr(module, "with_derived", counted)
+    runs = pd.DataFrame({"run": ["a"], "family": "f", "parameters": [1_000]})
+    subject = subject_of("representations")
+    study = studies.study_of_rows(subject, pd.DataFrame(rows), None, runs, catalogue=own_catalogue())
+    assert "h1_total_excess" in set(study.series.catalogue["feature"])
+    assert len(calls) == 1
 
 
 def test_an_excess_is_the_value_minus_the_mean_of_its_null():

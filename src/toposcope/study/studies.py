@@ -23,7 +23,7 @@ from toposcope.study.log import Log, log_of_read
 from toposcope.study.merged_stores import Source
 from toposcope.study.plain import NO_NUMBER, plain_table
 from toposcope.study.study import Study
-from toposcope.study.table import SeriesTable, series_table
+from toposcope.study.table import SeriesTable, of_derived
 from toposcope.study.target import chosen_target, chosen_targets
 from toposcope.study.without import without_runs
 from toposcope.subjects.catalogue import rows_of
@@ -205,7 +205,7 @@ def study_of_rows(
     """Return the study of long rows with a store's columns; `catalogue` is what their probes declare."""
     features, unconverged = without_unconverged(features)
     rows = with_derived(features, catalogue)
-    series = series_table(rows, metrics, runs, targets=scores, catalogue=catalogue)
+    series = of_derived(rows, metrics, runs, targets=scores, catalogue=catalogue)
     series = replace(series, problems=(*gone, *series.problems, *unconverged))
     brought = () if scores is None else tuple(dict.fromkeys(scores["target"]))
     logged = pd.DataFrame() if metrics is None else metrics

@@ -13,9 +13,10 @@ from toposcope.core.errors import InputError, did_you_mean
 from toposcope.core.types import Kind, Scope, Use
 from toposcope.core.wording import renaming
 from toposcope.store.draws import counted, over_draws
-from toposcope.study.catalogue import CATALOGUE, column_key, describe, labels_in, leads_in, named_leads
+from toposcope.study.catalogue import CATALOGUE, describe, labels_in, leads_in, named_leads
 from toposcope.study.derived import with_derived
-from toposcope.study.efficiency import add_targets, averaged
+from toposcope.study.efficiency import SMOOTH, add_targets, averaged
+from toposcope.study.role_means import with_columns, with_role_means
 from toposcope.study.targets import TARGET_LABELS, join_targets, own_losses, own_targets
 
 KEYS = ("run", "step")
@@ -123,7 +124,7 @@ def series_table(
     metrics: pd.DataFrame | None = None,
     runs: pd.DataFrame | None = None,
     *,
-    smooth: int = 100,
+    smooth: int = SMOOTH,
     targets: pd.DataFrame | None = None,
     catalogue: pd.DataFrame | None = None,
 ) -> SeriesTable:
@@ -166,12 +167,36 @@ def series_table(
     >>> table.values["rips/pooled/h0_total"].tolist()
     [2.0, 4.0]
     """
-    rows = _checked(features)
-    rows = with_derived(rows[~rows["scope"].isin([Scope.SETTING, Scope.TENSOR])], catalogue)
+    rows = with_derived(_checked(features), catalogue)
+    return _joined(rows, metrics, runs, smooth=smooth, targets=targets, catalogue=catalogue)
+
+
+def of_derived(
+    features: pd.DataFrame,
+    metrics: pd.DataFrame | None,
+    runs: pd.DataFrame | None,
+    *,
+    targets: pd.DataFrame | None,
+    catalogue: pd.DataFrame | None,
+) -> SeriesTable:
+    """Return `series_table` of rows that have their derived features already (`with_derived`)."""
+    return _joined(_checked(features), metrics, runs, smooth=SMOOTH, targets=targets, catalogue=catalogue)
+
+
+def _joined(
+    rows: pd.DataFrame,
+    metrics: pd.DataFrame | None,
+    runs: pd.DataFrame | None,
+    *,
+    smooth: int,
+    targets: pd.DataFrame | None,
+    catalogue: pd.DataFrame | None,
+) -> SeriesTable:
+    """Return the series table of checked rows, derived features among them."""
     rows = _named_by_layer(rows)
     infinite = rows[np.isinf(rows["value"])]
     rows["value"] = rows["value"].mask(np.isinf(rows["value"]))
-    rows = _with_role_means(_with_columns(rows))
+    rows = with_role_means(with_columns(rows))
     columns = describe(rows, catalogue)
     good = counted(rows)
     if good.empty:
@@ -321,6 +346,7 @@ def _numbers(frame: pd.DataFrame, columns: Sequence[str]) -> tuple[pd.DataFrame,
 
 
 def _checked(features: pd.DataFrame) -> pd.DataFrame:
+    """Return the long rows that may be columns, with every column of `_READ`."""
     _need(features, ("run", "step", "probe", "feature", "value"), "features")
     rows = features[[column for column in _READ if column in features]].copy()
     for column, default in (("name", "model"), ("role", "model"), ("filtration", ""), ("status", "ok")):
@@ -331,7 +357,7 @@ def _checked(features: pd.DataFrame) -> pd.DataFrame:
             rows[column] = np.nan
     rows["scope"] = rows["scope"].fillna(str(Scope.MODEL)) if "scope" in rows else _scopes(rows)
     rows["value"] = pd.to_numeric(rows["value"], errors="coerce").astype(float)
-    return rows
+    return rows[~rows["scope"].isin([Scope.SETTING, Scope.TENSOR])]
 
 
 def _scopes(rows: pd.DataFrame) -> pd.Series:
@@ -367,51 +393,3 @@ def _need(frame: pd.DataFrame, columns: Sequence[str], what: str) -> None:
             f"{what}: column {missing[0]!r} is missing (it has {have}); add it, or say which one it is: "
             f"{renaming('COLUMN', missing[0])}{near}"
         )
-
-
-def _with_columns(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return long rows with the key of their column (a category) and the number of their part."""
-    fields = ["probe", "filtration", "scope", "name", "role", "feature"]
-    places = rows.groupby(fields, sort=False, dropna=False).ngroup().to_numpy()
-    parts = rows[fields].iloc[np.unique(places, return_index=True)[1]]
-    keys = [column_key(**{str(k): v for k, v in part.items()}) for part in parts.to_dict("records")]
-    names = list(dict.fromkeys(keys))
-    number = {name: i for i, name in enumerate(names)}
-    codes = np.array([number[key] for key in keys], dtype=np.int64)[places]
-    return rows.assign(column=pd.Categorical.from_codes(codes, categories=pd.Index(names)), part=places)
-
-
-def _with_role_means(rows: pd.DataFrame) -> pd.DataFrame:
-    means = _role_means(rows)
-    if means.empty:
-        return rows
-    known, further = rows["column"].cat.categories, means["column"].cat.categories
-    names = known.append(further.difference(known, sort=False))
-    both = [one.assign(column=one["column"].cat.set_categories(names)) for one in (rows, means)]
-    both[1]["part"] += int(rows["part"].max()) + 1
-    return pd.concat(both, ignore_index=True)
-
-
-def _role_means(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return a mean over matrices for every (probe, role, feature) that has none yet."""
-    cell = ["probe", "filtration", "role", "feature"]
-    parts = rows.drop_duplicates("part")[[*cell, "scope", "name", "part"]].set_index("part")
-    have = set(parts.loc[parts["scope"] == Scope.ROLE, cell].itertuples(index=False, name=None))
-    single = parts["scope"].isin([Scope.MATRIX, Scope.HEAD])
-    lacking = np.array([one not in have for one in parts[cell].itertuples(index=False, name=None)], bool)
-    parts = parts[single & lacking]
-    matrices = counted(rows[rows["part"].isin(parts.index)])[[*KEYS, "part", "draw", "value"]]
-    if matrices.empty:
-        return rows.iloc[:0]
-    same, of = (parts.groupby(names, sort=False).ngroup() for names in ([*cell, "name"], cell))
-    matrices = matrices.assign(matrix=same[matrices["part"]].to_numpy())
-    per_matrix = over_draws(matrices, [*KEYS, "matrix"])[[*KEYS, "matrix", "value"]]
-    cells = dict(zip(same, of, strict=True))
-    per_matrix["cell"] = per_matrix["matrix"].map(cells)
-    # over the matrices of a role
-    means = per_matrix.groupby([*KEYS, "cell"], sort=False)["value"].mean().reset_index()
-    described = parts[cell].assign(cell=of).drop_duplicates("cell").set_index("cell")
-    means = means.join(described, on="cell").drop(columns="cell")
-    return _with_columns(
-        means.assign(scope=str(Scope.ROLE), name="role", layer=np.nan, draw=np.nan, status="ok", inner=False)
-    )
