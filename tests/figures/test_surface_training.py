@@ -14,7 +14,7 @@ from toposcope.core.drawing.style import NULL
 from toposcope.core.types import Diagram
 from toposcope.subjects.landscape.figures import loss_surface, profiles, spectral_density, surface_diagrams
 from toposcope.subjects.landscape.figures.landscape_training import ON_PAGE, draw
-from toposcope.subjects.landscape.page.shown_surfaces import ShownSurfaces
+from toposcope.subjects.landscape.figures.shown_surfaces import ShownSurfaces
 from toposcope.subjects.landscape.summaries import summaries_of
 from toposcope.topology.sampled_surface import surface_topology
 

@@ -191,7 +191,7 @@ def frames_of(folder) -> list[dict]:
 @pytest.mark.parametrize("graph", ["kuhn", "knn"])
 def test_the_page_draws_what_the_probe_found(run, tmp_path, monkeypatch, noisy, graph: str) -> None:
     """Graph, tree, tested branches and homology go from the probe to the page; nothing is computed again."""
-    from toposcope.subjects.landscape.page import shown_surfaces
+    from toposcope.subjects.landscape.figures import shown_surfaces
     from toposcope.topology import sampled_surface
 
     options = replace(NOISY, graph=graph)

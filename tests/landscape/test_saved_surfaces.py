@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from toposcope.core.types import Checkpoint
+from toposcope.subjects.landscape import saved_surfaces
+from toposcope.subjects.landscape.figures.shown_surfaces import shown_surfaces
 from toposcope.subjects.landscape.geometry.surface import Surface
-from toposcope.subjects.landscape.saved_surfaces import read_surface, save_surface
+from toposcope.subjects.landscape.saved_surfaces import place, read_surface, save_surface
 from toposcope.topology.sampled_surface import surface_topology
 
 
@@ -37,6 +41,34 @@ def test_what_was_found_is_read_back_as_it_was(tmp_path, graph: str, shape: tupl
         np.testing.assert_array_equal(one.pairs, other.pairs)
         assert (one.dim, one.n_vertices) == (other.dim, other.n_vertices)
     np.testing.assert_array_equal(found.branches.confirmed, read.branches.confirmed)
+
+
+@pytest.fixture
+def study(tmp_path) -> SimpleNamespace:
+    """Twenty surfaces of a small run and twenty of a large one; one of the large run's files is damaged."""
+    values = np.array([3.0, 0.0, 2.0, 1.0, 4.0])
+    surface = Surface((np.arange(5.0),), np.stack([values] * 2, axis=-1), np.ones(2, int), "random", "", "")
+    for run in ("small", "large"):
+        for step in range(20):
+            at = place(tmp_path, Checkpoint(run, step, uri=""), "full", 0)
+            at.parent.mkdir(parents=True)
+            save_surface(at, surface, surface_topology(surface.mean))
+    place(tmp_path, Checkpoint("large", 19, uri=""), "full", 0).write_bytes(b"no surface")
+    made = SimpleNamespace(kept=tmp_path, ordered=["small", "large"], provenance={})
+    made.once = lambda make: make(made)
+    return made
+
+
+def test_the_page_reads_only_the_surfaces_that_it_shows(study, monkeypatch) -> None:
+    opened = []
+    read = saved_surfaces._read
+    monkeypatch.setattr(saved_surfaces, "_read", lambda path: opened.append(path) or read(path))
+    shown = shown_surfaces(study)
+    assert [(one.run, one.step) for one in shown.surfaces] == [
+        ("large", step) for step in (0, 4, 7, 11, 14, 18)
+    ]
+    assert len(opened) <= 12  # six, and six others in place of the damaged file
+    assert shown.single == "0 of the 6 surfaces shown have a single minimum; no branches confirmed"
 
 
 def test_the_graph_decides_what_is_found() -> None:

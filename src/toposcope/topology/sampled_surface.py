@@ -62,6 +62,16 @@ class SurfaceTopology:
     homology: tuple[Diagram, ...]
     branches: ConfirmedBranches | None = None
 
+    @property
+    def minima(self) -> int:
+        """The number of minima."""
+        return int(self.tree.lasting.sum())
+
+    @property
+    def trivial(self) -> bool:
+        """Whether there is a single minimum: such a surface has no branch to compare."""
+        return self.minima == 1
+
 
 def surface_topology(
     values: np.ndarray, *, graph: str = "lattice", losses: np.ndarray | None = None, level: float = 0.95

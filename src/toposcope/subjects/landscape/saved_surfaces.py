@@ -111,26 +111,41 @@ def read_density(path: Path) -> Density | None:
     return None if held is None or "nodes" not in held else Density(held["nodes"], held["weights"])
 
 
+@dataclass(frozen=True, slots=True)
+class SavedPlace:
+    """The file of a checkpoint's surface or density, which is not read yet."""
+
+    run: str
+    step: int
+    name: str
+    draw: int
+    path: Path
+
+
+def saved_places(folder: Path, *, name: str = "full", draw: int = 0) -> Iterator[SavedPlace]:
+    """Yield the file of every checkpoint that has this surface or density, by run and step."""
+    for path in sorted(folder.glob(f"**/step_*/{name}-{draw}.npz")):
+        run = path.parent.parent.relative_to(folder).as_posix()
+        yield SavedPlace(run, int(path.parent.name.removeprefix("step_")), name, draw, path)
+
+
+def saved_surface(at: SavedPlace) -> SavedSurface | None:
+    """Return a stored surface; None if its file is damaged."""
+    held = read_surface(at.path)
+    return None if held is None else SavedSurface(at.run, at.step, at.name, at.draw, *held)
+
+
 def saved_surfaces(folder: Path, *, name: str = "full", draw: int = 0) -> Iterator[SavedSurface]:
     """Yield one surface of every checkpoint that has it, by run and step."""
-    for run, step, path in _places(folder, name, draw):
-        held = read_surface(path)
-        if held is not None:
-            yield SavedSurface(run, step, name, draw, *held)
+    yield from filter(None, map(saved_surface, saved_places(folder, name=name, draw=draw)))
 
 
 def saved_densities(folder: Path, *, draw: int = 0) -> Iterator[tuple[str, int, Density]]:
     """Yield run, step and density of every checkpoint that has one."""
-    for run, step, path in _places(folder, "density", draw):
-        density = read_density(path)
+    for at in saved_places(folder, name="density", draw=draw):
+        density = read_density(at.path)
         if density is not None:
-            yield run, step, density
-
-
-def _places(folder: Path, name: str, draw: int) -> Iterator[tuple[str, int, Path]]:
-    for path in sorted(folder.glob(f"**/step_*/{name}-{draw}.npz")):
-        run = path.parent.parent.relative_to(folder).as_posix()
-        yield run, int(path.parent.name.removeprefix("step_")), path
+            yield at.run, at.step, density
 
 
 def _write(path: Path, arrays: Mapping[str, object]) -> None:

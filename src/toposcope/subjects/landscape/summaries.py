@@ -47,7 +47,7 @@ def summaries_of(topology: SurfaceTopology) -> dict[str, float]:
     found = surface_summaries(tree)
     split = surface_summaries(sampled_tree(-tree.values.reshape(tree.shape), graph))
     made = {name: found[name] for name in _OF_TREE}
-    made["trivial"] = float(found["minima"] == 1)
+    made["trivial"] = float(topology.trivial)
     made["maxima"] = split["minima"]
     made["split_average_persistence"] = split["average_persistence"]
     for diagram in topology.homology[1:]:

@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 from toposcope.core.drawing.style import GRADED, INK, OKABE_ITO, house, new_figure, say_empty
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.study import Study
-from toposcope.subjects.landscape.page.shown_surfaces import shown_surfaces, tested
+from toposcope.subjects.landscape.figures.shown_surfaces import shown_surfaces, tested
 from toposcope.topology.merge_tree import MergeTree
 
 MINIMUM_COLOUR, SADDLE_COLOUR = OKABE_ITO[1], OKABE_ITO[5]

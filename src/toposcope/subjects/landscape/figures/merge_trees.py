@@ -10,7 +10,7 @@ from toposcope.core.drawing.style import INK, MUTED, NULL, house, new_figure
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.study import Study
 from toposcope.subjects.landscape.figures.profiles import draw_profile
-from toposcope.subjects.landscape.page.shown_surfaces import has_surfaces, shown_surfaces, tested
+from toposcope.subjects.landscape.figures.shown_surfaces import has_surfaces, shown_surfaces, tested
 from toposcope.topology.merge_tree import MergeTree
 from toposcope.topology.sampled_surface import SurfaceTopology
 
@@ -84,7 +84,7 @@ def _with_most(study: Study) -> SurfaceTopology:
     """Return the topology of the surface with the most branches; of several, the last."""
     return max(
         enumerate(found for _, found in shown_surfaces(study)),
-        key=lambda one: (int(one[1].tree.lasting.sum()), one[0]),
+        key=lambda one: (one[1].minima, one[0]),
     )[1]
 
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from toposcope.core.drawing.style import GRADED, INK, house, new_figure, say_empty
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.study import Study
-from toposcope.subjects.landscape.page.shown_surfaces import ShownSurfaces, has_surfaces, shown_surfaces
+from toposcope.subjects.landscape.figures.shown_surfaces import ShownSurfaces, has_surfaces, shown_surfaces
 from toposcope.topology.merge_tree import MergeTree
 from toposcope.topology.profile import landscape_profile
 

@@ -10,8 +10,9 @@ from matplotlib.figure import Figure
 from toposcope.core.drawing.style import graded, house, new_figure, say_empty
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.study import Study
-from toposcope.subjects.landscape.page.shown_surfaces import spread
-from toposcope.subjects.landscape.saved_surfaces import saved_densities
+from toposcope.subjects.landscape.figures.shown_surfaces import of_largest_run
+from toposcope.subjects.landscape.geometry.trace import Density
+from toposcope.subjects.landscape.saved_surfaces import SavedPlace, read_density, saved_places
 
 
 def draw(densities: Sequence[tuple[str, np.ndarray, np.ndarray]]) -> Figure:
@@ -50,9 +51,7 @@ def _read(study: Study) -> list[tuple[str, np.ndarray, np.ndarray]]:
     """Return title, grid and densities of some checkpoints of the largest run with stored densities."""
     if study.kept is None:
         return []
-    found = list(saved_densities(study.kept))
-    run = next((run for run in reversed(study.ordered) if any(one[0] == run for one in found)), None)
-    mine = spread(sorted(((step, density) for r, step, density in found if r == run), key=lambda one: one[0]))
+    mine = of_largest_run(study, saved_places(study.kept, name="density"), _at_step)
     if not mine:
         return []
     low = min(float(density.nodes.min()) for _, density in mine)
@@ -60,6 +59,11 @@ def _read(study: Study) -> list[tuple[str, np.ndarray, np.ndarray]]:
     width = 0.01 * max(high - low, 1e-12)
     grid = np.linspace(low - 4 * width, high + 4 * width, 500)
     return [(f"step {step:,}", grid, density.on(grid, width)) for step, density in mine]
+
+
+def _at_step(at: SavedPlace) -> tuple[int, Density] | None:
+    density = read_density(at.path)
+    return None if density is None else (at.step, density)
 
 
 CAPTION = Caption(

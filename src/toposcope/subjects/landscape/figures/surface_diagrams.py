@@ -12,7 +12,7 @@ from toposcope.core.drawing.style import NULL, house, new_figure, say_empty
 from toposcope.core.types import Diagram
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.study import Study
-from toposcope.subjects.landscape.page.shown_surfaces import ShownSurfaces, has_surfaces, shown_surfaces
+from toposcope.subjects.landscape.figures.shown_surfaces import ShownSurfaces, has_surfaces, shown_surfaces
 
 
 def draw(panels: Sequence[tuple[str, Sequence[Diagram]]]) -> Figure:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from toposcope.store.draws import counted
 from toposcope.study.own import SubjectTable
 from toposcope.subjects.landscape.features import CONFIRMED, FOUND, MASKED, MINIMA, SURFACE, TRIVIAL
 
@@ -22,14 +23,14 @@ def shares(features: pd.DataFrame) -> pd.DataFrame:
     and with most: checkpoints of one run are not replicates), minima (mean), most (largest number of minima),
     found and confirmed (branches of half the sequences, and those that the other half confirms), masked.
     """
-    rows = features[features["probe"] == SURFACE]
-    rows = rows[np.isfinite(rows["value"].to_numpy(float))]
+    rows = counted(features[features["probe"] == SURFACE])
     made = []
     for name in PLACES:
         mine = rows[rows["name"] == name]
         values = {feature: part["value"].to_numpy(float) for feature, part in mine.groupby("feature")}
         if TRIVIAL.name not in values:
             continue
+        # no average over draws: each row is a surface, and surfaces are counted
         found, confirmed = (values.get(one, np.zeros(0)) for one in (FOUND.name, CONFIRMED.name))
         by_run = mine[mine["feature"] == TRIVIAL.name].groupby("run")["value"].mean()
         made.append({

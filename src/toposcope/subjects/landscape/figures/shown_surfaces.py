@@ -1,19 +1,22 @@
-"""The sampled surfaces that the page shows, read from the store."""
+"""The sampled surfaces that figures and the page show, read from the store: only these are read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
 from toposcope.core.wording import option, rendered
 from toposcope.study.study import Study
 from toposcope.subjects.landscape.options import GRAPHS
-from toposcope.subjects.landscape.saved_surfaces import SavedSurface, saved_surfaces
+from toposcope.subjects.landscape.saved_surfaces import SavedPlace, SavedSurface, saved_places, saved_surface
 from toposcope.subjects.landscape.summaries import topology_of
 from toposcope.topology.merge_tree import MergeTree
 from toposcope.topology.sampled_surface import SurfaceTopology
+
+Read = TypeVar("Read")
 
 MOST = 6
 """The largest number of checkpoints that are shown of one run."""
@@ -66,7 +69,7 @@ class ShownSurfaces:
     @property
     def single(self) -> str:
         """A title with the number of surfaces with one minimum, and that of confirmed branches."""
-        one = sum(found.tree.lasting.sum() == 1 for _, found in self)
+        one = sum(found.trivial for _, found in self)
         confirmed = sum(
             int(found.branches.confirmed.sum()) for _, found in self if found.branches is not None
         )
@@ -109,17 +112,40 @@ def has_surfaces(study: Study) -> bool:
 
 def _read(study: Study) -> ShownSurfaces:
     """Return the surfaces of the largest run that has any: of the first draw, at most six checkpoints."""
-    if study.kept is None:
-        return ShownSurfaces()
-    found = [one for one in saved_surfaces(study.kept) if one.topology or one.surface.finite.sum() > 1]
-    run = next((run for run in reversed(study.ordered) if any(one.run == run for one in found)), None)
-    mine = spread([one for one in sorted(found, key=lambda one: one.step) if one.run == run])
+    mine = [] if study.kept is None else of_largest_run(study, saved_places(study.kept), _usable)
     if not mine:
         return ShownSurfaces()
     graph = _graph(study)
     made_here = any(one.topology is None for one in mine)
     whole = (replace(one, topology=one.topology or topology_of(one.surface, graph)) for one in mine)
     return ShownSurfaces(tuple(whole), mine[0].topology.graph if mine[0].topology else graph, made_here)
+
+
+def _usable(at: SavedPlace) -> SavedSurface | None:
+    """Return a surface; None if its file is damaged, or has a loss only at the centre."""
+    found = saved_surface(at)
+    return found if found is not None and (found.topology or found.surface.finite.sum() > 1) else None
+
+
+def of_largest_run(
+    study: Study, places: Iterable[SavedPlace], read: Callable[[SavedPlace], Read | None]
+) -> list[Read]:
+    """Return what the page shows of the largest run that has any of these files, by step: at most six.
+
+    Only these files are read. Where one cannot be used (`read` returns None), others are chosen.
+    """
+    every = sorted(places, key=lambda place: place.step)
+    found: dict[SavedPlace, Read] = {}
+    for run in reversed(study.ordered):
+        left = [place for place in every if place.run == run]
+        while left:
+            chosen = spread(left)
+            new = {place: read(place) for place in chosen if place not in found}
+            found |= {place: one for place, one in new.items() if one is not None}
+            if all(place in found for place in chosen):
+                return [found[place] for place in chosen]
+            left = [place for place in left if place in found or place not in new]
+    return []
 
 
 def _graph(study: Study) -> str:
