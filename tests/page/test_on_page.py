@@ -21,7 +21,7 @@ from toposcope.core.errors import InputError
 from toposcope.core.processes import cores
 from toposcope.page import parts, roster
 from toposcope.page.on_page import Caption, OnPage
-from toposcope.page.plain import part_maker
+from toposcope.page.parts import part_of
 from toposcope.study import tables
 from toposcope.subjects.roster import FOLDERS, subjects
 from toposcope.subjects.subject import TABLE
@@ -109,7 +109,7 @@ def test_the_card_shows_the_lowest_place_that_was_drawn(study, unprinted):
     def card(**changes):
         brought = replace(MINE, **changes)
         roster._ADDED[:] = [brought]
-        part = part_maker(study.subject)(study)
+        part = part_of(study)
         (answer,) = (one for one in part.answers if one.question == "What changed?")
         assert ("mine" in [picture.name for picture in part.pictures]) == brought.needs(study)
         return answer.picture.name
@@ -129,7 +129,7 @@ def test_the_curves_that_lead_are_drawn_last_and_stand_first(study, unprinted, m
 
     listed = [noted("first", leads=True), noted("second"), noted("no", needs=lambda study: False)]
     monkeypatch.setattr(parts, "figures_of", lambda subject: listed)
-    part = part_maker(study.subject)(study)
+    part = part_of(study)
     assert drawn == ["second", "first"]
     assert part.figures == ["first", "second"]
 

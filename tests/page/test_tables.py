@@ -10,6 +10,7 @@ from tests.on_page import with_tables
 from toposcope.core.tabular import of_cells
 from toposcope.page import parts
 from toposcope.page.appendix import MOST_LINES, failures, findings, provenance
+from toposcope.page.parts import part_of
 from toposcope.page.tables import forecasts_table, in_brief
 from toposcope.statistics.trends.pooling import NOTHING_LEFT
 from toposcope.statistics.trends.refusals import (
@@ -23,7 +24,6 @@ from toposcope.statistics.trends.refusals import (
 from toposcope.study.finals import finals_table, fits_table
 from toposcope.study.target import chosen_target
 from toposcope.study.trends.verdicts import NOTHING_SHARED, SCREENED
-from toposcope.subjects.weights.page.part import weights_part
 from toposcope.subjects.weights.subject import SUBJECT as WEIGHTS
 
 H0 = "rips/euclidean/pooled/h0_total"
@@ -36,7 +36,7 @@ def undrawn(monkeypatch):
 
 
 def tables(study):
-    return dict(weights_part(study).tables)
+    return dict(part_of(study).tables)
 
 
 def main_target(series):

@@ -13,6 +13,7 @@ import pytest
 
 from toposcope.core.seeding import rng
 from toposcope.core.types import About, Feature, Kind, Row, Run, Scope, Use
+from toposcope.page.parts import part_of
 from toposcope.store import Result, Store, Unit, catalogue_table
 from toposcope.study.analysis import analysis_of
 from toposcope.study.catalogue import leads_in
@@ -21,22 +22,12 @@ from toposcope.study.recover import _feature_sets
 from toposcope.study.study import Study
 from toposcope.study.table import series_table
 from toposcope.subjects.catalogue import DECLARED, completed, own_catalogue
-from toposcope.subjects.gradients.page.part import gradients_part
-from toposcope.subjects.landscape.page.part import landscape_part
-from toposcope.subjects.representations.page.part import representations_part
-from toposcope.subjects.weights.page.part import weights_part
 from toposcope.watch.watchman import Watchman
 
 PROBE, COLUMN, LABEL = "elsewhere", "elsewhere/height", "height of elsewhere"
 STEPS = tuple(range(0, 240, 10))
 SIZES = {"small": 1_000, "middle": 10_000, "large": 100_000}
 EVERYWHERE = dict.fromkeys(Use, 1)
-PARTS = {
-    About.WEIGHTS: weights_part,
-    About.GRADIENTS: gradients_part,
-    About.REPRESENTATIONS: representations_part,
-    About.LANDSCAPE: landscape_part,
-}
 
 
 def _features(about: About) -> tuple[Feature, ...]:
@@ -89,7 +80,7 @@ def test_it_leads_the_findings_and_the_power_laws(study: Study) -> None:
 
 @pytest.mark.slow
 def test_its_figure_stands_on_the_page_beside_its_null(study: Study) -> None:
-    part = PARTS[study.subject.name](study)
+    part = part_of(study)
     drawn = {picture.name: picture for picture in part.pictures}[f"leading_{study.subject.name}"]
     assert LABEL in drawn.svg.decode()
     assert drawn.caption.title.startswith("Height of elsewhere ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -14,6 +15,7 @@ from toposcope.core.lines import left_out_of_means
 from toposcope.core.tabular import Table
 from toposcope.page.notes import once
 from toposcope.page.on_page import Caption, OnPage
+from toposcope.page.plain import tables_on_page
 from toposcope.page.roster import figures_of
 from toposcope.sources.adapter import ADAPTER
 from toposcope.study.findings import words
@@ -145,10 +147,10 @@ def of_group(part: PagePart, label: str, number: int) -> PagePart:
     )
 
 
-def part_of(
-    study: Study, tables: Callable[[Study], Iterable[Table]], *, beside: Collection[str] = ()
-) -> PagePart:
+def part_of(study: Study, *, beside: Collection[str] = ()) -> PagePart:
     """Put the part on one study together: the figures that it has numbers for, and tables with a row.
+
+    Its subject says which figures, tables and view (`Subject.figures`, `page_tables`, `view`).
 
     The figures come first: a second process renders them while the tables are computed. `beside` has the
     file names of figures that other parts of the page show of the same runs: they are not drawn again, nor
@@ -158,7 +160,7 @@ def part_of(
         study.leading  # noqa: B018  with the bootstrap that tables quote: the words take it, too, if it is there
 
     rendered = _begin_pictures(study, beside)
-    made = [table for table in tables(study) if table.rows]
+    made = [table for table in tables_on_page(study) if table.rows]
     found = study.findings
     name = study.subject.name
     opening, pictures = _without_repeats(
@@ -182,8 +184,17 @@ def part_of(
         pictures=tuple(picture for _, picture in pictures if picture is not opening),
         tables={table.name: table for table in made},
         lead="families" if any(found["beyond"].numbers.get(which) for which in _TESTED) else "",
+        view=_view(study),
         aside=study.aside,
     )
+
+
+def _view(study: Study) -> SurfaceView | None:
+    """Return what a script draws below the figures of a part, if its subject has such a view."""
+    view: SurfaceView | None = None
+    if study.subject.view:
+        view = pkgutil.resolve_name(study.subject.view)(study)
+    return view
 
 
 def _begin_pictures(study: Study, beside: Collection[str]) -> Callable[[], list[tuple[OnPage, Rendered]]]:

@@ -1,13 +1,12 @@
-"""The plain part of a page: a table made elsewhere, and subjects that make no part of their own."""
+"""The tables on a part of the page: those that its subject names, else the plain ones."""
 
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from toposcope.core.tabular import Table
-from toposcope.page.parts import PagePart, part_of
 from toposcope.page.tables import (
     correlation_table,
     families_table,
@@ -18,18 +17,14 @@ from toposcope.page.tables import (
 )
 from toposcope.study.own import tables_of
 from toposcope.study.study import Study
-from toposcope.subjects.subject import TABLE, Subject
+from toposcope.subjects.subject import TABLE
 
 
-def part_maker(subject: Subject) -> Callable[..., PagePart]:
-    """Return the function that makes a subject's part of the page: its own, else the plain one."""
-    made: Callable[..., PagePart] = pkgutil.resolve_name(subject.part) if subject.part else plain_part
-    return made
-
-
-def plain_part(study: Study, *, beside: Collection[str] = ()) -> PagePart:
-    """Word, tabulate and draw a table made elsewhere, or a subject without a part of its own."""
-    return part_of(study, _tables, beside=beside)
+def tables_on_page(study: Study) -> Iterable[Table]:
+    """Return the tables on a study's part of the page, in reading order, empty ones included."""
+    named = study.subject.page_tables
+    made: Callable[[Study], Iterable[Table]] = pkgutil.resolve_name(named) if named else _tables
+    return made(study)
 
 
 def _named(study: Study, name: str) -> str:

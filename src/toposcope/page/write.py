@@ -9,8 +9,7 @@ import pandas as pd
 
 from toposcope.page.appendix import failures, findings, provenance, unmeasured, versions
 from toposcope.page.page import check_target, write_page
-from toposcope.page.parts import Page, PagePart, of_group
-from toposcope.page.plain import part_maker
+from toposcope.page.parts import Page, PagePart, of_group, part_of
 from toposcope.sources.belonging import said
 from toposcope.study.study import Study, groups_among, problems_of
 
@@ -44,7 +43,7 @@ def write_studies(studies: Sequence[Study], out: str | Path, *, title: str = TIT
     for study in studies:
         runs = frozenset(map(str, study.runs["run"]))
         beside = frozenset(name for others, names in shown if runs <= others for name in names)
-        part = part_maker(study.subject)(study, beside=beside)
+        part = part_of(study, beside=beside)
         shown.append((runs, frozenset(part.figures)))
         if study.group is not None:
             part = of_group(part, study.group.label, groups.index(study.group) + 1)

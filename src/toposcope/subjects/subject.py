@@ -55,12 +55,15 @@ class Subject:
         Returns the probes of a request.
     features : tuple of str
         The names by which `features=` and `--features` choose it, besides its own name.
-    part : str
-        "MODULE:FUNCTION" that makes its part of the page from a study; "" for the default part: the table of
-        the verdict, correlations, and a curve of each leading feature.
     figures : str
         "MODULE:NAME" of the figures on its part of the page, a tuple of `page.on_page.OnPage` in reading
-        order; "" for those of the default part.
+        order; "" for the plain ones: correlations, the forecast, and a curve of each leading feature.
+    page_tables : str
+        "MODULE:FUNCTION" that returns the tables on its part of the page from a study, in reading order; ""
+        for the plain ones: the verdict, its own `tables`, correlations, replicates.
+    view : str
+        "MODULE:FUNCTION" that returns from a study what a script draws below its figures
+        (`page.parts.SurfaceView`), or None; "" if there is never any.
     tables : str
         "MODULE:NAME" of the result tables that only this subject has, a tuple of `study.own.SubjectTable`.
     questions : str
@@ -98,8 +101,9 @@ class Subject:
     request: type | None = None
     make: Callable[[Any], Sequence[Probe]] | None = None
     features: tuple[str, ...] = ()
-    part: str = ""
     figures: str = ""
+    page_tables: str = ""
+    view: str = ""
     tables: str = ""
     questions: str = ""
     declared: Mapping[str, tuple[Feature, ...]] = field(default_factory=dict, hash=False)

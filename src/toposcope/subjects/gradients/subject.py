@@ -16,8 +16,8 @@ SUBJECT = Subject(
     entries="gradients",
     size=SIZE.format("the gradients"),
     request=WeightOptions,
-    part="toposcope.subjects.gradients.page.part:gradients_part",
     figures="toposcope.subjects.gradients.page.part:FIGURES",
+    page_tables="toposcope.subjects.gradients.page.part:tables",
     declared={
         GRADIENT + probe: tuple(map(of_gradients, features))
         for probe, features in DECLARED.items()

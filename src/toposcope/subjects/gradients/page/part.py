@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from toposcope.core.tabular import Table
 from toposcope.page.figures import correlations, losses, scaling
-from toposcope.page.parts import PagePart, part_of
 from toposcope.page.tables import correlation_table, families_table, replicates_table
 from toposcope.study.study import Study
 from toposcope.subjects.gradients.figures import gradient_persistence, gradient_snapshot, gradients
@@ -32,12 +31,8 @@ FIGURES = (
 """In reading order."""
 
 
-def gradients_part(study: Study, *, beside: Collection[str] = ()) -> PagePart:
-    """Return the text, tables and figures for a study of gradients."""
-    return part_of(study, _tables, beside=beside)
-
-
-def _tables(study: Study) -> Iterator[Table]:
+def tables(study: Study) -> Iterator[Table]:
+    """Return the tables on this part, in reading order, empty ones included."""
     yield families_table(study)
     if study.has_curves:
         yield correlation_table(study, study.target, "gradient_trends")

@@ -1,14 +1,12 @@
-"""The part of the page about the loss surface: its figures, its tables and its three-dimensional view."""
+"""The part of the page about the loss surface: its figures and its tables."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 
 from toposcope.core.forms import number
 from toposcope.core.tabular import Table
 from toposcope.page.figures import correlations, losses
-from toposcope.page.parts import PagePart, part_of
 from toposcope.page.tables import correlation_table, families_table, replicates_table
 from toposcope.study.study import Study
 from toposcope.subjects.landscape.figures import (
@@ -19,8 +17,6 @@ from toposcope.subjects.landscape.figures import (
     spectral_density,
     surface_diagrams,
 )
-from toposcope.subjects.landscape.page.shown_surfaces import shown_surfaces
-from toposcope.subjects.landscape.page.view import surface_view
 from toposcope.subjects.landscape.tables.surfaces import SURFACES
 
 FIGURES = (
@@ -36,12 +32,8 @@ FIGURES = (
 """In reading order."""
 
 
-def landscape_part(study: Study, *, beside: Collection[str] = ()) -> PagePart:
-    """Return the text, tables and figures for a study of the loss surface."""
-    return replace(part_of(study, _tables, beside=beside), view=surface_view(shown_surfaces(study)))
-
-
-def _tables(study: Study) -> Iterator[Table]:
+def tables(study: Study) -> Iterator[Table]:
+    """Return the tables on this part, in reading order, empty ones included."""
     yield families_table(study)
     yield surfaces_table(study)
     yield correlation_table(study, study.target, "landscape_trends")

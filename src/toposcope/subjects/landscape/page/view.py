@@ -6,14 +6,16 @@ import numpy as np
 
 from toposcope.page.on_page import Caption
 from toposcope.page.parts import SurfaceView
-from toposcope.subjects.landscape.page.shown_surfaces import ShownSurfaces
+from toposcope.study.study import Study
+from toposcope.subjects.landscape.figures.shown_surfaces import ShownSurfaces, shown_surfaces
 from toposcope.subjects.landscape.saved_surfaces import SavedSurface
 from toposcope.topology.merge_tree import MergeTree
 from toposcope.topology.sampled_surface import SurfaceTopology
 
 
-def surface_view(shown: ShownSurfaces) -> SurfaceView | None:
-    """Return the view of surfaces on two directions; None if there are none."""
+def surface_view(study: Study) -> SurfaceView | None:
+    """Return the view of the surfaces that the page shows; None if they do not have two directions."""
+    shown = shown_surfaces(study)
     if not shown.flat:
         return None
     return SurfaceView(_caption(shown), [_frame(one, found) for one, found in shown])

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
 from functools import partial
 
 from toposcope.core.tabular import Table
 from toposcope.page.figures import correlations, losses, scaling, strength
-from toposcope.page.parts import PagePart, part_of
 from toposcope.page.tables import correlation_table, families_table, replicates_table
 from toposcope.study.study import Study
 from toposcope.subjects.gradients.figures import gradients
@@ -101,8 +99,3 @@ def tables(study: Study) -> list[Table]:
         sensitivity_table(study),
         *correlations[1:],
     ]
-
-
-def representations_part(study: Study, *, beside: Collection[str] = ()) -> PagePart:
-    """Return the text, tables and figures for a study of representations."""
-    return part_of(study, tables, beside=beside)

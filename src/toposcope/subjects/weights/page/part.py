@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from toposcope.core.tabular import Table
 from toposcope.page.figures import bars, correlations, forecast, losses, scaling
-from toposcope.page.parts import PagePart, part_of
 from toposcope.page.tables import (
     correlation_table,
     families_table,
@@ -44,12 +43,8 @@ FIGURES = (
 """In reading order."""
 
 
-def weights_part(study: Study, *, beside: Collection[str] = ()) -> PagePart:
-    """Return the text, tables and figures for a study of weights."""
-    return part_of(study, _tables, beside=beside)
-
-
-def _tables(study: Study) -> Iterator[Table]:
+def tables(study: Study) -> Iterator[Table]:
+    """Return the tables on this part, in reading order, empty ones included."""
     curves = study.has_curves
     yield families_table(study)
     yield runs_table(study)
