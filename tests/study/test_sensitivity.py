@@ -49,6 +49,14 @@ def test_planted_spreads_come_back():
     assert (line["order"], line["order_share"], line["orders"]) == ("a < b", 1.0, 1)
 
 
+def test_a_number_without_meaning_moves_no_setting():
+    rows = _rows(lambda run, place, p, n, draw: place + (0.5 if p == 50 else 0.0)).assign(status="ok")
+    wrong = rows["probe"].eq("sensitivity") & rows["step"].eq(STEPS[-1]) & rows["draw"].eq(1)
+    good = sensitivity_table(rows[~wrong])
+    bad = rows.assign(value=rows["value"].mask(wrong, 1e9), status=rows["status"].mask(wrong, "degenerate"))
+    pd.testing.assert_frame_equal(sensitivity_table(bad), good)
+
+
 def test_a_finding_that_turns_with_the_setting_is_seen():
     def value(run, place, p, n, draw):
         return place * (1 if p == 50 else -0.5) * (1 if run == "a" else 2)

@@ -8,8 +8,9 @@ import pytest
 
 from tests.patience import PATIENCE
 from toposcope.core.errors import InputError
+from toposcope.core.types import Feature, Row, Status
 from toposcope.sources import open_series
-from toposcope.store import Store
+from toposcope.store import Result, Store, Unit
 from toposcope.subjects.registry import weight_probes
 from toposcope.subjects.weights.options import WeightOptions
 from toposcope.sweep import Execution, sweep
@@ -55,6 +56,22 @@ def test_every_checkpoint_is_one_summary_and_comes_once(tmp_path):
     norm = np.sqrt(sum(6 * (2 + i) ** 2 for i in range(4)))
     assert sink.sent[1].values["toposcope/baselines/weight_norm"] == pytest.approx(norm)
     assert not any("null" in name or "shuffled" in name for name in names)
+
+
+def test_a_number_without_meaning_is_not_sent_and_moves_no_mean(tmp_path):
+    store = Store.create(tmp_path / "store", recipe={"made for": "sinks"})
+    store.write_catalogue("mine", (Feature("height", "height"), Feature("ratio", "ratio")))
+    values = ((1.0, Status.OK), (2.0, Status.OK), (9e9, Status.DEGENERATE))
+    rows = [
+        Row("r", 5, "mine", "height", value, draw=draw, status=status)
+        for draw, (value, status) in enumerate(values)
+    ]
+    rows.append(Row("r", 5, "mine", "ratio", 7.0, status=Status.DEGENERATE))
+    sink = Collected()
+    forwarder = Forwarder(store.path, [sink], begin=0)
+    store.write_results([Result(Unit("r", 5, "mine", 1, "r 5"), tuple(rows))], keep_diagrams=False)
+    assert forwarder.forward() == 1
+    assert sink.sent[0].values == {"toposcope/mine/height": 1.5}
 
 
 def test_a_new_forwarder_begins_with_what_comes_next(tmp_path):

@@ -19,6 +19,7 @@ from toposcope.core.types import Feature, Kind, Scope, Use
 from toposcope.forecasting.health.judgement import JudgeOfLog
 from toposcope.sources.belonging import Group
 from toposcope.statistics.trends.descriptive import DEFAULT_DRAWS, Draws
+from toposcope.store.draws import is_counted
 from toposcope.study.catalogue import column_of
 from toposcope.study.convergence import with_unconverged_named
 from toposcope.study.finals import finals_table, fits_table, scaling_table
@@ -335,11 +336,11 @@ class StudyTables:
         return found.of(self.series.run_names)
 
     def has(self, feature: str, *, probe: str) -> bool:
-        """Return whether a probe measured a feature of this name with a finite value."""
+        """Return whether a probe measured a feature of this name with a value that counts."""
         if not len(self.features):
             return False
         mine = (self.features["probe"] == probe) & (self.features["feature"] == feature)
-        return bool(np.isfinite(self.features.loc[mine, "value"].to_numpy(float)).any())
+        return bool(is_counted(self.features[mine]).any())
 
     def leads(self, use: Use) -> list[str]:
         """Return the columns that represent this subject in a use, in the order of their places."""

@@ -18,7 +18,7 @@ from toposcope.forecasting.health.symptoms import Symptom
 from toposcope.forecasting.kin import with_groups
 from toposcope.forecasting.schedule import Schedule
 from toposcope.sources import belonging
-from toposcope.store.draws import counted, over_draws
+from toposcope.store.draws import counted, is_counted, over_draws
 from toposcope.study.catalogue import leading_features
 from toposcope.study.convergence import without_unconverged
 from toposcope.study.forecasts.plans import StatedPlan, recipe_schedule, stated_plan
@@ -262,7 +262,7 @@ def _declared(
         return None
     declared = catalogue[catalogue["primary"].astype(bool) & ~catalogue["probe"].isin(known)]
     rows = features[features["probe"].isin(declared["probe"])]
-    if not np.isfinite(pd.to_numeric(rows["value"])).any():
+    if not is_counted(rows).any():
         return None
     table = series_table(rows, catalogue=catalogue)
     chosen = list(table.catalogue.loc[table.catalogue["primary"], "column"])

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 
 from toposcope.core.forms import interval, number, whole
 from toposcope.core.tabular import Table
-from toposcope.store.draws import over_draws
+from toposcope.store.draws import counted, over_draws
 from toposcope.study.rows import select
 from toposcope.study.study import Study
 from toposcope.subjects.representations import features as of
@@ -108,8 +107,8 @@ def dimensions_table(study: Study) -> Table:
     rows = []
     for panel in DIMENSION:
         for run in study.ordered:
-            line = mine[(mine["feature"] == panel.feature) & (mine["run"] == run)].sort_values("step")
-            line = line[np.isfinite(line["value"].to_numpy(dtype=np.float64))]
+            line = mine[(mine["feature"] == panel.feature) & (mine["run"] == run)]
+            line = counted(line).sort_values("step")
             if len(line):
                 rows.append((panel.title, run, *_estimate(line.iloc[0]), *_estimate(line.iloc[-1])))
     return Table(

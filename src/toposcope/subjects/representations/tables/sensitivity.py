@@ -9,6 +9,7 @@ import pandas as pd
 
 from toposcope.core.errors import InputError
 from toposcope.statistics.correlations import correlation, ranks
+from toposcope.store.draws import counted, is_counted, over_draws
 from toposcope.study.own import SubjectTable
 from toposcope.subjects.representations.features import PERPLEXITY, REPRESENTATIONS, SENSITIVITY
 
@@ -56,7 +57,7 @@ def sensitivity_table(features: pd.DataFrame) -> pd.DataFrame:
     >>> int(line["settings"]), int(line["draws"]), bool(line["components_spread"] < 0.1), line["status"]
     (2, 2, True, 'ok')
     """
-    rows = features[(features["probe"] == SENSITIVITY) & np.isfinite(features["value"])]
+    rows = counted(features[features["probe"] == SENSITIVITY])
     if rows.empty:
         raise InputError("features: no row of the probe 'sensitivity'; measure the feature sensitivity, too")
     rows = rows.assign(draw=rows["draw"].fillna(-1).astype(int))
@@ -75,18 +76,19 @@ def measured_sensitivity(features: pd.DataFrame) -> pd.DataFrame:
     >>> measured_sensitivity(pd.DataFrame({"probe": ["rips"], "value": [1.0]})).empty
     True
     """
-    if not len(features) or not np.isfinite(features.loc[features["probe"] == SENSITIVITY, "value"]).any():
+    if not len(features) or not is_counted(features[features["probe"] == SENSITIVITY]).any():
         return pd.DataFrame(columns=list(COLUMNS))
     return sensitivity_table(features)
 
 
 def _log_perplexity(features: pd.DataFrame) -> dict[object, pd.Series]:
     rows = features[(features["probe"] == REPRESENTATIONS) & (features["feature"] == PERPLEXITY.name)]
-    return {run: np.log(part.set_index("step")["value"]) for run, part in rows.groupby("run")}
+    return {run: np.log(part.set_index("step")["value"]) for run, part in over_draws(rows).groupby("run")}
 
 
 def _of_run(mine: pd.DataFrame, quality: pd.Series | None) -> dict[str, object]:
     wide = mine.pivot_table(index="step", columns=["name", "draw"], values="value").dropna()
+    # not `over_draws`: at each step that is left, every setting has all its draws
     per_setting = wide.T.groupby(level="name").mean().T
     spread = float(per_setting.mean(axis=1).std()) if len(wide) > 1 else np.nan
     found: dict[str, object] = {

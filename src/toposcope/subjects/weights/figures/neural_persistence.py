@@ -16,7 +16,7 @@ from toposcope.core.drawing.style import MUTED, NULL, house, new_figure, say_emp
 from toposcope.core.types import Feature, Normalization, Scope
 from toposcope.page.notes import alarmed, beside_null, changepoints, marked
 from toposcope.page.on_page import Caption, OnPage
-from toposcope.store.draws import over_draws
+from toposcope.store.draws import is_counted, over_draws
 from toposcope.study.catalogue import nulls_by_feature
 from toposcope.study.rows import null_band, select
 from toposcope.study.study import Study
@@ -146,8 +146,7 @@ def persistences_of(study: Study, features: pd.DataFrame, *, probe: str = NEURAL
 def is_measured(study: Study, feature: Feature) -> bool:
     """Return whether any checkpoint has this feature; an empty figure is left out."""
     return any(
-        np.isfinite(rows.loc[rows["feature"] == feature.name, "value"].to_numpy(float)).any()
-        for rows in (study.whole, study.features)
+        is_counted(rows[rows["feature"] == feature.name]).any() for rows in (study.whole, study.features)
     )
 
 
