@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.on_page import with_tables
 from toposcope.core.errors import InputError
 from toposcope.study.analysis import DEFAULT_TABLES, PARTS, Analysis, analysis_of
 from toposcope.study.findings.base import Finding, Question
@@ -55,7 +56,7 @@ def test_a_subjects_table_is_among_the_tables_and_in_the_json(mine):
     assert mine.to_json()["lengths"] == [{"run": "run", "checkpoints": 40}]
     assert set(DEFAULT_TABLES) < set(mine.to_json())
     assert "lengths" not in mine.to_json(["families"])
-    given = replace(mine, studies=(mine.studies[0].with_tables(lengths=pd.DataFrame({"run": ["b"]})),))
+    given = replace(mine, studies=(with_tables(mine.studies[0], lengths=pd.DataFrame({"run": ["b"]})),))
     assert given.table("lengths")["run"].tolist() == ["b"]
 
 
