@@ -15,7 +15,7 @@ import pytest
 import toposcope as ts
 from toposcope.api import Audit, Reply
 from toposcope.core.drawing.style import new_figure
-from toposcope.core.repeats import AuditFinding
+from toposcope.core.observations import AuditFinding
 from toposcope.core.types import Run
 from toposcope.study.findings import Finding
 from toposcope.training import Trained, TrainedRun

@@ -11,7 +11,8 @@ import pytest
 
 import toposcope
 from toposcope.core.forms import step_text
-from toposcope.core.repeats import Observation, together
+from toposcope.core.observations import Observation
+from toposcope.core.repeats import together
 from toposcope.forecasting.health.assess import health
 from toposcope.statistics.trends.coincidences import freed
 from toposcope.statistics.trends.whitening import whiten

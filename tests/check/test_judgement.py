@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from tests.check.written import diverging, falling, lost, spiked
-from toposcope.core.repeats import AuditFinding
+from toposcope.core.observations import AuditFinding
 from toposcope.forecasting.health.assess import Symptom, health
 from toposcope.forecasting.health.judgement import ALL_RIGHT, LOOK, STOP, Alarmed, judge
 from toposcope.sources.metrics import tidy

@@ -12,7 +12,7 @@ import pytest
 import toposcope.store.merge as merging
 from toposcope import analyze
 from toposcope.core.errors import InputError, StoreError
-from toposcope.core.repeats import AuditFinding
+from toposcope.core.observations import AuditFinding
 from toposcope.core.types import Diagram, Feature, Kind, Row, Run
 from toposcope.store import Store
 from toposcope.store.merge import merge

@@ -18,7 +18,7 @@ import pytest
 
 import toposcope
 from toposcope.core.errors import StoreError
-from toposcope.core.repeats import AuditFinding
+from toposcope.core.observations import AuditFinding
 from toposcope.core.types import Diagram, Feature, Kind, Role, Row, Run, Scope, Status
 from toposcope.store import KeptDiagram, Result, Store, Unit, parts
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from toposcope.core.repeats import AuditFinding
+from toposcope.core.observations import AuditFinding
 from toposcope.sources import audit, open_series
 from toposcope.store import Store
 from toposcope.subjects.registry import weight_probes

@@ -17,7 +17,7 @@ from toposcope.study.odd_members import Changed, not_known
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toposcope.core.repeats import AuditFinding
+    from toposcope.core.observations import AuditFinding
     from toposcope.sources import Series
     from toposcope.study.forecasts.reading import Reading
     from toposcope.study.log import Log

@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from toposcope.core.repeats import AuditFinding
+from toposcope.core.observations import AuditFinding
 from toposcope.core.tabular import Tables, answered, counted
 from toposcope.core.types import Normalization, Scope
 from toposcope.sources.names import kind_of

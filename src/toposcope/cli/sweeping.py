@@ -15,7 +15,8 @@ import click
 from toposcope.cli.output import print_json, print_table, say
 from toposcope.core.commands import recommended
 from toposcope.core.errors import InputError
-from toposcope.core.repeats import Observation, together
+from toposcope.core.observations import Observation
+from toposcope.core.repeats import together
 from toposcope.core.wording import option
 
 if TYPE_CHECKING:

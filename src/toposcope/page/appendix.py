@@ -10,7 +10,8 @@ import pandas as pd
 
 import toposcope
 from toposcope.core.forms import plain
-from toposcope.core.repeats import Observation, together
+from toposcope.core.observations import Observation
+from toposcope.core.repeats import together
 from toposcope.core.types import COUNTED, Normalization
 
 MOST_LINES = 60

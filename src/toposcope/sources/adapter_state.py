@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from toposcope.core.repeats import AuditFinding
+from toposcope.core.observations import AuditFinding
 from toposcope.core.seeding import rng
 from toposcope.sources.adapter import ADAPTER, adapted
 from toposcope.sources.names import kind_of

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from toposcope.core.errors import SourceError
+from toposcope.core.observations import AuditFinding
 from toposcope.core.progress import track
-from toposcope.core.repeats import AuditFinding, together
+from toposcope.core.repeats import together
 from toposcope.core.types import Checkpoint
 from toposcope.sources.adapter_state import adapter_state
 from toposcope.sources.audit_checks import CHECKS

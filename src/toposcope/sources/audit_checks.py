@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toposcope.core.repeats import AuditFinding
+from toposcope.core.observations import AuditFinding
 from toposcope.sources.audit_evidence import StepEvidence, TensorEvidence
 
 SMALL = 64

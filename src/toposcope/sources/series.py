@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.errors import SourceError, did_you_mean
-from toposcope.core.repeats import NOT_LOOKED_AT, AuditFinding
+from toposcope.core.observations import NOT_LOOKED_AT, AuditFinding
 from toposcope.core.tabular import Tables, answered, counted
 from toposcope.core.types import Checkpoint, Matrix, Run
 from toposcope.sources import history

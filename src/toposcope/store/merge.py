@@ -16,7 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from toposcope.core.errors import StoreError
-from toposcope.core.repeats import AuditFinding
+from toposcope.core.observations import AuditFinding
 from toposcope.core.wording import command
 from toposcope.store import parts
 from toposcope.store.manifest import MANIFEST, difference, kind_of

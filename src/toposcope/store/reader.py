@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from toposcope.core.repeats import AuditFinding
+from toposcope.core.observations import AuditFinding
 from toposcope.core.tabular import Tables, answered, counted
 from toposcope.core.types import Run, Status
 from toposcope.store import log, newest, parts

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from toposcope.core.commands import free_place
 from toposcope.core.errors import StoreError
-from toposcope.core.repeats import AuditFinding
+from toposcope.core.observations import AuditFinding
 from toposcope.core.types import WEIGHT_FILES, Checkpoint, Feature, Row, Run, Status
 from toposcope.core.wording import command
 from toposcope.store import columns, log, newest, parts

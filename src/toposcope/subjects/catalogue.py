@@ -87,7 +87,7 @@ def rows_of(
     """Return the subjects of a store in the order of the page, each with the rows that its study reads.
 
     >>> rows = pd.DataFrame({"probe": ["rips", "gradient_rips"], "feature": ["h0_total"] * 2})
-    >>> [(subject.name, len(mine)) for subject, mine in rows_of(rows)]
+    >>> [(str(subject.name), len(mine)) for subject, mine in rows_of(rows)]
     [('weights', 2)]
     """
     of = about(features, catalogue)

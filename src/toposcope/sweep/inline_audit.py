@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from toposcope.core.repeats import AuditFinding, together
+from toposcope.core.observations import AuditFinding
+from toposcope.core.repeats import together
 from toposcope.core.seeding import rng
 from toposcope.core.types import Checkpoint, Matrix
 from toposcope.store import parts

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from toposcope.core.errors import InputError
+from toposcope.core.observations import NOT_LOOKED_AT, AuditFinding
 from toposcope.core.progress import Progress
-from toposcope.core.repeats import NOT_LOOKED_AT, AuditFinding, together
+from toposcope.core.repeats import together
 from toposcope.core.types import Checkpoint, Run
 from toposcope.store import Store, Unit
 from toposcope.subjects.base import Probe, Reads

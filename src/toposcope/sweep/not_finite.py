@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from toposcope.core.errors import SourceError
-from toposcope.core.repeats import Observation
+from toposcope.core.observations import Observation
 from toposcope.core.types import Checkpoint, Role, Row, Scope, Status
 from toposcope.sources.content import SPOILT
 from toposcope.store import Store

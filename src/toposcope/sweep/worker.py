@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from toposcope.core.errors import InputError
+from toposcope.core.observations import Observation
 from toposcope.core.progress import progress_reported_to
-from toposcope.core.repeats import Observation, together
+from toposcope.core.repeats import together
 from toposcope.core.types import Checkpoint
 from toposcope.store import Result, Store, Unit
 from toposcope.store.units import digest

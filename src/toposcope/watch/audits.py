@@ -8,7 +8,8 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from toposcope.core.errors import InputError
-from toposcope.core.repeats import AuditFinding, together
+from toposcope.core.observations import AuditFinding
+from toposcope.core.repeats import together
 from toposcope.sources.audit import audit
 from toposcope.sources.series import Series
 from toposcope.store import Store

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from toposcope.core.repeats import AuditFinding
+from toposcope.core.observations import AuditFinding
 from toposcope.forecasting.health.assess import trained
 from toposcope.forecasting.health.judgement import TOO_EARLY, Judgement, judge
 from toposcope.forecasting.health.rises import FEWEST

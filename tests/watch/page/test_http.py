@@ -17,7 +17,7 @@ from tests.patience import PATIENCE
 from toposcope.cli.main import main
 from toposcope.cli.watch import PUBLISHED as PUBLISHED_BY_NAME
 from toposcope.core.errors import InputError, StoreError
-from toposcope.core.repeats import AuditFinding
+from toposcope.core.observations import AuditFinding
 from toposcope.forecasting.unplanned import coverage
 from toposcope.store import Store
 from toposcope.watch.page import panels, traces

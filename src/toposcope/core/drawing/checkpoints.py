@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from matplotlib.axes import Axes
 
 from toposcope.core.drawing.style import MUTED, OKABE_ITO, on_axes, say_empty, step_axis
-from toposcope.core.repeats import AuditFinding
+from toposcope.core.observations import AuditFinding
 
 MOST = 40
 """The most runs that get a line; runs with findings come first."""

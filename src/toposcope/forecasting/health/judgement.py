@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from toposcope.core.forms import step_text
-from toposcope.core.repeats import AuditFinding
+from toposcope.core.observations import AuditFinding
 from toposcope.forecasting.health.assess import BROKEN, GAP, Symptom
 from toposcope.forecasting.health.rises import FEWEST
 

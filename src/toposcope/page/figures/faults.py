@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from toposcope.core.drawing.checkpoints import draw_checkpoints
-from toposcope.core.repeats import AuditFinding
+from toposcope.core.observations import AuditFinding
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.study import Study
 

@@ -16,7 +16,7 @@ from toposcope.core.tabular import Tables, answered
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from toposcope.core.repeats import AuditFinding
+    from toposcope.core.observations import AuditFinding
 
 _TABLES = ("table", "parquet")
 _SAID = ("step", "loss", "heldout_loss")
@@ -101,7 +101,7 @@ class RunLog:
     @property
     def findings(self) -> tuple[AuditFinding, ...]:
         """What was split, replaced or left out."""
-        from toposcope.core.repeats import AuditFinding
+        from toposcope.core.observations import AuditFinding
 
         return tuple(AuditFinding(self.path, None, "", note, fault="log") for note in self.notes)
 

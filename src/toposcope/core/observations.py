@@ -1,0 +1,43 @@
+"""What was observed about a tensor at a step of a run: a message, or a fault of a kind."""
+
+from __future__ import annotations
+
+import dataclasses
+
+NOT_LOOKED_AT = "not-looked-at"
+"""The fault of a file or folder among the checkpoints that cannot be read."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Observation:
+    """A message about a tensor at a step of a run, or about many at once.
+
+    `step` is None and `tensor` empty if the message is not about a single one. If it replaces `count` equal
+    messages, `run`, `step`, `tensor` and its beginning are those of the first, and `runs`, `steps` and
+    `tensors` list all of them; otherwise these are empty.
+    """
+
+    run: str
+    step: int | None
+    tensor: str
+    message: str
+    count: int = 1
+    runs: tuple[str, ...] = ()
+    steps: tuple[int, ...] = ()
+    tensors: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AuditFinding(Observation):
+    """Something wrong with a series, or many equal things; `fault` is its kind.
+
+    >>> print(AuditFinding("a", 100, "", "the file ends too early", fault="unreadable"))
+    a step 100: unreadable: the file ends too early
+    """
+
+    fault: str = ""
+
+    def __str__(self) -> str:
+        """Return the place, the kind and the message."""
+        at = "" if self.step is None else f" step {self.step:,}"
+        return f"{self.run}{at}: {self.fault}: {self.message}"
