@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from toposcope.api.text_request import GRADIENTS, SAVED_STATES, WEIGHTS, TextReq
 from toposcope.core.errors import InputError
 from toposcope.core.types import About
 from toposcope.core.wording import option
-from toposcope.subjects.roster import measurable, subject_of
+from toposcope.subjects.roster import further_subject, subject_of
 
 if TYPE_CHECKING:
     from toposcope.api.checkpoints import Where
@@ -72,8 +71,8 @@ def of_weights(
     return Measurement(gradient_series(series, batch), gradient_probes(probes), options.recipe())
 
 
-def of_subject(subject: Subject, series: Series, request: object) -> Measurement:
-    """Return the measurement of a subject whose request makes its probes.
+def of_subject(subject: Subject, find: Callable[[], Series], request: object | None) -> Measurement:
+    """Return the measurement of a subject whose request makes its probes; `find` opens the series.
 
     Raises
     ------
@@ -81,21 +80,7 @@ def of_subject(subject: Subject, series: Series, request: object) -> Measurement
         When the subject has no such request.
     """
     probes = subject.probes(request)
-    return Measurement(series, probes, {"probe": subject.name, **dataclasses.asdict(request)})  # type: ignore[call-overload]
-
-
-def _brought(names: Sequence[str]) -> Subject | None:
-    """Return the subject of an installed package that `names` choose; it is measured alone."""
-    brought = measurable()
-    found = [brought[name] for name in names if name in brought]
-    if found and len(names) > 1:
-        raise InputError(
-            f"{found[0].name} cannot be combined with other features",
-            argument="features",
-            value=",".join(names),
-            remedy="name only it",
-        )
-    return found[0] if found else None
+    return Measurement(find(), probes, subject.recipe(request))
 
 
 def measure(
@@ -132,7 +117,7 @@ def measure(
         With "gradients" among them the gradients are measured instead of the weights. "representations": how
         each checkpoint represents `texts`; "sensitivity": also with other settings; "landscape": the
         loss surface, or name its probes (sharpness, curvature, surface, paths, retrain). Or the name of a
-        subject that an installed package brings.
+        further subject, alone.
     preset
         "default", or a paper's conventions: "seed004" for weights, "seed003" for representations.
     texts
@@ -197,8 +182,8 @@ def measure(
 
     names, own = _named(features)
     saved = isinstance(series, SavedStates)
-    brought = None if saved else _brought(names)
-    kind = brought.name if brought else kind_of(names, saved_states=saved)
+    further = None if saved else further_subject(names)
+    kind = further.name if further else kind_of(names, saved_states=saved)
     wanted = _requested(
         texts, names, limit=limit, recipe=recipe, device=None if device == "cpu" else device,
         tokenizer=None if tokenizer is None else Path(tokenizer),
@@ -207,9 +192,8 @@ def measure(
     _refuse_doubled(options, preset, execution, jobs, diagrams, quiet=quiet)
     if isinstance(series, SavedStates):
         found = of_saved_states(series, _settings(options, About.REPRESENTATIONS, preset), wanted)
-    elif brought is not None:
-        assert brought.request is not None
-        found = of_subject(brought, opened(series, steps=steps), options or brought.request())
+    elif further is not None:
+        found = of_subject(further, lambda: opened(series, steps=steps), options)
     elif kind == About.LANDSCAPE:
         surface = _settings(options, About.LANDSCAPE)
         found, _ = of_landscape(lambda: opened(series, steps=steps), surface, wanted, Path(store))

@@ -60,35 +60,38 @@ class LazyGroup(SuggestingGroup):
     """A command group that imports a subcommand's module when it is needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order a user meets them; then those of subjects that packages bring."""
-        return [*COMMANDS, *_brought()]
+        """Return the names in the order a user meets them; then those of further subjects."""
+        return [*COMMANDS, *_further_subjects()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return the subcommand."""
         if cmd_name not in COMMANDS:
             from toposcope.cli.subject import command_of
 
-            subject = _brought().get(cmd_name)
+            subject = _further_subjects().get(cmd_name)
             return None if subject is None else command_of(subject)
         return importlib.import_module(f"toposcope.cli.{cmd_name}").command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of subcommands without importing any."""
-        brought = {name: one.title for name, one in _brought().items()}
-        for heading, commands in {**SECTIONS, "From installed packages": brought}.items():
+        further = {name: one.title for name, one in _further_subjects().items()}
+        for heading, commands in {**SECTIONS, "Measure further subjects": further}.items():
             if commands:
                 with formatter.section(heading):
                     formatter.write_dl(list(commands.items()))
 
 
-def _brought() -> dict[str, Subject]:
-    """Return the subjects of installed packages; where none brings one, no subject is imported."""
+def _further_subjects() -> dict[str, Subject]:
+    """Return the subjects without a command of their own, from a folder or an installed package.
+
+    If there are none, no subject is imported.
+    """
     from importlib.metadata import entry_points
 
-    if not entry_points(group="toposcope.subjects"):
-        return {}
-    from toposcope.subjects.roster import measurable
+    from toposcope.subjects.roster import COMMANDS_OF, FOLDERS, GROUP, measurable
 
+    if {*FOLDERS} <= COMMANDS_OF.keys() and not entry_points(group=GROUP):
+        return {}
     return measurable()
 
 

@@ -1,7 +1,8 @@
-"""The command of a subject that an installed package brings, made from its request."""
+"""The command of a further subject, made from its request."""
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import click
@@ -36,9 +37,9 @@ def command_of(subject: Subject) -> click.Command:
 
         wanted = request(**settings)
         execution = sweeping.execution(keep_diagrams=diagrams)
-        opened = sweeping.open(series)
+        opened = functools.cache(lambda: sweeping.open(series))
         found = of_subject(subject, opened, wanted)
-        return carried_out(found, opened, out, sweeping, execution, as_json=as_json)
+        return carried_out(found, opened(), out, sweeping, execution, as_json=as_json)
 
     return command
 

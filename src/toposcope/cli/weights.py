@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -10,6 +11,9 @@ import click
 from toposcope.cli.output import json_option
 from toposcope.cli.requests import request_options
 from toposcope.cli.sweeping import Sweeping, carried_out, out_option, sweep_options
+from toposcope.core.errors import InputError
+from toposcope.core.wording import command as named
+from toposcope.core.wording import option
 from toposcope.subjects.weights.options import WeightOptions
 
 _FEATURES = """What to measure, separated by commas. `cheap` is neural_persistence (how far the weights that
@@ -61,13 +65,31 @@ def command(
 
     `toposcope analyze` says what the results mean, and `toposcope report` draws them.
     """
-    from toposcope.api.measuring import of_weights
+    from toposcope.api.measuring import of_subject, of_weights
     from toposcope.api.text_request import TextRequest
     from toposcope.papers.weight_presets import preset as preset_options
+    from toposcope.subjects.roster import further_subject
 
-    options = preset_options(preset, **settings)
     names = [name.strip() for name in features.split(",")]
     execution = sweeping.execution(keep_diagrams=diagrams)
+    options = preset_options(preset, **settings)
     opened = functools.cache(lambda: sweeping.open(series, split=options.split))
-    found = of_weights(opened, names, options, TextRequest(texts=texts), gradients=gradients)
+    if (subject := further_subject(names)) is not None:
+        other = {"preset": preset if preset != "default" else None, "gradients": gradients, "texts": texts}
+        _refuse_settings(subject.name, {**settings, **other})
+        found = of_subject(subject, opened, None)
+    else:
+        found = of_weights(opened, names, options, TextRequest(texts=texts), gradients=gradients)
     return carried_out(found, opened(), out, sweeping, execution, as_json=as_json)
+
+
+def _refuse_settings(subject: str, given: Mapping[str, object]) -> None:
+    """Refuse settings of weights for a further subject, which has its own."""
+    for name, value in given.items():
+        if value:
+            raise InputError(
+                f"{option('features')} {subject!r} have settings of their own",
+                argument=name,
+                value=None if value is True else value,
+                remedy=f"leave it out, or use {named(subject, 'SERIES', out='STORE')}",
+            )

@@ -7,11 +7,12 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from importlib.metadata import entry_points
 
 from toposcope.core.errors import InputError, did_you_mean
 from toposcope.subjects.base import Probe
-from toposcope.subjects.roster import measurable
+from toposcope.subjects.roster import further_subject, measurable
 from toposcope.subjects.weights.options import WeightOptions
 from toposcope.subjects.weights.probes.by_name import WEIGHT_PROBES, named
 
@@ -19,10 +20,38 @@ GROUP = "toposcope.probes"
 """The entry points under which a package offers probes: NAME = "module:Class"."""
 
 
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The probes that features name, the recipe of their store, and how fused matrices are read."""
+
+    probes: list[Probe]
+    recipe: dict[str, object]
+    split: str = "table"
+
+
+def chosen(features: Sequence[str], options: WeightOptions | None = None) -> Chosen:
+    """Return what features choose: probes of weights, or a subject that is measured from a request alone.
+
+    >>> chosen(["baselines"]).recipe == WeightOptions().recipe()
+    True
+
+    Raises
+    ------
+    InputError
+        When a name is unknown, or a subject is named beside other features.
+    """
+    subject = further_subject(features)
+    if subject is not None:
+        probes = subject.probes(options)
+        return Chosen(probes, subject.recipe(options))
+    options = options or WeightOptions()
+    return Chosen(weight_probes(features, options), options.recipe(), options.split)
+
+
 def weight_probes(features: Sequence[str], options: WeightOptions) -> list[Probe]:
     """Return the probes that `features` names: probe names, `cheap`, `all`, or MODULE:CLASS.
 
-    Other names are looked up among the subjects and probes of installed packages.
+    Other names are looked up among the probes of installed packages.
 
     >>> [probe.name for probe in weight_probes(["cheap"], WeightOptions())]
     ['neural_persistence', 'rips', 'baselines', 'trajectory']
@@ -33,10 +62,7 @@ def weight_probes(features: Sequence[str], options: WeightOptions) -> list[Probe
         When a name is unknown, or what it names is no probe.
     """
     ours, others = named(features, options)
-    brought = measurable()
-    further = [probe for name in others if name in brought for probe in brought[name].probes()]
-    others = [name for name in others if name not in brought]
-    further += further_probes(others, known=("cheap", "all", *WEIGHT_PROBES))
+    further = further_probes(others, known=("cheap", "all", *WEIGHT_PROBES, *measurable()))
     taken = [probe.name for probe in further if probe.name in WEIGHT_PROBES]
     if taken:
         raise InputError(

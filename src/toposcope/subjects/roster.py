@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from toposcope.core.errors import InputError
 from toposcope.core.plugins import brought
@@ -12,6 +12,13 @@ from toposcope.subjects.subject import Subject
 
 FOLDERS = ("weights", "gradients", "representations", "landscape")
 """A subject of the package is a folder beside this file with a `subject.py` that has SUBJECT, named here."""
+COMMANDS_OF = {
+    "weights": "weights",
+    "gradients": "weights",
+    "representations": "embeddings",
+    "landscape": "landscape",
+}
+"""The command that measures a subject; that of any other folder is made from its request."""
 GROUP = "toposcope.subjects"
 """The entry points under which an installed package provides a subject: NAME = "module:SUBJECT"."""
 
@@ -42,8 +49,28 @@ def subjects() -> Mapping[str, Subject]:
 
 
 def measurable() -> dict[str, Subject]:
-    """Return the subjects that can be measured from a request alone: those of installed packages."""
+    """Return the subjects that are measured from a request alone: none of the package's first four."""
     return {name: one for name, one in subjects().items() if one.measurable}
+
+
+def further_subject(features: Sequence[str]) -> Subject | None:
+    """Return the subject among `features` that is measured from a request alone, if one is.
+
+    Raises
+    ------
+    InputError
+        If there are other features beside it: a store has one request.
+    """
+    further = measurable()
+    found = [further[name] for name in features if name in further]
+    if found and len(features) > 1:
+        raise InputError(
+            f"{found[0].name} cannot be combined with other features",
+            argument="features",
+            value=",".join(features),
+            remedy="name only it",
+        )
+    return found[0] if found else None
 
 
 def subject_of(name: str) -> Subject:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from toposcope.core.errors import InputError
-from toposcope.core.types import Feature
 
 if TYPE_CHECKING:
+    from toposcope.core.types import Feature
     from toposcope.subjects.base import Probe
 
 LOSSES = ("heldout_loss", "loss")
@@ -135,6 +135,12 @@ class Subject:
                 f"options is a {type(wanted).__name__}; {self.name} is measured with {self.request.__name__}"
             )
         return list(self.make(wanted))
+
+    def recipe(self, request: object | None = None) -> dict[str, object]:
+        """Return a request, by default with its defaults, as the recipe of the store of its measurement."""
+        assert self.request is not None
+        wanted: Any = self.request() if request is None else request
+        return {"probe": self.name, **asdict(wanted)}
 
 
 TABLE = Subject(

@@ -23,7 +23,7 @@ from toposcope.sources.memory import in_memory
 from toposcope.sources.metrics import tidy
 from toposcope.store import Store
 from toposcope.subjects.base import Probe
-from toposcope.subjects.registry import weight_probes
+from toposcope.subjects.registry import chosen
 from toposcope.subjects.weights.features import BASELINES, UPDATES
 from toposcope.subjects.weights.options import WeightOptions
 from toposcope.watch.growing import GrowingSeries, Measurer, Turn, take_turn
@@ -91,14 +91,14 @@ class Monitor:
         for name, value in (("every", every), ("bytes_per_step", bytes_per_step)):
             if value < 1:
                 raise InputError("it must be at least 1", argument=name, value=value)
-        options = options or WeightOptions()
         self.counts = {"observed": 0, "measured": 0, "skipped": 0}
         self.rank = rank_here()
         """This process's rank in distributed training; only rank 0 watches and writes."""
         if self.rank:
             return
         self.run = run if isinstance(run, Run) else Run(run)
-        self.store = Store.create(out, recipe=options.recipe())
+        measured = chosen(list(features), options)
+        self.store = Store.create(out, recipe=measured.recipe)
         self.journal = Journal.of(self.store.path)
         self.refused = ""
         """Why nothing is measured in this process; empty if it is measured."""
@@ -107,9 +107,7 @@ class Monitor:
         self._history = _History(self.store.path / FOLDER / f"{self.run.run}.metrics.jsonl")
         self._work: queue.Queue[_Copy | None] = queue.Queue(maxsize=1)
         self._lock = threading.Lock()
-        self._background = _Background(
-            self, weight_probes(list(features), options), options.split, self._history
-        )
+        self._background = _Background(self, measured.probes, measured.split, self._history)
         self._thread = threading.Thread(target=self._background.run, name="toposcope", daemon=True)
         self._thread.start()
         self._place = contextlib.ExitStack()

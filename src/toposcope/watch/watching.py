@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from toposcope.core.errors import InputError
 from toposcope.core.wording import option
 from toposcope.store import Store
-from toposcope.store.manifest import MANIFEST
+from toposcope.store.manifest import MANIFEST, kind_of
 from toposcope.watch.budget import Budget
 from toposcope.watch.checked import Checked
 from toposcope.watch.coverage import not_judged
@@ -29,6 +29,7 @@ from toposcope.watch.watch_answer import WatchAnswer
 from toposcope.watch.watchman import Watchman
 
 if TYPE_CHECKING:
+    from toposcope.subjects.registry import Chosen
     from toposcope.watch.loss_health import StoredLog
     from toposcope.watch.losses import LossFile
     from toposcope.watch.sinks import Sink
@@ -80,14 +81,15 @@ class Watching:
         self.options = options or WatchOptions()
         self.folder, place = _places(target, self.options.out, wait=self.options.wait)
         _refuse_unread(self.folder, self.options)
-        self.store = _store(place, self.folder)
+        measured = None if self.folder is None else _chosen(place, self.options)
+        self.store = _store(place, self.folder, measured)
         self._stack = ExitStack()
         try:
             self._stack.enter_context(locked(self.store.path))
         except InputError as error:
             raise AnotherWatchError(str(error), self.store.path) from None
         try:
-            self.sidecar = _sidecar(self.folder, self.store, self.options)
+            self.sidecar = _sidecar(self.folder, self.store, self.options, measured)
             self.watchman = Watchman(self.store.path, target=self.options.target_loss)
         except BaseException:
             self._stack.close()
@@ -236,9 +238,19 @@ def _refuse_unread(folder: Path | None, options: WatchOptions) -> None:
             )
 
 
-def _store(place: Path, folder: Path | None) -> Store:
-    from toposcope.subjects.weights.options import WeightOptions
+def _chosen(place: Path, options: WatchOptions) -> Chosen:
+    """Return what is measured: the named features, or the subject of a store that is continued."""
+    from toposcope.subjects.registry import chosen
+    from toposcope.subjects.roster import measurable
 
+    features = [name.strip() for name in options.features]
+    if options.features == WatchOptions.features and (place / MANIFEST).is_file():
+        kind = kind_of(Store.open(place).recipe)
+        features = [kind] if kind in measurable() else features
+    return chosen(features)
+
+
+def _store(place: Path, folder: Path | None, measured: Chosen | None) -> Store:
     if folder is not None and (place.resolve() == folder or folder in place.resolve().parents):
         raise InputError(
             "this lies inside the watched folder",
@@ -246,24 +258,20 @@ def _store(place: Path, folder: Path | None) -> Store:
             value=place,
             remedy="choose a folder outside it",
         )
-    if folder is None:
-        return Store.open(place)
-    return Store.create(place, recipe=WeightOptions().recipe())
+    return Store.open(place) if measured is None else Store.create(place, recipe=measured.recipe)
 
 
-def _sidecar(folder: Path | None, store: Store, settings: WatchOptions) -> Sidecar | None:
-    from toposcope.subjects.registry import weight_probes
-    from toposcope.subjects.weights.options import WeightOptions
+def _sidecar(
+    folder: Path | None, store: Store, settings: WatchOptions, measured: Chosen | None
+) -> Sidecar | None:
     from toposcope.watch.follow import Follower
 
-    if folder is None:
+    if folder is None or measured is None:
         return None
-    options = WeightOptions()
-    probes = weight_probes([name.strip() for name in settings.features], options)
     return Sidecar(
         Follower(
             folder, rest=settings.rest, patience=max(60.0, settings.rest), logs=settings.losses is None
         ),
-        store, probes,
-        budget=settings.budget, split=options.split, losses=settings.losses, keep_diagrams=settings.diagrams,
+        store, measured.probes,
+        budget=settings.budget, split=measured.split, losses=settings.losses, keep_diagrams=settings.diagrams,
     )  # fmt: skip

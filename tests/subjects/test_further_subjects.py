@@ -1,0 +1,108 @@
+"""A subject that is a folder of the package, as the page describes it, is found and measured in one way."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from safetensors.numpy import save_file
+
+import toposcope as ts
+import toposcope.subjects
+from toposcope.cli import main as cli
+from toposcope.core.errors import InputError
+from toposcope.store import Store
+from toposcope.subjects import roster
+from toposcope.watch.watching import Watching, WatchOptions
+
+PAGE = Path(__file__).parents[2] / "docs" / "add-a-subject.md"
+
+
+def _write(runs: Path, step: int) -> None:
+    place = runs / f"step{step}"
+    place.mkdir(parents=True)
+    weights = np.random.default_rng(step).normal(size=(6, 8)).astype(np.float32)
+    save_file({"fc.weight": weights}, place / "model.safetensors")
+
+
+def _forget() -> None:
+    roster.own_subjects.cache_clear()
+    roster.subjects.cache_clear()
+
+
+@pytest.fixture
+def outliers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Put the page's subject into a folder of `subjects`, and write two checkpoints; return their folder."""
+    if not PAGE.exists():
+        pytest.skip("the documentation is not beside the tests")
+    (block,) = re.findall(r"```python\n# outliers\.py\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
+    folder = tmp_path / "subjects" / "outliers"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").touch()
+    (folder / "subject.py").write_text(block, encoding="utf-8")
+    monkeypatch.setattr(toposcope.subjects, "__path__", [*toposcope.subjects.__path__, str(folder.parent)])
+    monkeypatch.setattr(roster, "FOLDERS", (*roster.FOLDERS, "outliers"))
+    _forget()
+    for step in (0, 10):
+        _write(tmp_path / "runs", step)
+    yield tmp_path / "runs"
+    _forget()
+    for name in ("toposcope.subjects.outliers", "toposcope.subjects.outliers.subject"):
+        sys.modules.pop(name, None)
+
+
+def _typed(*words: object) -> int:
+    with pytest.raises(SystemExit) as ended:
+        cli.main([*map(str, words)])
+    return int(ended.value.code or 0)
+
+
+def test_the_command_line_finds_the_folder(outliers: Path) -> None:
+    told = CliRunner().invoke(cli.toposcope, ["--help"]).output
+    assert "  outliers " in told
+    own = cli.toposcope.get_command(click.Context(cli.toposcope), "outliers")
+    assert own is not None
+    assert "--quantile" in CliRunner().invoke(own, ["--help"]).output
+
+
+def test_every_way_writes_one_recipe(outliers: Path, tmp_path: Path) -> None:
+    """The store of a watch was one of weights, and Python refused to continue it."""
+    with Watching(outliers, WatchOptions(features=["outliers"], rest=0, out=tmp_path / "watched")) as watch:
+        watch.once()
+    with ts.Monitor(tmp_path / "inside", features=["outliers"]) as monitor:
+        recipe = monitor.store.recipe
+    assert _typed("weights", outliers, "--features", "outliers", "--out", tmp_path / "a", "--no-audit") == 0
+    assert _typed("outliers", outliers, "--out", tmp_path / "b", "--no-audit") == 0
+    store = ts.measure(outliers, tmp_path / "c", features="outliers")
+    stores = [Store.open(tmp_path / name) for name in ("watched", "a", "b")]
+    assert [one.recipe for one in stores] == [store.recipe] * 3 == [recipe] * 3
+    assert store.recipe == {"probe": "outliers", "quantile": 0.5}
+    watched = ts.measure(outliers, tmp_path / "watched", features="outliers").features(feature="outlier")
+    assert watched["value"].tolist() == store.features(feature="outlier")["value"].tolist()
+    # the watch of a store goes on with what the store holds
+    _write(outliers, 20)
+    with Watching(tmp_path / "watched", WatchOptions(rest=0)) as again:
+        again.once()
+    assert Store.open(tmp_path / "watched").features(feature="outlier")["step"].tolist() == [0, 10, 20]
+
+
+def test_a_mix_is_refused_in_every_way(
+    outliers: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    message = "'cheap,outliers': outliers cannot be combined with other features; name only it"
+    with pytest.raises(InputError, match=message):
+        ts.measure(outliers, tmp_path / "s", features=["cheap", "outliers"])
+    with pytest.raises(InputError, match=message):
+        Watching(outliers, WatchOptions(features=["cheap", "outliers"], out=tmp_path / "s"))
+    typed = ("weights", outliers, "--out", tmp_path / "s", "--features")
+    assert _typed(*typed, "cheap,outliers") == 2
+    assert f"--features {message}" in capsys.readouterr().err
+    assert _typed(*typed, "outliers", "--points", 20) == 2
+    assert "--points 20: --features 'outliers' have settings of their own" in capsys.readouterr().err
+    assert not (tmp_path / "s").exists()
