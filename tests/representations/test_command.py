@@ -299,7 +299,9 @@ def test_settings_are_not_compared_with_training_at_one_checkpoint(inputs, tmp_p
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (("--texts", "x"), "--texts does not work with --from-states"),
+        (("--texts", "x"), "--texts 'x': it does not work with --from-states"),
+        (("--length", 9), "--length 9: it does not work with --from-states"),
+        (("--min-chars", 9), "--min-chars 9: --features 'representations' do not use it"),
         (("--attention",), "saved states contain no attention"),
         (("--layers", "9"), "numbered 0 to 3"),
         (("--limit", 99), "limit 99: "),

@@ -168,6 +168,7 @@ def test_the_printed_exponents_come_from_the_runs_that_were_written(tmp_path, ca
     [
         (["--seeds", "1,1"], "--seeds '1,1': one is repeated"),
         (["--widths", "8,8"], "--widths '8,8': one is repeated"),
+        (["--widths", "8,x"], "--widths '8,x': not a list of whole numbers; write for example 16,32,64"),
         (["--data", "8,8"], "give each number of examples once"),
         (["--b", "1"], "the trace of the spectrum k^-b diverges"),
     ],

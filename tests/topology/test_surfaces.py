@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from toposcope.core.errors import InputError
+from toposcope.core.wording import typed_options
+from toposcope.topology import surface_homology
 from toposcope.topology.merge_tree import merge_tree, merge_tree_of_graph
 from toposcope.topology.profile import landscape_profile
 from toposcope.topology.sampled_surface import confirmed_branches
@@ -121,3 +123,11 @@ def test_the_profile_is_as_wide_as_the_surface_and_nests():
         middle = len(outline.y) // 2
         assert (np.diff(outline.y[:middle]) <= 0).all()
         np.testing.assert_array_equal(outline.y, outline.y[::-1])
+
+
+def test_too_large_a_triangulation_names_the_graph_in_the_reader_s_spelling(monkeypatch):
+    monkeypatch.setattr(surface_homology, "_MOST_SIMPLICES", 10)
+    with pytest.raises(InputError, match="more than 10 simplices; use graph='lattice'") as refused:
+        surface_homology.surface_homology(np.zeros((5, 5)), graph="kuhn")
+    with typed_options():
+        assert str(refused.value).endswith("; use --graph lattice")

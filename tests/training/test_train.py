@@ -232,7 +232,7 @@ def test_a_diverging_run_is_reported_and_the_next_one_trains(small_recipe: str, 
         overrides={"learning_rate": 1e30, "gradient_clip": 1e30, "weight_decay": 0.0},
     )
     assert {result.status for result in results} == {"failed"}
-    assert "lower learning_rate (now 1e+30)" in results[0].problem
+    assert "lower learning_rate (now 1e+30); for example set learning_rate=5e+29" in results[0].problem
     assert RunFolder(results[0].folder).checkpoint(0).is_file()
 
 

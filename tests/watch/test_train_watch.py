@@ -72,5 +72,5 @@ def test_what_is_watched_from_inside_equals_what_is_measured_from_beside(tmp_pat
 def test_a_watched_training_is_one_process(tmp_path, capsys):
     code, printed = _train(tmp_path, capsys, "--watch", "--jobs", "2")
     assert code == 2
-    assert "--jobs 2 does not work with --watch" in printed.err
+    assert "--jobs 2: it does not work with --watch" in printed.err
     assert not (tmp_path / "runs-watch").exists()

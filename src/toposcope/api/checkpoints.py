@@ -31,7 +31,12 @@ def opened(
 
     if isinstance(series, Series):
         if steps is not None:
-            raise InputError(f"steps {steps!r}: the series is open already; give steps to open_series")
+            raise InputError(
+                "the series is open already",
+                argument="steps",
+                value=steps,
+                remedy="give them to toposcope.open_series",
+            )
         return series
     return open_series(series, steps=steps, split=split, step_pattern=step_pattern)
 

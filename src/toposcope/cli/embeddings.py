@@ -202,16 +202,20 @@ def _refuse_with_states(
     sweeping: Sweeping,
 ) -> None:
     """Refuse options that need a pass through the models."""
+    if series:
+        raise InputError(f"{option('from_states')} opens no model", remedy="leave SERIES out")
     given = {
-        "SERIES": series, "--texts": texts, "--pooling": settings.get("pooling"),
-        "--length": settings.get("length"), "--labelled": labelled,
-        "--save-states": save_states, "--steps": sweeping.steps, "--revisions": sweeping.revisions,
-        "--losses": sweeping.losses,
+        "texts": texts, "pooling": settings.get("pooling"), "length": settings.get("length"),
+        "labelled": labelled, "save_states": save_states, "steps": sweeping.steps,
+        "revisions": sweeping.revisions, "losses": sweeping.losses,
     }  # fmt: skip
     for name, value in given.items():
         if value:
             raise InputError(
-                f"{name} does not work with {option('from_states')}, which opens no model; leave it out"
+                f"it does not work with {option('from_states')}, which opens no model",
+                argument=name,
+                value=value,
+                remedy="leave it out",
             )
 
 

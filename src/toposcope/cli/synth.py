@@ -117,7 +117,7 @@ def command(
             value=decay,
             remedy="give a value above 1",
         )
-    amounts = _numbers("--data", data)
+    amounts = _numbers("data", data)
     if len(set(amounts)) < len(amounts) or min(amounts) < 0:
         raise InputError(
             "a number is given twice or is 1",
@@ -127,7 +127,7 @@ def command(
         )
     recipe = SyntheticRecipe(
         spectrum=Spectrum(power, decay, modes),
-        widths=_numbers("--widths", widths), seeds=_numbers("--seeds", seeds),
+        widths=_numbers("widths", widths), seeds=_numbers("seeds", seeds),
         data=amounts[0], noise=noise, batch=batch, steps=steps, schedule=schedule,
         learning_rate=learning_rate, checkpoints=checkpoints,
     )  # fmt: skip
@@ -220,10 +220,10 @@ def _families(out: Path, recipe: SyntheticRecipe, count: int, as_json: bool) -> 
     return 0
 
 
-def _numbers(option: str, text: str) -> tuple[int, ...]:
+def _numbers(argument: str, text: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
         raise InputError(
-            f"{option} {text!r} is not a list of whole numbers; write for example 16,32,64"
+            "not a list of whole numbers", argument=argument, value=text, remedy="write for example 16,32,64"
         ) from None

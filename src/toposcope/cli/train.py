@@ -11,7 +11,7 @@ import click
 
 from toposcope.cli.output import RenamedOption, json_option, print_json, print_table
 from toposcope.core.commands import recommended
-from toposcope.core.errors import RecipeError
+from toposcope.core.errors import InputError, RecipeError
 from toposcope.core.wording import option
 from toposcope.recipes import training_recipes
 from toposcope.recipes.training import parse_override
@@ -87,7 +87,7 @@ def command(
     if list_recipes:
         return _list(as_json)
     if out is None and not plan:
-        raise click.UsageError("--out is missing: name the folder for the runs")
+        raise InputError(f"{option('out')} is missing", remedy="name the folder for the runs")
     overrides = dict(parse_override(text) for text in settings)
     named = {"steps": steps, "corpus": corpus, "models": models, "gradients": gradients or None}
     overrides |= {key: value for key, value in named.items() if value is not None}
@@ -99,8 +99,11 @@ def command(
     from toposcope.training.api import default_jobs, train
 
     if watch and jobs not in (None, 1):
-        raise click.UsageError(
-            f"--jobs {jobs} does not work with --watch, which sees only one process; leave --jobs out"
+        raise InputError(
+            f"it does not work with {option('watch')}, which sees only one process",
+            argument="jobs",
+            value=jobs,
+            remedy="leave it out",
         )
     most = default_jobs() if jobs is None else jobs
     with _watched(out if watch else None) as on_step:

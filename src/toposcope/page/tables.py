@@ -10,6 +10,7 @@ import pandas as pd
 
 from toposcope.core.forms import NONE, interval, number, trend_cell, whole
 from toposcope.core.tabular import Table
+from toposcope.core.wording import command, rendered
 from toposcope.store.parts import slug
 from toposcope.study.findings.rivals import worth
 from toposcope.study.own import SubjectTable
@@ -227,10 +228,10 @@ def forecasts_table(study: Study) -> Table:
         "Forecasts of the final loss",
         "Every finished run is forecast from the others. The table gives the mean absolute error (MAE, in "
         "units of the loss) by the part of the run that was used, and how many nominal 90% intervals contain "
-        "the final loss. The method auto is the one that `toposcope forecast` uses. Minus its control: the "
-        "change of the error against the same forecast without topology (for the published rules, with the "
-        "last loss instead of topology), paired by run, with Student's 95% interval. This interval is not "
-        "corrected for the number of comparisons. The answer in words is corrected. A negative number is "
+        f"the final loss. The method auto is that of `{rendered(command('forecast'))}`. Minus its control: "
+        "the change of the error against the same forecast without topology (for the published rules, with "
+        "the last loss instead of topology), paired by run, with Student's 95% interval. This interval is "
+        "not corrected for the number of comparisons. The answer in words is corrected. A negative number is "
         "better.",
         ("after", "method", "MAE", "mean error", "in the interval", "minus its control", "runs", "note"),
         tuple(rows),

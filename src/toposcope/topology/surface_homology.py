@@ -8,6 +8,7 @@ import numpy as np
 
 from toposcope.core.errors import InputError
 from toposcope.core.types import Diagram
+from toposcope.core.wording import option
 from toposcope.topology.merge_tree import Graph, check_surface, neighbours
 
 # The triangulation is built in memory: a larger one is refused, and the lattice graph needs none.
@@ -59,8 +60,9 @@ def _kuhn(field: np.ndarray) -> list[np.ndarray]:
 
     if field.size * (2 ** (field.ndim + 1)) > _MOST_SIMPLICES:
         raise InputError(
-            f"values has {field.size} places, whose triangulation has more than {_MOST_SIMPLICES} simplices; "
-            'use graph="lattice"'
+            f"values has {field.size:,} places, whose triangulation has more than {_MOST_SIMPLICES:,} "
+            "simplices",
+            remedy=f"use {option('graph', 'lattice')}",
         )
     tree, heights = SimplexTree(), field.ravel()
     for simplices in _simplices(field).values():  # faces first, or a coface would raise them

@@ -16,6 +16,7 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from toposcope.core.errors import InputError
+from toposcope.core.wording import option
 from toposcope.recipes import TrainingRecipe
 from toposcope.sources.layout import RunFolder, remove_leftovers
 from toposcope.training import files
@@ -141,7 +142,8 @@ class _Loop:
         if not math.isfinite(loss) or not math.isfinite(grad_norm):
             raise DivergedError(
                 f"{self.name}: loss {loss} and gradient norm {grad_norm} at step {step:,}; "
-                f"lower learning_rate (now {recipe.learning_rate:g})"
+                f"lower learning_rate (now {recipe.learning_rate:g})",
+                remedy=f"for example {option('set')} learning_rate={recipe.learning_rate / 2:g}",
             )
         return TrainingStep(
             run=self.name,

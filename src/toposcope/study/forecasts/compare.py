@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from toposcope.core.wording import command, rendered
 from toposcope.forecasting.auto import Auto, one_schedule
 from toposcope.forecasting.base import Forecaster
 from toposcope.forecasting.curve import Curve
@@ -81,8 +82,9 @@ def forecast_table(
     selected = [
         by_size[i] for i in np.unique(np.linspace(0, len(by_size) - 1, MOST_RUNS).round().astype(int))
     ]
-    reason = (
-        f"left out: {MOST_RUNS} of {len(finished):,} runs are compared here, `toposcope forecast` takes all"
+    reason = rendered(
+        f"left out: {MOST_RUNS} of {len(finished):,} runs are compared here, "
+        f"`{command('forecast')}` takes all"
     )
     failed += [_failed(curve.run, reason, curve) for curve in finished if curve not in selected]
     scores = score_forecasts(selected, _methods(selected, published), cuts, make=results.forecast)

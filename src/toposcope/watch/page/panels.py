@@ -10,6 +10,7 @@ import numpy as np
 
 from toposcope.core.tabular import guarded
 from toposcope.core.types import Kind
+from toposcope.core.wording import option, rendered
 from toposcope.study.catalogue import SPELT
 from toposcope.watch.page.decimate import MOST, decimate
 from toposcope.watch.page.live import Live, plain, points_of
@@ -30,7 +31,10 @@ _LOGGED = {
 
 
 def index(live: Live) -> dict[str, Any]:
-    """Return what can be opened: runs with their groups, measures of whole runs, heat maps."""
+    """Return what can be opened: runs with their groups, measures of whole runs, heat maps.
+
+    `no_diagram` is what the page says of a run without a stored diagram.
+    """
     with live.lock:
         lines = {key for one in live.traces.lines.values() for key in one}
         whole = [m for key, m in live.traces.measures.items() if key not in lines]
@@ -44,6 +48,9 @@ def index(live: Live) -> dict[str, Any]:
         "maps": sorted(
             ({"key": key, **_named(live, one), "where": _where(one)} for key, one in maps.items()),
             key=lambda one: (not one["primary"], one["title"]),
+        ),
+        "no_diagram": rendered(
+            f"No diagram of this run was stored; measure with {option('diagrams')} to store them."
         ),
     }
 

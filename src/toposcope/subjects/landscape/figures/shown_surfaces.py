@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from toposcope.core.wording import option, rendered
+from toposcope.core.wording import command, option, rendered
 from toposcope.study.study import Study
 from toposcope.subjects.landscape.options import GRAPHS
 from toposcope.subjects.landscape.saved_surfaces import SavedPlace, SavedSurface, saved_places, saved_surface
@@ -87,7 +87,8 @@ class ShownSurfaces:
             return said
         return (
             f"{said} The store has no trees because an earlier version wrote it, so they were computed for "
-            "this page. To store them, repeat the `toposcope landscape` command that made the store."
+            "this page. To store them, measure into the store again: "
+            + rendered(f"`{command('landscape', 'SERIES', out='STORE')}`, with the options it was made with.")
         )
 
     @property

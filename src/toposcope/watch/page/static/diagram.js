@@ -19,7 +19,7 @@ export class Diagram {
     this.clouds = await get("/panel/clouds", { run: this.run });
     const choice = select("run", runs.map((one) => [one.run, one.run]), this.run, (run) => { this.run = run; this.cloud = ""; this.open(); });
     if (!this.clouds.length) {
-      const why = "No diagram of this run was stored; measure with --diagrams to store them.";
+      const why = this.page.index.no_diagram;
       return this.place.replaceChildren(html("div", { class: "tools" }, choice), html("p", { class: "soft" }, why));
     }
     const name = (one) => [one.probe, one.filtration, one.name].join("/");
