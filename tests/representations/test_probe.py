@@ -175,10 +175,10 @@ def test_weights_without_a_model_fail_by_name(tmp_path):
 
 
 def test_the_presets_and_their_limits():
-    assert preset("seed003", {}).components == 50
-    assert preset("seed003", {"layers": "all", "draws": None}).layers == "all"
+    assert preset("seed003").components == 50
+    assert preset("seed003", layers="all", draws=None).layers == "all"
     with pytest.raises(InputError, match="preset 'x': unknown"):
-        preset("x", {})
+        preset("x")
     with pytest.raises(InputError, match="maxdim 3: it must be"):
         RepresentationOptions(maxdim=3)
     with pytest.raises(InputError, match="points 1: it must be at least"):

@@ -300,16 +300,12 @@ def _refuse_unknown(names: Sequence[str]) -> None:
 def _settings(given: object, kind: About, preset: str = "default"):  # type: ignore[no-untyped-def]
     """Return the settings of a kind of measurement: those given, else the preset's."""
     from toposcope.papers import representation_presets, weight_presets
-    from toposcope.subjects.landscape.options import LandscapeOptions
 
+    presets = {About.WEIGHTS: weight_presets.preset, About.REPRESENTATIONS: representation_presets.preset}
     needed = subject_of(kind).request
     assert needed is not None
     if given is None:
-        if kind == About.WEIGHTS:
-            return weight_presets.preset(preset)
-        return (
-            representation_presets.preset(preset, {}) if kind == About.REPRESENTATIONS else LandscapeOptions()
-        )
+        return presets[kind](preset) if kind in presets else needed()
     if not isinstance(given, needed):
         raise InputError(f"options is a {type(given).__name__}; these features need {needed.__name__}")
     return given

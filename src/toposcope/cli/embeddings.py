@@ -146,7 +146,7 @@ def command(
     from toposcope.subjects.representations.saved_states import SavedStates
     from toposcope.subjects.representations.tables.sensitivity import measured_sensitivity
 
-    options = preset_options(preset, settings)
+    options = preset_options(preset, **settings)
     names = tuple(name.strip() for name in features.split(","))
     sensitivity |= SENSITIVITY in names
     request = TextRequest(

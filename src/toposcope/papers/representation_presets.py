@@ -16,10 +16,10 @@ all points, perplexity of the first 100 texts at 256 tokens, half precision if t
 that the report does not have are added: the Gaussian nulls, and every summary of `toposcope.topology`."""
 
 
-def preset(name: str, changes: dict[str, object]) -> RepresentationOptions:
+def preset(name: str, **changes: object) -> RepresentationOptions:
     """Return a preset with some settings changed; None leaves a setting as it is.
 
-    >>> preset("default", {"layers": "all", "draws": None}).layers
+    >>> preset("default", layers="all", draws=None).layers
     'all'
     """
     if name not in PRESETS:

@@ -90,7 +90,7 @@ def measure(series: Series, folder: Path, settings: StudySettings) -> Store:
     from toposcope.subjects.representations.study import study_of_texts
     from toposcope.sweep import Execution, sweep
 
-    options = preset("seed003", {"layers": "all", "dimension": True, "attention": True})
+    options = preset("seed003", layers="all", dimension=True, attention=True)
     study = study_of_texts(
         options,
         settings.texts,
