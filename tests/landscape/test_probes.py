@@ -402,9 +402,9 @@ def test_a_place_without_a_loss_is_masked_and_counted(run, tmp_path) -> None:
     report, _ = measured(run, tmp_path / "s", options, ("surface",), texts=None)
     assert report.done == 0
     note = report.failures[0].note
-    assert "reach 3e+38: the loss is finite at 1 of 9 grid points; give a smaller one" in note
+    assert "range 3e+38: the loss is finite at 1 of 9 grid points; give a smaller one" in note
     check_reach(np.array([True, True, False]), 1.0)
-    with pytest.raises(InputError, match=r"reach 2: the loss is finite at 1 of 3 grid points"):
+    with pytest.raises(InputError, match=r"range 2: the loss is finite at 1 of 3 grid points"):
         check_reach(np.array([False, True, False]), 2.0)
 
 
