@@ -1,5 +1,6 @@
 """What is said of the losses is one thing: once, on and on, on the page, by a check; a log's plan is kept."""
 
+import html
 import json
 import os
 
@@ -10,12 +11,14 @@ from safetensors.numpy import save_file
 
 from tests.check.written import diverging, falling, jsonl, spiked
 from toposcope.api import check
+from toposcope.core.repeats import AuditFinding
 from toposcope.core.types import Row
 from toposcope.forecasting.health.assess import health
 from toposcope.sources.metrics import tidy
 from toposcope.store import Store, Unit
 from toposcope.study.forecasts.gather import gather_curves
 from toposcope.watch.alarms.base import AlarmSettings
+from toposcope.watch.first_line import Lead
 from toposcope.watch.journal import Journal
 from toposcope.watch.loss_health import HealthWatch, health_of, logs_of, with_passed
 from toposcope.watch.losses import LossFile
@@ -159,6 +162,54 @@ def test_an_alarm_passes_by_the_rows_alone(tmp_path, monkeypatch):
     assert (passed.step, passed.data["passed"]) == (201, 209)
     (event,) = HealthWatch(store).look(alarms)
     assert (event.kind, event.data["passed"]) == ("passed", 209)
+
+
+def _standing_still():
+    steps = np.arange(1, 401)
+    return 3.0 * np.exp(-0.0002 * np.log2(steps)) * (1 + np.random.default_rng(0).normal(0, 1e-5, 400))
+
+
+@pytest.mark.parametrize("audited", [False, True])
+@pytest.mark.parametrize(
+    ("loss", "lead"),
+    [
+        (falling(), Lead.NOTHING), (diverging(), Lead.ALARM), (spiked(), Lead.NOTHING),
+        (_standing_still(), Lead.VERDICT), (spiked()[:202], Lead.ALARM),
+    ],
+    ids=["falling", "diverging", "passed", "plateau", "spike"],
+)  # fmt: skip
+def test_the_first_line_of_the_page_is_about_what_a_watch_answers(tmp_path, loss, lead, audited):
+    store = Store.create(tmp_path / "store", recipe={})
+    store.write_metrics(tidy(pd.DataFrame({"step": np.arange(1, len(loss) + 1), "loss": loss}), "a"))
+    if audited:
+        store.write_audit("runs", [AuditFinding("a", 7, "w", "holds NaN", fault="non-finite")])
+        lead = Lead.PROBLEM if lead in (Lead.NOTHING, Lead.VERDICT) else lead
+    with Watching(store.path) as watching:
+        once = watching.once()
+    assert once.first.lead is lead
+    live = Live(store.path)
+    live.look()
+    painted = html.unescape(fragment("answer", live, losses(store)))
+    assert ('class="headline alarm"' in painted) == once.first.acts == (not once.ok)
+    assert once.first.said in painted
+    assert once.first.said in once.line
+
+
+@pytest.mark.parametrize(
+    "named", [{"alarm": "loss spike", "test": "what moved"}, {"test": "culprits of loss spike"}]
+)
+def test_culprits_that_came_later_are_shown_at_their_alarm(tmp_path, named):
+    """The second notice is as journals before 2026-11-26 have it."""
+    store = Store.create(tmp_path / "store", recipe={})
+    journal, moved = Journal.of(store.path), {"name": "layers.0.mlp", "sentence": "norm 1 -> 9"}
+    for test in ("loss spike", "loss drift"):
+        journal.append("alarm", "a", 5, test=test, sentence=f"a {test}", culprits=[], last_good=None)
+    journal.append("notice", "a", 5, culprits=[moved], last_good=4, **named)
+    live = Live(store.path)
+    live.look()
+    drift, spike = live.alarms()
+    assert (spike.test, spike.culprits, spike.last_good) == ("loss spike", (moved,), 4)
+    assert (drift.test, drift.culprits) == ("loss drift", ())
 
 
 def test_what_came_and_what_went_is_told_once(tmp_path):

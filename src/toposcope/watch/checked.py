@@ -8,7 +8,7 @@ from typing import Any
 
 from toposcope.core.tabular import counted
 from toposcope.store import Store
-from toposcope.watch.journal import Event
+from toposcope.watch.first_line import FirstLine, Lead
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +24,9 @@ class Unchecked:
 class Checked:
     """The checkpoints that were measured, the runs whose losses are known, and what was not checked.
 
-    >>> Checked({"a": [10, 20]}).answer([], [])
-    'no alarm in 2 checkpoints of 1 run'
-    >>> Checked({}, unseen=(Unchecked("runs", "holds no checkpoint"),)).answer([], [])
-    'nothing was checked: runs: holds no checkpoint'
+    >>> checked = Checked({"a": [10, 20]}, unseen=(Unchecked("runs/b", "holds no checkpoint"),))
+    >>> checked.answer(FirstLine.of([], checked.problems, [], checked=checked.any))
+    'no alarm in 2 checkpoints of 1 run, but 1 problem: runs/b: holds no checkpoint'
     """
 
     measured: Mapping[str, Sequence[int]]
@@ -42,6 +41,11 @@ class Checked:
         return cls(store.measured_steps(), tuple(sorted(set(logged.astype(str)))), tuple(unseen))
 
     @property
+    def any(self) -> bool:
+        """Whether anything was checked."""
+        return bool(self.measured or self.logged)
+
+    @property
     def problems(self) -> list[str]:
         """What was not checked and will not be solved by waiting, each with its place."""
         reasons = [
@@ -49,25 +53,24 @@ class Checked:
             for one in self.unseen
             if one.problem
         ]
-        if not self.measured and not self.logged and not reasons:
+        if not self.any and not reasons:
             return ["no checkpoint is complete yet"]
         return reasons
 
-    def answer(self, alarms: Sequence[Event], problems: Sequence[str]) -> str:
-        """Return the one line to act on; `problems` are all problems known."""
+    def answer(self, first: FirstLine) -> str:
+        """Return the first line in words: what it is about, and in what nothing else was found."""
         waiting = sum(not one.problem for one in self.unseen)
         later = f"; {waiting} not complete yet" if waiting else ""
-        if alarms:
-            more = f", and {len(alarms) - 1} earlier" if len(alarms) > 1 else ""
-            then = f"; next: {alarms[-1].data['next']}" if alarms[-1].data.get("next") else ""
-            return f"alarm: {alarms[-1].data['sentence']}{more}{then}"
-        if not self.measured and not self.logged:
-            return f"nothing was checked: {(problems or self.problems)[0]}{later}"
+        if first.lead is Lead.ALARM:
+            more = f", and {first.count - 1} earlier" if first.count > 1 else ""
+            return f"alarm: {first.said}{more}" + (f"; next: {first.next}" if first.next else "")
+        if first.lead is Lead.UNCHECKED:
+            return f"nothing was checked: {first.said}{later}"
         of = counted(sum(map(len, self.measured.values())), len(self.measured))
         of = of if self.measured else f"the losses of {len(self.logged):,} run{'s' * (len(self.logged) > 1)}"
-        if problems:
-            many = f"{len(problems):,} problem{'s' * (len(problems) > 1)}"
-            return f"no alarm in {of}, but {many}: {problems[0]}{later}"
+        if first.lead is Lead.PROBLEM:
+            many = f"{first.count:,} problem{'s' * (first.count > 1)}"
+            return f"no alarm in {of}, but {many}: {first.said}{later}"
         return f"no alarm in {of}{later}"
 
     def to_dict(self) -> dict[str, Any]:

@@ -154,6 +154,16 @@ class Journal:
         self._sealed = True
 
 
+def named_later(notice: Event) -> str | None:
+    """Return the test of the alarm whose culprits a notice names; None if it names none.
+
+    Journals before 2026-11-26 have it only in the name of the notice.
+    """
+    if notice.kind != "notice" or not notice.data.get("culprits"):
+        return None
+    return str(notice.data.get("alarm") or str(notice.data.get("test", "")).removeprefix("culprits of "))
+
+
 def alarms_of(stores: Iterable[Path]) -> dict[str, list[tuple[str, float]]]:
     """Return the alarms in the journals of stores: for each run, the tests that raised one and the steps.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from toposcope.forecasting.health.symptoms import Symptom
     from toposcope.store import Store
     from toposcope.study.forecasts.log_results import LogResults
+
+AlarmKey = tuple[str, str, int | None]
+"""Run, test and step of an alarm."""
 
 REST = 20.0
 """After a look at the health of all runs, a watch rests this many times its duration: it reads whole logs."""
@@ -99,14 +102,29 @@ def with_passed(
     """
     rows = {log.run: log.rows for log in logs}
     watches = {run: RunWatch(run, settings=settings) for run in {event.run for event in alarms} & set(rows)}
+    passed = {
+        alarm_key(event): at
+        for event in alarms
+        if event.run in watches
+        and (at := watches[event.run].passed(Alert.of(event), rows[event.run])) is not None
+    }
+    return parted(alarms, passed)
+
+
+def alarm_key(alarm: Event) -> AlarmKey:
+    """Return what distinguishes an alarm from the others of a journal."""
+    return alarm.run, str(alarm.data.get("test", "alarm")), alarm.step
+
+
+def parted(alarms: Iterable[Event], passed: Mapping[AlarmKey, int]) -> tuple[list[Event], list[Event]]:
+    """Part alarms into those that have not passed and those that have; the latter recommend nothing."""
     standing, back = [], []
     for event in alarms:
-        watch = watches.get(event.run)
-        at = None if watch is None else watch.passed(Alert.of(event), rows[event.run])
+        at = passed.get(alarm_key(event))
         if at is None:
             standing.append(event)
         else:
-            said = f"{event.data['sentence']}, {back_by(at)}"
+            said = f"{event.data.get('sentence', '')}, {back_by(at)}"
             data = {**event.data, "sentence": said, "passed": at, "next": ""}
             back.append(dataclasses.replace(event, data=data))
     return standing, back
@@ -126,7 +144,7 @@ class HealthWatch:
     _ready_at: float = -np.inf
     _announced: dict[tuple[str, str], str] = field(default_factory=dict)
     _odd: dict[str, tuple[object, ...]] = field(default_factory=dict)
-    _passed: set[tuple[str, str, int | None]] = field(default_factory=set)
+    _passed: set[AlarmKey] = field(default_factory=set)
 
     def look(
         self, alarms: Sequence[Event], logs: Callable[[], Iterable[StoredLog]] | None = None
@@ -152,10 +170,10 @@ class HealthWatch:
         ]
         self._announced = {key: str(one) for key, one in now.items()}
         found += self._new_odd()
-        open_ = [one for one in alarms if (one.run, one.data["test"], one.step) not in self._passed]
+        open_ = [one for one in alarms if alarm_key(one) not in self._passed]
         _, back = with_passed(open_, read, self.settings)
         for one in back:
-            self._passed.add((one.run, one.data["test"], one.step))
+            self._passed.add(alarm_key(one))
             found.append(_event("passed", one.run, one.step, **one.data))
         self._ready_at = self.clock() + REST * (self.clock() - began)
         return found

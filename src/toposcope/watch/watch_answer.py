@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toposcope.forecasting.health.judgement import ALL_RIGHT, LEVELS, LOOK, Judgement, worst
+from toposcope.forecasting.health.judgement import ALL_RIGHT, LOOK, Judgement, worst
 from toposcope.watch.checked import Checked
+from toposcope.watch.first_line import FirstLine, Lead, run_problems, verdicts_of
 from toposcope.watch.journal import Event
 from toposcope.watch.loss_health import RunHealth
 
@@ -60,27 +61,24 @@ class WatchAnswer:
     @property
     def problems(self) -> list[str]:
         """Problems that are not alarms of the watch."""
-        broken = [str(one) for one in self.health if one.broken]
-        odd = [f"{one.run} is {one.sentence}" for one in self.odd]
-        return [*broken, *odd, *_of_events(self.events), *self.checked.problems, *self.audit]
+        of_runs = run_problems(self.health, self.odd)
+        return [*of_runs, *_of_events(self.events), *self.checked.problems, *self.audit]
+
+    @property
+    def first(self) -> FirstLine:
+        """What the first line is about."""
+        verdicts = verdicts_of(self.judgements)
+        return FirstLine.of(self.alarms, self.problems, verdicts, checked=self.checked.any)
 
     @property
     def line(self) -> str:
         """The answer in one line."""
-        many = len(self.passed)
+        first, many = self.first, len(self.passed)
         more = (
             f"; {many:,} alarm{'s have' if many > 1 else ' has'} passed" if many and not self.alarms else ""
         )
-        return self.checked.answer(self.alarms, self.problems) + more + self._judged
-
-    @property
-    def _judged(self) -> str:
-        """Why the worst run is not all right, unless an alarm or a problem is already the answer."""
-        runs = {run: one for run, one in self.judgements.items() if one.level != ALL_RIGHT}
-        if self.alarms or self.problems or not runs:
-            return ""
-        run = max(runs, key=lambda name: LEVELS.index(runs[name].level))
-        return f", but {runs[run].level}: {run}: {runs[run].grounds[0]}"
+        verdict = f", but {first.said}" if first.lead is Lead.VERDICT else ""
+        return self.checked.answer(first) + more + verdict
 
     @property
     def lines(self) -> Iterator[tuple[str, str]]:

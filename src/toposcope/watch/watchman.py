@@ -213,8 +213,9 @@ class Watchman:
             )
             events.append(
                 self.journal.append(
-                    "notice", finding.run, finding.step, test=notice.test, culprits=named, last_good=good,
-                    compared=look.step, sentence=f"after the {finding.test} alarm: {first}",
+                    "notice", finding.run, finding.step, test=notice.test, alarm=finding.test,
+                    culprits=named, last_good=good, compared=look.step,
+                    sentence=f"after the {finding.test} alarm: {first}",
                 )
             )  # fmt: skip
         return events

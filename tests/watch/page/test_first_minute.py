@@ -18,6 +18,7 @@ from toposcope.watch.page.background import Background
 from toposcope.watch.page.doing import Work, going
 from toposcope.watch.page.live import Live
 from toposcope.watch.page.show import fragment, page
+from toposcope.watch.replay import replay
 
 
 @pytest.fixture
@@ -153,7 +154,7 @@ def test_what_the_watch_cannot_look_at_stands_in_the_first_line_until_it_can(you
     assert "not checked" not in fragment("answer", live, None)
 
 
-def test_one_answer_assesses_and_judges_each_log_once(young, monkeypatch):
+def test_one_answer_assesses_and_replays_each_log_once(young, monkeypatch):
     """The store has two subjects, and the run "short" too few losses for a curve."""
     mine = Feature("mine", label="my number", kind=Kind.BASELINE, primary=True, about="mine")
     young.store.write_catalogue("my probe", (mine,))
@@ -166,7 +167,7 @@ def test_one_answer_assesses_and_judges_each_log_once(young, monkeypatch):
             young.store.write_results(
                 [Result(Unit(run, step, "my probe", 1, f"{run}{step}"), (row,), ())], keep_diagrams=False
             )
-    assessed, judged = [], []
+    assessed, judged, replayed = [], [], []
 
     def counted(metrics, **given):
         assessed.extend(metrics["run"].unique())
@@ -178,8 +179,14 @@ def test_one_answer_assesses_and_judges_each_log_once(young, monkeypatch):
 
     for module in ("forecasting.health.assess", "study.forecasts.gather", "study.forecasts.log_results"):
         monkeypatch.setattr(f"toposcope.{module}.health", counted)
+    def replayed_log(table, *given):
+        replayed.append(len(table))
+        return replay(table, *given)
+
+    monkeypatch.setattr("toposcope.watch.replay.replay", replayed_log)
     monkeypatch.setattr("toposcope.watch.judged.judge", judged_log)
     *_, last = stages(young.path, named_rules(""))
     assert len(last["parts"]) == 2
     assert sorted(assessed) == ["a", "b", "short"]
-    assert sorted(judged) == [2, 21, 41]
+    assert sorted(replayed) == [2, 21, 41]
+    assert sorted(judged) == [2, 2, 21, 21, 41, 41], "with the audit for the first line, and for the findings"

@@ -27,8 +27,10 @@ from toposcope.core.errors import InputError
 from toposcope.core.wording import typed_options
 from toposcope.store import Store
 from toposcope.watch.alarms.base import AlarmSettings
+from toposcope.watch.first_line import run_problems, verdicts_of
 from toposcope.watch.journal import Journal
-from toposcope.watch.loss_health import health_of, logs_of, with_passed
+from toposcope.watch.judged import judged, judged_runs
+from toposcope.watch.loss_health import alarm_key, health_of, logs_of, with_passed
 from toposcope.watch.replay import Replays, replays_of
 
 if TYPE_CHECKING:
@@ -66,7 +68,6 @@ def answers(
     """Return the headline, the answer to each question and the problems, in the words of the report."""
     from toposcope.study.analysis import analysis_of
     from toposcope.study.findings import words
-    from toposcope.watch.judged import judged
 
     judge = partial(judged, replays=replays or replays_of([store]))
     analysis = analysis_of(store, published=published, judge=judge, from_logs=results)
@@ -85,10 +86,11 @@ def answers(
     return {"apart": analysis.apart, "parts": parts, "problems": list(analysis.problems)}
 
 
-def losses(store: Store, results: LogResults | None = None) -> dict[str, Any]:
+def losses(store: Store, results: LogResults | None = None, replays: Replays | None = None) -> dict[str, Any]:
     """Return what is wrong with the losses, which runs are odd, and which alarms have passed, and where.
 
-    All come from the functions that `toposcope watch` uses.
+    `problems`, `audit` and `verdicts` are those of the first line. All come from the functions that
+    `toposcope watch` uses.
     """
     from toposcope.study.odd_members import odd_of_store
 
@@ -96,10 +98,15 @@ def losses(store: Store, results: LogResults | None = None) -> dict[str, Any]:
     logs = list(logs_of(store, results))
     alarms = [event for event in journal if event.kind == "alarm"]
     _, back = with_passed(alarms, logs, AlarmSettings.of(journal))
-    health = [{"run": one.run, "said": str(one.symptom), "broken": one.broken} for one in health_of(logs)]
-    passed = [[one.run, one.data["test"], one.step, one.data["passed"]] for one in back]
-    odd = [{"run": one.run, "said": one.sentence} for one in odd_of_store(store).found]
-    return {"health": health, "passed": passed, "odd": odd}
+    health, odd = health_of(logs), odd_of_store(store).found
+    return {
+        "health": [{"run": one.run, "said": str(one.symptom), "broken": one.broken} for one in health],
+        "passed": [[*alarm_key(one), one.data["passed"]] for one in back],
+        "odd": [{"run": one.run, "said": one.sentence} for one in odd],
+        "problems_of_runs": run_problems(health, odd),
+        "audit": list(map(str, store.audited())),
+        "verdicts": verdicts_of(judged_runs(store, logs, replays or replays_of([store.path]))),
+    }
 
 
 def named_rules(name: str) -> PublishedRules:
@@ -122,7 +129,7 @@ def stages(store: Path, published: PublishedRules) -> Iterator[dict[str, Any]]:
     from toposcope.study.forecasts.log_results import LogResults
 
     results, replays = LogResults(), replays_of([store])  # all stages share the same logs
-    yield losses(Store.open(store), results)
+    yield losses(Store.open(store), results, replays)
     seen = sum(map(len, Store.open(store).measured_steps().values()))
     made: dict[str, Any] = {"seen": seen, "trouble": []}
     if seen:

@@ -87,19 +87,20 @@ def so_far(checkpoints: int, runs: int, live: Live) -> str:
     """Return what was checked without an alarm; if nothing was, what the page waits for."""
     if checkpoints:
         many = f"{checkpoints:,} checkpoint{'s' * (checkpoints != 1)} of {runs:,} run{'s' * (runs != 1)}"
-        return f"No alarm so far in {many}.{unseen(live)}"
+        return f"No alarm so far in {many}."
     folder = f" in {live.folder}" if live.folder else ""
+    said = f"Nothing is measured yet: a checkpoint{folder} is measured once it is complete."
     if live.traces.by_measure:
         logged = f"The losses of {runs:,} run{'s' * (runs != 1)} are here"
-        return f"{logged}; the first checkpoint{folder} is not measured yet.{unseen(live)}"
-    return f"Nothing is measured yet: a checkpoint{folder} is measured once it is complete.{unseen(live)}"
+        said = f"{logged}; the first checkpoint{folder} is not measured yet."
+    return f"{said} {unseen(live)}".rstrip()
 
 
 def unseen(live: Live) -> str:
     """Return what the alarms do not cover."""
     if not live.unseen:
         return ""
-    return f" {len(live.unseen):,} not checked: {next(iter(live.unseen.values()))}"
+    return f"{len(live.unseen):,} not checked: {next(iter(live.unseen.values()))}"
 
 
 def outdated(answer: Mapping[str, Any], checkpoints: int) -> bool:

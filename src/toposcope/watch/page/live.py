@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,8 @@ import pandas as pd
 from toposcope.core.groups import sizes
 from toposcope.store import parts
 from toposcope.store.schema import METRICS
-from toposcope.watch.journal import Event
+from toposcope.watch.journal import Event, named_later
+from toposcope.watch.loss_health import alarm_key
 from toposcope.watch.page.diagrams import StoredDiagrams
 from toposcope.watch.page.traces import LiveTrace, Measure, Traces
 from toposcope.watch.session import LiveStore
@@ -106,24 +107,26 @@ class Live:
         self.ready = True
         return changed
 
-    def alarms(self) -> list[ShownAlarm]:
-        """Return the alarms, the latest first."""
+    def raised(self) -> list[Event]:
+        """Return the alarms of the journal, the latest last."""
+        return [event for event in self.events if event.kind == "alarm"]
+
+    def alarms(self, raised: Sequence[Event] | None = None) -> list[ShownAlarm]:
+        """Return alarms as they are shown, the latest first; by default all that were raised."""
         later = {
-            (event.run, event.step, str(event.data.get("test", "")).removeprefix("culprits of ")): event
+            (event.run, test, event.step): event
             for event in self.events
-            if event.kind == "notice" and event.data.get("culprits")
+            if (test := named_later(event)) is not None
         }
         found = []
-        for event in self.events:
-            if event.kind != "alarm":
-                continue
-            test = str(event.data.get("test", "alarm"))
-            naming = event if event.data.get("culprits") else later.get((event.run, event.step, test), event)
+        for event in self.raised() if raised is None else raised:
+            key = alarm_key(event)
+            naming = event if event.data.get("culprits") else later.get(key, event)
             culprits = tuple(c for c in naming.data.get("culprits") or () if isinstance(c, Mapping))
             sentence = str(event.data.get("sentence", ""))
             good = naming.data.get("last_good")
-            more = str(event.data.get("next", "")), str(event.data.get("quiet", ""))
-            found.append(ShownAlarm(event.run, event.step, event.at, test, sentence, good, culprits, *more))
+            more = str(event.data.get("next", "")), str(event.data.get("quiet", "")), event.data.get("passed")
+            found.append(ShownAlarm(event.run, event.step, event.at, key[1], sentence, good, culprits, *more))
         return found[::-1]
 
     def groups(self) -> dict[str, tuple[int, str]]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -12,12 +11,14 @@ from jinja2 import Environment, PackageLoader, PrefixLoader, StrictUndefined
 
 from toposcope.core.commands import recommended
 from toposcope.core.forms import capital, number
-from toposcope.forecasting.health.judgement import back_by
 from toposcope.page import appendix
 from toposcope.study.findings.summary import KINDS, FirstScreen
+from toposcope.watch.first_line import FirstLine, Lead, RunVerdict
+from toposcope.watch.journal import Event
+from toposcope.watch.loss_health import parted
 from toposcope.watch.page import panels, picture
 from toposcope.watch.page.doing import Work, outdated, so_far, unseen, why_no_forecast
-from toposcope.watch.page.live import Live, ShownAlarm
+from toposcope.watch.page.live import Live
 
 FRAGMENTS = ("answer", "alarms", "forecasts", "findings", "audit")
 """Parts of the page that are repainted when there is news."""
@@ -47,15 +48,16 @@ def fragment(name: str, live: Live, answer: Answer, work: Work | None = None) ->
 def _context(live: Live, answer: Answer, work: Work) -> dict[str, Any]:
     answer = answer or {}
     with live.lock:
-        alarms = _with_passed(live.alarms(), answer)
-        standing = [one for one in alarms if one.passed is None]
+        passed = {(run, test, step): at for run, test, step, at in answer.get("passed", ())}
+        standing, back = parted(live.raised(), passed)
         counts = {"runs": len(live.groups()), "checkpoints": _checkpoints(live), "alarms": len(standing)}
         forecasts = [_forecast(live, one) for one in answer.get("forecasts", ())]
+        first = _first(live, standing, answer, counts)
         return {
-            "title": live.path.resolve().name, "live": live, "counts": counts, "standing": standing,
-            "alarms": [*standing, *(one for one in alarms if one.passed is not None)][:_ALARMS],
+            "title": live.path.resolve().name, "live": live, "counts": counts, "acts": first.acts,
+            "alarms": [*live.alarms(standing), *live.alarms(back)][:_ALARMS],
             "health": list(answer.get("health", ())), "odd": list(answer.get("odd", ())),
-            "headline": _headline(live, standing, answer, counts),
+            "headline": _headline(live, first, answer, counts),
             "doing": _doing(live, answer, work, counts),
             "findings": [_findings(part) for part in answer.get("parts", ())],
             "no_forecast": why_no_forecast(live, answer, work), "answer": answer, "forecasts": forecasts,
@@ -64,26 +66,28 @@ def _context(live: Live, answer: Answer, work: Work) -> dict[str, Any]:
         }  # fmt: skip
 
 
-def _headline(
-    live: Live, alarms: list[ShownAlarm], answer: Mapping[str, Any], counts: Mapping[str, int]
-) -> str:
-    """Return the one line to act on: the latest alarm that has not passed, else a broken or an odd run.
+def _first(
+    live: Live, standing: Sequence[Event], answer: Mapping[str, Any], counts: Mapping[str, int]
+) -> FirstLine:
+    """Return what the first line is about, by the rule of `toposcope watch`, with what is known now."""
+    verdicts = [RunVerdict(*one) for one in answer.get("verdicts", ())]
+    not_seen = [unseen(live)] if live.unseen else []
+    problems = [*answer.get("problems_of_runs", ()), *not_seen, *answer.get("audit", ())]
+    return FirstLine.of(
+        standing, problems, verdicts, checked=bool(counts["checkpoints"] or live.traces.by_measure)
+    )
 
-    Without these it is a problem with the store, else the lead of the findings.
 
-    Before there are findings it says what was checked, which needs no computation.
+def _headline(live: Live, first: FirstLine, answer: Mapping[str, Any], counts: Mapping[str, int]) -> str:
+    """Return the first line in words.
+
+    If there is nothing to act on, it is a problem with the store, else the lead of the findings. Before there
+    are findings it says what was checked, which needs no computation.
     """
-    if alarms:
-        first = alarms[0]
-        where = first.run + (f", step {first.step:,}" if first.step is not None else "")
-        more = f" ({len(alarms) - 1} more below)" if len(alarms) > 1 else ""
-        return f"Alarm in {where}: {first.sentence}{more}"
-    if broken := [one for one in answer.get("health", ()) if one["broken"]]:
-        more = f" ({len(broken) - 1} more below)" if len(broken) > 1 else ""
-        return f"{broken[0]['run']}: {broken[0]['said']}{more}"
-    if odd := list(answer.get("odd", ())):
-        more = f" ({len(odd) - 1} more below)" if len(odd) > 1 else ""
-        return f"{odd[0]['run']} is {odd[0]['said']}{more}"
+    if first.acts:
+        step = "" if first.step is None else f", step {first.step:,}"
+        where = f"Alarm in {first.run}{step}: " if first.lead is Lead.ALARM else ""
+        return where + first.said + (f" ({first.count - 1} more below)" if first.count > 1 else "")
     if live.trouble:
         return f"The store cannot be read: {live.trouble}"
     if not live.ready:
@@ -91,7 +95,7 @@ def _headline(
     if answer.get("apart"):
         return str(answer["apart"])
     if answer.get("parts"):
-        return str(answer["parts"][0]["screen"]["title"]) + unseen(live)
+        return str(answer["parts"][0]["screen"]["title"])
     return so_far(counts["checkpoints"], counts["runs"], live)
 
 
@@ -104,17 +108,6 @@ def _findings(part: Mapping[str, Any]) -> dict[str, Any]:
     rows = [(question, act, words.removeprefix(act).strip()) for (question, words), act in answered]
     first = (part["said"]["act"], part["screen"]["title"])
     return {"subject": part["subject"], "answers": [row for row in rows if row[2] or row[1] not in first]}
-
-
-def _with_passed(alarms: list[ShownAlarm], answer: Mapping[str, Any]) -> list[ShownAlarm]:
-    """Return the alarms; those that have passed are marked, and recommend nothing."""
-    passed = {(run, test, step): at for run, test, step, at in answer.get("passed", ())}
-    found = []
-    for one in alarms:
-        at = passed.get((one.run, one.test, one.step))
-        said = one.sentence if at is None else f"{one.sentence}, {back_by(at)}"
-        found.append(replace(one, sentence=said, passed=at, next=one.next if at is None else ""))
-    return found
 
 
 def _doing(live: Live, answer: Mapping[str, Any], work: Work, counts: Mapping[str, int]) -> str:
