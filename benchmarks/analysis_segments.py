@@ -231,12 +231,12 @@ def oracle(steps: np.ndarray, series: np.ndarray, *, walk: bool, trends: int = 4
 
 
 def alarmed(steps: np.ndarray, series: np.ndarray) -> float:
-    """Return how often the online detector raises an alarm, in percent: its looks at many series at once."""
+    """Return how often the online detector raises an alarm, in percent: its tests of many series at once."""
     quiet = np.ones(len(series), bool)
     planned = plan(tuple(steps), FALSE_ALARMS)
     for count in planned.counts:
-        look = planned.look(count)
-        quiet &= ~look.alarms(scans(look.grid, np.diff(series[:, :count], axis=1)))
+        test = planned.test(count)
+        quiet &= ~test.alarms(scans(test.grid, np.diff(series[:, :count], axis=1)))
     return 100.0 * float(np.mean(~quiet))
 
 

@@ -260,8 +260,8 @@ def test_the_online_detector_spends_its_rate_on_unkind_noise_too(make: Callable[
     quiet = np.ones(500, bool)
     planned = plan(tuple(steps.tolist()), 0.05)
     for count in planned.counts:
-        look = planned.look(count)
-        quiet &= ~look.alarms(scans(look.grid, changes[:, : count - 1]))
+        test = planned.test(count)
+        quiet &= ~test.alarms(scans(test.grid, changes[:, : count - 1]))
     assert np.mean(~quiet) <= 0.05 + 2 * 0.01
 
 
@@ -272,8 +272,8 @@ def test_the_online_detector_spends_less_where_steps_are_uneven() -> None:
     quiet = np.ones(800, bool)
     planned = plan(tuple(steps.tolist()), 0.05)
     for count in planned.counts:
-        look = planned.look(count)
-        quiet &= ~look.alarms(scans(look.grid, changes[:, : count - 1]))
+        test = planned.test(count)
+        quiet &= ~test.alarms(scans(test.grid, changes[:, : count - 1]))
     assert 0.005 < np.mean(~quiet) <= 0.02
 
 

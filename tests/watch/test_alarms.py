@@ -9,14 +9,15 @@ from toposcope.statistics.alarms.drift import Drift, threshold
 from toposcope.statistics.alarms.panel import Panel
 from toposcope.statistics.alarms.residuals import FEWEST, LEVEL_WINDOW, OneStepAhead, tail_degrees
 from toposcope.statistics.alarms.siblings import above_band
-from toposcope.statistics.alarms.spending import AlarmFamily, level
+from toposcope.statistics.alarms.spending import AlarmFamily, Spending, level, spent_evenly
 from toposcope.store import Store
 from toposcope.subjects.registry import weight_probes
 from toposcope.subjects.weights.options import WeightOptions
 from toposcope.sweep import Execution, sweep
+from toposcope.watch.alarms.base import Alarm, Alert, LogRow, Watched
 from toposcope.watch.alarms.content import Content
 from toposcope.watch.alarms.update_level import UpdateLevels
-from toposcope.watch.journal import Journal
+from toposcope.watch.journal import Event, Journal
 from toposcope.watch.run_watch import RunWatch
 from toposcope.watch.watchman import Watchman
 
@@ -38,6 +39,39 @@ def test_the_levels_of_any_number_of_looks_stay_within_the_rate(rate):
     spent = np.cumsum([level(rate, look) for look in range(1, 4096)])
     assert (spent < rate).all()
     assert spent[-1] == pytest.approx(rate * (1 - 1 / 13))
+
+
+def test_every_way_to_spend_a_rate_stays_within_it():
+    stretches, evenly = Spending(0.05), [spent_evenly(0.05, test, 8) for test in range(9)]
+    assert sum(stretches.level(stretch) for stretch in range(10_000)) == pytest.approx(0.05, rel=2e-4)
+    assert stretches.tests == 10_000
+    assert (evenly[0], evenly[8]) == (0.0, 0.05)
+    fixed = Spending(0.0, rest=3)
+    told = []
+    for _ in range(7):
+        fixed.count()
+        told.append(fixed.may_tell())
+    assert told == [True, False, False, True, False, False, True]
+
+
+def test_an_alarm_written_before_tests_were_called_tests_still_runs():
+    class Old(Alarm):
+        test = "old"
+        share = 1.0
+
+        def __init__(self, watched):
+            super().__init__(watched)
+            self.spending.looks = max((event.data["look"] for event in watched.looks), default=0)
+
+        def on_metrics(self, row):
+            level = self.spending.level()
+            return [*self.alarm(row.step, f"level {level:g}"), Alert("look", "old", self.run, row.step, "")]
+
+    before = (Event(1, "look", "a", 5, {"test": "old", "look": 3}),)
+    old = Old(Watched("a", Spending(0.05), tests=before))
+    alarm, record = old.on_metrics(LogRow(6, 1.0, 1.0, 1.0, 1.0, training=True))
+    assert (alarm.sentence, record.kind) == (f"level {level(0.05, 4):g}", "look")
+    assert old.spending.looks == old.spending.tests == 4
 
 
 def test_a_rate_that_is_none_is_refused():
@@ -89,7 +123,7 @@ def test_a_slow_rise_is_a_drift_and_a_fall_or_a_spike_is_none():
     spike = fall + 5.0 * (np.arange(n) == 200)
 
     def alarms(values):
-        drift = Drift(0.01)
+        drift = Drift(Spending(0.01))
         return [index for index, value in enumerate(values) if drift.update(value)]
 
     assert alarms(rise)

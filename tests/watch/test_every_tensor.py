@@ -10,6 +10,7 @@ import pytest
 from toposcope.cli.main import main
 from toposcope.core.errors import InputError
 from toposcope.statistics.alarms.growth import LAGS, Growth, Level
+from toposcope.statistics.alarms.spending import Spending
 from toposcope.store import Store
 from toposcope.subjects.weights.probes.updates import vector_update
 from toposcope.subjects.weights.rows import row_faults
@@ -18,7 +19,6 @@ from toposcope.watch.alarms.base import AlarmSettings, CheckpointLook, Watched, 
 from toposcope.watch.alarms.forecast_target import ForecastTarget
 from toposcope.watch.alarms.not_finite import broken_tensor
 from toposcope.watch.alarms.registry import alarms
-from toposcope.watch.alarms.spending import Spending
 from toposcope.watch.coverage import HEADS, not_judged
 from toposcope.watch.inside import Monitor, rank_here
 from toposcope.watch.journal import Journal
@@ -190,8 +190,8 @@ def test_a_target_goes_on_with_the_looks_that_the_store_knows(tmp_path):
         return ForecastTarget(Watched("a", Spending(0.01), AlarmSettings(wanted), looks))
 
     target, other = begun(2.0), begun(2.5)
-    assert (target.spending.looks, target.losses, target.side) == (3, 80, "above")
-    assert (other.spending.looks, other.losses, other.side) == (0, 0, "")
+    assert (target.spending.tests, target.losses, target.side) == (3, 80, "above")
+    assert (other.spending.tests, other.losses, other.side) == (0, 0, "")
 
 
 def test_only_rank_0_watches(tmp_path, monkeypatch):

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from toposcope.forecasting.health.assess import trained
+from toposcope.statistics.alarms.spending import RATE
 from toposcope.watch.alarms.base import Alarm, AlarmSettings, Alert, CheckpointLook, LogRow, StoreLook
 from toposcope.watch.alarms.registry import alarms_of_run, family
-from toposcope.watch.alarms.spending import RATE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,8 +31,8 @@ class RunWatch:
         Share of healthy runs that may raise an alarm.
     settings
         The settings of the alarms.
-    looks
-        The recorded looks at this run, by the alarm's name.
+    tests
+        The recorded tests of this run, by the alarm's name.
     """
 
     def __init__(
@@ -41,10 +41,10 @@ class RunWatch:
         *,
         rate: float = RATE,
         settings: AlarmSettings | None = None,
-        looks: Mapping[str, Sequence[Event]] | None = None,
+        tests: Mapping[str, Sequence[Event]] | None = None,
     ) -> None:
         self.run = run
-        self.alarms: list[Alarm] = alarms_of_run(run, family(rate, settings), settings, looks)
+        self.alarms: list[Alarm] = alarms_of_run(run, family(rate, settings), settings, tests)
         self._rates = UpdateRates()
         self._metric_step = self._checkpoint_step = -1
         self.looks: deque[CheckpointLook] = deque(maxlen=64)

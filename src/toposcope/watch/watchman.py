@@ -11,12 +11,12 @@ import numpy as np
 
 from toposcope.core.types import Use
 from toposcope.sources.belonging import groups_of
+from toposcope.statistics.alarms.spending import RATE
 from toposcope.study.catalogue import leading_features
 from toposcope.subjects.catalogue import completed
 from toposcope.watch.alarms.advice import next_step
 from toposcope.watch.alarms.base import AlarmSettings, Alert, ByStep, CheckpointLook, StoreLook, culprits
 from toposcope.watch.alarms.registry import family
-from toposcope.watch.alarms.spending import RATE
 from toposcope.watch.journal import Event
 from toposcope.watch.loss_health import logs_of
 from toposcope.watch.run_watch import RunWatch
@@ -54,7 +54,7 @@ class Watchman:
         self._listed: pd.DataFrame | None = None
         self._runs: dict[str, RunWatch] = {}
         self._losses: dict[str, ByStep] = {}
-        self._looks: dict[str, dict[str, list[Event]]] = {}
+        self._tests: dict[str, dict[str, list[Event]]] = {}
         self._announced: set[tuple[str, str, str, int | None]] = set()
         self._open: list[Alert] = []
         journal = self.journal.read()
@@ -65,7 +65,7 @@ class Watchman:
     def _recall(self, event: Event) -> None:
         """Restore the state that an earlier process wrote."""
         if event.kind == "look":
-            self._looks.setdefault(event.run, {}).setdefault(str(event.data["test"]), []).append(event)
+            self._tests.setdefault(event.run, {}).setdefault(str(event.data["test"]), []).append(event)
         if event.kind in ("alarm", "notice"):
             self._announced.add(_key(event))
         if event.kind == "alarm" and "compared" not in event.data and not event.data.get("culprits"):
@@ -117,7 +117,7 @@ class Watchman:
     def _watch(self, run: str) -> RunWatch:
         if run not in self._runs:
             self._runs[run] = RunWatch(
-                run, rate=self.family.rate, settings=self.settings, looks=self._looks.pop(run, {})
+                run, rate=self.family.rate, settings=self.settings, tests=self._tests.pop(run, {})
             )
         return self._runs[run]
 

@@ -179,6 +179,7 @@ def test_one_answer_assesses_and_replays_each_log_once(young, monkeypatch):
 
     for module in ("forecasting.health.assess", "study.forecasts.gather", "study.forecasts.log_results"):
         monkeypatch.setattr(f"toposcope.{module}.health", counted)
+
     def replayed_log(table, *given):
         replayed.append(len(table))
         return replay(table, *given)

@@ -7,6 +7,8 @@ from collections import deque
 
 import numpy as np
 
+from toposcope.statistics.alarms.spending import Spending
+
 FEWEST = 8
 """The fewest blocks before the first alarm; their differences give the scale."""
 
@@ -40,18 +42,16 @@ class Drift:
     """A one-sided cumulative sum of the differences between the medians of consecutive blocks.
 
     Whenever there are 64 blocks, their length doubles, so that memory stays bounded for a run of any length.
-    The sum then restarts, and the j-th stretch of 64 blocks spends rate / ((j + 1)(j + 2)). Differences are
+    The sum then restarts, and the next stretch of 64 blocks has its own part of the rate. Differences are
     scaled by their own median absolute deviation and clipped at three of them, so that one spike is not a
     drift.
     """
 
-    def __init__(self, rate: float, *, block: int = 1) -> None:
-        self._rate, self._length, self._stretch = rate, block, 0
+    def __init__(self, spending: Spending, *, block: int = 1) -> None:
+        self._spending, self._length, self._stretch = spending, block, 0
         self._inside: list[float] = []
         self._blocks: deque[float] = deque()
         self._sum = 0.0
-        self.looks = 0
-        """The number of judged blocks."""
 
     def update(self, value: float) -> float | None:
         """Take one value; at an alarm, return the sum over its threshold and reset the sum."""
@@ -75,9 +75,8 @@ class Drift:
         scale = 1.4826 * float(np.median(np.abs(past - np.median(past)))) * _small_sample(len(past))
         if scale <= 0:
             return None
-        self.looks += 1
+        allowed = threshold(self._spending.level(self._stretch), MOST_BLOCKS)
         self._sum = max(0.0, self._sum + min(newest / scale, _CLIP) - ALLOWANCE)
-        allowed = threshold(self._rate / ((self._stretch + 1) * (self._stretch + 2)), MOST_BLOCKS)
         if self._sum <= allowed:
             return None
         found, self._sum = self._sum / allowed, 0.0

@@ -8,15 +8,16 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from toposcope.core.errors import InputError
+from toposcope.statistics.alarms.spending import spent_evenly
 from toposcope.statistics.phases.bends import LEAST_POINTS, Scan, scan, scans, why_not
 from toposcope.statistics.phases.curves import LEAST_SEGMENT, Design, Span, design, edges
 from toposcope.statistics.phases.reference import FALSE_ALARMS, Reference, level_of
 from toposcope.statistics.phases.simulated import gentle_series, plain_series, unkind_series
 
 SERIES = 400
-"""The number of series of each of three kinds; the looks at 51 checkpoints then take half a core-minute."""
-MOST_LOOKS = 8
-"""The number of looks over a run, spread evenly; each spends an equal part of the rate.
+"""The number of series of each of three kinds; the tests of 51 checkpoints then take half a core-minute."""
+MOST_TESTS = 8
+"""The number of tests over a run, spread evenly; each spends an equal part of the rate.
 
 After the first, too little is spent for an alarm.
 """
@@ -25,13 +26,13 @@ After the first, too little is spent for an alarm.
 LEAST_GAIN = 2.0
 """A bend with a smaller log likelihood ratio raises no alarm, whatever its p-value.
 
-So most looks of a quiet series need no simulation. The rule costs nothing: of 24 to 60 checkpoints at four
+So most tests of a quiet series need no simulation. The rule costs nothing: of 24 to 60 checkpoints at four
 kinds of steps, no simulated series that raised an alarm had less than 3.5.
 """
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedLook:
+class PlannedTest:
     """One decision: the steps so far, the null distribution of the gain, and the p-value that alarms."""
 
     grid: Design
@@ -48,7 +49,7 @@ class OnlineDetector:
 
     After the 17th checkpoint, at up to 7 evenly spaced checkpoints, the best bend so far is tested as in
     `phases.segments`, against 400 series without a bend, 400 with difficult noise and 400 gentle ones,
-    simulated at the planned steps. The rate is spent evenly over the looks: after a share f of them, at most
+    simulated at the planned steps. The rate is spent evenly over the tests: after a share f of them, at most
     f x 5% of the simulated series of each kind have raised an alarm, less one standard error. At uneven
     steps, two fifths of the rate are spent, as in the search. Noise whose size falls or clusters raises more
     alarms than planned: in up to 26% of such series at 26 even steps, 14% at 51. After an alarm, its bend
@@ -99,7 +100,7 @@ class OnlineDetector:
             return None
         taken = [at for span in self._spans(n) for at in edges(span, n)]
         new = [at for at in edges(tested.span, n) if all(abs(at - old) >= LEAST_SEGMENT for old in taken)]
-        if not new or not self._plan.look(len(self._steps)).alarms(_as_row(tested))[0]:
+        if not new or not self._plan.test(len(self._steps)).alarms(_as_row(tested))[0]:
             return None
         first, end = tested.span
         self._found = (*self._found, (first, 0 if end >= n else end))
@@ -115,22 +116,22 @@ def _as_row(tested: Scan) -> np.ndarray:
 
 
 class Plan:
-    """The looks at planned steps. Each is simulated when it is first needed: that takes seconds."""
+    """The tests at planned steps. Each is simulated when it is first needed: that takes seconds."""
 
     def __init__(self, steps: np.ndarray, rate: float) -> None:
         self._steps = steps
         self._spent = _spent(steps, rate) if len(steps) > LEAST_POINTS else {}
         self.counts: tuple[int, ...] = tuple(self._spent)
-        """The number of checkpoints at each look."""
-        self._made: dict[int, PlannedLook] = {}
+        """The number of checkpoints at each test."""
+        self._made: dict[int, PlannedTest] = {}
 
-    def look(self, count: int) -> PlannedLook:
-        """Return the look after `count` checkpoints: its threshold depends on all earlier ones."""
+    def test(self, count: int) -> PlannedTest:
+        """Return the test after `count` checkpoints: its threshold depends on all earlier ones."""
         for seen in self.counts[len(self._made) : self.counts.index(count) + 1]:
             self._made[seen] = self._simulated(seen)
         return self._made[count]
 
-    def _simulated(self, count: int) -> PlannedLook:
+    def _simulated(self, count: int) -> PlannedTest:
         grid = design(self._steps[:count])
         scanned = [scans(grid, changes[:, : count - 1]) for changes in self._sorts]
         known = Reference.of(*scanned)
@@ -138,7 +139,7 @@ class Plan:
         spent = self._spent[count]
         threshold = min(_threshold(*sort, spent) for sort in zip(p, self._quiet, strict=True))
         self._quiet = [still & (mine > threshold) for mine, still in zip(p, self._quiet, strict=True)]
-        return PlannedLook(grid, known, threshold)
+        return PlannedTest(grid, known, threshold)
 
     @cached_property
     def _sorts(self) -> list[np.ndarray]:
@@ -154,7 +155,7 @@ class Plan:
 
 @lru_cache(maxsize=16)
 def plan(planned: tuple[float, ...], rate: float) -> Plan:
-    """Return the looks at planned steps.
+    """Return the tests at planned steps.
 
     `rate` is the share of series without a bend that may raise an alarm at even steps.
     """
@@ -162,13 +163,13 @@ def plan(planned: tuple[float, ...], rate: float) -> Plan:
 
 
 def _spent(steps: np.ndarray, rate: float) -> dict[int, float]:
-    """Return the number of checkpoints at each look, and the part of the rate that is spent by then.
+    """Return the number of checkpoints at each test, and the part of the rate that is spent by then.
 
-    Looks that are too early for an alarm are left out.
+    Tests that are too early for an alarm are left out.
     """
-    counts = np.unique(np.linspace(LEAST_POINTS + 1, len(steps), MOST_LOOKS).round().astype(int))
+    counts = np.unique(np.linspace(LEAST_POINTS + 1, len(steps), MOST_TESTS).round().astype(int))
     whole = rate * level_of(steps) / FALSE_ALARMS
-    spent = {int(count): whole * look / len(counts) for look, count in enumerate(counts, start=1)}
+    spent = {int(count): spent_evenly(whole, test, len(counts)) for test, count in enumerate(counts, start=1)}
     if _due(whole, SERIES) < 1:
         raise InputError(
             f"among {SERIES} simulated series no alarm could be raised at this rate",

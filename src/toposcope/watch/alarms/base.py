@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from toposcope.watch.alarms.spending import Spending
+from toposcope.statistics.alarms.spending import Spending
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A message: an alarm of a named test, a notice without an error rate, or the record of a look.
+    """A message: an alarm of a named test, a notice without an error rate, or the record of a test.
 
     `kind` is the kind of the journal's event: "alarm", "notice" or "look".
     """
@@ -170,20 +170,25 @@ class AlarmSettings:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What an alarm starts with: its run, its false-alarm rate, the settings, its looks in the journal."""
+    """What an alarm starts with: its run, its false-alarm rate, the settings, its tests in the journal."""
 
     run: str
     spending: Spending
     settings: AlarmSettings = AlarmSettings()
-    looks: Sequence[Event] = ()
+    tests: Sequence[Event] = ()
+
+    @property
+    def looks(self) -> Sequence[Event]:
+        """The name of `tests` before 2026-11-26, for alarms of others."""
+        return self.tests
 
 
 class Alarm:
     """One alarm of one run: it receives the rows of the store in the order of the steps, and raises alerts.
 
     Its state must follow from these rows alone, so that a fresh process, which receives all of them again,
-    raises the same alerts. State that does not (when it looked, with what) goes into the journal as an
-    `Alert` of kind "look", and comes back as `Watched.looks`.
+    raises the same alerts. State that does not (when it tested, with what) goes into the journal as an
+    `Alert` of kind "look", and comes back as `Watched.tests`.
     """
 
     test: ClassVar[str]
@@ -191,7 +196,7 @@ class Alarm:
     share: ClassVar[float] = 0.0
     """Its share of the run's false-alarm rate, relative to the other alarms' shares; 0 for a fixed rule."""
     rest: ClassVar[int] = 20
-    """For how many looks it stays silent after an alarm."""
+    """For how many tests it stays silent after an alarm."""
     next: ClassVar[str] = "look at the checkpoints before and after it"
     """What to do after an alarm, in one clause; `{back}` becomes the last good step."""
 

@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from toposcope.forecasting import Curve
 
 GROWTH = 1.25
-"""A run is forecast again when its log has grown by this factor: few looks cost little."""
+"""A run is forecast again when its log has grown by this factor: few tests cost little."""
 
 
 class ForecastTarget(Alarm):
     """The forecast interval of an unfinished run excludes the target.
 
-    At the n-th look, the interval of a run has the level 1 - 2 a_n, where the a_n of all looks sum to the
+    At the n-th test, the interval of a run has the level 1 - 2 a_n, where the a_n of all tests sum to the
     rate. If the forecasts have their nominal coverage, this is the share of false alarms among runs whose
-    true final loss equals the target. Looks are counted in the journal: a later process continues the count.
+    true final loss equals the target. Tests are counted in the journal: a later process continues the count.
     """
 
     test = "forecast target"
@@ -36,10 +36,10 @@ class ForecastTarget(Alarm):
         assert watched.settings.target is not None
         self._target = watched.settings.target
         self.losses, self.side = 0, ""
-        """The number of losses at the last look, and the reported side of the target."""
-        for event in watched.looks:
+        """The number of losses at the last test, and the reported side of the target."""
+        for event in watched.tests:
             if event.data.get("target") == self._target:
-                self.spending.looks = int(event.data["look"])
+                self.spending.resume(int(event.data["look"]))
                 self.losses, self.side = int(event.data["losses"]), str(event.data["side"])
 
     @classmethod
@@ -61,7 +61,7 @@ class ForecastTarget(Alarm):
         self.losses = len(curve.step)
         found = self._judge(curve, finished)
         record = {
-            "target": self._target, "look": self.spending.looks, "losses": self.losses, "side": self.side
+            "target": self._target, "look": self.spending.tests, "losses": self.losses, "side": self.side
         }  # fmt: skip
         return [*found, Alert("look", self.test, self.run, int(curve.last), "", record)]
 

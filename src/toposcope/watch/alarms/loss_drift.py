@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class LossDrift(Alarm):
-    """A cumulative sum of the rises between medians of blocks; each block is one look."""
+    """A cumulative sum of the rises between medians of blocks; each block is one test."""
 
     test = "loss drift"
     share = 1.0
@@ -25,14 +25,13 @@ class LossDrift(Alarm):
 
     def __init__(self, watched: Watched) -> None:
         super().__init__(watched)
-        self._drift = Drift(self.spending.rate)
+        self._drift = Drift(self.spending)
 
     def on_metrics(self, row: LogRow) -> list[Alert]:
         """Add the newest loss to its block."""
         if row.loss is None or not math.isfinite(row.loss):
             return []
         height = self._drift.update(math.log(max(row.loss, 1e-30)))
-        self.spending.looks = self._drift.looks
         if height is None:
             return []
         return self.alarm_once(row.step, "the loss has been rising for several stretches of the run")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from toposcope.core.errors import InputError
 from toposcope.core.plugins import brought_classes
-from toposcope.statistics.alarms.spending import AlarmFamily
+from toposcope.statistics.alarms.spending import RATE, AlarmFamily, Spending
 from toposcope.watch.alarms.base import Alarm, AlarmSettings, Watched
 from toposcope.watch.alarms.content import ContentFault
 from toposcope.watch.alarms.forecast_target import ForecastTarget
@@ -21,7 +21,6 @@ from toposcope.watch.alarms.not_finite import NotFinite
 from toposcope.watch.alarms.persistence_plateau import PersistencePlateau
 from toposcope.watch.alarms.phase_boundary import PhaseBoundary
 from toposcope.watch.alarms.sibling_band import SiblingBand
-from toposcope.watch.alarms.spending import RATE, Spending
 from toposcope.watch.alarms.update_level import UpdateLevel
 from toposcope.watch.alarms.update_norm import UpdateNorm
 from toposcope.watch.journal import Event
@@ -101,15 +100,15 @@ def alarms_of_run(
     run: str,
     spent: AlarmFamily,
     settings: AlarmSettings | None = None,
-    looks: Mapping[str, Sequence[Event]] | None = None,
+    tests: Mapping[str, Sequence[Event]] | None = None,
 ) -> list[Alarm]:
-    """Return the alarms of one run, each with its share of the rate and its earlier looks."""
-    settings, looks = settings or AlarmSettings(), looks or {}
+    """Return the alarms of one run, each with its share of the rate and its earlier tests."""
+    settings, tests = settings or AlarmSettings(), tests or {}
     return [
         one(
             Watched(
                 run, Spending(spent.rate_of(one.test) if one.share > 0 else 0.0, one.rest), settings,
-                looks.get(one.test, ()),
+                tests.get(one.test, ()),
             )
         )
         for one in alarms()

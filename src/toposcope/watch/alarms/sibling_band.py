@@ -23,13 +23,13 @@ class SiblingBand(Alarm):
 
     def __init__(self, watched: Watched) -> None:
         super().__init__(watched)
-        self._looked = {event.step for event in watched.looks}
+        self._tested = {event.step for event in watched.tests}
         self._open = array("q")
-        self.spending.looks = max((int(event.data["look"]) for event in watched.looks), default=0)
+        self.spending.resume(max((int(event.data["look"]) for event in watched.tests), default=0))
 
     def on_checkpoint(self, look: CheckpointLook) -> list[Alert]:
         """Note the step: it is judged once the other seeds have reached it."""
-        if look.step not in self._looked:
+        if look.step not in self._tested:
             self._open.append(look.step)
         return []
 
@@ -43,16 +43,16 @@ class SiblingBand(Alarm):
         ready = np.isfinite(own) & (np.isfinite(others).sum(axis=0) >= FEWEST)
         found: list[Alert] = []
         for place in np.flatnonzero(ready):
-            found += self._look(self._open[place], float(own[place]), others[:, place])
+            found += self._test(self._open[place], float(own[place]), others[:, place])
         self._open = array("q", [step for step, at in zip(self._open, ready, strict=True) if not at])
         return found
 
-    def _look(self, step: int, loss: float, others: np.ndarray) -> list[Alert]:
+    def _test(self, step: int, loss: float, others: np.ndarray) -> list[Alert]:
         p, found = above_band(loss, others.tolist()), []
         if p <= self.spending.level():
             many = int(np.isfinite(others).sum())
             found = self.alarm(
                 step, f"loss {loss:.4g} is above the band of {many:,} other seeds at this step", p=p
             )
-        record = Alert("look", self.test, self.run, step, "", {"look": self.spending.looks})
-        return [*found, record]  # in this order: if the process is killed in between, the next looks again
+        record = Alert("look", self.test, self.run, step, "", {"look": self.spending.tests})
+        return [*found, record]  # in this order: if the process is killed in between, the next tests again

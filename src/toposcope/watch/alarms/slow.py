@@ -39,9 +39,9 @@ class Slow:
 
 
 def slow_alerts(alarm: Alarm, look: CheckpointLook, slow: Sequence[Slow]) -> list[Alert]:
-    """Count a look, name what changed, and report the largest change."""
+    """Count a test, name what changed, and report the largest change."""
     look.culprits += [one.culprit() for one in slow if one.change.key[0] != WHOLE_MODEL]
-    alarm.spending.looks += 1
+    alarm.spending.count()
     if not slow:
         return []
     more = f", and {len(slow) - 1} more" if len(slow) > 1 else ""
