@@ -84,6 +84,15 @@ def test_what_has_no_meaning_decides_no_comparison_with_a_null():
     assert found.ratio == pytest.approx(2.15 / 2.65)
 
 
+def test_a_cloud_that_was_not_subsampled_is_no_draw_of_the_others():
+    every = rows().assign(run="b")
+    whole = every[every["draw"] == 0].assign(run="a", draw=None, status="ok")
+    both = pd.concat([whole, every])
+    assert series_table(both).catalogue["draws"].tolist() == [5]
+    of_both, alone = (finals_table(series_table(one), [COLUMN]).iloc[-1] for one in (both, every))
+    assert of_both[["low", "high"]].tolist() == alone[["low", "high"]].tolist()
+
+
 def test_a_forecast_reads_the_value_of_the_table():
     features = rows(DEGENERATE, (2.0, 3.0, 2.5, 2.2, 900.0))
     infinite = rows(DEGENERATE, (2.0, 3.0, np.inf, 2.2, 900.0))

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.types import About, Kind, Normalization, Scope, Status, Use
-from toposcope.store.draws import is_counted
 from toposcope.study.targets import TARGET_LABELS
 from toposcope.subjects.catalogue import completed
 
@@ -162,19 +161,21 @@ def nulls_by_feature(catalogue: pd.DataFrame, probe: str) -> dict[str, str]:
     return {of[column]: null for column, null in zip(mine["null_of"], mine["feature"], strict=True)}
 
 
-def describe(rows: pd.DataFrame, declared: pd.DataFrame | None) -> pd.DataFrame:
+def describe(rows: pd.DataFrame, declared: pd.DataFrame | None, draws: pd.Series) -> pd.DataFrame:
     """Return the catalogue of the columns of some rows (with `column`, `part` and `inner`), the widest first.
 
     `scope` is "model" for everything that stands for the whole model (a pooled cloud, the trajectory, a run's
     last layer), else "role", "layer" (the inner ones), "matrix" or "head"; the kinds that are not tested have
     their own: "null", "quality", "noise". A feature that no probe declares is called as it is written and
     counts as topology. Where nothing is declared at all (`declared` None), every column of the whole model is
-    primary: whoever brings a table chose its columns.
+    primary: whoever brings a table chose its columns. `draws` has for each column the most draws that gave a
+    value at one checkpoint.
     """
     found = _with_declarations(_gathered(rows), declared)
     found["label"] = _labels(found)
     found["primary"] = found["column"].isin(_confirmatory(found, declared))
     found["about"], found["leads"] = _led(found, declared)
+    found["draws"] = found["column"].map(draws).fillna(1).astype(int)
     found["scope"] = _scope(found)
     found["null_of"] = _null_columns(found)
     rank = found["scope"].map(_ORDER).fillna(3)
@@ -183,9 +184,8 @@ def describe(rows: pd.DataFrame, declared: pd.DataFrame | None) -> pd.DataFrame:
 
 
 def _gathered(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return one line for each column: where it comes from, its draws and its worst status."""
+    """Return one line for each column: where it comes from, and its worst status."""
     rows = rows.assign(
-        _draw=rows["draw"].fillna(-1).where(is_counted(rows)),
         _worst=rows["status"].map({s: i for i, s in enumerate(_STATUS)}).fillna(len(_STATUS) - 1),
     )
     found = rows.drop_duplicates("part").drop_duplicates("column")
@@ -193,10 +193,8 @@ def _gathered(rows: pd.DataFrame) -> pd.DataFrame:
     counted = rows.groupby("column", sort=False, observed=True).agg(
         layer=("layer", "first"),
         inner=("inner", "first"),
-        draws=("_draw", "nunique"),
         _worst=("_worst", "max"),
     )
-    counted["draws"] = counted["draws"].clip(lower=1)
     found = found.join(counted, on="column").reset_index(drop=True)
     found["column"] = found["column"].astype(str)
     found["status"] = [_STATUS[int(i)] for i in found.pop("_worst")]

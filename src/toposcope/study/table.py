@@ -197,11 +197,12 @@ def _joined(
     infinite = rows[np.isinf(rows["value"])]
     rows["value"] = rows["value"].mask(np.isinf(rows["value"]))
     rows = with_role_means(with_columns(rows))
-    columns = describe(rows, catalogue)
     good = counted(rows)
     if good.empty:
         raise InputError("features: no finite value is left; check the status and note of the rows")
-    values, spread, draws = _over_draws(good, list(columns["column"]))
+    means = _over_draws(good)
+    columns = describe(rows, catalogue, means[2].max())
+    values, spread, draws = (one.reindex(columns=list(columns["column"])).reset_index() for one in means)
     runs = pd.DataFrame(columns=["run"]) if runs is None else runs.reset_index(drop=True)
     values, spread, names, problems = add_targets(values, spread, metrics, runs, smooth=smooth)
     odd = infinite.groupby(["probe", "feature"], sort=True).size()
@@ -217,17 +218,13 @@ def _joined(
     return table if targets is None else with_targets(table, targets)
 
 
-def _over_draws(rows: pd.DataFrame, order: list[str]) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Return means, standard deviations and numbers of draws: one row per (run, step), these columns."""
+def _over_draws(rows: pd.DataFrame) -> list[pd.DataFrame]:
+    """Return means, standard deviations and numbers of draws: a row per (run, step), a column per column."""
     keys = rows["column"].cat  # codes: their groups are found faster than those of names
     means = over_draws(rows.assign(column=keys.codes), [*KEYS, "column"])
     means["column"] = keys.categories[means["column"]]
     means = means.set_index([*KEYS, "column"])
-    value, sd, n = (
-        means[name].unstack("column").reindex(columns=order).sort_index().reset_index()
-        for name in ("value", "sd", "n")
-    )
-    return value, sd, n
+    return [means[name].unstack("column").sort_index() for name in ("value", "sd", "n")]
 
 
 def with_targets(table: SeriesTable, targets: pd.DataFrame) -> SeriesTable:
