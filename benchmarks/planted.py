@@ -33,15 +33,15 @@ def alarms(rows: pd.DataFrame, log: pd.DataFrame) -> list[dict[str, object]]:
     """Judge one run; return its alarms by step, each with the names of its culprits."""
     watch = RunWatch("run")
     table = log.reindex(columns=["step", "loss", "grad_norm", "learning_rate"])
-    told, looks = [(one, None) for one in watch.metrics(table) if one.kind == "alarm"], {}
+    told, recent = [(one, None) for one in watch.metrics(table) if one.kind == "alarm"], {}
     for step, part in rows.groupby("step", sort=True):
         found = [one for one in watch.checkpoint(int(step), part) if one.kind == "alarm"]
-        looks[int(step)] = watch.looks[-1]
+        recent[int(step)] = watch.recent[-1]
         told += [(one, int(step)) for one in found]
     made = []
     for one, at in told:
-        after = at if at is not None else next((step for step in sorted(looks) if step >= one.step), None)
-        named = [str(line["name"]) for line in culprits(looks[after])] if after is not None else []
+        after = at if at is not None else next((step for step in sorted(recent) if step >= one.step), None)
+        named = [str(line["name"]) for line in culprits(recent[after])] if after is not None else []
         made.append({"step": one.step, "test": one.test, "said": one.sentence, "culprits": named})
     return sorted(made, key=lambda one: one["step"])
 

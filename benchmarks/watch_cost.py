@@ -225,7 +225,7 @@ def updates(number: int, viewers: int, together: int) -> None:
         sidecar, watchman = Sidecar(Follower(folder, rest=0), store, probes), Watchman(place)
         trainer = Trainer(folder, kept=together + 2)
         trainer.save(0)
-        sidecar.look()
+        sidecar.visit()
         alone = {step for one in measured_one_by_one(number) for step in one}
         with beside(place, 0) as address:
             (server,) = multiprocessing.active_children()
@@ -239,7 +239,7 @@ def updates(number: int, viewers: int, together: int) -> None:
                 if step % together and step not in alone and step + 1 not in alone:
                     continue  # more come before the next look
                 began = time.process_time()
-                sidecar.look()
+                sidecar.visit()
                 watchman.judge()
                 spent = time.process_time() - began
                 if step not in alone:

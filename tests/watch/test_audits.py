@@ -54,7 +54,7 @@ def test_a_watch_keeps_what_the_cheap_audit_of_its_folder_finds(tmp_path):
     sidecar = _sidecar(tmp_path)
     for step in (10, 20, 30):
         _save(tmp_path / "run", step, dead=step == 20)
-        sidecar.look()
+        sidecar.visit()
     offline = audit(open_series(tmp_path / "run"), cheap=True)
     assert _found(sidecar.store) == [(one.step, one.fault, one.tensor) for one in offline]
     assert (20, "zero-tensor", "layers.1.mlp.fc1.weight") in _found(sidecar.store)
@@ -65,13 +65,13 @@ def test_a_finding_outlives_the_checkpoint_that_is_rotated_away(tmp_path):
     sidecar = _sidecar(tmp_path)
     _save(tmp_path / "run", 10)
     _save(tmp_path / "run", 20, dead=True)
-    sidecar.look()
+    sidecar.visit()
     shutil.rmtree(tmp_path / "run" / "checkpoint-20")
     _save(tmp_path / "run", 30)
-    sidecar.look()
+    sidecar.visit()
     assert (20, "zero-tensor", "layers.1.mlp.fc1.weight") in _found(sidecar.store)
     again = Sidecar(Follower(tmp_path / "run", rest=0), sidecar.store, weight_probes(["baselines"], OPTIONS))
-    again.look()
+    again.visit()
     assert _found(sidecar.store).count((20, "zero-tensor", "layers.1.mlp.fc1.weight")) == 1
 
 
@@ -81,11 +81,11 @@ def test_many_equal_findings_stay_one_line_while_their_checkpoints_are_rotated_a
     _save(tmp_path / "run", 10)
     for step in range(20, 240, 20):
         _save(tmp_path / "run", step, dead=True)
-    sidecar.look()
+    sidecar.visit()
     for gone in (20, 40, 60):
         shutil.rmtree(tmp_path / "run" / f"checkpoint-{gone}")
     _save(tmp_path / "run", 240, dead=True)
-    sidecar.look()
+    sidecar.visit()
     zero = [line for line in sidecar.store.audit().itertuples() if line.fault == "zero-tensor"]
     assert [list(line.steps) for line in zero] == [list(range(20, 260, 20))]
     assert zero[0].message.endswith("; so at 12 steps from 20 to 240")
@@ -98,10 +98,10 @@ def test_a_checkpoint_that_is_still_written_is_no_finding(tmp_path):
     half = _save(tmp_path / "run", 20) / "model.safetensors"
     content = half.read_bytes()
     half.write_bytes(content[:100])
-    sidecar.look()
+    sidecar.visit()
     assert not [line for line in _found(sidecar.store) if line[0] == 20]
     half.write_bytes(content[:-1] + b"\xff")
-    sidecar.look()
+    sidecar.visit()
     assert len(sidecar.store.audit()) == 0
 
 
@@ -118,11 +118,11 @@ def test_an_audit_rests_as_many_times_as_long_as_it_took(tmp_path, monkeypatch):
     monkeypatch.setattr(audits, "audit", slow)
     for step in (10, 20):
         _save(tmp_path / "run", step)
-        looked.look(follower.look().complete)
+        looked.visit(follower.visit().complete)
     assert made == [(1, True)]
     now[0] = 2.0 + 2.0 * REST
     for _ in range(2):
-        looked.look(follower.look().complete)
+        looked.visit(follower.visit().complete)
         now[0] += 3 * REST
     assert made == [(1, True), (2, True)]
 

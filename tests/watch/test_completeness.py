@@ -127,9 +127,9 @@ FORMATS = {
 
 
 def _ready(follower, clock, seconds):
-    follower.look()
+    follower.visit()
     clock[0] += seconds
-    return follower.look().ready
+    return follower.visit().ready
 
 
 @pytest.mark.slow
@@ -149,7 +149,7 @@ def test_a_file_that_is_cut_is_waited_for_however_long_it_rests(tmp_path, form, 
     (run / cut).write_bytes(content)
     assert not _ready(follower, clock, 4.0)
     clock[0] += LONG
-    (sighting,) = follower.look().ready
+    (sighting,) = follower.visit().ready
     assert sighting.checkpoint.step == 10
 
 
@@ -181,7 +181,7 @@ def test_a_rank_of_a_distributed_checkpoint_that_grows_is_waited_for_by_name(tmp
     clock = [0.0]
     follower = Follower(tmp_path / "run", rest=5.0, clock=lambda: clock[0])
     _ready(follower, clock, LONG)
-    (why,) = follower.look().waiting.values()
+    (why,) = follower.visit().waiting.values()
     assert why.startswith("__0_0.distcp has 100 of ")
 
 
@@ -191,7 +191,7 @@ def test_the_ranks_that_megatron_was_saved_by_are_counted(tmp_path):
     clock = [0.0]
     follower = Follower(tmp_path / "run", rest=5.0, clock=lambda: clock[0])
     assert not _ready(follower, clock, LONG)
-    (why,) = follower.look().waiting.values()
+    (why,) = follower.visit().waiting.values()
     assert "contains 1 of the 2 ranks that saved it" in why
 
 
@@ -204,7 +204,7 @@ def test_ranks_that_nothing_counts_wait_for_a_tracker_but_not_for_ever(tmp_path)
     for file in sorted(files, key=lambda name: "model_01" in name)[:2]:  # all that rank 0 writes
         shutil.copy(tmp_path / "whole" / file, run / file)
     assert not _ready(follower, clock, 590.0)
-    assert "no tracker file says that it is complete" in follower.look().waiting.values()
+    assert "no tracker file says that it is complete" in follower.visit().waiting.values()
     shutil.copytree(tmp_path / "whole", run, dirs_exist_ok=True)
     assert not _ready(follower, clock, 590.0)
     assert len(_ready(follower, clock, 10.0)) == 1  # converted checkpoints have no tracker
@@ -222,7 +222,7 @@ def test_a_rank_that_earlier_checkpoints_have_is_waited_for(tmp_path):
     for part in (run / "global_step20").glob("*model_01*"):
         part.unlink()
     assert not _ready(follower, clock, 50.0)
-    (why,) = follower.look().waiting.values()
+    (why,) = follower.visit().waiting.values()
     assert why == "lacks layer_#-model_#-model_states.pt, which earlier checkpoints have"
 
 
@@ -243,4 +243,4 @@ def test_a_checkpoint_that_is_whole_waits_for_its_tracker(tmp_path, form, tracke
     follower = Follower(run, rest=5.0, patience=60.0, clock=lambda: clock[0])
     assert not _ready(follower, clock, LONG)
     (run / tracker).write_text(after)
-    assert len(follower.look().ready) == 1
+    assert len(follower.visit().ready) == 1

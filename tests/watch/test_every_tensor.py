@@ -15,7 +15,7 @@ from toposcope.store import Store
 from toposcope.subjects.weights.probes.updates import vector_update
 from toposcope.subjects.weights.rows import row_faults
 from toposcope.watch.alarms.advice import next_step
-from toposcope.watch.alarms.base import AlarmSettings, CheckpointLook, Watched, culprits
+from toposcope.watch.alarms.base import AlarmSettings, SeenCheckpoint, Watched, culprits
 from toposcope.watch.alarms.forecast_target import ForecastTarget
 from toposcope.watch.alarms.not_finite import broken_tensor
 from toposcope.watch.alarms.registry import alarms
@@ -162,8 +162,8 @@ def test_a_table_of_culprits_is_empty_where_nothing_stands_above_its_noise():
              "filtration": ""} for i in range(12)
         )  # fmt: skip
         watch.checkpoint(step, rows)
-    assert culprits(watch.looks[-1]) == []
-    assert culprits(CheckpointLook(0, culprits=[broken_tensor("m1")]))[0]["name"] == "m1"
+    assert culprits(watch.recent[-1]) == []
+    assert culprits(SeenCheckpoint(0, culprits=[broken_tensor("m1")]))[0]["name"] == "m1"
 
 
 def test_the_drift_alarms_again_when_the_loss_drifts_again():

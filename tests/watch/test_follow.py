@@ -39,32 +39,32 @@ def _follower(folder, **options):
     return Follower(folder, clock=clock, **{"rest": 5.0, "patience": 60.0} | options), clock
 
 
-def _steps(look):
-    return [sighting.checkpoint.step for sighting in look.ready]
+def _steps(visit):
+    return [sighting.checkpoint.step for sighting in visit.ready]
 
 
 def test_a_folder_that_is_not_there_yet_is_waited_for(tmp_path):
     follower, clock = _follower(tmp_path / "run")
-    assert not follower.look().ready
+    assert not follower.visit().ready
     _transformers(tmp_path / "run", 10)
-    assert "changed less than 5 s ago" in str(follower.look().waiting)
+    assert "changed less than 5 s ago" in str(follower.visit().waiting)
     clock.now += 5
-    assert _steps(follower.look()) == [10]
-    assert not follower.look().ready
+    assert _steps(follower.visit()) == [10]
+    assert not follower.visit().ready
 
 
 def test_a_file_that_grows_starts_the_rest_anew(tmp_path):
     path = _transformers(tmp_path / "run", 10)
     follower, clock = _follower(tmp_path / "run")
-    follower.look()
+    follower.visit()
     clock.now += 4
     with open(path / "optimizer.pt", "wb") as file:
         file.write(b"x" * 100)
-    assert not follower.look().ready
+    assert not follower.visit().ready
     clock.now += 4
-    assert not follower.look().ready
+    assert not follower.visit().ready
     clock.now += 1
-    assert _steps(follower.look()) == [10]
+    assert _steps(follower.visit()) == [10]
 
 
 def test_half_a_file_is_never_complete(tmp_path):
@@ -72,15 +72,15 @@ def test_half_a_file_is_never_complete(tmp_path):
     whole = (path / "model.safetensors").read_bytes()
     (path / "model.safetensors").write_bytes(whole[: len(whole) // 2])
     follower, clock = _follower(tmp_path / "run")
-    follower.look()
+    follower.visit()
     clock.now += 1000
-    look = follower.look()
-    assert not look.ready
-    assert "model.safetensors" in next(iter(look.waiting.values()))
+    visit = follower.visit()
+    assert not visit.ready
+    assert "model.safetensors" in next(iter(visit.waiting.values()))
     (path / "model.safetensors").write_bytes(whole)
-    follower.look()
+    follower.visit()
     clock.now += 5
-    assert _steps(follower.look()) == [10]
+    assert _steps(follower.visit()) == [10]
 
 
 def test_a_missing_shard_is_waited_for(tmp_path):
@@ -92,27 +92,27 @@ def test_a_missing_shard_is_waited_for(tmp_path):
     first, second = shards
     save_file(shards[first], path / first)
     follower, clock = _follower(tmp_path / "run")
-    follower.look()
+    follower.visit()
     clock.now += 100
-    assert second in next(iter(follower.look().waiting.values()))
+    assert second in next(iter(follower.visit().waiting.values()))
     save_file(shards[second], path / second)
-    follower.look()
+    follower.visit()
     clock.now += 5
-    assert _steps(follower.look()) == [10]
+    assert _steps(follower.visit()) == [10]
 
 
 def test_what_earlier_checkpoints_have_is_waited_for_but_not_for_ever(tmp_path):
     _transformers(tmp_path / "run", 10)
     follower, clock = _follower(tmp_path / "run")
-    follower.look()
+    follower.visit()
     clock.now += 5
-    assert _steps(follower.look()) == [10]
+    assert _steps(follower.visit()) == [10]
     _transformers(tmp_path / "run", 20, state=False)
-    follower.look()
+    follower.visit()
     clock.now += 10
-    assert "lacks trainer_state.json" in next(iter(follower.look().waiting.values()))
+    assert "lacks trainer_state.json" in next(iter(follower.visit().waiting.values()))
     clock.now += 60
-    assert _steps(follower.look()) == [20]
+    assert _steps(follower.visit()) == [20]
 
 
 @pytest.mark.parametrize(
@@ -125,31 +125,31 @@ def test_a_tracker_holds_back_what_it_has_not_reached(tmp_path, name, text):
     (run / name).write_text(text.format(10))
     assert tracker_step(run) == 10
     follower, clock = _follower(run)
-    follower.look()
+    follower.visit()
     clock.now += 100
-    assert "tracker says step 10" in next(iter(follower.look().waiting.values()))
+    assert "tracker says step 10" in next(iter(follower.visit().waiting.values()))
     (run / name).write_text(text.format(20))
-    assert _steps(follower.look()) == [20]
+    assert _steps(follower.visit()) == [20]
 
 
 def test_what_goes_before_it_was_complete_has_vanished(tmp_path):
     _transformers(tmp_path / "run", 10)
     path = _transformers(tmp_path / "run", 20)
     follower, _ = _follower(tmp_path / "run")
-    follower.look()
+    follower.visit()
     shutil.rmtree(path)
-    assert [one.step for one in follower.look().vanished] == [20]
-    assert not follower.look().vanished
+    assert [one.step for one in follower.visit().vanished] == [20]
+    assert not follower.visit().vanished
 
 
 def test_new_files_under_an_old_name_are_reported_again(tmp_path):
     path = _transformers(tmp_path / "run", 10)
     follower, clock = _follower(tmp_path / "run", rest=0)
-    assert _steps(follower.look()) == [10]
+    assert _steps(follower.visit()) == [10]
     shutil.rmtree(path)
     _transformers(tmp_path / "run", 10, seed=99)
     clock.now += 1
-    assert _steps(follower.look()) == [10]
+    assert _steps(follower.visit()) == [10]
 
 
 def test_impossible_waits_are_refused(tmp_path):
@@ -159,7 +159,7 @@ def test_impossible_waits_are_refused(tmp_path):
 
 def _sighting(tmp_path, step=10):
     follower, _ = _follower(tmp_path / "run", rest=0)
-    return next(s for s in follower.look().ready if s.checkpoint.step == step)
+    return next(s for s in follower.visit().ready if s.checkpoint.step == step)
 
 
 def test_a_held_checkpoint_survives_rotation(tmp_path):
@@ -234,7 +234,7 @@ def test_what_a_follower_knows_does_not_grow_with_what_was_rotated_away(tmp_path
     for step in range(10, 400, 10):
         _transformers(tmp_path / "run", step, seed=1)
         shutil.rmtree(tmp_path / "run" / f"checkpoint-{step - 30}", ignore_errors=True)
-        assert _steps(follower.look()) == [step]
+        assert _steps(follower.visit()) == [step]
         sizes.append(sum(len(known) for known in vars(follower).values() if isinstance(known, dict)))
     assert max(sizes) == sizes[4]
 
@@ -242,8 +242,8 @@ def test_what_a_follower_knows_does_not_grow_with_what_was_rotated_away(tmp_path
 def test_a_checkpoint_that_a_lost_folder_gives_back_is_not_new(tmp_path):
     _transformers(tmp_path / "run", 10)
     follower, _ = _follower(tmp_path / "run", rest=0)
-    assert _steps(follower.look()) == [10]
+    assert _steps(follower.visit()) == [10]
     (tmp_path / "run").rename(tmp_path / "elsewhere")
-    assert not follower.look().ready
+    assert not follower.visit().ready
     (tmp_path / "elsewhere").rename(tmp_path / "run")
-    assert not follower.look().ready
+    assert not follower.visit().ready

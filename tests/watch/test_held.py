@@ -70,7 +70,7 @@ def test_a_trainer_that_writes_in_place_is_compared_with_the_step_before(tmp_pat
     for step in (10, 20, 30, 40):
         _in_place(tmp_path / "out", step)
         sidecar = _sidecar(tmp_path) if restarted else sidecar
-        (measured,) = [event for event in sidecar.look() if event.kind == "measured"]
+        (measured,) = [event for event in sidecar.visit() if event.kind == "measured"]
         assert (measured.step, measured.data["problems"]) == (step, [])
     assert _compared(sidecar.store) == [20, 30, 40]
     assert len(list((tmp_path / "store" / "watch" / "held").iterdir())) == 1
@@ -98,7 +98,7 @@ def test_a_store_on_another_file_system_keeps_a_copy(tmp_path, monkeypatch, rota
     for step in (10, 20, 30):
         _numbered(tmp_path / "out", step)
         sidecar = _sidecar(tmp_path)  # a start for every look, as by --once
-        assert not _problems(sidecar.look())
+        assert not _problems(sidecar.visit())
         if rotated:
             (tmp_path / "out" / f"step_{step}.safetensors").unlink()
             _numbered(tmp_path / "out", step + 10)
@@ -115,36 +115,36 @@ def test_where_nothing_can_be_kept_the_trainers_file_is_taken_while_it_is_the_sa
     monkeypatch.setattr(retained, "_link", full)
     monkeypatch.setattr(retained, "_copy", full)
     _numbered(tmp_path / "out", 10)
-    assert not _problems(_sidecar(tmp_path).look())
+    assert not _problems(_sidecar(tmp_path).visit())
     _numbered(tmp_path / "out", 20)
     if rotated:
         (tmp_path / "out" / "step_10.safetensors").unlink()
     sidecar = _sidecar(tmp_path)
-    problems = _problems(sidecar.look())
+    problems = _problems(sidecar.visit())
     assert _compared(sidecar.store) == ([] if rotated else [20])
     assert [why.startswith("not compared with step 10") for why in problems] == [True] * rotated
 
 
 def test_files_that_were_touched_are_still_the_same(tmp_path):
     _numbered(tmp_path / "out", 10)
-    _sidecar(tmp_path).look()
+    _sidecar(tmp_path).visit()
     os.utime(tmp_path / "out" / "step_10.safetensors", (1e9, 1e9))
     _numbered(tmp_path / "out", 20)
     sidecar = _sidecar(tmp_path)
-    assert not _problems(sidecar.look())
+    assert not _problems(sidecar.visit())
     assert _compared(sidecar.store) == [20]
 
 
 def test_a_numbered_file_that_was_written_over_is_not_taken_for_what_it_was(tmp_path):
     _numbered(tmp_path / "out", 10)
     sidecar = _sidecar(tmp_path)
-    sidecar.look()
+    sidecar.visit()
     with (tmp_path / "out" / "step_10.safetensors").open("r+b") as file:
         file.seek(-4, os.SEEK_END)
         file.write(b"\0\0\0\0")
     (tmp_path / "out" / "step_10.safetensors").unlink()  # the link that is held has the other bytes
     _numbered(tmp_path / "out", 20)
-    (problem, *_) = _problems(sidecar.look())
+    (problem, *_) = _problems(sidecar.visit())
     assert problem.startswith("not compared with step 10")
 
 
@@ -158,17 +158,17 @@ def test_a_store_on_a_full_and_other_file_system_loses_no_comparison(tmp_path):
     try:
         for step in (10, 20):
             _numbered(tmp_path / "out", step)
-            _sidecar(tmp_path, "disk/store").look()
+            _sidecar(tmp_path, "disk/store").visit()
         _numbered(tmp_path / "out", 30)
         filler = disk / "filler"
         with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
             while file.write(bytes(4096)):
                 pass
         with pytest.raises(OSError, match="No space"):
-            _sidecar(tmp_path, "disk/store").look()
+            _sidecar(tmp_path, "disk/store").visit()
         filler.unlink()
         sidecar = _sidecar(tmp_path, "disk/store")
-        sidecar.look()
+        sidecar.visit()
         assert _compared(sidecar.store) == [20, 30]
     finally:
         subprocess.run(["umount", "-l", disk], check=True)

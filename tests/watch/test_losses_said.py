@@ -51,7 +51,7 @@ def test_one_look_a_watch_that_goes_on_the_page_and_a_check_say_one_thing(tmp_pa
         watching.go_on(told.append, 0.0, passes=1)
         once = watching.once()
         page, live = losses(watching.store), Live(watching.store.path)
-    live.look()
+    live.visit()
     painted = fragment("alarms", live, page) + fragment("answer", live, page)
     (checked,) = check(str(tmp_path / "log.jsonl")).runs
     grounds = {one.kind for one in checked.judgement.grounds}
@@ -160,7 +160,7 @@ def test_an_alarm_passes_by_the_rows_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(RunWatch, "metrics", None)
     _, (passed,) = with_passed(alarms, logs_of(store))
     assert (passed.step, passed.data["passed"]) == (201, 209)
-    (event,) = HealthWatch(store).look(alarms)
+    (event,) = HealthWatch(store).visit(alarms)
     assert (event.kind, event.data["passed"]) == ("passed", 209)
 
 
@@ -188,7 +188,7 @@ def test_the_first_line_of_the_page_is_about_what_a_watch_answers(tmp_path, loss
         once = watching.once()
     assert once.first.lead is lead
     live = Live(store.path)
-    live.look()
+    live.visit()
     painted = html.unescape(fragment("answer", live, losses(store)))
     assert ('class="headline alarm"' in painted) == once.first.acts == (not once.ok)
     assert once.first.said in painted
@@ -206,7 +206,7 @@ def test_culprits_that_came_later_are_shown_at_their_alarm(tmp_path, named):
         journal.append("alarm", "a", 5, test=test, sentence=f"a {test}", culprits=[], last_good=None)
     journal.append("notice", "a", 5, culprits=[moved], last_good=4, **named)
     live = Live(store.path)
-    live.look()
+    live.visit()
     drift, spike = live.alarms()
     assert (spike.test, spike.culprits, spike.last_good) == ("loss spike", (moved,), 4)
     assert (drift.test, drift.culprits) == ("loss drift", ())
@@ -220,7 +220,7 @@ def test_what_came_and_what_went_is_told_once(tmp_path):
     watch = HealthWatch(store, clock=lambda: now[0])
 
     def told():
-        return [(event.data["kind"], event.data["sentence"]) for event in watch.look([])]
+        return [(event.data["kind"], event.data["sentence"]) for event in watch.visit([])]
 
     first = told()
     assert [kind for kind, _ in first] == [one.symptom.kind for one in health_of(logs_of(store))]

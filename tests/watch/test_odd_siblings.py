@@ -88,7 +88,7 @@ def test_a_watch_its_page_check_and_audit_name_one_run(
     (watched,) = odd_of_store(store).found
     assert watched.sentence == audited.sentence == checked
     live, page = Live(store.path), losses(store)
-    live.look()
+    live.visit()
     assert f"s3 is {checked}" in fragment("alarms", live, page)
     assert 'class="headline alarm">s3 is not like' in fragment("answer", live, page)
 
@@ -119,7 +119,7 @@ def test_the_page_has_the_four_checks_of_the_first_screen(tmp_path: Path) -> Non
     screens = [found.first.as_data() for found in ts.analyze(watching.store.path).all_findings]
     assert [part["screen"] for part in made["parts"]] == screens
     live = Live(watching.store.path)
-    live.look()
+    live.visit()
     painted = fragment("answer", live, made)
     assert all(str(check["text"]) in unescape(painted) for check in screens[0]["checks"])  # type: ignore[attr-defined]
     assert painted.count("Next: ") == len({screen["next"] for screen in screens})
@@ -181,12 +181,12 @@ def test_a_watch_that_goes_on_tells_it_once_and_when_it_is_gone(tmp_path: Path) 
     assert told.count("odd run s3") == 1
     now = [0.0]
     watch = HealthWatch(store, clock=lambda: now[0])
-    assert [one.run for one in watch.look([]) if one.kind == "odd run"] == ["s3"]
-    assert [one.run for one in watch.look([]) if one.kind == "odd run"] == []
+    assert [one.run for one in watch.visit([]) if one.kind == "odd run"] == ["s3"]
+    assert [one.run for one in watch.visit([]) if one.kind == "odd run"] == []
     metrics = store.metrics()
     mine = metrics["run"] == "s3"
     store.write_metrics(metrics.assign(loss=metrics["loss"].where(~mine, metrics["loss"] / 1.15)))
-    assert [one.data["sentence"] for one in watch.look([]) if one.kind == "odd run"] == [
+    assert [one.data["sentence"] for one in watch.visit([]) if one.kind == "odd run"] == [
         "like its siblings again"
     ]
 

@@ -55,7 +55,7 @@ def test_the_sidecar_measures_what_an_offline_sweep_measures(tmp_path):
     sidecar = _sidecar(tmp_path)
     for step in (10, 20, 30):
         _save(tmp_path / "run", step)
-        assert _kinds(sidecar.look())[0] == ("measured", "run", step)
+        assert _kinds(sidecar.visit())[0] == ("measured", "run", step)
     offline = Store.create(tmp_path / "offline", recipe=OPTIONS.recipe())
     sweep(open_series(tmp_path / "run"), PROBES, offline, execution=Execution(quiet=True))
     live, swept = _values(sidecar.store), _values(offline)
@@ -68,7 +68,7 @@ def test_the_history_travels_and_the_trainers_files_stay(tmp_path):
     sidecar = _sidecar(tmp_path)
     path = _save(tmp_path / "run", 10)
     before = {file: file.read_bytes() for file in path.iterdir()}
-    sidecar.look()
+    sidecar.visit()
     assert sidecar.store.metrics()["step"].tolist() == [0, 5, 10]
     assert {file: file.read_bytes() for file in path.iterdir()} == before
 
@@ -78,34 +78,34 @@ def test_the_losses_of_a_run_are_there_before_its_checkpoints_are_measured(tmp_p
     _save(tmp_path / "run", 10)
     monkeypatch.setattr(sidecar, "_take", lambda *_: pytest.fail("interrupted"))
     with pytest.raises(BaseException, match="interrupted"):
-        sidecar.look()
+        sidecar.visit()
     assert sidecar.store.metrics()["step"].tolist() == [0, 5, 10]
 
 
 def test_a_killed_sidecar_goes_on_where_it_was(tmp_path):
     first = _sidecar(tmp_path)
     _save(tmp_path / "run", 10)
-    first.look()
+    first.visit()
     shutil.rmtree(tmp_path / "run" / "checkpoint-10")  # rotated away, but held for the next one
     _save(tmp_path / "run", 20)
     with first.journal.path.open("ab") as file:
         file.write(b'{"number": 1, "kind": "mea')  # killed in the middle of a line
     second = _sidecar(tmp_path)
-    assert _kinds(second.look()) == [("measured", "run", 20), ("metrics", "run", None)]
+    assert _kinds(second.visit()) == [("measured", "run", 20), ("metrics", "run", None)]
     table = second.store.features("distances")
     assert table["step"].unique().tolist() == [20]
     assert (table["status"] == "ok").all()
     third = _sidecar(tmp_path)
-    assert not third.look()
+    assert not third.visit()
     assert [event.kind for event in third.journal.read()].count("measured") == 2
 
 
 def test_what_a_killed_sidecar_measured_but_did_not_journal_is_not_measured_twice(tmp_path):
     _save(tmp_path / "run", 10)
     first = _sidecar(tmp_path)
-    first.look()
+    first.visit()
     first.journal.path.unlink()
-    event = _sidecar(tmp_path).look()[0]
+    event = _sidecar(tmp_path).visit()[0]
     assert (event.kind, event.data["units"]) == ("measured", 0)
 
 
@@ -113,11 +113,11 @@ def test_a_rollback_becomes_a_segment_and_nothing_is_overwritten(tmp_path):
     sidecar = _sidecar(tmp_path)
     for step in (10, 20, 30):
         _save(tmp_path / "run", step)
-        sidecar.look()
+        sidecar.visit()
     for step in (20, 30):
         shutil.rmtree(tmp_path / "run" / f"checkpoint-{step}")
     _save(tmp_path / "run", 20, seed=99, loss=3.0)
-    kinds = _kinds(sidecar.look())
+    kinds = _kinds(sidecar.visit())
     assert kinds[:2] == [("segment", "run~2", 20), ("measured", "run~2", 20)]
     losses = sidecar.store.metrics().set_index(["run", "step"])["loss"]
     assert losses["run"].index.tolist() == [0, 5, 10, 15, 20, 25, 30]
@@ -137,29 +137,29 @@ def test_a_folder_that_was_copied_in_any_order_is_one_run(tmp_path):
         for file in path.iterdir():
             os.utime(file, (1e9 + written, 1e9 + written))
     sidecar = _sidecar(tmp_path)
-    assert _kinds(sidecar.look())[:4] == [("measured", "run", step) for step in (10, 20, 30, 40)]
+    assert _kinds(sidecar.visit())[:4] == [("measured", "run", step) for step in (10, 20, 30, 40)]
     _save(tmp_path / "run", 50)
-    assert _kinds(_sidecar(tmp_path).look())[0] == ("measured", "run", 50)
+    assert _kinds(_sidecar(tmp_path).visit())[0] == ("measured", "run", 50)
     shutil.rmtree(tmp_path / "run" / "checkpoint-50")
     _save(tmp_path / "run", 50, seed=99)
-    assert _kinds(_sidecar(tmp_path).look())[0] == ("segment", "run~2", 50)
+    assert _kinds(_sidecar(tmp_path).visit())[0] == ("segment", "run~2", 50)
 
 
 def test_a_damaged_checkpoint_is_a_problem_and_the_next_is_measured(tmp_path):
     sidecar = _sidecar(tmp_path)
     path = _save(tmp_path / "run", 10)
     save_file({"layers.0.mlp.fc1.weight": np.full((8, 6), np.nan, np.float32)}, path / "model.safetensors")
-    event = sidecar.look()[0]
+    event = sidecar.visit()[0]
     assert "NaN" in event.data["problems"][0]
     _save(tmp_path / "run", 20)
-    assert sidecar.look()[0].data["units"] == 2
+    assert sidecar.visit()[0].data["units"] == 2
 
 
 def test_above_the_budget_of_bytes_tensors_take_turns(tmp_path):
     sidecar = _sidecar(tmp_path, budget=Budget(bytes_per_step=200))
     for step in (10, 20):
         _save(tmp_path / "run", step)
-        sidecar.look()
+        sidecar.visit()
     table = sidecar.store.features("baselines", "frobenius_norm")
     assert table[["step", "name"]].apply(tuple, axis=1).tolist() == [
         (10, "layers.0.mlp.fc1.weight"), (20, "layers.1.mlp.fc1.weight"),
@@ -175,7 +175,7 @@ def test_the_links_of_measured_checkpoints_go(tmp_path):
     sidecar = _sidecar(tmp_path)
     for step in (10, 20, 30):
         _save(tmp_path / "run", step)
-        sidecar.look()
+        sidecar.visit()
     assert len(list((tmp_path / "store" / "watch" / "held").iterdir())) == 1
     assert (tmp_path / "run" / "checkpoint-10" / "model.safetensors").stat().st_nlink == 1
 
@@ -197,12 +197,12 @@ def test_a_reader_gets_only_what_is_new(tmp_path):
     sidecar = _sidecar(tmp_path)
     live = LiveStore(sidecar.store.path)
     _save(tmp_path / "run", 10)
-    sidecar.look()
+    sidecar.visit()
     first = live.snapshot()
     assert first.features["step"].unique().tolist() == [10]
     assert first.metrics["step"].tolist() == [0, 5, 10]
     _save(tmp_path / "run", 20)
-    sidecar.look()
+    sidecar.visit()
     second = live.snapshot(first.number)
     assert second.features["step"].unique().tolist() == [20]
     assert second.metrics["step"].tolist() == [15, 20]

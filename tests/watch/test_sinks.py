@@ -107,9 +107,9 @@ def test_a_tracker_that_is_down_ends_no_watch_and_gets_everything_later(tmp_path
         assert answer.problems == [wanted]
         assert f"unsent: {wanted}" in [line for line, _ in answer.lines]
         assert [one.step for one in sound.sent] == [1, 2]
-        assert [one.kind for one in watching.look()] == []  # named once
+        assert [one.kind for one in watching.visit()] == []  # named once
         sink.down = False
-        assert watching.look() == []
+        assert watching.visit() == []
         assert [one.step for one in sink.sent] == [1, 2] == [one.step for one in sound.sent]
 
 

@@ -44,15 +44,15 @@ def test_beside_an_odd_folder_the_good_ones_are_measured_and_it_is_named(tmp_pat
     runs = tmp_path / "runs"
     checkpoints(runs / "good", 10, 20)
     sidecar = _sidecar(tmp_path)
-    sidecar.look()
+    sidecar.visit()
     make(runs)  # it appears while the watch goes on
     checkpoints(runs / "good", 30)
-    events = sidecar.look()
+    events = sidecar.visit()
     assert [event.step for event in events if event.kind == "measured"] == [30]
     (unseen,) = [event for event in events if event.kind == "unseen"]
     assert "far" in unseen.data["place"] or "a\\b" in unseen.data["place"]
     assert len(sidecar.checked.problems) == 1
-    assert not [event for event in sidecar.look() if event.kind == "unseen"]  # told once
+    assert not [event for event in sidecar.visit() if event.kind == "unseen"]  # told once
     assert len(sidecar.checked.problems) == 1  # and known as long as it lies there
 
 
@@ -110,14 +110,14 @@ def test_a_checkpoint_whose_data_cannot_be_read_stays_a_problem_until_it_is_repl
         raise OverflowError("a number that nothing holds")
 
     monkeypatch.setattr(sidecar, "_take", broken)
-    (skipped,) = [event for event in sidecar.look() if event.kind == "skipped"]
+    (skipped,) = [event for event in sidecar.visit() if event.kind == "skipped"]
     assert "a number that nothing holds" in skipped.data["why"]
     again = _sidecar(tmp_path)
-    again.look()
+    again.visit()
     assert len(again.checked.problems) == 1
     time.sleep(0.01)
     checkpoints(tmp_path / "runs", 10)
-    again.look()
+    again.visit()
     assert not again.checked.problems
     assert again.checked.measured == {"runs": [10]}
 
@@ -166,9 +166,9 @@ def test_a_name_by_which_a_trainer_writes_aside_is_neither_measured_nor_lost(tmp
     aside = tmp_path / "runs" / "tmp-checkpoint-10"
     aside.mkdir(parents=True)
     save_file({"layers.0.mlp.fc1.weight": np.eye(4, dtype=np.float32)}, aside / "model.safetensors")
-    assert not [event for event in sidecar.look() if event.kind in ("measured", "vanished")]
+    assert not [event for event in sidecar.visit() if event.kind in ("measured", "vanished")]
     aside.rename(tmp_path / "runs" / "checkpoint-10")
-    assert [event.kind for event in sidecar.look()] == ["measured"]
+    assert [event.kind for event in sidecar.visit()] == ["measured"]
 
 
 def test_a_measured_checkpoint_that_is_removed_file_by_file_is_not_lost(tmp_path):
@@ -178,12 +178,12 @@ def test_a_measured_checkpoint_that_is_removed_file_by_file_is_not_lost(tmp_path
         path.mkdir(parents=True)
         save_file({"layers.0.mlp.fc1.weight": np.eye(4, dtype=np.float32) * step}, path / "model.safetensors")
         (path / "config.json").write_text("{}")
-    sidecar.look()
+    sidecar.visit()
     old = tmp_path / "runs" / "checkpoint-10"
     (old / "model.safetensors").unlink()
-    sidecar.look()
+    sidecar.visit()
     shutil.rmtree(old)
-    assert not [event for event in sidecar.look() if event.kind == "vanished"]
+    assert not [event for event in sidecar.visit() if event.kind == "vanished"]
     assert not sidecar.checked.problems
 
 
@@ -192,15 +192,15 @@ def test_what_one_look_waits_for_and_the_next_does_not_find_is_named_once_over_r
     path = tmp_path / "runs" / "checkpoint-10"
     path.mkdir(parents=True)
     (path / "model.safetensors").write_bytes(b"\x10" + bytes(7) + b"{")
-    assert [event.kind for event in _sidecar(tmp_path).look()] == ["waiting"]
+    assert [event.kind for event in _sidecar(tmp_path).visit()] == ["waiting"]
     if measured:
         weights = {"layers.0.mlp.fc1.weight": np.eye(4, dtype=np.float32)}
         save_file(weights, path / "model.safetensors")
-        assert "measured" in [event.kind for event in _sidecar(tmp_path).look()]
+        assert "measured" in [event.kind for event in _sidecar(tmp_path).visit()]
     shutil.rmtree(path)
-    lost = [event for event in _sidecar(tmp_path).look() if event.kind == "vanished"]
+    lost = [event for event in _sidecar(tmp_path).visit() if event.kind == "vanished"]
     assert [(event.run, event.step) for event in lost] == ([] if measured else [("runs", 10)])
-    assert not [event for event in _sidecar(tmp_path).look() if event.kind == "vanished"]
+    assert not [event for event in _sidecar(tmp_path).visit() if event.kind == "vanished"]
 
 
 def test_a_run_that_cannot_be_read_for_a_while_loses_no_checkpoint(tmp_path):
@@ -208,15 +208,15 @@ def test_a_run_that_cannot_be_read_for_a_while_loses_no_checkpoint(tmp_path):
     run = tmp_path / "runs" / "a"
     checkpoints(tmp_path / "runs" / "b", 10)
     checkpoints(run, 10)
-    sidecar.look()
+    sidecar.visit()
     (run / "step_20.safetensors").write_bytes(b"")
-    sidecar.look()
+    sidecar.visit()
     (run / "run.json").touch()
-    events = sidecar.look()
+    events = sidecar.visit()
     assert [event.kind for event in events] == ["unseen"]
     (run / "run.json").unlink()
     checkpoints(run, 20)
-    told = [(event.kind, event.step, event.data.get("why")) for event in sidecar.look()]
+    told = [(event.kind, event.step, event.data.get("why")) for event in sidecar.visit()]
     assert told == [("measured", 20, None), ("unseen", None, "")]
 
 

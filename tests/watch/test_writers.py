@@ -97,19 +97,19 @@ def test_nothing_is_measured_early_and_nothing_is_told_as_lost(tmp_path, layout,
             (run / name).write_bytes(contents[name][:length])
         if layout in TRACKED and not writes:
             (run / TRACKED[layout]).write_text("global_step10")
-        look = follower.look()
-        assert not look.ready
-        assert not look.vanished
-        assert not look.stuck
+        visit = follower.visit()
+        assert not visit.ready
+        assert not visit.vanished
+        assert not visit.stuck
         clock[0] += LOOKS
-    (sighting,) = follower.look().ready  # a rest after the last byte
+    (sighting,) = follower.visit().ready  # a rest after the last byte
     assert sighting.checkpoint.step == 10
     assert len(sighting.files) >= len(files)
     for number, name in enumerate(sorted(contents)):  # and rotation removes it file by file
         (run / name).unlink()
         clock[0] += LOOKS if number % 2 else 0.0
-        look = follower.look()
-        assert not look.ready
-        assert not look.vanished
+        visit = follower.visit()
+        assert not visit.ready
+        assert not visit.vanished
     shutil.rmtree(run / files[0].split("/")[0])
-    assert not follower.look().vanished
+    assert not follower.visit().vanished

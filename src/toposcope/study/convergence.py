@@ -66,8 +66,8 @@ def with_unconverged_named(
     reasons = []
     for column, reason in zip(families["column"].astype(str), families["reason"].astype(str), strict=True):
         rows = stuck[stuck["feature"] == column.rpartition("/")[2]]
-        told = reason.startswith(FEW) and len(rows) and column in values
-        reasons.append("; ".join(filter(None, (reason, _lost(rows, values, column) if told else ""))))
+        few = reason.startswith(FEW) and len(rows) and column in values
+        reasons.append("; ".join(filter(None, (reason, _lost(rows, values, column) if few else ""))))
     return families.assign(reason=reasons)
 
 

@@ -40,7 +40,7 @@ class FolderAudit:
         self._audited: frozenset[str] = frozenset()
         self._ready_at = -float("inf")
 
-    def look(self, complete: Collection[str]) -> None:
+    def visit(self, complete: Collection[str]) -> None:
         """Audit the complete checkpoints, given by their places, if some are new and the audit is rested."""
         began = self._clock()
         if set(complete) <= self._audited or began < self._ready_at:

@@ -88,7 +88,7 @@ class Checked:
 
 @dataclass(slots=True)
 class UncheckedLog:
-    """Remembers between looks what a sidecar could not check; `new` returns each reason once."""
+    """Remembers between visits what a sidecar could not check; `new` returns each reason once."""
 
     waiting: dict[str, str] = field(default_factory=dict)
     reported: dict[str, str] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class UncheckedLog:
     now: tuple[Unchecked, ...] = ()
 
     def take(self, unread: Mapping[str, str], waiting: Mapping[str, str], stuck: frozenset[str]) -> None:
-        """Take what the latest look found."""
+        """Take what the latest visit found."""
         found = [Unchecked(place, why) for place, why in unread.items()]
         found += [Unchecked(f"{run} losses", why) for run, why in self.losses.items()]
         found += [Unchecked(uri, why) for uri, why in self.faulty.items()]
@@ -109,7 +109,7 @@ class UncheckedLog:
     def new(self) -> list[Unchecked]:
         """Return the problems that are new or have changed, and the solved ones, with an empty reason."""
         now = {one.place: one.why for one in self.now if one.problem}
-        fresh = [one for one in self.now if one.problem and self.reported.get(one.place) != one.why]
-        fresh += [Unchecked(place, "", problem=False) for place in self.reported if place not in now]
+        changed = [one for one in self.now if one.problem and self.reported.get(one.place) != one.why]
+        changed += [Unchecked(place, "", problem=False) for place in self.reported if place not in now]
         self.reported = now
-        return fresh
+        return changed

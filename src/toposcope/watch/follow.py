@@ -41,7 +41,7 @@ from toposcope.watch.files import (
     weights_alone,
 )
 
-__all__ = ["LAG", "FolderLook", "Follower", "Sighting", "kinds_of", "stamps", "tracker_step"]
+__all__ = ["LAG", "FolderVisit", "Follower", "Sighting", "kinds_of", "stamps", "tracker_step"]
 
 RANKED = ("mp_rank_#", "layer_#-model_#", "checkpoint_metadata.json")
 """How file names begin if the trainer writes a tracker file last (Megatron-LM, DeepSpeed, nanotron)."""
@@ -76,8 +76,8 @@ class Sighting:
 
 
 @dataclass(slots=True)
-class FolderLook:
-    """The result of one look at the folder: complete checkpoints by run and step, and incomplete ones."""
+class FolderVisit:
+    """The result of one visit of the folder: complete checkpoints by run and step, and incomplete ones."""
 
     ready: list[Sighting] = field(default_factory=list)
     waiting: dict[str, str] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class FolderLook:
     complete: set[str] = field(default_factory=set)
     """Every complete checkpoint in the folder, reported now or before."""
     vanished: list[Checkpoint] = field(default_factory=list)
-    """Checkpoints seen at an earlier look that are gone without ever being complete."""
+    """Checkpoints seen at an earlier visit that are gone without ever being complete."""
     stuck: set[str] = field(default_factory=set)
     """The checkpoints in `waiting` whose files are old."""
     resting: set[str] = field(default_factory=set)
@@ -93,7 +93,7 @@ class FolderLook:
     unread: list[Unread] = field(default_factory=list)
     """Files and folders that cannot be read, and why."""
     settling: bool = False
-    """Whether some files changed recently, so that one more look after `rest` seconds will find more."""
+    """Whether some files changed recently, so that one more visit after `rest` seconds will find more."""
 
 
 class Follower:
@@ -144,11 +144,11 @@ class Follower:
         self._odd: dict[Unread, float] = {}
         self._kinds: dict[str, Counter[str]] = {}
         self.sources: dict[str, Source] = {}
-        """The runs of the latest look, by name."""
+        """The runs of the latest visit, by name."""
 
     def restore(self, checkpoint: Checkpoint, files: tuple[Stamp, ...]) -> None:
         """Mark a checkpoint as reported, with the files that it had then; used after a restart."""
-        self._report(checkpoint, files, FolderLook())
+        self._report(checkpoint, files, FolderVisit())
         self.expect(checkpoint, gone=True)
 
     def expect(self, checkpoint: Checkpoint, *, gone: bool = False) -> None:
@@ -163,9 +163,9 @@ class Follower:
         """The awaited checkpoints, by place."""
         return self._open
 
-    def look(self) -> FolderLook:
+    def visit(self) -> FolderVisit:
         """List the folder once; return new checkpoints, incomplete ones, and what cannot be read."""
-        found = FolderLook()
+        found = FolderVisit()
         present: dict[str, Checkpoint] = {}
         for entry in self._entries(found):
             checkpoint = entry.checkpoint
@@ -189,7 +189,7 @@ class Follower:
         found.ready.sort(key=lambda sighting: (sighting.checkpoint.run, sighting.checkpoint.step))
         return found
 
-    def _let_go(self, present: dict[str, Checkpoint], found: FolderLook) -> None:
+    def _let_go(self, present: dict[str, Checkpoint], found: FolderVisit) -> None:
         """Forget vanished files; a checkpoint that was never complete is lost, unless it was renamed."""
         here = {(at.run, at.step) for at in present.values()}
         for uri, at in [(uri, at) for uri, at in self._open.items() if uri not in present]:
@@ -206,7 +206,7 @@ class Follower:
             if not os.path.lexists(uri):
                 del self._reported[uri]  # forget what a trainer has deleted by rotation
 
-    def _entries(self, found: FolderLook) -> list[Entry]:
+    def _entries(self, found: FolderVisit) -> list[Entry]:
         unread: list[Unread] = []
         try:
             sources = discover(open_location(str(self.folder)), unread, logs=self._logs)
@@ -219,14 +219,14 @@ class Follower:
             self.sources = {source.run.run: source for source in sources}
         return [entry for source in sources for entry in source.entries]
 
-    def _tell_odd(self, unread: list[Unread], found: FolderLook) -> None:
+    def _tell_odd(self, unread: list[Unread], found: FolderVisit) -> None:
         """Report unreadable files only after `rest` seconds: they may still be arriving."""
         now = self._clock()
         self._odd = {one: self._odd.get(one, now) for one in unread}
         found.unread = [one for one, since in self._odd.items() if now - since >= self._rest]
         found.settling |= len(found.unread) < len(self._odd)
 
-    def _report(self, checkpoint: Checkpoint, files: tuple[Stamp, ...], found: FolderLook) -> None:
+    def _report(self, checkpoint: Checkpoint, files: tuple[Stamp, ...], found: FolderVisit) -> None:
         self._reported[checkpoint.uri] = sighting = Sighting(checkpoint, files)
         self._open.pop(checkpoint.uri, None)
         self._since.pop(checkpoint.uri, None)
@@ -234,7 +234,7 @@ class Follower:
         self._kinds[checkpoint.run] = self._kinds.get(checkpoint.run, kinds) & kinds
         found.ready.append(sighting)
 
-    def _why_not(self, entry: Entry, files: tuple[Stamp, ...], found: FolderLook) -> str | None:
+    def _why_not(self, entry: Entry, files: tuple[Stamp, ...], found: FolderVisit) -> str | None:
         """Return why a checkpoint is not complete; None when it is."""
         uri, now = entry.checkpoint.uri, self._clock()
         known, since = self._since.get(uri, (None, now))

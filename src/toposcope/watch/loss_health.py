@@ -28,7 +28,7 @@ AlarmKey = tuple[str, str, int | None]
 """Run, test and step of an alarm."""
 
 REST = 20.0
-"""After a look at the health of all runs, a watch rests this many times its duration: it reads whole logs."""
+"""After checking the health of all runs, a watch rests this many times its duration: it reads whole logs."""
 
 
 def loss_column(rows: pd.DataFrame) -> str:
@@ -134,7 +134,7 @@ def parted(alarms: Iterable[Event], passed: Mapping[AlarmKey, int]) -> tuple[lis
 class HealthWatch:
     """Reports once each change in the health of a store's runs, each odd run and each passed alarm.
 
-    It rests 20 times as long as a look took, because it reads the whole logs; so its events may come later
+    It rests 20 times as long as a visit took, because it reads the whole logs; so its events may come later
     than the alarms.
     """
 
@@ -146,7 +146,7 @@ class HealthWatch:
     _odd: dict[str, tuple[object, ...]] = field(default_factory=dict)
     _passed: set[AlarmKey] = field(default_factory=set)
 
-    def look(
+    def visit(
         self, alarms: Sequence[Event], logs: Callable[[], Iterable[StoredLog]] | None = None
     ) -> list[Event]:
         """Return events that are not in the journal: changes of "health" and "odd run", and "passed".

@@ -60,7 +60,7 @@ def replay(table: pd.DataFrame, run: str = "run", settings: AlarmSettings | None
     watch = RunWatch(run, settings=settings)
     alerts = [(one, watch.passed(one, rows)) for one in watch.metrics(rows)]
     made = [
-        Alarmed(one.test, one.step, one.data.get("told", one.sentence), passed, next_step(one.test, None))
+        Alarmed(one.test, one.step, one.data.get("spike", one.sentence), passed, next_step(one.test, None))
         for one, passed in alerts
         if one.kind == "alarm" or passed is not None
     ]

@@ -11,7 +11,7 @@ import numpy as np
 
 from toposcope.forecasting.health.assess import trained
 from toposcope.statistics.alarms.spending import RATE
-from toposcope.watch.alarms.base import Alarm, AlarmSettings, Alert, CheckpointLook, LogRow, StoreLook
+from toposcope.watch.alarms.base import Alarm, AlarmSettings, Alert, LogRow, OtherRuns, SeenCheckpoint
 from toposcope.watch.alarms.registry import alarms_of_run, family
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class RunWatch:
         self.alarms: list[Alarm] = alarms_of_run(run, family(rate, settings), settings, tests)
         self._rates = UpdateRates()
         self._metric_step = self._checkpoint_step = -1
-        self.looks: deque[CheckpointLook] = deque(maxlen=64)
+        self.recent: deque[SeenCheckpoint] = deque(maxlen=64)
         """The latest checkpoints, for culprits."""
 
     def metrics(self, table: pd.DataFrame) -> list[Alert]:
@@ -74,20 +74,20 @@ class RunWatch:
         planned: np.ndarray | None = None,
         led: Sequence[Mapping[Hashable, Any]] = (),
     ) -> list[Alert]:
-        """Take the features of one checkpoint; `planned` and `led` as `CheckpointLook` has them."""
+        """Take the features of one checkpoint; `planned` and `led` as `SeenCheckpoint` has them."""
         if step <= self._checkpoint_step:
             return []
         since, self._checkpoint_step = self._checkpoint_step, step
-        look = CheckpointLook(step, rows, since, self._rates.between(since, step), planned, led)
-        found = [alert for alarm in self.alarms for alert in alarm.on_checkpoint(look)]
-        self.looks.append(look.summary())
+        checkpoint = SeenCheckpoint(step, rows, since, self._rates.between(since, step), planned, led)
+        found = [alert for alarm in self.alarms for alert in alarm.on_checkpoint(checkpoint)]
+        self.recent.append(checkpoint.summary())
         return found
 
     def event(self, event: Event) -> list[Alert]:
         """Take an event of the journal about this run."""
         return [alert for alarm in self.alarms for alert in alarm.on_event(event)]
 
-    def beside(self, store: StoreLook) -> list[Alert]:
+    def beside(self, store: OtherRuns) -> list[Alert]:
         """Compare the run with the others of its store."""
         return [alert for alarm in self.alarms for alert in alarm.on_store(store)]
 

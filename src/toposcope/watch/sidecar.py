@@ -1,6 +1,6 @@
 """The sidecar: follows a folder that a trainer writes to, and measures each checkpoint without changing it.
 
-One pass is `Sidecar.look`. Results are in the store before the journal records them, and the journal records
+One pass is `Sidecar.visit`. Results are in the store before the journal records them, and the journal records
 them before a link is removed. So the sidecar can be killed at any time: a new one continues from the journal.
 """
 
@@ -24,7 +24,7 @@ from toposcope.subjects.base import Probe
 from toposcope.watch.audits import FolderAudit
 from toposcope.watch.budget import Budget
 from toposcope.watch.checked import Checked, UncheckedLog
-from toposcope.watch.follow import FolderLook, Follower, Sighting
+from toposcope.watch.follow import FolderVisit, Follower, Sighting
 from toposcope.watch.growing import GrowingSeries, Measurer, Turn, opened, take_turn
 from toposcope.watch.journal import FOLDER, Event, Journal
 from toposcope.watch.losses import LossCopy, LossFile, PlanCopy
@@ -108,9 +108,9 @@ class Sidecar:
         self._drop_links()
         self.journal.append("started", folder=str(follower.folder.resolve()), process=os.getpid())
 
-    def look(self) -> list[Event]:
-        """Look once, measure what is new, and return what happened."""
-        found = self._follower.look()
+    def visit(self) -> list[Event]:
+        """Visit the folder once, measure what is new, and return what happened."""
+        found = self._follower.visit()
         self._settling = found.settling
         early = self._copy_losses(started=False)
         events = self._tell_waiting(found)
@@ -125,21 +125,21 @@ class Sidecar:
         self._unseen.faulty = {uri: why for uri, why in self._unseen.faulty.items() if uri in found.complete}
         self._unseen.take({one.place: one.why for one in found.unread}, found.waiting, frozenset(found.stuck))
         events += [self.journal.append("unseen", place=one.place, why=one.why) for one in self._unseen.new()]
-        self._audit.look(found.complete)
+        self._audit.visit(found.complete)
         self._compact()
         return events
 
     @property
     def settling(self) -> bool:
-        """Whether files were still changing at the latest look."""
+        """Whether files were still changing at the latest visit."""
         return self._settling
 
     @property
     def checked(self) -> Checked:
-        """What has been checked so far, and what the latest look could not read."""
+        """What has been checked so far, and what the latest visit could not read."""
         return Checked.of(self.store, self._unseen.now)
 
-    def _tell_waiting(self, found: FolderLook) -> list[Event]:
+    def _tell_waiting(self, found: FolderVisit) -> list[Event]:
         """Record why a checkpoint is incomplete, once for each reason, unless it changes or is stuck."""
         new = {
             uri: why

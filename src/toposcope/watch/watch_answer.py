@@ -1,4 +1,4 @@
-"""The answer after one look of a watch: alarms, passed alarms, problems, and what was not judged."""
+"""The answer after one visit of a watch: alarms, passed alarms, problems, and what was not judged."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _SHOWN = (
 
 @dataclass(frozen=True)
 class WatchAnswer:
-    """The answer after one look: `line` is what to act on; `ok` means that there is nothing to act on.
+    """The answer after one visit: `line` is what to act on; `ok` means that there is nothing to act on.
 
     `judgements` are the verdicts on each run from its losses and its audit, as in `check`. `alarms` are those
-    that have not passed, `passed` those whose series came back, `events` what happened in this look. `odd`
+    that have not passed, `passed` those whose series came back, `events` what happened in this visit. `odd`
     are the runs that are not like their siblings.
     """
 

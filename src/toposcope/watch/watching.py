@@ -1,4 +1,4 @@
-"""The loop of a watch: look, judge, report and rest, once or repeatedly within a budget."""
+"""The loop of a watch: visit, judge, report and rest, once or repeatedly within a budget."""
 
 from __future__ import annotations
 
@@ -107,13 +107,13 @@ class Watching:
         """Release the store, so that another process can watch it."""
         self._stack.close()
 
-    def look(self) -> list[Event]:
+    def visit(self) -> list[Event]:
         """Find checkpoints, measure them, judge the new ones, and return the events."""
-        return self._look()[0]
+        return self._visit()[0]
 
-    def _look(self) -> tuple[list[Event], Callable[[], list[StoredLog]]]:
-        """Return the events of a look, and a function that reads the store's logs once, on first use."""
-        events = self.sidecar.look() if self.sidecar is not None else []
+    def _visit(self) -> tuple[list[Event], Callable[[], list[StoredLog]]]:
+        """Return the events of a visit, and a function that reads the store's logs once, on first use."""
+        events = self.sidecar.visit() if self.sidecar is not None else []
         logs = cache(lambda: list(logs_of(self.store)))
         events = [*events, *self.watchman.judge(logs)]
         self._forwarder.forward()
@@ -127,13 +127,13 @@ class Watching:
         return [Event(time.time_ns(), "unsent", data={"sink": one, "why": now[one]}) for one in new]
 
     def once(self) -> WatchAnswer:
-        """Look once, when the files have been unchanged for long enough, and return the answer."""
+        """Visit once, when the files have been unchanged for long enough, and return the answer."""
         from toposcope.study.odd_members import odd_of_store
 
-        events, logs = self._look()
+        events, logs = self._visit()
         if self.sidecar is not None and self.sidecar.settling:
             time.sleep(self.options.rest)
-            more, logs = self._look()
+            more, logs = self._visit()
             events += more
             events = [one for one in events if one.kind != "unsent" or one.data["sink"] in self._refusing]
         journal = self.watchman.journal.read()
@@ -155,7 +155,7 @@ class Watching:
         return tuple(not_judged(self.store, journal, target, folder=self.folder, log=log))
 
     def go_on(self, tell: Callable[[Event], None], every: float = 10.0, *, passes: int | None = None) -> None:
-        """Look repeatedly within the budget, and report what happens; `passes` limits the passes.
+        """Visit repeatedly within the budget, and report what happens; `passes` limits the passes.
 
         Besides the journal's events it reports changes in the runs' health ("health"), odd runs ("odd run"),
         alarms that have passed ("passed"), audit findings ("audit"), and trackers that refuse summaries
@@ -165,7 +165,7 @@ class Watching:
         while passes is None or number < passes:
             number += 1
             began, cpu = time.monotonic(), time.process_time()
-            events, logs = self._look()
+            events, logs = self._visit()
             for event in (*events, *self._beside(logs)):
                 tell(event)
             used, spent = time.process_time() - cpu, time.monotonic() - began
@@ -177,7 +177,7 @@ class Watching:
         new = [one for one in map(str, self.store.audited()) if one not in self._audited]
         self._audited.update(new)
         audit = [Event(time.time_ns(), "audit", data={"sentence": one}) for one in new]
-        return [*self._health.look(alarms, logs), *audit]
+        return [*self._health.visit(alarms, logs), *audit]
 
     def _checked(self) -> Checked:
         """Return what was checked and what was not."""

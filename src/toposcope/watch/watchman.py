@@ -15,7 +15,7 @@ from toposcope.statistics.alarms.spending import RATE
 from toposcope.study.catalogue import leading_features
 from toposcope.subjects.catalogue import completed
 from toposcope.watch.alarms.advice import next_step
-from toposcope.watch.alarms.base import AlarmSettings, Alert, ByStep, CheckpointLook, StoreLook, culprits
+from toposcope.watch.alarms.base import AlarmSettings, Alert, ByStep, OtherRuns, SeenCheckpoint, culprits
 from toposcope.watch.alarms.registry import family
 from toposcope.watch.journal import Event
 from toposcope.watch.loss_health import logs_of
@@ -121,7 +121,7 @@ class Watchman:
             )
         return self._runs[run]
 
-    def _beside(self, logs: Callable[[], Iterable[StoredLog]]) -> StoreLook:
+    def _beside(self, logs: Callable[[], Iterable[StoredLog]]) -> OtherRuns:
         """Return the other runs for the alarms; without new losses, there are no new curves."""
         made: list[tuple[Sequence[Curve], Sequence[Curve]]] = []
 
@@ -130,7 +130,7 @@ class Watchman:
                 made.append(_curves(logs()))
             return made[0]
 
-        return StoreLook(self._losses, self._kin, curves)
+        return OtherRuns(self._losses, self._kin, curves)
 
     def _planned(self, run: str) -> np.ndarray | None:
         """Return the steps at which a run will be measured; None if its configuration does not state them."""
@@ -152,7 +152,7 @@ class Watchman:
             losses.put(step, loss)
 
     def _runs_now(self) -> pd.DataFrame:
-        """Return the records of the runs, read once for each look."""
+        """Return the records of the runs, read once for each visit."""
         if self._listed is None:
             self._listed = self._live.store.runs()
         return self._listed
@@ -172,49 +172,49 @@ class Watchman:
         self._announced.add(_key(finding))
         data = dict(finding.data) | {"test": finding.test, "sentence": finding.sentence}
         if finding.kind == "alarm":
-            look, good = self._around(finding)
-            data |= {"last_good": good, "culprits": [] if look is None else culprits(look)}
+            checkpoint, good = self._around(finding)
+            data |= {"last_good": good, "culprits": [] if checkpoint is None else culprits(checkpoint)}
             data |= {"next": next_step(finding.test, good)}
-            if look is not None and not data["culprits"]:
-                data |= {"quiet": f"no matrix or head moved beyond its own noise at step {look.step:,}"}
-            if look is None:
+            if checkpoint is not None and not data["culprits"]:
+                data |= {"quiet": f"no matrix or head moved beyond its own noise at step {checkpoint.step:,}"}
+            if checkpoint is None:
                 self._open.append(finding)
             else:
-                data |= {"compared": look.step}
+                data |= {"compared": checkpoint.step}
         return self.journal.append(finding.kind, finding.run, finding.step, **data)
 
-    def _around(self, finding: Alert) -> tuple[CheckpointLook | None, int | None]:
+    def _around(self, finding: Alert) -> tuple[SeenCheckpoint | None, int | None]:
         """Return the first judged checkpoint at or after a finding, and the last step before it began.
 
         A slow change began at the step that its alarm names (`since`).
         """
-        looks = list(self._watch(finding.run).looks)
-        after = next((look for look in looks if look.step >= finding.step and look.says), None)
+        recent = list(self._watch(finding.run).recent)
+        after = next((one for one in recent if one.step >= finding.step and one.says), None)
         until = finding.step if after is None else after.step
         began = min(until, finding.data.get("since", until - 1) + 1)
-        good = max((look.step for look in looks if look.step < began), default=None)
+        good = max((one.step for one in recent if one.step < began), default=None)
         return after, good
 
     def _complete(self) -> list[Event]:
         """Report the culprits of alarms that were raised before the next checkpoint existed."""
         events = []
         for finding in list(self._open):
-            look, good = self._around(finding)
-            if look is None:
+            checkpoint, good = self._around(finding)
+            if checkpoint is None:
                 continue
             self._open.remove(finding)
             notice = Alert("notice", f"culprits of {finding.test}", finding.run, finding.step, "")
             if _key(notice) in self._announced:
                 continue
             self._announced.add(_key(notice))
-            named = culprits(look)
+            named = culprits(checkpoint)
             first = (
                 f"{named[0]['name']}: {named[0]['sentence']}" if named else "nothing moved beyond its noise"
             )
             events.append(
                 self.journal.append(
                     "notice", finding.run, finding.step, test=notice.test, alarm=finding.test,
-                    culprits=named, last_good=good, compared=look.step,
+                    culprits=named, last_good=good, compared=checkpoint.step,
                     sentence=f"after the {finding.test} alarm: {first}",
                 )
             )  # fmt: skip

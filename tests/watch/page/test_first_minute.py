@@ -30,7 +30,7 @@ def young(tmp_path):
 
 def _live(store):
     live = Live(store.path)
-    live.look()
+    live.visit()
     return live
 
 
@@ -150,7 +150,7 @@ def test_what_the_watch_cannot_look_at_stands_in_the_first_line_until_it_can(you
     assert "1 not checked: /runs/here/b: is a link" in fragment("answer", live, None)
     assert "/runs/here/b: not checked" in fragment("alarms", live, None)
     young.journal.append("unseen", place="/runs/here/b", why="")
-    live.look()
+    live.visit()
     assert "not checked" not in fragment("answer", live, None)
 
 

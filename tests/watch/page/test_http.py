@@ -273,13 +273,13 @@ def test_a_store_that_breaks_is_told_and_looked_at_again(client, growing):
 
 def test_memory_holds_each_point_once_however_often_it_is_measured(growing):
     live = Live(growing.path)
-    live.look()
+    live.visit()
     trace = live.traces.by_measure[KEY]["small-seed0"]
     for _ in range(3):
         growing.checkpoint("small-seed0", 2000)
-        live.look()
+        live.visit()
     assert len(trace) == 11
-    assert live.look() == set()
+    assert live.visit() == set()
 
 
 def test_an_empty_store_has_a_page(tmp_path):
@@ -341,7 +341,7 @@ def test_a_long_trace_is_thinned_in_memory_and_whole_in_the_table(growing, monke
     for step in range(0, 1000, 20):
         growing.losses("one", step + 19)
         growing.checkpoint("one", step)
-        assert "points" in live.look()
+        assert "points" in live.visit()
         if step:
             found = panels.newer(live, ["c:" + KEY, "c:" + panels.LOSS], live.version - 1)
             assert [points["x"] for points in found["traces"].values()] == [[step], [step], [step, step + 10]]
@@ -352,7 +352,7 @@ def test_a_long_trace_is_thinned_in_memory_and_whole_in_the_table(growing, monke
     for key, count in ((KEY, 50), (panels.LOSS, 100)):
         lines = [line for line in panels.table(live, key) if line.startswith("one,value,")]
         assert len(lines) == count
-    assert live.look() == set()
+    assert live.visit() == set()
 
 
 def test_a_thinned_trace_keeps_its_extremes_and_its_beginning():

@@ -78,7 +78,7 @@ class Culprit:
 
 
 @dataclass(slots=True)
-class CheckpointLook:
+class SeenCheckpoint:
     """A checkpoint as the alarms see it, and the culprits that they name.
 
     `rows` are its features as in the store, `since` is the step of the previous checkpoint (-1 without one),
@@ -101,9 +101,13 @@ class CheckpointLook:
         """Whether there is enough for a table of culprits."""
         return self.compared or any(one.kind < CulpritKind.CHANGE for one in self.culprits)
 
-    def summary(self) -> CheckpointLook:
+    def summary(self) -> SeenCheckpoint:
         """Return what is kept of a judged checkpoint: its step and its culprits."""
         return replace(self, rows=None, planned=None, led=())
+
+
+CheckpointLook = SeenCheckpoint
+"""The name before 2026-11-26, for alarms of others."""
 
 
 class ByStep:
@@ -138,7 +142,7 @@ class ByStep:
 
 
 @dataclass(frozen=True, slots=True)
-class StoreLook:
+class OtherRuns:
     """What an alarm sees of the other runs: losses by step, the other seeds of a run, forecast curves.
 
     `curves` returns the finished and the unfinished runs; it reads the store once for all alarms.
@@ -147,6 +151,10 @@ class StoreLook:
     losses: Mapping[str, ByStep]
     seeds: Callable[[str], Sequence[str]]
     curves: Callable[[], tuple[Sequence[Curve], Sequence[Curve]]]
+
+
+StoreLook = OtherRuns
+"""The name before 2026-11-26, for alarms of others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,15 +220,15 @@ class Alarm:
         """Take a row of the log."""
         return ()
 
-    def on_checkpoint(self, look: CheckpointLook) -> Sequence[Alert]:
-        """Take a measured checkpoint, and add the culprits that it shows to `look.culprits`."""
+    def on_checkpoint(self, checkpoint: SeenCheckpoint) -> Sequence[Alert]:
+        """Take a measured checkpoint, and add the culprits that it shows to `checkpoint.culprits`."""
         return ()
 
     def on_event(self, event: Event) -> Sequence[Alert]:
         """Take an event of the journal: what the sidecar did or could not do."""
         return ()
 
-    def on_store(self, store: StoreLook) -> Sequence[Alert]:
+    def on_store(self, store: OtherRuns) -> Sequence[Alert]:
         """Compare the run with the others, after all new rows were taken."""
         return ()
 
@@ -241,14 +249,14 @@ class Alarm:
         return [Alert("notice", self.test, self.run, step, sentence, data)]
 
 
-def culprits(look: CheckpointLook, most: int = 8) -> list[dict[str, object]]:
+def culprits(checkpoint: SeenCheckpoint, most: int = 8) -> list[dict[str, object]]:
     """Return what moved most, against its own history, at one checkpoint; each matrix or head once.
 
     The list is empty if no check failed and even the largest move lies within the noise.
     """
     found: list[dict[str, object]] = []
     named: set[tuple[str, int]] = set()
-    for one in sorted(look.culprits, key=lambda one: (one.kind, -one.size)):
+    for one in sorted(checkpoint.culprits, key=lambda one: (one.kind, -one.size)):
         at = (one.name, one.head)
         if (one.kind >= CulpritKind.CHANGE and at in named) or (one.doubtful and not found):
             continue

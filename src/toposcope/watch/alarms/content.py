@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from toposcope.sources.content import NOT_FINITE
 from toposcope.subjects.weights import features as of
-from toposcope.watch.alarms.base import Alarm, Alert, CheckpointLook, Culprit, CulpritKind, Watched
+from toposcope.watch.alarms.base import Alarm, Alert, Culprit, CulpritKind, SeenCheckpoint, Watched
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -193,16 +193,18 @@ class ContentFault(Alarm):
         super().__init__(watched)
         self._content = Content()
 
-    def on_checkpoint(self, look: CheckpointLook) -> list[Alert]:
+    def on_checkpoint(self, checkpoint: SeenCheckpoint) -> list[Alert]:
         """Check every tensor and head, and name those that fail."""
-        assert look.rows is not None
-        faults = self._content.update(look.rows)
-        look.culprits += [Culprit(CulpritKind.CONTENT, one.key[0], one.line(), one.key[1]) for one in faults]
+        assert checkpoint.rows is not None
+        faults = self._content.update(checkpoint.rows)
+        checkpoint.culprits += [
+            Culprit(CulpritKind.CONTENT, one.key[0], one.line(), one.key[1]) for one in faults
+        ]
         if not faults:
             return []
         others = len({fault.key[:2] for fault in faults}) - 1
         more = f", and {others} more" if others else ""
-        return self.alarm(look.step, faults[0].sentence + more)
+        return self.alarm(checkpoint.step, faults[0].sentence + more)
 
 
 def _values(rows: pd.DataFrame) -> dict[Key, float]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from toposcope.core.errors import InputError
 from toposcope.core.wording import command
-from toposcope.watch.alarms.base import Alarm, AlarmSettings, Alert, StoreLook, Watched
+from toposcope.watch.alarms.base import Alarm, AlarmSettings, Alert, OtherRuns, Watched
 
 if TYPE_CHECKING:
     from toposcope.forecasting import Curve
@@ -52,7 +52,7 @@ class ForecastTarget(Alarm):
             )  # fmt: skip
         return settings.target is not None
 
-    def on_store(self, store: StoreLook) -> list[Alert]:
+    def on_store(self, store: OtherRuns) -> list[Alert]:
         """Forecast the run when its log has grown; alarm when its side of the target is clear."""
         finished, unfinished = store.curves()
         curve = next((one for one in unfinished if one.run == self.run), None)

@@ -62,7 +62,7 @@ class GradientSpike(Alarm):
         said = f"{held.sentence}, {back_by(step)}"
         return [
             replace(
-                held, kind="notice", sentence=said, data={**held.data, "told": held.sentence, "back": step}
+                held, kind="notice", sentence=said, data={**held.data, "spike": held.sentence, "back": step}
             )
         ]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from toposcope.core.types import Role
 from toposcope.statistics.alarms.growth import Change, Growth
 from toposcope.subjects.weights import features as of
-from toposcope.watch.alarms.base import Alarm, Alert, CheckpointLook, Watched
+from toposcope.watch.alarms.base import Alarm, Alert, SeenCheckpoint, Watched
 from toposcope.watch.alarms.slow import Key, Slow, slow_alerts
 
 if TYPE_CHECKING:
@@ -44,16 +44,16 @@ class TensorGrowth(Alarm):
         super().__init__(watched)
         self._growth: Growth[Key] = Growth(GROWTHS, frozenset({of.ROW_LARGEST.name}))
 
-    def on_checkpoint(self, look: CheckpointLook) -> list[Alert]:
+    def on_checkpoint(self, checkpoint: SeenCheckpoint) -> list[Alert]:
         """Judge every norm, and name those beyond their limit."""
-        rows = look.rows
+        rows = checkpoint.rows
         assert rows is not None
         index = rows[rows["feature"] == of.ROW_INDEX.name].set_index("name")["value"].to_dict()
         found = []
-        for change in self._growth.update(look.step, _norms(rows)):
+        for change in self._growth.update(checkpoint.step, _norms(rows)):
             row = int(index.get(change.key[0], -1)) if change.key[2] == of.ROW_LARGEST.name else -1
             found.append(Slow(change, _how(change, row)))
-        return slow_alerts(self, look, found)
+        return slow_alerts(self, checkpoint, found)
 
 
 def _how(one: Change[Key], row: int) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from toposcope.core.wording import command
 from toposcope.statistics.alarms.panel import Judged, Panel
 from toposcope.subjects.weights import features as of
-from toposcope.watch.alarms.base import Alarm, Alert, CheckpointLook, Culprit, CulpritKind, Watched
+from toposcope.watch.alarms.base import Alarm, Alert, Culprit, CulpritKind, SeenCheckpoint, Watched
 from toposcope.watch.alarms.not_finite import OWN
 
 if TYPE_CHECKING:
@@ -42,20 +42,20 @@ class MatrixOrHead(Alarm):
         super().__init__(watched)
         self._panel: Panel[Key] = Panel()
 
-    def on_checkpoint(self, look: CheckpointLook) -> list[Alert]:
+    def on_checkpoint(self, checkpoint: SeenCheckpoint) -> list[Alert]:
         """Judge every matrix and head, and name those that moved."""
-        assert look.rows is not None
-        judged = self._panel.update(_panel_values(look.rows))
+        assert checkpoint.rows is not None
+        judged = self._panel.update(_panel_values(checkpoint.rows))
         if judged is None:
             return []
-        look.compared = True
-        look.culprits += _moved(judged)
+        checkpoint.compared = True
+        checkpoint.culprits += _moved(judged)
         if judged.p > self.spending.level():
             return []
         first = judged.moves[0]
         (name, head, feature), sizes = first.key, abs(first.size)
         who = f"{name}{'' if head < 0 else f' head {head}'} ({feature})"
-        return self.alarm_once(look.step, f"{who} moved by {sizes:.0f} standard deviations", p=judged.p)
+        return self.alarm_once(checkpoint.step, f"{who} moved by {sizes:.0f} standard deviations", p=judged.p)
 
 
 def _moved(judged: Judged[Key]) -> list[Culprit]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from toposcope.core.types import Scope
 from toposcope.sources.content import NOT_FINITE, SPOILT
-from toposcope.watch.alarms.base import Alarm, Alert, CheckpointLook, Culprit, CulpritKind, Watched
+from toposcope.watch.alarms.base import Alarm, Alert, Culprit, CulpritKind, SeenCheckpoint, Watched
 
 if TYPE_CHECKING:
     from toposcope.watch.journal import Event
@@ -25,19 +25,19 @@ class NotFinite(Alarm):
         super().__init__(watched)
         self._broken: set[str] = set()
 
-    def on_checkpoint(self, look: CheckpointLook) -> list[Alert]:
+    def on_checkpoint(self, checkpoint: SeenCheckpoint) -> list[Alert]:
         """Report the tensors that are broken now and were not at the previous checkpoint."""
-        rows = look.rows
+        rows = checkpoint.rows
         assert rows is not None
         failed = (rows["feature"] == SPOILT) & rows["scope"].isin(OWN)
         broken = sorted(set(rows.loc[failed, "name"]))
         new = [name for name in broken if name not in self._broken]
         self._broken = set(broken)
-        look.culprits += [broken_tensor(name) for name in broken]
+        checkpoint.culprits += [broken_tensor(name) for name in broken]
         if not new:
             return []
         more = f", and {len(new) - 1} more" if len(new) > 1 else ""
-        return self.alarm(look.step, f"{new[0]} {NOT_FINITE}{more}")
+        return self.alarm(checkpoint.step, f"{new[0]} {NOT_FINITE}{more}")
 
     def on_event(self, event: Event) -> list[Alert]:
         """Report a checkpoint without a finite tensor; such a checkpoint has no rows to judge."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toposcope.topology.early_stopping import StoppingRule
-from toposcope.watch.alarms.base import Alarm, Alert, CheckpointLook, Watched
+from toposcope.watch.alarms.base import Alarm, Alert, SeenCheckpoint, Watched
 from toposcope.watch.alarms.leading import followed
 
 PATIENCE = 10
@@ -19,11 +19,11 @@ class PersistencePlateau(Alarm):
         super().__init__(watched)
         self._rule = StoppingRule(patience=PATIENCE)
 
-    def on_checkpoint(self, look: CheckpointLook) -> list[Alert]:
+    def on_checkpoint(self, checkpoint: SeenCheckpoint) -> list[Alert]:
         """Report when the rule would stop."""
-        assert look.rows is not None
-        found = followed(look.rows, look.led)
+        assert checkpoint.rows is not None
+        found = followed(checkpoint.rows, checkpoint.led)
         if found is None or not self._rule.update(found[1]):
             return []
         sentence = f"{found[0]} has not risen for {PATIENCE} checkpoints (Rieck's stopping rule)"
-        return self.notice(look.step, sentence)
+        return self.notice(checkpoint.step, sentence)

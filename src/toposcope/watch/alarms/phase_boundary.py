@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toposcope.watch.alarms.base import Alarm, Alert, CheckpointLook, Watched
+from toposcope.watch.alarms.base import Alarm, Alert, SeenCheckpoint, Watched
 from toposcope.watch.alarms.leading import followed
 
 if TYPE_CHECKING:
@@ -25,16 +25,20 @@ class PhaseBoundary(Alarm):
         super().__init__(watched)
         self._phase: OnlineDetector | None = None
 
-    def on_checkpoint(self, look: CheckpointLook) -> list[Alert]:
+    def on_checkpoint(self, checkpoint: SeenCheckpoint) -> list[Alert]:
         """Take the newest value of the followed feature."""
-        assert look.rows is not None
-        found = followed(look.rows, look.led)
-        if found is None or look.planned is None:
+        assert checkpoint.rows is not None
+        found = followed(checkpoint.rows, checkpoint.led)
+        if found is None or checkpoint.planned is None:
             return []
         label, value = found
         if self._phase is None:
             from toposcope.statistics.phases.online import OnlineDetector
 
-            self._phase = OnlineDetector(look.planned)
-        bend = self._phase.update(look.step, value)
-        return [] if bend is None else self.notice(look.step, f"{label} bent at step {bend:,.0f}", bend=bend)
+            self._phase = OnlineDetector(checkpoint.planned)
+        bend = self._phase.update(checkpoint.step, value)
+        return (
+            []
+            if bend is None
+            else self.notice(checkpoint.step, f"{label} bent at step {bend:,.0f}", bend=bend)
+        )

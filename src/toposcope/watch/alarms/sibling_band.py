@@ -7,7 +7,7 @@ from array import array
 import numpy as np
 
 from toposcope.statistics.alarms.siblings import FEWEST, above_band
-from toposcope.watch.alarms.base import Alarm, Alert, CheckpointLook, StoreLook, Watched
+from toposcope.watch.alarms.base import Alarm, Alert, OtherRuns, SeenCheckpoint, Watched
 
 
 class SiblingBand(Alarm):
@@ -27,13 +27,13 @@ class SiblingBand(Alarm):
         self._open = array("q")
         self.spending.resume(max((int(event.data["look"]) for event in watched.tests), default=0))
 
-    def on_checkpoint(self, look: CheckpointLook) -> list[Alert]:
+    def on_checkpoint(self, checkpoint: SeenCheckpoint) -> list[Alert]:
         """Note the step: it is judged once the other seeds have reached it."""
-        if look.step not in self._tested:
-            self._open.append(look.step)
+        if checkpoint.step not in self._tested:
+            self._open.append(checkpoint.step)
         return []
 
-    def on_store(self, store: StoreLook) -> list[Alert]:
+    def on_store(self, store: OtherRuns) -> list[Alert]:
         """Judge every step that three other seeds have reached."""
         seeds = store.seeds(self.run) if self._open and self.run in store.losses else ()
         if len(seeds) < FEWEST:

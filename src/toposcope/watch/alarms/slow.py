@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from toposcope.statistics.alarms.growth import Change
-from toposcope.watch.alarms.base import Alarm, Alert, CheckpointLook, Culprit, CulpritKind
+from toposcope.watch.alarms.base import Alarm, Alert, Culprit, CulpritKind, SeenCheckpoint
 
 Key = tuple[str, int, str]
 """Name of the tensor, head (-1: none), feature."""
@@ -38,12 +38,12 @@ class Slow:
         return Culprit(CulpritKind.CHANGE, name, line, head, self.change.size)
 
 
-def slow_alerts(alarm: Alarm, look: CheckpointLook, slow: Sequence[Slow]) -> list[Alert]:
+def slow_alerts(alarm: Alarm, checkpoint: SeenCheckpoint, slow: Sequence[Slow]) -> list[Alert]:
     """Count a test, name what changed, and report the largest change."""
-    look.culprits += [one.culprit() for one in slow if one.change.key[0] != WHOLE_MODEL]
+    checkpoint.culprits += [one.culprit() for one in slow if one.change.key[0] != WHOLE_MODEL]
     alarm.spending.count()
     if not slow:
         return []
     more = f", and {len(slow) - 1} more" if len(slow) > 1 else ""
     since = min(one.change.since for one in slow)
-    return alarm.alarm_once(look.step, slow[0].sentence + more, since=since)
+    return alarm.alarm_once(checkpoint.step, slow[0].sentence + more, since=since)

@@ -11,7 +11,7 @@ import numpy as np
 from toposcope.core.types import Scope
 from toposcope.statistics.alarms.growth import Change, Level
 from toposcope.subjects.weights import features as of
-from toposcope.watch.alarms.base import Alarm, Alert, CheckpointLook, Watched
+from toposcope.watch.alarms.base import Alarm, Alert, SeenCheckpoint, Watched
 from toposcope.watch.alarms.slow import WHOLE_MODEL, Slow, slow_alerts
 
 if TYPE_CHECKING:
@@ -39,10 +39,11 @@ class UpdateLevel(Alarm):
         super().__init__(watched)
         self._levels = UpdateLevels()
 
-    def on_checkpoint(self, look: CheckpointLook) -> list[Alert]:
+    def on_checkpoint(self, checkpoint: SeenCheckpoint) -> list[Alert]:
         """Judge the updates since the previous checkpoint."""
-        assert look.rows is not None
-        return slow_alerts(self, look, self._levels.update(look.step, look.since, look.rate, look.rows))
+        assert checkpoint.rows is not None
+        step, since, rate = checkpoint.step, checkpoint.since, checkpoint.rate
+        return slow_alerts(self, checkpoint, self._levels.update(step, since, rate, checkpoint.rows))
 
 
 class UpdateLevels:

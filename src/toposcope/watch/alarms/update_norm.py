@@ -7,7 +7,7 @@ import math
 from toposcope.core.types import Scope
 from toposcope.statistics.alarms.panel import Panel
 from toposcope.subjects.weights import features as of
-from toposcope.watch.alarms.base import Alarm, Alert, CheckpointLook, Watched
+from toposcope.watch.alarms.base import Alarm, Alert, SeenCheckpoint, Watched
 
 
 class UpdateNorm(Alarm):
@@ -21,18 +21,18 @@ class UpdateNorm(Alarm):
         super().__init__(watched)
         self._panel: Panel[str] = Panel()
 
-    def on_checkpoint(self, look: CheckpointLook) -> list[Alert]:
+    def on_checkpoint(self, checkpoint: SeenCheckpoint) -> list[Alert]:
         """Judge the newest update."""
-        rows = look.rows
+        rows = checkpoint.rows
         assert rows is not None
         part = rows[(rows["feature"] == of.UPDATE_NORM.name) & (rows["scope"] == Scope.MODEL)]
         norm = float(part["value"].iloc[0]) if len(part) else 0.0
         if not norm > 0:
             return []
-        now = norm / (look.rate or 1.0)
+        now = norm / (checkpoint.rate or 1.0)
         judged = self._panel.update({"model": ("model", math.log(now))})
         if judged is None or judged.moves[0].size < 0 or judged.p > self.spending.level():
             return []
         before = math.exp(judged.moves[0].before)
         sentence = f"update norm over learning rate is {now:.4g}; its usual value is {before:.4g}"
-        return self.alarm_once(look.step, sentence, p=judged.p)
+        return self.alarm_once(checkpoint.step, sentence, p=judged.p)

@@ -32,7 +32,7 @@ _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_N
 class Background:
     """Keeps a `Live` up to date and notifies its waiters; `answer` is the latest answer, if any.
 
-    `every` is the number of seconds between looks, `answer_every` the smallest number between answers;
+    `every` is the number of seconds between visits, `answer_every` the smallest number between answers;
     `published` is MODULE:NAME of the published rules that the answer includes.
     """
 
@@ -52,7 +52,7 @@ class Background:
         ready_at, of = 0.0, -1
         try:
             while True:
-                await self._look()
+                await self._visit()
                 if answering is not None and answering.done():
                     answering, ready_at = None, self._rest()
                 if answering is None and self.live.version != of and time.monotonic() >= ready_at:
@@ -75,9 +75,9 @@ class Background:
         self._repaint()
         return time.monotonic() + rest
 
-    async def _look(self) -> None:
+    async def _visit(self) -> None:
         try:
-            changed = await asyncio.to_thread(self.live.look)
+            changed = await asyncio.to_thread(self.live.visit)
             self.live.trouble = ""
         except (ValueError, OSError) as error:  # reported on the page, and retried
             changed, self.live.trouble = set(), str(error)

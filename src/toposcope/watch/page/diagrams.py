@@ -41,7 +41,7 @@ class Cloud:
 
 
 class StoredDiagrams:
-    """An index of the stored diagrams; `look` updates it, `diagram` reads one."""
+    """An index of the stored diagrams; `visit` updates it, `diagram` reads one."""
 
     def __init__(self, store: Path) -> None:
         self._folder = store / "diagrams"
@@ -49,7 +49,7 @@ class StoredDiagrams:
         self.steps: dict[Cloud, dict[int, Path]] = {}
         """For every cloud, the stored steps and their files."""
 
-    def look(self) -> None:
+    def visit(self) -> None:
         """Read the names in new files; for a step in several files, the latest file counts."""
         live = parts.scan(self._folder)
         if set(self._seen) - {part.path for part in live}:  # compacted: the file names have changed

@@ -49,10 +49,10 @@ class ShownAlarm:
 
 @dataclass
 class Live:
-    """What the page knows about a store. `look` reads what is new; everything else only reads from memory.
+    """What the page knows about a store. `visit` reads what is new; everything else only reads from memory.
 
     `version` starts at the start time in milliseconds, so that the numbers of two servers never coincide, and
-    rises with every look that found something. Readers hold `lock` while they read traces.
+    rises with every visit that found something. Readers hold `lock` while they read traces.
     """
 
     path: Path
@@ -83,7 +83,7 @@ class Live:
         self._marks: dict[str, Hashable] = {}
         self._files: dict[str, Hashable] = {}
 
-    def look(self) -> set[str]:
+    def visit(self) -> set[str]:
         """Read what is new, and return which kinds there were: points, events, runs, audit, diagrams."""
         changed = set()
         for name in _SMALL:
@@ -99,7 +99,7 @@ class Live:
         if features | self._moved("journal", self.live.journal.path):
             changed |= self._appended()
         if self._moved("diagrams", self.path / "diagrams"):
-            self.diagrams.look()
+            self.diagrams.visit()
             changed.add("diagrams")
         if changed:
             self.changed |= dict.fromkeys(changed, self.version + 1)
@@ -146,7 +146,7 @@ class Live:
         return self.traces.by_measure.get(Measure("metrics", "", "model", "", column).key, {})
 
     def _moved(self, name: str, path: Path) -> bool:
-        """Return whether a folder or file has changed since the last look."""
+        """Return whether a folder or file has changed since the last visit."""
         try:
             at = path.stat()
             mark: Hashable = (at.st_mtime_ns, at.st_size, at.st_ino)
@@ -169,7 +169,7 @@ class Live:
             part = parts.Part(path, path.name, "metrics", pack=True)
             try:
                 table = parts.read([part], METRICS).to_pandas()
-            except FileNotFoundError:  # being replaced: the next look reads it
+            except FileNotFoundError:  # being replaced: the next visit reads it
                 continue
             self._files[path.name] = mark
             with self.lock:
