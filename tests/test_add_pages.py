@@ -227,6 +227,28 @@ def test_a_kind_of_directions_is_one_class_and_an_option_of_the_command(tmp_path
     assert "or updates (the last changes of the weights)." in help_text
 
 
+def test_a_command_is_one_file_and_one_line(tmp_path: Path) -> None:
+    out = _run("add-a-command.md", tmp_path)
+    assert out.startswith("mine has 3 checkpoints\n")
+    assert json.loads(out.partition("\n")[2]) == {"run": "mine", "checkpoints": 3}
+    found = re.search(r'```text\n"(\w+)": "(.+)",\n```', (DOCS / "add-a-command.md").read_text("utf-8"))
+    assert found is not None
+    name, says = found[1], found[2]
+    install = (
+        "from toposcope import cli; from toposcope.cli import main as m; cli.__path__.append('.'); "
+        f"m.SECTIONS['Read the measurements'][{name!r}] = {says!r}; m.COMMANDS = (*m.COMMANDS, {name!r})"
+    )
+    for typed, code, printed in (
+        (["--help"], 0, f"{name} {says}"),
+        ([name, "store"], 0, "mine has 3 checkpoints"),
+        ([name, "nowhere"], 2, "toposcope: error:"),
+    ):
+        call = f"{install}; m.main({typed!r})"
+        done = subprocess.run([sys.executable, "-c", call], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == code, done.stderr
+        assert printed in " ".join((done.stdout + done.stderr).split())
+
+
 def test_a_dialect_is_one_module_and_reads_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (block,) = re.findall(r"```python\n(# short_log.py\n.*?)```", (DOCS / "logs.md").read_text(), flags=re.S)
     made: dict[str, Any] = {}
