@@ -25,7 +25,7 @@ from toposcope.study.analysis import study_of_rows
 from toposcope.study.catalogue import column_of
 from toposcope.study.findings.rivals import strengths
 from toposcope.study.findings.when import fixed_phases
-from toposcope.study.target import chosen_target
+from toposcope.study.studies import chosen_target
 from toposcope.study.targets import read_targets
 from toposcope.subjects.catalogue import DECLARED, own_catalogue
 from toposcope.subjects.representations.page import part

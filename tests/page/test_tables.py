@@ -22,7 +22,7 @@ from toposcope.statistics.trends.refusals import (
     TOO_SMOOTH,
 )
 from toposcope.study.finals import finals_table, fits_table
-from toposcope.study.target import chosen_target
+from toposcope.study.studies import chosen_target
 from toposcope.study.trends.verdicts import NOTHING_SHARED, SCREENED
 from toposcope.subjects.weights.subject import SUBJECT as WEIGHTS
 

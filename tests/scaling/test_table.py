@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from toposcope.cli.laws import LAWS
+from toposcope.cli.analyze import LAWS
 from toposcope.cli.main import main
 from toposcope.core.errors import InputError
 from toposcope.scaling.table import NEEDS, law_table

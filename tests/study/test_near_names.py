@@ -10,8 +10,8 @@ import pytest
 
 from toposcope.cli.main import main
 from toposcope.core.errors import InputError
+from toposcope.study.studies import chosen_target
 from toposcope.study.table import from_frame
-from toposcope.study.target import chosen_target
 
 
 @pytest.fixture

@@ -12,11 +12,14 @@ from toposcope.api.run_check import MOST_SHOWN, RunCheck, ground_as_data
 from toposcope.core.forms import near, sentences, step_text
 from toposcope.core.tabular import Tables, answered
 from toposcope.forecasting.health.judgement import ALL_RIGHT, LEVELS, LOOK, STOP
+from toposcope.forecasting.health.symptoms import KINDS
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from toposcope.forecasting.health.judgement import Ground
+    from toposcope.page.figures.checked_runs import CheckedCurve, CheckMark
     from toposcope.study.findings import Finding
 
 _MOST_NAMED, _MOST_SHARED = 5, 3
@@ -151,10 +154,9 @@ class Check:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw each run's loss with what was found on it, and its forecast to the end; return the axes."""
-        from toposcope.api.drawn_check import drawn
         from toposcope.page.figures.checked_runs import draw_checked
 
-        return draw_checked([drawn(one) for one in self.runs], ax)
+        return draw_checked([_curve(one) for one in self.runs], ax)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""
@@ -224,3 +226,32 @@ def _shared(
         return [f"{title}: {sentences([*parts[:_MOST_SHARED], *more])}"]
     others = f"; and {left} more, which the JSON answer lists by run" if left > 0 else ""
     return [f"{title}: {'; '.join(parts[:_MOST_SHARED])}{others}."]
+
+
+def _curve(one: RunCheck) -> CheckedCurve:
+    """Return the curve of a run with its marks, and with its forecast if the answer has one."""
+    import numpy as np
+
+    from toposcope.page.figures.checked_runs import CheckedCurve
+
+    step, loss = (np.empty(0), np.empty(0)) if one.logged is None else one.logged
+    found = (*one.judgement.grounds, *one.judgement.noticed)
+    marks = tuple(_mark(ground, float(ground.step)) for ground in found if ground.step is not None)
+    made = one.forecast
+    bounded = made is not None and made.bounded
+    if made is None or not bounded or one.level == STOP or made.status in ("failed", "unhealthy"):
+        return CheckedCurve(one.name, step, loss, marks)
+    end = np.array([math.nan if one.horizon is None else one.horizon, made.final, made.low, made.high])
+    ahead = np.empty((0, 4))
+    if len(made.curve_low) and len(step):
+        ahead = np.column_stack([made.step, made.loss, made.curve_low, made.curve_high])
+        ahead = ahead[(ahead[:, 0] >= step.max()) & np.isfinite(ahead).all(axis=1)]
+    return CheckedCurve(one.name, step, loss, marks, ahead, end, made.level, made.status == "ok")
+
+
+def _mark(ground: Ground, step: float) -> CheckMark:
+    from toposcope.page.figures.checked_runs import CheckMark
+
+    audit = ground.sentence.startswith(("checkpoint", "audit"))
+    what = "audit" if audit else "health" if ground.kind in KINDS else "alarm"
+    return CheckMark(what, step, ground.kind, ground.level != ALL_RIGHT)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from toposcope.cli.forecast_advice import show_advice
 from toposcope.cli.forecast_lines import (
     listed,
     record,
@@ -26,6 +27,8 @@ from toposcope.core.wording import option
 
 if TYPE_CHECKING:
     from toposcope.api import Forecasts
+    from toposcope.api.advice import Advices
+    from toposcope.forecasting.decision.advice import Advice
 
 
 @click.command("forecast")
@@ -146,7 +149,7 @@ def command(
         return show_ended(made, as_json=as_json)
     if advise and not made.planned:
         found = made.advise(float(budget or 0), larger=larger, tokens_per_step=tokens_per_step)
-        return show_advice(found, made, as_json=as_json)
+        return _show_advice(found, made, as_json=as_json)
     if as_json or not made.groups:
         return _shown(made, as_json)
     say(made.apart)
@@ -262,3 +265,49 @@ def _show_scored(made: Forecasts, as_json: bool) -> int:
         show_ablation(made.effects, "What features added to the forecast")
     show_problems(made.faults, made.ended)
     return 1 if made.faults or grounds else 0
+
+
+def _show_advice(found: Advices, made: Forecasts, *, as_json: bool) -> int:
+    """Print advice for every run that is unfinished or whose log shows a fault; return the exit code."""
+    if as_json:
+        reasons = [{"run": p.run, "reason": p.reason} for p in made.faults]
+        print_json(
+            {
+                "advice": [asdict(advice) for advice in found.advice],
+                "verdict": made.verdict,  # a sound run may be stopped, too, where that costs least
+                "problems": [*reasons, *listed(found.grounds)],
+            }
+        )
+    else:
+        if made.apart:
+            say(made.apart)
+        _print_advice(found.advice, made.level)
+        show_problems(made.faults, [*made.unfinished, *made.ended])
+    return 1 if made.faults or found.grounds else 0
+
+
+def _print_advice(advices: Sequence[Advice], level: float) -> None:
+    from toposcope.core.tabular import of_cells
+
+    for advice in advices:
+        say(f"{advice.run}: {advice.action} ({advice.why})")
+    for advice in advices:
+        rows = [
+            (
+                o.action, f"{o.parameters:,}", f"{o.steps:,.0f}" if o.steps == o.steps else "", o.loss, o.low,
+                o.high, f"{o.spent:.1%}" if o.spent == o.spent else "", o.cost,
+            )
+            for o in advice.options
+        ]  # fmt: skip
+        names = ("option", "parameters", "steps", "loss", "low", "high", "spent", "cost")
+        if rows:
+            title = "" if len(advices) == 1 else advice.run
+            of_cells(title, names, rows).show(compact=True)
+        for one in advice.options:
+            if one.reason:
+                say(f"{one.action}: {one.reason}", "  ")
+    if any(advice.options for advice in advices):
+        say(
+            f"loss: expected, with its {level:.0%} interval; spent: share of the budget; "
+            "cost: loss x (1 + 0.01 x spent), lower is better: the whole budget is worth 1% of the loss."
+        )

@@ -19,7 +19,6 @@ from toposcope.page.notes import passing
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.catalogue import is_baseline, labels_in, leading
 from toposcope.study.study import Study
-from toposcope.study.verdicts import judged
 
 BESIDE = (("departure_rho", "Departures from the trend"), ("partial_step", "Given log step"))
 """What the middle panel shows: the first of these that the table has."""
@@ -173,6 +172,15 @@ def cell(value: float) -> str:
         return "0"
     text = f"{abs(value):.2f}".removeprefix("0") if abs(value) < 0.995 else "1"
     return ("−" if value < 0 else "+") + text
+
+
+def judged(study: Study) -> pd.DataFrame:
+    """Return the trend rows of the primary features, each with the verdict on its feature over all runs."""
+    keys = ["target", "column"]
+    mine = study.leading
+    over_runs = study.families[[*keys, "verdict"]].drop_duplicates(keys)
+    mine = mine.drop(columns="verdict", errors="ignore").merge(over_runs, on=keys, how="left")
+    return mine
 
 
 def of_study(study: Study, *, most: int = 16) -> Figure:

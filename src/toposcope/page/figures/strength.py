@@ -11,11 +11,11 @@ from matplotlib.lines import Line2D
 from toposcope.core.drawing.series import DrawnSize, sizes
 from toposcope.core.drawing.style import INK, MUTED, NULL, house, new_figure, say_empty
 from toposcope.core.forms import NONE, lag_cell
+from toposcope.page.figures.correlations import judged
 from toposcope.page.notes import passing
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.catalogue import is_baseline, labels_in, leading
 from toposcope.study.study import Study
-from toposcope.study.verdicts import judged
 
 _MARKS = "osD^vP"
 

@@ -34,7 +34,7 @@ def attention_h0(model: LanguageModel, texts: Sequence[Sequence[int]]) -> np.nda
     InputError
         When a text has fewer than two tokens.
     """
-    from toposcope.kernels.dense_tree import maximum_tree_weights
+    from toposcope.kernels.small_tree import maximum_tree_weights
 
     short = [i for i, ids in enumerate(texts) if len(ids) < 2]
     if short:
