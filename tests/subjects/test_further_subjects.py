@@ -103,6 +103,8 @@ def test_a_mix_is_refused_in_every_way(
     typed = ("weights", outliers, "--out", tmp_path / "s", "--features")
     assert _typed(*typed, "cheap,outliers") == 2
     assert f"--features {message}" in capsys.readouterr().err
-    assert _typed(*typed, "outliers", "--points", 20) == 2
-    assert "--points 20: --features 'outliers' have settings of their own" in capsys.readouterr().err
+    for option, value in (("--points", 20), ("--nulls", 0)):
+        assert _typed(*typed, "outliers", option, value) == 2
+        refused = f"{option} {value}: --features 'outliers' have settings of their own; leave it out, or use"
+        assert refused in capsys.readouterr().err
     assert not (tmp_path / "s").exists()

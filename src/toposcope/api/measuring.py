@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 
 from toposcope.api.checkpoints import opened
 from toposcope.api.measurement import Measurement, StorePlace
-from toposcope.api.text_request import GRADIENTS, SAVED_STATES, WEIGHTS, TextRequest, refuse_unused
+from toposcope.api.text_request import (
+    GRADIENTS,
+    LANDSCAPE,
+    REPRESENTATIONS,
+    SAVED_STATES,
+    WEIGHTS,
+    TextRequest,
+    refuse_unused,
+)
 from toposcope.core.errors import InputError
 from toposcope.core.types import About
 from toposcope.core.wording import option
@@ -223,7 +231,7 @@ def kind_of(names: Collection[str], *, saved_states: bool) -> str:
     """
     if saved_states:
         return SAVED_STATES
-    for kind in (About.LANDSCAPE, About.REPRESENTATIONS):
+    for kind in (LANDSCAPE, REPRESENTATIONS):
         if {*names} & {kind, *subject_of(kind).features}:
             return kind
     return GRADIENTS if GRADIENTS in names else WEIGHTS

@@ -75,7 +75,8 @@ def command(
     options = preset_options(preset, **settings)
     opened = functools.cache(lambda: sweeping.open(series, split=options.split))
     if (subject := further_subject(names)) is not None:
-        other = {"preset": preset if preset != "default" else None, "gradients": gradients, "texts": texts}
+        own = None if preset == "default" else preset
+        other = {"preset": own, "gradients": gradients or None, "texts": texts}
         _refuse_settings(subject.name, {**settings, **other})
         found = of_subject(subject, opened, None)
     else:
@@ -86,7 +87,7 @@ def command(
 def _refuse_settings(subject: str, given: Mapping[str, object]) -> None:
     """Refuse settings of weights for a further subject, which has its own."""
     for name, value in given.items():
-        if value:
+        if value is not None:
             raise InputError(
                 f"{option('features')} {subject!r} have settings of their own",
                 argument=name,
