@@ -28,12 +28,8 @@ from toposcope.subjects.landscape.geometry.surface import sample_surface, symmet
 from toposcope.subjects.landscape.options import LandscapeOptions
 from toposcope.subjects.landscape.probes import surface as surface_module
 from toposcope.subjects.landscape.reach import check_reach, reach_by_rule
-from toposcope.subjects.landscape.saved_surfaces import (
-    read_surface,
-    save_surface,
-    saved_densities,
-    saved_surfaces,
-)
+from toposcope.subjects.landscape.saved_densities import saved_densities
+from toposcope.subjects.landscape.saved_surfaces import read_surface, save_surface, saved_surfaces
 from toposcope.subjects.landscape.source import ObjectiveSource
 from toposcope.subjects.landscape.study import LandscapeStudy, study_of_texts
 from toposcope.subjects.landscape.summaries import summarise

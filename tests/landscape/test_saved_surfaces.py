@@ -12,7 +12,8 @@ from toposcope.core.types import Checkpoint
 from toposcope.subjects.landscape import saved_surfaces
 from toposcope.subjects.landscape.figures.shown_surfaces import shown_surfaces
 from toposcope.subjects.landscape.geometry.surface import Surface
-from toposcope.subjects.landscape.saved_surfaces import place, read_surface, save_surface
+from toposcope.subjects.landscape.saved_files import place
+from toposcope.subjects.landscape.saved_surfaces import read_surface, save_surface
 from toposcope.topology.sampled_surface import surface_topology
 
 
@@ -61,8 +62,8 @@ def study(tmp_path) -> SimpleNamespace:
 
 def test_the_page_reads_only_the_surfaces_that_it_shows(study, monkeypatch) -> None:
     opened = []
-    read = saved_surfaces._read
-    monkeypatch.setattr(saved_surfaces, "_read", lambda path: opened.append(path) or read(path))
+    read = saved_surfaces.read_arrays
+    monkeypatch.setattr(saved_surfaces, "read_arrays", lambda path: opened.append(path) or read(path))
     shown = shown_surfaces(study)
     assert [(one.run, one.step) for one in shown.surfaces] == [
         ("large", step) for step in (0, 4, 7, 11, 14, 18)

@@ -1,18 +1,16 @@
-"""Files beside the store for the figures: sampled surfaces, their topology, and spectral densities."""
+"""The sampled surfaces that are kept beside the store for the figures, with their topology."""
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
 
-from toposcope.core.types import Checkpoint, Diagram
-from toposcope.sources.layout import write_aside
+from toposcope.core.types import Diagram
 from toposcope.subjects.landscape.geometry.surface import Surface
-from toposcope.subjects.landscape.geometry.trace import Density
+from toposcope.subjects.landscape.saved_files import SavedPlace, read_arrays, saved_places, write_arrays
 from toposcope.topology.merge_tree import MergeTree
 from toposcope.topology.sampled_surface import ConfirmedBranches, SurfaceTopology
 from toposcope.topology.surfaces import BranchIntervals
@@ -37,17 +35,12 @@ class SavedSurface:
     topology: SurfaceTopology | None = None
 
 
-def place(folder: Path, at: Checkpoint, name: str, draw: int) -> Path:
-    """Return the path of a checkpoint's surface or density."""
-    return folder / at.run / f"step_{at.step:06d}" / f"{name}-{draw}.npz"
-
-
 def save_surface(path: Path, surface: Surface, topology: SurfaceTopology | None = None) -> None:
     """Write a surface and its topology to a temporary file and rename it into place."""
     axes = {f"axis_{number}": axis for number, axis in enumerate(surface.axes)}
     words = {"kind": surface.kind, "unit": surface.unit, "digest": surface.digest}
     found = {} if topology is None else _arrays(topology)
-    _write(path, {"losses": surface.losses, "counts": surface.counts, **axes, **words, **found})
+    write_arrays(path, {"losses": surface.losses, "counts": surface.counts, **axes, **words, **found})
 
 
 def read_surface(path: Path, *, digest: str | None = None) -> tuple[Surface, SurfaceTopology | None] | None:
@@ -55,7 +48,7 @@ def read_surface(path: Path, *, digest: str | None = None) -> tuple[Surface, Sur
 
     None if there is no surface, it is damaged, or it has another digest.
     """
-    held = _read(path)
+    held = read_arrays(path)
     if held is None or "losses" not in held or (digest is not None and str(held["digest"]) != digest):
         return None
     axes = tuple(held[f"axis_{number}"] for number in range(held["losses"].ndim - 1))
@@ -100,35 +93,6 @@ def _diagram(held: Mapping[str, np.ndarray], dim: int) -> Diagram:
     return Diagram(dim, birth, death, "sublevel", int(held[f"h{dim}_vertices"]))
 
 
-def save_density(path: Path, density: Density) -> None:
-    """Write a spectral density."""
-    _write(path, {"nodes": density.nodes, "weights": density.weights})
-
-
-def read_density(path: Path) -> Density | None:
-    """Return a stored spectral density; None if there is none or it is damaged."""
-    held = _read(path)
-    return None if held is None or "nodes" not in held else Density(held["nodes"], held["weights"])
-
-
-@dataclass(frozen=True, slots=True)
-class SavedPlace:
-    """The file of a checkpoint's surface or density, which is not read yet."""
-
-    run: str
-    step: int
-    name: str
-    draw: int
-    path: Path
-
-
-def saved_places(folder: Path, *, name: str = "full", draw: int = 0) -> Iterator[SavedPlace]:
-    """Yield the file of every checkpoint that has this surface or density, by run and step."""
-    for path in sorted(folder.glob(f"**/step_*/{name}-{draw}.npz")):
-        run = path.parent.parent.relative_to(folder).as_posix()
-        yield SavedPlace(run, int(path.parent.name.removeprefix("step_")), name, draw, path)
-
-
 def saved_surface(at: SavedPlace) -> SavedSurface | None:
     """Return a stored surface; None if its file is damaged."""
     held = read_surface(at.path)
@@ -138,27 +102,3 @@ def saved_surface(at: SavedPlace) -> SavedSurface | None:
 def saved_surfaces(folder: Path, *, name: str = "full", draw: int = 0) -> Iterator[SavedSurface]:
     """Yield one surface of every checkpoint that has it, by run and step."""
     yield from filter(None, map(saved_surface, saved_places(folder, name=name, draw=draw)))
-
-
-def saved_densities(folder: Path, *, draw: int = 0) -> Iterator[tuple[str, int, Density]]:
-    """Yield run, step and density of every checkpoint that has one."""
-    for at in saved_places(folder, name="density", draw=draw):
-        density = read_density(at.path)
-        if density is not None:
-            yield at.run, at.step, density
-
-
-def _write(path: Path, arrays: Mapping[str, object]) -> None:
-    def write(aside: Path) -> None:
-        with open(aside, "wb") as file:
-            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-
-    write_aside(path, write)
-
-
-def _read(path: Path) -> dict[str, np.ndarray] | None:
-    try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as held:
-            return dict(held)
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
-        return None

@@ -11,7 +11,8 @@ import numpy as np
 from toposcope.core.wording import command, option, rendered
 from toposcope.study.study import Study
 from toposcope.subjects.landscape.options import GRAPHS
-from toposcope.subjects.landscape.saved_surfaces import SavedPlace, SavedSurface, saved_places, saved_surface
+from toposcope.subjects.landscape.saved_files import SavedPlace, saved_places
+from toposcope.subjects.landscape.saved_surfaces import SavedSurface, saved_surface
 from toposcope.subjects.landscape.summaries import topology_of
 from toposcope.topology.merge_tree import MergeTree
 from toposcope.topology.sampled_surface import SurfaceTopology

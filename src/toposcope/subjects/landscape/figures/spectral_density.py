@@ -12,7 +12,8 @@ from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.study import Study
 from toposcope.subjects.landscape.figures.shown_surfaces import of_largest_run
 from toposcope.subjects.landscape.geometry.trace import Density
-from toposcope.subjects.landscape.saved_surfaces import SavedPlace, read_density, saved_places
+from toposcope.subjects.landscape.saved_densities import read_density
+from toposcope.subjects.landscape.saved_files import SavedPlace, saved_places
 
 
 def draw(densities: Sequence[tuple[str, np.ndarray, np.ndarray]]) -> Figure:

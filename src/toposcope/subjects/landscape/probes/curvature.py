@@ -17,7 +17,8 @@ from toposcope.subjects.landscape.geometry.cost import FORWARDS, ComputeCost, re
 from toposcope.subjects.landscape.geometry.lanczos import Eigenpairs, random_start, top_eigenpairs
 from toposcope.subjects.landscape.geometry.trace import hutchinson, spectral_density
 from toposcope.subjects.landscape.options import LandscapeOptions
-from toposcope.subjects.landscape.saved_surfaces import place, save_density
+from toposcope.subjects.landscape.saved_densities import save_density
+from toposcope.subjects.landscape.saved_files import place
 from toposcope.subjects.landscape.source import ObjectiveSource
 from toposcope.subjects.snapshot import Snapshot
 

@@ -27,7 +27,8 @@ from toposcope.subjects.landscape.geometry.surface import (
 )
 from toposcope.subjects.landscape.options import LandscapeOptions
 from toposcope.subjects.landscape.reach import Reach, reach_by_rule
-from toposcope.subjects.landscape.saved_surfaces import place, read_surface, save_surface
+from toposcope.subjects.landscape.saved_files import place
+from toposcope.subjects.landscape.saved_surfaces import read_surface, save_surface
 from toposcope.subjects.landscape.source import ObjectiveSource
 from toposcope.subjects.landscape.summaries import summaries_of, summarise, topology_of
 from toposcope.subjects.snapshot import Snapshot
