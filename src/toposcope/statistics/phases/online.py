@@ -115,7 +115,7 @@ def _as_row(tested: Scan) -> np.ndarray:
     return np.array([[tested.gain, tested.persistence, tested.unevenness]])
 
 
-class Plan:
+class PlannedTests:
     """The tests at planned steps. Each is simulated when it is first needed: that takes seconds."""
 
     def __init__(self, steps: np.ndarray, rate: float) -> None:
@@ -154,12 +154,12 @@ class Plan:
 
 
 @lru_cache(maxsize=16)
-def plan(planned: tuple[float, ...], rate: float) -> Plan:
+def plan(planned: tuple[float, ...], rate: float) -> PlannedTests:
     """Return the tests at planned steps.
 
     `rate` is the share of series without a bend that may raise an alarm at even steps.
     """
-    return Plan(np.array(planned), rate)
+    return PlannedTests(np.array(planned), rate)
 
 
 def _spent(steps: np.ndarray, rate: float) -> dict[int, float]:
