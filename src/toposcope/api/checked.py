@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from toposcope.api.run_check import MOST_SHOWN, RunCheck, ground_as_data
-from toposcope.core.forms import near, sentences, step_text
+from toposcope.core.forms import listed, near, sentences, step_text
 from toposcope.core.tabular import Tables, answered
 from toposcope.forecasting.health.judgement import ALL_RIGHT, LEVELS, LOOK, STOP
 from toposcope.forecasting.health.symptoms import KINDS
@@ -201,8 +201,7 @@ def _short_end(one: RunCheck) -> str:
 
 
 def _named(names: Sequence[str]) -> str:
-    left = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {left} more" if left > 0 else "")
+    return listed(names, most=_MOST_NAMED, last=", ")
 
 
 def _shared(

@@ -14,6 +14,7 @@ import numpy as np
 from toposcope.api.checked import Check, worst_first
 from toposcope.api.run_check import Logged, RunCheck
 from toposcope.core.errors import InputError
+from toposcope.core.forms import listed as in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -218,8 +219,8 @@ def _notes(contents: Sequence[Contents], gone: Sequence[str]) -> list[str]:
     no_logs = [name for place in contents for name in place.no_logs]
     if not no_logs:
         return notes
-    more = f" and {len(no_logs) - _MOST_NAMED} more" if len(no_logs) > _MOST_NAMED else ""
-    return [*notes, f"left out because they are not logs: {', '.join(no_logs[:_MOST_NAMED])}{more}"]
+    named = in_words(no_logs, most=_MOST_NAMED, last=", ")
+    return [*notes, f"left out because they are not logs: {named}"]
 
 
 def _separate_groups(curves: Mapping[str, Curve]) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toposcope.core.errors import InputError
+from toposcope.core.forms import and_more
 
 if TYPE_CHECKING:
     from toposcope.api.plans import Plan
@@ -125,7 +126,7 @@ def refuse_nothing(report: SweepReport) -> None:
     if report.done or report.skipped or len(causes) != 1:
         return
     first, n = report.failures[0], len(report.failures)
-    others = f" (and {n - 1} more)" if n > 1 else ""
+    others = and_more(n - 1, form=" (and {})")
     raise InputError(f"nothing could be measured: run {first.run} step {first.step:,}{others}: {first.note}")
 
 

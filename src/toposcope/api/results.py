@@ -9,6 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from toposcope.core.forms import listed
 from toposcope.core.observations import AuditFinding
 from toposcope.core.tabular import Tables, answered, counted
 from toposcope.core.types import Normalization, Scope
@@ -344,9 +345,8 @@ def _percent(share: float) -> str:
 def _kinds(names: Sequence[str]) -> str:
     """Return what matrices are, each kind once, the first few by name."""
     kinds = list(dict.fromkeys(kind_of(name) for name in names))
-    left = len(kinds) - _MOST_KINDS
-    more = f" and {left} more kind{'s' * (left > 1)}" if left > 0 else ""
-    return f"{', '.join(kinds[:_MOST_KINDS])}{more}"
+    what = f"more kind{'s' * (len(kinds) > _MOST_KINDS + 1)}"
+    return listed(kinds, most=_MOST_KINDS, last=", ", what=what)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toposcope.core.forms import chance, near, sentences, step_text
+from toposcope.core.forms import chance, listed, near, sentences, step_text
 from toposcope.core.wording import option, rendered
 from toposcope.forecasting.health.judgement import ALL_RIGHT, PLATEAU, Judgement
 
@@ -171,9 +171,7 @@ def ground_as_data(one: Ground) -> dict[str, object]:
 
 
 def _noticed(noticed: Sequence[Ground]) -> str:
-    named = "; ".join(one.sentence for one in noticed[:MOST_SHOWN])
-    left = len(noticed) - MOST_SHOWN
-    return f"{named}; and {left} more" if left > 0 else named
+    return listed([one.sentence for one in noticed], "; ", most=MOST_SHOWN, last="; ")
 
 
 def _end(made: Forecast) -> str:

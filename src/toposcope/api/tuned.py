@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from toposcope.core.forms import listed
 from toposcope.core.observations import AuditFinding
 from toposcope.core.tabular import Tables, answered
 from toposcope.sources.adapter import PEFT
@@ -204,6 +205,5 @@ def in_words(faults: tuple[AuditFinding, ...]) -> str:
     >>> in_words((AuditFinding("a", 1, "fc", "holds NaN", fault="non-finite"),))
     'fc holds NaN'
     """
-    left = len(faults) - _NAMED
-    said = "; ".join(f"{one.tensor} {one.message}".strip() for one in faults[:_NAMED])
-    return f"{said}; and {left} more" if left > 0 else said
+    said = [f"{one.tensor} {one.message}".strip() for one in faults]
+    return listed(said, "; ", most=_NAMED, last="; ")

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from toposcope.cli.output import print_json, say
+from toposcope.core.forms import listed as in_words
 from toposcope.core.forms import sentences
 from toposcope.core.tabular import of_cells
 
@@ -250,5 +251,4 @@ def show_problems(problems: Sequence[Problem], curves: Sequence[Curve]) -> None:
         for note in curve.notes:
             notes.setdefault(note, []).append(curve.run)
     for note, runs in notes.items():
-        more = f" and {len(runs) - _MOST_NAMED} more" if len(runs) > _MOST_NAMED else ""
-        say(f"note: {', '.join(runs[:_MOST_NAMED])}{more}: {note}", err=True)
+        say(f"note: {in_words(runs, most=_MOST_NAMED, last=', ')}: {note}", err=True)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from toposcope.core.errors import InputError, did_you_mean
+from toposcope.core.forms import listed
 from toposcope.core.wording import option
 from toposcope.sources.blobs import LocalBlob
 from toposcope.sources.formats import open_file
@@ -99,10 +100,10 @@ def _of_archive(path: Path, tensor: str | None) -> tuple[np.ndarray, str]:
                 "(n, d) array"
             )
         if len(clouds) > 1:
-            more = f" and {len(clouds) - _NAMED} more" if len(clouds) > _NAMED else ""
+            named = listed([*clouds], most=_NAMED, last=", ")
             raise InputError(
-                f"{path}: has {len(clouds):,} arrays with rows: {', '.join(clouds[:_NAMED])}{more}; choose "
-                f"one with {option('tensor')} NAME"
+                f"{path}: has {len(clouds):,} arrays with rows: {named}; choose one "
+                f"with {option('tensor')} NAME"
             )
         tensor = clouds[0]
     elif tensor not in infos:

@@ -108,13 +108,32 @@ def span(values: Sequence[float] | pd.Series, form: str) -> str:
     return f"{low} to {high}" if "−" in low + high or "+" in low + high else f"{low}–{high}"
 
 
-def listed(parts: Sequence[str], between: str = ", ") -> str:
-    """Return a list as a phrase.
+def listed(
+    parts: Sequence[str], between: str = ", ", *, most: int | None = None, last: str = " and ",
+    what: str = "more",
+) -> str:  # fmt: skip
+    """Return a list as a phrase; of more than `most` parts the first ones and a count of `what`.
 
-    >>> listed(["a", "b", "c"])
-    'a, b and c'
+    `last` stands before the last part of a whole list.
+
+    >>> listed(["a", "b", "c"]), listed(["a", "b"], last=", "), listed(["a", "b", "c"], most=1)
+    ('a, b and c', 'a, b', 'a and 2 more')
+    >>> listed(["a", "b", "c"], "; ", most=2, last="; ", what="more run")
+    'a; b; and 1 more run'
     """
-    return parts[0] if len(parts) == 1 else between.join(parts[:-1]) + " and " + parts[-1]
+    if most is not None and len(parts) > most:
+        form = " and {}" if last in (", ", " and ") else last + "and {}"
+        return between.join(parts[:most]) + and_more(len(parts) - most, what, form=form)
+    return between.join(parts) if len(parts) < 2 else between.join(parts[:-1]) + last + parts[-1]
+
+
+def and_more(count: int, what: str = "more", *, form: str = " and {}") -> str:
+    """Return the end of a sentence about the first of several things; empty where no others are left.
+
+    >>> and_more(1200), and_more(2, "more runs", form=" (and {})"), and_more(0)
+    (' and 1,200 more', ' (and 2 more runs)', '')
+    """
+    return form.format(f"{count:,} {what}") if count > 0 else ""
 
 
 def listed_steps(parts: Sequence[str], most: int | None = None) -> str:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
 
+from toposcope.core.forms import listed
 from toposcope.core.observations import Observation
 
 MANY = 8
@@ -85,5 +86,4 @@ def how_often(
 
 
 def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+    return listed(names, most=_NAMED, last=", ")

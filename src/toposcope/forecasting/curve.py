@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.errors import InputError, did_you_mean
-from toposcope.core.forms import step_text
+from toposcope.core.forms import listed, step_text
 from toposcope.core.wording import option
 from toposcope.forecasting.glitches import glitches
 from toposcope.forecasting.health.assess import BROKEN, Symptom
@@ -232,9 +232,8 @@ def _listed(rows: pd.DataFrame, most: int = 5) -> str:
     where = [
         f"{loss:.3g} at step {step_text(step)}" for step, loss in zip(rows["step"], rows["loss"], strict=True)
     ]
-    more = f" and {len(where) - most} more" if len(where) > most else ""
     count = "1 glitch left out" if len(where) == 1 else f"{len(where):,} losses left out as glitches"
-    return f"{count}: {', '.join(where[:most])}{more}"
+    return f"{count}: {listed(where, most=most, last=', ')}"
 
 
 @dataclass(frozen=True, slots=True)

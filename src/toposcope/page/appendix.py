@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 import pandas as pd
 
 import toposcope
-from toposcope.core.forms import plain
+from toposcope.core.forms import and_more, plain
 from toposcope.core.observations import Observation
 from toposcope.core.repeats import together
 from toposcope.core.types import COUNTED, Normalization
@@ -60,7 +60,7 @@ class _Unmeasured(Observation):
 
     @property
     def line(self) -> tuple[str, ...]:
-        more = f" and {len(self.steps) - 1:,} more" if len(self.steps) > 1 else ""
+        more = and_more(len(self.steps) - 1)
         what = f"{self.probe}: {self.tensor}" if self.tensor else self.probe
         return self.run, f"{self.step:,}{more}", what, self.status, self.message
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from matplotlib.figure import Figure
 
 from toposcope.core.drawing.rendering import FOLDED, Rendered, begin_rendering
-from toposcope.core.forms import listed
+from toposcope.core.forms import and_more, listed
 from toposcope.core.groups import families_of, short
 from toposcope.core.lines import left_out_of_means
 from toposcope.core.tabular import Table
@@ -275,9 +275,7 @@ def of_means(study: Study) -> str:
     rows = study.series.values[["run", "step"]]
     short = {run: step for group in sizes for run, step in left_out_of_means(rows, group.runs).items()}
     ends = "; ".join(f"{run} ends at step {step:,}" for run, step in list(short.items())[:_NAMED])
-    more = (
-        f"; {len(short) - _NAMED:,} more runs end before others of their size" if len(short) > _NAMED else ""
-    )
+    more = and_more(len(short) - _NAMED, "more runs end before others of their size", form="; {}")
     where = f" ({ends}{more})" if short else ""
     return (
         " A thin line is one run. A thick one is the mean over a size's runs, drawn only at the steps that "

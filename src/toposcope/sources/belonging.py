@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from toposcope.core.forms import listed
+
 FACTS: Mapping[str, tuple[str, ...]] = {
     "family": ("family", "architecture"),
     "task": ("task",),
@@ -147,11 +149,8 @@ def said(groups: Sequence[Group], what: str = "each is judged separately") -> st
     """
     if len(groups) < 2:
         return ""
-    left = len(groups) - _LISTED
-    listed = "; ".join(group.counted for group in groups[:_LISTED]) + (
-        f"; and {left} more" if left > 0 else ""
-    )
-    return f"{len(groups):,} groups of runs do not belong together, so {what}: {listed}."
+    named = listed([group.counted for group in groups], "; ", most=_LISTED, last="; ")
+    return f"{len(groups):,} groups of runs do not belong together, so {what}: {named}."
 
 
 def stated(row: Mapping[object, object]) -> dict[str, str]:

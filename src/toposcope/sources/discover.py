@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from toposcope.core.errors import SourceError
+from toposcope.core.forms import and_more
 from toposcope.core.types import Checkpoint, Run
 from toposcope.core.wording import option
 from toposcope.sources import history
@@ -122,7 +123,7 @@ def _one_file(blob: Blob) -> Source:
 
 def _stepless(label: str, names: Sequence[str]) -> str:
     """Return the error for weight files whose names state no step, with the remedy."""
-    more = f" and {len(names) - 1} more do" if len(names) > 1 else " does"
+    more = and_more(len(names) - 1, "more do") or " does"
     if given := stated_pattern():
         return (
             f"{label}: the name {names[0]}{more} not match {option('step_pattern')} '{given}'; "

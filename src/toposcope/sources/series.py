@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.errors import SourceError, did_you_mean
+from toposcope.core.forms import listed
 from toposcope.core.observations import NOT_LOOKED_AT, AuditFinding
 from toposcope.core.tabular import Tables, answered, counted
 from toposcope.core.types import Checkpoint, Matrix, Run
@@ -322,10 +323,7 @@ class Series:
             by_reason: dict[str, list[str]] = {}
             for name, why in reasons.items():
                 by_reason.setdefault(why, []).append(name)
-            return "; ".join(
-                f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {why}"
-                for why, names in by_reason.items()
-            )
+            return "; ".join(f"{listed(names, most=1)}: {why}" for why, names in by_reason.items())
         return ""
 
     def metrics(self, run: str) -> pd.DataFrame:

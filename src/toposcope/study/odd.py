@@ -100,8 +100,8 @@ rate is 6 x theirs'
     def _still(self) -> list[str]:
         if not self.frozen:
             return []
-        more = len(self.frozen) - 1
-        named = self.frozen[0] + (f" and {more:,} more matri{'ces' if more > 1 else 'x'}" if more else "")
+        what = f"more matri{'ces' if len(self.frozen) > 2 else 'x'}"
+        named = listed(self.frozen, most=1, what=what)
         return [f"{named} never changed (theirs did)"]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 import pandas as pd
 
 from toposcope.core.errors import InputError, did_you_mean
+from toposcope.core.forms import listed
 
 _NAMED = 12
 """The most runs that an error names; further ones are counted."""
@@ -28,12 +29,12 @@ def refuse_unknown(without: Sequence[str], runs: Iterable[str], also: Collection
     toposcope.core.errors.InputError: without 'c': there is no such run; name one of a, b
     """
     there = list(dict.fromkeys(map(str, runs)))
-    more = f" and {len(there) - _NAMED} more" if len(there) > _NAMED else ""
+    among = listed(there, most=_NAMED, last=", ")
     for name in without:
         if name not in there and name not in also:
             raise InputError(
                 "there is no such run", argument="without", value=name,
-                remedy=f"name one of {', '.join(there[:_NAMED])}{more}{did_you_mean(name, there)}",
+                remedy=f"name one of {among}{did_you_mean(name, there)}",
             )  # fmt: skip
     if without and not set(there) - set(without):
         raise InputError(

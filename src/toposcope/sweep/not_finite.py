@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from toposcope.core.errors import SourceError
+from toposcope.core.forms import and_more
 from toposcope.core.observations import Observation
 from toposcope.core.types import Checkpoint, Role, Row, Scope, Status
 from toposcope.sources.content import SPOILT
@@ -86,7 +87,7 @@ def _failed(row: Row, found: Sequence[NonFiniteMatrix]) -> Row:
     reaching = [matrix for matrix in found if _reaches(matrix, row)]
     if not reaching:
         return row
-    more = f" (and {len(reaching) - 1} more)" if len(reaching) > 1 else ""
+    more = and_more(len(reaching) - 1, form=" (and {})")
     return replace(row, value=math.nan, status=Status.FAILED, note=reaching[0].note + more)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from toposcope.core.forms import and_more
 from toposcope.core.tabular import counted
 from toposcope.store import Store
 from toposcope.watch.first_line import FirstLine, Lead
@@ -62,7 +63,7 @@ class Checked:
         waiting = sum(not one.problem for one in self.unseen)
         later = f"; {waiting} not complete yet" if waiting else ""
         if first.lead is Lead.ALARM:
-            more = f", and {first.count - 1} earlier" if first.count > 1 else ""
+            more = and_more(first.count - 1, "earlier", form=", and {}")
             return f"alarm: {first.said}{more}" + (f"; next: {first.next}" if first.next else "")
         if first.lead is Lead.UNCHECKED:
             return f"nothing was checked: {first.said}{later}"

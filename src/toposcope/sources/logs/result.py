@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from toposcope.core.forms import step_text
+from toposcope.core.forms import listed, step_text
 from toposcope.core.tabular import Tables, answered
 
 if TYPE_CHECKING:
@@ -124,8 +124,7 @@ class RunLog:
                 else "no loss"
             )
             ends.append(f"{name}: {len(own):,} steps, {last}")
-        more = [f"and {len(ends) - _LISTED:,} more runs"] if len(ends) > _LISTED else []
-        return "\n".join([self.said, *ends[:_LISTED], *more])
+        return f"{self.said}\n" + listed(ends, "\n", most=_LISTED, last="\n", what="more runs")
 
     def _repr_html_(self) -> str:
         return answered(repr(self))

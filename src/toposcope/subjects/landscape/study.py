@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toposcope.core.errors import InputError, did_you_mean
-from toposcope.core.forms import listed_steps, step_text
+from toposcope.core.forms import listed, listed_steps, step_text
 from toposcope.core.types import Checkpoint
 from toposcope.core.wording import option
 from toposcope.models import ModelLoader, load_texts
@@ -104,7 +104,7 @@ class LandscapeStudy:
         if SURFACE not in self.names or not first:
             return ""
         early = [f"{run} at {_steps(series.of_run(run)[:first])}" for run in series.names]
-        named = ", ".join(early[:_NAMED]) + f" and {len(early) - _NAMED:,} more runs" * (len(early) > _NAMED)
+        named = listed(early, most=_NAMED, last=", ", what="more runs")
         return (
             f"No surface for {named}: {self.options.kind.phrase(self.options.n)} {first + 1} checkpoints of "
             "the run, up to and including this one."

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from toposcope.core.forms import and_more
 from toposcope.sources.content import NOT_FINITE
 from toposcope.subjects.weights import features as of
 from toposcope.watch.alarms.base import Alarm, Alert, Culprit, CulpritKind, SeenCheckpoint, Watched
@@ -203,7 +204,7 @@ class ContentFault(Alarm):
         if not faults:
             return []
         others = len({fault.key[:2] for fault in faults}) - 1
-        more = f", and {others} more" if others else ""
+        more = and_more(others, form=", and {}")
         return self.alarm(checkpoint.step, faults[0].sentence + more)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from toposcope.core.forms import and_more
 from toposcope.core.types import Scope
 from toposcope.sources.content import NOT_FINITE, SPOILT
 from toposcope.watch.alarms.base import Alarm, Alert, Culprit, CulpritKind, SeenCheckpoint, Watched
@@ -36,7 +37,7 @@ class NotFinite(Alarm):
         checkpoint.culprits += [broken_tensor(name) for name in broken]
         if not new:
             return []
-        more = f", and {len(new) - 1} more" if len(new) > 1 else ""
+        more = and_more(len(new) - 1, form=", and {}")
         return self.alarm(checkpoint.step, f"{new[0]} {NOT_FINITE}{more}")
 
     def on_event(self, event: Event) -> list[Alert]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from toposcope.core.forms import and_more
 from toposcope.statistics.alarms.growth import Change
 from toposcope.watch.alarms.base import Alarm, Alert, Culprit, CulpritKind, SeenCheckpoint
 
@@ -44,6 +45,6 @@ def slow_alerts(alarm: Alarm, checkpoint: SeenCheckpoint, slow: Sequence[Slow]) 
     alarm.spending.count()
     if not slow:
         return []
-    more = f", and {len(slow) - 1} more" if len(slow) > 1 else ""
+    more = and_more(len(slow) - 1, form=", and {}")
     since = min(one.change.since for one in slow)
     return alarm.alarm_once(checkpoint.step, slow[0].sentence + more, since=since)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from toposcope.core.forms import and_more, listed
 from toposcope.watch.page.live import Live
 
 TYPICAL = 30.0
@@ -117,12 +118,11 @@ def why_no_forecast(live: Live, answer: Mapping[str, Any], work: Work) -> str:
         return f"No forecast yet: it comes after the findings. {work.sentence()}"
     if running := going(live):
         run, last, planned = running[0]
-        more = f" and {len(running) - 1} more" if len(running) > 1 else ""
+        more = and_more(len(running) - 1)
         return f"No forecast yet for {run} (step {last:,} of {planned:,}){more}. {work.sentence()}"
     said = "No run is known to be unfinished, so nothing is forecast."
     if unplanned := _without_checkpoint(live):
-        more = f" and {len(unplanned) - 1} more" if len(unplanned) > 1 else ""
-        said = f"No forecast yet: the plan of {unplanned[0]}{more} is read with the first checkpoint."
+        said = f"No forecast yet: the plan of {listed(unplanned, most=1)} is read with the first checkpoint."
     return f"{said} A run that states no plan counts as ended where its log ends."
 
 
