@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from toposcope.api.bounds import check_positive, check_shares
 from toposcope.api.forecasts import Forecasts
 from toposcope.core.errors import InputError
+from toposcope.core.types import CUTS
 from toposcope.core.wording import option
 
 if TYPE_CHECKING:
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from toposcope.sources.belonging import Group
     from toposcope.study.forecasts.gather import Problem
     from toposcope.study.forecasts.reading import Given, Reading
-
-CUTS = (0.2, 0.3, 0.5)
-"""Shares of training at which finished runs are scored."""
 
 
 def forecast(

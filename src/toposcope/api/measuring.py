@@ -191,7 +191,7 @@ def measure(
     names, own = _named(features)
     saved = isinstance(series, SavedStates)
     further = None if saved else further_subject(names)
-    kind = further.name if further else kind_of(names, saved_states=saved)
+    kind = further.name if further else subject_measured(names, saved_states=saved)
     wanted = _requested(
         texts, names, limit=limit, recipe=recipe, device=None if device == "cpu" else device,
         tokenizer=None if tokenizer is None else Path(tokenizer),
@@ -223,10 +223,10 @@ def measure(
     return Store.open(store)
 
 
-def kind_of(names: Collection[str], *, saved_states: bool) -> str:
+def subject_measured(names: Collection[str], *, saved_states: bool) -> str:
     """Return the subject that features of these names measure.
 
-    >>> [kind_of([name], saved_states=False) for name in ("rips", "surface", "sensitivity")]
+    >>> [str(subject_measured([name], saved_states=False)) for name in ("rips", "surface", "sensitivity")]
     ['weights', 'landscape', 'representations']
     """
     if saved_states:

@@ -92,7 +92,7 @@ def tells(
     Scaling: no law with a floor, because there is 1 size (4 are needed).
     Forecasts: cannot be scored, because there is 1 run (3 finished ones are needed).
     """
-    from toposcope.scaling.loss_law import LEAST_SIZES
+    from toposcope.scaling.power_law import LEAST_SIZES_FOR_FLOOR
     from toposcope.statistics.phases.bends import LEAST_POINTS
     from toposcope.statistics.trends.innovations import LEAST_LENGTH
     from toposcope.study.forecasts.compare import LEAST_RUNS
@@ -104,7 +104,7 @@ def tells(
         f"When it changed: {_when(most, dated=after_0 > LEAST_POINTS, least=LEAST_POINTS + 1)}.",
         f"Beyond the loss: {_beyond(known, LEAST_LENGTH)}.",
         f"Another seed: {_seeds(runs)}.",
-        f"Scaling: {_scaling(runs, LEAST_SIZES)}.",
+        f"Scaling: {_scaling(runs, LEAST_SIZES_FOR_FLOOR)}.",
         f"Forecasts: {_forecasts(len(runs), LEAST_RUNS)}.",
     )
 

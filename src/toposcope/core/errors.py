@@ -7,9 +7,21 @@ message on one line and exits with 2, or with 1 when work had started and was in
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Iterable
 
 from toposcope.core.wording import option, rendered
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def of_full_disk(error: BaseException) -> bool:
+    """Return whether an error says that the disk, or the quota on it, is full.
+
+    >>> of_full_disk(OSError(errno.ENOSPC, "No space left on device")), of_full_disk(OSError("else"))
+    (True, False)
+    """
+    return isinstance(error, OSError) and error.errno in _FULL
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

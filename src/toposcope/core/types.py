@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 WEIGHT_FILES = frozenset({".safetensors", ".npz", ".pt", ".pth", ".ckpt", ".bin"})
 """Endings of weight files: they are not logs, and a folder that holds any is a series to measure."""
+CUTS = (0.2, 0.3, 0.5)
+"""Shares of training at which finished runs are forecast, to score the forecasts."""
 
 
 class Status(enum.StrEnum):

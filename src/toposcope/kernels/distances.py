@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
+from toposcope.kernels.selection import COMFORTABLE_SINGLE
 from toposcope.kernels.threads import row_blocks, run_blocks
 
 CANCELLATION, _CANCELLATION_64 = 1e-2, 1e-6
@@ -22,8 +23,6 @@ _OFFSET = 0.25
 """Centring pays off if the mean itself has more than this share of the mean squared norm."""
 # Entries prepared at a time, to bound memory.
 _CHUNK = 1 << 20
-# The range of largest entries that need no scaling: their squares are well inside single precision.
-_COMFORTABLE = 2.0**-20, 2.0**20
 # Entries below which starting threads costs more than it saves. Changes speed only.
 _SERIAL_BELOW = 1_000_000
 
@@ -87,7 +86,7 @@ def _scaled(X: np.ndarray, *, unit: bool) -> tuple[np.ndarray, np.ndarray, float
     scale = 1.0
     if unit and rows.dtype == np.float64:
         rows = _raised(rows)
-    if top > 0 and not _COMFORTABLE[0] < top < _COMFORTABLE[1]:
+    if top > 0 and not COMFORTABLE_SINGLE[0] < top < COMFORTABLE_SINGLE[1]:
         scale = 2.0 ** -float(np.clip(np.frexp(top)[1], -1000, 1000))
     row_scale = np.full(len(rows), scale)
     if unit:

@@ -9,6 +9,8 @@ from toposcope.kernels.bipartite_scan import SERIAL_BELOW, collected
 from toposcope.kernels.bipartite_tree import heaviest_edges, magnitude_bits
 from toposcope.kernels.threads import row_blocks, run_blocks
 
+COMFORTABLE_SINGLE = 2.0**-20, 2.0**20
+"""The range of largest entries that need no scaling: their squares are well inside single precision."""
 # Bits of a digit of the radix selection: its 65,536 counts per block stay small.
 _DIGIT = 16
 # Share above the wanted count at which the first threshold aims, so that a second pass is rare. Affects speed

@@ -30,6 +30,8 @@ COLUMNS = ("run", "fraction", "seen", "method", "predicted", "actual", "error", 
 NEURAL_PERSISTENCE = column_key(
     probe="neural_persistence", filtration="seed004", feature="neural_persistence"
 )
+RIECK = column_key(probe="neural_persistence", filtration="rieck", feature="neural_persistence")
+"""Neural persistence in units of each matrix's largest weight, as in the paper, and of the network's."""
 
 
 def checkpoints_seen(n: int, fraction: float) -> int:

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from toposcope.core.distributions import binomial_interval
+from toposcope.core.types import CUTS
 from toposcope.papers.claims import Claim, Standing, claims_section, holds, within
 from toposcope.papers.public_logs import PublicRun, read_runs
 from toposcope.papers.public_tests import (
-    CUTS,
     LEAST_LOSSES,
     OURS,
     Alarms,

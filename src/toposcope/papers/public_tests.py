@@ -14,6 +14,7 @@ from scipy.stats import binom
 from toposcope.core.distributions import student_quantile
 from toposcope.core.progress import Progress
 from toposcope.core.seeding import rng
+from toposcope.core.types import CUTS
 from toposcope.forecasting import Curve, curve_from_metrics, forecast
 from toposcope.forecasting.auto import Auto
 from toposcope.forecasting.families import LastValue
@@ -27,8 +28,6 @@ from toposcope.watch.replay import replay
 LEAST_LOSSES = WINDOW
 LEAST_SEEN = 3
 """The fewest losses for a forecast."""
-CUTS = (0.2, 0.3, 0.5)
-"""Shares of training at which runs are cut off: those of `toposcope forecast`."""
 FORECAST_LOSSES = 20
 """Losses that a run needs to be forecast: at 20% of it, four are known."""
 SPIKE = 1.2

@@ -20,7 +20,6 @@ from toposcope.study.table import SeriesTable
 from toposcope.study.trends.verdicts import family_table, trend_table
 from toposcope.subjects.weights.features import GRADIENT
 
-RIECK = column_key(probe="neural_persistence", filtration="rieck", feature="neural_persistence")
 BY_MATRIX = column_key(probe="neural_persistence", filtration="seed004", feature="neural_persistence")
 H0 = column_key(probe="rips", filtration="euclidean", name="pooled", feature="h0_total_scaled")
 H1 = column_key(probe="rips", filtration="euclidean", name="pooled", feature="h1_total_scaled")

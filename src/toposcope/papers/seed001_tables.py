@@ -8,9 +8,9 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from toposcope.core.forms import interval
-from toposcope.papers.forecast_rules import CONTROLS
+from toposcope.papers.forecast_rules import CONTROLS, RIECK
 from toposcope.papers.sections import Section
-from toposcope.papers.seed001_runs import BY_MATRIX, LABELS, LOSS, RIECK, MeasuredFamily
+from toposcope.papers.seed001_runs import BY_MATRIX, LABELS, LOSS, MeasuredFamily
 from toposcope.papers.seed001_tests import (
     COMBINED,
     LOSS_ONLY,

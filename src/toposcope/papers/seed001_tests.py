@@ -9,9 +9,9 @@ import pandas as pd
 from scipy.stats import spearmanr
 
 from toposcope.core.seeding import rng
-from toposcope.papers.forecast_rules import METHODS, error_table
+from toposcope.papers.forecast_rules import METHODS, RIECK, error_table
 from toposcope.papers.phase_rules import written_rule
-from toposcope.papers.seed001_runs import BY_MATRIX, EFFICIENCY, LABELS, LOSS, RIECK, MeasuredFamily
+from toposcope.papers.seed001_runs import BY_MATRIX, EFFICIENCY, LABELS, LOSS, MeasuredFamily
 from toposcope.scaling import PowerLaw, fit_power_law
 from toposcope.statistics.correlations import correlation, holm, ranks
 

@@ -15,7 +15,7 @@ from toposcope.papers.seed004_seeds import AcrossSeeds, mean_interval, shown, sh
 
 _HALF = 0.5
 """A claim about the order of sizes holds if it does in more than this share of the seeds."""
-LEAST_SIZES = 3
+LEAST_ORDERED = 3
 """With fewer sizes, claims about their order are left out."""
 _FEW = 3
 """With fewer seeds, no majority is counted."""
@@ -31,7 +31,7 @@ def claims(across: AcrossSeeds) -> list[Claim]:
 
     With runs of fewer than three sizes, claims about the order of sizes are left out.
     """
-    if len(across.groups) < LEAST_SIZES:
+    if len(across.groups) < LEAST_ORDERED:
         return [_tracks(across), _forecasts(across), _first(across), _larger(across)]
     return [
         _loss_law(across),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from toposcope.papers.claims import beyond_drift
 from toposcope.papers.sections import Section
-from toposcope.papers.seed004_claims import LEAST_SIZES, ONE_SEED, claims
+from toposcope.papers.seed004_claims import LEAST_ORDERED, ONE_SEED, claims
 from toposcope.papers.seed004_runs import H0, printed
 from toposcope.papers.seed004_seeds import AcrossSeeds, shown, shown_rho
 
@@ -72,7 +72,7 @@ def _loss(size: int) -> _Cell:
 
 def _exponent(column: str) -> _Cell:
     return lambda one: (
-        shown(one.exponents[column]) if column in one.exponents and len(one.groups) >= LEAST_SIZES else None
+        shown(one.exponents[column]) if column in one.exponents and len(one.groups) >= LEAST_ORDERED else None
     )
 
 

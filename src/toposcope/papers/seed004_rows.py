@@ -11,8 +11,8 @@ import pandas as pd
 
 from toposcope.core.errors import InputError
 from toposcope.core.tabular import write_csv
-from toposcope.papers.forecast_rules import NEURAL_PERSISTENCE
-from toposcope.papers.seed004_runs import H0, H1, RIECK, TEXT_H0, TEXT_H1, MeasuredRuns, joined, printed
+from toposcope.papers.forecast_rules import NEURAL_PERSISTENCE, RIECK
+from toposcope.papers.seed004_runs import H0, H1, TEXT_H0, TEXT_H1, MeasuredRuns, joined, printed
 from toposcope.study import SeriesTable, from_frame
 
 FILE = "rows.csv"

@@ -23,7 +23,6 @@ H0 = column_key(probe="rips", filtration="euclidean", name="pooled", feature="h0
 H1 = column_key(probe="rips", filtration="euclidean", name="pooled", feature="h1_total")
 TEXT_H0 = column_key(probe="rips", filtration="euclidean", name="layers", feature="h0_total")
 TEXT_H1 = column_key(probe="rips", filtration="euclidean", name="layers", feature="h1_total")
-RIECK = column_key(probe="neural_persistence", filtration="rieck", feature="neural_persistence")
 _FEATURES = ("neural_persistence", "rips")
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 from scipy.stats import spearmanr
 
-from toposcope.papers.forecast_rules import NEURAL_PERSISTENCE, rule_table
+from toposcope.papers.forecast_rules import NEURAL_PERSISTENCE, RIECK, rule_table
 from toposcope.papers.phase_rules import phase_table
 from toposcope.papers.sections import Section
-from toposcope.papers.seed004_runs import H0, H1, RIECK, TEXT_H0, TEXT_H1, MeasuredRuns, printed
+from toposcope.papers.seed004_runs import H0, H1, TEXT_H0, TEXT_H1, MeasuredRuns, printed
 from toposcope.scaling import fit_power_law
 from toposcope.statistics.correlations import ranks
 from toposcope.statistics.trends.resampling import bootstrap_interval, iid_indices

@@ -8,10 +8,8 @@ import numpy as np
 from scipy.optimize import brentq
 
 from toposcope.core.distributions import f_quantile
-from toposcope.scaling.power_law import PowerLaw, failed_law, spearman_exact
+from toposcope.scaling.power_law import LEAST_SIZES_FOR_FLOOR, PowerLaw, failed_law, spearman_exact
 
-LEAST_SIZES = 4
-"""The fewest sizes for a law with a floor, which has three parameters."""
 WIDEST = 2.0
 """If E = 0 is admissible, exponents may differ by this factor; beyond it, E is not identified."""
 
@@ -62,8 +60,9 @@ def fit_loss_law(sizes: np.ndarray, values: np.ndarray, *, level: float = 0.95) 
     rho, p = spearman_exact(x, y)
     if np.ptp(y) == 0 or not rho < 0:
         return failed_law(n, n_sizes, level, "the loss does not fall with size")
-    if n_sizes < LEAST_SIZES:
-        reason = f"{n_sizes} distinct sizes are too few for a law with a floor E, which needs {LEAST_SIZES}"
+    if n_sizes < LEAST_SIZES_FOR_FLOOR:
+        needed = f"a law with a floor E, which needs {LEAST_SIZES_FOR_FLOOR}"
+        reason = f"{n_sizes} distinct sizes are too few for {needed}"
         return failed_law(n, n_sizes, level, f"{reason}; without a floor, b would be {_plain(x, y):+.3f}")
     return _fitted(x, y, n_sizes, level, (rho, p))
 

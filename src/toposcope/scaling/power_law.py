@@ -13,6 +13,9 @@ from scipy.optimize import brentq, minimize_scalar
 from toposcope.core.distributions import f_quantile, student_quantile, student_two_sided
 from toposcope.statistics.correlations import ranks
 
+LEAST_SIZES_FOR_POWER, LEAST_SIZES_FOR_FLOOR = 3, 4
+"""The fewest sizes for a N^b, and for a N^b + E with a floor E: one more than parameters, or there is no
+interval."""
 _EXPONENTS = np.concatenate([-np.geomspace(6.0, 1e-3, 240), np.geomspace(1e-3, 6.0, 240)])
 """The profile of a law with an offset is evaluated at these exponents before refinement."""
 
@@ -87,7 +90,7 @@ def fit_power_law(
     keep = np.isfinite(x) & np.isfinite(y) & (x > 0)
     x, y = x[keep], y[keep]
     n_sizes = len(np.unique(x))
-    needed = 4 if offset else 3  # one more than parameters, or there is no interval
+    needed = LEAST_SIZES_FOR_FLOOR if offset else LEAST_SIZES_FOR_POWER
     if n_sizes < needed:
         return failed_law(
             len(x), n_sizes, level, f"{n_sizes} distinct sizes; the law needs at least {needed}"

@@ -13,6 +13,7 @@ from toposcope.sources.logs import log_of_table, read_log
 from toposcope.sources.logs.tables import parquet
 from toposcope.sources.metrics import tidy
 from toposcope.sources.reader import read_json
+from toposcope.store.parts import is_part
 
 
 def training_log(blob: Blob, run: str) -> pd.DataFrame:
@@ -30,12 +31,8 @@ def training_log(blob: Blob, run: str) -> pd.DataFrame:
 
 def parquet_parts(folder: Folder, run: str) -> pd.DataFrame:
     """Read the parquet parts of a toposcope run's `metrics` folder."""
-    parts = [parquet(folder.open(name)) for name in folder.files() if _is_part(name)]
+    parts = [parquet(folder.open(name)) for name in folder.files() if is_part(name)]
     return tidy(pd.concat(parts), run) if parts else tidy([], run)
-
-
-def _is_part(name: str) -> bool:
-    return name.endswith(".parquet") and not name.startswith(".")
 
 
 def join(own: pd.DataFrame, losses: pd.DataFrame, run: str) -> pd.DataFrame:

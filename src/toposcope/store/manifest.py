@@ -68,8 +68,8 @@ WEIGHTS = "weights"
 """The kind of a store whose recipe names no probe."""
 
 
-def kind_of(recipe: Mapping[str, object]) -> str:
-    """Return the kind of measurements in a store; only the recipe of representations names its probe."""
+def kind_of_store(recipe: Mapping[str, object]) -> str:
+    """Return the kind of measurements in a store: the probe that its recipe names, or else weights."""
     return str(recipe.get("probe", WEIGHTS))
 
 

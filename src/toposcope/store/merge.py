@@ -19,7 +19,7 @@ from toposcope.core.errors import StoreError
 from toposcope.core.observations import AuditFinding
 from toposcope.core.wording import command
 from toposcope.store import parts
-from toposcope.store.manifest import MANIFEST, difference, kind_of
+from toposcope.store.manifest import MANIFEST, difference, kind_of_store
 from toposcope.store.newest import Slot, newest, slots
 from toposcope.store.schema import TABLES
 from toposcope.store.store import Store
@@ -144,9 +144,9 @@ def _check(stores: Sequence[Store], out: Path) -> None:
     for store in stores[1:]:
         if store.recipe_hash == first.recipe_hash:
             continue
-        if (kind := kind_of(store.recipe)) != kind_of(first.recipe):
+        if (kind := kind_of_store(store.recipe)) != kind_of_store(first.recipe):
             raise StoreError(
-                f"{store.path} holds {kind}, {first.path} holds {kind_of(first.recipe)}; merge "
+                f"{store.path} holds {kind}, {first.path} holds {kind_of_store(first.recipe)}; merge "
                 "stores of one kind"
             )
         raise StoreError(

@@ -210,7 +210,7 @@ def scan(folder: Path) -> list[Part]:
     """
     try:
         with os.scandir(folder) as entries:
-            names = sorted(entry.name for entry in entries if _is_part(entry.name))
+            names = sorted(entry.name for entry in entries if is_part(entry.name))
     except FileNotFoundError:
         return []
     known, found = _seen.get(folder, {}), {}
@@ -239,7 +239,8 @@ def replaced(part: Part, there: Set[str]) -> dict[Path, int]:
     return found
 
 
-def _is_part(name: str) -> bool:
+def is_part(name: str) -> bool:
+    """Return whether the name of a file is that of a part: one that begins with a dot is being written."""
     return name.endswith(".parquet") and not name.startswith(".")
 
 

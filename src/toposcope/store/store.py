@@ -18,7 +18,14 @@ from toposcope.core.observations import AuditFinding
 from toposcope.core.types import WEIGHT_FILES, Checkpoint, Feature, Row, Run, Status
 from toposcope.core.wording import command
 from toposcope.store import columns, log, newest, parts
-from toposcope.store.manifest import MANIFEST, difference, kind_of, provenance, read_manifest, write_manifest
+from toposcope.store.manifest import (
+    MANIFEST,
+    difference,
+    kind_of_store,
+    provenance,
+    read_manifest,
+    write_manifest,
+)
 from toposcope.store.reader import StoreReader
 from toposcope.store.reading import steady
 from toposcope.store.schema import METRICS, SCHEMA_VERSION, TABLES
@@ -83,8 +90,8 @@ class Store(StoreReader):
             write_manifest(path, recipe)
         store = cls.open(path)
         if store.recipe_hash != recipe_hash(recipe):
-            if (kind := kind_of(store.recipe)) != kind_of(recipe):
-                raise StoreError(f"{path} holds {kind}, not {kind_of(recipe)}: choose another folder")
+            if (kind := kind_of_store(store.recipe)) != kind_of_store(recipe):
+                raise StoreError(f"{path} holds {kind}, not {kind_of_store(recipe)}: choose another folder")
             differs = difference(store.recipe, recipe)
             raise StoreError(
                 f"{path} was measured with other settings ({differs}); choose another folder, or the "

@@ -15,7 +15,7 @@ from toposcope.core.errors import StoreError
 from toposcope.core.wording import command
 from toposcope.sources.logs import is_log
 from toposcope.store import Store
-from toposcope.store.manifest import difference, kind_of
+from toposcope.store.manifest import difference, kind_of_store
 from toposcope.store.merge import merge
 
 Source = Store | str | Path | pd.DataFrame
@@ -62,7 +62,7 @@ def joined(sources: Sequence[Source]) -> Iterator[list[Source]]:
 def difference_of_recipes(sources: Sequence[Source]) -> str:
     """Return in words how the recipes of the first two stores of one kind differ; "" where none do."""
     recipes = [store.recipe for one in sources if (store := _opened(one)) is not None]
-    pairs = ((a, b) for a, b in combinations(recipes, 2) if kind_of(a) == kind_of(b) and a != b)
+    pairs = ((a, b) for a, b in combinations(recipes, 2) if kind_of_store(a) == kind_of_store(b) and a != b)
     return next((difference(a, b) for a, b in pairs), "")
 
 

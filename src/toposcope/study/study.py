@@ -8,7 +8,7 @@ from pathlib import Path
 
 from toposcope.core.commands import free_place
 from toposcope.core.wording import command, option
-from toposcope.scaling.loss_law import LEAST_SIZES
+from toposcope.scaling.power_law import LEAST_SIZES_FOR_FLOOR
 from toposcope.sources.belonging import Group
 from toposcope.statistics.trends.innovations import LEAST_LENGTH
 from toposcope.study.findings import Findings, find
@@ -66,7 +66,7 @@ def _check_of(study: StudyTables) -> str:
 
 _NEEDS = {
     "replicates": "two runs of one size",
-    "scaling": f"runs of {LEAST_SIZES} sizes",
+    "scaling": f"runs of {LEAST_SIZES_FOR_FLOOR} sizes",
     "forecasts": f"{LEAST_RUNS} finished runs",
     "forecast_effects": f"{LEAST_RUNS} finished runs",
 }

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
-from toposcope.core.errors import InputError, SourceError
+from toposcope.core.errors import InputError, SourceError, of_full_disk
 from toposcope.core.types import Checkpoint, Matrix, Role
 from toposcope.sources.content import NOT_FINITE, all_finite
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 T = TypeVar("T")
 
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 CACHE_BYTES = 64 * 2**20
 """A checkpoint with at most this many bytes of matrices is read once for all probes; a larger one streams."""
@@ -117,7 +115,7 @@ def unless_unreadable(compute: Callable[[], T]) -> T | None:
     try:
         return compute()
     except (InputError, OSError) as error:
-        if isinstance(error, OSError) and error.errno in _FULL:
+        if of_full_disk(error):
             raise
         return None
 

@@ -25,8 +25,6 @@ from toposcope.subjects.snapshot import RunReader, Stored, unless_unreadable
 if TYPE_CHECKING:
     from toposcope.sources import Series
 
-SKETCH = 4096
-"""Coordinates of a sketch: distances of checkpoints have errors of about 2%; a swap changes them by 30%."""
 _FOLDER = "looks"
 
 
@@ -70,20 +68,21 @@ def judged(store: Path, series: object, runs: Mapping[str, Sequence[Checkpoint]]
 
 
 def sketched(matrices: Iterable[Matrix]) -> np.ndarray:
-    """Return a count sketch, float64 of length `SKETCH`, of the rows that the cheap audit samples.
+    """Return a count sketch, float64 of `COORDINATES`, of the rows that the cheap audit samples.
 
-    Distances of sketches are those of the samples, up to a relative error of about 1 / sqrt(SKETCH). Each
-    value is added with a random sign to a random coordinate; both depend only on the matrix's name.
+    Distances of sketches are those of the samples, up to a relative error of about 2%; a swap of checkpoints
+    changes them by 30%. Each value is added with a random sign to a random coordinate; both depend only on
+    the matrix's name.
     """
-    from toposcope.kernels.sketch import sign_codes, signed_sums
+    from toposcope.kernels.sketch import COORDINATES, sign_codes, signed_sums
     from toposcope.sources.audit_evidence import sampled
 
-    total = np.zeros(SKETCH)
+    total = np.zeros(COORDINATES)
     for matrix in matrices:
         values = matrix.values
         rows = [values[start:stop] for start, stop in sampled(len(values), values.nbytes)]
         flat = np.concatenate(rows).astype(np.float32).reshape(-1)
-        total += signed_sums(flat, sign_codes(rng(name=f"look/{matrix.name}"), flat.size), SKETCH)
+        total += signed_sums(flat, sign_codes(rng(name=f"look/{matrix.name}"), flat.size), COORDINATES)
     return total
 
 

@@ -7,16 +7,15 @@ from typing import Any
 import numpy as np
 import scipy  # its parts load on first use
 
+from toposcope.kernels.selection import COMFORTABLE_SINGLE
 from toposcope.topology.units import binary_exponent, scaled
 from toposcope.topology.validation import check_matrix
 
 # Rows or columns widened to float64 at a time: it bounds memory and changes the sums only by rounding.
 _BLOCK_ROWS = 1024
-# Added to each share of the spectrum, so that the entropy is finite at 0: the epsilon of RankMe (Garrido et
-# al. 2023).
-_RANKME_OFFSET = 1e-7
-_COMFORTABLE = 2.0**-20, 2.0**20
-"""The range of largest entries that need no scaling: distances are computed in single precision."""
+RANKME_OFFSET = 1e-7
+"""Added to each share of the spectrum, so that the entropy is finite at 0: the epsilon of RankMe (Garrido et
+al. 2023)."""
 _DEGREE = {"frobenius_norm": 1, "spectral_norm": 1, "top_eigenvalue": 2, "mean_pairwise_distance": 1}
 """The power of the entries' unit in each quantity; the other quantities have no unit."""
 # If centring leaves less than this share of the squared norm, subtracting the mean has cancelled digits.
@@ -68,7 +67,7 @@ def baselines(W: np.ndarray, *, alpha_range: tuple[int, int] = (1, 50), name: st
     (3.0, 3.0, 3.0)
     """
     W = check_matrix(W, name=name)
-    exponent = binary_exponent(W, _COMFORTABLE)
+    exponent = binary_exponent(W, COMFORTABLE_SINGLE)
     if exponent:
         found = baselines(scaled(W, -exponent), alpha_range=alpha_range, name=name)
         return {key: _in_units(value, exponent * _DEGREE.get(key, 0)) for key, value in found.items()}
@@ -83,7 +82,7 @@ def baselines(W: np.ndarray, *, alpha_range: tuple[int, int] = (1, 50), name: st
         "spectral_norm": float(np.sqrt(top)),
         "stable_rank": total / top if top > 0 else np.nan,
         "participation_ratio": spread**2 / float((eigenvalues**2).sum()) if spread > 0 else np.nan,
-        "rankme": effective_rank(singular, offset=_RANKME_OFFSET),
+        "rankme": effective_rank(singular, offset=RANKME_OFFSET),
         "rankme_eigenvalues": effective_rank(eigenvalues),
         "alpha_req": spectral_slope(eigenvalues, *alpha_range),
         "top_eigenvalue": float(eigenvalues[0]) if len(eigenvalues) else np.nan,

@@ -8,7 +8,8 @@ import numpy as np
 import scipy  # its parts load on first use
 
 from toposcope.kernels.lanczos import RitzValues, block_lanczos
-from toposcope.topology.baselines import spectral_slope
+from toposcope.kernels.selection import COMFORTABLE_SINGLE
+from toposcope.topology.baselines import RANKME_OFFSET, spectral_slope
 from toposcope.topology.units import binary_exponent
 from toposcope.topology.validation import check_matrix
 
@@ -22,15 +23,11 @@ EXACT_PAIRS = 4e11
 _BLOCK = 4096
 _ROWS = 1024
 _TILE = 128
-_COMFORTABLE = 2.0**-20, 2.0**20
-"""The range of largest entries that need no scaling: their squares are well inside single precision."""
 # Vectors of a block and steps of block Lanczos: more cost more products and lower the stated error bound.
 _WIDTH = 16
 _STEPS = 16
 # Random pairs of rows for a mean distance; its standard error, which is reported, falls with the square root.
 _PAIRS = 8192
-# As in `baselines`: the epsilon of RankMe (Garrido et al. 2023), so that the entropy is finite at 0.
-_RANKME_OFFSET = 1e-7
 # If float32 may round a spectrum by more than this share, it is computed again in float64.
 _WORST_ROUNDING = 2e-3
 _SE = "standard error"
@@ -120,7 +117,7 @@ def large_baselines(
     1.0
     """
     W = check_matrix(W, name=name)
-    exponent = binary_exponent(W, _COMFORTABLE)
+    exponent = binary_exponent(W, COMFORTABLE_SINGLE)
     scale = 2.0**exponent
     start = rng.standard_normal((min(W.shape), 2 * _WIDTH))
     gram, covariance = _gram_and_covariance(W, scale, np.float32)
@@ -150,7 +147,7 @@ def _of_gram(gram: np.ndarray, spectrum: RitzValues, scale: float) -> dict[str, 
         "frobenius_norm": Approximate(scale * np.sqrt(total)),
         "spectral_norm": Approximate(scale * np.sqrt(top), bound / 2, _BOUND),
         "stable_rank": Approximate(total / top, bound, _BOUND),
-        "rankme": _effective_rank(spectrum, True, _RANKME_OFFSET),
+        "rankme": _effective_rank(spectrum, True, RANKME_OFFSET),
     }
 
 

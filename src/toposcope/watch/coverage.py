@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toposcope.core.commands import free_place
+from toposcope.core.forms import and_more, listed
 from toposcope.core.types import Role, Scope
 from toposcope.core.wording import command, option, rendered
 from toposcope.statistics.alarms.panel import FEWEST
 from toposcope.statistics.alarms.residuals import FEWEST as RESIDUALS
 from toposcope.statistics.alarms.residuals import LEVEL_WINDOW
 from toposcope.store import Store
-from toposcope.store.manifest import WEIGHTS, kind_of
+from toposcope.store.manifest import WEIGHTS, kind_of_store
 from toposcope.subjects.weights import features as of
 from toposcope.subjects.weights.options import WeightOptions
 from toposcope.watch.journal import Event
@@ -59,7 +60,7 @@ def not_judged(
     short = {run: n for run, n in steps.items() if n <= FEWEST + 2}
     if short:
         run, n = next(iter(short.items()))
-        more = f" (and {len(short) - 1:,} more runs)" if len(short) > 1 else ""
+        more = and_more(len(short) - 1, "more runs", form=" (and {})")
         found.append(
             f"{run}{more} has {_many(n, 'checkpoint')}; changes of matrices are judged from the "
             f"{FEWEST + 3}th checkpoint on"
@@ -77,8 +78,7 @@ def not_judged(
         )
     left = sorted({str(one) for event in journal for one in event.data.get("unread") or ()})
     if left:
-        more = f" and {len(left) - 3} more" if len(left) > 3 else ""
-        found.append(f"tensors that are not weights were not read: {', '.join(left[:3])}{more}")
+        found.append(f"tensors that are not weights were not read: {listed(left, most=3, last=', ')}")
     return found
 
 
@@ -98,7 +98,7 @@ def _aimless(store: Store, journal: Sequence[Event], target: float | None) -> li
     runs = sorted(set(store.metrics()["run"].astype(str)) - judged)
     if target is None or not runs:
         return []
-    more = f" (and {len(runs) - 1:,} more runs)" if len(runs) > 1 else ""
+    more = and_more(len(runs) - 1, "more runs", form=" (and {})")
     why = "its last step is unknown; its trainer's own state has to say how many are planned"
     return [f"the target of {target:g} was not checked for {runs[0]}{more}: {why}"]
 
@@ -121,7 +121,7 @@ def _no_losses(store: Store, folder: Path | None, log: Path | None) -> str:
 
 def without_losses(store: Store) -> str:
     """Say by which command a store that follows no folder gets losses."""
-    if kind_of(store.recipe) != WEIGHTS:
+    if kind_of_store(store.recipe) != WEIGHTS:
         return rendered(f"repeat the command that made the store, with {option('losses')} FILE")
     return f"to add it: {_measuring(store, 'SERIES', losses='FILE')}"
 
@@ -131,7 +131,7 @@ def _measuring(store: Store, series: object, features: str | None = None, losses
 
     What a store of another kind lacks goes to a store beside it.
     """
-    if kind_of(store.recipe) != WEIGHTS:
+    if kind_of_store(store.recipe) != WEIGHTS:
         beside = free_place(f"{store.path}-weights")
         return rendered(command("weights", series, out=beside, features=features))
     made = WeightOptions.typed(store.recipe).get
@@ -148,8 +148,8 @@ def _logs(store: Store, runs: Sequence[str], folder: Path | None, log: Path | No
     without = [run for run, n in counts.items() if not n]
     few = [run for run, n in counts.items() if 0 < n < LOSSES]
     if without:
-        more = f" and {len(without) - 1:,} more runs" if len(without) > 1 else ""
-        found.append(f"no loss of {without[0]}{more} is known: {_no_losses(store, folder, log)}")
+        named = listed(without, most=1, what="more runs")
+        found.append(f"no loss of {named} is known: {_no_losses(store, folder, log)}")
     if few:
         found.append(
             f"{few[0]} has {counts[few[0]]:,} logged losses: spikes are judged from the {LOSSES}th loss on"

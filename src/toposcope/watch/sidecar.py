@@ -7,7 +7,6 @@ them before a link is removed. So the sidecar can be killed at any time: a new o
 from __future__ import annotations
 
 import dataclasses
-import errno
 import os
 import re
 import time
@@ -15,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from toposcope.core.errors import InputError
+from toposcope.core.errors import InputError, of_full_disk
 from toposcope.core.types import Checkpoint
 from toposcope.sources.discover import Entry, Source
 from toposcope.sources.labels import step_of, step_of_file
@@ -33,7 +32,6 @@ from toposcope.watch.segments import Segments
 
 _LOOSE, _PACKED = 64, 256
 """The store's files are joined after this many checkpoints; files with this many units stay as they are."""
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(slots=True)
@@ -174,7 +172,7 @@ class Sidecar:
             self._newest = newest
             events = self._take(sighting, held)
         except Exception as error:
-            if isinstance(error, OSError) and error.errno in _FULL:
+            if of_full_disk(error):
                 raise
             held.release()
             self._series.only = None

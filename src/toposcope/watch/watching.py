@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from toposcope.core.errors import InputError
 from toposcope.core.wording import option
 from toposcope.store import Store
-from toposcope.store.manifest import MANIFEST, kind_of
+from toposcope.store.manifest import MANIFEST, kind_of_store
 from toposcope.watch.budget import Budget
 from toposcope.watch.checked import Checked
 from toposcope.watch.coverage import not_judged
@@ -245,7 +245,7 @@ def _chosen(place: Path, options: WatchOptions) -> Chosen:
 
     features = [name.strip() for name in options.features]
     if options.features == WatchOptions.features and (place / MANIFEST).is_file():
-        kind = kind_of(Store.open(place).recipe)
+        kind = kind_of_store(Store.open(place).recipe)
         features = [kind] if kind in measurable() else features
     return chosen(features)
 

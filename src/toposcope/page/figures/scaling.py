@@ -17,9 +17,9 @@ from toposcope.core.groups import short
 from toposcope.core.lines import LEVEL
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.scaling.band import law_band
+from toposcope.scaling.power_law import LEAST_SIZES_FOR_POWER
 from toposcope.scaling.table import predicted
 from toposcope.study.catalogue import label_of
-from toposcope.study.findings.scale import LEAST_SIZES
 from toposcope.study.study import Study
 
 _APART_X, _APART_Y = 0.16, 0.1
@@ -242,7 +242,7 @@ def _law_caption(study: Study) -> Caption:
 def _has_law(study: Study) -> bool:
     """Return whether the loss is known at enough sizes for a law: two points show nothing."""
     fits = study.fits[study.fits["quantity"] == study.target]
-    return study.has_sizes and bool((fits["n_sizes"] >= LEAST_SIZES).any())
+    return study.has_sizes and bool((fits["n_sizes"] >= LEAST_SIZES_FOR_POWER).any())
 
 
 LAW = OnPage(

@@ -10,14 +10,11 @@ import pandas as pd
 
 from toposcope.core.groups import families_of
 from toposcope.core.types import Use
-from toposcope.scaling.power_law import spearman_exact
+from toposcope.scaling.power_law import LEAST_SIZES_FOR_POWER, spearman_exact
 from toposcope.study.findings.base import Finding
 
 if TYPE_CHECKING:
     from toposcope.study.tables import StudyTables
-
-LEAST_SIZES = 3
-"""The fewest sizes for a power law: a line always fits two."""
 
 
 def scale(study: StudyTables) -> Finding | None:
@@ -34,7 +31,7 @@ def scale(study: StudyTables) -> Finding | None:
     lines = [_line(study, line) for line in fits.to_dict("records")]
     clear = [line["label"] for line in lines if line["clear"]]
     numbers = {"sizes": sizes, "laws": lines, "clear": clear, **_order(study)}
-    strength = "too few" if sizes < LEAST_SIZES else "clear" if clear else "unclear"
+    strength = "too few" if sizes < LEAST_SIZES_FOR_POWER else "clear" if clear else "unclear"
     left = tuple(f"{line['label']}: {line['reason']}" for line in lines if line["reason"])
     return Finding("scale", strength, numbers, "least squares in log-log over sizes", left)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from toposcope.core.types import CUTS
 from toposcope.core.wording import command, rendered
 from toposcope.forecasting.auto import Auto, one_schedule
 from toposcope.forecasting.base import Forecaster
@@ -19,8 +20,6 @@ from toposcope.study.forecasts.gather import gather_curves, split_runs, topologi
 from toposcope.study.forecasts.log_results import LogResults
 from toposcope.study.log import Log
 
-CUTS = (0.2, 0.3, 0.5)
-"""Shares of training at which finished runs are forecast."""
 LEAST_RUNS = 3
 """Finished runs, at least: each is forecast from two others."""
 MOST_RUNS = 8

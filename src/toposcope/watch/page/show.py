@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, PrefixLoader, StrictUndefined
 
 from toposcope.core.commands import recommended
-from toposcope.core.forms import capital, number
+from toposcope.core.forms import and_more, capital, number
 from toposcope.page import appendix
 from toposcope.study.findings.summary import KINDS, FirstScreen
 from toposcope.watch.first_line import FirstLine, Lead, RunVerdict
@@ -87,7 +87,7 @@ def _headline(live: Live, first: FirstLine, answer: Mapping[str, Any], counts: M
     if first.acts:
         step = "" if first.step is None else f", step {first.step:,}"
         where = f"Alarm in {first.run}{step}: " if first.lead is Lead.ALARM else ""
-        return where + first.said + (f" ({first.count - 1} more below)" if first.count > 1 else "")
+        return where + first.said + and_more(first.count - 1, "more below", form=" ({})")
     if live.trouble:
         return f"The store cannot be read: {live.trouble}"
     if not live.ready:

@@ -12,7 +12,7 @@ import numpy as np
 from toposcope.core.errors import InputError
 from toposcope.core.seeding import rng
 from toposcope.core.types import Feature, Matrix, Scope, Status
-from toposcope.kernels.sketch import sign_codes, signed_sums
+from toposcope.kernels.sketch import COORDINATES, sign_codes, signed_sums
 from toposcope.kernels.threads import run_blocks
 from toposcope.subjects.base import Measured, Probe, Reads
 from toposcope.subjects.labels import Label
@@ -23,9 +23,6 @@ from toposcope.topology import ph_dimension, rips, summaries
 
 EXACT = 1 << 17
 """Models of up to this many weights are points as they are; larger ones are sketched."""
-
-SKETCH = 4096
-"""The number of coordinates of a sketch."""
 
 _MOST_POINTS = 200
 """The largest number of checkpoints in a trajectory, chosen evenly: distances grow with its square."""
@@ -63,7 +60,9 @@ class Trajectory(Probe):
         if _non_finite(snapshot, self.options):
             return Measured()
         path = [earlier for earlier in snapshot.prefix if _is_point(earlier, self.options)]
-        notes = [f"count sketch of {SKETCH} coordinates"] if _point(snapshot, self.options).sketched else []
+        notes = (
+            [f"count sketch of {COORDINATES} coordinates"] if _point(snapshot, self.options).sketched else []
+        )
         if len(path) <= snapshot.index:
             notes.append(f"{snapshot.index + 1 - len(path)} unreadable checkpoints left out")
         squares = _square_distances(path, self.options)
@@ -171,7 +170,7 @@ def _non_finite(snapshot: Snapshot, options: WeightOptions) -> bool:
 
 def _point(snapshot: Snapshot, options: WeightOptions) -> _Point:
     def compute() -> _Point:
-        sketch, exact, size = np.zeros(SKETCH), [], 0
+        sketch, exact, size = np.zeros(COORDINATES), [], 0
         for matrix in snapshot.matrices():
             if options.keeps(matrix.name):
                 size += matrix.values.size
@@ -203,7 +202,7 @@ def _add_to_sketch(sketch: np.ndarray, matrix: Matrix) -> None:
     def of_block(block: int) -> np.ndarray:
         part = flat[block * _BLOCK : (block + 1) * _BLOCK]
         codes = sign_codes(rng(name=f"trajectory/{matrix.name}", draw=block), part.size)
-        return signed_sums(part if part.itemsize > 4 else part.astype(np.float32), codes, SKETCH)
+        return signed_sums(part if part.itemsize > 4 else part.astype(np.float32), codes, COORDINATES)
 
     blocks = range(-(-flat.size // _BLOCK))
     for start in range(0, len(blocks), _TOGETHER):  # in order, so that threads change no bit of the sum
