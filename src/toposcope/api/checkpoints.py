@@ -10,9 +10,12 @@ from toposcope.api.results import Audit
 from toposcope.core.errors import InputError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from toposcope.sources import Series
     from toposcope.sources.adapter_state import AdapterState
     from toposcope.sources.belonging import Group
+    from toposcope.study.odd import Odd
 
     Where: TypeAlias = str | Path | Series | Sequence[str | Path] | Mapping[Any, Any]
 
@@ -71,14 +74,13 @@ def audit(series: Where, *, cheap: bool = False, quiet: bool = True) -> Audit:
     1 finding in 2 checkpoints of 1 run: non-finite (memory step 10)
     memory step 10: non-finite: holds NaN or infinite values
     """
-    from toposcope.api.odd_runs import odd_of_series
     from toposcope.sources import audit as look
 
     given = opened(series)
     found = look(given, cheap=cheap, quiet=quiet)
     groups = _groups(given) if len(given.names) > 1 else ()
     steps = {run: tuple(steps) for run, steps in given.steps.items()}
-    return Audit(steps, tuple(found), groups, tuple(_adapters(given)), odd_of_series(given))
+    return Audit(steps, tuple(found), groups, tuple(_adapters(given)), _odd(given))
 
 
 def _adapters(series: Series) -> Iterator[AdapterState]:
@@ -97,20 +99,50 @@ def _adapters(series: Series) -> Iterator[AdapterState]:
 
 def _groups(series: Series) -> tuple[Group, ...]:
     """Return the groups of runs that do not belong together; empty where all do."""
+    import pandas as pd
+
+    from toposcope.sources.belonging import groups_of
+
+    filled = [table[["run", "step", "loss"]] for table in _losses(series)]
+    groups = groups_of(_listed(series), pd.concat(filled, ignore_index=True) if filled else None)
+    return groups if len(groups) > 1 else ()
+
+
+def _odd(series: Series) -> tuple[Odd, ...]:
+    """Return the runs that differ from their siblings, by losses or by unchanged weights."""
+    from toposcope.statistics.odd import FEWEST
+
+    if len(series.names) <= FEWEST:
+        return ()
+    from functools import partial
+
+    import pandas as pd
+
+    from toposcope.sources.unchanged import changed_matrices
+    from toposcope.study.odd_members import odd_of_tables
+
+    filled = _losses(series)
+    metrics = pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=["run", "step"])
+    return odd_of_tables(metrics, _listed(series), partial(changed_matrices, series)).found
+
+
+def _losses(series: Series) -> list[pd.DataFrame]:
+    """Return the loss histories that are not empty."""
+    from toposcope.core.errors import SourceError
+
+    found = []
+    for run in series.names:
+        try:
+            found.append(series.metrics(run))
+        except SourceError:  # a finding says so
+            continue
+    return [table for table in found if len(table)]
+
+
+def _listed(series: Series) -> pd.DataFrame:
+    """Return what is known of each run, a row each."""
     import dataclasses
 
     import pandas as pd
 
-    from toposcope.core.errors import SourceError
-    from toposcope.sources.belonging import groups_of
-
-    losses = []
-    for run in series.names:
-        try:
-            losses.append(series.metrics(run)[["run", "step", "loss"]])
-        except SourceError:  # a finding says so
-            continue
-    filled = [table for table in losses if len(table)]
-    runs = pd.DataFrame([dataclasses.asdict(run) for run in series.runs])
-    groups = groups_of(runs, pd.concat(filled, ignore_index=True) if filled else None)
-    return groups if len(groups) > 1 else ()
+    return pd.DataFrame([dataclasses.asdict(run) for run in series.runs])

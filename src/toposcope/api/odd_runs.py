@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from toposcope.core.errors import SourceError
 from toposcope.core.wording import option, rendered
 from toposcope.forecasting.health.judgement import LOOK, Ground
 from toposcope.statistics.odd import FEWEST
 from toposcope.study.odd import Member, Odd
-from toposcope.study.odd_members import members_of, odd_of, odd_of_tables
+from toposcope.study.odd_members import members_of, odd_of
 
 if TYPE_CHECKING:
     from toposcope.api.check_sources import Contents
     from toposcope.api.run_check import RunCheck
-    from toposcope.sources import Series
 
 _REMEDY = "compare its settings and data with theirs, or leave it out: "
 _FROZEN = "check which parameters it trains, or leave it out: "
@@ -70,21 +66,3 @@ def _listed(place: Contents, named: Sequence[str] | dict[str, str]) -> pd.DataFr
 def _ground(one: Odd, run: str) -> Ground:
     remedy = _FROZEN if one.p is None else _REMEDY
     return Ground(LOOK, "odd run", one.since, one.sentence, rendered(remedy + option("without", run)))
-
-
-def odd_of_series(series: Series) -> tuple[Odd, ...]:
-    """Return the runs of a series that differ from their siblings, by losses or by unchanged weights."""
-    from toposcope.sources.unchanged import changed_matrices
-
-    if len(series.names) <= FEWEST:
-        return ()
-    losses = []
-    for run in series.names:
-        try:
-            losses.append(series.metrics(run))
-        except SourceError:  # a finding says so
-            continue
-    filled = [table for table in losses if len(table)]
-    metrics = pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=["run", "step"])
-    runs = pd.DataFrame([dataclasses.asdict(run) for run in series.runs])
-    return odd_of_tables(metrics, runs, partial(changed_matrices, series)).found

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 
 import pandas as pd
 
 from toposcope.core.errors import SourceError
-from toposcope.sources.blobs import Blob, Folder
+from toposcope.sources.blobs import Blob, Folder, LocalBlob
 from toposcope.sources.logs import log_of_table, read_log
 from toposcope.sources.logs.tables import parquet
 from toposcope.sources.metrics import tidy
@@ -30,9 +31,18 @@ def training_log(blob: Blob, run: str) -> pd.DataFrame:
 
 
 def parquet_parts(folder: Folder, run: str) -> pd.DataFrame:
-    """Read the parquet parts of a toposcope run's `metrics` folder."""
-    parts = [parquet(folder.open(name)) for name in folder.files() if is_part(name)]
+    """Read the parquet parts of a toposcope run's `metrics` folder, again only those that have changed."""
+    parts = [_part(folder.open(name)) for name in folder.files() if is_part(name)]
     return tidy(pd.concat(parts), run) if parts else tidy([], run)
+
+
+def _part(blob: Blob) -> pd.DataFrame:
+    return _local_part(blob.path, blob.stamp) if isinstance(blob, LocalBlob) else parquet(blob)
+
+
+@lru_cache(maxsize=1024)  # of some kB each; a run in training adds one at every checkpoint
+def _local_part(path: Path, stamp: str) -> pd.DataFrame:
+    return parquet(LocalBlob(path))
 
 
 def join(own: pd.DataFrame, losses: pd.DataFrame, run: str) -> pd.DataFrame:

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from scipy.special import fdtrc
 
 BLOCKS = 12
 """The number of stretches of a curve: enough to date a change, with several checkpoints in each."""
@@ -117,6 +116,8 @@ def _scaled(curves: Mapping[str, np.ndarray], steps: np.ndarray) -> tuple[np.nda
 
 def _chance(z: np.ndarray, run: int, among: list[int]) -> float:
     """Return the p-value of T for one run within `among`, which includes it."""
+    from scipy.special import fdtrc
+
     others = z[[i for i in among if i != run]]
     m = len(others)
     far = np.nanmean((z[run] - others.mean(axis=0)) ** 2) / (1.0 + 1.0 / m)
