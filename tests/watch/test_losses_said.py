@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 
 from tests.check.written import diverging, falling, jsonl, spiked
 from toposcope.api import check
-from toposcope.core.repeats import AuditFinding
+from toposcope.core.observations import AuditFinding
 from toposcope.core.types import Row
 from toposcope.forecasting.health.assess import health
 from toposcope.sources.metrics import tidy
