@@ -53,7 +53,7 @@ SENSITIVITY_SHOWN = {
     default="default",
     show_default=True,
     help="Settings to start from: default, or seed003 for those of the embedding report "
-    "(see `toposcope reproduce seed003`).",
+    "(see `toposcope reproduce`, seed003).",
 )
 @click.option("--limit", type=click.IntRange(min=1), help="Number of texts.  [default: 200]")
 @click.option(

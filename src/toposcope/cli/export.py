@@ -32,7 +32,7 @@ from toposcope.cli.output import json_option, print_json
 @click.option(
     "--layout",
     type=click.Choice(["seed003"]),
-    help="Write the files in the layout of the embedding report instead (see `toposcope reproduce seed003`).",
+    help="Write the files in the layout of the embedding report (see `toposcope reproduce`, seed003).",
 )
 @json_option
 def command(store: Path, out: Path, kind: str, shape: str, layout: str | None, as_json: bool) -> int:

@@ -32,7 +32,7 @@ checkpoint. You can also name a probe of an installed package, or your own as MO
     default="default",
     show_default=True,
     help="Settings to start from: default, or seed004 for the conventions of the weight-space paper "
-    "(see `toposcope reproduce seed004`).",
+    "(see `toposcope reproduce`, seed004).",
 )
 @request_options(WeightOptions)
 @click.option(
