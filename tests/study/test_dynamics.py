@@ -248,7 +248,7 @@ def test_the_online_detector_keeps_its_false_alarm_rate(power: float) -> None:
 
 
 def test_a_rate_at_which_no_series_could_raise_an_alarm_is_refused() -> None:
-    with pytest.raises(InputError, match=r"rate 0\.00625: .*no alarm could be raised"):
+    with pytest.raises(InputError, match=r"a rate of 0\.00625 .*no alarm could be raised"):
         OnlineDetector(np.arange(1.0, 27.0), rate=0.05 / 8)
 
 

@@ -172,10 +172,8 @@ def _spent(steps: np.ndarray, rate: float) -> dict[int, float]:
     spent = {int(count): spent_evenly(whole, test, len(counts)) for test, count in enumerate(counts, start=1)}
     if _due(whole, SERIES) < 1:
         raise InputError(
-            f"among {SERIES} simulated series no alarm could be raised at this rate",
-            argument="rate",
-            value=rate,
-            remedy="use .05",
+            f"a rate of {rate:g} is too small: among {SERIES} simulated series no alarm could be raised; use "
+            f"{FALSE_ALARMS}"
         )
     return {count: part for count, part in spent.items() if _due(part, SERIES) > 0}
 
