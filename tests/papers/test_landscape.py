@@ -29,7 +29,7 @@ def test_the_study_answers_and_says_what_the_design_cannot(tmp_path) -> None:
     store = measure(str(run), tmp_path / "store", options=SMALL)
     claims, answer, surfaces, moved = sections(store)
     assert {row[-1] for row in claims.rows} == {"cannot be tested here"}
-    assert "cannot tell" in answer.title
+    assert "It is unknown whether" in answer.title
     assert [row[0] for row in answer.rows] == [label for _, label in QUESTIONS]
     assert all("the test needs 12" in str(row[-1]) for row in answer.rows)
     shares = {row[0]: row for row in surfaces.rows}
