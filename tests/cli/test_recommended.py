@@ -203,8 +203,8 @@ def test_what_is_recommended_in_python_is_a_call_that_python_takes() -> None:
             "toposcope.forecast('s', rename={'v': 'loss'}).advise(2e9)",
         ),
         (
-            "embeddings", ["S"], {"losses": "FILE", "out": "o"},
-            "toposcope.measure(toposcope.open_series(S, losses=FILE), 'o', features='representations')",
+            "embeddings", ["SERIES"], {"losses": "FILE", "out": "o"},
+            "toposcope.measure(toposcope.open_series(SERIES, losses=FILE), 'o', features='representations')",
         ),
         ("synth", [], {"out": "x"}, "the command toposcope synth"),
     ],

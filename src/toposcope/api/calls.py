@@ -14,6 +14,11 @@ _SETTINGS = ("preset", "points", "draws", "nulls")
 """Options of a measurement of weights that Python gives as one object of settings."""
 _OPENED = ("losses", "rename", "step_pattern")
 """Options of a measurement that Python gives to `toposcope.open_series`."""
+_TO_NAME = {
+    "ADDRESS", "COLUMN", "DIR", "FILE", "FLOP", "LOG", "NAME", "OTHER", "PLACE", "REGEX", "RUN", "SERIES",
+    "STEP", "STEPS", "STORE", "STORE_OR_RUN", "THEIRS",
+}  # fmt: skip
+"""Words that stand for what the reader has to name; a store may have a name in capitals of its own."""
 
 
 def call(name: str, words: list[str], options: dict[str, object]) -> str:
@@ -71,5 +76,9 @@ def _value(key: str, value: object) -> str:
 
 
 def _literal(value: object) -> str:
-    """Return a value as Python has it; a word in capitals stands for what the reader has to name."""
-    return value if isinstance(value, str) and (value.isupper() or value == "...") else repr(value)
+    """Return a value as Python has it.
+
+    >>> _literal("STORE"), _literal("J1")
+    ('STORE', "'J1'")
+    """
+    return value if isinstance(value, str) and (value in _TO_NAME or value == "...") else repr(value)

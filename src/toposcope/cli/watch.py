@@ -112,8 +112,9 @@ def command(
     STORE is a store instead. A store that an earlier watch made is continued. Any other store is only
     searched for alarms.
 
-    The exit code of --once is 1 when the answer lists an alarm or a problem, else 0. --json prints one JSON
-    object for every event; with --once it prints one object, the answer.
+    The exit code of --once is 0 if there is no alarm and no problem and the verdict on every run is all
+    right; else it is 1. --json prints one JSON object for every event; with --once it prints one object,
+    the answer.
     """
     from toposcope.core.progress import busy
     from toposcope.sources.labels import step_pattern as stated

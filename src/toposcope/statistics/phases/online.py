@@ -47,7 +47,7 @@ class PlannedTest:
 class OnlineDetector:
     """Watches one growing series for bends beyond a smooth trend, with false alarms in 5% of runs.
 
-    After the 17th checkpoint, at up to 7 evenly spaced checkpoints, the best bend so far is tested as in
+    At up to 7 evenly spaced checkpoints, the first soon after the 17th, the best bend so far is tested as in
     `phases.segments`, against 400 series without a bend, 400 with difficult noise and 400 gentle ones,
     simulated at the planned steps. The rate is spent evenly over the tests: after a share f of them, at most
     f x 5% of the simulated series of each kind have raised an alarm, less one standard error. At uneven
