@@ -22,7 +22,7 @@ from toposcope.models import ModelLoader, Objective, Texts
 from toposcope.sources import open_series
 from toposcope.store import Store
 from toposcope.subjects.landscape import source as source_module
-from toposcope.subjects.landscape.around import Quadratic
+from toposcope.subjects.landscape.around import AtCentre, Quadratic
 from toposcope.subjects.landscape.geometry.directions import random_directions
 from toposcope.subjects.landscape.geometry.surface import sample_surface, symmetric_axis
 from toposcope.subjects.landscape.options import LandscapeOptions
@@ -118,7 +118,7 @@ def test_a_bowl_is_trivial_and_a_product_of_cosines_is_counted(graph: str) -> No
 def test_the_quadratic_model_agrees_with_the_loss_nearby() -> None:
     objective = tiny_objective()
     directions = random_directions(objective, 2, seed=3)
-    model = Quadratic.of(objective, directions)
+    model = Quadratic.of(objective, directions, AtCentre.of(objective))
     apart = []
     for reach in (1e-1, 1e-2):
         axes = (symmetric_axis(reach, 5),) * 2

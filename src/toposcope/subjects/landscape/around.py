@@ -15,6 +15,8 @@ from toposcope.subjects.landscape.source import ObjectiveSource
 from toposcope.subjects.snapshot import Snapshot
 
 if TYPE_CHECKING:
+    import torch
+
     from toposcope.models import Objective
 
 
@@ -59,6 +61,19 @@ def _alike(objective: Objective, made: Directions, **axes: int | str) -> Directi
 
 
 @dataclass(frozen=True)
+class AtCentre:
+    """The loss and the gradient at an objective's own parameters: the same for all surfaces around them."""
+
+    loss: float
+    gradient: torch.Tensor
+
+    @classmethod
+    def of(cls, objective: Objective) -> AtCentre:
+        """Compute both."""
+        return cls(objective.loss(), objective.gradient())
+
+
+@dataclass(frozen=True)
 class Quadratic:
     r"""The quadratic model along directions: loss, slopes (n,) and curvatures (n, n).
 
@@ -70,14 +85,14 @@ class Quadratic:
     curvatures: np.ndarray
 
     @classmethod
-    def of(cls, objective: Objective, directions: Directions) -> Quadratic:
-        """Return the model at an objective's parameters: one gradient and n Hessian-vector products."""
+    def of(cls, objective: Objective, directions: Directions, centre: AtCentre) -> Quadratic:
+        """Return the model at an objective's parameters, by n Hessian-vector products."""
         vectors = directions.vectors.to(objective.parameters)
-        gradient, hessian = objective.gradient(), HessianProduct(objective)
+        hessian = HessianProduct(objective)
         images = [hessian(vector) for vector in vectors]
         curvatures = np.array([[float(v.double() @ image.double()) for image in images] for v in vectors])
-        slopes = np.array([float(v.double() @ gradient.double()) for v in vectors])
-        return cls(objective.loss(), slopes, 0.5 * (curvatures + curvatures.T))
+        slopes = np.array([float(v.double() @ centre.gradient.double()) for v in vectors])
+        return cls(centre.loss, slopes, 0.5 * (curvatures + curvatures.T))
 
     def on(self, axes: tuple[np.ndarray, ...]) -> np.ndarray:
         """Return the model's values on a lattice, float64 of shape (r_1, ..., r_n)."""

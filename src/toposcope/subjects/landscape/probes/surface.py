@@ -13,7 +13,7 @@ import numpy as np
 from toposcope.core.types import Feature, Row, Scope
 from toposcope.subjects.base import Cost, Measured, Probe, Reads
 from toposcope.subjects.labels import Label
-from toposcope.subjects.landscape.around import DirectionDraw, Quadratic, draws_of
+from toposcope.subjects.landscape.around import AtCentre, DirectionDraw, Quadratic, draws_of
 from toposcope.subjects.landscape.cost import cost_of_shapes, seconds_with_products
 from toposcope.subjects.landscape.features import DECLARED, MINIMA, SURFACE, WITH_NULL
 from toposcope.subjects.landscape.geometry.cost import FORWARDS, ComputeCost, refuse_above
@@ -91,8 +91,9 @@ class Surfaces(Probe):
             if snapshot.index < self.options.first:
                 return Measured(self._none(snapshot))
             for batch, objective in enumerate(objectives):
+                centre = AtCentre.of(objective)
                 for draw in draws_of(objective, batch, snapshot, self.source, self.options):
-                    rows += self._of_draw(snapshot, objective, draw, first[batch] if first else None)
+                    rows += self._of_draw(snapshot, objective, draw, centre, first[batch] if first else None)
         return Measured(rows)
 
     def _none(self, snapshot: Snapshot) -> list[Row]:
@@ -105,10 +106,11 @@ class Surfaces(Probe):
         return _MODEL.rows(snapshot.checkpoint, self.name, {MINIMA.name: np.nan}, note=note)
 
     def _of_draw(
-        self, snapshot: Snapshot, objective: Objective, draw: DirectionDraw, first: float | None
-    ) -> list[Row]:
-        quadratic = Quadratic.of(objective, draw.directions)
-        reaches = self._reaches(objective, draw.directions, first)
+        self, snapshot: Snapshot, objective: Objective, draw: DirectionDraw, centre: AtCentre,
+        first: float | None,
+    ) -> list[Row]:  # fmt: skip
+        quadratic = Quadratic.of(objective, draw.directions, centre)
+        reaches = self._reaches(objective, draw.directions, centre.loss, first)
         note = "; ".join([*(reach.note for reach in reaches), *draw.directions.notes])
         rows = _MODEL.rows(
             snapshot.checkpoint, self.name, {"reach": float(np.mean([r.value for r in reaches]))},
@@ -119,8 +121,10 @@ class Surfaces(Probe):
             rows += self._of_range(snapshot, objective, draw, name, axes, quadratic)
         return rows
 
-    def _reaches(self, objective: Objective, directions: Directions, first: float | None) -> list[Reach]:
-        centre, fixed = objective.loss(), self.options.range
+    def _reaches(
+        self, objective: Objective, directions: Directions, centre: float, first: float | None
+    ) -> list[Reach]:
+        fixed = self.options.range
         if first is None:
             assert fixed is not None
             return [Reach(fixed)] * len(directions)
