@@ -5,21 +5,24 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import toposcope as ts
+from toposcope.core.errors import InputError
 from toposcope.forecasting import constant, curve_from_metrics, forecast
 from toposcope.forecasting.auto import Auto
 from toposcope.forecasting.backtests import Backtest, leverage_half_width
+from toposcope.forecasting.curve import level_and_slope
 from toposcope.forecasting.decision.advice import LOOK, STOP, advise
 from toposcope.forecasting.families import Pow3
 from toposcope.forecasting.glitches import glitches
 from toposcope.forecasting.health.assess import health
 from toposcope.forecasting.laws import MultiPower, Tissue
-from toposcope.forecasting.siblings import MeanFall, ShrunkTransfer, SiblingTransfer
+from toposcope.forecasting.siblings import MeanFall, ShrunkTransfer, SiblingTransfer, SizeTransfer
 from toposcope.sources import open_series
 from toposcope.sources.audit import audit
 from toposcope.sources.trainer_state import training_facts
@@ -105,6 +108,28 @@ def test_the_new_candidates_are_right_where_their_assumption_holds():
 
 
 @pytest.mark.slow
+def test_a_sibling_whose_log_begins_after_the_cut_is_left_out():
+    late = SIBLINGS[-1]
+    late = replace(late, run="late", step=late.step[120:], loss=late.loss[120:], rate=late.rate[120:])
+    for method in (SiblingTransfer(), ShrunkTransfer(), MeanFall(), SizeTransfer()):
+        own = method.fit(SIBLINGS[:4], 0.4).predict(SIBLINGS[4].seen(800))
+        assert method.fit([*SIBLINGS[:4], late], 0.4).predict(SIBLINGS[4].seen(800)).final == own.final
+        with pytest.raises(InputError, match="only 0 of 1 siblings have a loss by 40% of their steps"):
+            method.fit([late], 0.4)
+    with pytest.raises(InputError, match="no loss to smooth; cut the run at a later step"):
+        level_and_slope(np.empty(0), np.empty(0))
+
+
+def test_a_log_whose_finished_run_begins_where_the_other_stops_has_an_answer(tmp_path):
+    step = np.arange(1, 101)
+    loss = 2 + 5 / np.sqrt(step) + np.random.default_rng(0).normal(0, 0.01, 100)
+    runs = np.where(step <= 50, "a", "b")
+    log = tmp_path / "later.csv"
+    pd.DataFrame({"run": runs, "step": step, "loss": loss}).to_csv(log, index=False)
+    assert "a: cannot be forecast yet" in str(ts.forecast(str(log)))
+    assert "1 of 2 runs is not finished (a)" in str(ts.analyze(str(log)))
+
+
 def test_three_losses_are_enough_with_siblings_and_refused_without():
     errors = []
     for seed in range(30):

@@ -269,7 +269,14 @@ def level_and_slope(step: np.ndarray, loss: np.ndarray) -> tuple[float, float]:
 
     This is the mean of linear and quadratic least-squares fits of log L on log step over the last 20, 30, 40
     and 50% of the steps seen. A single bandwidth would need tuning on scored runs, so several are averaged.
+
+    Raises
+    ------
+    InputError
+        When there is no loss.
     """
+    if not len(step):
+        raise InputError("there is no loss to smooth", remedy="cut the run at a later step")
     return _level_and_slope(np.asarray(step, float).tobytes(), np.asarray(loss, float).tobytes())
 
 

@@ -46,6 +46,7 @@ class SiblingTransfer(Forecaster):
 
     def fit(self, siblings: Sequence[Curve], share: float) -> Self:
         """Read every sibling's level at `share`, its final loss, and its losses in between."""
+        siblings = _begun(self, siblings, share)
         shares = np.linspace(share, 1.0, 31)[1:]
         return replace(
             self,
@@ -81,6 +82,7 @@ class MeanFall(Forecaster):
 
     def fit(self, siblings: Sequence[Curve], share: float) -> Self:
         """Read how far every sibling's log loss fell, to its end and on the way."""
+        siblings = _begun(self, siblings, share)
         level, shares, later, final = _read(siblings, share)
         falls = (later - level[:, None]).mean(axis=0)
         return replace(self, shares=shares, falls=falls, fall=float((final - level).mean()))
@@ -110,6 +112,7 @@ class ShrunkTransfer(Forecaster):
 
     def fit(self, siblings: Sequence[Curve], share: float) -> Self:
         """Read every sibling's level at `share` and how far it fell from there."""
+        siblings = _begun(self, siblings, share)
         level, shares, later, final = _read(siblings, share)
         return replace(self, level=level, shares=shares, falls=later - level[:, None], fall=final - level)
 
@@ -144,6 +147,7 @@ class SizeTransfer(Forecaster):
 
     def fit(self, siblings: Sequence[Curve], share: float) -> Self:
         """Read every sibling's level at `share`, its size, and how far it fell from there."""
+        siblings = _begun(self, siblings, share)
         level, shares, later, final = _read(siblings, share)
         known = np.column_stack([level, [self._size(s) for s in siblings]])
         falls = (later - level[:, None]).mean(axis=0)
@@ -165,6 +169,18 @@ class SizeTransfer(Forecaster):
         if curve.parameters <= 0:
             raise InputError(f"{self.name}: the size of {curve.run} is unknown; give its parameters")
         return math.log(curve.parameters)
+
+
+def _begun(method: Forecaster, siblings: Sequence[Curve], share: float) -> list[Curve]:
+    """Return the siblings with a loss at `share` of their steps: the log of a resumed run may begin later."""
+    begun = [one for one in siblings if (one.step <= share * one.horizon).any()]
+    least = min(method.least_siblings, len(siblings))
+    if len(begun) < least:
+        raise InputError(
+            f"{method.name}: only {len(begun):,} of {len(siblings):,} siblings have a loss by {share:.0%} of "
+            f"their steps, and it needs {least:,}; give siblings whose logs begin earlier"
+        )
+    return begun
 
 
 def _read(siblings: Sequence[Curve], share: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -199,6 +215,7 @@ class PathTransfer(Forecaster):
 
     def fit(self, siblings: Sequence[Curve], share: float) -> Self:
         """Bin every sibling's path up to `share`."""
+        siblings = _begun(self, siblings, share)
         if len(siblings) < 6:
             raise InputError(f"{self.name}: {len(siblings):,} finished siblings; it needs at least 6")
         paths = np.array([self._path(s.seen(share * s.horizon)) for s in siblings])
