@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from toposcope.watch.journal import Event
 
 
+FORECAST_TARGET = "forecast target"
+"""The test of the target loss. The records of other tests may have a target of their own."""
+
+
 @dataclass(frozen=True, slots=True)
 class Alert:
     """A message: an alarm of a named test, a notice without an error rate, or the record of a test.
@@ -171,7 +175,8 @@ class AlarmSettings:
         """
         target = None
         for event in journal:
-            if event.kind == "settings" or (event.kind == "look" and "target" in event.data):
+            tested = event.kind == "look" and event.data.get("test") == FORECAST_TARGET
+            if event.kind == "settings" or (tested and "target" in event.data):
                 target = event.data["target"]
         return cls(target)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from toposcope.core.errors import InputError
 from toposcope.core.wording import command
-from toposcope.watch.alarms.base import Alarm, AlarmSettings, Alert, OtherRuns, Watched
+from toposcope.watch.alarms.base import FORECAST_TARGET, Alarm, AlarmSettings, Alert, OtherRuns, Watched
 
 if TYPE_CHECKING:
     from toposcope.forecasting import Curve
@@ -24,7 +24,7 @@ class ForecastTarget(Alarm):
     true final loss equals the target. Tests are counted in the journal: a later process continues the count.
     """
 
-    test = "forecast target"
+    test = FORECAST_TARGET
     share = 1.0
     next = (
         "change the plan or the target; to see where another plan ends: "
