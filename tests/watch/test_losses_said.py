@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from safetensors.numpy import save_file
 
+import toposcope as ts
 from tests.check.written import diverging, falling, jsonl, spiked
 from toposcope.api import check
 from toposcope.core.observations import AuditFinding
@@ -25,6 +26,7 @@ from toposcope.watch.losses import LossFile
 from toposcope.watch.page.answers import losses, named_rules, stages
 from toposcope.watch.page.live import Live
 from toposcope.watch.page.show import fragment
+from toposcope.watch.replay import replays_by_run
 from toposcope.watch.run_watch import RunWatch
 from toposcope.watch.watching import Watching, WatchOptions
 from toposcope.watch.watchman import Watchman
@@ -139,6 +141,35 @@ def test_a_watch_with_a_target_and_a_fresh_process_raise_the_same_alarms(tmp_pat
     assert [one.data["test"] for one in again.passed] == ["loss spike"]
     (checked,) = check(str(store.path)).runs
     assert [ground.kind for ground in checked.judgement.noticed] == ["loss spike"]
+
+
+def test_each_store_is_judged_with_the_target_of_its_own_watch(tmp_path):
+    """Two runs with the same losses: the one without a target has an alarm, in every command and order."""
+    losses = pd.DataFrame({"step": range(1, 401), "loss": spiked(times=BETWEEN)})
+    states = {
+        step: {"w": np.random.default_rng(step).normal(size=(8, 6))} for step in (0, 100, 200, 300, 400)
+    }
+    aimed, plain = tmp_path / "aimed", tmp_path / "plain"
+    for path in (aimed, plain):
+        ts.measure(ts.open_series({path.name: states}, losses=losses), path, features="baselines")
+    with Watching(aimed, WatchOptions(target_loss=0.1)) as watching:
+        watching.once()
+    for stores in ([aimed], [plain], [aimed, plain], [plain, aimed]):
+        alarmed = ["plain"] if plain in stores else []
+        names = [path.name for path in stores]
+        made = ts.forecast([str(path) for path in stores], horizon=2000).judgements
+        assert [run for run in names if made[run].noticed] == alarmed
+        runs = check([str(path) for path in stores]).runs
+        assert [one.run for one in runs if one.judgement.noticed] == alarmed
+        replays = replays_by_run(stores)
+        assert [run for run in names if replays(losses, run)] == alarmed
+        study = ts.analyze([str(path) for path in stores]).studies[0]
+        rows = {str(run): of_run for run, of_run in study.log.metrics.groupby("run")}
+        noticed = {
+            run: study.from_logs.judgement(study.judge, of_run, "loss", None).noticed
+            for run, of_run in rows.items()
+        }
+        assert [run for run in names if noticed[run]] == alarmed
 
 
 def test_the_target_of_a_journal_without_settings_is_that_of_its_tests(tmp_path):

@@ -106,7 +106,7 @@ def _of_store(path: str, name: str) -> Contents:
     return Contents(
         name, Log(store.metrics(), store.runs()), "step and loss from the store",
         store.measured_steps(), tuple(store.audited()), _OF_STORE, changed=changed_of_store(store),
-        to_add=without_losses(store), replays=replays_of([store.path]),
+        to_add=without_losses(store), replays=replays_of(store.path),
     )  # fmt: skip
 
 

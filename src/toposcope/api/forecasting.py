@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from toposcope.sources.belonging import Group
     from toposcope.study.forecasts.gather import Problem
     from toposcope.study.forecasts.reading import Given, Reading
+    from toposcope.watch.replay import Replays
 
 
 def forecast(
@@ -100,11 +101,13 @@ def forecast(
     >>> made.table[["run", "method"]].iloc[0].tolist(), bool(2 < made.table.final_loss[0] < 2.2)
     (['run', 'auto'], True)
     """
+    from toposcope.api.judgements import stores_among
     from toposcope.forecasting import forecast_planned, read_schedule
     from toposcope.forecasting.annealed import decayed
     from toposcope.study.forecasts.gather import split_runs
     from toposcope.study.forecasts.reading import Reading, listed
     from toposcope.study.without import as_names
+    from toposcope.watch.replay import replays_by_run
 
     check_shares(level, cuts)
     check_positive("parameters", parameters or None)
@@ -139,7 +142,8 @@ def forecast(
         ended, unfinished = split_runs(own, runs.others, all_finished=finished)
         chosen = _methods(unfinished + ended, methods)
     wrong = [problem for problem in runs.problems if problem.run in reading.rows]
-    judgements = {curve.run: _judged(curve, reading, wrong) for curve in own}
+    replays = replays_by_run(stores_among(given))
+    judgements = {curve.run: _judged(curve, reading, wrong, replays) for curve in own}
     return Forecasts(
         unfinished=tuple(unfinished), ended=tuple(ended), own=tuple(own), faults=runs.faults,
         notes=runs.notes, methods=tuple(chosen), everything=methods != "auto",
@@ -219,14 +223,14 @@ def _with_siblings(
     return {run: one.beside(grounds[run]) if run in grounds else one for run, one in judgements.items()}
 
 
-def _judged(curve: Curve, reading: Reading, wrong: Sequence[Problem]) -> Judgement:
+def _judged(curve: Curve, reading: Reading, wrong: Sequence[Problem], replays: Replays) -> Judgement:
     """Return the judgement of a run as `check` has it."""
     from toposcope.study.forecasts.reading import column_of
     from toposcope.watch.judged import judged
 
     rows = reading.rows[curve.run]
     own = [one.reason.removeprefix(f"run {curve.run}: ") for one in wrong if one.run == curve.run]
-    return judged(rows, column_of(rows, reading), curve, wrong=own)
+    return judged(rows, column_of(rows, reading), curve, wrong=own, replays=replays)
 
 
 def _methods(curves: list[Curve], wanted: str | Sequence[Forecaster]) -> list[Forecaster]:

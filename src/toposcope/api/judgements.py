@@ -67,16 +67,16 @@ def analyze(
     from toposcope.study.analysis import analysis_of
     from toposcope.watch.journal import alarms_of
     from toposcope.watch.judged import judged
-    from toposcope.watch.replay import replays_of
+    from toposcope.watch.replay import replays_by_run
 
-    stores = _folders(source)
+    stores = stores_among(source)
     return analysis_of(
         source, targets=targets, columns=columns, scores=scores, rename=rename, without=without,
-        published=PUBLISHED, alarms=alarms_of(stores), judge=partial(judged, replays=replays_of(stores)),
+        published=PUBLISHED, alarms=alarms_of(stores), judge=partial(judged, replays=replays_by_run(stores)),
     )  # fmt: skip
 
 
-def _folders(source: Source | Sequence[Source]) -> list[Path]:
+def stores_among(source: Source | Sequence[Source]) -> list[Path]:
     """Return the folders of the stores among the sources."""
     from toposcope.store.manifest import MANIFEST
     from toposcope.study.forecasts.reading import listed

@@ -68,12 +68,12 @@ def judged(
     >>> judged(pd.DataFrame({"step": step, "loss": loss}), "loss", None).level
     'stop'
     """
-    from toposcope.study.forecasts.log_results import symptoms_of
+    from toposcope.study.forecasts.log_results import run_of, symptoms_of
 
     losses, lost = count or counted(rows, column)
     return judge(
         symptoms_of(curve, rows, column) if symptoms is None else symptoms,
-        (replays or Replays())(_replayed(rows, column)) if losses else (),
+        (replays or Replays())(_replayed(rows, column), run_of(rows)) if losses else (),
         audit,
         losses=losses, lost=lost, ended=curve is not None and curve.ended, last_checkpoint=last_checkpoint,
         wrong=wrong if losses >= FEWEST else (),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ import numpy as np
 
 from toposcope.forecasting.health.judgement import Alarmed
 from toposcope.sources.metrics import tidy
+from toposcope.store import Store
 from toposcope.watch.alarms.advice import next_step
 from toposcope.watch.alarms.base import AlarmSettings
 from toposcope.watch.journal import Journal
@@ -72,26 +73,46 @@ class Replays:
     """Replays each log once, as `replay` does: 100,000 rows take a second.
 
     An answer may judge a run by its log twice: alone, and among the findings of its store. `settings` are
-    those of the watch whose alarms it repeats.
+    those of the watch whose alarms it repeats; `of_runs` are those of runs in other stores, by name.
     """
 
     settings: AlarmSettings = field(default_factory=AlarmSettings)
+    of_runs: Mapping[str, AlarmSettings] = field(default_factory=dict)
     _made: dict[Hashable, list[Alarmed]] = field(default_factory=dict, repr=False, compare=False)
 
     def __call__(self, table: pd.DataFrame, run: str = "run") -> list[Alarmed]:
-        """Return the alarms on a loss history; alarms on a log do not depend on the run's name."""
+        """Return the alarms on a loss history; the run's name only tells which settings apply."""
         from toposcope.study.forecasts.log_results import content_of
 
-        key = content_of(table[[name for name in _READ if name in table]])
+        settings = self.of_runs.get(run, self.settings)
+        key = (settings, content_of(table[[name for name in _READ if name in table]]))
         if key not in self._made:
-            self._made[key] = replay(table, run, self.settings)
+            self._made[key] = replay(table, run, settings)
         return self._made[key]
 
 
-def replays_of(stores: Iterable[Path]) -> Replays:
-    """Return the replays of the logs of stores, with the settings of the watch of the first one with any."""
-    settings = (AlarmSettings.of(Journal.of(store).read()) for store in stores)
-    return Replays(next((one for one in settings if one != AlarmSettings()), AlarmSettings()))
+def replays_of(store: Path) -> Replays:
+    """Return the replays of the logs of one store, with the settings of its watch."""
+    return Replays(_settings_of(store))
+
+
+def replays_by_run(stores: Iterable[Path]) -> Replays:
+    """Return the replays of runs from several sources, each with the settings of the watch of its store.
+
+    Runs of no store have no settings. If several stores hold a run, the first with any settings counts.
+    """
+    of_runs: dict[str, AlarmSettings] = {}
+    for path in stores:
+        settings = _settings_of(path)
+        if settings != AlarmSettings():
+            store = Store.open(path)
+            for run in (*store.runs()["run"], *store.metrics()["run"].unique()):
+                of_runs.setdefault(str(run), settings)
+    return Replays(of_runs=of_runs)
+
+
+def _settings_of(store: Path) -> AlarmSettings:
+    return AlarmSettings.of(Journal.of(store).read())
 
 
 def _at(alarm: Alarmed, steps: np.ndarray) -> Alarmed:

@@ -58,7 +58,8 @@ class LogResults:
     def judgement(self, judge: JudgeOfLog, rows: pd.DataFrame, column: str, curve: Curve | None) -> Judgement:
         """Return what `judge` says about the log of a run; `curve` is None if it is too short for one."""
         symptoms = symptoms_of(curve, rows, column, self.health)
-        key = (judge, content_of(rows), column, symptoms, curve is not None and curve.ended)
+        # two runs with the same losses may have been watched with other settings
+        key = (judge, run_of(rows), content_of(rows), column, symptoms, curve is not None and curve.ended)
         if key not in self._judgements:
             self._judgements[key] = judge(rows, column, curve, symptoms)
         return self._judgements[key]
@@ -92,6 +93,11 @@ def symptoms_of(
         return curve.symptoms
     known = column in rows and np.isfinite(rows[column].to_numpy(float, na_value=np.nan)).any()
     return tuple(assess(rows, column=column)) if known else ()
+
+
+def run_of(rows: pd.DataFrame) -> str:
+    """Return the name of the run of a log; "run" if the rows do not name it."""
+    return str(rows["run"].iloc[0]) if "run" in rows and len(rows) else "run"
 
 
 def content_of(rows: pd.DataFrame) -> Hashable:

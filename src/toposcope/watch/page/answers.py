@@ -69,7 +69,7 @@ def answers(
     from toposcope.study.analysis import analysis_of
     from toposcope.study.findings import words
 
-    judge = partial(judged, replays=replays or replays_of([store]))
+    judge = partial(judged, replays=replays or replays_of(store))
     analysis = analysis_of(store, published=published, judge=judge, from_logs=results)
     parts = []
     for found in analysis.all_findings:
@@ -105,7 +105,7 @@ def losses(store: Store, results: LogResults | None = None, replays: Replays | N
         "odd": [{"run": one.run, "said": one.sentence} for one in odd],
         "problems_of_runs": run_problems(health, odd),
         "audit": list(map(str, store.audited())),
-        "verdicts": verdicts_of(judged_runs(store, logs, replays or replays_of([store.path]))),
+        "verdicts": verdicts_of(judged_runs(store, logs, replays or replays_of(store.path))),
     }
 
 
@@ -128,7 +128,7 @@ def stages(store: Path, published: PublishedRules) -> Iterator[dict[str, Any]]:
     """
     from toposcope.study.forecasts.log_results import LogResults
 
-    results, replays = LogResults(), replays_of([store])  # all stages share the same logs
+    results, replays = LogResults(), replays_of(store)  # all stages share the same logs
     yield losses(Store.open(store), results, replays)
     seen = sum(map(len, Store.open(store).measured_steps().values()))
     made: dict[str, Any] = {"seen": seen, "trouble": []}
