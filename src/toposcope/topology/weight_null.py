@@ -134,7 +134,7 @@ def magnitude_quantile(W: Any, q: float = 0.999, *, name: str = "W") -> float:
 def clipped_neural_persistence(
     W: Any, q: float = 0.999, *, normalization: NormalizationName = Normalization.NETWORK, name: str = "W"
 ) -> float:
-    """Return the neural persistence with the q-quantile of |W| instead of its maximum.
+    """Return the neural persistence with the q-quantile of ``|W|`` instead of its maximum.
 
     Weights above the quantile count as the quantile, so a single outlier does not set the scale. The result
     is 0 if the quantile is 0.
