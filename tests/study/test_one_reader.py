@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +58,10 @@ TABLES = {
     "a column of text": of(loss=LOSS, note="warm"),
     "a loss that is text": of(loss="x"),
     "a text among the losses": of(loss=[*map(str, LOSS[:9]), "diverged", *map(str, LOSS[10:])]),
+    "losses that are objects": of(loss=pd.Series([*LOSS[:30], *map(np.array, LOSS[30:])], dtype=object)),
+    "losses that are decimals": of(loss=[Decimal(str(one)) for one in LOSS]),
+    "steps in the index": of(loss=LOSS).set_index("step"),
+    "runs and steps in the index": seeds(loss=0.0).set_index(["run", "step"]),
     "two learning rates": of(loss=LOSS, lr=1e-3, learning_rate=2e-3),
     "evaluations in rows of their own": pd.concat(
         [of(loss=LOSS), pd.DataFrame({"step": STEP[9::10], "val_loss": LOSS[9::10]})]
@@ -86,7 +91,7 @@ def test_a_table_has_one_answer_in_memory_and_in_a_file(
     table: pd.DataFrame, function: Callable[[object], object], tmp_path: Path
 ) -> None:
     file = tmp_path / "run.csv"  # its run is called as that of a table in memory
-    table.to_csv(file, index=False)
+    table.to_csv(file, index=table.index.names != [None])
     assert answer(function, table) == answer(function, file)
 
 
@@ -159,6 +164,23 @@ def test_two_columns_of_one_name_are_refused() -> None:
     table.columns = pd.Index(["step", "loss", "loss"])
     with pytest.raises(InputError, match="the table: two columns are called 'loss'; drop or rename one"):
         ts.check(table)
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+def test_losses_that_are_scalars_of_numpy_or_torch_are_numbers(kind: str) -> None:
+    """A healthy run whose later losses were np.float32 was called one whose losses are not finite."""
+    number = np.float32 if kind == "numpy" else pytest.importorskip("torch").tensor
+    mixed = [*LOSS[:30], *(number(one) for one in LOSS[30:])]
+    run = ts.check(of(loss=pd.Series(mixed, dtype=object))).runs[0]
+    assert run.judgement.level == "all right"
+    assert run.loss == pytest.approx(LOSS[-1])
+
+
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
+def test_columns_of_several_levels_are_refused(function: Callable[[object], object]) -> None:
+    """They ended in a KeyError."""
+    with pytest.raises(InputError, match=r"column 'step'.*\('a', 'step'\), \('a', 'loss'\)"):
+        function(pd.concat({"a": pd.DataFrame({"step": STEP, "loss": LOSS})}, axis=1))
 
 
 @pytest.mark.slow

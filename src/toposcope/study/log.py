@@ -12,7 +12,7 @@ import pandas as pd
 from toposcope.core.errors import InputError, did_you_mean
 from toposcope.core.wording import option, renaming
 from toposcope.sources.belonging import DESCRIBES
-from toposcope.sources.logs import log_of_table
+from toposcope.sources.logs import log_of_table, with_index
 from toposcope.sources.logs.collect import PLANNED
 from toposcope.sources.losses import ALIASES, SCALES, meaning, plain
 
@@ -85,6 +85,7 @@ def log_from_frame(
     >>> log.notes
     ('left out, text or the same at every step: seed', 'taken as features: h0')
     """
+    frame = with_index(frame)
     chosen = as_named(column, [str(one) for one in frame], rename or {})
     read = log_of_table(frame, label, rename=chosen, keep=unknown(column))
     return log_of_read(read, name="run", column=column, copies=copies)

@@ -6,6 +6,8 @@ import math
 from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
+from numbers import Real
 
 import numpy as np
 import pandas as pd
@@ -82,14 +84,18 @@ def collected(records: Iterable[Record], label: str) -> pd.DataFrame:
 
 
 def number(text: object) -> float:
-    """Return a text or a JSON value as a number; NaN if it is not one.
+    """Return a text, a JSON value or the value of a table's cell as a number; NaN if it is not one.
 
     >>> number("1,024"), number("3.5e-4"), number("nan"), number(True), number(10**400)
     (1024.0, 0.00035, nan, nan, inf)
+    >>> number(np.float32(2.5)), number(Decimal("2.5")), number(np.array(2.5)), number(np.bool_(True))
+    (2.5, 2.5, 2.5, nan)
     """
     if isinstance(text, str):
         text = text.strip().replace(",", "")
-    elif isinstance(text, bool) or not isinstance(text, int | float):
+    elif getattr(text, "ndim", None) == 0 and hasattr(text, "item"):  # numpy's scalars, tensors of losses
+        text = text.item()
+    if isinstance(text, bool) or not isinstance(text, str | Real | Decimal):
         return math.nan
     try:
         return float(text)

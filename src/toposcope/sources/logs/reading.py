@@ -114,11 +114,26 @@ def log_of_table(
     SourceError
         As for a file, and when two columns have one name.
     """
-    columns = pd.Index([str(column) for column in table])
+    table = with_index(table)
+    columns = table.columns
     if twice := list(columns[columns.duplicated()]):
         raise SourceError(f"{label}: two columns are called {twice[0]!r}", remedy="drop or rename one")
-    runs = [replace(run, name=run.name or "run") for run in runs_of_table(table.reset_index(drop=True))]
+    runs = [replace(run, name=run.name or "run") for run in runs_of_table(table)]
     return log_of_runs(runs, label, CSV.name, rename or {}, keep=keep, strict=strict)
+
+
+def with_index(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table as its CSV has it: every column named by a text, and a named index as a column.
+
+    >>> list(with_index(pd.DataFrame({"step": [1], "loss": [2.0]}).set_index("step")))
+    ['step', 'loss']
+    """
+    columns = pd.Index([str(column) for column in table])
+    names = [str(name) for name in table.index.names if name is not None]
+    flat = table.set_axis(columns, axis=1)  # also of columns with several levels
+    if len(names) < table.index.nlevels or len({*names} - {*columns}) < table.index.nlevels:
+        return flat.reset_index(drop=True)
+    return flat.reset_index().rename(columns=str)
 
 
 def log_of_runs(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from toposcope.core.errors import InputError, SourceError, did_you_mean
 from toposcope.core.types import WEIGHT_FILES
 from toposcope.core.wording import renaming
-from toposcope.sources.logs import log_of_runs, log_of_table
+from toposcope.sources.logs import log_of_runs, log_of_table, with_index
 from toposcope.sources.logs_beside import LOGS, log_files
 
 if TYPE_CHECKING:
@@ -258,6 +258,7 @@ def log_at(path: str, name: str, reading: Reading) -> Log:
 
 def _log_of_table(table: pd.DataFrame, reading: Reading) -> Log:
     """Return the log of a table in memory, which is read as a file is."""
+    table = with_index(table)
     columns = [str(column) for column in table]
     return _named(lambda **how: log_of_table(table, **how), "the table", "run", columns, reading)
 
