@@ -62,6 +62,7 @@ TABLES = {
     "losses that are decimals": of(loss=[Decimal(str(one)) for one in LOSS]),
     "steps in the index": of(loss=LOSS).set_index("step"),
     "runs and steps in the index": seeds(loss=0.0).set_index(["run", "step"]),
+    "a norm of the parameters": of(loss=LOSS, param_norm=MINE + 50),
     "two learning rates": of(loss=LOSS, lr=1e-3, learning_rate=2e-3),
     "evaluations in rows of their own": pd.concat(
         [of(loss=LOSS), pd.DataFrame({"step": STEP[9::10], "val_loss": LOSS[9::10]})]
@@ -181,6 +182,16 @@ def test_columns_of_several_levels_are_refused(function: Callable[[object], obje
     """They ended in a KeyError."""
     with pytest.raises(InputError, match=r"column 'step'.*\('a', 'step'\), \('a', 'loss'\)"):
         function(pd.concat({"a": pd.DataFrame({"step": STEP, "loss": LOSS})}, axis=1))
+
+
+def test_a_column_named_param_is_the_size_only_if_it_is_one() -> None:
+    """The norm of the parameters was taken as their number, which was then refused because it changes."""
+    (curve,), problems, notes = read_curves([TABLES["a norm of the parameters"]], Reading())
+    assert (problems, curve.parameters) == ([], 0)
+    assert "the table: taken as features: mine, param_norm" in notes
+    both = TABLES["a norm of the parameters"].assign(params_total=1000)
+    assert read_curves([both], Reading())[0][0].parameters == 1000
+    assert read_curves([of(loss=LOSS, param_scale=0.5)], Reading())[0][0].parameters == 0
 
 
 @pytest.mark.slow

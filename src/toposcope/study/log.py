@@ -99,9 +99,10 @@ def log_of_read(
     The log has `step` and the loss called `column`; optionally `run` (else a log of one run is that of the
     run `name`), `learning_rate`, `tokens`, `parameters`, `heldout_loss`, `grad_norm`, `weight_norm`.
     `sources.losses.chosen` has found them among its columns; `column` may have one of their other names, too.
-    If no column is the size, the only one that begins with "param" is. Every other numeric column that
-    changes within a run is a feature, unless `copies` finds that it is a function of a loss or the step. With
-    `held_out`, a log without a training loss is one of its held-out loss.
+    If no column is the size, the only one that begins with "param" and has one whole number for each run is.
+    Every other numeric column that changes within a run is a feature, unless `copies` finds that it is a
+    function of a loss or the step. With `held_out`, a log without a training loss is one of its held-out
+    loss.
 
     Raises
     ------
@@ -214,11 +215,24 @@ def _kinds(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_size(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Return a table whose only column that begins with "param" is the size, and a note on it."""
-    alike = [c for c in table if plain(c).startswith("param") and c not in ALIASES]
+    """Return a table whose only column of sizes that begins with "param" is the size, and a note on it.
+
+    A number that changes within a run, such as the norm of the parameters, is no size.
+    """
+    named = [c for c in table if plain(c).startswith("param") and c not in ALIASES]
+    alike = [c for c in named if _may_be_size(table, str(c))]
     if "parameters" in table or len(alike) != 1:
         return table, []
     return table.rename(columns={alike[0]: "parameters"}), [f"column {alike[0]!r} is taken as parameters"]
+
+
+def _may_be_size(table: pd.DataFrame, column: str) -> bool:
+    """Return whether a column has one whole number from 1 for each run."""
+    sizes = pd.to_numeric(table[column], errors="coerce")
+    known = sizes.dropna()
+    runs = table["run"].astype(str) if "run" in table else pd.Series("", table.index)
+    whole = len(known) > 0 and bool(((known >= 1) & (known % 1 == 0)).all())
+    return whole and bool((sizes.groupby(runs).nunique() <= 1).all())
 
 
 def _refuse_missing(table: pd.DataFrame, column: str, read: RunLog) -> None:
