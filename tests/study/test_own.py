@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from tests.on_page import with_tables
+from toposcope.cli.analyze import _TABLES
 from toposcope.core.errors import InputError
 from toposcope.study.analysis import DEFAULT_TABLES, PARTS, Analysis, analysis_of
 from toposcope.study.findings.base import Finding, Question
@@ -65,6 +66,13 @@ def test_a_study_of_another_subject_has_no_such_table():
     assert list(plain.tables) == list(PARTS)
     with pytest.raises(InputError, match="no table 'lengths'; there are families, trends"):
         plain.table("lengths")
+    few = analysis_of(FRAME.iloc[:4])
+    with pytest.raises(InputError, match="no table 'lengths'; there are families, trends"):
+        few.refuse_nothing(["lengths"])
+
+
+def test_the_command_offers_the_tables_of_every_analysis():
+    assert _TABLES == PARTS
 
 
 def test_a_subjects_question_is_answered_after_those_of_every_study(mine):

@@ -256,7 +256,10 @@ class Analysis:
         return calibration_matrix(self.longest_grid(), draws=draws, quiet=quiet)
 
     def refuse_nothing(self, parts: Sequence[str]) -> None:
-        """Raise InputError where none of these tables holds a result."""
+        """Raise InputError where one of these tables does not exist, or none of them holds a result."""
+        for name in parts:
+            if name not in self.names:
+                self.table(name)  # the error says which there are
         if "trends" in parts and any(_holds_something(study.strengths) for study in self.studies):
             return  # a part of the trends: all of them take most of the time of an analysis
         cheapest = [name for name in (*self.own, *_BY_COST) if name in parts]
