@@ -21,6 +21,8 @@ from toposcope.core.errors import StoreError
 from toposcope.core.observations import AuditFinding
 from toposcope.core.types import Diagram, Feature, Kind, Role, Row, Run, Scope, Status
 from toposcope.store import KeptDiagram, Result, Store, Unit, parts
+from toposcope.study.merged_stores import difference_of_recipes
+from toposcope.subjects.landscape.options import LandscapeOptions
 
 RECIPE = {"points": 200, "draws": 5}
 
@@ -425,6 +427,18 @@ def test_another_recipe(store: Store) -> None:
     ):
         Store.create(store.path, recipe={**RECIPE, "points": 100})
     assert Store.create(store.path, recipe=dict(reversed(RECIPE.items()))).recipe_hash == store.recipe_hash
+
+
+def test_settings_of_another_recipe_have_the_names_of_their_options(tmp_path: Path) -> None:
+    """The error called --draws seeds and --range reach, as recipes of stores do."""
+    made = Store.create(tmp_path / "store", recipe=LandscapeOptions().recipe("texts"))
+    with pytest.raises(StoreError, match=r"\(draws 2 there, 3 here, range None there, 0\.5 here\)"):
+        Store.create(made.path, recipe=LandscapeOptions(draws=3, range=0.5).recipe("texts"))
+    other = Store.create(tmp_path / "other", recipe=LandscapeOptions(draws=3).recipe("texts"))
+    assert difference_of_recipes([made, other]) == "draws 2 there, 3 here"
+    ours = Store.create(tmp_path / "ours", recipe={"probe": "mine", "seeds": 2})
+    with pytest.raises(StoreError, match=r"\(seeds 2 there, 3 here\)"):
+        Store.create(ours.path, recipe={"probe": "mine", "seeds": 3})
 
 
 def test_another_schema_version(store: Store) -> None:

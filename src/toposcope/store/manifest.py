@@ -67,6 +67,9 @@ def read_manifest(path: Path) -> dict[str, Any]:
 WEIGHTS = "weights"
 """The kind of a store whose recipe names no probe."""
 
+STORED: Mapping[str, Mapping[str, str]] = {"landscape": {"range": "reach", "draws": "seeds"}}
+"""Kind -> setting -> its name in a recipe; it stays, so that stores of earlier versions are continued."""
+
 
 def kind_of_store(recipe: Mapping[str, object]) -> str:
     """Return the kind of measurements in a store: the probe that its recipe names, or else weights."""
@@ -74,6 +77,11 @@ def kind_of_store(recipe: Mapping[str, object]) -> str:
 
 
 def difference(have: Mapping[str, object], want: Mapping[str, object]) -> str:
-    """Describe where two recipes differ."""
-    names = sorted(name for name in {*have, *want} if have.get(name) != want.get(name))
-    return ", ".join(f"{name} {have.get(name)!r} there, {want.get(name)!r} here" for name in names)
+    """Describe where two recipes of one kind differ, by the present names of the settings."""
+    present = {stored: name for name, stored in STORED.get(kind_of_store(want), {}).items()}
+    keys = sorted({*have, *want}, key=lambda key: present.get(key, key))
+    return ", ".join(
+        f"{present.get(key, key)} {have.get(key)!r} there, {want.get(key)!r} here"
+        for key in keys
+        if have.get(key) != want.get(key)
+    )

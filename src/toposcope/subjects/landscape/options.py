@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 
 from toposcope.core.errors import InputError
+from toposcope.store.manifest import STORED
 from toposcope.subjects.landscape.direction_kinds import (
     DirectionKind,
     RandomDirections,
@@ -21,13 +22,12 @@ RULE = (
     "each axis goes on until the mean loss of its two ends is as high as at the run's first measured "
     f"checkpoint, and at least {RISE} nats above the centre; a second surface has a quarter of this range"
 )
+_KIND = "landscape"
 
 _LEAST = {
     "n": 1, "resolution": 5, "batches": 1, "sequences": 4, "length": 2, "draws": 1, "eigenvalues": 1,
     "products": 2, "vectors": 2, "steps": 1, "nulls": 0, "updates": 5,
 }  # fmt: skip
-_STORED = {"range": "reach", "draws": "seeds"}
-"""Field -> its name in the recipe of a store; it stays, so that stores of earlier versions are continued."""
 
 
 @takes_former_names
@@ -134,5 +134,6 @@ class LandscapeOptions:
 
     def recipe(self, texts_digest: str) -> dict[str, object]:
         """Return the settings and the texts as the store's recipe: plain JSON values."""
-        settings = {_STORED.get(name, name): value for name, value in asdict(self).items()}
-        return {"probe": "landscape", "texts": texts_digest, **settings}
+        stored = STORED[_KIND]
+        settings = {stored.get(name, name): value for name, value in asdict(self).items()}
+        return {"probe": _KIND, "texts": texts_digest, **settings}
