@@ -299,9 +299,11 @@ def test_settings_are_not_compared_with_training_at_one_checkpoint(inputs, tmp_p
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (("--texts", "x"), "--texts 'x': it does not work with --from-states"),
-        (("--length", 9), "--length 9: it does not work with --from-states"),
-        (("--min-chars", 9), "--min-chars 9: --features 'representations' do not use it"),
+        (("--texts", "x"), "--texts 'x': saved states do not use it: they open no model; leave it out"),
+        (("--length", 9), "--length 9: saved states do not use it: they open no model; leave it out"),
+        (("--min-chars", 9), "--min-chars 9: saved states do not use it: they open no model; leave it out"),
+        (("--steps", "last"), "--steps 'last': saved states do not use it: they open no model; leave it out"),
+        (("--save-states", "s"), "--save-states 's': saved states do not use it: they open no model"),
         (("--attention",), "saved states contain no attention"),
         (("--layers", "9"), "numbered 0 to 3"),
         (("--limit", 99), "limit 99: "),

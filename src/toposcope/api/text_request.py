@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 WEIGHTS, GRADIENTS, LANDSCAPE = "weights", "gradients", "landscape"
 SAVED_STATES = "saved states"
+NO_MODEL = f"{SAVED_STATES} do not use it: they open no model"
+"""Why a measurement of saved states refuses an option."""
 BUILT_IN = (WEIGHTS, GRADIENTS, REPRESENTATIONS, LANDSCAPE, SAVED_STATES)
 """What `measure` measures without a further subject; of another subject it takes `steps`, and its request."""
 _USED_BY = "used_by"
@@ -96,9 +98,12 @@ def refuse_unused(kind: str, features: Sequence[str], request: TextRequest, **mo
     for name, value in given.items():
         if kind in USED_BY[name] or (name == "steps" and kind not in BUILT_IN):
             continue
-        raise InputError(
+        others = (
             f"{option('features')} {','.join(features) or 'your own'!r} do not use it; it is for "
-            f"{', '.join(USED_BY[name])}",
+            f"{', '.join(USED_BY[name])}"
+        )
+        raise InputError(
+            NO_MODEL if kind == SAVED_STATES else others,
             argument=name,
             value=value if isinstance(value, int) else str(value),
             remedy="leave it out",

@@ -31,6 +31,7 @@ from toposcope.subjects.representations.options import RepresentationOptions
 if TYPE_CHECKING:
     import pandas as pd
 
+    from toposcope.api.text_request import TextRequest
     from toposcope.subjects.representations.probes.sensitivity import SensitivityOptions
 
 SENSITIVITY_SHOWN = {
@@ -156,7 +157,7 @@ def command(
     )  # fmt: skip
     execution = sweeping.execution(keep_diagrams=not no_diagrams)
     if from_states is not None:
-        _refuse_with_states(series, texts, settings, labelled, save_states, sweeping)
+        _refuse_with_states(series, request, settings, sweeping)
         found, agree = of_saved_states(SavedStates(from_states), options, request), None
     else:
         if not series or texts is None:
@@ -194,29 +195,21 @@ def _grid(texts: str | None, *, sensitivity: bool) -> SensitivityOptions | None:
 
 
 def _refuse_with_states(
-    series: tuple[str, ...],
-    texts: str | None,
-    settings: Mapping[str, object],
-    labelled: Path | None,
-    save_states: Path | None,
-    sweeping: Sweeping,
+    series: tuple[str, ...], request: TextRequest, settings: Mapping[str, object], sweeping: Sweeping
 ) -> None:
     """Refuse options that need a pass through the models."""
+    from toposcope.api.text_request import NO_MODEL, SAVED_STATES, refuse_unused
+
     if series:
         raise InputError(f"{option('from_states')} opens no model", remedy="leave SERIES out")
-    given = {
-        "texts": texts, "pooling": settings.get("pooling"), "length": settings.get("length"),
-        "labelled": labelled, "save_states": save_states, "steps": sweeping.steps,
+    refuse_unused(SAVED_STATES, request.features, request, steps=sweeping.steps)
+    further = {
+        "pooling": settings.get("pooling"), "length": settings.get("length"),
         "revisions": sweeping.revisions, "losses": sweeping.losses,
     }  # fmt: skip
-    for name, value in given.items():
+    for name, value in further.items():
         if value:
-            raise InputError(
-                f"it does not work with {option('from_states')}, which opens no model",
-                argument=name,
-                value=value,
-                remedy="leave it out",
-            )
+            raise InputError(NO_MODEL, argument=name, value=value, remedy="leave it out")
 
 
 def show_sensitivity(table: pd.DataFrame) -> None:
