@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -19,6 +21,7 @@ from toposcope.cli import main as cli
 from toposcope.core.errors import InputError
 from toposcope.store import Store
 from toposcope.subjects import roster
+from toposcope.subjects.subject import Subject
 from toposcope.watch.watching import Watching, WatchOptions
 
 PAGE = Path(__file__).parents[2] / "docs" / "add-a-subject.md"
@@ -108,3 +111,39 @@ def test_a_mix_is_refused_in_every_way(
         refused = f"{option} {value}: --features 'outliers' have settings of their own; leave it out, or use"
         assert refused in capsys.readouterr().err
     assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize("features", [WatchOptions.features, ("outliers",)])
+def test_a_watch_goes_on_with_the_settings_of_a_store(
+    outliers: Path, tmp_path: Path, features: tuple[str, ...]
+) -> None:
+    """The watch of a store that was measured with another quantile was refused for its other settings."""
+    assert _typed("outliers", outliers, "--quantile", 0.9, "--out", tmp_path / "o", "--no-audit") == 0
+    _write(outliers, 20)
+    with Watching(outliers, WatchOptions(features=features, rest=0, out=tmp_path / "o")) as watch:
+        watch.once()
+    store = Store.open(tmp_path / "o")
+    assert store.recipe == {"probe": "outliers", "quantile": 0.9}
+    assert store.features(feature="outlier")["step"].tolist() == [0, 10, 20]
+
+
+def test_a_watch_of_another_subject_advises_no_features_beside_it(outliers: Path, tmp_path: Path) -> None:
+    """The watch advised to add updates to --features, which it refuses beside this subject."""
+    with Watching(outliers, WatchOptions(features=["outliers"], rest=0, out=tmp_path / "o")) as watch:
+        (said,) = [one for one in watch.once().not_judged if one.startswith("updates were not measured")]
+    assert "for later checkpoints" not in said
+
+
+def test_a_request_is_made_from_a_recipe_that_was_written_as_json() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Request:
+        layers: tuple[int, ...] = ()
+        share: float = 0.5
+
+    subject = Subject(
+        name="mine", heading="Mine", topology="mine", title="Mine.", null="nothing", request=Request,
+        make=lambda _: [],
+    )  # fmt: skip
+    wanted = Request(layers=(1, 2))
+    assert subject.request_of(json.loads(json.dumps(subject.recipe(wanted)))) == wanted
+    assert subject.request_of({"probe": "mine", "of_another_version": 1}) == Request()

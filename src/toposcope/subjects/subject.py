@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from toposcope.core.errors import InputError
@@ -141,6 +141,24 @@ class Subject:
         assert self.request is not None
         wanted: Any = self.request() if request is None else request
         return {"probe": self.name, **asdict(wanted)}
+
+    def request_of(self, recipe: Mapping[str, object]) -> Any:
+        """Return the request with which a store of this recipe was measured: the inverse of `recipe`.
+
+        A setting that the request no longer has is left out, and one that the recipe lacks has its default.
+
+        Raises
+        ------
+        InputError
+            If the request refuses a setting.
+        """
+        assert self.request is not None
+        known = {one.name for one in fields(self.request) if one.init}
+        settings = {name: value for name, value in recipe.items() if name in known}
+        plain = {  # JSON has no tuples
+            name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()
+        }
+        return self.request(**plain)
 
 
 TABLE = Subject(

@@ -86,9 +86,9 @@ def _no_updates(store: Store, folder: Path | None) -> str:
     """Say how updates are measured: what a watch has measured once, it does not measure again."""
     series = "SERIES" if folder is None else folder
     now = _measuring(store, series, features="updates")
-    later = (
-        "" if folder is None else rendered(f"; for later checkpoints, add updates to {option('features')}")
-    )
+    later = ""
+    if folder is not None and kind_of_store(store.recipe) == WEIGHTS:  # another takes no further features
+        later = rendered(f"; for later checkpoints, add updates to {option('features')}")
     return f"updates were not measured; to measure them: {now}{later}"
 
 

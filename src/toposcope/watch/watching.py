@@ -239,14 +239,20 @@ def _refuse_unread(folder: Path | None, options: WatchOptions) -> None:
 
 
 def _chosen(place: Path, options: WatchOptions) -> Chosen:
-    """Return what is measured: the named features, or the subject of a store that is continued."""
+    """Return what is measured: the named features, or the subject of a store that is continued.
+
+    Such a subject is measured with the settings of the store.
+    """
     from toposcope.subjects.registry import chosen
     from toposcope.subjects.roster import measurable
 
     features = [name.strip() for name in options.features]
-    if options.features == WatchOptions.features and (place / MANIFEST).is_file():
-        kind = kind_of_store(Store.open(place).recipe)
-        features = [kind] if kind in measurable() else features
+    if (place / MANIFEST).is_file():
+        recipe = Store.open(place).recipe
+        kind = kind_of_store(recipe)
+        subject = measurable().get(kind)
+        if subject is not None and (options.features == WatchOptions.features or features == [kind]):
+            return chosen([kind], subject.request_of(recipe))
     return chosen(features)
 
 
