@@ -46,6 +46,14 @@ def test_targets_are_worked_out_and_descriptions_are_no_features() -> None:
     assert replicate_table(table, targets=("gap",)).loc[0, "seeds"] == 3
 
 
+def test_runs_with_nothing_but_a_seed_are_replicates() -> None:
+    bare = made()[["run", "step", "loss", "mine", "seed"]]
+    found = replicate_table(plain_table(bare), targets=("loss",))
+    of_family = replicate_table(plain_table(made()), targets=("loss",))
+    assert found.loc[0, "seeds"] == 3
+    pd.testing.assert_frame_equal(found.drop(columns="family"), of_family.drop(columns="family"))
+
+
 def test_gap_and_efficiencies_are_tested_by_default_and_leave_the_loss_alone() -> None:
     table = plain_table(made(1))
     few = Draws(100, 100, 100)

@@ -33,6 +33,7 @@ def replicate_groups(table: SeriesTable) -> dict[str, list[str]]:
     if runs.empty or "seed" not in runs:
         return {}
     have = runs[runs["run"].isin(table.run_names)]
+    have = have if "family" in have else have.assign(family="")  # a group needs at least one key
     keys = [key for key in ("family", "parameters", "schedule", "corpus") if key in have]
     groups: dict[str, list[str]] = {}
     for key, part in have.groupby(keys, dropna=False, sort=False):
