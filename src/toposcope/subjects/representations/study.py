@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from toposcope.core.errors import InputError
 from toposcope.models.loading import ModelLoader
@@ -84,20 +85,45 @@ def study_of_saved_states(
     """Return the study of saved states, without texts or models.
 
     The settings of the pass are those with which the states were read. `options` sets the rest, and `layers`
-    if it names saved ones.
+    if it names saved ones; `limit` sets the number of texts.
 
     Raises
     ------
     InputError
-        When `options` asks for attention graphs, which need the model.
+        When `options` asks for attention graphs, which need the model, or for another pass.
     """
     if options.attention:
         raise InputError("saved states contain no attention; measure the series itself")
+    _refuse_another_pass(options, series.facts.reading, limit)
     settings = {name: value for name, value in series.facts.reading.items() if name != "layers"}
     options = replace(options, **settings, cloud_texts=limit)
     return RepresentationStudy(
         options, StateSource(None, None, series.folder), series.facts.texts, None, grid
     )
+
+
+def _refuse_another_pass(
+    options: RepresentationOptions, reading: Mapping[str, Any], limit: int | None
+) -> None:
+    """Refuse settings that are neither the defaults nor those with which the states were read."""
+    usual = RepresentationOptions()
+    for name, saved in reading.items():
+        given = getattr(options, name)
+        of_preset = name == "half" and options.preset != usual.preset  # nobody asked for it by name
+        if name != "layers" and not of_preset and given not in (saved, getattr(usual, name)):
+            raise InputError(
+                f"the states were saved with {saved}",
+                argument=name,
+                value=given,
+                remedy="leave it out, or measure the series itself",
+            )
+    if options.cloud_texts not in (None, limit):
+        raise InputError(
+            "it does not work with saved states",
+            argument="cloud_texts",
+            value=options.cloud_texts,
+            remedy="give limit instead",
+        )
 
 
 def parse_grid(texts: str) -> SensitivityOptions:
