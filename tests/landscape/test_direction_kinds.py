@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import pickle
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,17 @@ def test_an_added_kind_is_an_option_with_its_own_rules(pairs: None) -> None:
     with pytest.raises(InputError, match="n 3: not a pair"):
         LandscapeOptions(directions="pairs", n=3)
     add_directions(Pairs)  # again is no other kind
+
+
+def test_a_process_that_does_not_know_a_kind_says_what_to_do(pairs: None, monkeypatch) -> None:
+    sent = pickle.dumps(LandscapeOptions(directions="pairs", n=1))
+    monkeypatch.setattr(direction_kinds, "_ADDED", [])  # as in a process of `--jobs`
+    with pytest.raises(InputError) as refused:
+        _ = pickle.loads(sent).kind
+    assert str(refused.value) == (
+        "directions 'pairs': these directions are registered only in the calling process; offer them by the "
+        "entry point toposcope.directions, or use 1 process"
+    )
 
 
 def test_two_kinds_of_one_name_are_refused(pairs: None) -> None:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from toposcope.core.errors import InputError
 from toposcope.store.manifest import STORED
 from toposcope.subjects.landscape.direction_kinds import (
+    GROUP,
     DirectionKind,
     RandomDirections,
     described_kinds,
@@ -104,8 +105,22 @@ class LandscapeOptions:
 
     @property
     def kind(self) -> DirectionKind:
-        """The kind of directions that `directions` names."""
-        return direction_kinds()[self.directions]
+        """The kind of directions that `directions` names.
+
+        Raises
+        ------
+        InputError
+            In a process that does not know it: `add_directions` was called in another one.
+        """
+        known = direction_kinds()
+        if self.directions not in known:  # settings that come from another process were not checked here
+            raise InputError(
+                "these directions are registered only in the calling process",
+                argument="directions",
+                value=self.directions,
+                remedy=f"offer them by the entry point {GROUP}, or use 1 process",
+            )
+        return known[self.directions]
 
     @property
     def texts(self) -> int:
