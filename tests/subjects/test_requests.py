@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from typing import Any
 
 import pytest
@@ -19,17 +21,25 @@ from toposcope.subjects.weights.options import WeightOptions
 REFUSED = [
     (RepresentationOptions, {"reduction": "zzz"}, "reduction 'zzz': unknown; choose pca, random, none"),
     (RepresentationOptions, {"layers": "foo"}, "layers 'foo': not a choice of layers; give last, all, or"),
+    (RepresentationOptions, {"layers": 6}, "layers 6: it must be a string; give 'last', 'all', or numbers"),
+    (RepresentationOptions, {"layers": [0, 6]}, "layers [0, 6]: it must be a string"),
+    (RepresentationOptions, {"pooling": ("mean",)}, "pooling ('mean',): unknown; choose mean, last, token"),
     (RepresentationOptions, {"cloud_texts": -1}, "cloud_texts -1: it must be at least 1"),
     (RepresentationOptions, {"pooling": "max"}, "pooling 'max': unknown; choose mean, last, token"),
     (RepresentationOptions, {"preset": "nope"}, "preset 'nope': unknown; choose default, seed003"),
     (RepresentationOptions, {"components": 2.5}, "components 2.5: it must be a whole number"),
     (WeightOptions, {"clouds": ("matrix", "foo")}, "clouds 'foo': unknown; choose matrix, pooled"),
     (WeightOptions, {"conventions": ("x",)}, "conventions 'x': unknown; choose rieck"),
+    (WeightOptions, {"conventions": "x"}, "conventions 'x': unknown; choose rieck"),
+    (WeightOptions, {"clouds": [["matrix"]]}, "clouds ['matrix']: unknown; choose matrix, pooled"),
+    (WeightOptions, {"without": None}, "without: it must be a tuple or a list"),
+    (WeightOptions, {"without": ("",)}, "without '': every name contains it; leave it out"),
     (WeightOptions, {"split": "bar"}, "split 'bar': unknown; choose table, whole, parts, heads"),
     (WeightOptions, {"preset": "nope"}, "preset 'nope': unknown; choose default, seed004"),
     (WeightOptions, {"draws": 1.5}, "draws 1.5: it must be a whole number"),
     (WeightOptions, {"points": float("nan")}, "points nan: it must be a whole number"),
     (WeightOptions, {"nulls": True}, "nulls True: it must be a whole number"),
+    (LandscapeOptions, {"directions": ["random"]}, "directions ['random']: unknown; choose random, hessian"),
     (LandscapeOptions, {"steps": -5}, "steps -5: it must be at least 1"),
     (LandscapeOptions, {"nulls": -1}, "nulls -1: it must be at least 0"),
     (LandscapeOptions, {"draws": 0}, "draws 0: it must be at least 1"),
@@ -51,6 +61,19 @@ def test_a_request_refuses_what_it_does_not_know(
 def test_a_convention_may_be_written_as_its_value() -> None:
     made = WeightOptions(conventions=("rieck",))  # type: ignore[arg-type]
     assert made.conventions[0] is Normalization.NETWORK
+
+
+def test_a_list_counts_as_a_tuple_and_a_string_as_a_tuple_of_one() -> None:
+    made = WeightOptions(
+        clouds=["matrix"], conventions=[Normalization.MATRIX], without=["ln"]  # type: ignore[arg-type]
+    )  # fmt: skip
+    assert made == WeightOptions(clouds=("matrix",), conventions=(Normalization.MATRIX,), without=("ln",))
+    kept: dict[str, Any] = json.loads(json.dumps(made.recipe()))
+    assert WeightOptions(**kept) == made
+    alone = WeightOptions(without="mlp", conventions="rieck")  # type: ignore[arg-type]
+    assert alone == WeightOptions(without=("mlp",), conventions=(Normalization.NETWORK,))
+    assert (alone.keeps("head.weight"), alone.keeps("mlp.weight")) == (True, False)
+    assert TextRequest(features="rips") == TextRequest(features=("rips",))  # type: ignore[arg-type]
 
 
 def test_the_presets_of_the_papers_are_known_to_the_requests() -> None:
@@ -77,8 +100,11 @@ def test_a_former_name_is_accepted_with_a_warning(
     with pytest.warns(DeprecationWarning, match=f"{old} is now called {new}"):
         made = request_(**former)
     assert made == request_(**present)
-    with pytest.raises(InputError, match=f"{old} is the former name of {new}"):
+    told = f"{old} is the former name of {new}, which is given, too; give {new} instead of {old}"
+    with pytest.raises(InputError, match=told):
         request_(**former, **present)
+    with pytest.raises(InputError, match=told):  # `replace` gives every field
+        dataclasses.replace(request_(), **former)
 
 
 def test_the_recipes_of_stores_are_those_of_earlier_versions() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from toposcope.core.errors import InputError
 from toposcope.core.wording import option
 from toposcope.subjects.representations.features import REPRESENTATIONS
-from toposcope.subjects.request import FORMERLY, check_counts, takes_former_names
+from toposcope.subjects.request import FORMERLY, check_counts, make_tuples, takes_former_names
 
 if TYPE_CHECKING:
     from toposcope.subjects.representations.probes.sensitivity import SensitivityOptions
@@ -63,6 +63,7 @@ class TextRequest:
 
     def __post_init__(self) -> None:
         """Refuse numbers of texts that cannot be read."""
+        make_tuples(self)
         least = {"limit": 1, "min_chars": 0}
         check_counts(self, {name: of for name, of in least.items() if getattr(self, name) is not None})
 

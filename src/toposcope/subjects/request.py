@@ -88,7 +88,10 @@ def takes_former_names(request: type[T]) -> type[T]:
         for former in present.keys() & given.keys():
             name = present[former]
             if name in given:
-                raise InputError(f"{former} is the former name of {name}, which is given, too; leave it out")
+                raise InputError(
+                    f"{former} is the former name of {name}, which is given, too",
+                    remedy=f"give {name} instead of {former}",
+                )
             warnings.warn(f"{former} is now called {name}", DeprecationWarning, stacklevel=2)
             given[name] = given.pop(former)
         make(self, **given)
@@ -104,6 +107,36 @@ def options_of(request: type) -> Iterator[tuple[dataclasses.Field[Any], type, Co
         described = known.metadata.get(_KEY)
         if described is not None:
             yield known, _plain(hints[known.name]), described()
+
+
+def make_tuples(request: object) -> None:
+    """Let the tuples of a request be given as lists, and a tuple of one string as that string.
+
+    >>> @dataclass(frozen=True)
+    ... class Request:
+    ...     parts: tuple[str, ...] = ()
+    ...
+    ...     def __post_init__(self) -> None:
+    ...         make_tuples(self)
+    >>> Request(["mlp", "head"]), Request("mlp")
+    (Request(parts=('mlp', 'head')), Request(parts=('mlp',)))
+
+    Raises
+    ------
+    InputError
+        Naming the first such setting that is neither.
+    """
+    for name in _tuple_fields(request):
+        value = getattr(request, name)
+        if not isinstance(value, str | list | tuple):
+            raise InputError("it must be a tuple or a list", argument=name, value=value)
+        # a string would be taken letter by letter
+        object.__setattr__(request, name, (value,) if isinstance(value, str) else tuple(value))
+
+
+def _tuple_fields(request: object) -> frozenset[str]:
+    known = dataclasses.fields(request)  # type: ignore[arg-type]
+    return frozenset(field.name for field in known if isinstance(field.default, tuple))
 
 
 def check_counts(request: object, least: Mapping[str, int]) -> None:
@@ -123,17 +156,18 @@ def check_counts(request: object, least: Mapping[str, int]) -> None:
 
 
 def check_choices(request: object, choices: Mapping[str, Collection[object]]) -> None:
-    """Refuse a setting that is not one of its choices; a tuple must consist of them.
+    """Refuse a setting that is not one of its choices; a field of several must consist of them.
 
     Raises
     ------
     InputError
         Naming the first such setting.
     """
+    several = _tuple_fields(request)
     for name, known in choices.items():
         value = getattr(request, name)
-        for one in value if isinstance(value, tuple) else (value,):
-            if one not in known:
+        for one in value if name in several else (value,):
+            if one not in tuple(known):  # a tuple takes values without a hash, too
                 raise InputError(
                     "unknown", argument=name, value=one, remedy=f"choose {', '.join(map(str, known))}"
                 )

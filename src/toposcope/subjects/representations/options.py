@@ -127,8 +127,15 @@ class RepresentationOptions:
         )
 
 
-def _check_layers(choice: str) -> None:
+def _check_layers(choice: object) -> None:
     """Refuse a choice of layers that no model could have."""
+    if not isinstance(choice, str):
+        raise InputError(
+            "it must be a string",
+            argument="layers",
+            value=choice,
+            remedy="give 'last', 'all', or numbers such as '0,6,12'",
+        )
     if choice not in ("last", "all") and not all(part.strip().isdecimal() for part in choice.split(",")):
         raise InputError(
             "not a choice of layers",

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from toposcope.core.errors import InputError
 from toposcope.core.types import Normalization
 from toposcope.sources.matrices import SPLITS
-from toposcope.subjects.request import check_choices, check_counts, option
+from toposcope.subjects.request import check_choices, check_counts, make_tuples, option
 
 PRESETS = ("default", "seed004", "text")
 """The names of the settings: `default`, and those of the papers (`papers/weight_presets.py` and
@@ -19,6 +19,8 @@ CLOUDS = ("matrix", "pooled")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightOptions:
     """The settings that change numbers; together they are a store's recipe.
+
+    A list counts as a tuple, and a string as a tuple of one.
 
     Parameters
     ----------
@@ -57,11 +59,14 @@ class WeightOptions:
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot be measured."""
+        make_tuples(self)
         check_counts(self, {"points": 3, "draws": 1, "nulls": 0})
         known = {"preset": PRESETS, "conventions": tuple(Normalization), "clouds": CLOUDS, "split": SPLITS}
         check_choices(self, known)
         # a value such as "rieck" is equal to its member, but has no power
         object.__setattr__(self, "conventions", tuple(map(Normalization, self.conventions)))
+        if "" in self.without:
+            raise InputError("every name contains it", argument="without", value="", remedy="leave it out")
         if self.thresh is not None and not self.thresh > 0:
             raise InputError(
                 "it must be positive", argument="thresh", value=self.thresh,
