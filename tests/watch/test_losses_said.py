@@ -19,6 +19,7 @@ from toposcope.sources.metrics import tidy
 from toposcope.store import Store, Unit
 from toposcope.study.forecasts.gather import gather_curves
 from toposcope.watch.alarms.base import AlarmSettings
+from toposcope.watch.coverage import not_judged
 from toposcope.watch.first_line import Lead
 from toposcope.watch.journal import Journal
 from toposcope.watch.loss_health import HealthWatch, health_of, logs_of, with_passed
@@ -170,6 +171,25 @@ def test_each_store_is_judged_with_the_target_of_its_own_watch(tmp_path):
             for run, of_run in rows.items()
         }
         assert [run for run in names if noticed[run]] == alarmed
+
+
+def test_the_audit_is_read_once_and_coverage_reads_the_losses_once(tmp_path, monkeypatch):
+    with _watching(tmp_path, spiked()) as watching:
+        watching.visit()
+        read = []
+        for name in ("audited", "metrics"):
+            whole = getattr(Store, name)
+            monkeypatch.setattr(
+                Store, name, lambda store, *given, whole=whole, name=name, **span: (
+                    read.append(name), whole(store, *given, **span)
+                )[1],
+            )  # fmt: skip
+        not_judged(watching.store, watching.watchman.journal.read(), 0.1)
+        assert read == ["metrics"]
+        for answer in (watching.once, lambda: losses(watching.store)):
+            read.clear()
+            answer()
+            assert read.count("audited") == 1
 
 
 def test_the_target_of_a_journal_without_settings_is_that_of_its_tests(tmp_path):

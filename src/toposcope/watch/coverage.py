@@ -69,8 +69,9 @@ def not_judged(
         found.append(_no_updates(store, folder))
     elif len(features) and not parts and _headless(store, features):
         found.append(HEADS)
-    found += _logs(store, list(steps), folder, log)
-    found += _aimless(store, journal, target)
+    metrics = store.metrics()
+    found += _logs(store, metrics, list(steps), folder, log)
+    found += _aimless(metrics, journal, target)
     if parts:
         found.append(
             f"at {_many(len(parts), 'checkpoint')} only a part of the matrices was read: "
@@ -92,10 +93,10 @@ def _no_updates(store: Store, folder: Path | None) -> str:
     return f"updates were not measured; to measure them: {now}{later}"
 
 
-def _aimless(store: Store, journal: Sequence[Event], target: float | None) -> list[str]:
+def _aimless(metrics: pd.DataFrame, journal: Sequence[Event], target: float | None) -> list[str]:
     """Return the runs that were never compared with the target: they have ended, or their end is unknown."""
     judged = {event.run for event in journal if event.kind == "look" and event.data.get("target") == target}
-    runs = sorted(set(store.metrics()["run"].astype(str)) - judged)
+    runs = sorted(set(metrics["run"].astype(str)) - judged)
     if target is None or not runs:
         return []
     more = and_more(len(runs) - 1, "more runs", form=" (and {})")
@@ -141,9 +142,11 @@ def _measuring(store: Store, series: object, features: str | None = None, losses
     ))  # fmt: skip
 
 
-def _logs(store: Store, runs: Sequence[str], folder: Path | None, log: Path | None) -> list[str]:
+def _logs(
+    store: Store, metrics: pd.DataFrame, runs: Sequence[str], folder: Path | None, log: Path | None
+) -> list[str]:
     """Return which runs have too few losses, or none, and whether learning rates are known."""
-    metrics, found = store.metrics(), []
+    found = []
     counts = {run: int(metrics.loc[metrics["run"] == run, "loss"].notna().sum()) for run in runs}
     without = [run for run, n in counts.items() if not n]
     few = [run for run, n in counts.items() if 0 < n < LOSSES]

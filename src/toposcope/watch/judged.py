@@ -101,14 +101,18 @@ def counted(rows: pd.DataFrame, column: str, *, of_log: bool = True) -> LossCoun
 
 
 def judged_runs(
-    store: Store, logs: Iterable[StoredLog], replays: Replays | None = None
+    store: Store,
+    logs: Iterable[StoredLog],
+    replays: Replays | None = None,
+    audit: Sequence[AuditFinding] | None = None,
 ) -> Mapping[str, Judgement]:
     """Return the judgement of each run of a store that has losses, the same as from `toposcope check`.
 
-    `logs` are those of the store, as `logs_of` reads them; `replays` caches replayed logs.
+    `logs` are those of the store, as `logs_of` reads them; `replays` caches replayed logs. `audit` has the
+    store's findings, if already read.
     Runs for which it is too early to judge are left out: a watch judges them again when there is more data.
     """
-    audit, steps = store.audited(), store.measured_steps()
+    audit, steps = store.audited() if audit is None else audit, store.measured_steps()
     found = {}
     for log in logs:
         if log.column not in log.rows or not log.rows[log.column].notna().any():

@@ -138,14 +138,14 @@ class Watching:
             events = [one for one in events if one.kind != "unsent" or one.data["sink"] in self._refusing]
         journal = self.watchman.journal.read()
         settings = self.watchman.settings
-        alarms = [one for one in journal if one.kind == "alarm"]
+        alarms, audit = [one for one in journal if one.kind == "alarm"], self.store.audited()
         standing, passed = with_passed(alarms, logs(), settings)
         return WatchAnswer(
             self.store.path, tuple(standing), tuple(passed), tuple(events), tuple(health_of(logs())),
-            tuple(map(str, self.store.audited())), self._checked(),
+            tuple(map(str, audit)), self._checked(),
             self._not_judged(journal), self.watchman.stated(),
             odd_of_store(self.store).found,
-            judged_runs(self.store, logs(), Replays(settings)),
+            judged_runs(self.store, logs(), Replays(settings), audit),
         )  # fmt: skip
 
     def _not_judged(self, journal: Sequence[Event]) -> tuple[str, ...]:

@@ -98,14 +98,14 @@ def losses(store: Store, results: LogResults | None = None, replays: Replays | N
     logs = list(logs_of(store, results))
     alarms = [event for event in journal if event.kind == "alarm"]
     _, back = with_passed(alarms, logs, AlarmSettings.of(journal))
-    health, odd = health_of(logs), odd_of_store(store).found
+    health, odd, audit = health_of(logs), odd_of_store(store).found, store.audited()
     return {
         "health": [{"run": one.run, "said": str(one.symptom), "broken": one.broken} for one in health],
         "passed": [[*alarm_key(one), one.data["passed"]] for one in back],
         "odd": [{"run": one.run, "said": one.sentence} for one in odd],
         "problems_of_runs": run_problems(health, odd),
-        "audit": list(map(str, store.audited())),
-        "verdicts": verdicts_of(judged_runs(store, logs, replays or replays_of(store.path))),
+        "audit": list(map(str, audit)),
+        "verdicts": verdicts_of(judged_runs(store, logs, replays or replays_of(store.path), audit)),
     }
 
 
