@@ -6,7 +6,6 @@ import math
 from dataclasses import asdict, dataclass
 
 from toposcope.core.errors import InputError
-from toposcope.store.manifest import STORED
 from toposcope.subjects.landscape.direction_kinds import (
     GROUP,
     DirectionKind,
@@ -149,6 +148,8 @@ class LandscapeOptions:
 
     def recipe(self, texts_digest: str) -> dict[str, object]:
         """Return the settings and the texts as the store's recipe: plain JSON values."""
+        from toposcope.store.manifest import STORED  # loads Arrow, which the command's help does not need
+
         stored = STORED[_KIND]
         settings = {stored.get(name, name): value for name, value in asdict(self).items()}
         return {"probe": _KIND, "texts": texts_digest, **settings}
