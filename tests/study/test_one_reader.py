@@ -44,6 +44,10 @@ TABLES = {
     "loss and held-out loss": of(loss=LOSS, val_loss=LOSS + 0.1),
     "two held-out losses": of(loss=LOSS, eval_loss=LOSS + 0.2, val_loss=LOSS + 0.1),
     "held-out loss alone": of(val_loss=LOSS),
+    "held-out loss beside an empty loss": of(loss=np.nan, val_loss=LOSS),
+    "a held-out loss in one run": pd.concat(
+        [of(loss=LOSS).assign(run="a"), of(val_loss=LOSS + 0.1).assign(run="b")]
+    ),
     "test loss alone": of(test_loss=LOSS),
     "perplexity alone": of(perplexity=np.exp(LOSS)),
     "loss and perplexity": of(loss=LOSS, perplexity=np.exp(LOSS)),
@@ -145,6 +149,28 @@ def test_a_held_out_loss_is_forecast_only_without_a_training_loss_and_named() ->
     assert not problems
     assert curve.loss[-1] == LOSS[-1]
     assert "the table: no training loss is logged: the held-out loss 'val_loss' is used" in notes
+
+
+def test_a_held_out_loss_is_forecast_where_the_training_loss_has_no_value(tmp_path: Path) -> None:
+    """A store always has a column of the training loss: it was asked for, and the run was refused."""
+    losses = TABLES["held-out loss beside an empty loss"][["step", "loss", "val_loss"]]
+    states = {step: {"w": np.random.default_rng(step).normal(size=(8, 6))} for step in (0, 3000, 6000)}
+    series = ts.open_series({"mine": states}, losses=losses)
+    store = ts.measure(series, tmp_path / "store", features="baselines")
+    for source in (losses, store):
+        made = ts.forecast(source, horizon=10_000)
+        assert made.own[0].loss.tolist() == LOSS.tolist()
+        assert any("no training loss is logged" in note for note in made.notes)
+        assert "no training loss is logged" in repr(ts.check(source)).lower()
+
+
+@pytest.mark.parametrize("function", [ts.check, ts.analyze])
+def test_each_run_is_judged_by_its_own_loss(function: Callable[[object], object]) -> None:
+    """An analysis took one loss for all runs, and said that a run with another one had no fault."""
+    diverged = np.where(STEP > 5000, 9.0, LOSS)
+    table = pd.concat([of(loss=LOSS).assign(run="a"), of(val_loss=diverged).assign(run="b")])
+    said = " ".join(repr(function(table)).split())
+    assert "b: diverging" in said or "b at step 6,000 (loss 9): the loss rose" in said
 
 
 def test_a_held_out_loss_is_not_compared_with_a_training_loss(tmp_path: Path) -> None:

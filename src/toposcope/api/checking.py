@@ -274,7 +274,7 @@ class _Read:
 
 
 def _read(place: Contents, settings: _Settings, gone: Sequence[str]) -> list[_Read]:
-    from toposcope.watch.loss_health import loss_column
+    from toposcope.study.log import loss_column
 
     metrics = place.log.metrics
     made = []
@@ -283,7 +283,7 @@ def _read(place: Contents, settings: _Settings, gone: Sequence[str]) -> list[_Re
             continue
         rows = metrics[metrics["run"].astype(str) == run]
         column = settings.column or loss_column(rows)
-        curve, wrong = _curve(place, run, rows, replace(settings.reading, column=column))
+        curve, wrong = _curve(place, run, rows, settings.reading, column)
         made.append(_Read(place, run, name, rows, column, curve, wrong))
     return made
 
@@ -328,8 +328,19 @@ def _answer(one: _Read, settings: _Settings, siblings: Sequence[Curve]) -> RunCh
         one.name, place.name, run, judgement, step, loss,
         seen.horizon if seen is not None and known else None, ended, forecast, count.finite, len(steps),
         place.said, tuple(_unseen(place, rows, column, count.finite)),
-        (*_limits(seen, forecast, count.lost), *place.repaired), _logged(rows, column),
+        (*_limits(seen, forecast, count.lost), *_held_out(one, settings), *place.repaired),
+        _logged(rows, column),
     )  # fmt: skip
+
+
+def _held_out(one: _Read, settings: _Settings) -> list[str]:
+    """Return the note that the held-out loss of a run was read, as `forecast` has it; empty if it was not."""
+    from toposcope.study.log import HELD_OUT
+
+    if settings.column or one.column != "heldout_loss":
+        return []
+    noted = (note for note in one.place.log.notes if note.startswith(HELD_OUT))
+    return [next(noted, f"{HELD_OUT} is used")]
 
 
 def _logged(rows: pd.DataFrame, column: str) -> Logged | None:
@@ -340,7 +351,9 @@ def _logged(rows: pd.DataFrame, column: str) -> Logged | None:
     return Logged(known["step"].to_numpy(float), known[column].to_numpy(float, na_value=np.nan))
 
 
-def _curve(place: Contents, run: str, rows: pd.DataFrame, reading: Reading) -> tuple[Curve | None, list[str]]:
+def _curve(
+    place: Contents, run: str, rows: pd.DataFrame, reading: Reading, column: str
+) -> tuple[Curve | None, list[str]]:
     """Return the loss curve of a run, and what is wrong with its log."""
     from toposcope.study.forecasts.reading import curves_of
     from toposcope.study.log import Log
@@ -350,7 +363,7 @@ def _curve(place: Contents, run: str, rows: pd.DataFrame, reading: Reading) -> t
     runs = place.log.runs
     own = runs[runs["run"].astype(str) == run]
     finite = rows.replace([np.inf, -np.inf], np.nan)  # the alarms tell of these
-    curves, problems = curves_of(Log(finite, own), reading)
+    curves, problems = curves_of(Log(finite, own), reading, column)
     return curves[0] if curves else None, [one.reason.removeprefix(f"run {run}: ") for one in problems]
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from toposcope.sources.logs import RunLog
 
 METRICS = ("step", "tokens", "loss", "heldout_loss", "learning_rate", "grad_norm", "weight_norm")
+HELD_OUT = "no training loss is logged: the held-out loss"
+"""How the note begins that the held-out loss is read as the loss."""
 
 Copies: TypeAlias = Callable[[pd.DataFrame, Sequence[str], Sequence[str]], Mapping[str, str]]
 """Which columns of a table are functions of its targets or the step, and of which, in words."""
@@ -57,6 +59,16 @@ def last_step(rows: pd.DataFrame) -> float | None:
     if not len(steps):
         return None
     return int(steps.max()) if float(steps.max()).is_integer() else float(steps.max())
+
+
+def loss_column(rows: pd.DataFrame, otherwise: str = "loss") -> str:
+    """Return the loss of a run: the training loss if it has a value, else the held-out loss if that has one.
+
+    >>> loss_column(pd.DataFrame({"loss": [np.nan, np.nan], "heldout_loss": [np.nan, 3.1]}))
+    'heldout_loss'
+    """
+    logged = (name for name in ("loss", "heldout_loss") if name in rows and rows[name].notna().any())
+    return next(logged, otherwise)
 
 
 def log_from_frame(
@@ -101,8 +113,8 @@ def log_of_read(
     `sources.losses.chosen` has found them among its columns; `column` may have one of their other names, too.
     If no column is the size, the only one that begins with "param" and has one whole number for each run is.
     Every other numeric column that changes within a run is a feature, unless `copies` finds that it is a
-    function of a loss or the step. With `held_out`, a log without a training loss is one of its held-out
-    loss.
+    function of a loss or the step. With `held_out`, a log without a value of the training loss is one of its
+    held-out loss.
 
     Raises
     ------
@@ -111,9 +123,9 @@ def log_of_read(
     """
     table, notes = _with_size(read.table.copy())
     column = canonical_name(column)
-    if held_out and column == "loss" and "loss" not in table and "heldout_loss" in table:
-        column = "heldout_loss"
-        notes.append(f"no training loss is logged: the held-out loss {read.taken[column]!r} is used")
+    if held_out and column == "loss" and loss_column(table) != column:
+        column = loss_column(table)
+        notes.append(f"{HELD_OUT} {read.taken[column]!r} is used")
     _refuse_missing(table, column, read)
     table["run"] = _runs_named(table, name, read.path)
     planned = _planned(table)

@@ -31,12 +31,6 @@ REST = 20.0
 """After checking the health of all runs, a watch rests this many times its duration: it reads whole logs."""
 
 
-def loss_column(rows: pd.DataFrame) -> str:
-    """Return the loss of a run: the training loss, or the held-out loss if there is no other."""
-    logged = [name for name in ("loss", "heldout_loss") if name in rows and rows[name].notna().any()]
-    return logged[0] if logged else "loss"
-
-
 @dataclass(frozen=True, slots=True)
 class RunHealth:
     """What is wrong with a run according to its losses; prints as one line."""
@@ -73,14 +67,14 @@ def logs_of(store: Store, results: LogResults | None = None) -> Iterator[StoredL
     """Yield the log of each run of a store; `results` caches what was computed from logs."""
     from toposcope.study.forecasts.log_results import LogResults, symptoms_of
     from toposcope.study.forecasts.reading import Reading, curves_of
-    from toposcope.study.log import Log
+    from toposcope.study.log import Log, loss_column
 
     runs, results = store.runs(), results or LogResults()
     for run, rows in store.metrics().groupby("run", sort=True):
         column = loss_column(rows)
         finite = rows.replace([np.inf, -np.inf], np.nan)
         of_run = Log(finite, runs[runs["run"] == run])
-        curves, problems = curves_of(of_run, Reading(column, results=results))
+        curves, problems = curves_of(of_run, Reading(results=results), column)
         curve = curves[0] if curves else None
         wrong = tuple(one.reason.removeprefix(f"run {run}: ") for one in problems)
         symptoms = symptoms_of(curve, rows, column, results.health)

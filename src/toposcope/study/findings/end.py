@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from toposcope.forecasting.unplanned import UNSURE
 from toposcope.study.findings.base import Finding
 from toposcope.study.forecasts.compare import BY_SIBLINGS, NOT_FINISHED, worth_of_features
 from toposcope.study.forecasts.gather import gather_curves, split_runs
-from toposcope.study.log import last_step
+from toposcope.study.log import last_step, loss_column
 
 if TYPE_CHECKING:
     from toposcope.study.tables import StudyTables
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 TOPOLOGY = (f"{BY_SIBLINGS} + topology", f"{BY_SIBLINGS} + saturating topology")
 ALPHA = 0.05
 """Level of the paired test, after Holm, at which topology adds to a forecast."""
+_LOSSES = ("loss", "heldout_loss")
+"""The training loss comes first."""
 _POINTS = 40
 """Points of a forecast's path: enough for a figure of so smooth a curve."""
 MOST_AHEAD = 2
@@ -118,8 +120,10 @@ def go_on(study: StudyTables) -> Finding | None:
     A broken run should be stopped; a faulty one needs a look. "too few": no run has enough losses to be
     judged. None without a loss.
     """
-    column, curves = _logged(study)
-    grounds = _grounds(study, column, curves)
+    columns = _columns(study)
+    curves = _curves(study, columns)
+    column = next((name for name in _LOSSES if name in columns.values()), "")
+    grounds = _grounds(study, columns, curves)
     symptoms = _symptoms(grounds)
     finished, going = split_runs(curves)
     if not curves and not symptoms:
@@ -143,7 +147,7 @@ def go_on(study: StudyTables) -> Finding | None:
         "faulty": symptoms, "finished": len(finished), "read": len(curves), "fell": sum(map(_fell, curves)),
         "few": len(few), "most_losses": max((len(curve.loss) for curve in curves), default=0),
         "loss": _called(study, column),
-        "ahead": _ahead(study, curves) if strength == "running" else [],
+        "ahead": _ahead(study, columns, curves) if strength == "running" else [],
         "endless": [{"run": curve.run, "reason": curve.endless} for curve in going if curve.endless],
         "command": "" if strength == "finished" else _command(study, column, going, advise=not symptoms),
     }  # fmt: skip
@@ -194,8 +198,15 @@ def _flop_left(curve: Curve) -> float:
     return 6.0 * curve.parameters * tokens * (curve.horizon - curve.last)
 
 
-def _ahead(study: StudyTables, curves: Sequence[Curve]) -> list[dict[str, object]]:
-    """Return where the first runs that are not finished will end, of those that can be forecast yet."""
+def _ahead(
+    study: StudyTables, columns: Mapping[str, str], curves: Sequence[Curve]
+) -> list[dict[str, object]]:
+    """Return where the first runs that are not finished will end, of those that can be forecast yet.
+
+    A run is forecast from runs whose loss is of the same kind.
+    """
+    alike = [[curve for curve in curves if columns[curve.run] == name] for name in _LOSSES]
+    found = [one for some in alike for one in study.from_logs.forecasts(some, MOST_AHEAD)]
     logged = {} if study.log is None else dict(iter(study.log.metrics.groupby("run")))
     return [
         {
@@ -204,7 +215,7 @@ def _ahead(study: StudyTables, curves: Sequence[Curve]) -> list[dict[str, object
             "level": one.level, "sure": one.status not in UNSURE,
             "coverage": one.coverage, "reason": one.reason, "path": _path(one),
         }
-        for curve, one in study.from_logs.forecasts(curves, MOST_AHEAD)
+        for curve, one in found[:MOST_AHEAD]
         if one.bounded
     ]  # fmt: skip
 
@@ -219,28 +230,44 @@ def _path(one: Forecast) -> list[list[float]]:
     return path[at].tolist() if len(path) else []
 
 
-def _logged(study: StudyTables) -> tuple[str, list[Curve]]:
-    """Return the logged loss, preferably the training loss, and its curves; "" without any."""
+def _columns(study: StudyTables) -> dict[str, str]:
+    """Return the loss of each run, as `check` takes it; that of the others for a run without any.
+
+    It is empty where no loss is logged.
+    """
+    metrics = pd.DataFrame() if study.log is None else study.log.metrics
+    if not (main := loss_column(metrics, "")):
+        return {}
+    return {str(run): loss_column(rows, main) for run, rows in metrics.groupby("run", sort=False)}
+
+
+def _curves(study: StudyTables, columns: Mapping[str, str]) -> list[Curve]:
+    """Return the curve of each run's loss, in the order of the log."""
     if study.log is None:
-        return "", []
+        return []
     metrics = study.log.metrics
-    known = [name for name in ("loss", "heldout_loss") if name in metrics and metrics[name].notna().any()]
-    if not known:
-        return "", []
-    curves, _ = gather_curves(metrics, study.log.runs, column=known[0], assess=study.from_logs.health)
-    return known[0], curves
+    found: dict[str, Curve] = {}
+    for name in dict.fromkeys(columns.values()):
+        own = metrics[metrics["run"].astype(str).map(columns) == name]
+        curves, _ = gather_curves(own, study.log.runs, column=name, assess=study.from_logs.health)
+        found |= {curve.run: curve for curve in curves}
+    return [found[run] for run in columns if run in found]
 
 
-def _grounds(study: StudyTables, column: str, curves: Sequence[Curve]) -> list[tuple[str, Ground]]:
+def _grounds(
+    study: StudyTables, columns: Mapping[str, str], curves: Sequence[Curve]
+) -> list[tuple[str, Ground]]:
     """Return the grounds in the logs to look at or stop a run, each with its run."""
-    if study.log is None or not column:
+    if study.log is None or not columns:
         return []
     known = {curve.run: curve for curve in curves}  # runs whose plan contradicts the log are judged, too
     judge_log = study.judge or _by_health
     return [
         (str(run), ground)
         for run, rows in study.log.metrics.groupby("run", sort=False)
-        for ground in study.from_logs.judgement(judge_log, rows, column, known.get(str(run))).grounds
+        for ground in study.from_logs.judgement(
+            judge_log, rows, columns[str(run)], known.get(str(run))
+        ).grounds
     ]
 
 

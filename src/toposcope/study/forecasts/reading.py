@@ -115,7 +115,17 @@ def _read_one(source: str | pd.DataFrame, name: str, reading: Reading) -> Read:
             "metrics"
         )
     found, bad = curves_of(log, reading)
-    return found, bad, [f"{path}: {note}" for note in log.notes]
+    return found, bad, [f"{path}: {note}" for note in _notes(log, reading)]
+
+
+def _notes(log: Log, reading: Reading) -> Sequence[str]:
+    """Return how a log was read; that its held-out loss is used, too, which a store does not note."""
+    from toposcope.study.log import HELD_OUT, canonical_name
+
+    asked = column_of(log.metrics, reading) == canonical_name(reading.column)
+    if asked or any(note.startswith(HELD_OUT) for note in log.notes):
+        return log.notes
+    return [f"{HELD_OUT} is used", *log.notes]
 
 
 def _together(parts: Sequence[Read]) -> Read:
@@ -133,12 +143,15 @@ def log_of(source: str | pd.DataFrame, name: str, reading: Reading) -> Log:
     return _log_of_table(source, reading)
 
 
-def curves_of(log: Log, reading: Reading) -> tuple[list[Curve], list[Problem]]:
-    """Return the curve of every run of a log, and the runs that could not be used."""
+def curves_of(log: Log, reading: Reading, column: str | None = None) -> tuple[list[Curve], list[Problem]]:
+    """Return the curve of every run of a log, and the runs that could not be used.
+
+    `column` is their loss, by default that of `column_of`.
+    """
     from toposcope.study.forecasts.gather import gather_curves
     from toposcope.study.forecasts.log_results import LogResults
 
-    column = column_of(log.metrics, reading)
+    column = column or column_of(log.metrics, reading)
     known, plan = log.metrics["run"].unique(), reading.plan
     reading.rows.update({str(run): rows for run, rows in log.metrics.groupby("run", sort=False)})
     found, bad = gather_curves(
@@ -153,11 +166,10 @@ def curves_of(log: Log, reading: Reading) -> tuple[list[Curve], list[Problem]]:
 
 def column_of(metrics: pd.DataFrame, reading: Reading) -> str:
     """Return the loss that is read from a table of losses; the held-out one if no training loss is logged."""
-    from toposcope.study.log import canonical_name
+    from toposcope.study.log import canonical_name, loss_column
 
     column = canonical_name(reading.column)
-    only_held_out = column == "loss" and "loss" not in metrics and "heldout_loss" in metrics
-    return "heldout_loss" if only_held_out else column
+    return loss_column(metrics) if column == "loss" else column
 
 
 def refuse_twins(curves: Sequence[Curve]) -> None:
