@@ -162,7 +162,7 @@ def test_no_error_spells_an_option_or_a_command_for_one_reader_alone():
 
 ARRAYS_ALONE = ("topology", "statistics", "subjects/landscape/geometry", "recipes")
 """Rooms whose arguments no option sets, and the keys of a TOML file."""
-PYTHON_ALONE = {"thresh", "eigenvalues"}
+PYTHON_ALONE = {"thresh", "eigenvalues", "cloud_texts"}
 """Settings that only Python can change: no option leads to their errors."""
 
 

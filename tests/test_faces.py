@@ -180,7 +180,7 @@ def test_a_text_is_rendered_in_the_spelling_of_its_reader():
     in_python = rendered(text)
     assert "--" not in in_python
     assert "toposcope.measure(SERIES, 'runs')" in in_python
-    assert "from toposcope.store.merge import merge; merge([A, B], 'my C')" in in_python
+    assert "from toposcope.store.merge import merge; merge(['A', 'B'], 'my C')" in in_python
     assert in_python.endswith("or range 2, or the command toposcope watch")
     with typed_options():
         assert rendered(text) == (

@@ -99,12 +99,11 @@ def refuse_unused(kind: str, features: Sequence[str], request: TextRequest, **mo
     for name, value in given.items():
         if kind in USED_BY[name] or (name == "steps" and kind not in BUILT_IN):
             continue
-        others = (
-            f"{option('features')} {','.join(features) or 'your own'!r} do not use it; it is for "
-            f"{', '.join(USED_BY[name])}"
-        )
         raise InputError(
-            NO_MODEL if kind == SAVED_STATES else others,
+            NO_MODEL
+            if kind == SAVED_STATES
+            else f"{option('features')} {','.join(features) or 'your own'!r} do not use it; it is for "
+            f"{', '.join(USED_BY[name])}",
             argument=name,
             value=value if isinstance(value, int) else str(value),
             remedy="leave it out",

@@ -109,7 +109,7 @@ def _refuse_another_pass(
     usual = RepresentationOptions()
     for name, saved in reading.items():
         given = getattr(options, name)
-        of_preset = name == "half" and options.preset != usual.preset  # nobody asked for it by name
+        of_preset = name == "half" and options.preset != usual.preset  # the preset set it
         if name != "layers" and not of_preset and given not in (saved, getattr(usual, name)):
             raise InputError(
                 f"the states were saved with {saved}",
