@@ -49,8 +49,12 @@ def test_a_forecaster_is_one_class_and_gets_its_interval_and_its_score(tmp_path:
     assert "status='ok'" in out
 
 
-def _install(folder: Path, name: str, group: str, point: str) -> None:
-    """Lay the metadata of an installed package beside its module."""
+def _install_as_shown(folder: Path, name: str, page: str) -> None:
+    """Lay the metadata of an installed package beside its module, with the entry point of a page."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    found = re.search(r'entry-points\."([\w.]+)"\]\n(\w+) = "([\w:]+)"', text)
+    assert found is not None
+    group, point = found[1], f"{found[2]} = {found[3]}"
     about = folder / f"{name}-1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n", encoding="utf-8")
@@ -69,10 +73,7 @@ def test_a_figure_is_one_module_and_stands_in_the_card_of_its_question(tmp_path:
     assert out.split()[:2] == ["loss_table", "moves_table"]  # the page's chart, then the first answer's
     assert (tmp_path / "moves.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "moves.svg").read_text(encoding="utf-8").startswith("<?xml")
-    text = (DOCS / "add-a-figure.md").read_text(encoding="utf-8")
-    found = re.search(r'entry-points\."([\w.]+)"\]\n(\w+) = "([\w:]+)"', text)
-    assert found is not None
-    _install(tmp_path, "moves", found[1], f"{found[2]} = {found[3]}")
+    _install_as_shown(tmp_path, "moves", "add-a-figure.md")
     done = _toposcope(tmp_path, "report", "table.csv", "--out", "installed")
     assert done.returncode == 0, done.stderr
     for page in ("page", "installed"):
@@ -104,10 +105,8 @@ def _runs(folder: Path) -> None:
 @pytest.mark.sample
 def test_a_subject_is_one_module_and_is_found_in_every_room(tmp_path: Path) -> None:
     _runs(tmp_path)
+    _install_as_shown(tmp_path, "outliers", "add-a-subject.md")
     text = (DOCS / "add-a-subject.md").read_text(encoding="utf-8")
-    found = re.search(r'entry-points\."([\w.]+)"\]\n(\w+ = "[\w:]+")', text)
-    assert found is not None
-    _install(tmp_path, "outliers", found[1], found[2].replace(chr(34), ""))
     use = re.sub(
         r"(?m)^import toposcope as ts$", "import sys; sys.path.insert(0, '.')\nimport toposcope as ts", text
     )
@@ -168,10 +167,7 @@ def test_a_format_is_one_class_and_serves_every_command_once_it_is_installed(tmp
     assert out[-2] == "[0, 100, 200]"
     norms = [float(value) for value in out[-1].strip("[]").split(",")]
     assert norms[1] == pytest.approx(2 * norms[0], rel=1e-3)
-    text = (DOCS / "add-a-format.md").read_text(encoding="utf-8")
-    found = re.search(r'entry-points\."([\w.]+)"\]\n(\w+) = "([\w:]+)"', text)
-    assert found is not None
-    _install(tmp_path, "listed", found[1], f"{found[2]} = {found[3]}")
+    _install_as_shown(tmp_path, "listed", "add-a-format.md")
     listed = (tmp_path / "listed.py").read_text(encoding="utf-8").replace("add_format(LISTED)\n", "")
     (tmp_path / "listed.py").write_text(listed, encoding="utf-8")
     done = _toposcope(tmp_path, "audit", "checkpoints", "--json")
@@ -192,10 +188,7 @@ def test_an_alarm_is_one_class_and_is_told_wherever_alarms_are(tmp_path: Path) -
     assert told["page"] == "True"
     assert told["check"].startswith("look: ")
     assert f"learning rate jump at step 151 ({said}), not back yet" in told["check"]
-    text = (DOCS / "add-an-alarm.md").read_text(encoding="utf-8")
-    found = re.search(r'entry-points\."([\w.]+)"\]\n(\w+) = "([\w:]+)"', text)
-    assert found is not None
-    _install(tmp_path, "jumps", found[1], f"{found[2]} = {found[3]}")
+    _install_as_shown(tmp_path, "jumps", "add-an-alarm.md")
     both = _toposcope(tmp_path, "check", "log.jsonl")  # with the line that is not needed, once all the same
     assert both.stdout.count("learning rate jump") == 1, both.stderr
     alone = (tmp_path / "jumps.py").read_text(encoding="utf-8").replace("@add_alarm\n", "")
@@ -216,10 +209,7 @@ def test_a_kind_of_directions_is_one_class_and_an_option_of_the_command(tmp_path
     assert [step for step, value, *_ in rows[1:] if float(value) >= 1] == ["2", "4", "6"]
     found = open_store(tmp_path / "store").features()
     assert {"minima_null", "minima_random"} <= set(found["feature"])  # random directions are its null, too
-    text = (DOCS / "add-a-direction.md").read_text(encoding="utf-8")
-    point = re.search(r'entry-points\."([\w.]+)"\]\n(\w+) = "([\w:]+)"', text)
-    assert point is not None
-    _install(tmp_path, "updates", point[1], f"{point[2]} = {point[3]}")
+    _install_as_shown(tmp_path, "updates", "add-a-direction.md")
     alone = (tmp_path / "updates.py").read_text(encoding="utf-8").replace("@add_directions\n", "")
     (tmp_path / "updates.py").write_text(alone, encoding="utf-8")
     help_text = " ".join(_toposcope(tmp_path, "landscape", "--help").stdout.split())

@@ -49,7 +49,7 @@ class Pairs(DirectionKind):
 
 @pytest.fixture
 def pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(direction_kinds, "_ADDED", [])
+    monkeypatch.setattr(direction_kinds.EXTENSIBLE, "added", [])
     add_directions(Pairs)
 
 
@@ -88,7 +88,7 @@ def test_an_added_kind_is_an_option_with_its_own_rules(pairs: None) -> None:
 
 def test_a_process_that_does_not_know_a_kind_says_what_to_do(pairs: None, monkeypatch) -> None:
     sent = pickle.dumps(LandscapeOptions(directions="pairs", n=1))
-    monkeypatch.setattr(direction_kinds, "_ADDED", [])  # as in a process of `--jobs`
+    monkeypatch.setattr(direction_kinds.EXTENSIBLE, "added", [])  # as in a process of `--jobs`
     with pytest.raises(InputError) as refused:
         _ = pickle.loads(sent).kind
     assert str(refused.value) == (

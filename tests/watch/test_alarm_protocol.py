@@ -39,7 +39,7 @@ def test_an_alarm_that_is_added_takes_its_share_of_the_rate(monkeypatch):
         share = 8.0
 
     before = family().rate_of("loss spike")
-    monkeypatch.setattr(registry, "_ADDED", [])
+    monkeypatch.setattr(registry.EXTENSIBLE, "added", [])
     add_alarm(Mine)
     assert family().rate_of("loss spike") == pytest.approx(before / 2)
     assert [one.spending.rate for one in RunWatch("a").alarms if one.test == "mine"] == [0.025]
@@ -103,7 +103,7 @@ def test_a_plan_that_comes_after_the_first_losses_is_known_at_the_checkpoint(tmp
             planned.append(None if look.planned is None else look.planned.tolist())
             return []
 
-    monkeypatch.setattr(registry, "_ADDED", [Seeing])
+    monkeypatch.setattr(registry.EXTENSIBLE, "added", [Seeing])
     store = Store.create(tmp_path / "store", recipe={})
     _losses(store, "a", STEPS[:2], 0.0)
     watchman = Watchman(store.path)

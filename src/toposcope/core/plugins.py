@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from toposcope.core.errors import InputError
 
@@ -33,6 +35,63 @@ def brought_classes(group: str, kind: type[T]) -> Iterator[type[T]]:
         if not (isinstance(made, type) and issubclass(made, kind)):
             raise _wrong(group, point, (kind,))
         yield made
+
+
+@dataclass(eq=False)
+class Extensible(Generic[T]):
+    """The classes of one kind: the package's `own`, those of installed packages, and those of this process.
+
+    `group` is the entry-point group, `name_of` returns the name of a class, and `doubled` is the error for a
+    name that two classes have.
+
+    >>> named = Extensible("toposcope.errors", ValueError, (), lambda one: one.__name__, "{} exists already")
+    >>> named.add(UnicodeError) is UnicodeError, list(named.by_name())
+    (True, ['UnicodeError'])
+    """
+
+    group: str
+    kind: type[T]
+    own: tuple[type[T], ...]
+    name_of: Callable[[type[T]], str]
+    doubled: str
+    added: list[type[T]] = field(default_factory=list)
+
+    def add(self, made: type[T]) -> type[T]:
+        """Register a class for this process, and return it.
+
+        Raises
+        ------
+        InputError
+            When another class has its name.
+        """
+        if made not in self.added:
+            # not those of installed packages: the caller may be one of them, still being imported
+            self._named((*self.own, *self.added, made))
+            self.added.append(made)
+        return made
+
+    def by_name(self) -> dict[str, type[T]]:
+        """Return every class by its name: own, installed, added.
+
+        Raises
+        ------
+        InputError
+            When two have one name, or an installed package brings something else.
+        """
+        return self._named(dict.fromkeys((*self.own, *self._installed, *self.added)))
+
+    @cached_property
+    def _installed(self) -> tuple[type[T], ...]:
+        return tuple(brought_classes(self.group, self.kind))
+
+    def _named(self, kinds: Iterable[type[T]]) -> dict[str, type[T]]:
+        found: dict[str, type[T]] = {}
+        for kind in kinds:
+            name = self.name_of(kind)
+            if name in found:
+                raise InputError(self.doubled.format(repr(name)))
+            found[name] = kind
+        return found
 
 
 def _loaded(group: str, point: EntryPoint) -> Any:

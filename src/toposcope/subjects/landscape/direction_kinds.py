@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Protocol
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 import numpy as np
 
 from toposcope.core.errors import InputError
-from toposcope.core.plugins import brought_classes
+from toposcope.core.plugins import Extensible
 from toposcope.subjects.landscape.geometry.directions import (
     Directions,
     hessian_directions,
@@ -183,7 +182,11 @@ class TrajectoryDirections(DirectionKind):
 KINDS: tuple[type[DirectionKind], ...] = (RandomDirections, HessianDirections, TrajectoryDirections)
 """The kinds in the order of the help."""
 
-_ADDED: list[type[DirectionKind]] = []
+EXTENSIBLE = Extensible(
+    GROUP, DirectionKind, KINDS, lambda kind: kind.name,
+    "directions {} exist already; give yours another name",
+)  # fmt: skip
+"""Every kind by its name, with those that were added."""
 
 
 def add_directions(kind: type[DirectionKind]) -> type[DirectionKind]:
@@ -196,10 +199,7 @@ def add_directions(kind: type[DirectionKind]) -> type[DirectionKind]:
     InputError
         When another kind has its name.
     """
-    if kind not in _ADDED:
-        _by_name((*KINDS, *_ADDED, kind))  # not the installed ones: one of them may be calling
-        _ADDED.append(kind)
-    return kind
+    return EXTENSIBLE.add(kind)
 
 
 def direction_kinds() -> dict[str, DirectionKind]:
@@ -208,7 +208,7 @@ def direction_kinds() -> dict[str, DirectionKind]:
     >>> list(direction_kinds())
     ['random', 'hessian', 'trajectory']
     """
-    return _by_name(tuple(dict.fromkeys((*KINDS, *_installed(), *_ADDED))))
+    return {name: kind() for name, kind in EXTENSIBLE.by_name().items()}
 
 
 def described_kinds() -> str:
@@ -219,17 +219,3 @@ def described_kinds() -> str:
     """
     *others, last = (f"{one.name} ({one.description})" for one in direction_kinds().values())
     return f"{', '.join(others)} or {last}"
-
-
-def _by_name(kinds: Sequence[type[DirectionKind]]) -> dict[str, DirectionKind]:
-    found: dict[str, DirectionKind] = {}
-    for kind in kinds:
-        if kind.name in found:
-            raise InputError(f"directions {kind.name!r} exist already; give yours another name")
-        found[kind.name] = kind()
-    return found
-
-
-@functools.cache
-def _installed() -> tuple[type[DirectionKind], ...]:
-    return tuple(brought_classes(GROUP, DirectionKind))

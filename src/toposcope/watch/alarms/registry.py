@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 
-from toposcope.core.errors import InputError
-from toposcope.core.plugins import brought_classes
+from toposcope.core.plugins import Extensible
 from toposcope.statistics.alarms.spending import RATE, AlarmFamily, Spending
 from toposcope.watch.alarms.base import Alarm, AlarmSettings, Watched
 from toposcope.watch.alarms.content import ContentFault
@@ -46,7 +44,10 @@ ALARMS: tuple[type[Alarm], ...] = (
 )
 """The alarms in the order in which they run."""
 
-_ADDED: list[type[Alarm]] = []
+EXTENSIBLE = Extensible(
+    GROUP, Alarm, ALARMS, lambda one: one.test, "alarm {} exists already; give yours another name"
+)
+"""Every alarm by its name, with those that were added."""
 
 
 def add_alarm(alarm: type[Alarm]) -> type[Alarm]:
@@ -59,30 +60,12 @@ def add_alarm(alarm: type[Alarm]) -> type[Alarm]:
     InputError
         When another alarm has its name.
     """
-    if alarm not in _ADDED:
-        # not those of installed packages: the caller may be one of them, still being imported
-        _refuse_doubles((*ALARMS, *_ADDED, alarm))
-        _ADDED.append(alarm)
-    return alarm
+    return EXTENSIBLE.add(alarm)
 
 
 def alarms() -> tuple[type[Alarm], ...]:
     """Return every alarm: the package's, those of installed packages, and those that were added."""
-    found = tuple(dict.fromkeys((*ALARMS, *_installed(), *_ADDED)))
-    _refuse_doubles(found)
-    return found
-
-
-def _refuse_doubles(found: Sequence[type[Alarm]]) -> None:
-    tests = [one.test for one in found]
-    for place, test in enumerate(tests):
-        if test in tests[:place]:
-            raise InputError(f"alarm {test!r} exists already; give yours another name")
-
-
-@functools.cache
-def _installed() -> tuple[type[Alarm], ...]:
-    return tuple(brought_classes(GROUP, Alarm))
+    return tuple(EXTENSIBLE.by_name().values())
 
 
 def family(rate: float = RATE, settings: AlarmSettings | None = None) -> AlarmFamily:
