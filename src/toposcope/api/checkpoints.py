@@ -78,9 +78,10 @@ def audit(series: Where, *, cheap: bool = False, quiet: bool = True) -> Audit:
 
     given = opened(series)
     found = look(given, cheap=cheap, quiet=quiet)
-    groups = _groups(given) if len(given.names) > 1 else ()
+    losses = _losses(given) if len(given.names) > 1 else []
+    groups = _groups(given, losses) if len(given.names) > 1 else ()
     steps = {run: tuple(steps) for run, steps in given.steps.items()}
-    return Audit(steps, tuple(found), groups, tuple(_adapters(given)), _odd(given))
+    return Audit(steps, tuple(found), groups, tuple(_adapters(given)), _odd(given, losses))
 
 
 def _adapters(series: Series) -> Iterator[AdapterState]:
@@ -97,18 +98,18 @@ def _adapters(series: Series) -> Iterator[AdapterState]:
             yield state
 
 
-def _groups(series: Series) -> tuple[Group, ...]:
+def _groups(series: Series, losses: Sequence[pd.DataFrame]) -> tuple[Group, ...]:
     """Return the groups of runs that do not belong together; empty where all do."""
     import pandas as pd
 
     from toposcope.sources.belonging import groups_of
 
-    filled = [table[["run", "step", "loss"]] for table in _losses(series)]
+    filled = [table[["run", "step", "loss"]] for table in losses]
     groups = groups_of(_listed(series), pd.concat(filled, ignore_index=True) if filled else None)
     return groups if len(groups) > 1 else ()
 
 
-def _odd(series: Series) -> tuple[Odd, ...]:
+def _odd(series: Series, losses: Sequence[pd.DataFrame]) -> tuple[Odd, ...]:
     """Return the runs that differ from their siblings, by losses or by unchanged weights."""
     from toposcope.statistics.odd import FEWEST
 
@@ -121,8 +122,7 @@ def _odd(series: Series) -> tuple[Odd, ...]:
     from toposcope.sources.unchanged import changed_matrices
     from toposcope.study.odd_members import odd_of_tables
 
-    filled = _losses(series)
-    metrics = pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=["run", "step"])
+    metrics = pd.concat(losses, ignore_index=True) if losses else pd.DataFrame(columns=["run", "step"])
     return odd_of_tables(metrics, _listed(series), partial(changed_matrices, series)).found
 
 

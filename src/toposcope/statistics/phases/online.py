@@ -21,8 +21,6 @@ MOST_TESTS = 8
 
 After the first, too little is spent for an alarm.
 """
-
-
 LEAST_GAIN = 2.0
 """A bend with a smaller log likelihood ratio raises no alarm, whatever its p-value.
 

@@ -97,7 +97,8 @@ def losses(store: Store, results: LogResults | None = None, replays: Replays | N
     journal = Journal.of(store.path).read()
     logs = list(logs_of(store, results))
     alarms = [event for event in journal if event.kind == "alarm"]
-    _, back = with_passed(alarms, logs, AlarmSettings.of(journal))
+    replays = replays or Replays(AlarmSettings.of(journal))
+    _, back = with_passed(alarms, logs, replays.settings)
     health, odd, audit = health_of(logs), odd_of_store(store).found, store.audited()
     return {
         "health": [{"run": one.run, "said": str(one.symptom), "broken": one.broken} for one in health],
@@ -105,7 +106,7 @@ def losses(store: Store, results: LogResults | None = None, replays: Replays | N
         "odd": [{"run": one.run, "said": one.sentence} for one in odd],
         "problems_of_runs": run_problems(health, odd),
         "audit": list(map(str, audit)),
-        "verdicts": verdicts_of(judged_runs(store, logs, replays or replays_of(store.path), audit)),
+        "verdicts": verdicts_of(judged_runs(store, logs, replays, audit)),
     }
 
 
