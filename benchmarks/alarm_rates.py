@@ -47,11 +47,11 @@ def of_losslint(folder: Path) -> Mapping[str, Rule]:
     """Return losslint's checks at their defaults, as they end a check with an error, or also warn."""
     sys.path.append(str(folder))
     from losslint.checks import run_all_checks  # type: ignore[import-not-found]
-    from losslint.parsing import RunLog  # type: ignore[import-not-found]
+    from losslint.parsing import Log  # type: ignore[import-not-found]
 
     def rule(severities: tuple[str, ...]) -> Rule:
         def said(log: pd.DataFrame, since: float) -> bool:
-            run = RunLog(source="run", steps=log["step"].tolist(), series={"loss": log["loss"].tolist()})
+            run = Log(source="run", steps=log["step"].tolist(), series={"loss": log["loss"].tolist()})
             return any(one.severity in severities for one in run_all_checks(run))
 
         return said

@@ -18,8 +18,8 @@ from scipy.stats import binomtest
 
 import toposcope as ts
 from benchmarks.watch_curves import tables
-from toposcope.api import Check
-from toposcope.forecasting.health.judgement import LEVELS
+from toposcope.rules.judgement import LEVELS
+from toposcope.runs import Check
 
 READ = (0.2, 0.35, 0.5, 0.75, 1.0)
 

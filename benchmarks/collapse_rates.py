@@ -20,9 +20,9 @@ import pandas as pd
 
 from benchmarks.check_rates import share
 from toposcope.core.seeding import rng
-from toposcope.forecasting.collapse import FEWEST, collapse_residual
-from toposcope.forecasting.curve import Curve, curve_from_metrics
-from toposcope.forecasting.schedule import cosine
+from toposcope.logs.curve import Curve, curve_from_metrics
+from toposcope.logs.schedule import cosine
+from toposcope.runs.collapse import FEWEST, collapse_residual
 
 FAMILIES = 60
 TOKENS = 20.0

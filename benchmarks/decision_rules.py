@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from toposcope.forecasting.curve import Curve
 from toposcope.forecasting.decision.advice import CONTINUE, SCALE, STOP, Option, by_loss, chance_cheaper
+from toposcope.logs.curve import Curve
 from toposcope.papers.phase_rules import IN_A_ROW, SMOOTHING, coded_rule
 from toposcope.subjects.weights.features import PERSISTENCE
 

@@ -28,11 +28,11 @@ from toposcope.forecasting.annealing import (
     fit_tissue,
 )
 from toposcope.forecasting.auto import Auto, default_candidates
-from toposcope.forecasting.curve import Binned, binned
 from toposcope.forecasting.evaluate import ablate, score_forecasts, summarise, unseen_largest
 from toposcope.forecasting.laws import MultiPower, Tissue
-from toposcope.forecasting.schedule import constant, cosine, drop, stable_decay
 from toposcope.forecasting.siblings import SiblingTransfer
+from toposcope.logs.curve import Binned, binned
+from toposcope.logs.schedule import constant, cosine, drop, stable_decay
 from toposcope.papers.forecasters import published_rules
 from toposcope.study.forecasts.gather import gather_curves, topological_methods
 from toposcope.synthetic import Spectrum, SyntheticRecipe, simulate

@@ -33,9 +33,9 @@ from toposcope.forecasting import Curve, curve_from_metrics, forecast, plain_law
 from toposcope.forecasting.auto import Auto, default_candidates, weight
 from toposcope.forecasting.backtests import own_errors
 from toposcope.forecasting.base import LEAST_SEEN, Forecaster
-from toposcope.forecasting.curve import LEAST_LOSSES
 from toposcope.forecasting.families import LastValue
 from toposcope.forecasting.plain_law import PlainLaw
+from toposcope.logs.curve import LEAST_LOSSES
 
 CUTS = (0.2, 0.3, 0.5)
 LOGGED = 500

@@ -27,8 +27,8 @@ from toposcope.forecasting.base import Forecaster, Point
 from toposcope.forecasting.families import LastValue, Pow3, Pow4, SmoothedPow3
 from toposcope.forecasting.laws import MultiPower, Tissue
 from toposcope.forecasting.one_run import forecast
-from toposcope.forecasting.schedule import Schedule, constant, cosine, stable_decay
 from toposcope.forecasting.siblings import PathTransfer, SiblingTransfer
+from toposcope.logs.schedule import Schedule, constant, cosine, stable_decay
 from toposcope.synthetic import Spectrum, SyntheticRecipe, simulate
 
 

@@ -28,8 +28,8 @@ from toposcope.core.errors import InputError
 from toposcope.core.seeding import rng
 from toposcope.forecasting import Curve, forecast
 from toposcope.forecasting.auto import Auto
-from toposcope.forecasting.curve import level_and_slope
 from toposcope.forecasting.plain_law import PlainLaw
+from toposcope.logs.curve import level_and_slope
 
 LADDERS, RUNGS = 12, 5
 ERRORS = ("auto", "plain law", "line in log size")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from toposcope.forecasting.annealing import DEFAULT, Runs, Shape, drive, fit_multi_power
-from toposcope.forecasting.curve import Binned
+from toposcope.logs.curve import Binned
 
 SHAPES = tuple(Shape(kappa=kappa) for kappa in (0.0, 0.05, 0.1, 0.2))
 """The candidates of `choose_shape`: the published shape and three strengths of fading."""

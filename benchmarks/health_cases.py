@@ -21,7 +21,7 @@ from scipy.stats import binomtest
 
 from benchmarks.watch_curves import tables
 from toposcope.core.seeding import rng
-from toposcope.forecasting.health.assess import Symptom, health
+from toposcope.rules.assess import Symptom, health
 
 FIRST = 6000
 LENGTHS = (60, 200, 1000)

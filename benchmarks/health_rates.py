@@ -2,7 +2,7 @@
 
 DATA holds seed_runs/ and curves/. Four tables: real runs, each read at 20, 35, 50, 75 and 100% of its steps,
 with its plan of the learning rate; simulated families, read in the same way; falling laws with kinds of noise
-on which no constant of `toposcope.forecasting.health.assess` was set (correlated, heavy tails, waves,
+on which no constant of `toposcope.rules.assess` was set (correlated, heavy tails, waves,
 levels that neighbours share, a walk); faults planted in healthy logs.
 """
 
@@ -22,7 +22,7 @@ from benchmarks.forecast_families import simulated
 from benchmarks.forecast_laws import LAWS
 from benchmarks.watch_curves import tables
 from toposcope.core.seeding import rng
-from toposcope.forecasting.health.assess import KINDS, health
+from toposcope.rules.assess import KINDS, health
 
 FIRST = 900
 """The first draw of a family: none that the rule was set on."""

@@ -21,7 +21,7 @@ import pandas as pd
 from playwright.sync_api import Page, sync_playwright
 
 from benchmarks.large_page import STEP, long_rows, metrics
-from toposcope.core.types import Role, Row, Run, Scope
+from toposcope.core.types import Role, Row, RunRecord, Scope
 from toposcope.store import Result, Store, Unit
 from toposcope.subjects.registry import weight_probes
 from toposcope.subjects.weights.options import WeightOptions
@@ -71,7 +71,9 @@ def written(place: Path, runs: int, checkpoints: int, layers: int) -> Store:
     names = list(dict.fromkeys(rows["run"]))
     config = {"steps": 2 * checkpoints * STEP}
     known = [
-        Run(name, family="gpt", parameters=10_000 * 4 ** int(name[4]), seed=int(name[-1]), config=config)
+        RunRecord(
+            name, family="gpt", parameters=10_000 * 4 ** int(name[4]), seed=int(name[-1]), config=config
+        )
         for name in names
     ]
     store.write_runs(known)

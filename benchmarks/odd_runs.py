@@ -22,11 +22,11 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.seeding import rng
-from toposcope.sources.belonging import Stated, stated
+from toposcope.logs.belonging import Stated, stated
+from toposcope.runs.odd import Member, odd_among
 from toposcope.statistics.odd import odd_runs
 from toposcope.store import Store
 from toposcope.study.labels import Labels
-from toposcope.study.odd import Member, odd_among
 from toposcope.study.table import series_table
 
 CHECKPOINTS = 26

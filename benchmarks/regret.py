@@ -12,7 +12,6 @@ from benchmarks.decision_rules import RULES, Rule
 from toposcope.core.distributions import student_quantile
 from toposcope.forecasting.auto import Auto
 from toposcope.forecasting.base import Forecaster
-from toposcope.forecasting.curve import Curve, level_and_slope
 from toposcope.forecasting.decision.advice import (
     CONTINUE,
     LEAST_LOSSES,
@@ -24,6 +23,7 @@ from toposcope.forecasting.decision.advice import (
     weigh_forecast,
 )
 from toposcope.forecasting.one_run import forecast
+from toposcope.logs.curve import Curve, level_and_slope
 
 MULTIPLES = (0.25, 1.0, 4.0)
 """Budgets, in units of what the run needs to its end."""

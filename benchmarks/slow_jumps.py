@@ -16,8 +16,8 @@ import pandas as pd
 from scipy.stats import binomtest
 
 from toposcope.core.seeding import rng
-from toposcope.forecasting.health import rises
-from toposcope.forecasting.health.assess import health
+from toposcope.rules import rises
+from toposcope.rules.assess import health
 
 READ = (4, 8, 20)
 """Losses after the jump at which a log is read."""

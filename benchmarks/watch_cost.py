@@ -40,7 +40,7 @@ from safetensors.numpy import save_file
 from scipy.stats import trim_mean
 
 from toposcope.core.seeding import rng
-from toposcope.kernels.threads import one_thread
+from toposcope.core.threads import one_thread
 from toposcope.store import Store
 from toposcope.subjects.registry import weight_probes
 from toposcope.subjects.weights.options import WeightOptions

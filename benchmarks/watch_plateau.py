@@ -22,11 +22,11 @@ from toposcope.core.distributions import binomial_interval
 from toposcope.core.seeding import rng
 from toposcope.core.types import Normalization, Scope
 from toposcope.sources import open_series
+from toposcope.statistics.stopping import stopping_index
 from toposcope.store import Store
 from toposcope.subjects.registry import weight_probes
 from toposcope.subjects.weights.options import WeightOptions
 from toposcope.sweep import Execution, sweep
-from toposcope.topology.early_stopping import stopping_index
 from toposcope.watch.alarms.persistence_plateau import PATIENCE
 
 RISES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)

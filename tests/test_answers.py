@@ -16,7 +16,7 @@ import toposcope as ts
 from toposcope.api import Audit, Reply
 from toposcope.core.drawing.style import new_figure
 from toposcope.core.observations import AuditFinding
-from toposcope.core.types import Run
+from toposcope.core.types import RunRecord
 from toposcope.study.findings import Finding
 from toposcope.training import Trained, TrainedRun
 
@@ -164,7 +164,7 @@ def test_a_store_says_what_could_not_be_measured(tmp_path):
 
 
 def test_a_training_that_failed_says_so_first(tmp_path):
-    run = Run("tiny-seed1", family="gpt", parameters=2936, seed=1)
+    run = RunRecord("tiny-seed1", family="gpt", parameters=2936, seed=1)
     made = Trained((TrainedRun(run, tmp_path / "none", "failed", problem="the loss is NaN"),))
     assert repr(made) == "1 run: 1 failed\ntiny-seed1: failed: the loss is NaN"
     assert [str(one) for one in made.findings] == ["tiny-seed1: failed: the loss is NaN"]

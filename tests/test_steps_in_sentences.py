@@ -13,7 +13,7 @@ import toposcope
 from toposcope.core.forms import step_text
 from toposcope.core.observations import Observation
 from toposcope.core.repeats import together
-from toposcope.forecasting.health.assess import health
+from toposcope.rules.assess import health
 from toposcope.statistics.trends.coincidences import freed
 from toposcope.statistics.trends.whitening import whiten
 from toposcope.study.plain import plain_table

@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 
 from benchmarks.kernels.harness import Case
-from toposcope.kernels.threads import thread_count
+from toposcope.core.threads import thread_count
 from toposcope.topology import rips, rips_batch
 from toposcope.topology.clouds import distance_matrix
 from toposcope.topology.rips import gudhi_bars

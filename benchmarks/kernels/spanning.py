@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from benchmarks.kernels.harness import Case
-from toposcope.kernels.threads import row_blocks, run_blocks
+from toposcope.core.threads import row_blocks, run_blocks
 from toposcope.topology import (
     batched_spanning_tree_weights,
     components,

@@ -13,8 +13,8 @@ from tempfile import mkdtemp
 import numpy as np
 
 import toposcope as ts
-from toposcope.sources.formats import FileFormat, add_format
-from toposcope.sources.reader import Facts, TensorInfo, check_rows, find, read_json
+from toposcope.files.formats.reader import Facts, TensorInfo, check_rows, find, read_json
+from toposcope.files.formats.registry import FileFormat, add_format
 
 
 class Listed:

@@ -1,7 +1,6 @@
 from . import topology as topology
 from .api import analyze as analyze
 from .api import audit as audit
-from .api import check as check
 from .api import cloud as cloud
 from .api import compare as compare
 from .api import fit_scaling_law as fit_scaling_law
@@ -15,13 +14,14 @@ from .core.types import Feature as Feature
 from .core.types import Kind as Kind
 from .core.types import Matrix as Matrix
 from .core.types import Row as Row
-from .core.types import Run as Run
+from .core.types import RunRecord as RunRecord
 from .core.types import Scope as Scope
 from .core.types import Status as Status
+from .logs import Log as Log
+from .logs import read_log as read_log
+from .runs import check as check
 from .sources import Series as Series
 from .sources import open_series as open_series
-from .sources.logs import RunLog as RunLog
-from .sources.logs import read_log as read_log
 from .store import Store as Store
 from .store import open_store as open_store
 from .study.analysis import Analysis as Analysis

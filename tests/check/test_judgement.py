@@ -8,9 +8,9 @@ import pytest
 
 from tests.check.written import diverging, falling, lost, spiked
 from toposcope.core.observations import AuditFinding
-from toposcope.forecasting.health.assess import Symptom, health
-from toposcope.forecasting.health.judgement import ALL_RIGHT, LOOK, STOP, Alarmed, judge
-from toposcope.sources.metrics import tidy
+from toposcope.logs.metrics import tidy
+from toposcope.rules.assess import Symptom, health
+from toposcope.rules.judgement import ALL_RIGHT, LOOK, STOP, Alarmed, judge
 from toposcope.store import Store
 from toposcope.watch.alarms.base import AlarmSettings
 from toposcope.watch.journal import Journal

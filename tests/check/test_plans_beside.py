@@ -9,7 +9,7 @@ import pytest
 
 import toposcope as ts
 from tests.check.written import falling, write
-from toposcope.forecasting.schedule import cosine
+from toposcope.logs.schedule import cosine
 
 STEP = np.arange(1, 401)
 COSINE = cosine(peak=1e-3, last=1e-4, steps=1000, warmup=50)

@@ -10,7 +10,7 @@ import pytest
 from tests.sweep.conftest import write_run_folder
 from toposcope.api.plans import tells
 from toposcope.cli.main import main
-from toposcope.core.types import Run
+from toposcope.core.types import RunRecord
 
 
 def call(capsys: pytest.CaptureFixture[str], *line: object) -> tuple[int, str, str]:
@@ -89,7 +89,7 @@ def test_what_can_be_told_follows_the_tests_own_limits(
     count: int, known: int, dated: bool, tested: bool
 ) -> None:
     when, beyond, seeds, scale, forecasts = tells(
-        {"a": range(count)}, [Run("a", parameters=9)], losses={"a": known}
+        {"a": range(count)}, [RunRecord("a", parameters=9)], losses={"a": known}
     )
     assert ("yes, " in when) == dated
     assert ("yes, " in beyond) == tested
@@ -101,5 +101,5 @@ def test_what_can_be_told_follows_the_tests_own_limits(
 
 @pytest.mark.parametrize(("seeds", "word"), [(1, "one seed"), (2, "without an interval"), (3, "yes, 3")])
 def test_seeds(seeds: int, word: str) -> None:
-    runs = [Run(f"a-seed{seed}", "gpt", 9, seed) for seed in range(seeds)]
+    runs = [RunRecord(f"a-seed{seed}", "gpt", 9, seed) for seed in range(seeds)]
     assert word in tells({run.run: range(20) for run in runs}, runs, losses=None)[2]

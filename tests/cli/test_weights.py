@@ -15,7 +15,7 @@ from safetensors.numpy import save_file
 from tests.faults.injury import write_series
 from toposcope.cli.main import main
 from toposcope.core.seeding import rng
-from toposcope.core.types import Diagram, Role, Row, Run
+from toposcope.core.types import Diagram, Role, Row, RunRecord
 from toposcope.sources.layout import RunFolder, write_run
 from toposcope.store import KeptDiagram, Store, Unit
 
@@ -24,7 +24,7 @@ Call = Callable[..., tuple[int, str, str]]
 
 
 def write_run_folder(folder: Path, steps: range) -> None:
-    write_run(RunFolder(folder), Run(folder.name, "gpt", 192, 1), extra={})
+    write_run(RunFolder(folder), RunRecord(folder.name, "gpt", 192, 1), extra={})
     for step in steps:
         path = RunFolder(folder).checkpoint(step)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 
 import toposcope as ts
-from toposcope.api import RunComparison
 from toposcope.cli.main import main
 from toposcope.core.errors import InputError
-from toposcope.core.types import Run
+from toposcope.core.types import RunRecord
+from toposcope.runs import RunComparison
 from toposcope.store import Store
 
 Call = Callable[..., tuple[int, str, str]]
@@ -164,7 +164,7 @@ def test_logs_of_two_dialects_are_compared(tmp_path: Path) -> None:
 def test_a_store_is_compared_with_a_log(tmp_path: Path) -> None:
     store = Store.create(tmp_path / "store", recipe={})
     rows = [pd.DataFrame({"run": f"s{seed}", "step": STEPS, "loss": losses(2.0, seed)}) for seed in range(3)]
-    store.write_runs([Run(f"s{seed}", "") for seed in range(3)])
+    store.write_runs([RunRecord(f"s{seed}", "") for seed in range(3)])
     store.write_metrics(pd.concat(rows, ignore_index=True))
     made = compared(tmp_path / "store", write_csv(tmp_path / "other.csv", losses(1.7, 9)))
     assert made.best == "other.csv"

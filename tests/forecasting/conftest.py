@@ -9,7 +9,7 @@ import pytest
 
 from toposcope.cli.main import main
 from toposcope.forecasting import Curve, curve_from_metrics
-from toposcope.forecasting.schedule import constant, cosine, drop, stable_decay
+from toposcope.logs.schedule import constant, cosine, drop, stable_decay
 
 SEED_SIZES = {"tiny-3k": 2936, "small-7k": 7408, "med-21k": 20640, "large-46k": 46368, "xl-97k": 97200}
 

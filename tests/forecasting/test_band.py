@@ -10,10 +10,10 @@ import pytest
 
 from toposcope.forecasting import constant, cosine, forecast, forecast_planned
 from toposcope.forecasting.band import AHEAD, curve_interval, path_errors
-from toposcope.forecasting.curve import curve_from_metrics
 from toposcope.forecasting.families import Pow3
-from toposcope.forecasting.schedule import drop
 from toposcope.forecasting.siblings import SiblingTransfer
+from toposcope.logs.curve import curve_from_metrics
+from toposcope.logs.schedule import drop
 from toposcope.study.forecasts.topology import FeatureTransfer
 
 STEP = np.arange(5, 2001, 5.0)

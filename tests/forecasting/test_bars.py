@@ -12,9 +12,9 @@ from benchmarks.forecast_shapes import choose_shape
 from toposcope.forecasting import fit_law, forecast
 from toposcope.forecasting.annealing import DEFAULT, PUBLISHED, drive, fit_multi_power
 from toposcope.forecasting.auto import Auto
-from toposcope.forecasting.curve import Binned
 from toposcope.forecasting.laws import MultiPower, Tissue
 from toposcope.forecasting.siblings import PathTransfer, SiblingTransfer
+from toposcope.logs.curve import Binned
 
 FITTED = ("cosine_24000", "constant_24000", "wsdcon_9")
 PREDICTED = (

@@ -10,7 +10,7 @@ import pytest
 
 import toposcope as ts
 from benchmarks.collapse_rates import drawn
-from toposcope.forecasting.collapse import collapse_residual, comparable
+from toposcope.runs.collapse import collapse_residual, comparable
 
 
 def judged(factor: float) -> list[bool]:

@@ -12,7 +12,6 @@ from benchmarks.regret import regret_summary, regret_table
 from toposcope.cli.main import main
 from toposcope.forecasting import curve_from_metrics, forecast
 from toposcope.forecasting.auto import Auto
-from toposcope.forecasting.curve import level_and_slope, level_error
 from toposcope.forecasting.decision.advice import (
     CONTINUE,
     SCALE,
@@ -23,6 +22,7 @@ from toposcope.forecasting.decision.advice import (
     weigh,
 )
 from toposcope.forecasting.families import LastValue
+from toposcope.logs.curve import level_and_slope, level_error
 from toposcope.synthetic import Spectrum, SyntheticRecipe, simulate
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 import toposcope as ts
 from tests.check.written import diverging, modded, write
-from toposcope.core.types import Run
+from toposcope.core.types import RunRecord
 from toposcope.store import Store
 from toposcope.watch.page.answers import forecasts
 from toposcope.watch.page.live import Live
@@ -68,7 +68,7 @@ def test_the_live_page_asks_the_same_rule(tmp_path):
     siblings, new = given(tmp_path)
     store = Store.create(tmp_path / "store", recipe={"points": 10})
     plans = {**{path.stem: 400 for path in siblings}, new.stem: 1000}
-    store.write_runs(Run(name, config={"steps": steps}) for name, steps in plans.items())
+    store.write_runs(RunRecord(name, config={"steps": steps}) for name, steps in plans.items())
     logs = [pd.read_csv(path).assign(run=path.stem) for path in (*siblings, new)]
     store.write_metrics(pd.concat(logs))
     (made,) = forecasts(store.path)

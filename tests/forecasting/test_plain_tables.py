@@ -12,18 +12,18 @@ from toposcope.core.errors import InputError
 from toposcope.forecasting import constant, cosine, fit_law, forecast, forecast_planned
 from toposcope.forecasting.annealing import DEFAULT, PUBLISHED
 from toposcope.forecasting.auto import Auto
-from toposcope.forecasting.curve import curve_from_metrics
 from toposcope.forecasting.evaluate import ablate, score_forecasts
 from toposcope.forecasting.families import LastValue
 from toposcope.forecasting.laws import MultiPower
-from toposcope.forecasting.schedule import drop
 from toposcope.forecasting.siblings import SiblingTransfer
+from toposcope.logs.curve import curve_from_metrics
+from toposcope.logs.schedule import drop
 from toposcope.study.forecasts.compare import forecast_table, worth_of_features
 from toposcope.study.forecasts.gather import split_runs
 from toposcope.study.forecasts.log_results import LogResults
 from toposcope.study.forecasts.reading import Reading, log_of
 from toposcope.study.forecasts.topology import FeatureTransfer
-from toposcope.study.log import Log, log_from_frame
+from toposcope.study.study_rows import StudyRows, log_from_frame
 
 STEP = np.arange(10, 2001, 10.0)
 
@@ -301,7 +301,7 @@ def test_rounding_is_no_effect():
 
 def test_constant_losses_have_no_interval_of_width_zero(family):
     log = log_from_frame(family.assign(loss=3.0), label="x")
-    scores = forecast_table(Log(log.metrics, log.runs))
+    scores = forecast_table(StudyRows(log.metrics, log.runs))
     good = scores[scores["method"] == "last value"]
     assert set(good["status"]) == {"degenerate"}
     assert good["low"].isna().all()
@@ -506,23 +506,27 @@ def test_a_saturating_fit_asks_for_enough_checkpoints():
 
 def test_few_or_unfinished_runs_are_rows_with_their_reason(family):
     log = log_from_frame(family[family["run"].isin(["run0", "run1"])], label="x")
-    scores = forecast_table(Log(log.metrics, log.runs))
+    scores = forecast_table(StudyRows(log.metrics, log.runs))
     assert set(scores["status"]) == {"failed"}
     assert scores["reason"].iloc[0] == "2 finished runs; forecasts are compared over at least 3"
     short = family[(family["run"] != "run0") | (family["step"] <= 500)]
     log = log_from_frame(short, label="x")
-    scores = forecast_table(Log(log.metrics, log.runs), cuts=(0.3,))
+    scores = forecast_table(StudyRows(log.metrics, log.runs), cuts=(0.3,))
     last = scores[scores["cut"].isna()].iloc[0]
     assert (last["run"], last["status"]) == ("run0", "failed")
     assert "not finished, seen to step 500 of 2,000" in last["reason"]
-    assert forecast_table(Log(log.metrics.iloc[:0], log.runs))["reason"].iloc[0].startswith("0 finished runs")
+    assert (
+        forecast_table(StudyRows(log.metrics.iloc[:0], log.runs))["reason"]
+        .iloc[0]
+        .startswith("0 finished runs")
+    )
 
 
 @pytest.mark.slow
 def test_only_some_of_many_runs_are_compared():
     many = pd.concat([table(f"r{i:02d}", 1.0 + i / 3) for i in range(10)])
     log = log_from_frame(many, label="x")
-    scores = forecast_table(Log(log.metrics, log.runs), cuts=(0.3,))
+    scores = forecast_table(StudyRows(log.metrics, log.runs), cuts=(0.3,))
     assert scores.loc[scores["cut"].notna(), "run"].nunique() == 8
     assert "8 of 10 runs are compared here" in scores["reason"].iloc[-1]
 

@@ -13,19 +13,19 @@ import pytest
 
 import toposcope as ts
 from toposcope.core.errors import InputError
+from toposcope.files.trainer_state import training_facts
 from toposcope.forecasting import constant, curve_from_metrics, forecast
 from toposcope.forecasting.auto import Auto
 from toposcope.forecasting.backtests import Backtest, leverage_half_width
-from toposcope.forecasting.curve import level_and_slope
 from toposcope.forecasting.decision.advice import LOOK, STOP, advise
 from toposcope.forecasting.families import Pow3
-from toposcope.forecasting.glitches import glitches
-from toposcope.forecasting.health.assess import health
 from toposcope.forecasting.laws import MultiPower, Tissue
 from toposcope.forecasting.siblings import MeanFall, ShrunkTransfer, SiblingTransfer, SizeTransfer
+from toposcope.logs.curve import level_and_slope
+from toposcope.logs.glitches import glitches
+from toposcope.rules.assess import health
 from toposcope.sources import open_series
 from toposcope.sources.audit import audit
-from toposcope.sources.trainer_state import training_facts
 from toposcope.study.forecasts.gather import gather_curves, split_runs
 
 STEP = np.arange(10, 2001, 10.0)

@@ -10,8 +10,8 @@ import threading
 import pytest
 
 from tests.patience import PATIENCE
-from toposcope.kernels import threads
-from toposcope.kernels.threads import row_blocks, run_blocks
+from toposcope.core import threads
+from toposcope.core.threads import row_blocks, run_blocks
 
 
 def test_results_come_in_the_order_of_the_blocks():
@@ -76,7 +76,7 @@ def test_a_process_can_be_held_to_one_thread():
     program = """if True:
         import numba, pyarrow
         from threadpoolctl import threadpool_info
-        from toposcope.kernels.threads import one_thread, thread_count
+        from toposcope.core.threads import one_thread, thread_count
         one_thread()
         pools = {pool["num_threads"] for pool in threadpool_info()}
         print(thread_count(), pyarrow.cpu_count(), pyarrow.io_thread_count(), pools or {1})

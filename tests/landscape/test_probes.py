@@ -17,7 +17,7 @@ from tests.on_page import drawn
 from tests.representations.conftest import TEXTS, write_causal_model
 from toposcope.core.drawing.style import INK
 from toposcope.core.errors import InputError
-from toposcope.kernels.threads import thread_count
+from toposcope.core.threads import thread_count
 from toposcope.models import ModelLoader, Objective, Texts
 from toposcope.sources import open_series
 from toposcope.store import Store

@@ -12,8 +12,8 @@ import toposcope as ts
 from toposcope.api.laws import fit_scaling_law
 from toposcope.cli.main import main
 from toposcope.core.errors import InputError
-from toposcope.forecasting.schedule import read_schedule
-from toposcope.sources import history
+from toposcope.logs import history
+from toposcope.logs.schedule import read_schedule
 from toposcope.study.forecasts.reading import Reading, read_curves
 from toposcope.watch.losses import LossFile
 

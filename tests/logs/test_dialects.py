@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from toposcope.core.errors import InputError
-from toposcope.sources.logs import read_log
+from toposcope.logs import read_log
 
 SCRIPT = """import os
 val_loss_every = int(os.environ.get("VAL_LOSS_EVERY", 1000))

@@ -16,7 +16,7 @@ import pytest
 
 from tests.logs.test_dialects import HF, TEXTS, wandb_file
 from toposcope.core.errors import InputError
-from toposcope.sources.logs import read_log
+from toposcope.logs import read_log
 
 HUGE = "9" * 400
 BAD = {

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from toposcope.sources.logs import read_log
+from toposcope.logs import read_log
 
 DATA = Path(os.environ.get("TOPOSCOPE_TEST_DATA", Path(__file__).parents[2] / ".." / "shared" / "data"))
 LOGS = DATA / "logs" / "parameter_golf"
@@ -44,7 +44,7 @@ def test_forty_public_logs_have_the_steps_losses_and_plans_that_were_read_from_t
 def test_a_log_is_read_without_torch_and_without_what_draws(tmp_path):
     (tmp_path / "a.log").write_text("step:1/9 train_loss:6.5\nstep:2/9 train_loss:6.25\n")
     script = (
-        "import sys; from toposcope.sources.logs import read_log; read_log(sys.argv[1]).said; "
+        "import sys; from toposcope.logs import read_log; read_log(sys.argv[1]).said; "
         "print(*{name.split('.')[0] for name in sys.modules})"
     )
     call = [sys.executable, "-c", script, str(tmp_path / "a.log")]

@@ -6,7 +6,7 @@ import pytest
 
 from toposcope.cli.main import main
 from toposcope.core.errors import InputError
-from toposcope.sources.logs import read_log
+from toposcope.logs import read_log
 
 HIGH = [9.125, 8.5, 7.25, 6.875]
 

@@ -17,7 +17,7 @@ from toposcope.cli.main import main
 from toposcope.cli.report import command
 from toposcope.core.drawing.rendering import Rendered
 from toposcope.core.errors import InputError
-from toposcope.core.types import Diagram, Role, Row, Run, Scope, Status
+from toposcope.core.types import Diagram, Role, Row, RunRecord, Scope, Status
 from toposcope.papers.published import PUBLISHED
 from toposcope.papers.report_files import tidy_rows
 from toposcope.store import KeptDiagram, Result, Store, Unit
@@ -153,7 +153,9 @@ def _write(path, parts, layers=LAYERS, steps=STEPS):
     store = Store.create(path, recipe={"points": 200})
     for probe in ("representations", "gradient_rips", "rips", "sensitivity"):
         store.write_catalogue(probe, DECLARED[probe])
-    store.write_runs(Run(run, "neox", n, 1, "cosine", "texts", f"runs/{run}") for run, n in MODELS.items())
+    store.write_runs(
+        RunRecord(run, "neox", n, 1, "cosine", "texts", f"runs/{run}") for run, n in MODELS.items()
+    )
     for run in MODELS:
         results = []
         for step in steps:

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from toposcope.core.errors import RecipeError
+from toposcope.files.labels import step_of
 from toposcope.papers.published_series import SERIES, published
 from toposcope.sources.hub import parse
-from toposcope.sources.labels import step_of
 
 
 def test_nine_pythia_models_at_the_steps_of_the_studies():

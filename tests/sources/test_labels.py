@@ -14,8 +14,8 @@ from safetensors.numpy import save_file
 from toposcope.cli.main import main
 from toposcope.core.errors import SourceError
 from toposcope.core.types import Role
+from toposcope.files.labels import step_of, step_of_file, step_pattern
 from toposcope.sources import open_series
-from toposcope.sources.labels import step_of, step_of_file, step_pattern
 from toposcope.sources.opening import hint
 
 W = {"w": np.arange(12, dtype=np.float32).reshape(3, 4)}

@@ -8,9 +8,9 @@ import pytest
 from safetensors.numpy import save_file
 
 from toposcope.core.errors import SourceError
+from toposcope.logs.metrics import tidy
 from toposcope.sources import open_series
 from toposcope.sources.audit import audit
-from toposcope.sources.metrics import tidy
 
 
 def checkpoints(run, *steps):

@@ -13,9 +13,9 @@ import torch
 from safetensors.numpy import load_file, save_file
 
 from toposcope.core.errors import SourceError
-from toposcope.core.types import Role, Run
+from toposcope.core.types import Role, RunRecord
+from toposcope.files.labels import select, step_of, step_pattern, tokens_of
 from toposcope.sources import open_series
-from toposcope.sources.labels import select, step_of, step_pattern, tokens_of
 from toposcope.sources.layout import RunFolder, write_run
 from toposcope.store.schema import METRICS
 
@@ -406,7 +406,7 @@ def test_a_file_that_is_rewritten_while_it_is_read_is_an_error_once(series_of_fi
 def test_a_step_that_the_metrics_lack_has_the_tokens_that_its_file_states(tmp_path: Path) -> None:
     """A run that is being trained, or was killed: the lines of its last steps are not written yet."""
     layout = RunFolder(tmp_path / "run")
-    write_run(layout, Run("run", "gpt", 4, 1), extra={})
+    write_run(layout, RunRecord("run", "gpt", 4, 1), extra={})
     for step in (0, 10, 20):
         path = layout.checkpoint(step)
         path.parent.mkdir(parents=True, exist_ok=True)

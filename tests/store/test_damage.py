@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from toposcope.core.errors import StoreError
-from toposcope.core.types import Row, Run
+from toposcope.core.types import Row, RunRecord
 from toposcope.store import Result, Store, Unit, ledger
 from toposcope.store.export import export
 from toposcope.store.merge import merge
@@ -19,7 +19,7 @@ from toposcope.store.merge import merge
 
 def _filled(path, steps=range(3), run="a"):
     store = Store.create(path, recipe={"points": 10})
-    store.write_runs([Run(run, family="gpt", parameters=10)])
+    store.write_runs([RunRecord(run, family="gpt", parameters=10)])
     store.write_metrics(pd.DataFrame({"run": run, "step": list(steps), "loss": 2.0}))
     for step in steps:
         rows = [

@@ -13,7 +13,7 @@ import toposcope.store.merge as merging
 from toposcope import analyze
 from toposcope.core.errors import InputError, StoreError
 from toposcope.core.observations import AuditFinding
-from toposcope.core.types import Diagram, Feature, Kind, Row, Run
+from toposcope.core.types import Diagram, Feature, Kind, Row, RunRecord
 from toposcope.store import Store
 from toposcope.store.merge import merge
 from toposcope.store.units import KeptDiagram, Unit
@@ -26,7 +26,7 @@ def measured(
     path: Path, run: str, content: str, *, steps: range = range(12), uri: str = "", recipe: dict | None = None
 ) -> Store:
     store = Store.create(path, recipe=RECIPE if recipe is None else recipe)
-    store.write_runs([Run(run, uri=uri or f"/data/{content}")])
+    store.write_runs([RunRecord(run, uri=uri or f"/data/{content}")])
     losses = pd.DataFrame({"run": run, "step": list(steps), "loss": [5.0 / (s + 2) for s in steps]})
     store.write_metrics(losses)
     store.write_catalogue("baselines", [NORM])

@@ -19,7 +19,7 @@ import pytest
 import toposcope
 from toposcope.core.errors import StoreError
 from toposcope.core.observations import AuditFinding
-from toposcope.core.types import Diagram, Feature, Kind, Role, Row, Run, Scope, Status
+from toposcope.core.types import Diagram, Feature, Kind, Role, Row, RunRecord, Scope, Status
 from toposcope.store import KeptDiagram, Result, Store, Unit, parts
 from toposcope.study.merged_stores import difference_of_recipes
 from toposcope.subjects.landscape.options import LandscapeOptions
@@ -375,8 +375,8 @@ def test_the_files_say_where_they_come_from(store: Store) -> None:
 
 
 def test_runs_and_metrics_replace_what_was_there(store: Store) -> None:
-    store.write_runs([Run("a", "gpt", 100, 1, config={"d": 8}), Run("b")])
-    store.write_runs([Run("a", "gpt", 200, 1)])
+    store.write_runs([RunRecord("a", "gpt", 100, 1, config={"d": 8}), RunRecord("b")])
+    store.write_runs([RunRecord("a", "gpt", 200, 1)])
     runs = store.runs().set_index("run")
     assert runs.parameters.to_dict() == {"a": 200, "b": 0}
     metrics = pd.DataFrame({"run": "a", "step": [0, 1], "loss": [3.0, 2.5]})

@@ -13,8 +13,8 @@ from safetensors.numpy import save_file
 import toposcope as ts
 from toposcope.cli.main import main
 from toposcope.core.errors import InputError
-from toposcope.core.types import Feature, Kind, Row, Run
-from toposcope.sources.belonging import groups_of, said
+from toposcope.core.types import Feature, Kind, Row, RunRecord
+from toposcope.logs.belonging import groups_of, said
 from toposcope.store import Store
 from toposcope.store.units import Unit
 
@@ -226,7 +226,7 @@ def _run(arguments: list[str]) -> object:
 def _store(path: Path, runs: dict[str, tuple[float, float]], tokenizer: str) -> Store:
     store = Store.create(path, recipe={"points": 200})
     config = {"tokenizer": tokenizer}
-    store.write_runs([Run(f"{name}-{tokenizer}", config=config, parameters=3000) for name in runs])
+    store.write_runs([RunRecord(f"{name}-{tokenizer}", config=config, parameters=3000) for name in runs])
     curves = [(f"{name}-{tokenizer}", *ends) for name, ends in runs.items()]
     store.write_metrics(_losses(*curves))
     store.write_catalogue("baselines", [Feature("weight_norm", "weight norm", "weight", Kind.BASELINE)])

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from toposcope.forecasting.health.assess import KINDS, health
+from toposcope.rules.assess import KINDS, health
 
 
 def law(n=400, seed=0, noise=0.01, floor=1.6):

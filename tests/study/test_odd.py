@@ -15,11 +15,11 @@ from safetensors.numpy import save_file
 import toposcope as ts
 from toposcope.cli.main import main
 from toposcope.core.wording import rendered, typed_options
-from toposcope.sources.belonging import Stated
+from toposcope.logs.belonging import Stated
+from toposcope.runs.odd import Member, odd_among
 from toposcope.statistics.odd import odd_runs
 from toposcope.study.findings.base import Finding
 from toposcope.study.findings.words import said
-from toposcope.study.odd import Member, odd_among
 from toposcope.study.study import page_of
 
 STEPS = np.arange(1, 41) * 10.0

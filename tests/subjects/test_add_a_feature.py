@@ -16,7 +16,7 @@ from safetensors.numpy import save_file
 from toposcope.cli.main import main
 from toposcope.core.errors import InputError
 from toposcope.core.seeding import rng
-from toposcope.core.types import Feature, Run
+from toposcope.core.types import Feature, RunRecord
 from toposcope.sources import open_series
 from toposcope.sources.layout import RunFolder, write_run
 from toposcope.store import Store
@@ -36,7 +36,7 @@ STEPS = range(0, 240, 10)
 
 def _write_run(folder: Path) -> None:
     layout = RunFolder(folder)
-    write_run(layout, Run(folder.name, "gpt", 48, 1), extra={})
+    write_run(layout, RunRecord(folder.name, "gpt", 48, 1), extra={})
     layout.checkpoint(0).parent.mkdir()
     noise = rng(name="walk", run=folder.name).standard_normal((len(STEPS), 6, 4)).cumsum(axis=0)
     for place, step in enumerate(STEPS):

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from toposcope.core.seeding import rng
-from toposcope.core.types import About, Feature, Kind, Row, Run, Scope, Use
+from toposcope.core.types import About, Feature, Kind, Row, RunRecord, Scope, Use
 from toposcope.page.parts import part_of
 from toposcope.store import Result, Store, Unit, catalogue_table
 from toposcope.study.analysis import analysis_of
@@ -48,7 +48,7 @@ def _rows(run: str, step: int) -> Iterator[Row]:
 def _store(path: Path, about: About = About.WEIGHTS) -> Store:
     store = Store.create(path, recipe={"made for": "leading features"})
     store.write_catalogue(PROBE, _features(about))
-    store.write_runs(Run(run, "gpt", size, 1) for run, size in SIZES.items())
+    store.write_runs(RunRecord(run, "gpt", size, 1) for run, size in SIZES.items())
     at = np.arange(STEPS[-1] + 1)
     for run in SIZES:
         loss = 4.0 * (at + 10.0) ** -0.2 + 0.01 * rng(name="loss", run=run).standard_normal(len(at))

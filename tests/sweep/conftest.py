@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from toposcope.core.seeding import rng
-from toposcope.core.types import Run
+from toposcope.core.types import RunRecord
 from toposcope.sources.layout import RunFolder, write_run
 from toposcope.store import Store
 
@@ -48,7 +48,7 @@ def write_checkpoint(folder: Path, step: int, weights: dict[str, np.ndarray] | N
 def write_run_folder(folder: Path, steps: range) -> None:
     layout = RunFolder(folder)
     folder.mkdir(parents=True)
-    write_run(layout, Run(folder.name, "gpt", 720, 1, uri=str(folder)), extra={})
+    write_run(layout, RunRecord(folder.name, "gpt", 720, 1, uri=str(folder)), extra={})
     for step in steps:
         write_checkpoint(folder, step)
     part = layout.metrics_part(0, steps[-1] + 1)

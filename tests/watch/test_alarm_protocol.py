@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from toposcope.core.errors import InputError
-from toposcope.core.types import Row, Run
+from toposcope.core.types import Row, RunRecord
 from toposcope.store import Store, Unit
 from toposcope.watch.alarms import registry
 from toposcope.watch.alarms.base import Alarm, AlarmSettings
@@ -54,7 +54,7 @@ def _losses(store, run, steps, level):
 
 def _seeds(path):
     store = Store.create(path, recipe={})
-    store.write_runs(Run(name, family="gpt", parameters=1000) for name in "abcdefghi")
+    store.write_runs(RunRecord(name, family="gpt", parameters=1000) for name in "abcdefghi")
     return store
 
 
@@ -108,7 +108,7 @@ def test_a_plan_that_comes_after_the_first_losses_is_known_at_the_checkpoint(tmp
     _losses(store, "a", STEPS[:2], 0.0)
     watchman = Watchman(store.path)
     watchman.judge()
-    store.write_runs([Run("a", config={"steps": 40, "checkpoint_every": 20})])
+    store.write_runs([RunRecord("a", config={"steps": 40, "checkpoint_every": 20})])
     _checkpoints(store, "a", STEPS[:1])
     watchman.judge()
     assert planned == [[20.0, 40.0]]
@@ -120,7 +120,7 @@ def test_a_bend_of_the_feature_that_a_watch_follows_is_noticed(tmp_path):
     noise = np.random.default_rng(0).standard_normal(len(steps)).cumsum() * 0.01
     values = np.where(steps < 160, 0.0, 3.0 * np.log(steps / 160)) + noise
     store = Store.create(tmp_path / "store", recipe={})
-    store.write_runs([Run("a", config={"steps": 416, "checkpoint_every": 16})])
+    store.write_runs([RunRecord("a", config={"steps": 416, "checkpoint_every": 16})])
     for step, value in zip(steps.tolist(), values.tolist(), strict=True):
         rows = [Row("a", step, "neural_persistence", "neural_persistence", value, filtration="rieck")]
         store.write(Unit("a", step, "neural_persistence", 1, f"{step}"), rows)

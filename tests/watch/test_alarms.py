@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from toposcope.core.errors import InputError
-from toposcope.core.types import Run
+from toposcope.core.types import RunRecord
 from toposcope.sources import open_series
 from toposcope.statistics.alarms.drift import Drift, threshold
 from toposcope.statistics.alarms.panel import Panel
@@ -320,7 +320,7 @@ def _curve(store, run, steps, level=0.0):
 def test_a_forecast_that_leaves_the_target_is_told_once(tmp_path, target, kind):
     store = Store.create(tmp_path / "store", recipe={})
     names = ["a", "bb", "ccc", "dddd", "eeeee"]
-    store.write_runs(Run(name, family="gpt", parameters=1000, config={"steps": 4000}) for name in names)
+    store.write_runs(RunRecord(name, family="gpt", parameters=1000, config={"steps": 4000}) for name in names)
     for name in names[:4]:
         _curve(store, name, 4000, level=0.001 * len(name))
     _curve(store, "eeeee", 2000)

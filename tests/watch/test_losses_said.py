@@ -11,11 +11,11 @@ from safetensors.numpy import save_file
 
 import toposcope as ts
 from tests.check.written import diverging, falling, jsonl, spiked
-from toposcope.api import check
 from toposcope.core.observations import AuditFinding
 from toposcope.core.types import Row
-from toposcope.forecasting.health.assess import health
-from toposcope.sources.metrics import tidy
+from toposcope.logs.metrics import tidy
+from toposcope.rules.assess import health
+from toposcope.runs import check
 from toposcope.store import Store, Unit
 from toposcope.study.forecasts.gather import gather_curves
 from toposcope.watch.alarms.base import AlarmSettings
@@ -354,12 +354,12 @@ def test_a_log_is_read_again_when_another_file_takes_its_place(tmp_path, kept):
 
 
 def test_a_column_that_comes_after_its_steps_loss_is_copied(tmp_path):
-    from toposcope.core.types import Run
+    from toposcope.core.types import RunRecord
     from toposcope.store import Store
     from toposcope.watch.losses import LossCopy
 
     store = Store.create(tmp_path / "s", recipe={})
-    store.write_runs([Run("a")])
+    store.write_runs([RunRecord("a")])
     copy = LossCopy(store)
     copy.copy(tidy([{"step": 3, "loss": 2.0}], "a"), "a", after=-1)
     copy.copy(tidy([{"step": 3, "grad_norm": 1.0}], "a"), "a", after=-1)

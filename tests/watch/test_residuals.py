@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from toposcope.sources.metrics import tidy
+from toposcope.logs.metrics import tidy
 from toposcope.statistics.alarms.residuals import (
     FEWEST,
     HISTORY,

@@ -16,7 +16,7 @@ from tests.check.written import falling, jsonl, spiked
 from tests.patience import PATIENCE
 from toposcope.cli.main import main
 from toposcope.core.wording import typed_options
-from toposcope.sources.metrics import empty
+from toposcope.logs.metrics import empty
 from toposcope.store import Store
 from toposcope.watch import coverage, watching
 from toposcope.watch.journal import Journal

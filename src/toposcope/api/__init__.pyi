@@ -1,9 +1,6 @@
-from .checked import Check as Check
-from .checking import check as check
 from .checkpoints import audit as audit
 from .cloud_answer import RingAnswer as RingAnswer
 from .clouds import cloud as cloud
-from .compared_seeds import RunComparison as RunComparison
 from .comparing import compare as compare
 from .forecasting import forecast as forecast
 from .forecasts import Forecasts as Forecasts
@@ -16,26 +13,21 @@ from .results import Audit as Audit
 from .results import Comparison as Comparison
 from .results import Reply as Reply
 from .results import Report as Report
-from .run_check import RunCheck as RunCheck
 from .text_request import TextRequest as TextRequest
 from .tuned import AdapterComparison as AdapterComparison
 
 __all__ = [
     "AdapterComparison",
     "Audit",
-    "Check",
     "Comparison",
     "Forecasts",
     "Reply",
     "Report",
     "RingAnswer",
-    "RunCheck",
-    "RunComparison",
     "ScalingLaw",
     "TextRequest",
     "analyze",
     "audit",
-    "check",
     "cloud",
     "compare",
     "fit_scaling_law",

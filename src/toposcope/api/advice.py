@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from toposcope.forecasting import Curve
     from toposcope.forecasting.decision.advice import Advice
-    from toposcope.forecasting.health.judgement import Ground, Judgement
+    from toposcope.rules.judgement import Ground, Judgement
     from toposcope.study.findings import Finding
 
 

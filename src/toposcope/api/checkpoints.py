@@ -12,10 +12,10 @@ from toposcope.core.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from toposcope.logs.belonging import Group
+    from toposcope.runs.odd import Odd
     from toposcope.sources import Series
     from toposcope.sources.adapter_state import AdapterState
-    from toposcope.sources.belonging import Group
-    from toposcope.study.odd import Odd
 
     Where: TypeAlias = str | Path | Series | Sequence[str | Path] | Mapping[Any, Any]
 
@@ -102,7 +102,7 @@ def _groups(series: Series, losses: Sequence[pd.DataFrame]) -> tuple[Group, ...]
     """Return the groups of runs that do not belong together; empty where all do."""
     import pandas as pd
 
-    from toposcope.sources.belonging import groups_of
+    from toposcope.logs.belonging import groups_of
 
     filled = [table[["run", "step", "loss"]] for table in losses]
     groups = groups_of(_listed(series), pd.concat(filled, ignore_index=True) if filled else None)
@@ -119,8 +119,8 @@ def _odd(series: Series, losses: Sequence[pd.DataFrame]) -> tuple[Odd, ...]:
 
     import pandas as pd
 
+    from toposcope.runs.odd_members import odd_of_tables
     from toposcope.sources.unchanged import changed_matrices
-    from toposcope.study.odd_members import odd_of_tables
 
     metrics = pd.concat(losses, ignore_index=True) if losses else pd.DataFrame(columns=["run", "step"])
     return odd_of_tables(metrics, _listed(series), partial(changed_matrices, series)).found

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from toposcope.api.compare_sources import LOSSES, names_of, seeds_at, series_at
-from toposcope.api.compared_seeds import RunComparison, diverged, is_loss
 from toposcope.api.results import Comparison
 from toposcope.api.tuned import AdapterComparison, beside_base, equal, not_finite
 from toposcope.core.errors import InputError, SourceError
 from toposcope.core.wording import option, renaming, rendered
+from toposcope.runs.compare_sources import LOSSES, names_of, seeds_at, series_at
+from toposcope.runs.compared_seeds import RunComparison, diverged, is_loss
 
 if TYPE_CHECKING:
-    from toposcope.api.compare_sources import Seeds, Side
     from toposcope.core.types import Checkpoint
+    from toposcope.runs.compare_sources import Seeds, Side
     from toposcope.sources import Series
     from toposcope.study.forecasts.reading import Reading
     from toposcope.subjects.weights.options import WeightOptions
@@ -88,7 +88,7 @@ def compare(
     """
     from toposcope.papers.weight_presets import preset as preset_options
     from toposcope.study.forecasts.reading import Reading
-    from toposcope.study.log import canonical_name
+    from toposcope.study.study_rows import canonical_name
 
     if horizon is not None and horizon < 1:
         raise InputError("no run can end there", argument="horizon", value=horizon, remedy="give 1 or more")
@@ -184,7 +184,7 @@ def _refuse_several(series: Sequence[Series]) -> None:
 def _of_losses(
     read: Sequence[Seeds], column: str | None, horizon: int | None, notes: tuple[str, ...]
 ) -> RunComparison:
-    from toposcope.study.seeds import compare_recipes
+    from toposcope.runs.seeds import compare_recipes
 
     if any(side.counted for side in read) and not all(side.counted for side in read):
         counted = next(side.name for side in read if side.counted)

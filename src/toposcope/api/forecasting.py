@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toposcope.api.bounds import check_positive, check_shares
 from toposcope.api.forecasts import Forecasts
+from toposcope.core.bounds import check_positive, check_shares
 from toposcope.core.errors import InputError
 from toposcope.core.types import CUTS
 from toposcope.core.wording import option
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from toposcope.forecasting import Curve, Forecast, Forecaster, Schedule
-    from toposcope.forecasting.health.judgement import Judgement
-    from toposcope.sources.belonging import Group
+    from toposcope.logs.belonging import Group
+    from toposcope.rules.judgement import Judgement
     from toposcope.study.forecasts.gather import Problem
     from toposcope.study.forecasts.reading import Given, Reading
     from toposcope.watch.replay import Replays
@@ -104,9 +104,9 @@ def forecast(
     from toposcope.api.judgements import stores_among
     from toposcope.forecasting import forecast_planned, read_schedule
     from toposcope.forecasting.annealed import decayed
+    from toposcope.runs.without import as_names
     from toposcope.study.forecasts.gather import split_runs
     from toposcope.study.forecasts.reading import Reading, listed
-    from toposcope.study.without import as_names
     from toposcope.watch.replay import replays_by_run
 
     check_shares(level, cuts)
@@ -172,7 +172,7 @@ class _Runs:
         InputError
             When they do not belong together.
         """
-        from toposcope.sources.belonging import said
+        from toposcope.logs.belonging import said
 
         ended = [curve for curve in self.others if parameters in (0, curve.parameters)]
         if len({curve.group for curve in ended}) > 1:
@@ -189,9 +189,9 @@ def _read_runs(
 ) -> _Runs:  # fmt: skip
     """Read the runs of the sources and the siblings, but for those that are left out."""
     from toposcope.forecasting.kin import groups_of_curves, with_groups
+    from toposcope.runs.without import refuse_unknown
     from toposcope.study.forecasts.gather import Problem
     from toposcope.study.forecasts.reading import read_curves, refuse_twins
-    from toposcope.study.without import refuse_unknown
 
     own, problems, notes = read_curves(given, reading)
     others, more, noted = read_curves(beside, replace(reading, horizon=None, plan=None))
@@ -217,7 +217,7 @@ def _with_siblings(
     judgements: dict[str, Judgement], unfinished: Sequence[Curve], ended: Sequence[Curve]
 ) -> dict[str, Judgement]:
     """Return the judgements, with a ground for each unfinished run that left its siblings' curve."""
-    from toposcope.forecasting.collapse import off_siblings
+    from toposcope.runs.collapse import off_siblings
 
     grounds = off_siblings(unfinished, ended)
     return {run: one.beside(grounds[run]) if run in grounds else one for run, one in judgements.items()}

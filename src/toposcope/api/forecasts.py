@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from toposcope.api.advice import Advices
     from toposcope.forecasting import Curve, Forecast, Forecaster, Schedule
-    from toposcope.forecasting.health.assess import Symptom
-    from toposcope.forecasting.health.judgement import Ground, Judgement
-    from toposcope.sources.belonging import Group
+    from toposcope.logs.belonging import Group
+    from toposcope.rules.assess import Symptom
+    from toposcope.rules.judgement import Ground, Judgement
     from toposcope.study.findings import Finding
     from toposcope.study.forecasts.gather import Problem
 
@@ -60,7 +60,7 @@ class Forecasts:
     @property
     def apart(self) -> str:
         """The line that says which runs do not belong together; "" where all do."""
-        from toposcope.sources.belonging import said
+        from toposcope.logs.belonging import said
 
         return said(self.groups, "no run is forecast from another group")
 
@@ -165,7 +165,7 @@ class Forecasts:
     @property
     def verdict(self) -> str:
         """What to do about the worst run: "all right", "look" or "stop", as in `check`."""
-        from toposcope.forecasting.health.judgement import worst
+        from toposcope.rules.judgement import worst
 
         return worst(one.level for grounds in self.grounds.values() for one in grounds)
 
@@ -279,7 +279,7 @@ class Forecasts:
             When no run is unfinished, or its size or its tokens in a step are not known.
         """
         from toposcope.api.advice import AdviceOptions, advices_on
-        from toposcope.api.bounds import check_positive
+        from toposcope.core.bounds import check_positive
 
         for name, value in (("budget", budget), ("larger", larger), ("tokens_per_step", tokens_per_step)):
             check_positive(name, value)

@@ -172,7 +172,7 @@ def _read(
     """Return a table's rows, or the logged losses of a store's runs with their sizes."""
     import pandas as pd
 
-    from toposcope.sources.logs import is_log, log_of_runs, log_of_table, raw_log
+    from toposcope.logs import is_log, log_of_runs, log_of_table, raw_log
     from toposcope.store import Store
 
     if isinstance(source, pd.DataFrame):
@@ -180,7 +180,7 @@ def _read(
     if is_log(source):
         dialect, raw = raw_log(source)
         return log_of_runs(raw, str(source), dialect, rename, keep=list(keep), strict=False).table
-    from toposcope.sources.belonging import groups_of
+    from toposcope.logs.belonging import groups_of
 
     store = Store.open(source)
     runs, losses = store.runs(), store.metrics()

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from toposcope.core.types import Run
+from toposcope.core.types import RunRecord
 from toposcope.core.wording import option, rendered
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class TrainingPlan:
 
 
 def tells(
-    checkpoints: Mapping[str, Sequence[int]], runs: Sequence[Run], *, losses: Mapping[str, int] | None
+    checkpoints: Mapping[str, Sequence[int]], runs: Sequence[RunRecord], *, losses: Mapping[str, int] | None
 ) -> tuple[str, ...]:
     """Return which questions measurements of these checkpoints can answer, a line for each.
 
@@ -84,7 +84,7 @@ def tells(
 
     Examples
     --------
-    >>> for line in tells({"a": range(24)}, [Run("a", parameters=3000)], losses={"a": 24}):
+    >>> for line in tells({"a": range(24)}, [RunRecord("a", parameters=3000)], losses={"a": 24}):
     ...     print(line)
     When it changed: yes, 24 checkpoints (a changepoint needs 17 after step 0).
     Beyond the loss: yes, 24 checkpoints with a loss (12 are needed).
@@ -128,7 +128,7 @@ def _beyond(known: int, least: int) -> str:
     return f"{'yes' if known >= least else 'nothing'}, {_of(known, 'checkpoint')} with a loss {need}"
 
 
-def _seeds(runs: Sequence[Run]) -> str:
+def _seeds(runs: Sequence[RunRecord]) -> str:
     """Return what can be learned from the seeds of the size that has the most."""
     most = max(Counter((run.family, run.parameters) for run in runs).values(), default=0)
     if most < 2:
@@ -138,7 +138,7 @@ def _seeds(runs: Sequence[Run]) -> str:
     return f"yes, {most:,} seeds of one size give an interval for another seed"
 
 
-def _scaling(runs: Sequence[Run], least: int) -> str:
+def _scaling(runs: Sequence[RunRecord], least: int) -> str:
     sizes = len({run.parameters for run in runs if run.parameters > 0})
     if sizes >= least:
         return f"a law with a floor, from {_of(sizes, 'size')} ({least} are needed)"
@@ -169,7 +169,7 @@ def training_plan(recipe: TrainingRecipe) -> TrainingPlan:
         for seed in recipe.seeds
         for model in recipe.models
     }
-    runs = [Run(name, recipe.name, count) for name, count in sizes.items()]
+    runs = [RunRecord(name, recipe.name, count) for name, count in sizes.items()]
     tokens = recipe.steps * recipe.batch_size * recipe.context
     return TrainingPlan(
         sizes, recipe.steps, len(checkpoints), 6.0 * tokens * sum(sizes.values()),

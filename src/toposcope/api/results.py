@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from toposcope.logs.belonging import Group
+    from toposcope.runs.odd import Odd
     from toposcope.sources.adapter_state import AdapterState
-    from toposcope.sources.belonging import Group
     from toposcope.study.analysis import Analysis
     from toposcope.study.findings import Finding, Findings
-    from toposcope.study.odd import Odd
     from toposcope.sweep.parting import SeriesParting
 
 _ROUNDING = 1e-6
@@ -87,7 +87,7 @@ class Audit:
     @property
     def apart(self) -> str:
         """The line that says which runs do not belong together; "" where all do."""
-        from toposcope.sources.belonging import said
+        from toposcope.logs.belonging import said
 
         return said(self.groups, "draw no conclusion across groups")
 

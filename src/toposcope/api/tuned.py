@@ -11,7 +11,7 @@ import numpy as np
 from toposcope.core.forms import listed
 from toposcope.core.observations import AuditFinding
 from toposcope.core.tabular import Tables, answered
-from toposcope.sources.adapter import PEFT
+from toposcope.files.formats.adapter import PEFT
 
 if TYPE_CHECKING:
     import pandas as pd

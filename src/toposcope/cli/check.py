@@ -15,7 +15,7 @@ from toposcope.cli.sweeping import renamed, step_pattern_option
 from toposcope.core.errors import InputError
 
 if TYPE_CHECKING:
-    from toposcope.api import Check
+    from toposcope.runs import Check
 
     Written: TypeAlias = tuple[int, int, frozenset[int]]
 
@@ -79,7 +79,7 @@ def command(
         raise InputError("too short", argument="every", value=every, remedy="give seconds above 0")
 
     def look() -> Check:
-        from toposcope.api import check
+        from toposcope.runs import check
 
         return check(
             list(targets), siblings=list(siblings), schedule=schedule, horizon=horizon, column=column,

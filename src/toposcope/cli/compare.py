@@ -26,7 +26,8 @@ from toposcope.subjects.weights.features import (
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toposcope.api import AdapterComparison, Comparison, RunComparison
+    from toposcope.api import AdapterComparison, Comparison
+    from toposcope.runs import RunComparison
 
 _SHOWN = {
     (PERSISTENCE.name, Normalization.MATRIX): "NP",
@@ -115,6 +116,7 @@ def command(
             "the figure can only be .png or .svg", argument="out", value=out, remedy="name such a file"
         )
     from toposcope import api
+    from toposcope.runs import RunComparison
 
     found = api.compare(
         first, second, siblings=siblings, horizon=horizon, column=column, rename=renamed(rename), step=step,
@@ -125,7 +127,7 @@ def command(
         _draw(found, out)
     if as_json:
         print_json(found.to_dict())
-    elif isinstance(found, api.RunComparison):
+    elif isinstance(found, RunComparison):
         _show_runs(found)
     elif isinstance(found, api.AdapterComparison):
         _show_adapter(found)

@@ -133,7 +133,7 @@ def command(
             remedy="give the FLOP that are left, a number above 0",
         )
     from toposcope.api import forecast
-    from toposcope.api.bounds import check_positive
+    from toposcope.core.bounds import check_positive
 
     for name, value in (("budget", budget), ("tokens_per_step", tokens_per_step), ("larger", larger)):
         check_positive(name, value)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from toposcope.api import Forecasts
     from toposcope.forecasting import Curve, Forecast
-    from toposcope.forecasting.health.judgement import Ground
+    from toposcope.rules.judgement import Ground
     from toposcope.study.forecasts.gather import Problem
 
 _LEAST_SAID = 0.01

@@ -22,7 +22,7 @@ def command(stores: tuple[Path, ...], out: Path, as_json: bool) -> int:
     import pandas as pd
 
     from toposcope.core.progress import busy
-    from toposcope.sources.belonging import groups_of, said
+    from toposcope.logs.belonging import groups_of, said
     from toposcope.store import Store
     from toposcope.store.merge import merge
 

@@ -171,7 +171,7 @@ class Sweeping:
 
     def _share(self, series: Series, choice: str) -> float:
         """Return the share of the checkpoints that a choice of steps keeps."""
-        from toposcope.sources.labels import select
+        from toposcope.files.labels import select
 
         every = {run: [at.step for at in series.of_run(run)] for run in series.names}
         return sum(len(select(steps, choice)) for steps in every.values()) / max(

@@ -117,7 +117,7 @@ def command(
     the answer.
     """
     from toposcope.core.progress import busy
-    from toposcope.sources.labels import step_pattern as stated
+    from toposcope.files.labels import step_pattern as stated
     from toposcope.watch.budget import Budget
     from toposcope.watch.losses import LossFile
     from toposcope.watch.sinks import open_sink

@@ -12,8 +12,8 @@ import numpy as np
 from toposcope.core.errors import InputError, did_you_mean
 from toposcope.core.forms import listed
 from toposcope.core.wording import option
-from toposcope.sources.blobs import LocalBlob
-from toposcope.sources.formats import open_file
+from toposcope.files.blobs import LocalBlob
+from toposcope.files.formats.registry import open_file
 from toposcope.topology.validation import check_points
 
 LARGEST = 8 * 2**30

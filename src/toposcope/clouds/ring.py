@@ -17,9 +17,9 @@ import numpy as np
 
 from toposcope.clouds.nulls import NULLS, Draw, null_draws
 from toposcope.core.progress import Progress
+from toposcope.core.threads import thread_count
 from toposcope.core.types import Diagram
 from toposcope.kernels.blas import one_blas_thread
-from toposcope.kernels.threads import thread_count
 from toposcope.topology.rips import rips, rips_batch
 
 LEVEL = 0.05

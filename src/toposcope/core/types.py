@@ -234,14 +234,14 @@ class Feature:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunRecord:
     """One training replicate: what the analysis groups by.
 
     `run` is its name, `parameters` the number of trainable parameters (0 if unknown), `seed` None if unknown.
     `family`, `schedule` (of the learning rate) and `corpus` are names, empty when unknown. `uri` is its
     address, and `config` has the facts that its model's or trainer's files state.
 
-    >>> run = Run("small-seed1", family="gpt", parameters=7_000, seed=1)
+    >>> run = RunRecord("small-seed1", family="gpt", parameters=7_000, seed=1)
     >>> run.run, run.schedule
     ('small-seed1', '')
     """

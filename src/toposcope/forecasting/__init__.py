@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from toposcope.forecasting.base import Forecast, Forecaster, Point
-from toposcope.forecasting.curve import Curve, curve_from_metrics
 from toposcope.forecasting.laws import fit_law
 from toposcope.forecasting.one_run import forecast
 from toposcope.forecasting.planned import forecast_planned
-from toposcope.forecasting.schedule import (
+from toposcope.logs.curve import Curve, curve_from_metrics
+from toposcope.logs.schedule import (
     Schedule,
     constant,
     cosine,

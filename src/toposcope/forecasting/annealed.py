@@ -8,9 +8,9 @@ import numpy as np
 
 from toposcope.core.errors import InputError
 from toposcope.core.wording import option
-from toposcope.forecasting.curve import FINAL_SHARE, Curve
-from toposcope.forecasting.schedule import Schedule
 from toposcope.forecasting.unplanned import share_of_peak
+from toposcope.logs.curve import FINAL_SHARE, Curve
+from toposcope.logs.schedule import Schedule
 
 
 def decayed(curve: Curve, steps: int) -> Curve:

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import least_squares
 
-from toposcope.forecasting.curve import Binned
-from toposcope.forecasting.schedule import Schedule
+from toposcope.logs.curve import Binned
+from toposcope.logs.schedule import Schedule
 
 _DELTA = 1e-3
 """Huber threshold in log loss, as in scaling-law fits."""

@@ -19,7 +19,6 @@ import numpy as np
 from toposcope.core.errors import InputError
 from toposcope.forecasting.backtests import own_errors, sibling_errors
 from toposcope.forecasting.base import Forecaster, Point, future_steps
-from toposcope.forecasting.curve import Curve, level_and_slope
 from toposcope.forecasting.families import LastValue, Pow3, Pow4, SmoothedPow3
 from toposcope.forecasting.laws import MultiPower, Tissue
 from toposcope.forecasting.plain_law import PlainLaw
@@ -30,6 +29,7 @@ from toposcope.forecasting.siblings import (
     SiblingTransfer,
     SizeTransfer,
 )
+from toposcope.logs.curve import Curve, level_and_slope
 
 POWER = 4.0
 """A method's weight is the root mean square of its left-out log errors, to the power -POWER."""

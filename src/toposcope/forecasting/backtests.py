@@ -12,7 +12,7 @@ from toposcope.core.distributions import student_quantile
 from toposcope.core.errors import InputError
 from toposcope.forecasting.band import path_errors
 from toposcope.forecasting.base import LEAST_SEEN, LEVEL, Forecaster, Point
-from toposcope.forecasting.curve import Curve, level_and_slope
+from toposcope.logs.curve import Curve, level_and_slope
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from toposcope.core.distributions import normal_quantile, student_quantile
-from toposcope.forecasting.curve import FINAL_SHARE, Curve
+from toposcope.logs.curve import FINAL_SHARE, Curve
 
 AHEAD = np.linspace(0.0, 1.0, 13)[1:]
 """Positions between the cut (0) and the end (1), in log step, at which backtest errors are read."""

@@ -11,8 +11,8 @@ from typing import ClassVar, Self
 import numpy as np
 
 from toposcope.core.types import Estimate
-from toposcope.forecasting.curve import FINAL_SHARE, Curve
 from toposcope.forecasting.unplanned import coverage
+from toposcope.logs.curve import FINAL_SHARE, Curve
 
 LEVEL = 0.9
 """Coverage that an interval aims at; others are scaled from it by the normal quantile."""

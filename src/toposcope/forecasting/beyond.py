@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from toposcope.forecasting.curve import Curve
+from toposcope.logs.curve import Curve
 
 LEAST = 3
 """The fewest siblings for the test of an extrapolation."""

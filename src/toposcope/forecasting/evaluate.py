@@ -11,8 +11,8 @@ import scipy
 
 from toposcope.core.distributions import student_quantile, student_two_sided
 from toposcope.forecasting.base import LEVEL, Forecast, Forecaster
-from toposcope.forecasting.curve import Curve
 from toposcope.forecasting.one_run import forecast
+from toposcope.logs.curve import Curve
 from toposcope.scaling import spearman_exact
 from toposcope.statistics.correlations import ranks
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from toposcope.forecasting.base import Forecaster, Point, future_steps, point_from_curve
-from toposcope.forecasting.curve import FINAL_SHARE, Curve, binned
+from toposcope.logs.curve import FINAL_SHARE, Curve, binned
 
 _RATES = np.geomspace(0.02, 3.0, 60)
 """Candidate exponents; the other parameters of a family follow by least squares."""

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pandas as pd
 
-from toposcope.forecasting.curve import Curve
-from toposcope.sources.belonging import Group, Stated, grouped
+from toposcope.logs.belonging import Group, Stated, grouped
+from toposcope.logs.curve import Curve
 
 
 def groups_of_curves(curves: Sequence[Curve]) -> tuple[Group, ...]:

@@ -19,9 +19,9 @@ from toposcope.forecasting.annealing import (
     fit_tissue,
 )
 from toposcope.forecasting.base import LEAST_SEEN, Forecaster, Point, future_steps, point_from_curve
-from toposcope.forecasting.curve import Binned, Curve, binned
 from toposcope.forecasting.families import warmup_end
-from toposcope.forecasting.schedule import Schedule
+from toposcope.logs.curve import Binned, Curve, binned
+from toposcope.logs.schedule import Schedule
 
 _POINTS = 150
 """The number of bins of a curve to which a law is fitted."""

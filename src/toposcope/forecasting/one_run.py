@@ -23,9 +23,9 @@ from toposcope.forecasting.backtests import (
 )
 from toposcope.forecasting.band import curve_interval
 from toposcope.forecasting.base import EARLIEST, LEVEL, OWN_WIDTH, Forecast, Forecaster, Point, anything
-from toposcope.forecasting.curve import Curve, level_and_slope, level_error
-from toposcope.forecasting.schedule import Schedule
 from toposcope.forecasting.unplanned import NO_PLAN, lowered, may_anneal, ranges
+from toposcope.logs.curve import Curve, level_and_slope, level_error
+from toposcope.logs.schedule import Schedule
 
 _TOO_SHORT = (
     "there are too few siblings, and the run is too short, for an interval",

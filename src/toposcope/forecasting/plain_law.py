@@ -11,8 +11,8 @@ import numpy as np
 from toposcope.core.distributions import normal_quantile
 from toposcope.core.errors import InputError
 from toposcope.forecasting.base import EARLIEST, Forecaster, Point, future_steps, point_from_curve
-from toposcope.forecasting.curve import FINAL_SHARE, Curve
 from toposcope.forecasting.families import warmup_end
+from toposcope.logs.curve import FINAL_SHARE, Curve
 
 START = 0.05
 """Share of the planned steps whose losses are left out: warm-up, and the fall of the first steps."""

@@ -13,10 +13,10 @@ from toposcope.forecasting.annealing import DEFAULT, PUBLISHED, Shape
 from toposcope.forecasting.backtests import interval
 from toposcope.forecasting.band import curve_interval, path_errors
 from toposcope.forecasting.base import LEVEL, Forecast
-from toposcope.forecasting.curve import FINAL_SHARE, Curve
 from toposcope.forecasting.families import warmup_end
 from toposcope.forecasting.laws import fit_law
-from toposcope.forecasting.schedule import Schedule
+from toposcope.logs.curve import FINAL_SHARE, Curve
+from toposcope.logs.schedule import Schedule
 
 LAWS: dict[str, Shape | None] = {
     "multi-power law": DEFAULT,

@@ -12,7 +12,7 @@ import numpy as np
 
 from toposcope.core.errors import InputError
 from toposcope.forecasting.base import Forecaster, Point, future_steps
-from toposcope.forecasting.curve import FINAL_SHARE, Curve, level_and_slope
+from toposcope.logs.curve import FINAL_SHARE, Curve, level_and_slope
 
 PENALTIES = np.geomspace(1e-6, 1.0, 13)
 SHRINKAGE = np.geomspace(1e-3, 1e3, 13)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from toposcope.core.wording import option
-from toposcope.forecasting.curve import Curve
+from toposcope.logs.curve import Curve
 
 UNSURE = ("no plan", "unhealthy")
 """Forecast statuses for which an interval does not have its stated level."""

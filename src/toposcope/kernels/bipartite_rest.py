@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from toposcope.core.threads import row_blocks, run_blocks
 from toposcope.kernels.bipartite_scan import (
     SERIAL_BELOW,
     Edges,
@@ -22,7 +23,6 @@ from toposcope.kernels.bipartite_scan import (
     floor_of_rows,
     joined,
 )
-from toposcope.kernels.threads import row_blocks, run_blocks
 from toposcope.kernels.union_find import kruskal, roots, unite
 
 _FEW = 0.05

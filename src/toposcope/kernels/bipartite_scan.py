@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from toposcope.kernels.threads import row_blocks, run_blocks
+from toposcope.core.threads import row_blocks, run_blocks
 
 SERIAL_BELOW = 1_000_000
 """Entries below which starting threads costs more than it saves."""

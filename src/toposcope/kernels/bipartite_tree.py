@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from toposcope.core.threads import row_blocks, run_blocks
 from toposcope.kernels.bipartite_rest import finish
 from toposcope.kernels.bipartite_scan import SERIAL_BELOW, Edges, collected, descending, joined, sample_keys
 from toposcope.kernels.small_tree import SMALL, prim_each, small_tree
-from toposcope.kernels.threads import row_blocks, run_blocks
 from toposcope.kernels.union_find import kruskal
 
 _UNSIGNED: dict[int, Any] = {2: np.uint16, 4: np.uint32, 8: np.uint64}

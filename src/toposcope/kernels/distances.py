@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
+from toposcope.core.threads import row_blocks, run_blocks
 from toposcope.kernels.selection import COMFORTABLE_SINGLE
-from toposcope.kernels.threads import row_blocks, run_blocks
 
 CANCELLATION, _CANCELLATION_64 = 1e-2, 1e-6
 """Squared distances below this share of |x|^2 + |y|^2 are recomputed from differences: float32, float64."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
+from toposcope.core.threads import row_blocks, run_blocks
 from toposcope.kernels.distances import (
     CANCELLATION,
     PreparedCloud,
@@ -25,7 +26,6 @@ from toposcope.kernels.distances import (
     squares_of_row,
 )
 from toposcope.kernels.linkage import light_edges, link
-from toposcope.kernels.threads import row_blocks, run_blocks
 
 # Points whose products with all others are in memory at a time.
 _BLOCK = 512

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from toposcope.kernels.threads import row_blocks, run_blocks
+from toposcope.core.threads import row_blocks, run_blocks
 
 # Multiplications below which starting threads costs more than it saves. Changes speed only.
 _SERIAL_BELOW = 10_000_000

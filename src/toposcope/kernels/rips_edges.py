@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from toposcope.kernels.threads import row_blocks, run_blocks
+from toposcope.core.threads import row_blocks, run_blocks
 from toposcope.kernels.union_find import unite
 
 ABSENT = np.int32(2**31 - 1)

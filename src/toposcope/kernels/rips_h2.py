@@ -12,9 +12,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from toposcope.core.threads import row_blocks, run_blocks
 from toposcope.kernels.columns import append, next_odd, owner_of, push, slot_of, table_for
 from toposcope.kernels.rips_edges import ABSENT, NO_VERTEX, RipsEdges, ends
-from toposcope.kernels.threads import row_blocks, run_blocks
 
 # Points of a tile, as in `rips_edges`. Changes speed only.
 _BLOCK = 32

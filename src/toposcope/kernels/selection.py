@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from toposcope.core.threads import row_blocks, run_blocks
 from toposcope.kernels.bipartite_scan import SERIAL_BELOW, collected
 from toposcope.kernels.bipartite_tree import heaviest_edges, magnitude_bits
-from toposcope.kernels.threads import row_blocks, run_blocks
 
 COMFORTABLE_SINGLE = 2.0**-20, 2.0**20
 """The range of largest entries that need no scaling: their squares are well inside single precision."""

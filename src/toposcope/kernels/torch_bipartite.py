@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from toposcope.core.threads import worker_pool
 from toposcope.kernels.bipartite_scan import descending
 from toposcope.kernels.bipartite_tree import PREFIX, PREFIX_LIMIT, RAISES
-from toposcope.kernels.threads import worker_pool
 from toposcope.kernels.union_find import kruskal, roots
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from toposcope.core.forms import and_more, listed
 from toposcope.core.groups import families_of, short
 from toposcope.core.lines import left_out_of_means
 from toposcope.core.tabular import Table
+from toposcope.files.formats.adapter import ADAPTER
 from toposcope.page.notes import once
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.page.plain import tables_on_page
 from toposcope.page.roster import figures_of
-from toposcope.sources.adapter import ADAPTER
 from toposcope.study.findings import words
 from toposcope.study.findings.summary import BAD, FirstScreen
 from toposcope.study.study import Study

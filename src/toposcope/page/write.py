@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pandas as pd
 
+from toposcope.logs.belonging import said
 from toposcope.page.appendix import failures, findings, provenance, unmeasured, versions
 from toposcope.page.page import check_target, write_page
 from toposcope.page.parts import Page, PagePart, of_group, part_of
-from toposcope.sources.belonging import said
 from toposcope.study.study import Study, groups_among, problems_of
 
 TITLE = "The topology of these training runs"

@@ -15,7 +15,7 @@ import numpy as np
 
 from toposcope.core.errors import InputError
 from toposcope.forecasting.base import Forecaster, Point
-from toposcope.forecasting.curve import Curve
+from toposcope.logs.curve import Curve
 from toposcope.papers.forecast_rules import combine, loss_only, tda_only
 from toposcope.subjects.weights.features import PERSISTENCE
 

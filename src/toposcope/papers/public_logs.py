@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.errors import InputError
-from toposcope.sources.logs import read_log
+from toposcope.logs import read_log
 
 _SEED = re.compile(r"seed[_-]?\d+", re.IGNORECASE)
 LEAST = 3

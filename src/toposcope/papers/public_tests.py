@@ -18,9 +18,9 @@ from toposcope.core.types import CUTS
 from toposcope.forecasting import Curve, curve_from_metrics, forecast
 from toposcope.forecasting.auto import Auto
 from toposcope.forecasting.families import LastValue
-from toposcope.forecasting.health.judgement import judge
 from toposcope.papers.plain_rules import PLAIN_RULES, WINDOW
 from toposcope.papers.public_logs import PublicRun
+from toposcope.rules.judgement import judge
 from toposcope.statistics.correlations import holm
 from toposcope.study.forecasts.log_results import symptoms_of
 from toposcope.watch.replay import replay

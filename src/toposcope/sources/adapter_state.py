@@ -10,7 +10,7 @@ import numpy as np
 
 from toposcope.core.observations import AuditFinding
 from toposcope.core.seeding import rng
-from toposcope.sources.adapter import ADAPTER, adapted
+from toposcope.files.formats.adapter import ADAPTER, adapted
 from toposcope.sources.names import kind_of
 
 if TYPE_CHECKING:

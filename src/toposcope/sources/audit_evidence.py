@@ -11,8 +11,8 @@ import numpy as np
 
 from toposcope.core.errors import SourceError
 from toposcope.core.types import Checkpoint
+from toposcope.files.formats.reader import WEIGHT_DTYPES, Facts, Reader, TensorInfo
 from toposcope.sources.content import all_finite
-from toposcope.sources.reader import WEIGHT_DTYPES, Facts, Reader, TensorInfo
 from toposcope.sources.series import Series
 
 # Bytes that the cheap audit reads of each tensor; smaller tensors are read whole.

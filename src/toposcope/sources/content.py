@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 
 from toposcope.core.errors import SourceError
-from toposcope.core.types import Checkpoint, Role, Run
+from toposcope.core.types import Checkpoint, Role, RunRecord
+from toposcope.files.formats.reader import WEIGHT_DTYPES, Reader, TensorInfo
 from toposcope.sources.matrices import family_for
 from toposcope.sources.names import BUFFERS, place
-from toposcope.sources.reader import WEIGHT_DTYPES, Reader, TensorInfo
 
 Signature = frozenset[tuple[str, tuple[int, ...]]]
 
@@ -101,7 +101,7 @@ def as_text(name: str) -> str:
     return name.encode("utf-8", "backslashreplace").decode()
 
 
-def described_in_text(run: Run) -> Run:
+def described_in_text(run: RunRecord) -> RunRecord:
     """Return a run whose texts can be written to a table.
 
     Raises

@@ -5,21 +5,21 @@ from __future__ import annotations
 import dataclasses
 
 from toposcope.core.errors import SourceError
-from toposcope.core.types import Run
-from toposcope.sources.adapter import adapted
+from toposcope.core.types import RunRecord
+from toposcope.files.formats.adapter import adapted
+from toposcope.files.labels import seed_of
+from toposcope.files.nanogpt import nanogpt_facts
 from toposcope.sources.content import count_parameters, described_in_text
 from toposcope.sources.discover import Source
-from toposcope.sources.labels import seed_of
 from toposcope.sources.matrices import family_for
-from toposcope.sources.nanogpt import nanogpt_facts
 
 
-def described(source: Source) -> Run:
+def described(source: Source) -> RunRecord:
     """Return the run; family and number of parameters come from its first readable checkpoint."""
     return _with_facts(_with_seed(described_in_text(_described(source))), source)
 
 
-def _described(source: Source) -> Run:
+def _described(source: Source) -> RunRecord:
     run = source.run
     stated = run.parameters or run.config.get("parameters") == 0  # an infinite-width limit has no size
     if run.family and stated:
@@ -43,7 +43,7 @@ def _described(source: Source) -> Run:
     return run
 
 
-def _describe_hub(source: Source) -> Run:
+def _describe_hub(source: Source) -> RunRecord:
     from toposcope.sources.hub import describe
 
     try:
@@ -54,7 +54,7 @@ def _describe_hub(source: Source) -> Run:
     return dataclasses.replace(source.run, family=family, config=config)
 
 
-def _with_facts(run: Run, source: Source) -> Run:
+def _with_facts(run: RunRecord, source: Source) -> RunRecord:
     """Add what the trainer's state says to the run's configuration."""
     try:
         facts = source.facts()
@@ -63,6 +63,6 @@ def _with_facts(run: Run, source: Source) -> Run:
     return dataclasses.replace(run, config={**run.config, **facts}) if facts else run
 
 
-def _with_seed(run: Run) -> Run:
+def _with_seed(run: RunRecord) -> RunRecord:
     """Take the seed from the run's name if nothing else states it."""
     return run if run.seed is not None else dataclasses.replace(run, seed=seed_of(run.run))

@@ -12,10 +12,28 @@ import pandas as pd
 
 from toposcope.core.errors import SourceError
 from toposcope.core.forms import and_more
-from toposcope.core.types import Checkpoint, Run
+from toposcope.core.types import Checkpoint, RunRecord
 from toposcope.core.wording import option
-from toposcope.sources import history
-from toposcope.sources.blobs import Blob, Folder, LocalFolder, readable
+from toposcope.files.blobs import Blob, Folder, LocalFolder, readable
+from toposcope.files.formats.reader import read_json, step_in
+from toposcope.files.formats.registry import config_of, is_weights_file, open_file
+from toposcope.files.labels import (
+    checked_step,
+    pattern_of,
+    stated_pattern,
+    step_of,
+    step_of_file,
+    tokens_of,
+)
+from toposcope.files.lightning import CHECKPOINTS, is_lightning, lightning_facts
+from toposcope.files.trainer_state import (
+    TRAINER_STATE,
+    stated_step,
+    trainer_state,
+    training_facts,
+)
+from toposcope.logs import history
+from toposcope.logs.metrics import empty, tidy
 from toposcope.sources.entries import (
     Entry,
     Source,
@@ -28,26 +46,7 @@ from toposcope.sources.entries import (
     with_own_tokens,
     with_tokens,
 )
-from toposcope.sources.formats import config_of, is_weights_file, open_file
-from toposcope.sources.labels import (
-    checked_step,
-    pattern_of,
-    stated_pattern,
-    step_of,
-    step_of_file,
-    tokens_of,
-)
-from toposcope.sources.lightning import CHECKPOINTS, is_lightning, lightning_facts, lightning_metrics
 from toposcope.sources.logs_beside import with_logs_beside
-from toposcope.sources.metrics import empty, tidy
-from toposcope.sources.reader import read_json, step_in
-from toposcope.sources.trainer_state import (
-    TRAINER_STATE,
-    losses_of,
-    stated_step,
-    trainer_state,
-    training_facts,
-)
 
 __all__ = ["Entry", "Source", "Unread", "base_name", "discover", "open_folder", "rename"]
 
@@ -118,7 +117,7 @@ def _one_file(blob: Blob) -> Source:
     if step is None:
         step = checked_step(step_in(open_file(blob).facts()), blob.label)
     checkpoint = Checkpoint(run, step, tokens_of(stem), blob.label)
-    return Source(Run(run, uri=blob.label), (Entry(checkpoint, lambda: open_file(blob)),), empty)
+    return Source(RunRecord(run, uri=blob.label), (Entry(checkpoint, lambda: open_file(blob)),), empty)
 
 
 def _stepless(label: str, names: Sequence[str]) -> str:
@@ -221,7 +220,7 @@ def _of_lightning(folder: Folder, source: Source) -> Source:
     run = base_name(folder.label)
     return dataclasses.replace(
         rename(source, run),
-        metrics=lambda: lightning_metrics(folder, run),
+        metrics=lambda: history.lightning_metrics(folder, run),
         facts=lambda: {**source.facts(), **lightning_facts(folder)},
     )
 
@@ -248,7 +247,7 @@ def _one_folder(folder: Folder) -> Source:
     step = checked_step(step_in(open_folder(folder).facts()) if step is None else step, folder.label)
     entry = Entry(Checkpoint(run, step, tokens_of(name), folder.label), lambda: open_folder(folder))
     return Source(
-        Run(run, uri=folder.label), (entry,), lambda: _metrics(folder, run, ()), config_of(folder),
+        RunRecord(run, uri=folder.label), (entry,), lambda: _metrics(folder, run, ()), config_of(folder),
         facts=lambda: training_facts(trainer_state(folder)),
     )  # fmt: skip
 
@@ -268,7 +267,7 @@ def _series(folder: Folder, entries: list[Entry]) -> Source:
     except SourceError:
         config = {}  # said by that checkpoint when it is read
     return Source(
-        Run(run, uri=folder.label),
+        RunRecord(run, uri=folder.label),
         with_tokens(entries, metrics),
         metrics,
         config,
@@ -294,7 +293,7 @@ def _metrics(folder: Folder, run: str, inner: tuple[str, ...]) -> pd.DataFrame:
     if "training_log.json" in folder.files():
         return history.training_log(folder.open("training_log.json"), run)
     for place in (folder, *(folder.sub(name) for name in inner)):
-        if (losses := losses_of(trainer_state(place), run)) is not None:
+        if (losses := history.losses_of(trainer_state(place), run)) is not None:
             return losses
     return tidy([], run)
 
@@ -309,9 +308,9 @@ def _raw_steps(folder: Folder) -> list[int]:
 
 def _toposcope_run(folder: Folder, content: Mapping[str, Any], unread: list[Unread]) -> Source:
     _check_run(f"{folder.label}/run.json", content)
-    known = {item.name for item in dataclasses.fields(Run)} - {"uri", "config"}
+    known = {item.name for item in dataclasses.fields(RunRecord)} - {"uri", "config"}
     config = content.get("config") if isinstance(content.get("config"), dict) else {}
-    run = Run(
+    run = RunRecord(
         **{key: value for key, value in content.items() if key in known},
         uri=folder.label,
         config=config or {},

@@ -11,12 +11,12 @@ from typing import Any
 import pandas as pd
 
 from toposcope.core.errors import SourceError
-from toposcope.core.types import Checkpoint, Run
-from toposcope.sources.blobs import Folder, LocalFolder, readable
-from toposcope.sources.formats import folder_format, is_weights_file, open_checkpoint, open_file
-from toposcope.sources.labels import step_of, step_of_file, tokens_of
-from toposcope.sources.reader import Reader
-from toposcope.sources.sharded import is_shard
+from toposcope.core.types import Checkpoint, RunRecord
+from toposcope.files.blobs import Folder, LocalFolder, readable
+from toposcope.files.formats.reader import Reader
+from toposcope.files.formats.registry import folder_format, is_weights_file, open_checkpoint, open_file
+from toposcope.files.formats.sharded import is_shard
+from toposcope.files.labels import step_of, step_of_file, tokens_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Entry:
 class Source:
     """One run: its record, its checkpoints, its loss history and its model's configuration."""
 
-    run: Run
+    run: RunRecord
     entries: tuple[Entry, ...]
     metrics: Callable[[], pd.DataFrame]
     config: Mapping[str, Any] = field(default_factory=dict)

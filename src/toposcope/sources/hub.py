@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from toposcope.core.errors import MissingExtraError, SourceError
-from toposcope.core.types import Checkpoint, Run
+from toposcope.core.types import Checkpoint, RunRecord
 from toposcope.core.wording import option
-from toposcope.sources.blobs import LocalFolder
+from toposcope.files.blobs import LocalFolder
+from toposcope.files.formats.reader import Reader
+from toposcope.files.formats.registry import is_weights_file
+from toposcope.files.labels import step_of, tokens_of
+from toposcope.logs.metrics import empty
 from toposcope.sources.discover import Entry, Source, open_folder
-from toposcope.sources.formats import is_weights_file
-from toposcope.sources.labels import step_of, tokens_of
-from toposcope.sources.metrics import empty
-from toposcope.sources.reader import Reader
 
 SCHEME = "hf://"
 DISK_VARIABLE = "TOPOSCOPE_HUB_DISK_GB"
@@ -257,7 +257,7 @@ def discover_hub(uri: str, revisions: str | Sequence[str] | None) -> list[Source
         chosen = _choose(uri, _branches(uri, repository), wanted)
     run = repository.rsplit("/", 1)[-1]
     entries = tuple(_entry(repository, name, run) for name in chosen)
-    described = Run(run, uri=f"{SCHEME}{repository}", parameters=0)
+    described = RunRecord(run, uri=f"{SCHEME}{repository}", parameters=0)
     return [Source(described, tuple(sorted(entries, key=lambda entry: entry.checkpoint.step)), empty)]
 
 

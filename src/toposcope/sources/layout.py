@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from toposcope.core.errors import SourceError
-from toposcope.core.types import Run
+from toposcope.core.types import RunRecord
 
 _CHECKPOINT = re.compile(r"step_(\d+)\.safetensors")
 _METRICS = re.compile(r"steps_(\d+)_(\d+)\.parquet")
@@ -116,14 +116,14 @@ def read_run_file(folder: RunFolder) -> dict[str, object]:
     return content
 
 
-def read_run(folder: RunFolder) -> Run:
+def read_run(folder: RunFolder) -> RunRecord:
     """Return the run that a folder holds; fields that this version does not know are left out."""
     content = read_run_file(folder)
-    known = {field.name for field in fields(Run)}
-    return Run(**{name: value for name, value in content.items() if name in known})  # type: ignore[arg-type]
+    known = {field.name for field in fields(RunRecord)}
+    return RunRecord(**{name: value for name, value in content.items() if name in known})  # type: ignore[arg-type]
 
 
-def write_run(folder: RunFolder, run: Run, *, extra: Mapping[str, object]) -> None:
+def write_run(folder: RunFolder, run: RunRecord, *, extra: Mapping[str, object]) -> None:
     """Write `run.json`: the fields of `run`, then `extra` (versions, hashes)."""
     content = {**asdict(run), "config": dict(run.config), **extra}
     write_text(folder.run_file, json.dumps(content, indent=2, sort_keys=True) + "\n")

@@ -1,11 +1,10 @@
-"""Finds the training log beside checkpoints, and assigns several logs to their runs."""
+"""The losses of runs of checkpoints that lie in logs beside them."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -13,84 +12,16 @@ from typing import Any
 import pandas as pd
 
 from toposcope.core.errors import SourceError
-from toposcope.core.types import WEIGHT_FILES
-from toposcope.sources import history
-from toposcope.sources.blobs import LocalFolder
+from toposcope.files.blobs import LocalFolder
+from toposcope.logs import history, is_log, read_log
+from toposcope.logs.folder import log_files, logs_of_runs
+from toposcope.logs.log import Log
+from toposcope.logs.plan_beside import plan_beside, with_plan
+from toposcope.logs.records import PLANNED
 from toposcope.sources.entries import Source
-from toposcope.sources.logs import is_log, read_log
-from toposcope.sources.logs.collect import PLANNED
-from toposcope.sources.logs.result import RunLog
-from toposcope.sources.plan_beside import plan_beside, with_plan
-from toposcope.store.manifest import MANIFEST
 
-LOGS = (".log", ".csv", ".tsv", ".jsonl", ".wandb")
-"""Files with these endings in a folder of logs must be logs; others are only reported if they are not."""
-_NONE = (*WEIGHT_FILES, ".py", ".md", ".png", ".svg", ".pdf", ".toml", ".yaml", ".yml", ".html", ".sh")
-DEEPEST = 3
-"""How deep below the given folder to search for logs."""
 _HELD = 128
 """The largest number of cached logs, so that a log is read again only when it grows."""
-
-
-def may_be_log(file: Path) -> bool:
-    """Return whether a file may be a log, judging by its name.
-
-    >>> may_be_log(Path("train.log")), may_be_log(Path("ckpt.pt")), may_be_log(Path(".hidden.log"))
-    (True, False, False)
-    """
-    return not file.name.startswith(".") and file.suffix.lower() not in _NONE
-
-
-def inside(folder: Path, depth: int) -> bool:
-    """Return whether to search for logs in a folder `depth` levels below the given one."""
-    return depth <= DEEPEST and not folder.is_symlink() and not (folder / MANIFEST).is_file()
-
-
-def log_files(folder: Path, checkpoints: Collection[str] = (), *, depth: int = 0) -> Iterator[Path]:
-    """Yield the files below a folder that may be logs, except for `checkpoints`."""
-    try:
-        listed = sorted(folder.iterdir())
-    except OSError:
-        return
-    for one in listed:
-        if not may_be_log(one) or str(one) in checkpoints:
-            continue
-        if one.is_dir():
-            if inside(one, depth + 1):
-                yield from log_files(one, checkpoints, depth=depth + 1)
-        elif one.is_file():
-            yield one
-
-
-def logs_of_runs(runs: Mapping[str, Path], logs: Mapping[str, Path]) -> dict[str, str]:
-    """Return the log of each run: the only one beside its checkpoints, or the only one with its name.
-
-    `runs` are the folders of the checkpoints and `logs` the logs of single runs, both as paths below the
-    given folder. A single run gets the only log. A log that would fit two runs belongs to neither.
-
-    >>> logs_of_runs({"a": Path("a"), "b": Path("b")}, {"x": Path("a/train.log"), "y": Path("logs/b.log")})
-    {'a': 'x', 'b': 'y'}
-    >>> logs_of_runs({"a": Path()}, {"x": Path("train.log")})
-    {'a': 'x'}
-    """
-    if len(runs) == 1:
-        return dict.fromkeys(runs, next(iter(logs))) if len(logs) == 1 else {}
-    near = {
-        run: [name for name, log in logs.items() if _lies_with(log, folder) or log.stem == run]
-        for run, folder in runs.items()
-    }
-    claimed = Counter(name for found in near.values() for name in found)
-    return {run: found[0] for run, found in near.items() if len(found) == 1 and claimed[found[0]] == 1}
-
-
-def _lies_with(log: Path, folder: Path) -> bool:
-    """Return whether a log lies in a checkpoint folder, below it, or above it below the common folder.
-
-    >>> _lies_with(Path("a/train.log"), Path("a/checkpoints")), _lies_with(Path("train.log"), Path("a"))
-    (True, False)
-    """
-    around = log.parent
-    return around != Path() and (around.is_relative_to(folder) or folder.is_relative_to(around))
 
 
 def with_logs_beside(folder: LocalFolder, found: Sequence[Source]) -> list[Source]:
@@ -152,7 +83,7 @@ class _Beside:
             self._own.add(run)
         return True
 
-    def _log(self, run: str) -> RunLog | None:
+    def _log(self, run: str) -> Log | None:
         """Return the current log of a run."""
         if self._paired is None:
             logs = {one.path: Path(one.path).relative_to(self._root) for one in self._logs()}
@@ -164,7 +95,7 @@ class _Beside:
             self._paired = {name: Path(log) for name, log in logs_of_runs(bare, logs).items()}
         return _read(self._paired[run]) if run in self._paired else None
 
-    def _logs(self) -> list[RunLog]:
+    def _logs(self) -> list[Log]:
         """Return the logs of one run in the folder."""
         if is_log(self._root):
             files: Sequence[Path] = [self._root]
@@ -175,7 +106,7 @@ class _Beside:
         return [log for log in logs if len(log.runs) == 1 and "run" not in log.table]
 
 
-def _read(path: Path) -> RunLog | None:
+def _read(path: Path) -> Log | None:
     """Return a log in its current state; None if it is not a log, or has no losses yet."""
     try:
         stat = path.stat()
@@ -187,7 +118,7 @@ def _read(path: Path) -> RunLog | None:
 
 
 @lru_cache(maxsize=_HELD)
-def _read_once(path: Path, size: int, changed: int, inode: int) -> RunLog:
+def _read_once(path: Path, size: int, changed: int, inode: int) -> Log:
     """Read a log; the same file is read again only when it has changed."""
     return read_log(path)
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from toposcope.core.errors import InputError
 from toposcope.core.types import Checkpoint, Matrix, Role
+from toposcope.files.formats.reader import WEIGHT_DTYPES, Reader, TensorInfo
 from toposcope.sources.names import BUFFERS, HEADS, Fused, NamingScheme, Place, family_of, place
-from toposcope.sources.reader import WEIGHT_DTYPES, Reader, TensorInfo
 
 SPLITS = ("table", "whole", "parts", "heads")
 

@@ -9,11 +9,11 @@ import ml_dtypes
 import numpy as np
 
 from toposcope.core.errors import SourceError
-from toposcope.core.types import Checkpoint, Run
+from toposcope.core.types import Checkpoint, RunRecord
+from toposcope.files.formats.reader import DTYPES, Facts, TensorInfo, check_rows, find
+from toposcope.files.labels import seed_of
+from toposcope.logs.metrics import empty
 from toposcope.sources.discover import Entry, Source
-from toposcope.sources.labels import seed_of
-from toposcope.sources.metrics import empty
-from toposcope.sources.reader import DTYPES, Facts, TensorInfo, check_rows, find
 
 _KNOWN = frozenset(DTYPES.values())
 
@@ -81,7 +81,9 @@ def _source(run: str, steps: Any) -> Source:
         entries.append(_entry(run, int(step), steps[step]))
     config = _config(next(iter(steps.values())))
     entries.sort(key=lambda entry: entry.checkpoint.step)
-    return Source(Run(run, seed=seed_of(run), uri="memory", config=config), tuple(entries), empty, config)
+    return Source(
+        RunRecord(run, seed=seed_of(run), uri="memory", config=config), tuple(entries), empty, config
+    )
 
 
 def _entry(run: str, step: int, state: Any) -> Entry:

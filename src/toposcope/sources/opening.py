@@ -12,12 +12,12 @@ import pandas as pd
 
 from toposcope.core.errors import SourceError
 from toposcope.core.wording import option, rendered
-from toposcope.sources import history
-from toposcope.sources.blobs import open_location
+from toposcope.files.blobs import open_location
+from toposcope.files.labels import pattern_of_numbered, select
+from toposcope.files.labels import step_pattern as steps_by
+from toposcope.logs import history
 from toposcope.sources.discover import Source, Unread, base_name, discover
 from toposcope.sources.discover import rename as under_name
-from toposcope.sources.labels import pattern_of_numbered, select
-from toposcope.sources.labels import step_pattern as steps_by
 from toposcope.sources.matrices import SPLITS
 from toposcope.sources.memory import in_memory, is_in_memory
 from toposcope.sources.series import Series

@@ -17,8 +17,9 @@ from toposcope.core.errors import SourceError, did_you_mean
 from toposcope.core.forms import listed
 from toposcope.core.observations import NOT_LOOKED_AT, AuditFinding
 from toposcope.core.tabular import Tables, answered, counted
-from toposcope.core.types import Checkpoint, Matrix, Run
-from toposcope.sources import history
+from toposcope.core.types import Checkpoint, Matrix, RunRecord
+from toposcope.files.formats.reader import Reader
+from toposcope.logs import history
 from toposcope.sources.content import (
     Signature,
     check_finite,
@@ -30,7 +31,6 @@ from toposcope.sources.described import described
 from toposcope.sources.discover import Entry, Source, Unread, base_name
 from toposcope.sources.matrices import is_vector, is_weight, stream_matrices, stream_vectors, why_skipped
 from toposcope.sources.memory import Tensors, derived_entry
-from toposcope.sources.reader import Reader
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,7 +73,7 @@ class Series:
         self._fill()
         self._signatures: dict[str, Signature | None] = {}
         self._hashes: dict[Checkpoint, dict[str, str]] = {}
-        self._described: tuple[Run, ...] | None = None
+        self._described: tuple[RunRecord, ...] | None = None
         self.computed = False
         """Whether the tensors are computed from a checkpoint on reading, instead of being its own."""
         self._latest: tuple[Checkpoint, Reader] | None = None
@@ -116,7 +116,7 @@ class Series:
         """The checkpoints and the runs as tables, with the fields of `Checkpoint` and of `Run`."""
         return Tables(
             checkpoints=lambda: pd.DataFrame(list(self), columns=_names(Checkpoint)),
-            runs=lambda: pd.DataFrame(list(self.runs), columns=_names(Run)),
+            runs=lambda: pd.DataFrame(list(self.runs), columns=_names(RunRecord)),
         )
 
     @property
@@ -146,7 +146,7 @@ class Series:
         return found
 
     @property
-    def runs(self) -> tuple[Run, ...]:
+    def runs(self) -> tuple[RunRecord, ...]:
         """The runs, by name; family and number of parameters come from the first readable checkpoint."""
         if self._described is None:
             self._described = tuple(described(source) for source in self._sources.values())
@@ -393,5 +393,5 @@ class Series:
         return self._signatures[run]
 
 
-def _names(noun: type[Checkpoint | Run]) -> list[str]:
+def _names(noun: type[Checkpoint | RunRecord]) -> list[str]:
     return [field.name for field in dataclasses.fields(noun)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from toposcope.core.errors import SourceError
+from toposcope.files.formats.reader import WEIGHT_DTYPES, Reader, TensorInfo
 from toposcope.sources.audit_evidence import SAMPLE_BYTES, sampled
-from toposcope.sources.reader import WEIGHT_DTYPES, Reader, TensorInfo
 from toposcope.sources.series import Series
 
 LEAST_CHECKPOINTS = 3

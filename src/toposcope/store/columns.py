@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from toposcope.core.observations import AuditFinding
-from toposcope.core.types import Feature, Run
+from toposcope.core.types import Feature, RunRecord
 from toposcope.store import schema
 from toposcope.store.units import Result
 
@@ -68,7 +68,7 @@ def diagrams(results: Sequence[Result], recipe_hash: str) -> pa.Table:
     return _table(columns, schema.DIAGRAMS)
 
 
-def runs(values: Iterable[Run]) -> pa.Table:
+def runs(values: Iterable[RunRecord]) -> pa.Table:
     """Return the `runs` lines; `config` is kept as JSON."""
     lines = [
         {name: getattr(run, name) for name in schema.RUNS.names if name != "config"}

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from toposcope.core.observations import AuditFinding
 from toposcope.core.tabular import Tables, answered, counted
-from toposcope.core.types import Run, Status
+from toposcope.core.types import RunRecord, Status
 from toposcope.store import log, newest, parts
 from toposcope.store.reading import expression, steady
 from toposcope.store.schema import TABLES
@@ -45,11 +45,11 @@ class StoreReader:
         """Return the runs, one line each."""
         return self._whole("runs").to_pandas()
 
-    def run(self, name: str) -> Run | None:
+    def run(self, name: str) -> RunRecord | None:
         """Return the facts about a run; None if there are none."""
         lines = (line for line in self._whole("runs").to_pylist() if line["run"] == name)
         found = next(lines, None)
-        return None if found is None else Run(**found | {"config": json.loads(found["config"] or "{}")})
+        return None if found is None else RunRecord(**found | {"config": json.loads(found["config"] or "{}")})
 
     def metrics(
         self, run: str | None = None, *, first: float = -math.inf, last: float = math.inf

@@ -15,7 +15,7 @@ import pyarrow as pa
 from toposcope.core.commands import free_place
 from toposcope.core.errors import StoreError
 from toposcope.core.observations import AuditFinding
-from toposcope.core.types import WEIGHT_FILES, Checkpoint, Feature, Row, Run, Status
+from toposcope.core.types import WEIGHT_FILES, Checkpoint, Feature, Row, RunRecord, Status
 from toposcope.core.wording import command
 from toposcope.store import columns, log, newest, parts
 from toposcope.store.manifest import (
@@ -184,7 +184,7 @@ class Store(StoreReader):
         """Remove the record that the probe of `unit` failed at its checkpoint, if there is one."""
         self._failure_path(unit).unlink(missing_ok=True)
 
-    def write_runs(self, runs: Iterable[Run]) -> None:
+    def write_runs(self, runs: Iterable[RunRecord]) -> None:
         """Write the facts about each run; they replace the earlier ones."""
         for run in runs:
             path = self.path / "runs" / f"{parts.slug(run.run)}.parquet"

@@ -15,8 +15,9 @@ import pandas as pd
 
 from toposcope.core.errors import InputError
 from toposcope.core.tabular import Tables, pictured
-from toposcope.forecasting.health.judgement import ALL_RIGHT, FEWEST, JudgeOfLog, worst
-from toposcope.sources.belonging import Group, said
+from toposcope.logs.belonging import Group, said
+from toposcope.rules.judgement import ALL_RIGHT, FEWEST, JudgeOfLog, worst
+from toposcope.runs.without import as_names, refuse_unknown, without_runs
 from toposcope.store import Store
 from toposcope.study.compact import verdict_table
 from toposcope.study.findings import words
@@ -28,7 +29,6 @@ from toposcope.study.published import NOTHING, PublishedRules
 from toposcope.study.studies import StudyRequest, runs_of, studies_of, study_of_rows
 from toposcope.study.study import Study, groups_among, problems_of, why_nothing
 from toposcope.study.targets import read_targets
-from toposcope.study.without import as_names, refuse_unknown, without_runs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from toposcope.sources.losses import meaning
+from toposcope.logs.meanings import meaning
 
 LEAST_TURNS = 5
 """Two unrelated series of 51 values share this many turns in less than one case in a million."""

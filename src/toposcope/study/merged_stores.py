@@ -13,7 +13,7 @@ import pandas as pd
 from toposcope.core.commands import free_place
 from toposcope.core.errors import StoreError
 from toposcope.core.wording import command
-from toposcope.sources.logs import is_log
+from toposcope.logs import is_log
 from toposcope.store import Store
 from toposcope.store.manifest import difference, kind_of_store
 from toposcope.store.merge import merge

@@ -10,11 +10,11 @@ import pandas as pd
 
 from toposcope.core.errors import InputError
 from toposcope.core.wording import renaming
-from toposcope.sources import belonging
-from toposcope.sources.losses import canonical
+from toposcope.logs import belonging
+from toposcope.logs.meanings import canonical
 from toposcope.study.copies import copies
 from toposcope.study.efficiency import SMOOTH, TARGETS, targets_of_run
-from toposcope.study.log import changing
+from toposcope.study.study_rows import changing
 from toposcope.study.table import SeriesTable, from_frame, with_targets
 
 DESCRIBES = tuple(dict.fromkeys(("family", "parameters", "seed", "schedule", "corpus", *belonging.DESCRIBES)))
@@ -33,7 +33,7 @@ def plain_table(
 ) -> SeriesTable:
     """Return the series table of a plain one: columns step, features and targets, run and what describes it.
 
-    Except for named targets, columns are also known by the names in `toposcope.sources.losses.ALIASES`. The
+    Except for named targets, columns are also known by the names in `toposcope.logs.meanings.ALIASES`. The
     named targets and the known ones among the columns become targets, the others features. Columns that are
     not numbers, or are functions of a target or of the step (`study.copies`), are left out; `left_out` names
     them. Where `gap`, `efficiency` and `efficiency_flop` are absent they are worked out as in a store:

@@ -11,20 +11,20 @@ import pandas as pd
 
 from toposcope.core.errors import InputError, did_you_mean
 from toposcope.core.wording import renaming
-from toposcope.sources.belonging import Group, groups_of
-from toposcope.sources.logs import RunLog, is_log, log_of_runs, log_of_table, raw_log
+from toposcope.logs import Log, is_log, log_of_runs, log_of_table, raw_log
+from toposcope.logs.belonging import Group, groups_of
+from toposcope.runs.without import without_runs
 from toposcope.store import Store
 from toposcope.store.manifest import read_manifest
 from toposcope.store.reader import REMEASURE
 from toposcope.study.convergence import without_unconverged
 from toposcope.study.derived import with_derived
 from toposcope.study.forecasts.reading import planned_beside
-from toposcope.study.log import Log, log_of_read
 from toposcope.study.merged_stores import Source
 from toposcope.study.plain import NO_NUMBER, plain_table
 from toposcope.study.study import Study
+from toposcope.study.study_rows import StudyRows, log_of_read
 from toposcope.study.table import SeriesTable, of_derived
-from toposcope.study.without import without_runs
 from toposcope.subjects.catalogue import rows_of
 from toposcope.subjects.subject import TABLE, Subject
 
@@ -82,7 +82,7 @@ def studies_of(source: Source, request: StudyRequest) -> tuple[list[Study], list
     return sorted((s for part in split for s in part), key=lambda s: order.index(s.subject.name)), whole
 
 
-def _read(source: str | Path | pd.DataFrame, request: StudyRequest) -> RunLog:
+def _read(source: str | Path | pd.DataFrame, request: StudyRequest) -> Log:
     """Return a log, or a table in memory, with the requested columns."""
     keep = (*request.targets, *request.columns)
     if isinstance(source, pd.DataFrame):
@@ -91,7 +91,7 @@ def _read(source: str | Path | pd.DataFrame, request: StudyRequest) -> RunLog:
     return log_of_runs(raw, str(source), dialect, request.rename, keep=keep, strict=False)
 
 
-def _other_runs(log: RunLog, without: tuple[str, ...]) -> RunLog:
+def _other_runs(log: Log, without: tuple[str, ...]) -> Log:
     """Return a log without some of its runs, which are its parts, or named by a column of its only part."""
     if not without:
         return log
@@ -164,7 +164,7 @@ def _of_store(read: _StoreTables, request: StudyRequest, group: Group | None) ->
 
 
 def _split_table(
-    read: RunLog, request: StudyRequest, place: Path | None = None
+    read: Log, request: StudyRequest, place: Path | None = None
 ) -> tuple[list[Study], list[Study]]:
     """Return the studies of a log's groups of runs, and the one of all its runs; `place` is its file."""
     frame = read.table
@@ -210,7 +210,7 @@ def study_of_rows(
     logged = pd.DataFrame() if metrics is None else metrics
     if not len(logged) and subject.by_itself:  # states are analysed without a loss, so none is missing
         series = _without(series, "no metrics")
-    log = Log(logged, runs, features=features, catalogue=catalogue) if len(logged) else None
+    log = StudyRows(logged, runs, features=features, catalogue=catalogue) if len(logged) else None
     return _study(
         subject, series, targets, columns, brought, features=rows, metrics=logged, audit=audit,
         provenance=provenance or {}, log=log, kept=kept,
@@ -218,7 +218,7 @@ def study_of_rows(
     )  # fmt: skip
 
 
-def _logged(read: RunLog, place: Path | None) -> Log | None:
+def _logged(read: Log, place: Path | None) -> StudyRows | None:
     """Return what a log says about its runs, with the plan beside its file; None if no loss is logged."""
     try:
         log = log_of_read(read, name=read.runs[0].name, held_out=True)
@@ -227,14 +227,14 @@ def _logged(read: RunLog, place: Path | None) -> Log | None:
     return planned_beside(log, place) if place is not None and place.is_file() else log
 
 
-def _of_runs(log: Log, runs: Collection[str]) -> Log:
+def _of_runs(log: StudyRows, runs: Collection[str]) -> StudyRows:
     """Return what a log says about some of its runs."""
     metrics, known = (table[table["run"].astype(str).isin(list(runs))] for table in (log.metrics, log.runs))
     wide = None if log.wide is None else log.wide[log.wide["run"].astype(str).isin(list(runs))]
     return replace(log, metrics=metrics, runs=known, wide=wide)
 
 
-def _of_table(frame: pd.DataFrame, request: StudyRequest, log: Log | None) -> Study:
+def _of_table(frame: pd.DataFrame, request: StudyRequest, log: StudyRows | None) -> Study:
     brought = () if request.scores is None else tuple(dict.fromkeys(request.scores["target"]))
     series = plain_table(
         frame, [target for target in request.targets if target not in brought], request.scores

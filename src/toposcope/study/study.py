@@ -8,8 +8,8 @@ from pathlib import Path
 
 from toposcope.core.commands import free_place
 from toposcope.core.wording import command, option
+from toposcope.logs.belonging import Group
 from toposcope.scaling.power_law import LEAST_SIZES_FOR_FLOOR
-from toposcope.sources.belonging import Group
 from toposcope.statistics.trends.innovations import LEAST_LENGTH
 from toposcope.study.findings import Findings, find
 from toposcope.study.forecasts.compare import LEAST_RUNS

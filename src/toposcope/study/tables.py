@@ -16,8 +16,10 @@ from toposcope.core.groups import ModelSize, sizes
 from toposcope.core.processes import cores, in_background, in_second_process
 from toposcope.core.tabular import Tables
 from toposcope.core.types import Feature, Kind, Scope, Use
-from toposcope.forecasting.health.judgement import JudgeOfLog
-from toposcope.sources.belonging import Group
+from toposcope.logs.belonging import Group
+from toposcope.rules.judgement import JudgeOfLog
+from toposcope.runs.odd import OddRuns
+from toposcope.runs.odd_members import odd_of_measured
 from toposcope.statistics.trends.descriptive import DEFAULT_DRAWS, Draws
 from toposcope.store.draws import is_counted
 from toposcope.study.catalogue import column_of
@@ -28,13 +30,11 @@ from toposcope.study.forecasts.compare import COLUMNS as FORECASTS
 from toposcope.study.forecasts.compare import WORTH, forecast_table, worth_of_features
 from toposcope.study.forecasts.log_results import LogResults
 from toposcope.study.labels import Labels
-from toposcope.study.log import Log
-from toposcope.study.odd import OddRuns
-from toposcope.study.odd_members import odd_of_measured
 from toposcope.study.own import questions_of, tables_of
 from toposcope.study.published import NOTHING, PublishedRules
 from toposcope.study.saturation import saturation_table
 from toposcope.study.segments import segment_table
+from toposcope.study.study_rows import StudyRows
 from toposcope.study.table import SeriesTable
 from toposcope.study.trends.confounds import confound_table, walk_bound
 from toposcope.study.trends.lags import lag_table
@@ -82,7 +82,7 @@ class StudyTables:
     diagrams: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["probe", "dim", "run"]))
     audit: pd.DataFrame | None = None
     provenance: Mapping[str, object] = field(default_factory=dict)
-    log: Log | None = None
+    log: StudyRows | None = None
     targets: tuple[str, ...] = ()
     further: tuple[str, ...] = ()
     wanted: tuple[str, ...] = ()

@@ -12,8 +12,8 @@ import pandas as pd
 
 from toposcope.core.errors import InputError
 from toposcope.core.forms import listed_steps, step_text
-from toposcope.sources.labels import step_of
-from toposcope.sources.losses import SUFFIXES, canonical, meaning, read_table
+from toposcope.files.labels import step_of
+from toposcope.logs.meanings import SUFFIXES, canonical, meaning, read_table
 from toposcope.store.draws import counted, over_draws
 from toposcope.subjects.catalogue import DECLARED
 

@@ -12,9 +12,9 @@ from toposcope.core.types import Checkpoint, Matrix, Role
 from toposcope.sources.content import NOT_FINITE, all_finite
 
 if TYPE_CHECKING:
+    from toposcope.files.formats.reader import Reader
     from toposcope.models import LanguageModel, ModelLoader
     from toposcope.sources import Series
-    from toposcope.sources.reader import Reader
 
 K = TypeVar("K")
 T = TypeVar("T")

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from toposcope.core.processes import cores
 from toposcope.core.progress import duration
 from toposcope.core.tabular import counted
+from toposcope.core.threads import thread_count
 from toposcope.core.types import Checkpoint
 from toposcope.core.wording import option, rendered
-from toposcope.kernels.threads import thread_count
 from toposcope.subjects.base import Probe
 from toposcope.subjects.snapshot import CACHE_BYTES, Filed, SeriesLike
 from toposcope.sweep.plan import Shard

@@ -88,9 +88,9 @@ def sketched(matrices: Iterable[Matrix]) -> np.ndarray:
 
 def findings_of(sketches: Sequence[tuple[Checkpoint, np.ndarray]]) -> list[AuditFinding]:
     """Return the findings from the sketches of one run, by step: swapped, off the path, identical."""
+    from toposcope.files.formats.reader import TensorInfo
     from toposcope.sources.audit_checks import identical, path
     from toposcope.sources.audit_evidence import StepEvidence, TensorEvidence, distance
-    from toposcope.sources.reader import TensorInfo
 
     whole_model = TensorInfo("", (1, 1), np.dtype(np.float32))
     steps: list[StepEvidence] = []

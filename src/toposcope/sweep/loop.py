@@ -13,7 +13,7 @@ from toposcope.core.errors import InputError
 from toposcope.core.observations import NOT_LOOKED_AT, AuditFinding
 from toposcope.core.progress import Progress
 from toposcope.core.repeats import together
-from toposcope.core.types import Checkpoint, Run
+from toposcope.core.types import Checkpoint, RunRecord
 from toposcope.store import Store, Unit
 from toposcope.subjects.base import Probe, Reads
 from toposcope.subjects.snapshot import SeriesLike
@@ -46,7 +46,7 @@ class Sweepable(SeriesLike, Protocol):
         """Return what could not be read there, and why."""
 
     @property
-    def runs(self) -> tuple[Run, ...]:
+    def runs(self) -> tuple[RunRecord, ...]:
         """Return the runs."""
 
     def __iter__(self) -> Iterator[Checkpoint]:

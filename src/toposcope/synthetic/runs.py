@@ -10,7 +10,7 @@ from numba import njit
 
 from toposcope.core.errors import InputError
 from toposcope.core.seeding import rng
-from toposcope.forecasting.schedule import Schedule, constant, cosine, stable_decay
+from toposcope.logs.schedule import Schedule, constant, cosine, stable_decay
 from toposcope.synthetic.model import KernelProblem, Spectrum, draw_problem
 
 _INITIAL = 1e-3

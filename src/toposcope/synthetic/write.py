@@ -11,7 +11,7 @@ from safetensors.numpy import save
 
 from toposcope import __version__
 from toposcope.core.errors import InputError
-from toposcope.core.types import Run
+from toposcope.core.types import RunRecord
 from toposcope.core.wording import option
 from toposcope.sources.layout import RunFolder, write_bytes, write_run, write_text
 from toposcope.store.schema import METRICS
@@ -41,7 +41,7 @@ def write_family(folder: Path, recipe: SyntheticRecipe, run: SyntheticRun) -> Pa
     }  # fmt: skip
     if not run.parameters:
         config["parameters"] = 0
-    described = Run(
+    described = RunRecord(
         run=run.run, family=f"random features a={spectrum.a:g} b={spectrum.b:g}", parameters=run.parameters,
         seed=run.seed, schedule=f"{recipe.schedule} {recipe.learning_rate:g} over {recipe.steps} steps",
         corpus="synthetic", uri=str(target.path), config=config,

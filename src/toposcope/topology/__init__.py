@@ -14,6 +14,7 @@ on). A diagram is a `Diagram` or any array of shape (n, 2).
 
 from __future__ import annotations
 
+from toposcope.statistics.stopping import stopping_index as stopping_index
 from toposcope.topology.baselines import baselines as baselines
 from toposcope.topology.clouds import pooled_rows as pooled_rows
 from toposcope.topology.clouds import subsample as subsample
@@ -26,7 +27,6 @@ from toposcope.topology.dimension import twonn as twonn
 from toposcope.topology.distances import bottleneck as bottleneck
 from toposcope.topology.distances import matched_bars as matched_bars
 from toposcope.topology.distances import wasserstein as wasserstein
-from toposcope.topology.early_stopping import stopping_index as stopping_index
 from toposcope.topology.exchange import from_akriti as from_akriti
 from toposcope.topology.exchange import from_gudhi as from_gudhi
 from toposcope.topology.exchange import from_ripser as from_ripser

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from toposcope.core.errors import InputError
+from toposcope.core.threads import thread_count
 from toposcope.core.types import Diagram
 from toposcope.kernels.blas import one_blas_thread
 from toposcope.kernels.euclidean_tree import dense_tree
 from toposcope.kernels.rips_edges import MAX_POINTS, RipsEdges, ends_of
 from toposcope.kernels.rips_h1 import h1_pairs
 from toposcope.kernels.rips_h2 import h2_pairs
-from toposcope.kernels.threads import thread_count
 from toposcope.topology.clouds import distance_matrix
 from toposcope.topology.components import components
 from toposcope.topology.units import binary_exponent, scaled

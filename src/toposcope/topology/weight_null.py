@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from toposcope.core.errors import InputError
+from toposcope.core.threads import run_blocks
 from toposcope.core.types import Normalization
 from toposcope.kernels.bipartite_scan import SERIAL_BELOW
 from toposcope.kernels.bipartite_tree import magnitude_bits
 from toposcope.kernels.random_tree import merge_ranks
 from toposcope.kernels.selection import absolute_moments, key_of_rank, largest_keys
-from toposcope.kernels.threads import run_blocks
 from toposcope.topology.neural_persistence import NormalizationName, diagram_of_tree, neural_persistence
 from toposcope.topology.units import binary_exponent, scaled
 from toposcope.topology.validation import check_matrix, require_finite

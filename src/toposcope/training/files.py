@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from safetensors import SafetensorError, safe_open
 
 from toposcope.core.errors import InputError, SourceError
-from toposcope.core.types import Run
+from toposcope.core.types import RunRecord
 from toposcope.core.wording import option
 from toposcope.recipes import TrainingRecipe
 from toposcope.sources.layout import (
@@ -140,9 +140,9 @@ def start_folder(
     run: str,
     parameters: int,
     versions: dict[str, str],
-) -> Run:
+) -> RunRecord:
     """Write the record and the recipe of the run; return the record."""
-    found = Run(
+    found = RunRecord(
         run=run,
         family=recipe.name,
         parameters=parameters,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from toposcope.core.observations import AuditFinding
 from toposcope.core.tabular import Tables, answered
-from toposcope.core.types import Run
+from toposcope.core.types import RunRecord
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +23,7 @@ class TrainedRun:
     `loss` and `heldout_loss` are those of the last step, None if the run failed; `problem` says why.
     """
 
-    run: Run
+    run: RunRecord
     folder: Path
     status: str
     loss: float | None = None
@@ -35,7 +35,7 @@ class TrainedRun:
 class Trained:
     """The runs of a recipe, in order: a sequence of `TrainedRun`, printed as a line for each.
 
-    >>> run = Run("tiny-seed1", family="gpt", parameters=2936, seed=1)
+    >>> run = RunRecord("tiny-seed1", family="gpt", parameters=2936, seed=1)
     >>> made = Trained((TrainedRun(run, Path("runs/tiny-seed1"), "trained", 2.5, 2.75),))
     >>> len(made), made[0].status, made
     (1, 'trained', 1 run: 1 trained

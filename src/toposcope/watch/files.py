@@ -8,9 +8,9 @@ import stat
 from collections import Counter
 from pathlib import Path
 
-from toposcope.sources.blobs import Folder, open_location
-from toposcope.sources.distributed import METADATA, DistributedReader
-from toposcope.sources.formats import NOT_WEIGHTS, is_weights_file
+from toposcope.files.blobs import Folder, open_location
+from toposcope.files.formats.distributed import METADATA, DistributedReader
+from toposcope.files.formats.registry import NOT_WEIGHTS, is_weights_file
 
 TRACKERS = ("latest_checkpointed_iteration.txt", "latest", "latest.txt")
 """Files beside checkpoints that name the last one saved, of Megatron-LM, DeepSpeed or GPT-NeoX, nanotron."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from toposcope.forecasting.health.judgement import ALL_RIGHT, LEVELS
+from toposcope.rules.judgement import ALL_RIGHT, LEVELS
 
 if TYPE_CHECKING:
-    from toposcope.forecasting.health.judgement import Judgement
-    from toposcope.study.odd import Odd
+    from toposcope.rules.judgement import Judgement
+    from toposcope.runs.odd import Odd
     from toposcope.watch.journal import Event
     from toposcope.watch.loss_health import RunHealth
 

@@ -27,9 +27,9 @@ from pathlib import Path
 
 from toposcope.core.errors import InputError
 from toposcope.core.types import Checkpoint
-from toposcope.sources.blobs import open_location
+from toposcope.files.blobs import open_location
+from toposcope.files.labels import step_of, step_of_file
 from toposcope.sources.discover import Entry, Source, Unread, discover
-from toposcope.sources.labels import step_of, step_of_file
 from toposcope.watch.files import (
     Stamp,
     changed_at,

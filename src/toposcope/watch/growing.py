@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from toposcope.core.types import Checkpoint, Matrix, Run, Scope
-from toposcope.sources.blobs import Folder, open_location
+from toposcope.core.types import Checkpoint, Matrix, RunRecord, Scope
+from toposcope.files.blobs import Folder, open_location
+from toposcope.files.formats.reader import Reader
+from toposcope.files.formats.registry import open_file
 from toposcope.sources.discover import Entry, Source, open_folder
-from toposcope.sources.formats import open_file
-from toposcope.sources.reader import Reader
 from toposcope.sources.series import Series
 from toposcope.store import Store
 from toposcope.store.units import digest
@@ -122,7 +122,7 @@ class GrowingSeries:
         """Return the series that holds a checkpoint, and its name there."""
         return self._series[checkpoint]
 
-    def describe(self, checkpoint: Checkpoint) -> Run:
+    def describe(self, checkpoint: Checkpoint) -> RunRecord:
         """Return the record of a checkpoint's run."""
         return self._series[checkpoint][0].runs[0]
 
@@ -131,7 +131,7 @@ class GrowingSeries:
         return next((self.describe(at).config for at in self._series if at.run == run), {})
 
     @property
-    def runs(self) -> tuple[Run, ...]:
+    def runs(self) -> tuple[RunRecord, ...]:
         """What is known of the available runs."""
         return tuple(dataclasses.replace(self.describe(at), run=at.run) for at in self._series)
 

@@ -17,10 +17,10 @@ from typing import Any
 
 from toposcope.core.commands import recommended
 from toposcope.core.errors import InputError
-from toposcope.core.types import Checkpoint, Run
+from toposcope.core.types import Checkpoint, RunRecord
+from toposcope.logs.metrics import tidy
 from toposcope.sources.discover import Source
 from toposcope.sources.memory import in_memory
-from toposcope.sources.metrics import tidy
 from toposcope.store import Store
 from toposcope.subjects.base import Probe
 from toposcope.subjects.registry import chosen
@@ -49,7 +49,7 @@ class Monitor:
     ----------
     out : path
         The store; `toposcope watch` and `toposcope report` open it.
-    run : str or Run
+    run : str or RunRecord
         The run's name, or a `Run` with its facts.
     every : int
         Steps between two copies of the weights.
@@ -82,7 +82,7 @@ class Monitor:
         self,
         out: str | Path,
         *,
-        run: str | Run = "run",
+        run: str | RunRecord = "run",
         every: int = 100,
         bytes_per_step: int = 64 * 2**20,
         features: Sequence[str] = (BASELINES, UPDATES),
@@ -96,7 +96,7 @@ class Monitor:
         """This process's rank in distributed training; only rank 0 watches and writes."""
         if self.rank:
             return
-        self.run = run if isinstance(run, Run) else Run(run)
+        self.run = run if isinstance(run, RunRecord) else RunRecord(run)
         measured = chosen(list(features), options)
         self.store = Store.create(out, recipe=measured.recipe)
         self.journal = Journal.of(self.store.path)
@@ -348,7 +348,7 @@ class _Background:
             self._watchman.judge()
 
 
-def _source(run: Run, copy: _Copy) -> Source:
+def _source(run: RunRecord, copy: _Copy) -> Source:
     made = in_memory({run.run: {copy.step: dict(copy.tensors)}})[0]
     entry = made.entries[0]
     if copy.turn.names is not None:  # a part has no hash of the whole; this identifies it instead

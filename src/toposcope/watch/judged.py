@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from toposcope.core.observations import AuditFinding
-from toposcope.forecasting.health.assess import trained
-from toposcope.forecasting.health.judgement import TOO_EARLY, Judgement, judge
-from toposcope.forecasting.health.rises import FEWEST
+from toposcope.rules.assess import trained
+from toposcope.rules.judgement import TOO_EARLY, Judgement, judge
+from toposcope.rules.rises import FEWEST
 from toposcope.watch.replay import Replays
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from toposcope.forecasting import Curve
-    from toposcope.forecasting.health.symptoms import Symptom
+    from toposcope.logs.symptoms import Symptom
     from toposcope.store import Store
     from toposcope.watch.loss_health import StoredLog
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from toposcope.forecasting.health.judgement import back_by
-from toposcope.forecasting.health.symptoms import BROKEN
+from toposcope.logs.symptoms import BROKEN
+from toposcope.rules.judgement import back_by
 from toposcope.watch.alarms.base import AlarmSettings, Alert
 from toposcope.watch.journal import Event
 from toposcope.watch.run_watch import RunWatch
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from toposcope.forecasting import Curve
-    from toposcope.forecasting.health.symptoms import Symptom
+    from toposcope.logs.symptoms import Symptom
     from toposcope.store import Store
     from toposcope.study.forecasts.log_results import LogResults
 
@@ -67,13 +67,13 @@ def logs_of(store: Store, results: LogResults | None = None) -> Iterator[StoredL
     """Yield the log of each run of a store; `results` caches what was computed from logs."""
     from toposcope.study.forecasts.log_results import LogResults, symptoms_of
     from toposcope.study.forecasts.reading import Reading, curves_of
-    from toposcope.study.log import Log, loss_column
+    from toposcope.study.study_rows import StudyRows, loss_column
 
     runs, results = store.runs(), results or LogResults()
     for run, rows in store.metrics().groupby("run", sort=True):
         column = loss_column(rows)
         finite = rows.replace([np.inf, -np.inf], np.nan)
-        of_run = Log(finite, runs[runs["run"] == run])
+        of_run = StudyRows(finite, runs[runs["run"] == run])
         curves, problems = curves_of(of_run, Reading(results=results), column)
         curve = curves[0] if curves else None
         wrong = tuple(one.reason.removeprefix(f"run {run}: ") for one in problems)
@@ -174,7 +174,7 @@ class HealthWatch:
 
     def _new_odd(self) -> list[Event]:
         """Return the runs that have become odd, and those that no longer are."""
-        from toposcope.study.odd_members import odd_of_store
+        from toposcope.runs.odd_members import odd_of_store
 
         now = {one.run: one for one in odd_of_store(self.store).found}
         kinds = {run: (bool(one.beside), one.frozen) for run, one in now.items()}

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from toposcope.core.errors import EmptyLogError, InputError
-from toposcope.sources import history
-from toposcope.sources.logs import read_log
-from toposcope.sources.logs.collect import PLANNED
-from toposcope.sources.plan_beside import plan_beside, with_plan
+from toposcope.logs import history, read_log
+from toposcope.logs.plan_beside import plan_beside, with_plan
+from toposcope.logs.records import PLANNED
 from toposcope.store import Store
 
 if TYPE_CHECKING:
@@ -136,7 +135,7 @@ class PlanCopy:
         plan = {} if segment in self._done else planned()
         if not plan:
             return
-        from toposcope.study.forecasts.plans import recipe_steps
+        from toposcope.logs.plans import recipe_steps
 
         known = self._store.run(segment)
         if known is None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from toposcope.forecasting.health.judgement import Alarmed
-from toposcope.sources.metrics import tidy
+from toposcope.logs.metrics import tidy
+from toposcope.rules.judgement import Alarmed
 from toposcope.store import Store
 from toposcope.watch.alarms.advice import next_step
 from toposcope.watch.alarms.base import AlarmSettings

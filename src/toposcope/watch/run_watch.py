@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from toposcope.forecasting.health.assess import trained
+from toposcope.rules.assess import trained
 from toposcope.statistics.alarms.spending import RATE
 from toposcope.watch.alarms.base import Alarm, AlarmSettings, Alert, LogRow, OtherRuns, SeenCheckpoint
 from toposcope.watch.alarms.registry import alarms_of_run, family

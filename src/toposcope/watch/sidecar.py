@@ -16,8 +16,8 @@ from functools import partial
 
 from toposcope.core.errors import InputError, of_full_disk
 from toposcope.core.types import Checkpoint
+from toposcope.files.labels import step_of, step_of_file
 from toposcope.sources.discover import Entry, Source
-from toposcope.sources.labels import step_of, step_of_file
 from toposcope.store import Store
 from toposcope.subjects.base import Probe
 from toposcope.watch.audits import FolderAudit

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toposcope.forecasting.health.judgement import ALL_RIGHT, LOOK, Judgement, worst
+from toposcope.rules.judgement import ALL_RIGHT, LOOK, Judgement, worst
 from toposcope.watch.checked import Checked
 from toposcope.watch.first_line import FirstLine, Lead, run_problems, verdicts_of
 from toposcope.watch.journal import Event
 from toposcope.watch.loss_health import RunHealth
 
 if TYPE_CHECKING:
-    from toposcope.study.odd import Odd
+    from toposcope.runs.odd import Odd
 
 _SHOWN = (
     "alarm", "notice", "segment", "vanished", "skipped", "unseen", "waiting", "measured", "health", "passed",

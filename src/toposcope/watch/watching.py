@@ -128,7 +128,7 @@ class Watching:
 
     def once(self) -> WatchAnswer:
         """Visit once, when the files have been unchanged for long enough, and return the answer."""
-        from toposcope.study.odd_members import odd_of_store
+        from toposcope.runs.odd_members import odd_of_store
 
         events, logs = self._visit()
         if self.sidecar is not None and self.sidecar.settling:
@@ -194,7 +194,7 @@ class AnotherWatchError(InputError):
 
 def be_small(cpu_share: float) -> None:
     """Use one thread, and a low priority unless a whole core was granted, so the trainer is not disturbed."""
-    from toposcope.kernels.threads import one_thread
+    from toposcope.core.threads import one_thread
 
     one_thread()
     if cpu_share < 1:

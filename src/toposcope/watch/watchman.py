@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from toposcope.core.types import Use
-from toposcope.sources.belonging import groups_of
+from toposcope.logs.belonging import groups_of
 from toposcope.statistics.alarms.spending import RATE
 from toposcope.study.catalogue import leading_features
 from toposcope.subjects.catalogue import completed

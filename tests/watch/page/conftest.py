@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from toposcope.core.types import Diagram, Feature, Kind, Role, Row, Run, Scope
+from toposcope.core.types import Diagram, Feature, Kind, Role, Row, RunRecord, Scope
 from toposcope.store import KeptDiagram, Result, Store, Unit
 from toposcope.subjects.weights.features import PERSISTENCE
 from toposcope.watch.journal import Journal
@@ -42,7 +42,7 @@ class Growing:
     def runs(self, *names, steps=4000):
         config = {"steps": steps}
         self.store.write_runs(
-            Run(name, family="gpt", parameters=1000 * (1 + i // 2), seed=i % 2, config=config)
+            RunRecord(name, family="gpt", parameters=1000 * (1 + i // 2), seed=i % 2, config=config)
             for i, name in enumerate(names)
         )
 

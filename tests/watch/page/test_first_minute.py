@@ -10,8 +10,8 @@ from tests.watch.page.conftest import Growing
 from toposcope import forecasting
 from toposcope.core.types import Feature, Kind, Row
 from toposcope.core.wording import typed_options
-from toposcope.forecasting.health.assess import health
-from toposcope.forecasting.health.judgement import judge
+from toposcope.rules.assess import health
+from toposcope.rules.judgement import judge
 from toposcope.store import Result, Unit
 from toposcope.watch.page.answers import named_rules, stages
 from toposcope.watch.page.background import Background

@@ -17,10 +17,10 @@ import numpy as np
 from toposcope.core.distributions import normal_below, normal_quantile, student_quantile
 from toposcope.forecasting.auto import Auto
 from toposcope.forecasting.base import LEVEL, Forecast, Forecaster
-from toposcope.forecasting.curve import Curve, level_and_slope, level_error
-from toposcope.forecasting.health.judgement import LOOK, Judgement, judge
-from toposcope.forecasting.health.judgement import STOP as GRAVE
 from toposcope.forecasting.one_run import forecast
+from toposcope.logs.curve import Curve, level_and_slope, level_error
+from toposcope.rules.judgement import LOOK, Judgement, judge
+from toposcope.rules.judgement import STOP as GRAVE
 
 PRICE = 0.01
 """Spending the whole budget costs this share of the loss."""

@@ -38,7 +38,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from toposcope.kernels.threads import row_blocks, run_blocks
+from toposcope.core.threads import row_blocks, run_blocks
 from toposcope.statistics.phases.curves import LEAST_SEGMENT, Design, Span, shape_rows
 from toposcope.statistics.phases.noise import (
     PERSISTENCE,

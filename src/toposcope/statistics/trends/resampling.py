@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from toposcope.core.seeding import rng
-from toposcope.kernels.threads import row_blocks, run_blocks
+from toposcope.core.threads import row_blocks, run_blocks
 from toposcope.statistics.correlations import autocorrelations
 
 PHIS = np.array([*np.arange(0.0, 0.9, 0.05), 0.9, 0.92, 0.94, 0.96, 0.97, 0.98, 0.985, 0.99, 0.995, 1.0])

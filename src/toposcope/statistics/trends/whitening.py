@@ -34,7 +34,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numba import njit
 
-from toposcope.kernels.threads import row_blocks, run_blocks
+from toposcope.core.threads import row_blocks, run_blocks
 from toposcope.statistics.trends.basis import trend_family
 
 MOST_ORDER = 12

@@ -11,14 +11,14 @@ import pandas as pd
 
 from toposcope.core.wording import command, rendered
 from toposcope.forecasting import Curve, Forecast
-from toposcope.forecasting.health.assess import KINDS
-from toposcope.forecasting.health.judgement import LEVELS, STOP, TOO_EARLY, Ground, Judgement, judge
-from toposcope.forecasting.health.symptoms import Symptom
 from toposcope.forecasting.unplanned import UNSURE
+from toposcope.logs.symptoms import Symptom
+from toposcope.rules.assess import KINDS
+from toposcope.rules.judgement import LEVELS, STOP, TOO_EARLY, Ground, Judgement, judge
 from toposcope.study.findings.base import Finding
 from toposcope.study.forecasts.compare import BY_SIBLINGS, NOT_FINISHED, worth_of_features
 from toposcope.study.forecasts.gather import gather_curves, split_runs
-from toposcope.study.log import last_step, loss_column
+from toposcope.study.study_rows import last_step, loss_column
 
 if TYPE_CHECKING:
     from toposcope.study.tables import StudyTables

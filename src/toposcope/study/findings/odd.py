@@ -9,7 +9,7 @@ from toposcope.statistics.odd import FEWEST, LEVEL
 from toposcope.study.findings.base import Finding
 
 if TYPE_CHECKING:
-    from toposcope.study.odd import Odd
+    from toposcope.runs.odd import Odd
     from toposcope.study.tables import StudyTables
 
 

@@ -12,16 +12,16 @@ from toposcope.core.errors import InputError
 from toposcope.core.types import Scope, Use
 from toposcope.core.wording import option, rendered
 from toposcope.forecasting.base import Forecaster
-from toposcope.forecasting.curve import Curve, curve_from_metrics
-from toposcope.forecasting.health.assess import health
-from toposcope.forecasting.health.symptoms import Symptom
 from toposcope.forecasting.kin import with_groups
-from toposcope.forecasting.schedule import Schedule
-from toposcope.sources import belonging
+from toposcope.logs import belonging
+from toposcope.logs.curve import Curve, curve_from_metrics
+from toposcope.logs.plans import StatedPlan, recipe_schedule, stated_plan
+from toposcope.logs.schedule import Schedule
+from toposcope.logs.symptoms import Symptom
+from toposcope.rules.assess import health
 from toposcope.store.draws import counted, is_counted, over_draws
 from toposcope.study.catalogue import leading_features
 from toposcope.study.convergence import without_unconverged
-from toposcope.study.forecasts.plans import StatedPlan, recipe_schedule, stated_plan
 from toposcope.study.forecasts.topology import FeatureTransfer
 from toposcope.study.forecasts.vectors import VECTORS, vector_table
 from toposcope.study.table import series_table

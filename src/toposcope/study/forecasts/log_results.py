@@ -11,11 +11,11 @@ import pandas as pd
 
 from toposcope.forecasting.auto import Auto
 from toposcope.forecasting.base import LEVEL, Forecast, Forecaster
-from toposcope.forecasting.curve import Curve
-from toposcope.forecasting.health.assess import health
-from toposcope.forecasting.health.judgement import Judgement, JudgeOfLog
-from toposcope.forecasting.health.symptoms import Symptom
 from toposcope.forecasting.one_run import forecast
+from toposcope.logs.curve import Curve
+from toposcope.logs.symptoms import Symptom
+from toposcope.rules.assess import health
+from toposcope.rules.judgement import Judgement, JudgeOfLog
 from toposcope.study.forecasts.gather import split_runs
 
 

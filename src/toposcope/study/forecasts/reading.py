@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, TypeAlias
 from toposcope.core.errors import InputError, SourceError, did_you_mean
 from toposcope.core.types import WEIGHT_FILES
 from toposcope.core.wording import renaming
-from toposcope.sources.logs import log_of_runs, log_of_table, with_index
-from toposcope.sources.logs_beside import LOGS, log_files
+from toposcope.logs import log_of_runs, log_of_table, with_index
+from toposcope.logs.folder import LOGS, log_files
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from toposcope.forecasting import Curve, Schedule
-    from toposcope.sources.logs import RunLog
+    from toposcope.logs import Log
     from toposcope.store import Store
     from toposcope.study.forecasts.gather import Problem
     from toposcope.study.forecasts.log_results import LogResults
-    from toposcope.study.log import Log
+    from toposcope.study.study_rows import StudyRows
 
     Given: TypeAlias = str | Path | Store | pd.DataFrame
 
@@ -118,9 +118,9 @@ def _read_one(source: str | pd.DataFrame, name: str, reading: Reading) -> Read:
     return found, bad, [f"{path}: {note}" for note in _notes(log, reading)]
 
 
-def _notes(log: Log, reading: Reading) -> Sequence[str]:
+def _notes(log: StudyRows, reading: Reading) -> Sequence[str]:
     """Return how a log was read; that its held-out loss is used, too, which a store does not note."""
-    from toposcope.study.log import HELD_OUT, canonical_name
+    from toposcope.study.study_rows import HELD_OUT, canonical_name
 
     asked = column_of(log.metrics, reading) == canonical_name(reading.column)
     if asked or any(note.startswith(HELD_OUT) for note in log.notes):
@@ -136,14 +136,16 @@ def _together(parts: Sequence[Read]) -> Read:
     )
 
 
-def log_of(source: str | pd.DataFrame, name: str, reading: Reading) -> Log:
+def log_of(source: str | pd.DataFrame, name: str, reading: Reading) -> StudyRows:
     """Return the log of a source; `name` is the name of a single run whose file does not name it."""
     if isinstance(source, str):
         return read_source(source, name, reading)
     return _log_of_table(source, reading)
 
 
-def curves_of(log: Log, reading: Reading, column: str | None = None) -> tuple[list[Curve], list[Problem]]:
+def curves_of(
+    log: StudyRows, reading: Reading, column: str | None = None
+) -> tuple[list[Curve], list[Problem]]:
     """Return the curve of every run of a log, and the runs that could not be used.
 
     `column` is their loss, by default that of `column_of`.
@@ -166,7 +168,7 @@ def curves_of(log: Log, reading: Reading, column: str | None = None) -> tuple[li
 
 def column_of(metrics: pd.DataFrame, reading: Reading) -> str:
     """Return the loss that is read from a table of losses; the held-out one if no training loss is logged."""
-    from toposcope.study.log import canonical_name, loss_column
+    from toposcope.study.study_rows import canonical_name, loss_column
 
     column = canonical_name(reading.column)
     return loss_column(metrics) if column == "loss" else column
@@ -200,7 +202,7 @@ def _with_unmet(error: InputError, path: str, columns: Sequence[str], reading: R
     return InputError(f"{why}; {error}")
 
 
-def read_source(path: str, name: str, reading: Reading, *, logs: bool = True) -> Log:
+def read_source(path: str, name: str, reading: Reading, *, logs: bool = True) -> StudyRows:
     """Return what a store, a log, or the series that `open_series` opens says about its runs.
 
     A file is a log unless its name says that it holds weights. A folder is a store, a series of checkpoints
@@ -211,10 +213,10 @@ def read_source(path: str, name: str, reading: Reading, *, logs: bool = True) ->
     """
     import pandas as pd
 
-    from toposcope.sources.lightning import METRICS
-    from toposcope.sources.logs import is_log
-    from toposcope.sources.trainer_state import TRAINER_STATE
-    from toposcope.study.log import Log
+    from toposcope.files.lightning import METRICS
+    from toposcope.files.trainer_state import TRAINER_STATE
+    from toposcope.logs import is_log
+    from toposcope.study.study_rows import StudyRows
     from toposcope.subjects.weights.features import RIPS
 
     place = Path(path)
@@ -224,7 +226,7 @@ def read_source(path: str, name: str, reading: Reading, *, logs: bool = True) ->
         from toposcope.store import Store
 
         store = Store.open(path)
-        return Log(
+        return StudyRows(
             store.metrics(), store.runs(), features=store.features(), diagrams=store.diagrams(probe=RIPS),
             catalogue=store.catalogue(),
         )  # fmt: skip
@@ -249,14 +251,14 @@ def read_source(path: str, name: str, reading: Reading, *, logs: bool = True) ->
     ]  # fmt: skip
     filled = [frame for frame in frames if len(frame)]
     metrics = pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=["run"])
-    return Log(metrics, pd.DataFrame(rows), notes=tuple(series.logs().values()))
+    return StudyRows(metrics, pd.DataFrame(rows), notes=tuple(series.logs().values()))
 
 
-def log_at(path: str, name: str, reading: Reading) -> Log:
+def log_at(path: str, name: str, reading: Reading) -> StudyRows:
     """Return the runs of a log, and the columns used as step and loss; `name` is that of a single run."""
-    from toposcope.sources.labels import step_of
-    from toposcope.sources.logs import raw_log
-    from toposcope.sources.trainer_state import TRAINER_STATE
+    from toposcope.files.labels import step_of
+    from toposcope.files.trainer_state import TRAINER_STATE
+    from toposcope.logs import raw_log
 
     dialect, raw = raw_log(path)
     if Path(path).name == TRAINER_STATE:  # the folder is named after the run
@@ -268,7 +270,7 @@ def log_at(path: str, name: str, reading: Reading) -> Log:
     return _named(lambda **how: log_of_runs(raw, path, dialect, **how), path, name, columns, reading)
 
 
-def _log_of_table(table: pd.DataFrame, reading: Reading) -> Log:
+def _log_of_table(table: pd.DataFrame, reading: Reading) -> StudyRows:
     """Return the log of a table in memory, which is read as a file is."""
     table = with_index(table)
     columns = [str(column) for column in table]
@@ -276,11 +278,11 @@ def _log_of_table(table: pd.DataFrame, reading: Reading) -> Log:
 
 
 def _named(
-    read: Callable[..., RunLog], path: str, name: str, columns: Sequence[str], reading: Reading
-) -> Log:
+    read: Callable[..., Log], path: str, name: str, columns: Sequence[str], reading: Reading
+) -> StudyRows:
     """Return a log by its reader, which takes how columns are renamed, and which of them keep their names."""
     from toposcope.study.copies import copies
-    from toposcope.study.log import as_named, log_of_read, unknown
+    from toposcope.study.study_rows import as_named, log_of_read, unknown
 
     known = {old: new for old, new in reading.rename.items() if old in columns}
     reading.met.update(known)
@@ -294,12 +296,12 @@ def _named(
     return log if found.plain else replace(log, notes=(found.said, *log.notes))
 
 
-def planned_beside(log: Log, path: Path) -> Log:
+def planned_beside(log: StudyRows, path: Path) -> StudyRows:
     """Return a log whose runs have the plan that the trainer's own files beside it state."""
     import pandas as pd
 
-    from toposcope.sources.belonging import configuration
-    from toposcope.sources.plan_beside import plan_beside, with_plan
+    from toposcope.logs.belonging import configuration
+    from toposcope.logs.plan_beside import plan_beside, with_plan
 
     try:
         facts = plan_beside(path, alone=len(log.runs) == 1)

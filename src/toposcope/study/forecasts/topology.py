@@ -11,8 +11,8 @@ import numpy as np
 
 from toposcope.core.errors import InputError
 from toposcope.forecasting.base import Forecaster, Point
-from toposcope.forecasting.curve import Curve, level_and_slope
 from toposcope.forecasting.siblings import PENALTIES, ridge_predict
+from toposcope.logs.curve import Curve, level_and_slope
 from toposcope.study.saturation import LEAST_POINTS, fit_saturation
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.errors import InputError, did_you_mean
-from toposcope.kernels.threads import run_blocks
+from toposcope.core.threads import run_blocks
 from toposcope.statistics import correlations as stat
 from toposcope.statistics.trends.descriptive import (
     DEFAULT,

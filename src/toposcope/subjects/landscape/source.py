@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from toposcope.core.errors import InputError
+from toposcope.core.threads import steady_threads
 from toposcope.core.types import Checkpoint
 from toposcope.core.wording import option
-from toposcope.kernels.threads import steady_threads
 from toposcope.models import Batch, LanguageModel, ModelLoader, Objective, Texts
 from toposcope.models.loading import run_folder_of
 from toposcope.models.protocol import full_precision

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from toposcope.core.errors import SourceError
-from toposcope.core.types import Checkpoint, Run
+from toposcope.core.types import Checkpoint, RunRecord
 from toposcope.core.wording import option
-from toposcope.sources.blobs import LocalFolder
+from toposcope.files.blobs import LocalFolder
+from toposcope.files.formats.registry import open_file
+from toposcope.logs.metrics import empty
 from toposcope.sources.discover import Entry, Source
-from toposcope.sources.formats import open_file
 from toposcope.sources.layout import write_aside
-from toposcope.sources.metrics import empty
 from toposcope.sources.series import Series
 
 _RUNS = "runs.json"
@@ -138,7 +138,7 @@ def read_states(folder: Path, checkpoint: Checkpoint) -> dict[int, np.ndarray]:
     return {int(name.removeprefix("layer.")): values for name, values in tensors.items()}
 
 
-def save_runs(folder: Path, runs: tuple[Run, ...]) -> None:
+def save_runs(folder: Path, runs: tuple[RunRecord, ...]) -> None:
     """Write the records of the runs beside their states; existing records stay."""
     known = {run.run: run for run in (*_saved_runs(folder), *runs)}
     folder.mkdir(parents=True, exist_ok=True)
@@ -146,12 +146,12 @@ def save_runs(folder: Path, runs: tuple[Run, ...]) -> None:
     write_aside(folder / _RUNS, lambda aside: aside.write_text(text, encoding="utf-8"))
 
 
-def _saved_runs(folder: Path) -> tuple[Run, ...]:
+def _saved_runs(folder: Path) -> tuple[RunRecord, ...]:
     path = folder / _RUNS
     if not path.is_file():
         return ()
     try:
-        return tuple(Run(**fields) for fields in json.loads(path.read_text(encoding="utf-8")))
+        return tuple(RunRecord(**fields) for fields in json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:
         raise SourceError(f"{path} is damaged: delete it; the runs then have no known sizes") from error
 
@@ -184,7 +184,7 @@ class SavedStates(Series):
         for at, _ in found:
             entries.setdefault(at.run, []).append(_entry(folder, at))
         sources = [
-            Source(known.get(name, Run(name)), tuple(of_run), empty) for name, of_run in entries.items()
+            Source(known.get(name, RunRecord(name)), tuple(of_run), empty) for name, of_run in entries.items()
         ]
         super().__init__(str(folder), sources)
         self.computed = True

@@ -10,7 +10,7 @@ import numpy as np
 
 from toposcope.core.errors import InputError
 from toposcope.core.types import Checkpoint, Matrix, Row, Scope
-from toposcope.sources.adapter import PEFT
+from toposcope.files.formats.adapter import PEFT
 from toposcope.sources.matrices import is_weight
 from toposcope.store.draws import is_counted, over_draws
 from toposcope.subjects.snapshot import RunReader, SeriesLike

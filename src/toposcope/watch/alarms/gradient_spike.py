@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from toposcope.forecasting.health.judgement import back_by
+from toposcope.rules.judgement import back_by
 from toposcope.statistics.alarms.residuals import OneStepAhead
 from toposcope.watch.alarms.back import LOGGED, back_below, spike_passed
 from toposcope.watch.alarms.base import Alarm, Alert, LogRow, Watched

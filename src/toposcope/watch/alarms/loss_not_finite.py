@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from toposcope.forecasting.health.judgement import LOSS_LOST
+from toposcope.rules.judgement import LOSS_LOST
 from toposcope.watch.alarms.back import LOGGED, finite_again
 from toposcope.watch.alarms.base import Alarm, Alert, LogRow, Watched
 

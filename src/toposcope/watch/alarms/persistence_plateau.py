@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toposcope.topology.early_stopping import StoppingRule
+from toposcope.statistics.stopping import StoppingRule
 from toposcope.watch.alarms.base import Alarm, Alert, SeenCheckpoint, Watched
 from toposcope.watch.alarms.leading import followed
 

@@ -92,7 +92,7 @@ def losses(store: Store, results: LogResults | None = None, replays: Replays | N
     `problems`, `audit` and `verdicts` are those of the first line. All come from the functions that
     `toposcope watch` uses.
     """
-    from toposcope.study.odd_members import odd_of_store
+    from toposcope.runs.odd_members import odd_of_store
 
     journal = Journal.of(store.path).read()
     logs = list(logs_of(store, results))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from toposcope.core.errors import InputError
-from toposcope.core.types import Checkpoint, Feature, Row, Run, Scope
+from toposcope.core.types import Checkpoint, Feature, Row, RunRecord, Scope
 from toposcope.models.gpt import GPTModel
 from toposcope.subjects.base import Cost, Measured, Probe, Reads
 from toposcope.subjects.labels import Label
@@ -48,7 +48,7 @@ class _Start(NamedTuple):
     note: str
 
 
-def partners_of(runs: Iterable[Run], checkpoints: Sequence[Checkpoint]) -> Partners:
+def partners_of(runs: Iterable[RunRecord], checkpoints: Sequence[Checkpoint]) -> Partners:
     """Return, for every run but the first of its size, the checkpoints of that first run."""
     first: dict[tuple[str, int], str] = {}
     found = {}

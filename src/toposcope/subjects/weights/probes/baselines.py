@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from toposcope.core.seeding import rng
+from toposcope.core.threads import run_blocks, thread_count
 from toposcope.core.types import Checkpoint, Feature, Matrix, Row
 from toposcope.kernels.blas import one_blas_thread
-from toposcope.kernels.threads import run_blocks, thread_count
 from toposcope.subjects.base import Measured, Probe
 from toposcope.subjects.labels import Label, groups
 from toposcope.subjects.snapshot import Snapshot

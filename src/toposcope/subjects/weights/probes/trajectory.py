@@ -11,9 +11,9 @@ import numpy as np
 
 from toposcope.core.errors import InputError
 from toposcope.core.seeding import rng
+from toposcope.core.threads import run_blocks
 from toposcope.core.types import Feature, Matrix, Scope, Status
 from toposcope.kernels.sketch import COORDINATES, sign_codes, signed_sums
-from toposcope.kernels.threads import run_blocks
 from toposcope.subjects.base import Measured, Probe, Reads
 from toposcope.subjects.labels import Label
 from toposcope.subjects.snapshot import Snapshot

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from toposcope.core.types import Feature, Matrix, Role, Row, Scope
-from toposcope.sources.adapter import adapted
+from toposcope.files.formats.adapter import adapted
 from toposcope.subjects.base import Cost, Measured, Probe, Reads
 from toposcope.subjects.labels import Label
 from toposcope.subjects.snapshot import Snapshot, unless_unreadable

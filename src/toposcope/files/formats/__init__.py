@@ -1,0 +1,1 @@
+"""The formats of checkpoint files: a reader each, and the table of formats."""

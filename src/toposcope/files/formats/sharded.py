@@ -1,0 +1,124 @@
+"""Checkpoints in several files: an index says which tensor is in which file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from toposcope.core.errors import SourceError
+from toposcope.files.blobs import Blob, Folder, check_name
+from toposcope.files.formats.reader import Facts, Reader, TensorInfo, find, read_json
+
+_SHARD = re.compile(r"(?P<stem>.+)-(?P<index>\d{5})-of-(?P<count>\d{5})(?P<suffix>\.\w+)")
+
+
+class ShardedReader:
+    """Several files as one checkpoint; a file is opened when its first tensor is read.
+
+    `table` maps tensor names to shard names and `open_shard` opens a shard.
+    """
+
+    def __init__(self, label: str, table: Mapping[str, str], open_shard: Callable[[str], Reader]) -> None:
+        self.label = label
+        self._table, self._open = dict(table), open_shard
+        self._shards: dict[str, Reader] = {}
+        self._infos: dict[str, TensorInfo] | None = None
+
+    def _shard(self, name: str) -> Reader:
+        if name not in self._shards:
+            self._shards[name] = self._open(name)
+        return self._shards[name]
+
+    def infos(self) -> Mapping[str, TensorInfo]:
+        """Return every tensor's name, shape and dtype, shard by shard."""
+        if self._infos is None:
+            found: dict[str, TensorInfo] = {}
+            for shard in dict.fromkeys(self._table.values()):
+                inside = self._shard(shard).infos()
+                for name, where in self._table.items():
+                    if where == shard:
+                        if name not in inside:
+                            raise SourceError(
+                                f"{self.label}: its index puts {name!r} into {shard}, which does not "
+                                "contain it; "
+                                "fetch both again"
+                            )
+                        found[name] = inside[name]
+            self._infos = found
+        return self._infos
+
+    def read(self, name: str) -> np.ndarray:
+        """Read one tensor."""
+        find(self.infos(), self.label, name)
+        return self._shard(self._table[name]).read(name)
+
+    def rows(self, name: str, start: int, stop: int) -> np.ndarray:
+        """Read rows `start` to `stop` of one tensor."""
+        find(self.infos(), self.label, name)
+        return self._shard(self._table[name]).rows(name, start, stop)
+
+    def facts(self) -> Facts:
+        """Return no facts: an index has nothing but its tensors."""
+        return Facts()
+
+
+def from_index(folder: Folder, index: str, open_file: Callable[[Blob], Reader]) -> ShardedReader:
+    """Open the checkpoint that an index file (`*.index.json`) describes."""
+    label = f"{folder.label}/{index}"
+    content = read_json(folder.open(index))
+    table = content.get("weight_map") if isinstance(content, dict) else None
+    if not isinstance(table, dict) or not table:
+        raise SourceError(f"{label}: has no weight_map; fetch it again")
+    if not all(isinstance(shard, str) for shard in table.values()):
+        raise SourceError(f"{label}: its weight_map does not map names to file names; fetch it again")
+    have = set(folder.files())
+    for shard in set(table.values()):
+        check_name(label, shard)
+        if "/" in shard:
+            raise SourceError(
+                f"{label}: {shard!r} points into another folder and is not read",
+                remedy="use file names without folders",
+            )
+        if shard not in have:
+            raise SourceError(
+                f"{folder.label}/{shard}: the index names this shard, but the file is missing; fetch it again"
+            )
+    return ShardedReader(folder.label, table, lambda shard: open_file(folder.open(shard)))
+
+
+def from_shards(folder: Folder, names: list[str], open_file: Callable[[Blob], Reader]) -> ShardedReader:
+    """Open shards named `*-00001-of-00003.*` that come without an index."""
+    check_complete(folder, names)
+    readers = {name: open_file(folder.open(name)) for name in names}
+    table: dict[str, str] = {}
+    for shard, reader in readers.items():
+        for name in reader.infos():
+            if name in table:
+                raise SourceError(
+                    f"{folder.label}: tensor {name!r} is in {table[name]} and in {shard}; fetch both again"
+                )
+            table[name] = shard
+    return ShardedReader(folder.label, table, readers.__getitem__)
+
+
+def check_complete(folder: Folder, names: list[str]) -> None:
+    """Refuse a set of numbered shards with a gap."""
+    for name in names:
+        found = _SHARD.fullmatch(name)
+        if found is None:
+            continue
+        count = int(found["count"])
+        for index in range(1, min(count, 10_000) + 1):
+            wanted = f"{found['stem']}-{index:05d}-of-{count:05d}{found['suffix']}"
+            if wanted not in names:
+                raise SourceError(
+                    f"{folder.label}/{wanted}: this shard is missing ({len(names):,} of {count} are "
+                    "there); fetch it"
+                )
+
+
+def is_shard(name: str) -> bool:
+    """Return whether a file name is that of a numbered shard."""
+    return _SHARD.fullmatch(name) is not None

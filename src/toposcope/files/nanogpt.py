@@ -1,0 +1,54 @@
+"""Facts about a run in nanoGPT's ckpt.pt: steps planned and done, sequences and tokens per step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from toposcope.files.blobs import Folder
+from toposcope.files.formats.reader import Facts
+
+CHECKPOINT = "ckpt.pt"
+
+
+def nanogpt_facts(facts: Facts) -> dict[str, Any]:
+    """Return what the configuration in nanoGPT's checkpoint says, under the names of `Run.config`.
+
+    A batch has `batch_size` sequences, times `gradient_accumulation_steps`, over all processes.
+
+    >>> nanogpt_facts(Facts(step=600, config={"max_iters": 2000, "batch_size": 12, "block_size": 64}))
+    {'planned_steps': 2000, 'trained_steps': 600, 'batch_size': 12, 'tokens_per_step': 768}
+    >>> nanogpt_facts(Facts(config={"batch_size": 12}))
+    {}
+    """
+    config = facts.config
+    planned = _positive(config, "max_iters")
+    if planned is None:
+        return {}
+    found = {"planned_steps": planned, "trained_steps": facts.step or None}
+    sequences, length = _positive(config, "batch_size"), _positive(config, "block_size")
+    if sequences is not None:
+        batch = sequences * (_positive(config, "gradient_accumulation_steps") or 1)
+        found["batch_size"] = batch
+        found["tokens_per_step"] = batch * length if length is not None else None
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def facts_beside(folder: Folder) -> dict[str, Any]:
+    """Return the facts about the run in the ckpt.pt of a folder; empty without one.
+
+    Raises
+    ------
+    SourceError
+        When it is not a checkpoint.
+    """
+    from toposcope.files.formats.registry import open_file
+
+    if CHECKPOINT not in folder.files():
+        return {}
+    return nanogpt_facts(open_file(folder.open(CHECKPOINT)).facts())
+
+
+def _positive(config: Mapping[str, Any], name: str) -> int | None:
+    value = config.get(name)
+    return value if type(value) is int and value > 0 else None

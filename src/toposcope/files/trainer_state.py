@@ -1,0 +1,64 @@
+"""Facts from transformers' trainer_state.json: steps, batch, tokens, FLOP."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from toposcope.files.blobs import Folder
+from toposcope.files.formats.reader import read_json
+
+TRAINER_STATE = "trainer_state.json"
+
+_FACTS = {
+    "max_steps": "planned_steps",
+    "global_step": "trained_steps",
+    "train_batch_size": "batch_size",
+    "num_input_tokens_seen": "tokens_seen",
+    "total_flos": "flop",
+}
+"""Name in the state -> name in `Run.config`."""
+
+# Bytes at the start in which to search for `global_step`: the log history after it can be large.
+_HEAD = 1 << 12
+_GLOBAL_STEP = re.compile(rb'"global_step"\s*:\s*(\d+)')
+
+
+def trainer_state(folder: Folder) -> dict[str, Any]:
+    """Return the state of a folder; empty without one.
+
+    Raises
+    ------
+    SourceError
+        When it is not JSON.
+    """
+    if TRAINER_STATE not in folder.files():
+        return {}
+    state = read_json(folder.open(TRAINER_STATE))
+    return state if isinstance(state, dict) else {}
+
+
+def training_facts(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the positive numbers of a trainer's state under our names; empty if it has none.
+
+    >>> training_facts({"max_steps": 1000, "global_step": 200, "total_flos": 0, "epoch": 0.2})
+    {'planned_steps': 1000, 'trained_steps': 200}
+    """
+    return {
+        ours: state[theirs]
+        for theirs, ours in _FACTS.items()
+        if type(state.get(theirs)) in (int, float) and state[theirs] > 0
+    }
+
+
+def stated_step(folder: Folder) -> int | None:
+    """Return the global_step of a folder's state; None without one.
+
+    It comes before the loss history, which may be long and is not read.
+    """
+    if TRAINER_STATE not in folder.files():
+        return None
+    state = folder.open(TRAINER_STATE)
+    found = _GLOBAL_STEP.search(state.read(0, min(state.size, _HEAD)).tobytes())
+    return int(found[1]) if found else None

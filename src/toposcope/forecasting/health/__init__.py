@@ -1,1 +1,0 @@
-"""Whether a loss curve is sound: level, rises, plateaus, swings, overfitting."""

@@ -1,0 +1,1 @@
+"""The dialects of logs: a file each, and the table of dialects."""

@@ -1,0 +1,50 @@
+"""A dialect of logs: how it is recognised, and how it is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from toposcope.files.blobs import Blob, Folder
+from toposcope.logs.records import Record
+from toposcope.logs.run import Run
+
+_LOOKED_AT = 4096
+"""Only these first characters decide the dialect, so a hostile line takes no longer than a real one."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextDialect:
+    """Numbers among the lines that a trainer prints.
+
+    A line belongs to the dialect if it contains one of the `needles` and matches `mark`; `records` reads all
+    lines, most of which contain no record.
+    """
+
+    name: str
+    needles: tuple[str, ...]
+    mark: re.Pattern[str]
+    records: Callable[[Iterable[str]], Iterator[Record]]
+
+    def speaks(self, line: str) -> bool:
+        """Return whether a line belongs to the dialect, by its first characters."""
+        return any(needle in line for needle in self.needles) and bool(self.mark.search(line[:_LOOKED_AT]))
+
+
+@dataclass(frozen=True, slots=True)
+class FileDialect:
+    """A file that is recognised by its lower-case name or its first bytes."""
+
+    name: str
+    matches: Callable[[str, bytes], bool]
+    read: Callable[[Blob], Sequence[Run]]
+
+
+@dataclass(frozen=True, slots=True)
+class FolderDialect:
+    """A folder that a logger writes."""
+
+    name: str
+    matches: Callable[[Folder], bool]
+    read: Callable[[Folder], Sequence[Run]]

@@ -1,0 +1,118 @@
+"""Folders that loggers write: TensorBoard's events, MLflow's metrics, W&B's offline runs, Lightning's CSV."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+import pandas as pd
+
+from toposcope.core.errors import SourceError
+from toposcope.files.blobs import Folder
+from toposcope.files.configuration import stated_plan
+from toposcope.files.events import read_events
+from toposcope.logs.dialects.dialect import FileDialect, FolderDialect
+from toposcope.logs.dialects.wandb import DIALECT as WANDB
+from toposcope.logs.lines import lines
+from toposcope.logs.records import PLANNED, collected, number
+from toposcope.logs.run import Run
+
+DEEPEST = 5
+"""How many folders deep to search for logs."""
+_EVENTS = "tfevents"
+
+
+def within(folder: Folder, depth: int = 0) -> Iterator[tuple[str, Folder]]:
+    """Yield a folder and those in it with their relative names; hidden ones are left out."""
+    yield "", folder
+    if depth == DEEPEST:
+        return
+    for name in folder.folders():
+        if name.startswith("."):
+            continue
+        try:
+            inner = folder.sub(name)
+        except SourceError:
+            continue  # a link to elsewhere
+        for below, one in within(inner, depth + 1):
+            yield f"{name}/{below}".rstrip("/"), one
+
+
+def _events_in(folder: Folder) -> list[str]:
+    return [name for name in folder.files() if _EVENTS in name.lower()]
+
+
+def _events(folder: Folder) -> Sequence[Run]:
+    """Return a run for each folder with event files; the values of several files at a step are merged."""
+    runs = []
+    for name, one in within(folder):
+        tables = [read_events(one.open(file)) for file in _events_in(one)]
+        tables = [table for table in tables if len(table)]
+        if tables:
+            runs.append(Run(name, pd.concat(tables, ignore_index=True)))
+    return runs
+
+
+def _mlflow_runs(folder: Folder) -> list[tuple[str, Folder]]:
+    return [
+        (name, one)
+        for name, one in within(folder)
+        if "metrics" in one.folders() and "meta.yaml" in one.files()
+    ]
+
+
+def _mlflow(folder: Folder) -> Sequence[Run]:
+    """Return the runs of a file store: `metrics/NAME` has lines of timestamp, value and step."""
+    runs = []
+    for below, one in _mlflow_runs(folder):
+        metrics = one.sub("metrics")
+        rows: dict[float, dict[str, float]] = {}
+        for inner, place in within(metrics):
+            for file in place.files():
+                tag = f"{inner}/{file}".lstrip("/")
+                for line in lines(place.open(file)):
+                    fields = line.split()
+                    if len(fields) == 3:
+                        step = number(fields[2])
+                        rows.setdefault(step, {"step": step})[tag] = number(fields[1])
+        said = (line.partition(":") for line in lines(one.open("meta.yaml")))
+        named = next((value.strip().strip("'\"") for key, _, value in said if key == "run_name"), "")
+        table = collected(rows.values(), one.label)
+        runs.append(Run(named or below.rsplit("/", 1)[-1], table, _mlflow_plan(one)))
+    return runs
+
+
+def _mlflow_plan(run: Folder) -> int | None:
+    """Return the planned steps among a run's parameters: `params/NAME` holds the value of each."""
+    if "params" not in run.folders():
+        return None
+    params = run.sub("params")
+    return stated_plan({name: next(lines(params.open(name)), "") for name in params.files()}).get(PLANNED)
+
+
+def _wandb_files(folder: Folder) -> list[tuple[Folder, str]]:
+    return [(one, file) for _, one in within(folder) for file in one.files() if file.endswith(".wandb")]
+
+
+def _wandb(folder: Folder) -> Sequence[Run]:
+    """Return the runs of every file once: beside its run folders, W&B links the latest one again."""
+    files = [one.open(file) for one, file in _wandb_files(folder)]
+    return [
+        run
+        for blob in {os.path.realpath(one.label): one for one in files}.values()
+        for run in WANDB.read(blob)
+    ]
+
+
+def _any(found: Iterator[object]) -> bool:
+    return next(found, None) is not None
+
+
+TENSORBOARD = FolderDialect(
+    "TensorBoard", lambda folder: _any(one for _, one in within(folder) if _events_in(one)), _events
+)
+MLFLOW = FolderDialect("MLflow", lambda folder: bool(_mlflow_runs(folder)), _mlflow)
+WANDB_FOLDER = FolderDialect("W&B", lambda folder: bool(_wandb_files(folder)), _wandb)
+EVENT_FILE = FileDialect(
+    "TensorBoard", lambda name, head: _EVENTS in name, lambda blob: [Run("", read_events(blob))]
+)

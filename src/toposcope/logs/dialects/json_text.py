@@ -1,0 +1,53 @@
+"""JSON objects among other text: `2024-05-01 INFO {"step": 10, "train/loss": 2.31}`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from toposcope.logs.dialects.dialect import TextDialect
+from toposcope.logs.records import Record, number
+
+# Nesting depth to which numbers of objects become columns; deeper ones are left out.
+_DEEPEST = 3
+
+
+def flat(content: dict[str, Any], before: str = "", depth: int = 0) -> dict[str, float]:
+    """Return the numbers of a JSON object by name; those of inner objects as outer/inner.
+
+    >>> flat({"step": 1, "train": {"loss": "2.5", "note": "x"}, "on": True})
+    {'step': 1.0, 'train/loss': 2.5}
+    """
+    found: dict[str, float] = {}
+    for name, value in content.items():
+        if isinstance(value, dict):
+            if depth < _DEEPEST:
+                found |= flat(value, f"{before}{name}/", depth + 1)
+            continue
+        read = number(value)
+        if read == read or (isinstance(value, float | str) and str(value).strip().lower() == "nan"):
+            found[f"{before}{name}"] = read
+    return found
+
+
+def records(lines: Iterable[str]) -> Iterator[Record]:
+    """Yield the numbers of each object."""
+    for line in lines:
+        begin, end = line.find("{"), line.rfind("}")
+        if 0 <= begin < end:
+            try:
+                content = json.loads(line[begin : end + 1])
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(content, dict) and (said := flat(content)):
+                yield said
+
+
+DIALECT = TextDialect(
+    "JSON in text",
+    ('":', '" :'),
+    re.compile(r'"(?:[\w/ -]{0,40}step|current_steps|iter\w{0,9}|num_updates)"\s?:\s?"?\d'),
+    records,
+)

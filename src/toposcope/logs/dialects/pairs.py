@@ -1,0 +1,33 @@
+"""Name-number pairs in one line."""
+
+from __future__ import annotations
+
+import re
+
+from toposcope.logs.records import number
+
+NUMBER = r"[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|NaN|inf|Infinity)"
+"""A number as a trainer prints it: 3.25, 1.5E-04, 12,345, nan."""
+STEP = r"\d{1,15}"
+"""A step; longer digit strings are not steps."""
+_SECONDS = {"ms": 1e-3, "s": 1.0}
+_TIMES = ("train_time", "time", "elapsed")
+
+
+def pairs(text: str, pattern: re.Pattern[str]) -> dict[str, float]:
+    """Return the pairs found by a pattern with groups name, number and optionally unit; the first counts.
+
+    A time in ms or s becomes `seconds`, the elapsed time.
+
+    >>> found = re.compile(rf"(?P<name>[a-z_]+):(?P<number>{NUMBER})(?P<unit>[a-z]*)")
+    >>> pairs("train_loss:2.5 train_time:500ms", found)
+    {'train_loss': 2.5, 'seconds': 0.5}
+    """
+    found: dict[str, float] = {}
+    for match in pattern.finditer(text):
+        name, unit = match["name"].strip(), match.groupdict().get("unit") or ""
+        value = number(match["number"])
+        if name in _TIMES and unit in _SECONDS:
+            name, value = "seconds", value * _SECONDS[unit]
+        found.setdefault(name, value)
+    return found

@@ -1,0 +1,220 @@
+"""Tables of numbers: CSV and parquet files, and the exports of W&B, MLflow, TensorBoard and Lightning."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from toposcope.core.errors import SourceError
+from toposcope.core.wording import renaming
+from toposcope.files.blobs import Blob
+from toposcope.logs.dialects.dialect import FileDialect
+from toposcope.logs.lines import whole_text
+from toposcope.logs.meanings import meaning, plain, separated
+from toposcope.logs.records import number
+from toposcope.logs.run import Run
+
+LARGEST = 1 << 30
+"""Largest table, in bytes, that is read: it is kept in memory."""
+_RANGE = ("__MIN", "__MAX")
+"""Suffixes of W&B's columns with the range of values behind a plotted point."""
+_BETWEEN = " - "
+"""The separator between run and quantity in the column names of W&B's exports."""
+COUNTER = "_step"
+"""W&B's own counter of records, which is the trainer's step only if the trainer sets it."""
+_LOSSES = ("loss", "heldout_loss")
+_METRIC, _RUN = ("key", "metric", "metric_name"), ("run", "run_id", "run_uuid", "run_name")
+
+
+def parquet(blob: Blob) -> pd.DataFrame:
+    """Read one parquet file.
+
+    Raises
+    ------
+    SourceError
+        When it is not a parquet file, or too large.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if blob.size > LARGEST:
+        raise SourceError(f"{blob.label}: {blob.size:,} bytes is too large for a table; keep fewer columns")
+    try:
+        return pq.read_table(io.BytesIO(blob.read(0, blob.size).tobytes())).to_pandas()
+    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as error:
+        why = " ".join(str(error).split())[:80]
+        raise SourceError(f"{blob.label}: is not a valid parquet file ({why}); fetch it again") from error
+
+
+def csv(blob: Blob) -> pd.DataFrame:
+    """Read a file of columns separated by commas, tabs or semicolons.
+
+    Raises
+    ------
+    SourceError
+        When it is not a table.
+    """
+    try:
+        return separated(_without_unfinished(whole_text(blob, LARGEST)))
+    except (ValueError, OverflowError, RecursionError) as error:
+        why = " ".join(str(error).split())[:80]
+        raise SourceError(f"{blob.label}: is not a table ({why}); correct it") from error
+
+
+def _without_unfinished(text: str) -> str:
+    r"""Return a table without an unfinished last line, which has fewer columns and no line end.
+
+    >>> _without_unfinished("step,loss\n10,2.5\n1"), _without_unfinished("step,loss\n10,2.5")
+    ('step,loss\n10,2.5', 'step,loss\n10,2.5')
+    """
+    rest, end, last = text.rpartition("\n")
+    header = rest.partition("\n")[0]
+    separator = max(",\t;", key=header.count)
+    unfinished = bool(end and last) and last.count(separator) < header.count(separator)
+    return rest if unfinished else text
+
+
+def runs_of_table(table: pd.DataFrame, name: str = "") -> Sequence[Run]:
+    """Return the runs of a table according to its export format; `name` is the file's.
+
+    >>> wide = pd.DataFrame({"Step": [0, 1], "a - loss": [3.0, 2.0], "a - loss__MIN": [3.0, 2.0],
+    ...     "b - loss": [3.0, np.nan]})
+    >>> [(run.name, run.table["loss"].tolist()) for run in runs_of_table(wide)]
+    [('a', [3.0, 2.0]), ('b', [3.0])]
+    """
+    table = table.rename(columns=str)
+    table = table[[column for column in _names(table) if not column.startswith("Unnamed: ")]]
+    for ways in (_of_wandb, _of_mlflow):
+        if runs := ways(table):
+            return runs
+    table = _without_range(table)
+    names = {plain(column): column for column in table}
+    if set(names) == {"wall_time", "step", "value"}:  # TensorBoard's export of one curve
+        tag = name.partition("-tag-")[2] or "loss"
+        known = tag if meaning(tag) in ("loss", "heldout_loss") else "loss"
+        return [Run("", table.rename(columns={names["value"]: known}))]
+    return [Run("", table)]
+
+
+def _names(table: pd.DataFrame) -> list[str]:
+    return [str(column) for column in table]
+
+
+def _without_range(table: pd.DataFrame) -> pd.DataFrame:
+    """Leave out W&B's columns with the ranges of other columns."""
+    ranges = [c for c in _names(table) if c.endswith(_RANGE) and c[: -len(_RANGE[0])] in table]
+    return table.drop(columns=ranges)
+
+
+def _of_wandb(table: pd.DataFrame) -> list[Run]:
+    """Return the runs of a chart export, with a column for each run and number; empty for other tables."""
+    table = _without_range(table)
+    parted = {column: column.rpartition(_BETWEEN) for column in _names(table) if _BETWEEN in column}
+    rest = [column for column in _names(table) if column not in parted]
+    if not parted or len(rest) != 1 or not all(run and key for run, _, key in parted.values()):
+        return []
+    x = rest[0]
+    made: dict[str, dict[str, pd.Series]] = {}
+    for column, (run, _, key) in parted.items():
+        made.setdefault(run, {})[key] = table[column]
+    axis = COUNTER if plain(x) == "step" else x
+    runs = []
+    for run, columns in made.items():
+        series = {axis: table[x]} | {k: v for k, v in columns.items() if k not in (axis, x)}
+        own = pd.DataFrame(series)
+        runs.append(Run(run, own[own.drop(columns=axis).notna().any(axis=1)].reset_index(drop=True)))
+    return runs
+
+
+def _of_mlflow(table: pd.DataFrame) -> list[Run]:
+    """Return the runs of a long table, with a row for each run, step and number; empty for other tables."""
+    names = {plain(column): column for column in table}
+    key = next((names[one] for one in _METRIC if one in names), None)
+    run = next((names[one] for one in _RUN if one in names), None)
+    if key is None or "value" not in names or "step" not in names:
+        return []
+    step, value = names["step"], names["value"]
+    runs = []
+    known = pd.DataFrame({
+        "run": "" if run is None else table[run].astype(str), "step": table[step],
+        "key": table[key].astype(str), "value": pd.to_numeric(table[value], errors="coerce"),
+    })  # fmt: skip
+    for name, own in known.groupby("run", sort=False):
+        wide = own.pivot_table(index="step", columns="key", values="value", aggfunc="last", sort=False)
+        runs.append(Run(str(name), wide.reset_index().rename_axis(columns=None)))
+    return runs
+
+
+def numeric(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with numeric columns converted to numbers, whatever their format.
+
+    >>> numeric(pd.DataFrame({"step": ["1,000", "2,000"], "note": ["a", "2"]})).to_dict("list")
+    {'step': [1000.0, 2000.0], 'note': ['a', '2']}
+    """
+    made = {}
+    for column in table:
+        given = table[column]
+        if _may_be_text(given):
+            read = np.array([number(value) for value in given], float)
+            lost = (
+                np.isnan(read)
+                & given.notna().to_numpy()
+                & ~given.astype(str).str.lower().eq("nan").to_numpy()
+            )
+            made[column] = given if lost.any() else pd.Series(read, given.index)
+        else:
+            made[column] = given
+    return pd.DataFrame(made, index=table.index)
+
+
+def losses_as_numbers(
+    table: pd.DataFrame, taken: Mapping[str, str], label: str
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return a table with numeric losses, and a note for each loss column that contains text.
+
+    Raises
+    ------
+    SourceError
+        When a loss is text, and no other loss is numeric.
+    """
+    texts = [name for name in _LOSSES if name in table and _may_be_text(table[name])]
+    notes = []
+    for name in texts:
+        given, own = table[name], taken.get(name, name)
+        read = pd.Series([number(value) for value in given], given.index, dtype=float)
+        first = str(given[read.isna() & given.notna()].iloc[0])
+        if read.isna().all() and not any(one in table and one not in texts for one in _LOSSES):
+            raise SourceError(
+                f"{label}: column {own!r} has {first[:40]!r}, which is not a number",
+                remedy=f"correct it, or name the column of the loss with {renaming('OLD', 'loss')}",
+            )
+        lost = int((read.isna() & given.notna()).sum())
+        notes.append(
+            f"{lost:,} values of {own!r} that are not numbers, such as {first[:40]!r}, count as missing"
+        )
+        table = table.assign(**{name: read})
+    return table, notes
+
+
+def _may_be_text(column: pd.Series) -> bool:
+    """Return whether a column holds text; pandas has two types for it."""
+    return column.dtype == object or isinstance(column.dtype, pd.StringDtype)
+
+
+def _stem(blob: Blob) -> str:
+    return blob.label.rsplit("/", 1)[-1].removesuffix(".gz").rsplit(".", 1)[0]
+
+
+def _is_csv(name: str, head: bytes) -> bool:
+    return name.removesuffix(".gz").endswith((".csv", ".tsv"))
+
+
+PARQUET = FileDialect(
+    "parquet",
+    lambda name, head: name.endswith(".parquet") or head.startswith(b"PAR1"),
+    lambda blob: runs_of_table(parquet(blob), _stem(blob)),
+)
+CSV = FileDialect("table", _is_csv, lambda blob: runs_of_table(csv(blob), _stem(blob)))

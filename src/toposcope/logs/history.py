@@ -1,0 +1,104 @@
+"""Loss histories beside checkpoints, as the store's metrics table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from toposcope.core.errors import SourceError
+from toposcope.files.blobs import Blob, Folder, LocalBlob, read_text
+from toposcope.files.formats.reader import read_json
+from toposcope.files.lightning import METRICS
+from toposcope.logs import log_of_table, read_log
+from toposcope.logs.dialects.tables import parquet
+from toposcope.logs.meanings import separated
+from toposcope.logs.metrics import tidy
+from toposcope.store.parts import is_part
+
+
+def training_log(blob: Blob, run: str) -> pd.DataFrame:
+    """Read a JSON list of records with a step each."""
+    content = read_json(blob)
+    if isinstance(content, dict):
+        lists = [value for value in content.values() if isinstance(value, list)]
+        content = lists[0] if lists else []
+    if not isinstance(content, list) or not all(isinstance(row, dict) for row in content):
+        raise SourceError(
+            f"{blob.label}: is not a list of records that each have a step; correct or remove it"
+        )
+    return tidy(content, run)
+
+
+def parquet_parts(folder: Folder, run: str) -> pd.DataFrame:
+    """Read the parquet parts of a toposcope run's `metrics` folder, again only those that have changed."""
+    parts = [_part(folder.open(name)) for name in folder.files() if is_part(name)]
+    return tidy(pd.concat(parts), run) if parts else tidy([], run)
+
+
+def _part(blob: Blob) -> pd.DataFrame:
+    return _local_part(blob.path, blob.stamp) if isinstance(blob, LocalBlob) else parquet(blob)
+
+
+@lru_cache(maxsize=1024)  # of some kB each; a run in training adds one at every checkpoint
+def _local_part(path: Path, stamp: str) -> pd.DataFrame:
+    return parquet(LocalBlob(path))
+
+
+def join(own: pd.DataFrame, losses: pd.DataFrame, run: str) -> pd.DataFrame:
+    """Return `own` with missing values filled in from `losses`.
+
+    A `run` column in `losses` selects the rows of this run; without it, they apply to every run.
+    """
+    if "run" in losses.columns:
+        losses = losses[losses["run"].astype(str) == run]
+    other = tidy(losses, run).set_index("step")
+    joined = own.set_index("step").combine_first(other).reset_index()
+    joined["run"] = run
+    return tidy(joined, run)
+
+
+def read_losses(losses: str | Path | pd.DataFrame, rename: Mapping[str, str] | None = None) -> pd.DataFrame:
+    """Read a loss history in any known format, or a table: see `toposcope.logs.read_log`.
+
+    `rename` maps columns to known names ("step", "loss", "heldout_loss", ...).
+
+    Raises
+    ------
+    SourceError
+        When it is not a log, or has no column known as the step or as a loss.
+    """
+    if isinstance(losses, pd.DataFrame):
+        return log_of_table(losses, "losses", rename=rename, strict=True).table
+    return read_log(losses, rename=rename).table
+
+
+def losses_of(state: Mapping[str, Any], run: str) -> pd.DataFrame | None:
+    """Return the loss history of a trainer's state as the store's metrics; None if it has none."""
+    rows = state.get("log_history")
+    return tidy([row for row in rows if isinstance(row, dict)], run) if isinstance(rows, list) else None
+
+
+def lightning_metrics(folder: Folder, run: str) -> pd.DataFrame:
+    """Return the losses of metrics.csv; training and validation rows of a step are merged.
+
+    Raises
+    ------
+    SourceError
+        When the file is not a table.
+    """
+    blob = folder.open(METRICS)
+    try:
+        table = separated(read_text(blob))
+    except ValueError as error:
+        raise SourceError(f"{blob.label}: is not a table ({str(error)[:80]}); correct it") from error
+    return tidy(table.rename(columns=_plain_names(table)), run)
+
+
+def _plain_names(table: pd.DataFrame) -> dict[str, str]:
+    """Return train_loss_step -> train_loss: Lightning marks values logged by step and by epoch."""
+    names = [str(column) for column in table.columns]
+    return {n: n.removesuffix("_step") for n in names if n.endswith("_step") and n[:-5] not in names}

@@ -1,0 +1,83 @@
+"""The metrics table of a loss history: the store's columns, one row per step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from toposcope.files.labels import MAX_STEP
+from toposcope.logs.meanings import chosen
+from toposcope.store.schema import METRICS
+
+COLUMNS = ("step", "tokens", "loss", "heldout_loss", "learning_rate", "grad_norm", "weight_norm", "seconds")
+"""The store's metrics columns; `toposcope.logs.meanings` has other trainers' names for them."""
+
+_INTEGERS = ("step", "tokens")
+# Token counts from here on would overflow a 64-bit integer; they are left empty.
+_MAX_TOKENS = 2.0**62
+
+
+def empty() -> pd.DataFrame:
+    """Return a metrics table without rows.
+
+    >>> len(empty()), list(empty().columns)[:3]
+    (0, ['run', 'step', 'tokens'])
+    """
+    return tidy([], "")
+
+
+def tidy(rows: Iterable[Mapping[str, Any]] | pd.DataFrame, run: str) -> pd.DataFrame:
+    """Return the metrics table of a loss history: the store's columns, one row per step, sorted.
+
+    Several rows of a step (a training and an evaluation record) are merged; the later value wins.
+    """
+    raw = rows if isinstance(rows, pd.DataFrame) else _framed(list(rows))
+    columns = columns_of(raw)
+    numbers = {
+        name: _numbers(raw[columns[name]]) if name in columns else np.full(len(raw), np.nan)
+        for name in COLUMNS
+    }
+    table = pd.DataFrame(numbers)
+    table = table[np.abs(numbers["step"]) < MAX_STEP]  # neither NaN nor values that exceed 64 bits
+    table.loc[~(np.abs(table["tokens"]) < _MAX_TOKENS), "tokens"] = np.nan
+    if not table["step"].is_unique:
+        table = table.groupby("step", as_index=False, sort=True).last()
+    table = table.sort_values("step", ignore_index=True, kind="stable")
+    for name in _INTEGERS:
+        table[name] = table[name].round().astype("Int64")
+    table["step"] = table["step"].astype("int64")
+    table.insert(0, "run", pd.Series(run, index=table.index, dtype=object))
+    return table[METRICS.names]
+
+
+def _framed(rows: list[Mapping[str, Any]]) -> pd.DataFrame:
+    try:
+        return pd.DataFrame(rows)
+    except OverflowError:  # early pandas 2.2, for an integer with too many digits for a float
+        return pd.DataFrame(rows, dtype=object)
+
+
+def _numbers(column: pd.Series) -> np.ndarray:
+    """Return a column as floats: NaN for what is not a number, infinity for too many digits."""
+    try:
+        return pd.to_numeric(column, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+    except (OverflowError, TypeError, ValueError):
+        return np.array([_number(value) for value in column.tolist()])
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def columns_of(raw: pd.DataFrame) -> dict[str, object]:
+    """Return meaning -> column for the columns that the store has: see `losses.chosen`."""
+    return {name: column for name, column in chosen(list(raw.columns)).items() if name in COLUMNS}

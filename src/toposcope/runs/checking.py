@@ -1,0 +1,434 @@
+"""Is this run all right, and where will it end: health, alarms, audit and forecast in one answer."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from toposcope.core.errors import InputError
+from toposcope.core.forms import listed as in_words
+from toposcope.runs.checked import Check, worst_first
+from toposcope.runs.run_check import Logged, RunCheck
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from toposcope.forecasting import Curve, Forecast, Schedule
+    from toposcope.rules.judgement import Judgement
+    from toposcope.runs.sources import Contents
+    from toposcope.study.forecasts.reading import Given, Reading
+
+WITHOUT_LOSS = "without a finite loss left out"
+"""The note of a curve about rows that have a held-out loss and no training loss."""
+_MOST_NAMED = 3
+"""The most files that a note names; the others are counted."""
+
+
+def check(
+    sources: Given | Sequence[Given],
+    *,
+    siblings: Given | Sequence[Given] = (),
+    schedule: Schedule | str | Path | None = None,
+    horizon: int | None = None,
+    column: str | None = None,
+    rename: Mapping[str, str] | None = None,
+    step_pattern: str | None = None,
+    level: float = 0.9,
+    without: str | Sequence[str] = (),
+) -> Check:
+    """Say whether runs are all right, and forecast their final loss, from existing logs and checkpoints.
+
+    The verdict is "all right", "look" or "stop" (`forecasting.health.judgement`). It uses `health`, the loss
+    alarms of `toposcope watch` replayed over the log, and the cheap audit of checkpoints beside the log. The
+    final loss is that of `forecast`: final * exp(-+ half), half from earlier cuts of the run, or from
+    siblings.
+
+    Parameters
+    ----------
+    sources
+        Logs as `read_log` reads them, folders of logs or checkpoints, stores, tables; one or several.
+    siblings
+        More finished runs to learn from, besides those of `sources` that reached their planned end.
+    schedule
+        The planned learning rate: a file with step and lr, or a `Schedule`.
+    horizon
+        The step at which the runs will end, if their logs do not say.
+    column
+        The loss; by default the training loss, or else the held-out loss.
+    rename
+        New names of columns of tables: {"nll": "loss"}.
+    step_pattern
+        A regular expression with one group that extracts the step from the names of checkpoints.
+    level
+        Coverage of the forecast's interval, in (0, 1).
+    without
+        Runs to leave out, by their names in the source or in the answer.
+
+    Returns
+    -------
+    Check
+        A `RunCheck` for each run, worst first; its first line, when printed, is the answer. Losses are in
+        the unit of the log.
+
+    Raises
+    ------
+    InputError
+        When nothing can be read, or an option has an impossible value.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> step = np.arange(1, 401)
+    >>> noise = 0.01 * np.random.default_rng(0).standard_normal(400)
+    >>> sound = pd.DataFrame({"step": step, "loss": 2 + 5 * step**-0.5 + noise})
+    >>> print(check(sound, horizon=1000).line)
+    all right: the table at step 400 of 1,000 (loss 2.254) may end near 2.16 (2.03 to 2.20 without a plan \
+of the learning rate; right in 93% of tests on 212 real runs)
+    >>> broken = sound.assign(loss=np.where(step > 300, np.nan, sound["loss"]))
+    >>> print(check(broken).line)
+    stop: the table at step 400 (loss nan): the last 100 logged losses, from step 301 on, are not finite; \
+go back to a checkpoint before step 301
+    """
+    from toposcope.core.bounds import check_shares
+    from toposcope.forecasting import read_schedule
+    from toposcope.runs.odd_runs import with_odd
+    from toposcope.runs.sources import refuse_unknown_column
+    from toposcope.runs.without import as_names, refuse_unknown
+    from toposcope.study.forecasts.reading import Reading, listed
+    from toposcope.study.study_rows import canonical_name
+
+    check_shares(level)
+    if horizon is not None and horizon < 1:
+        raise InputError(
+            "no run can end there",
+            argument="horizon",
+            value=horizon,
+            remedy="give the step at which the runs will end, 1 or more",
+        )
+    given, beside = listed(sources), listed(siblings)
+    if not given:
+        raise InputError("no input is given; name a log, a folder or a store to check")
+    plan = read_schedule(Path(schedule)) if isinstance(schedule, str | Path) else schedule
+    reading = Reading(column or "loss", dict(rename or {}), horizon, plan, 0, step_pattern)
+    others, problems = _siblings(beside, reading)
+    contents, unread = _contents(given, reading)
+    if not contents:
+        raise InputError(unread[0])
+    reading.refuse_unmet()
+    named = canonical_name(column) if column else None
+    refuse_unknown_column(named, contents)
+    settings = _Settings(reading, tuple(others), level, named)
+    gone = as_names(without)
+    refuse_unknown(gone, *_known(contents))
+    read = [one for place in contents for one in _read(place, settings, gone)]
+    runs = [_answer(one, settings, _ended_beside(one, read, others)) for one in read]
+    if not runs and gone:
+        raise InputError(
+            "no run is left", argument="without", value=", ".join(gone), remedy="keep at least one run"
+        )
+    if not runs:
+        raise InputError(f"{contents[0].name}: no run has a row or a checkpoint; give its log")
+    problems = [*unread, *(problem for place in contents for problem in _problems(place)), *problems]
+    runs = _off_siblings(with_odd(runs, contents), settings)
+    separate = _separate_groups(settings.curves)
+    notes = (*([separate] if separate else []), *_notes(contents, gone), *_unstated(read, runs))
+    return Check(worst_first(runs), tuple(problems), notes, several_groups=bool(separate))
+
+
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    """How runs are read and forecast: `column` is None where the loss is chosen for each run."""
+
+    reading: Reading
+    siblings: tuple[Curve, ...]
+    level: float
+    column: str | None
+    curves: dict[str, Curve] = field(default_factory=dict)
+
+
+def _off_siblings(runs: Sequence[RunCheck], settings: _Settings) -> list[RunCheck]:
+    """Return the runs; an unfinished run that has left the curve of its finished siblings gets a ground."""
+    from toposcope.runs.collapse import off_siblings
+
+    curves = [replace(curve, run=name) for name, curve in settings.curves.items()]
+    grounds = off_siblings(curves, [*settings.siblings, *curves])
+    return [
+        replace(one, judgement=one.judgement.beside(grounds[one.name])) if one.name in grounds else one
+        for one in runs
+    ]
+
+
+def _siblings(beside: Sequence[str | pd.DataFrame], reading: Reading) -> tuple[list[Curve], list[str]]:
+    """Return the finished runs to forecast from, and the given runs that are not finished."""
+    from toposcope.study.forecasts.reading import read_curves, refuse_twins
+
+    curves, left, _ = read_curves(beside, replace(reading, horizon=None, plan=None))
+    refuse_twins(curves)
+    problems = [f"sibling {one.run}: {one.reason}" for one in left]
+    problems += [f"sibling {one.run}: it is not finished" for one in curves if not one.finished]
+    return [one for one in curves if one.finished], problems
+
+
+def _contents(given: Sequence[str | pd.DataFrame], reading: Reading) -> tuple[list[Contents], list[str]]:
+    """Return the contents of every place, each once, and why some could not be read."""
+    from toposcope.runs.sources import read_contents, said_of, with_logs
+
+    names = _names([one for one in given if isinstance(one, str)])
+    found: list[Contents] = []
+    problems: list[str] = []
+    for source in given if any(not isinstance(one, str) for one in given) else dict.fromkeys(given):
+        name = names[source] if isinstance(source, str) else "the table"
+        try:
+            found += read_contents(source, name, reading)
+        except InputError as error:
+            problems.append(said_of(name, error))
+        except OSError as error:
+            problems.append(f"{name}: {error.strerror or error}")
+    return with_logs(found), problems
+
+
+def _names(paths: Sequence[str]) -> dict[str, str]:
+    """Return the name of each place: its file or folder, with the parent folder if two names are equal.
+
+    >>> _names(["a/train.log", "b/train.log", "runs/"])
+    {'a/train.log': 'a/train.log', 'b/train.log': 'b/train.log', 'runs/': 'runs'}
+    """
+    last = {path: Path(path).name or Path(path).resolve().name for path in paths}
+    names = list(last.values())
+    return {
+        path: name if names.count(name) == 1 else f"{Path(path).resolve().parent.name}/{name}"
+        for path, name in last.items()
+    }
+
+
+def _problems(place: Contents) -> list[str]:
+    """Return the logs of a place that cannot be read, and the audit findings that belong to no run."""
+    runs = _names_of_runs(place)
+    strange = [one for one in place.audit if not set(one.runs or (one.run,)) & set(runs)]
+    return [*place.problems, *map(str, strange)]
+
+
+def _notes(contents: Sequence[Contents], gone: Sequence[str]) -> list[str]:
+    notes = [f"left out on request: {', '.join(gone)}"] if gone else []
+    no_logs = [name for place in contents for name in place.no_logs]
+    if not no_logs:
+        return notes
+    named = in_words(no_logs, most=_MOST_NAMED, last=", ")
+    return [*notes, f"left out because they are not logs: {named}"]
+
+
+def _separate_groups(curves: Mapping[str, Curve]) -> str:
+    """Return which runs do not belong together; empty where all do."""
+    from toposcope.forecasting.kin import groups_of_curves
+    from toposcope.logs.belonging import said
+
+    groups = groups_of_curves([replace(curve, run=name) for name, curve in curves.items()])
+    return said(groups, "no run is forecast from another group").removesuffix(".")
+
+
+def _unstated(read: Sequence[_Read], runs: Sequence[RunCheck]) -> list[str]:
+    """Return why forecasts here may differ from `forecast`, which takes every complete log as finished."""
+    whole = sum(one.curve is not None and one.curve.finished and not one.curve.stated for one in read)
+    if not whole or not any(one.forecast is not None for one in runs):
+        return []
+    logs = "a run whose log states" if whole == 1 else f"{whole:,} runs whose logs state"
+    return [f"forecast and report also learn from {logs} no end, so their intervals may differ"]
+
+
+def _names_of_runs(place: Contents) -> list[str]:
+    metrics = place.log.metrics
+    logged = map(str, metrics["run"].unique()) if len(metrics) else ()
+    return list(dict.fromkeys([*logged, *place.steps]))
+
+
+def _called(place: Contents) -> dict[str, str]:
+    """Return the name of each run in the answer, by its name in its place."""
+    names = _names_of_runs(place)
+    return {run: place.name if len(names) == 1 else f"{place.name}: {run}" for run in names}
+
+
+def _known(contents: Sequence[Contents]) -> tuple[list[str], list[str]]:
+    """Return the names by which a run can be left out: its name in the answer; its own if unique."""
+    called = [(run, name) for place in contents for run, name in _called(place).items()]
+    own = Counter(run for run, _ in called)
+    return [run if own[run] == 1 else name for run, name in called], [name for _, name in called]
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """One run as it was read: its name in the answer and at its place, its rows, its loss and its curve."""
+
+    place: Contents
+    run: str
+    name: str
+    rows: pd.DataFrame
+    column: str
+    curve: Curve | None
+    wrong: Sequence[str]
+
+
+def _read(place: Contents, settings: _Settings, gone: Sequence[str]) -> list[_Read]:
+    from toposcope.study.study_rows import loss_column
+
+    metrics = place.log.metrics
+    made = []
+    for run, name in _called(place).items():
+        if run in gone or name in gone:
+            continue
+        rows = metrics[metrics["run"].astype(str) == run]
+        column = settings.column or loss_column(rows)
+        curve, wrong = _curve(place, run, rows, settings.reading, column)
+        made.append(_Read(place, run, name, rows, column, curve, wrong))
+    return made
+
+
+def _ended_beside(one: _Read, read: Sequence[_Read], siblings: Sequence[Curve]) -> list[Curve]:
+    """Return the finished runs that a run is forecast from: those given, and those that are checked too."""
+    given = [curve for curve in siblings if curve.run != one.run]
+    names = {curve.run for curve in given}
+    beside = [
+        replace(other.curve, run=other.name)
+        for other in read
+        if other is not one and other.column == one.column and other.run not in names
+        and other.curve is not None and other.curve.ended
+    ]  # fmt: skip
+    return [*given, *beside]
+
+
+def _answer(one: _Read, settings: _Settings, siblings: Sequence[Curve]) -> RunCheck:
+    """Return the answer for one run from the rows of its log."""
+    from toposcope.rules.judgement import NO_LOSS
+    from toposcope.watch.judged import counted, judged
+
+    place, run, rows, column = one.place, one.run, one.rows, one.column
+    steps = list(place.steps.get(run, ()))
+    count = counted(rows, column, of_log=not place.steps)
+    audit = [found for found in place.audit if run in (found.runs or (found.run,))]
+    audited = [step for found in audit for step in (*found.steps, found.step) if step is not None]
+    seen, forecast = _ahead(one.curve, siblings, settings.level)
+    if seen is not None:
+        settings.curves[one.name] = seen
+    ended = seen is not None and seen.ended
+    judgement = judged(
+        rows, column, one.curve, count=count, audit=audit,
+        last_checkpoint=max([*steps, *audited], default=None), wrong=one.wrong,
+        replays=place.replays,
+    )  # fmt: skip
+    if place.to_add:
+        judgement = judgement.with_remedy(NO_LOSS, place.to_add)
+    step, loss = _last(rows, column, judgement)
+    known = seen is not None and (seen.stated or forecast is not None) and not seen.endless
+    return RunCheck(
+        one.name, place.name, run, judgement, step, loss,
+        seen.horizon if seen is not None and known else None, ended, forecast, count.finite, len(steps),
+        place.said, tuple(_unseen(place, rows, column, count.finite)),
+        (*_limits(seen, forecast, count.lost), *_held_out(one, settings), *place.repaired),
+        _logged(rows, column),
+    )  # fmt: skip
+
+
+def _held_out(one: _Read, settings: _Settings) -> list[str]:
+    """Return the note that the held-out loss of a run was read, as `forecast` has it; empty if it was not."""
+    from toposcope.study.study_rows import HELD_OUT
+
+    if settings.column or one.column != "heldout_loss":
+        return []
+    noted = (note for note in one.place.log.notes if note.startswith(HELD_OUT))
+    return [next(noted, f"{HELD_OUT} is used")]
+
+
+def _logged(rows: pd.DataFrame, column: str) -> Logged | None:
+    """Return the losses of a run in the order of their steps, as they were logged."""
+    if column not in rows or not len(rows):
+        return None
+    known = rows[np.isfinite(rows["step"].to_numpy(float))].sort_values("step", kind="stable")
+    return Logged(known["step"].to_numpy(float), known[column].to_numpy(float, na_value=np.nan))
+
+
+def _curve(
+    place: Contents, run: str, rows: pd.DataFrame, reading: Reading, column: str
+) -> tuple[Curve | None, list[str]]:
+    """Return the loss curve of a run, and what is wrong with its log."""
+    from toposcope.study.forecasts.reading import curves_of
+    from toposcope.study.study_rows import StudyRows
+
+    if not len(rows):
+        return None, []
+    runs = place.log.runs
+    own = runs[runs["run"].astype(str) == run]
+    finite = rows.replace([np.inf, -np.inf], np.nan)  # the alarms tell of these
+    curves, problems = curves_of(StudyRows(finite, own), reading, column)
+    return curves[0] if curves else None, [one.reason.removeprefix(f"run {run}: ") for one in problems]
+
+
+def _ahead(
+    curve: Curve | None, siblings: Sequence[Curve], level: float
+) -> tuple[Curve | None, Forecast | None]:
+    """Return the curve with its end, and the forecast of `toposcope forecast`; None where it has ended."""
+    from toposcope.forecasting import forecast
+    from toposcope.forecasting.auto import Auto
+    from toposcope.study.forecasts.gather import split_runs
+
+    if curve is None or not (curve.step == np.floor(curve.step)).all():  # epochs: forecasts count steps
+        return curve, None
+    ended, unfinished = split_runs([curve], siblings)
+    if not unfinished:
+        return curve, None
+    return unfinished[0], forecast(Auto(), unfinished[0], ended, level=level)
+
+
+def _last(rows: pd.DataFrame, column: str, judgement: Judgement) -> tuple[float | None, float | None]:
+    """Return the last step, and the loss there: NaN where the last ones are not finite."""
+    from toposcope.rules.assess import BROKEN
+    from toposcope.study.study_rows import last_step
+
+    last = last_step(rows)
+    if last is None:
+        return None, None
+    ordered = rows.sort_values("step", kind="stable")
+    values = ordered[column].to_numpy(float, na_value=np.nan) if column in ordered else np.empty(0)
+    finite = values[np.isfinite(values)]
+    lost = len(values) and (not len(finite) or any(one.kind == BROKEN[0] for one in judgement.grounds))
+    return last, math.nan if lost else float(finite[-1]) if len(finite) else None
+
+
+def _unseen(place: Contents, rows: pd.DataFrame, column: str, losses: int) -> list[str]:
+    """Return the parts of the run that were not read, and why."""
+    from toposcope.rules.overfitting import FEWEST
+    from toposcope.rules.rises import LEAST
+    from toposcope.statistics.alarms.residuals import FIRST
+
+    wanted = (("grad_norm", "gradient norm"), ("learning_rate", "learning rate"))
+    found = [f"{said} (not logged)" for name, said in wanted if name not in rows or rows[name].isna().all()]
+    held = int(rows["heldout_loss"].notna().sum()) if "heldout_loss" in rows else 0
+    if column == "loss" and 0 < held < FEWEST:
+        found.append(f"overfitting (needs {FEWEST} held-out losses)")
+    if not losses:
+        none = "finite" if len(rows) and column in rows else "logged"
+        return [f"losses (none is {none})", *([place.unseen] if place.unseen else [])]
+    if losses < FIRST:
+        found.append(f"loss spikes (need {FIRST} losses)")
+    if losses < LEAST:
+        found.append(f"plateaus and small rises (need {LEAST} losses)")
+    return [*found, place.unseen] if place.unseen else found
+
+
+def _limits(curve: Curve | None, forecast: Forecast | None, lost: int) -> list[str]:
+    """Return the limits of an answer."""
+    from toposcope.logs.plan_beside import BESIDE
+
+    found = []
+    if curve is not None and forecast is not None:
+        if not curve.endless:
+            found.append(f"the forecast assumes that the run goes on to step {curve.horizon:,}")
+        found += [part for part in forecast.reason.split("; ") if part and forecast.status != "failed"]
+        found += [note for note in curve.notes if lost or not note.endswith(WITHOUT_LOSS)]
+    elif curve is not None:
+        found += [note for note in curve.notes if BESIDE in note]
+    return found

@@ -1,0 +1,214 @@
+"""The inputs of a comparison: the seeds of a source, or the checkpoints of one run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from toposcope.core.errors import InputError, SourceError
+from toposcope.core.types import WEIGHT_FILES
+from toposcope.logs.belonging import Stated, configuration, size_of, stated
+from toposcope.runs.seeds import Recipe, SeedRun
+from toposcope.runs.sources import read_contents, said_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from toposcope.runs.sources import Contents
+    from toposcope.sources import Series
+    from toposcope.store import Store
+    from toposcope.study.forecasts.reading import Reading
+
+    Side: TypeAlias = (
+        str | Path | Series | Store | pd.DataFrame | Sequence[str | Path | pd.DataFrame] | Mapping[Any, Any]
+    )
+
+LOSSES = ("loss", "heldout_loss")
+"""The losses that are compared if none is named: the first one that every run has."""
+
+
+_COUNTED = "step from 'record'"
+"""The note of a log reader that counted records because the log states no step."""
+
+
+class _Logged(NamedTuple):
+    """A run as its log has it: its name, its rows, and what its files state."""
+
+    name: str
+    rows: pd.DataFrame
+    stated: Mapping[Any, Any]
+
+
+class Seeds(NamedTuple):
+    """The logs of one side, its name, and the parts that could not be read.
+
+    `counted` is true if a log states no step, so that its records were counted.
+    """
+
+    name: str
+    runs: tuple[_Logged, ...]
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+    counted: bool = False
+
+    def recipe(self, column: str) -> Recipe:
+        """Return the runs by the losses of one column."""
+        return Recipe(self.name, tuple(_run(one, column) for one in self.runs))
+
+    def has(self, column: str) -> bool:
+        """Return whether every run has a finite value of a column."""
+        return all(
+            column in one.rows and np.isfinite(one.rows[column].to_numpy(float, na_value=np.nan)).any()
+            for one in self.runs
+        )
+
+
+def names_of(sides: Sequence[Side]) -> list[str]:
+    """Return short names of sources: the last parts of their paths that differ.
+
+    >>> names_of(["runs/base", "runs/wide"]), names_of(["a/train.log", "b/train.log"])
+    (['base', 'wide'], ['a/train.log', 'b/train.log'])
+    >>> names_of([["a.log", "b.log"], {}]), names_of(["a.log", "a.log"])
+    (['first', 'second'], ['first', 'second'])
+    """
+    from toposcope.sources import Series
+    from toposcope.store import Store
+
+    plain = ("first", "second", *(f"siblings {i}" for i in range(1, len(sides))))
+    paths = []
+    for side in sides:
+        place = side.uri if isinstance(side, Series) else side.path if isinstance(side, Store) else side
+        paths.append(Path(place).resolve().parts if isinstance(place, str | Path) else ())
+    distinct = {parts for parts in paths if parts}
+    twice = len(paths) > 1 and paths[0] == paths[1]
+    for depth in range(1, max(map(len, paths), default=0) + 1):
+        names = ["/".join(parts[-depth:]) for parts in paths]
+        if not twice and len({name for name in names if name}) == len(distinct):
+            return [name or other for name, other in zip(names, plain, strict=False)]
+    return list(plain[: len(paths)])
+
+
+def series_at(side: Side, *, split: str, step_pattern: str | None) -> Series | SourceError | None:
+    """Return the checkpoints of a source; None if it has only logs, the error if none can be read."""
+    import pandas as pd
+
+    from toposcope.sources import Series, open_series
+    from toposcope.store import Store
+
+    if isinstance(side, Series):
+        return side
+    if isinstance(side, Store | pd.DataFrame):
+        return None
+    if isinstance(side, str | Path):
+        place = Path(side)
+        logged = place.is_file() and place.suffix.lower() not in WEIGHT_FILES
+        if logged or (place / "store.json").is_file():
+            return None
+    elif not isinstance(side, Mapping) and all(_is_log(one) for one in side):
+        return None
+    try:
+        return open_series(side, split=split, step_pattern=step_pattern)  # type: ignore[arg-type]
+    except SourceError as error:
+        if isinstance(side, str | Path) and Path(side).is_dir() and not _has_weights(Path(side)):
+            return error
+        raise
+
+
+def _has_weights(folder: Path) -> bool:
+    return any(one.suffix.lower() in WEIGHT_FILES for one in folder.iterdir())
+
+
+def _is_log(place: object) -> bool:
+    if not isinstance(place, str | Path):
+        return True
+    path = Path(place)
+    return path.is_file() and path.suffix.lower() not in WEIGHT_FILES
+
+
+def seeds_at(side: Side, name: str, reading: Reading) -> Seeds:
+    """Return the runs of a source that have losses.
+
+    Raises
+    ------
+    InputError
+        When there is no log.
+    """
+    import pandas as pd
+
+    from toposcope.sources import Series
+    from toposcope.store import Store
+
+    if isinstance(side, Series):
+        return _of_series(side, name)
+    if isinstance(side, Mapping):
+        remedy = "give logs for both, or weights for both"
+        raise InputError(f"{name}: weights in memory have no log", remedy=remedy)
+    several: Sequence[Any] = [side] if isinstance(side, str | Path | Store | pd.DataFrame) else side
+    found: list[Contents] = []
+    problems: list[str] = []
+    for number, one in enumerate(several):
+        source = one if isinstance(one, pd.DataFrame) else str(one.path if isinstance(one, Store) else one)
+        label = name if len(several) == 1 else Path(source).name if isinstance(source, str) else f"{number}"
+        try:
+            found += read_contents(source, label, reading, audited=False)
+        except InputError as error:
+            if len(several) == 1:
+                raise
+            problems.append(said_of(label, error))
+    runs = [run for place in found for run in _runs(place, name)]
+    problems += [problem for place in found for problem in place.problems]
+    if not runs:
+        raise InputError(f"{name}: no run has a logged loss", remedy="give a log, or a folder of logs")
+    left_out = [place for one in found for place in one.no_logs]
+    notes = [f"left out because they are not logs: {', '.join(left_out)}"] if left_out else []
+    notes += [f"{place.name}: {note}" for place in found for note in place.repaired]
+    counted = any(_COUNTED in place.said for place in found)
+    return Seeds(name, tuple(runs), tuple(problems), tuple(notes), counted)
+
+
+def _runs(place: Contents, side: str) -> list[_Logged]:
+    """Return the runs of a log; each is called by its file in the folder, and by its name if it has one."""
+    metrics, runs = place.log.metrics, place.log.runs
+    names = list(dict.fromkeys(map(str, metrics["run"]))) if len(metrics) else []
+    short = place.name.removeprefix(f"{side}/")
+    found = []
+    for run in names:
+        own = runs[runs["run"].astype(str) == run].to_dict("records") if "run" in runs else []
+        alone = short if len(names) == 1 else run if short == side else f"{short}: {run}"
+        found.append(_Logged(alone, metrics[metrics["run"].astype(str) == run], own[0] if own else {}))
+    return found
+
+
+def _of_series(series: Series, name: str) -> Seeds:
+    import dataclasses
+
+    facts = {run.run: dataclasses.asdict(run) for run in series.runs}
+    runs = [_Logged(run, series.metrics(run), facts[run]) for run in series.names]
+    return Seeds(name, tuple(run for run in runs if len(run.rows)), (), ())
+
+
+def _run(one: _Logged, column: str) -> SeedRun:
+    """Return a run's finite losses by step, and the steps at which they are not."""
+    import pandas as pd
+
+    from toposcope.logs.plans import planned_end
+
+    facts = Stated(one.name, stated(one.stated), size_of(one.stated.get("parameters")))
+    if column not in one.rows or not len(one.rows):
+        return SeedRun(facts, pd.Series(dtype=float))
+    rows = one.rows[one.rows["step"].notna()].drop_duplicates("step", keep="last").sort_values("step")
+    losses = pd.Series(rows[column].to_numpy(float, na_value=np.nan), rows["step"].to_numpy(float))
+    finite = losses[np.isfinite(losses)]
+    planned = planned_end(configuration(one.stated.get("config")), rows) if len(rows) else None
+    return SeedRun(facts, finite, planned, _broken(rows, losses, column))
+
+
+def _broken(rows: pd.DataFrame, losses: pd.Series, column: str) -> tuple[float, ...]:
+    """Return the steps of rows that log training and whose loss is not finite."""
+    from toposcope.rules.assess import trained
+
+    bad = ~np.isfinite(losses.to_numpy()) & np.asarray(trained(rows, column))
+    return tuple(float(step) for step in losses.index[bad])

@@ -1,0 +1,230 @@
+"""Finds the run that differs from its siblings: since which step, in what, and with which settings.
+
+A run is odd by its curves (`statistics.odd`), or by a rule: one of its matrices never changed, although it
+changed in its siblings. A frozen layer hardly affects a loss, so the curves alone do not find it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pandas as pd
+
+from toposcope.core.forms import listed
+from toposcope.logs.belonging import SETTINGS, Stated, kin
+from toposcope.statistics.odd import FEWEST, MOST_PART, OddRun, odd_runs
+
+_NAMED = 2
+"""Quantities that the sentence names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A run with what its files state; its losses and features by label, each a series by step.
+
+    `changed` says of each matrix whether it ever changed over the checkpoints; empty where that is not known.
+    """
+
+    stated: Stated
+    losses: Mapping[str, pd.Series]
+    features: Mapping[str, pd.Series] = field(default_factory=dict)
+    changed: Mapping[str, bool] = field(default_factory=dict)
+
+    @property
+    def run(self) -> str:
+        """The run's name."""
+        return self.stated.run
+
+    @property
+    def curves(self) -> dict[str, pd.Series]:
+        """The losses, then the features."""
+        return {**self.losses, **self.features}
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A quantity at the last common step: the odd run's value, and the range of its siblings'."""
+
+    label: str
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        """Return the value and the range."""
+        low, high = f"{self.low:.4g}", f"{self.high:.4g}"
+        theirs = low if low == high else f"{low} to {high}"
+        return f"{self.label} {self.value:.4g} (theirs {theirs})"
+
+
+@dataclass(frozen=True, slots=True)
+class Odd:
+    """A run that is not like its `siblings`: its p, since which step, by what, and what differs in its files.
+
+    `since` is None if the run did not stay apart until the end; `at_once` is true if it differed from the
+    first common step on. `frozen` are matrices that never changed and did in the siblings; `p` is None where
+    nothing else sets the run apart, since that rule involves no chance.
+    """
+
+    run: str
+    siblings: tuple[str, ...]
+    p: float | None
+    since: float | None
+    beside: tuple[Beside, ...]
+    differs: tuple[str, ...]
+    at_once: bool = False
+    frozen: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """What is odd about it, without its name.
+
+        >>> loss = Beside("loss", 5.47, 5.16, 5.25)
+        >>> Odd("s13", ("s1", "s2", "s3"), 0.001, 20.0, (loss,), ("learning rate is 6 x theirs",)).sentence
+        'not like its 3 siblings: loss 5.47 (theirs 5.16 to 5.25), different since step 20; its learning \
+rate is 6 x theirs'
+        """
+        parts = [*self._still, *(str(one) for one in self.beside[:_NAMED])]
+        if self.since is not None:
+            parts.append(
+                "different from the start" if self.at_once else f"different since step {self.since:,.0f}"
+            )
+        shown = f": {', '.join(parts)}" if parts else ""
+        why = f"; its {listed(self.differs)}" if self.differs else ""
+        return f"not like its {len(self.siblings):,} siblings{shown}{why}"
+
+    @property
+    def _still(self) -> list[str]:
+        if not self.frozen:
+            return []
+        what = f"more matri{'ces' if len(self.frozen) > 2 else 'x'}"
+        named = listed(self.frozen, most=1, what=what)
+        return [f"{named} never changed (theirs did)"]
+
+
+@dataclass(frozen=True, slots=True)
+class OddRuns:
+    """The odd runs, the oddest first; the number of runs compared with siblings, and of all runs."""
+
+    found: tuple[Odd, ...]
+    compared: int
+    runs: int
+
+    def of(self, runs: Collection[str]) -> OddRuns:
+        """Return the same for those that are, or have their siblings, among these runs."""
+        mine = tuple(one for one in self.found if {one.run, *one.siblings} & set(runs))
+        return replace(self, found=mine)
+
+
+def odd_among(members: Sequence[Member], losses: pd.DataFrame | None = None) -> OddRuns:
+    """Return which of some runs are not like their siblings: runs of one size, task, corpus and tokenizer.
+
+    `losses` has run, step and loss, for runs whose files do not state what sets them apart.
+    """
+    by_name = {member.run: member for member in members}
+    found: list[Odd] = []
+    compared = 0
+    for names in kin([member.stated for member in members], losses):
+        group = [by_name[name] for name in names]
+        if len(group) <= FEWEST:
+            continue
+        curves, steps = _common(group)
+        if not curves and sum(bool(member.changed) for member in group) <= FEWEST:
+            continue
+        compared += len(group)
+        odd = {one.run: one for one in odd_runs(curves, steps)} if curves else {}
+        frozen = _frozen(group)
+        others = [i for i in range(len(group)) if i not in odd and i not in frozen]
+        for i in (*odd, *(i for i in frozen if i not in odd)):
+            found.append(_described(group, i, others, frozen.get(i, ()), _Apart(odd.get(i), curves, steps)))
+    return OddRuns(tuple(sorted(found, key=lambda one: one.p or 0.0)), compared, len(members))
+
+
+def _frozen(group: Sequence[Member]) -> dict[int, tuple[str, ...]]:
+    """Return which runs, by place, have matrices that never changed, and did in their siblings.
+
+    A matrix counts that is known of more than `FEWEST` runs and unchanged in at most one of `MOST_PART`: one
+    that nobody trains, such as a frozen embedding, is not odd.
+    """
+    found: dict[int, list[str]] = {}
+    for name in dict.fromkeys(name for member in group for name in member.changed):
+        known = [i for i, member in enumerate(group) if name in member.changed]
+        still = [i for i in known if not group[i].changed[name]]
+        if len(known) > FEWEST and len(still) <= max(len(known) // MOST_PART, 1):
+            for i in still:
+                found.setdefault(i, []).append(name)
+    return {i: tuple(names) for i, names in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Apart:
+    """The deviation of a run's curves, None if there is none; the curves (runs, steps) of its group."""
+
+    one: OddRun | None
+    curves: Mapping[str, np.ndarray]
+    steps: np.ndarray
+
+
+def _described(
+    group: Sequence[Member], at: int, others: Sequence[int], frozen: tuple[str, ...], by_curves: _Apart
+) -> Odd:
+    """Return an odd run of a group with its last values and the others', and what differs in its files."""
+    mine, siblings, one = group[at], [group[i] for i in others], by_curves.one
+    beside = []
+    for name in sorted(one.where if one else (), key=lambda name: name not in group[0].losses):
+        last = by_curves.curves[name][:, -1]  # losses first
+        theirs = last[list(others)]
+        beside.append(Beside(name, float(last[at]), float(theirs.min()), float(theirs.max())))
+    since = one.since if one else None
+    return Odd(
+        mine.run, tuple(sibling.run for sibling in siblings), one.p if one else None, since, tuple(beside),
+        _differing(mine.stated, [sibling.stated for sibling in siblings]),
+        at_once=since is not None and since <= by_curves.steps[0], frozen=frozen,
+    )  # fmt: skip
+
+
+def _common(group: Sequence[Member]) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Return the curves (runs, steps) of the quantities that all runs have, at the steps that all share.
+
+    A quantity that shares no step with the others is left out.
+    """
+    found: dict[str, list[pd.Series]] = {}
+    steps: pd.Index | None = None
+    for name in group[0].curves:
+        mine = [member.curves.get(name, pd.Series(dtype=float)) for member in group]
+        mine = [one[~one.index.duplicated(keep="last")] for one in mine]
+        shared = mine[0].index
+        for one in mine[1:]:
+            shared = shared.intersection(one.index)
+        both = shared if steps is None else steps.intersection(shared)
+        if len(both):
+            found[name], steps = mine, both
+    if steps is None:
+        return {}, np.empty(0)
+    at = steps.sort_values()
+    curves = {name: np.stack([one.loc[at].to_numpy(float) for one in mine]) for name, mine in found.items()}
+    return curves, at.to_numpy(float)
+
+
+def _differing(one: Stated, others: Sequence[Stated]) -> tuple[str, ...]:
+    """Return in words the settings in which a run differs from most of the others."""
+    found = []
+    for name in SETTINGS:
+        theirs = Counter(other.facts[name] for other in others if name in other.facts)
+        if not theirs or name not in one.facts:
+            continue
+        common, _ = theirs.most_common(1)[0]
+        if one.facts[name] != common:
+            found.append(f"{name} is {_against(one.facts[name], common)}")
+    return tuple(found)
+
+
+def _against(mine: str, theirs: str) -> str:
+    try:
+        ratio = float(mine) / float(theirs)
+    except (ValueError, ZeroDivisionError):
+        return f"{mine} (theirs {theirs})"
+    return f"{ratio:.3g} x theirs"
