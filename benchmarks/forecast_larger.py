@@ -46,7 +46,7 @@ def real(data: Path) -> Iterator[Job]:
 
 def given(siblings: Sequence[str], runs: Sequence[str]) -> Iterator[Job]:
     """Yield every run of some tables with all runs of others."""
-    from toposcope.study.forecasts.reading import Reading, read_curves
+    from toposcope.runs.reading import Reading, read_curves
 
     known = read_curves(siblings, Reading())[0]
     for curve in read_curves(runs, Reading())[0]:

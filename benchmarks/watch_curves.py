@@ -23,8 +23,8 @@ import pandas as pd
 from benchmarks.forecast import PLANS, SIZES, annealed, gemstones
 from toposcope.forecasting import Curve, forecast
 from toposcope.forecasting.auto import Auto
+from toposcope.logs.curve import curve_from_metrics
 from toposcope.statistics.alarms.spending import level
-from toposcope.study.forecasts.gather import curve_from_metrics
 from toposcope.watch.alarms.base import AlarmSettings
 from toposcope.watch.alarms.forecast_target import GROWTH, ForecastTarget
 from toposcope.watch.alarms.registry import family

@@ -100,7 +100,7 @@ ELSEWHERE = {"start one with: ray start --head"}
 
 HELPERS = {
     "api/advice.py", "cli/sweeping.py", "core/errors.py", "forecasting/unplanned.py",
-    "sources/discover.py", "store/store.py", "study/forecasts/reading.py", "study/study_rows.py",
+    "sources/discover.py", "store/store.py", "logs/described.py", "runs/reading.py",
     "study/merged_stores.py",
     "study/study.py", "training/corpus.py", "watch/alarms/forecast_target.py",
     "watch/alarms/matrix_or_head.py",

@@ -1,6 +1,7 @@
 from . import topology as topology
 from .api import analyze as analyze
 from .api import audit as audit
+from .api import check as check
 from .api import cloud as cloud
 from .api import compare as compare
 from .api import fit_scaling_law as fit_scaling_law
@@ -19,7 +20,6 @@ from .core.types import Scope as Scope
 from .core.types import Status as Status
 from .logs import Log as Log
 from .logs import read_log as read_log
-from .runs import check as check
 from .sources import Series as Series
 from .sources import open_series as open_series
 from .store import Store as Store

@@ -12,16 +12,18 @@ from toposcope.core.errors import InputError
 from toposcope.forecasting import constant, cosine, fit_law, forecast, forecast_planned
 from toposcope.forecasting.annealing import DEFAULT, PUBLISHED
 from toposcope.forecasting.auto import Auto
+from toposcope.forecasting.ends import split_runs
 from toposcope.forecasting.evaluate import ablate, score_forecasts
 from toposcope.forecasting.families import LastValue
 from toposcope.forecasting.laws import MultiPower
 from toposcope.forecasting.siblings import SiblingTransfer
+from toposcope.logs import log_of_table
 from toposcope.logs.curve import curve_from_metrics
 from toposcope.logs.schedule import drop
+from toposcope.runs.log_results import LogResults
+from toposcope.runs.reading import Reading, log_of
 from toposcope.study.forecasts.compare import forecast_table, worth_of_features
-from toposcope.study.forecasts.gather import split_runs
-from toposcope.study.forecasts.log_results import LogResults
-from toposcope.study.forecasts.reading import Reading, log_of
+from toposcope.study.forecasts.gather import with_features
 from toposcope.study.forecasts.topology import FeatureTransfer
 from toposcope.study.study_rows import StudyRows, log_from_frame
 
@@ -49,7 +51,7 @@ def test_synonyms_are_understood_and_likeness_is_said():
     assert log.runs.to_dict("records") == [{"run": "a", "parameters": 300}]
     assert log.wide is not None
     assert list(log.wide) == ["run", "step", "h0"]
-    assert log.said == "recognised as table: step from 'step', loss from 'final_loss'"
+    assert log_of_table(frame).said == "recognised as table: step from 'step', loss from 'final_loss'"
     assert log.notes == (
         "column 'params_active' is taken as parameters",
         "left out, text or the same at every step: width",
@@ -96,7 +98,7 @@ def test_a_second_learning_rate_is_not_read_and_named():
     assert log.metrics["learning_rate"].eq(1.0).all()
     assert (
         "'learning_rate' is taken as learning_rate, not 'lr' (to choose the other: "
-        "rename={'lr': 'learning_rate'})" in log.said
+        "rename={'lr': 'learning_rate'})" in log_of_table(table(lr=2.0, learning_rate=1.0)).said
     )
 
 
@@ -116,10 +118,11 @@ def test_functions_of_the_loss_or_the_step_are_no_features(tmp_path):
     )
     frame.to_csv(tmp_path / "log.csv", index=False)
     for source in (frame, str(tmp_path / "log.csv")):
-        log = log_of(source, "log", Reading())
-        assert [one for one in log.wide if one not in ("run", "step")] == ["gauge"]
-        assert "left out: ppl (a function of the loss), epoch (a function of the step)" in log.notes
-        assert "taken as features: gauge" in log.notes
+        log, problems = with_features(log_of(source, "log", Reading()), "loss", None)
+        assert not problems
+        assert list(log.runs[0].features) == ["step", "gauge"]
+        assert "left out: ppl (a function of the loss), epoch (a function of the step)" in log.assumed
+        assert "taken as features: gauge" in log.assumed
 
 
 def test_text_among_the_losses_is_left_out_and_said():

@@ -18,6 +18,7 @@ from toposcope.forecasting import constant, curve_from_metrics, forecast
 from toposcope.forecasting.auto import Auto
 from toposcope.forecasting.backtests import Backtest, leverage_half_width
 from toposcope.forecasting.decision.advice import LOOK, STOP, advise
+from toposcope.forecasting.ends import split_runs
 from toposcope.forecasting.families import Pow3
 from toposcope.forecasting.laws import MultiPower, Tissue
 from toposcope.forecasting.siblings import MeanFall, ShrunkTransfer, SiblingTransfer, SizeTransfer
@@ -26,7 +27,7 @@ from toposcope.logs.glitches import glitches
 from toposcope.rules.assess import health
 from toposcope.sources import open_series
 from toposcope.sources.audit import audit
-from toposcope.study.forecasts.gather import gather_curves, split_runs
+from toposcope.study.forecasts.gather import gather_curves
 
 STEP = np.arange(10, 2001, 10.0)
 
@@ -658,7 +659,7 @@ def test_a_log_beside_nanogpts_checkpoint_is_unfinished_too(tmp_path, capsys):
     import torch
 
     from toposcope.cli.main import main
-    from toposcope.study.forecasts.reading import Reading, read_curves
+    from toposcope.runs.reading import Reading, read_curves
 
     content = {"model": {"lm_head.weight": torch.ones(4, 4)}, "iter_num": 600, "config": NANOGPT}
     torch.save(content, tmp_path / "ckpt.pt")
@@ -679,7 +680,7 @@ def test_a_log_beside_nanogpts_checkpoint_is_unfinished_too(tmp_path, capsys):
 def test_a_checkpoint_beside_a_log_that_cannot_be_read_or_is_of_many_runs_says_no_plan(tmp_path):
     import torch
 
-    from toposcope.study.forecasts.reading import Reading, read_curves
+    from toposcope.runs.reading import Reading, read_curves
 
     log = tmp_path / "log.csv"
     (tmp_path / "ckpt.pt").write_bytes(b"not a checkpoint")

@@ -14,7 +14,7 @@ from toposcope.cli.main import main
 from toposcope.core.errors import InputError
 from toposcope.logs import history
 from toposcope.logs.schedule import read_schedule
-from toposcope.study.forecasts.reading import Reading, read_curves
+from toposcope.runs.reading import Reading, read_curves
 from toposcope.watch.losses import LossFile
 
 STEP = np.arange(10, 410, 10)

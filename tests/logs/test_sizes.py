@@ -10,7 +10,7 @@ import toposcope as ts
 from tests.check.dialects import nanogpt, torchtitan
 from tests.check.written import falling, megatron, modded
 from toposcope.cli.main import main
-from toposcope.study.forecasts.reading import Reading, log_at
+from toposcope.runs.reading import Reading, log_at
 
 RANK = " > number of parameters on (tensor, pipeline) model parallel rank ({}, {}): {}\n"
 WORLD = "using world size: 4, tensor-model-parallel size: 2, pipeline-model-parallel size: 2\n"
@@ -27,7 +27,7 @@ def test_nanogpt_states_the_size_in_millions(tmp_path):
     head = "num decayed parameter tensors: 26, with 10,740,096 parameters\nnumber of parameters: 10.65M\n"
     assert sizes(tmp_path, head + nanogpt(falling(50))) == [10_650_000]
     log = log_at(str(tmp_path / "train.log"), "train", Reading())
-    assert log.runs["parameters"].tolist() == [10_650_000]
+    assert [run.parameters for run in log.runs] == [10_650_000]
     assert "10,650,000 parameters" in log.said
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from toposcope.cli.main import main
 from toposcope.core.errors import InputError
+from toposcope.logs.copies import copies, rounding
 from toposcope.study.analysis import analysis_of
-from toposcope.study.copies import copies, rounding
 from toposcope.study.plain import plain_table
 
 STEP = np.arange(0, 5001, 100)

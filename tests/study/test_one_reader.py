@@ -13,7 +13,8 @@ import pytest
 
 import toposcope as ts
 from toposcope.core.errors import InputError
-from toposcope.study.forecasts.reading import Reading, read_curves
+from toposcope.runs.reading import Reading, read_curves
+from toposcope.study.forecasts.gather import with_features
 
 STEP = np.arange(1, 61) * 100
 NOISE = np.random.default_rng(0).standard_normal((2, len(STEP)))
@@ -212,7 +213,8 @@ def test_columns_of_several_levels_are_refused(function: Callable[[object], obje
 
 def test_a_column_named_param_is_the_size_only_if_it_is_one() -> None:
     """The norm of the parameters was taken as their number, which was then refused because it changes."""
-    (curve,), problems, notes = read_curves([TABLES["a norm of the parameters"]], Reading())
+    reading = Reading(features=with_features)
+    (curve,), problems, notes = read_curves([TABLES["a norm of the parameters"]], reading)
     assert (problems, curve.parameters) == ([], 0)
     assert "the table: taken as features: mine, param_norm" in notes
     both = TABLES["a norm of the parameters"].assign(params_total=1000)

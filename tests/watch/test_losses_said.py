@@ -11,11 +11,11 @@ from safetensors.numpy import save_file
 
 import toposcope as ts
 from tests.check.written import diverging, falling, jsonl, spiked
+from toposcope.api import check
 from toposcope.core.observations import AuditFinding
 from toposcope.core.types import Row
 from toposcope.logs.metrics import tidy
 from toposcope.rules.assess import health
-from toposcope.runs import check
 from toposcope.store import Store, Unit
 from toposcope.study.forecasts.gather import gather_curves
 from toposcope.watch.alarms.base import AlarmSettings

@@ -15,8 +15,9 @@ from safetensors.numpy import save_file
 
 import toposcope as ts
 from toposcope.cli.main import main
-from toposcope.runs.odd_members import matrices_changed, members_of, odd_of_store
+from toposcope.runs.odd_members import members_of
 from toposcope.store import Store
+from toposcope.study.odd_measured import matrices_changed, odd_of_store
 from toposcope.study.published import NOTHING
 from toposcope.watch.loss_health import HealthWatch
 from toposcope.watch.page.answers import answers, losses

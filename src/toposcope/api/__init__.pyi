@@ -1,3 +1,4 @@
+from .checking import check as check
 from .checkpoints import audit as audit
 from .cloud_answer import RingAnswer as RingAnswer
 from .clouds import cloud as cloud
@@ -28,6 +29,7 @@ __all__ = [
     "TextRequest",
     "analyze",
     "audit",
+    "check",
     "cloud",
     "compare",
     "fit_scaling_law",

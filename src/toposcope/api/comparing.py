@@ -15,8 +15,8 @@ from toposcope.runs.compared_seeds import RunComparison, diverged, is_loss
 if TYPE_CHECKING:
     from toposcope.core.types import Checkpoint
     from toposcope.runs.compare_sources import Seeds, Side
+    from toposcope.runs.reading import Reading
     from toposcope.sources import Series
-    from toposcope.study.forecasts.reading import Reading
     from toposcope.subjects.weights.options import WeightOptions
 
 
@@ -86,9 +86,9 @@ def compare(
     >>> compare(base, tuned).headline
     'other matrices changed most, by 100% of their norm (means; all 1 matrices changed)'
     """
+    from toposcope.logs.described import canonical_name
     from toposcope.papers.weight_presets import preset as preset_options
-    from toposcope.study.forecasts.reading import Reading
-    from toposcope.study.study_rows import canonical_name
+    from toposcope.runs.reading import Reading
 
     if horizon is not None and horizon < 1:
         raise InputError("no run can end there", argument="horizon", value=horizon, remedy="give 1 or more")

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from toposcope.forecasting import Curve, Forecast, Forecaster, Schedule
     from toposcope.logs.belonging import Group
     from toposcope.rules.judgement import Judgement
-    from toposcope.study.forecasts.gather import Problem
-    from toposcope.study.forecasts.reading import Given, Reading
+    from toposcope.runs.curves import Problem
+    from toposcope.runs.reading import Given, Reading
     from toposcope.watch.replay import Replays
 
 
@@ -104,9 +104,10 @@ def forecast(
     from toposcope.api.judgements import stores_among
     from toposcope.forecasting import forecast_planned, read_schedule
     from toposcope.forecasting.annealed import decayed
+    from toposcope.forecasting.ends import split_runs
+    from toposcope.runs.reading import Reading, listed
     from toposcope.runs.without import as_names
-    from toposcope.study.forecasts.gather import split_runs
-    from toposcope.study.forecasts.reading import Reading, listed
+    from toposcope.study.forecasts.gather import with_features
     from toposcope.watch.replay import replays_by_run
 
     check_shares(level, cuts)
@@ -125,7 +126,9 @@ def forecast(
             "nothing to forecast is given; name a store, a run or a table",
             remedy=f"for a planned run, give {option('siblings')} and {option('schedule')}",
         )
-    reading = Reading(column, dict(rename or {}), horizon, plan, parameters, step_pattern)
+    reading = Reading(
+        column, dict(rename or {}), horizon, plan, parameters, step_pattern, features=with_features
+    )
     runs = _read_runs(given, beside, reading, as_names(without))
     own = runs.own if annealed is None else [decayed(curve, annealed) for curve in runs.own]
     unfinished: list[Curve] = []
@@ -189,9 +192,9 @@ def _read_runs(
 ) -> _Runs:  # fmt: skip
     """Read the runs of the sources and the siblings, but for those that are left out."""
     from toposcope.forecasting.kin import groups_of_curves, with_groups
+    from toposcope.runs.curves import Problem
+    from toposcope.runs.reading import read_curves, refuse_twins
     from toposcope.runs.without import refuse_unknown
-    from toposcope.study.forecasts.gather import Problem
-    from toposcope.study.forecasts.reading import read_curves, refuse_twins
 
     own, problems, notes = read_curves(given, reading)
     others, more, noted = read_curves(beside, replace(reading, horizon=None, plan=None))
@@ -225,12 +228,12 @@ def _with_siblings(
 
 def _judged(curve: Curve, reading: Reading, wrong: Sequence[Problem], replays: Replays) -> Judgement:
     """Return the judgement of a run as `check` has it."""
-    from toposcope.study.forecasts.reading import column_of
+    from toposcope.runs.reading import column_of
     from toposcope.watch.judged import judged
 
     rows = reading.rows[curve.run]
     own = [one.reason.removeprefix(f"run {curve.run}: ") for one in wrong if one.run == curve.run]
-    return judged(rows, column_of(rows, reading), curve, wrong=own, replays=replays)
+    return judged(rows, column_of([rows], reading), curve, wrong=own, replays=replays)
 
 
 def _methods(curves: list[Curve], wanted: str | Sequence[Forecaster]) -> list[Forecaster]:

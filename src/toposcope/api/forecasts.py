@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from toposcope.logs.belonging import Group
     from toposcope.rules.assess import Symptom
     from toposcope.rules.judgement import Ground, Judgement
+    from toposcope.runs.curves import Problem
     from toposcope.study.findings import Finding
-    from toposcope.study.forecasts.gather import Problem
 
 LEAST_SCORED = 3
 """The fewest finished runs to score forecasts: each is forecast from the others, so it has two siblings."""

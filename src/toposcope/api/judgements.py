@@ -78,8 +78,8 @@ def analyze(
 
 def stores_among(source: Source | Sequence[Source]) -> list[Path]:
     """Return the folders of the stores among the sources."""
+    from toposcope.runs.reading import listed
     from toposcope.store.manifest import MANIFEST
-    from toposcope.study.forecasts.reading import listed
 
     paths = [Path(one) for one in listed(source) if isinstance(one, str)]
     return [path for path in paths if (path / MANIFEST).is_file()]

@@ -79,7 +79,7 @@ def command(
         raise InputError("too short", argument="every", value=every, remedy="give seconds above 0")
 
     def look() -> Check:
-        from toposcope.runs import check
+        from toposcope.api import check
 
         return check(
             list(targets), siblings=list(siblings), schedule=schedule, horizon=horizon, column=column,

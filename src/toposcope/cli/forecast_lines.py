@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from toposcope.api import Forecasts
     from toposcope.forecasting import Curve, Forecast
     from toposcope.rules.judgement import Ground
-    from toposcope.study.forecasts.gather import Problem
+    from toposcope.runs.curves import Problem
 
 _LEAST_SAID = 0.01
 """Share of an average below which a method is not named; --json has all."""

@@ -1,8 +1,10 @@
-"""What was observed about a tensor at a step of a run: a message, or a fault of a kind."""
+"""What was observed: a message or a fault about a tensor at a step of a run, or the answer to a question."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 NOT_LOOKED_AT = "not-looked-at"
 """The fault of a file or folder among the checkpoints that cannot be read."""
@@ -41,3 +43,19 @@ class AuditFinding(Observation):
         """Return the place, the kind and the message."""
         at = "" if self.step is None else f" step {self.step:,}"
         return f"{self.run}{at}: {self.fault}: {self.message}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Finding:
+    """The answer to one question, in numbers.
+
+    `strength` is one of a closed set for each question (the templates' names): it determines the sentence of
+    the answer. `numbers` holds plain data: estimates with their intervals as [low, high], counts, names.
+    `test` names the test behind the strength, and `left_out` what it does not include and why.
+    """
+
+    question: str
+    strength: str
+    numbers: Mapping[str, Any]
+    test: str = ""
+    left_out: tuple[str, ...] = ()

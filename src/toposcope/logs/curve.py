@@ -16,7 +16,7 @@ from toposcope.core.forms import listed, step_text
 from toposcope.core.wording import option
 from toposcope.logs.glitches import glitches
 from toposcope.logs.schedule import Schedule, schedule_from_log
-from toposcope.rules.assess import BROKEN, Symptom
+from toposcope.logs.symptoms import BROKEN, Symptom
 
 FINAL_SHARE = 0.02
 """The final loss is the mean over this last share of the planned steps (100 of 5,000)."""

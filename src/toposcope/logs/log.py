@@ -32,7 +32,8 @@ class Log:
     """The result of `read_log`: `runs` with a table each, the dialect, and the columns that were used.
 
     `path` is the file or folder, `dialect` its format, and `taken` maps meanings to the columns used for
-    them. `notes` say what was split, replaced or left out.
+    them. `notes` say what was split, replaced or left out, `assumed` what was assumed about its runs: which
+    column is their size, and that the held-out loss is read as the loss.
 
     >>> rows = pd.DataFrame({"step": [1, 2], "loss": [6.9, 6.1]})
     >>> Log("train.csv", "table", (Run("train", rows),), {"step": "iter", "loss": "nll"})
@@ -45,6 +46,7 @@ class Log:
     runs: tuple[Run, ...]
     taken: Mapping[str, str]
     notes: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
 
     @property
     def said(self) -> str:
@@ -83,6 +85,12 @@ class Log:
             groups = run.table.groupby("run", sort=False) if "run" in run.table else [(run.name, run.table)]
             made += [tidy(own, str(name)) for name, own in groups]
         return pd.concat(made, ignore_index=True)
+
+    @property
+    def records(self) -> pd.DataFrame:
+        """What is stated about each run: run, parameters (0: unknown) and config."""
+        rows = [(run.name, run.parameters, dict(run.config)) for run in self.runs]
+        return pd.DataFrame(rows, columns=["run", "parameters", "config"])
 
     @property
     def tables(self) -> Tables:

@@ -21,8 +21,8 @@ from toposcope.forecasting.families import LastValue
 from toposcope.papers.plain_rules import PLAIN_RULES, WINDOW
 from toposcope.papers.public_logs import PublicRun
 from toposcope.rules.judgement import judge
+from toposcope.runs.log_results import symptoms_of
 from toposcope.statistics.correlations import holm
-from toposcope.study.forecasts.log_results import symptoms_of
 from toposcope.watch.replay import replay
 
 LEAST_LOSSES = WINDOW

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from toposcope.page.figures.checked_runs import CheckedCurve, CheckMark
+    from toposcope.core.observations import Finding
     from toposcope.rules.judgement import Ground
-    from toposcope.study.findings import Finding
+    from toposcope.runs.figure import CheckedCurve, CheckMark
 
 _MOST_NAMED, _MOST_SHARED = 5, 3
 """The most runs, and shared remarks, that a line names; the others are counted."""
@@ -148,13 +148,13 @@ class Check:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """Whether each run is all right, with its forecast and its grounds in numbers."""
-        from toposcope.study.findings import Finding
+        from toposcope.core.observations import Finding
 
         return tuple(Finding("on", one.level, one.to_dict(), left_out=tuple(one.unseen)) for one in self.runs)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw each run's loss with what was found on it, and its forecast to the end; return the axes."""
-        from toposcope.page.figures.checked_runs import draw_checked
+        from toposcope.runs.figure import draw_checked
 
         return draw_checked([_curve(one) for one in self.runs], ax)
 
@@ -231,7 +231,7 @@ def _curve(one: RunCheck) -> CheckedCurve:
     """Return the curve of a run with its marks, and with its forecast if the answer has one."""
     import numpy as np
 
-    from toposcope.page.figures.checked_runs import CheckedCurve
+    from toposcope.runs.figure import CheckedCurve
 
     step, loss = (np.empty(0), np.empty(0)) if one.logged is None else one.logged
     found = (*one.judgement.grounds, *one.judgement.noticed)
@@ -249,7 +249,7 @@ def _curve(one: RunCheck) -> CheckedCurve:
 
 
 def _mark(ground: Ground, step: float) -> CheckMark:
-    from toposcope.page.figures.checked_runs import CheckMark
+    from toposcope.runs.figure import CheckMark
 
     audit = ground.sentence.startswith(("checkpoint", "audit"))
     what = "audit" if audit else "health" if ground.kind in KINDS else "alarm"

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from toposcope.forecasting import Curve, Forecast, Schedule
+    from toposcope.logs.run import Run
     from toposcope.rules.judgement import Judgement
-    from toposcope.runs.sources import Contents
-    from toposcope.study.forecasts.reading import Given, Reading
+    from toposcope.runs.reading import Given, Reading
+    from toposcope.runs.sources import Contents, OfStore
 
 WITHOUT_LOSS = "without a finite loss left out"
 """The note of a curve about rows that have a held-out loss and no training loss."""
@@ -41,6 +42,7 @@ def check(
     step_pattern: str | None = None,
     level: float = 0.9,
     without: str | Sequence[str] = (),
+    of_store: OfStore | None = None,
 ) -> Check:
     """Say whether runs are all right, and forecast their final loss, from existing logs and checkpoints.
 
@@ -69,6 +71,8 @@ def check(
         Coverage of the forecast's interval, in (0, 1).
     without
         Runs to leave out, by their names in the source or in the answer.
+    of_store
+        Reads what a store has beside its losses; None reads nothing.
 
     Returns
     -------
@@ -97,11 +101,11 @@ go back to a checkpoint before step 301
     """
     from toposcope.core.bounds import check_shares
     from toposcope.forecasting import read_schedule
+    from toposcope.logs.described import canonical_name
     from toposcope.runs.odd_runs import with_odd
+    from toposcope.runs.reading import Reading, listed
     from toposcope.runs.sources import refuse_unknown_column
     from toposcope.runs.without import as_names, refuse_unknown
-    from toposcope.study.forecasts.reading import Reading, listed
-    from toposcope.study.study_rows import canonical_name
 
     check_shares(level)
     if horizon is not None and horizon < 1:
@@ -117,7 +121,7 @@ go back to a checkpoint before step 301
     plan = read_schedule(Path(schedule)) if isinstance(schedule, str | Path) else schedule
     reading = Reading(column or "loss", dict(rename or {}), horizon, plan, 0, step_pattern)
     others, problems = _siblings(beside, reading)
-    contents, unread = _contents(given, reading)
+    contents, unread = _contents(given, reading, of_store)
     if not contents:
         raise InputError(unread[0])
     reading.refuse_unmet()
@@ -166,7 +170,7 @@ def _off_siblings(runs: Sequence[RunCheck], settings: _Settings) -> list[RunChec
 
 def _siblings(beside: Sequence[str | pd.DataFrame], reading: Reading) -> tuple[list[Curve], list[str]]:
     """Return the finished runs to forecast from, and the given runs that are not finished."""
-    from toposcope.study.forecasts.reading import read_curves, refuse_twins
+    from toposcope.runs.reading import read_curves, refuse_twins
 
     curves, left, _ = read_curves(beside, replace(reading, horizon=None, plan=None))
     refuse_twins(curves)
@@ -175,9 +179,11 @@ def _siblings(beside: Sequence[str | pd.DataFrame], reading: Reading) -> tuple[l
     return [one for one in curves if one.finished], problems
 
 
-def _contents(given: Sequence[str | pd.DataFrame], reading: Reading) -> tuple[list[Contents], list[str]]:
+def _contents(
+    given: Sequence[str | pd.DataFrame], reading: Reading, of_store: OfStore | None
+) -> tuple[list[Contents], list[str]]:
     """Return the contents of every place, each once, and why some could not be read."""
-    from toposcope.runs.sources import read_contents, said_of, with_logs
+    from toposcope.runs.sources import nothing_more, read_contents, said_of, with_logs
 
     names = _names([one for one in given if isinstance(one, str)])
     found: list[Contents] = []
@@ -185,7 +191,7 @@ def _contents(given: Sequence[str | pd.DataFrame], reading: Reading) -> tuple[li
     for source in given if any(not isinstance(one, str) for one in given) else dict.fromkeys(given):
         name = names[source] if isinstance(source, str) else "the table"
         try:
-            found += read_contents(source, name, reading)
+            found += read_contents(source, name, reading, of_store=of_store or nothing_more)
         except InputError as error:
             problems.append(said_of(name, error))
         except OSError as error:
@@ -242,8 +248,7 @@ def _unstated(read: Sequence[_Read], runs: Sequence[RunCheck]) -> list[str]:
 
 
 def _names_of_runs(place: Contents) -> list[str]:
-    metrics = place.log.metrics
-    logged = map(str, metrics["run"].unique()) if len(metrics) else ()
+    logged = (run.name for run in place.log.runs if len(run.table))
     return list(dict.fromkeys([*logged, *place.steps]))
 
 
@@ -274,17 +279,20 @@ class _Read:
 
 
 def _read(place: Contents, settings: _Settings, gone: Sequence[str]) -> list[_Read]:
-    from toposcope.study.study_rows import loss_column
+    import pandas as pd
 
-    metrics = place.log.metrics
+    from toposcope.logs.described import loss_column
+    from toposcope.logs.run import Run
+
+    logged = {run.name: run for run in place.log.runs}
     made = []
     for run, name in _called(place).items():
         if run in gone or name in gone:
             continue
-        rows = metrics[metrics["run"].astype(str) == run]
-        column = settings.column or loss_column(rows)
-        curve, wrong = _curve(place, run, rows, settings.reading, column)
-        made.append(_Read(place, run, name, rows, column, curve, wrong))
+        own = logged.get(run) or Run(run, pd.DataFrame())
+        column = settings.column or loss_column(own.table)
+        curve, wrong = _curve(own, settings.reading, column)
+        made.append(_Read(place, run, name, own.table, column, curve, wrong))
     return made
 
 
@@ -335,11 +343,11 @@ def _answer(one: _Read, settings: _Settings, siblings: Sequence[Curve]) -> RunCh
 
 def _held_out(one: _Read, settings: _Settings) -> list[str]:
     """Return the note that the held-out loss of a run was read, as `forecast` has it; empty if it was not."""
-    from toposcope.study.study_rows import HELD_OUT
+    from toposcope.logs.described import HELD_OUT
 
     if settings.column or one.column != "heldout_loss":
         return []
-    noted = (note for note in one.place.log.notes if note.startswith(HELD_OUT))
+    noted = (note for note in one.place.log.assumed if note.startswith(HELD_OUT))
     return [next(noted, f"{HELD_OUT} is used")]
 
 
@@ -351,20 +359,15 @@ def _logged(rows: pd.DataFrame, column: str) -> Logged | None:
     return Logged(known["step"].to_numpy(float), known[column].to_numpy(float, na_value=np.nan))
 
 
-def _curve(
-    place: Contents, run: str, rows: pd.DataFrame, reading: Reading, column: str
-) -> tuple[Curve | None, list[str]]:
+def _curve(run: Run, reading: Reading, column: str) -> tuple[Curve | None, list[str]]:
     """Return the loss curve of a run, and what is wrong with its log."""
-    from toposcope.study.forecasts.reading import curves_of
-    from toposcope.study.study_rows import StudyRows
+    from toposcope.runs.reading import curves_of
 
-    if not len(rows):
+    if not len(run.table):
         return None, []
-    runs = place.log.runs
-    own = runs[runs["run"].astype(str) == run]
-    finite = rows.replace([np.inf, -np.inf], np.nan)  # the alarms tell of these
-    curves, problems = curves_of(StudyRows(finite, own), reading, column)
-    return curves[0] if curves else None, [one.reason.removeprefix(f"run {run}: ") for one in problems]
+    finite = run.table.replace([np.inf, -np.inf], np.nan)  # the rules tell of these
+    curves, problems = curves_of([replace(run, table=finite)], reading, column)
+    return curves[0] if curves else None, [one.reason.removeprefix(f"run {run.name}: ") for one in problems]
 
 
 def _ahead(
@@ -373,7 +376,7 @@ def _ahead(
     """Return the curve with its end, and the forecast of `toposcope forecast`; None where it has ended."""
     from toposcope.forecasting import forecast
     from toposcope.forecasting.auto import Auto
-    from toposcope.study.forecasts.gather import split_runs
+    from toposcope.forecasting.ends import split_runs
 
     if curve is None or not (curve.step == np.floor(curve.step)).all():  # epochs: forecasts count steps
         return curve, None
@@ -385,8 +388,8 @@ def _ahead(
 
 def _last(rows: pd.DataFrame, column: str, judgement: Judgement) -> tuple[float | None, float | None]:
     """Return the last step, and the loss there: NaN where the last ones are not finite."""
+    from toposcope.logs.described import last_step
     from toposcope.rules.assess import BROKEN
-    from toposcope.study.study_rows import last_step
 
     last = last_step(rows)
     if last is None:

@@ -17,10 +17,10 @@ from toposcope.runs.sources import read_contents, said_of
 if TYPE_CHECKING:
     import pandas as pd
 
+    from toposcope.runs.reading import Reading
     from toposcope.runs.sources import Contents
     from toposcope.sources import Series
     from toposcope.store import Store
-    from toposcope.study.forecasts.reading import Reading
 
     Side: TypeAlias = (
         str | Path | Series | Store | pd.DataFrame | Sequence[str | Path | pd.DataFrame] | Mapping[Any, Any]
@@ -171,14 +171,13 @@ def seeds_at(side: Side, name: str, reading: Reading) -> Seeds:
 
 def _runs(place: Contents, side: str) -> list[_Logged]:
     """Return the runs of a log; each is called by its file in the folder, and by its name if it has one."""
-    metrics, runs = place.log.metrics, place.log.runs
-    names = list(dict.fromkeys(map(str, metrics["run"]))) if len(metrics) else []
+    runs = [run for run in place.log.runs if len(run.table)]
     short = place.name.removeprefix(f"{side}/")
     found = []
-    for run in names:
-        own = runs[runs["run"].astype(str) == run].to_dict("records") if "run" in runs else []
-        alone = short if len(names) == 1 else run if short == side else f"{short}: {run}"
-        found.append(_Logged(alone, metrics[metrics["run"].astype(str) == run], own[0] if own else {}))
+    for run in runs:
+        alone = short if len(runs) == 1 else run.name if short == side else f"{short}: {run.name}"
+        record = {**run.config, "parameters": run.parameters, "config": run.config}
+        found.append(_Logged(alone, run.table, record))
     return found
 
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from toposcope.core.observations import Finding
     from toposcope.statistics.parting import Parting
     from toposcope.statistics.seeds import Difference
-    from toposcope.study.findings import Finding
 
 TURNED = "in 21% of 4,329 pairs of public recipes the one that led at 40% was worse at the end"
 """How often a lead before the end was reversed later: benchmarks.compare_runs, 2026-11-23."""
@@ -331,7 +331,7 @@ seeds against 4)
     @property
     def findings(self) -> tuple[Finding, ...]:
         """Which one is better, in numbers."""
-        from toposcope.study.findings import Finding
+        from toposcope.core.observations import Finding
 
         test = "Welch's t" if self.decisive is not None and self.decisive.welch else "Student's t"
         return (Finding("better", self.answer, self.to_dict(), test=test, left_out=self.problems),)

@@ -13,6 +13,7 @@ from toposcope.core.wording import option, rendered
 from toposcope.rules.judgement import LOOK, Ground
 from toposcope.runs.odd import Member, Odd
 from toposcope.runs.odd_members import members_of, odd_of
+from toposcope.runs.sources import LOSSES
 from toposcope.statistics.odd import FEWEST
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def _groups(runs: Sequence[RunCheck], contents: Sequence[Contents]) -> list[list
     rest: list[Member] = []
     for place in contents:
         named = {one.run: one.name for one in runs if one.source == place.name}
-        members = members_of(place.log.metrics, _listed(place, named), place.changed, named)
+        members = members_of(_losses(place), _listed(place, named), place.changed, named)
         if len(members) > FEWEST:
             by_place.append(members)
         else:
@@ -55,10 +56,18 @@ def _groups(runs: Sequence[RunCheck], contents: Sequence[Contents]) -> list[list
     return [*by_place, rest]
 
 
+def _losses(place: Contents) -> pd.DataFrame:
+    """Return run, step and the losses of the runs of a place."""
+    wanted = ["step", *LOSSES]
+    tables = [run.table.reindex(columns=wanted).assign(run=run.name) for run in place.log.runs]
+    tables = [table.dropna(axis="columns", how="all") for table in tables if len(table)]
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=["run", *wanted])
+
+
 def _listed(place: Contents, named: Sequence[str] | dict[str, str]) -> pd.DataFrame:
     """Return the table of the runs of a place, including those that its log does not list."""
-    runs = place.log.runs
-    known = set(map(str, runs["run"])) if "run" in runs else set()
+    runs = place.log.records
+    known = set(runs["run"])
     more = pd.DataFrame({"run": [run for run in named if run not in known]})
     return pd.concat([runs, more], ignore_index=True) if len(more) else runs
 

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from toposcope.core.errors import InputError, SourceError
 from toposcope.core.types import WEIGHT_FILES
 from toposcope.logs.folder import LOGS, log_files, logs_of_runs
 from toposcope.runs.odd_members import Changed, not_known
-from toposcope.sources.discover import STORE
+from toposcope.store.manifest import MANIFEST
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from toposcope.core.observations import AuditFinding
+    from toposcope.logs import Log
+    from toposcope.runs.reading import Reading
     from toposcope.sources import Series
-    from toposcope.study.forecasts.reading import Reading
-    from toposcope.study.study_rows import StudyRows
-    from toposcope.watch.replay import Replays
+    from toposcope.store import Store
 
+LOSSES = ("loss", "heldout_loss")
 _FILE_ALONE = "checkpoints (a log alone was given; give the folder that holds them)"
 _NO_CHECKPOINT = "checkpoints (none in the folder)"
 _OF_STORE = "checkpoints (the store's audit is included; give their folder to audit them again)"
@@ -41,7 +42,7 @@ class Contents:
     """
 
     name: str
-    log: StudyRows
+    log: Log
     said: str
     steps: Mapping[str, Sequence[int]] = field(default_factory=dict)
     audit: tuple[AuditFinding, ...] = ()
@@ -51,11 +52,38 @@ class Contents:
     no_logs: tuple[str, ...] = ()
     changed: Changed = not_known
     to_add: str = ""
-    replays: Replays | None = None
+    replays: Any = None
+
+
+@dataclass(frozen=True)
+class StoreFacts:
+    """What a check takes from a store beside its losses; higher rooms that know its measurements give it.
+
+    `changed` says of a run which of its matrices ever changed, `to_add` how its runs get losses, `replays`
+    repeats the alarms of its watch.
+    """
+
+    changed: Changed = not_known
+    to_add: str = ""
+    replays: Any = None
+
+
+OfStore: TypeAlias = "Callable[[Store], StoreFacts]"
+"""Reads what a check takes from a store beside its losses."""
+
+
+def nothing_more(store: Store) -> StoreFacts:
+    """Return nothing beside the losses of a store."""
+    return StoreFacts()
 
 
 def read_contents(
-    source: str | pd.DataFrame, name: str, reading: Reading, *, audited: bool = True
+    source: str | pd.DataFrame,
+    name: str,
+    reading: Reading,
+    *,
+    audited: bool = True,
+    of_store: OfStore = nothing_more,
 ) -> list[Contents]:
     """Return the contents of a source, one for each log of a folder.
 
@@ -69,6 +97,8 @@ def read_contents(
         How runs are read.
     audited
         Whether checkpoints are audited.
+    of_store
+        Reads what a store has beside its losses.
 
     Raises
     ------
@@ -78,15 +108,15 @@ def read_contents(
     if not isinstance(source, str):
         return [_logged(source, name, reading)]
     place = Path(source)
-    if (place / STORE).is_file():
-        return [_of_store(source, name)]
+    if (place / MANIFEST).is_file():
+        return [_of_store(source, name, of_store)]
     if place.is_dir() or place.suffix.lower() in WEIGHT_FILES:
         return _of_folder(source, name, reading, audited=audited)
     return [_logged(source, name, reading)]
 
 
 def _logged(source: str | pd.DataFrame, name: str, reading: Reading) -> Contents:
-    from toposcope.study.forecasts.reading import log_of
+    from toposcope.runs.reading import log_of
 
     run = Path(name).stem if isinstance(source, str) else "run"
     log = log_of(source, run, reading)
@@ -95,18 +125,16 @@ def _logged(source: str | pd.DataFrame, name: str, reading: Reading) -> Contents
     return Contents(name, log, said, unseen=_FILE_ALONE, repaired=notes)
 
 
-def _of_store(path: str, name: str) -> Contents:
-    from toposcope.runs.odd_members import changed_of_store
+def _of_store(path: str, name: str, of_store: OfStore) -> Contents:
+    from toposcope.runs.reading import log_of_store
     from toposcope.store import Store
-    from toposcope.study.study_rows import StudyRows
-    from toposcope.watch.coverage import without_losses
-    from toposcope.watch.replay import replays_of
 
     store = Store.open(path)
+    facts = of_store(store)
     return Contents(
-        name, StudyRows(store.metrics(), store.runs()), "step and loss from the store",
-        store.measured_steps(), tuple(store.audited()), _OF_STORE, changed=changed_of_store(store),
-        to_add=without_losses(store), replays=replays_of(store.path),
+        name, log_of_store(path), "step and loss from the store",
+        store.measured_steps(), tuple(store.audited()), _OF_STORE, changed=facts.changed,
+        to_add=facts.to_add, replays=facts.replays,
     )  # fmt: skip
 
 
@@ -139,18 +167,15 @@ def _of_series(
     series: Series, path: str, name: str, reading: Reading, *, findings: tuple[AuditFinding, ...]
 ) -> list[Contents]:
     """Return the runs of a series with their audit; where they have no losses, the log beside them."""
-    import pandas as pd
-
-    from toposcope.logs import is_log
+    from toposcope.logs import Log, is_log
+    from toposcope.runs.reading import log_at, read_source
     from toposcope.sources.unchanged import changed_matrices
-    from toposcope.study.forecasts.reading import log_at, read_source
-    from toposcope.study.study_rows import StudyRows
 
     said = "step and loss from the files beside the checkpoints"
     try:
         log = read_source(path, name, reading, logs=False)
     except SourceError:  # the audit has found that the losses cannot be read
-        log = StudyRows(pd.DataFrame(columns=["run", "step", "loss"]), pd.DataFrame({"run": series.names}))
+        log = Log(path, "files beside the checkpoints", (), {})
     own = Contents(name, log, said, series.steps, findings, changed=lambda run: changed_matrices(series, run))
     if _has_losses(own.log) or not Path(path).is_dir():
         return [own]
@@ -182,7 +207,7 @@ def _each_with_its_log(own: Contents, beside: list[Contents], folders: Mapping[s
     rest = replace(
         own, name=f"{own.name}: {next(iter(left))}" if len(left) == 1 else own.name, steps=left,
         audit=tuple(one for one in own.audit if id(one) not in given),
-        log=replace(own.log, runs=own.log.runs[~own.log.runs["run"].isin(list(pairs))]),
+        log=replace(own.log, runs=tuple(run for run in own.log.runs if run.name not in pairs)),
     )  # fmt: skip
     joined = [_joined(replace(own, audit=tuple(by_run[run])), run, log) for run, log in pairs.items()]
     loose = [one for one in beside if one.name not in {log.name for log in pairs.values()}]
@@ -190,7 +215,7 @@ def _each_with_its_log(own: Contents, beside: list[Contents], folders: Mapping[s
 
 
 def _runs_of(log: Contents) -> list[str]:
-    return [str(run) for run in log.log.metrics["run"].unique()]
+    return [run.name for run in log.log.runs if len(run.table)]
 
 
 def _joined(own: Contents, run: str, log: Contents) -> Contents:
@@ -214,7 +239,7 @@ def with_logs(contents: list[Contents]) -> list[Contents]:
 
 def refuse_unknown_column(column: str | None, contents: Sequence[Contents]) -> None:
     """Raise InputError where no source has the column that was named."""
-    tables = [one.log.metrics for one in contents]
+    tables = [run.table for one in contents for run in one.log.runs]
     if column is None or any(column in table for table in tables):
         return
     known = dict.fromkeys(
@@ -235,9 +260,8 @@ def said_of(name: str, error: InputError) -> str:
     return text if Path(name).name in text else f"{name}: {text}"
 
 
-def _has_losses(log: StudyRows) -> bool:
-    columns = [name for name in ("loss", "heldout_loss") if name in log.metrics]
-    return bool(log.metrics[columns].notna().to_numpy().any())
+def _has_losses(log: Log) -> bool:
+    return any(run.table[name].notna().any() for run in log.runs for name in LOSSES if name in run.table)
 
 
 def _logs_inside(folder: Path, name: str, reading: Reading) -> list[Contents]:

@@ -17,12 +17,12 @@ from toposcope.core.errors import InputError
 from toposcope.core.tabular import Tables, pictured
 from toposcope.logs.belonging import Group, said
 from toposcope.rules.judgement import ALL_RIGHT, FEWEST, JudgeOfLog, worst
+from toposcope.runs.log_results import LogResults
+from toposcope.runs.reading import listed
 from toposcope.runs.without import as_names, refuse_unknown, without_runs
 from toposcope.store import Store
 from toposcope.study.compact import verdict_table
 from toposcope.study.findings import words
-from toposcope.study.forecasts.log_results import LogResults
-from toposcope.study.forecasts.reading import listed
 from toposcope.study.merged_stores import Source, difference_of_recipes, joined
 from toposcope.study.own import PARTS, tables_of
 from toposcope.study.published import NOTHING, PublishedRules

@@ -11,10 +11,10 @@ import pandas as pd
 from toposcope.core.errors import InputError
 from toposcope.core.wording import renaming
 from toposcope.logs import belonging
+from toposcope.logs.copies import copies
+from toposcope.logs.described import changing
 from toposcope.logs.meanings import canonical
-from toposcope.study.copies import copies
 from toposcope.study.efficiency import SMOOTH, TARGETS, targets_of_run
-from toposcope.study.study_rows import changing
 from toposcope.study.table import SeriesTable, from_frame, with_targets
 
 DESCRIBES = tuple(dict.fromkeys(("family", "parameters", "seed", "schedule", "corpus", *belonging.DESCRIBES)))

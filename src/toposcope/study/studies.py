@@ -13,17 +13,18 @@ from toposcope.core.errors import InputError, did_you_mean
 from toposcope.core.wording import renaming
 from toposcope.logs import Log, is_log, log_of_runs, log_of_table, raw_log
 from toposcope.logs.belonging import Group, groups_of
+from toposcope.logs.described import described
+from toposcope.runs.reading import planned_beside
 from toposcope.runs.without import without_runs
 from toposcope.store import Store
 from toposcope.store.manifest import read_manifest
 from toposcope.store.reader import REMEASURE
 from toposcope.study.convergence import without_unconverged
 from toposcope.study.derived import with_derived
-from toposcope.study.forecasts.reading import planned_beside
 from toposcope.study.merged_stores import Source
 from toposcope.study.plain import NO_NUMBER, plain_table
 from toposcope.study.study import Study
-from toposcope.study.study_rows import StudyRows, log_of_read
+from toposcope.study.study_rows import StudyRows, rows_of_log
 from toposcope.study.table import SeriesTable, of_derived
 from toposcope.subjects.catalogue import rows_of
 from toposcope.subjects.subject import TABLE, Subject
@@ -221,10 +222,10 @@ def study_of_rows(
 def _logged(read: Log, place: Path | None) -> StudyRows | None:
     """Return what a log says about its runs, with the plan beside its file; None if no loss is logged."""
     try:
-        log = log_of_read(read, name=read.runs[0].name, held_out=True)
+        log = described(read, name=read.runs[0].name, held_out=True)
     except InputError:
         return None
-    return planned_beside(log, place) if place is not None and place.is_file() else log
+    return rows_of_log(planned_beside(log, place) if place is not None and place.is_file() else log)
 
 
 def _of_runs(log: StudyRows, runs: Collection[str]) -> StudyRows:

@@ -18,8 +18,8 @@ from toposcope.core.tabular import Tables
 from toposcope.core.types import Feature, Kind, Scope, Use
 from toposcope.logs.belonging import Group
 from toposcope.rules.judgement import JudgeOfLog
+from toposcope.runs.log_results import LogResults
 from toposcope.runs.odd import OddRuns
-from toposcope.runs.odd_members import odd_of_measured
 from toposcope.statistics.trends.descriptive import DEFAULT_DRAWS, Draws
 from toposcope.store.draws import is_counted
 from toposcope.study.catalogue import column_of
@@ -28,8 +28,8 @@ from toposcope.study.finals import finals_table, fits_table, scaling_table
 from toposcope.study.findings.base import Question
 from toposcope.study.forecasts.compare import COLUMNS as FORECASTS
 from toposcope.study.forecasts.compare import WORTH, forecast_table, worth_of_features
-from toposcope.study.forecasts.log_results import LogResults
 from toposcope.study.labels import Labels
+from toposcope.study.odd_measured import odd_of_measured
 from toposcope.study.own import questions_of, tables_of
 from toposcope.study.published import NOTHING, PublishedRules
 from toposcope.study.saturation import saturation_table

@@ -68,7 +68,7 @@ def judged(
     >>> judged(pd.DataFrame({"step": step, "loss": loss}), "loss", None).level
     'stop'
     """
-    from toposcope.study.forecasts.log_results import run_of, symptoms_of
+    from toposcope.runs.log_results import run_of, symptoms_of
 
     losses, lost = count or counted(rows, column)
     return judge(

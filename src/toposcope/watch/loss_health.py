@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from toposcope.forecasting import Curve
     from toposcope.logs.symptoms import Symptom
+    from toposcope.runs.log_results import LogResults
     from toposcope.store import Store
-    from toposcope.study.forecasts.log_results import LogResults
 
 AlarmKey = tuple[str, str, int | None]
 """Run, test and step of an alarm."""
@@ -65,20 +65,21 @@ class StoredLog:
 
 def logs_of(store: Store, results: LogResults | None = None) -> Iterator[StoredLog]:
     """Yield the log of each run of a store; `results` caches what was computed from logs."""
-    from toposcope.study.forecasts.log_results import LogResults, symptoms_of
-    from toposcope.study.forecasts.reading import Reading, curves_of
-    from toposcope.study.study_rows import StudyRows, loss_column
+    from toposcope.logs.described import loss_column
+    from toposcope.runs.log_results import LogResults, symptoms_of
+    from toposcope.runs.reading import Reading, curves_of, log_of_store
 
-    runs, results = store.runs(), results or LogResults()
-    for run, rows in store.metrics().groupby("run", sort=True):
-        column = loss_column(rows)
-        finite = rows.replace([np.inf, -np.inf], np.nan)
-        of_run = StudyRows(finite, runs[runs["run"] == run])
-        curves, problems = curves_of(of_run, Reading(results=results), column)
+    results = results or LogResults()
+    for run in sorted(log_of_store(store.path).runs, key=lambda one: one.name):
+        if not len(run.table):
+            continue
+        column = loss_column(run.table)
+        finite = replace(run, table=run.table.replace([np.inf, -np.inf], np.nan))
+        curves, problems = curves_of([finite], Reading(results=results), column)
         curve = curves[0] if curves else None
-        wrong = tuple(one.reason.removeprefix(f"run {run}: ") for one in problems)
-        symptoms = symptoms_of(curve, rows, column, results.health)
-        yield StoredLog(str(run), rows, column, curve, wrong, symptoms)
+        wrong = tuple(one.reason.removeprefix(f"run {run.name}: ") for one in problems)
+        symptoms = symptoms_of(curve, run.table, column, results.health)
+        yield StoredLog(run.name, run.table, column, curve, wrong, symptoms)
 
 
 def health_of(logs: Iterable[StoredLog]) -> list[RunHealth]:
@@ -174,7 +175,7 @@ class HealthWatch:
 
     def _new_odd(self) -> list[Event]:
         """Return the runs that have become odd, and those that no longer are."""
-        from toposcope.runs.odd_members import odd_of_store
+        from toposcope.study.odd_measured import odd_of_store
 
         now = {one.run: one for one in odd_of_store(self.store).found}
         kinds = {run: (bool(one.beside), one.frozen) for run, one in now.items()}

@@ -82,7 +82,7 @@ class Replays:
 
     def __call__(self, table: pd.DataFrame, run: str = "run") -> list[Alarmed]:
         """Return the alarms on a loss history; the run's name only tells which settings apply."""
-        from toposcope.study.forecasts.log_results import content_of
+        from toposcope.runs.log_results import content_of
 
         settings = self.of_runs.get(run, self.settings)
         key = (settings, content_of(table[[name for name in _READ if name in table]]))

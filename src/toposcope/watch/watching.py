@@ -128,7 +128,7 @@ class Watching:
 
     def once(self) -> WatchAnswer:
         """Visit once, when the files have been unchanged for long enough, and return the answer."""
-        from toposcope.runs.odd_members import odd_of_store
+        from toposcope.study.odd_measured import odd_of_store
 
         events, logs = self._visit()
         if self.sidecar is not None and self.sidecar.settling:

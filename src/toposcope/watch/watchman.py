@@ -223,7 +223,7 @@ class Watchman:
 
 def _curves(logs: Iterable[StoredLog]) -> tuple[Sequence[Curve], Sequence[Curve]]:
     """Return the training-loss curves of the finished runs, and of those that are not."""
-    from toposcope.study.forecasts.gather import split_runs
+    from toposcope.forecasting.ends import split_runs
 
     return split_runs([log.curve for log in logs if log.curve is not None and log.column == "loss"])
 

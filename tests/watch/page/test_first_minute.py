@@ -111,7 +111,7 @@ def test_each_run_is_forecast_once_for_the_findings_and_the_cones(young, monkeyp
         asked.append(curve.run)
         return made(method, curve, siblings, **named)
 
-    monkeypatch.setattr("toposcope.study.forecasts.log_results.forecast", counted)
+    monkeypatch.setattr("toposcope.runs.log_results.forecast", counted)
     *_, last = stages(young.path, named_rules(""))
     assert [one["run"] for one in last["forecasts"]] == list(names)
     assert "is expected to end" in str(last["parts"])

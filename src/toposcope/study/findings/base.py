@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
+from toposcope.core.observations import Finding
+
 QUESTIONS = {
     "trained": "How well did they train?",
     "sound": "Are the measurements sound?",
@@ -21,22 +23,6 @@ QUESTIONS = {
     "ring": "Is there a ring?",
 }
 """The questions of every study in reading order, with their words; a subject may have further ones."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """The answer to one question, in numbers.
-
-    `strength` is one of a closed set for each question (the templates' names): it determines the sentence of
-    the answer. `numbers` holds plain data: estimates with their intervals as [low, high], counts, names.
-    `test` names the test behind the strength, and `left_out` what it does not include and why.
-    """
-
-    question: str
-    strength: str
-    numbers: Mapping[str, Any]
-    test: str = ""
-    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

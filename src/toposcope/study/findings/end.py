@@ -11,14 +11,15 @@ import pandas as pd
 
 from toposcope.core.wording import command, rendered
 from toposcope.forecasting import Curve, Forecast
+from toposcope.forecasting.ends import split_runs
 from toposcope.forecasting.unplanned import UNSURE
+from toposcope.logs.described import last_step, loss_column
 from toposcope.logs.symptoms import Symptom
 from toposcope.rules.assess import KINDS
 from toposcope.rules.judgement import LEVELS, STOP, TOO_EARLY, Ground, Judgement, judge
 from toposcope.study.findings.base import Finding
 from toposcope.study.forecasts.compare import BY_SIBLINGS, NOT_FINISHED, worth_of_features
-from toposcope.study.forecasts.gather import gather_curves, split_runs
-from toposcope.study.study_rows import last_step, loss_column
+from toposcope.study.forecasts.gather import gather_curves
 
 if TYPE_CHECKING:
     from toposcope.study.tables import StudyTables

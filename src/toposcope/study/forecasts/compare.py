@@ -11,13 +11,14 @@ from toposcope.core.types import CUTS
 from toposcope.core.wording import command, rendered
 from toposcope.forecasting.auto import Auto, one_schedule
 from toposcope.forecasting.base import Forecaster
+from toposcope.forecasting.ends import split_runs
 from toposcope.forecasting.evaluate import ablate, score_forecasts
 from toposcope.forecasting.families import LastValue
 from toposcope.forecasting.siblings import SiblingTransfer
 from toposcope.logs.curve import Curve
+from toposcope.runs.log_results import LogResults
 from toposcope.statistics.correlations import holm
-from toposcope.study.forecasts.gather import gather_curves, split_runs, topological_methods
-from toposcope.study.forecasts.log_results import LogResults
+from toposcope.study.forecasts.gather import gather_curves, topological_methods
 from toposcope.study.study_rows import StudyRows
 
 LEAST_RUNS = 3

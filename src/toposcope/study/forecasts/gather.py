@@ -1,24 +1,26 @@
-"""From the tables of a store to loss curves with their features."""
+"""The features of a store or a table that forecasts may read, and the curves with them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from toposcope.core.errors import InputError
 from toposcope.core.types import Scope, Use
-from toposcope.core.wording import option, rendered
 from toposcope.forecasting.base import Forecaster
-from toposcope.forecasting.kin import with_groups
-from toposcope.logs import belonging
-from toposcope.logs.curve import Curve, curve_from_metrics
-from toposcope.logs.plans import StatedPlan, recipe_schedule, stated_plan
+from toposcope.logs import Log
+from toposcope.logs.copies import copies
+from toposcope.logs.curve import Curve
+from toposcope.logs.described import canonical_name, metric_columns, recorded
+from toposcope.logs.features import features_of
+from toposcope.logs.run import Run
 from toposcope.logs.schedule import Schedule
 from toposcope.logs.symptoms import Symptom
 from toposcope.rules.assess import health
+from toposcope.runs.curves import Problem, curve_of
+from toposcope.store import Store
 from toposcope.store.draws import counted, is_counted, over_draws
 from toposcope.study.catalogue import leading_features
 from toposcope.study.convergence import without_unconverged
@@ -26,6 +28,7 @@ from toposcope.study.forecasts.topology import FeatureTransfer
 from toposcope.study.forecasts.vectors import VECTORS, vector_table
 from toposcope.study.table import series_table
 from toposcope.subjects.catalogue import completed
+from toposcope.subjects.weights.features import RIPS
 
 NORMS = ("weight_norm", "grad_norm")
 MOST_FEATURES = 12
@@ -35,13 +38,25 @@ _GRADIENT_WINDOW = 100
 """Logged gradient norms that are averaged."""
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """A problem of a run, and whether the run is left out because of it."""
+def with_features(log: Log, column: str, store: Store | None) -> tuple[Log, list[Problem]]:
+    """Return a log whose runs have the features that forecasts may read, and what was left out of them.
 
-    run: str
-    reason: str
-    left_out: bool = True
+    They are a store's measurements, the further columns of a table, or else the norms in the log.
+    """
+    if store is not None:
+        catalogue = store.catalogue()
+        features = store.features()
+        wide = feature_columns(features, store.diagrams(probe=RIPS), catalogue) if len(features) else None
+        runs, problems = _featured(log.runs, wide, catalogue)
+        return replace(log, runs=runs), [*_infinite(features), *problems]
+    if not log.taken:  # a series of checkpoints: its log has the store's columns alone
+        runs, problems = _featured(log.runs, None, None)
+        return replace(log, runs=runs), problems
+    table = pd.concat([run.table for run in log.runs], ignore_index=True)
+    name = canonical_name(column)
+    wide, notes = features_of(table, table[["run", *metric_columns(table, name)]], name, copies)
+    runs, problems = _featured(log.runs, wide, None)
+    return replace(log, runs=runs, assumed=(*log.assumed, *notes)), problems
 
 
 def gather_curves(
@@ -55,146 +70,51 @@ def gather_curves(
     schedules: Mapping[str, Schedule] | None = None,
     column: str = "loss",
     catalogue: pd.DataFrame | None = None,
-    assess: Callable[..., Sequence[Symptom]] | None = None,
+    assess: Callable[..., Sequence[Symptom]] = health,
 ) -> tuple[list[Curve], list[Problem]]:
     """Build one curve per run of the tables (the store's columns); what cannot be built is a problem.
 
     Features come from the store's long rows (`features`, with `diagrams`) or from a table that is `wide`
     already: run, step and one column each. `catalogue` is what the store's probes declare: their confirmatory
-    features are candidates, too. The horizon of a run is the given one, its schedule's end, or the
-    steps of its training recipe (in `runs.config`); else its last step. The schedule is the given one or the
-    recipe's cosine. `assess` returns the symptoms of a log (by default `health` does).
+    features are candidates, too. Horizon, schedule and symptoms are those of `runs.curves.curve_of`.
     """
-    curves: list[Curve] = []
-    metrics, problems = _without_infinities(metrics)
-    known = runs.set_index("run") if len(runs) else pd.DataFrame()
+    problems: list[Problem] = []
+    records = {str(row["run"]): row for row in runs.to_dict("records")} if len(runs) else {}
     if wide is None and features is not None and len(features):
         wide = feature_columns(features, diagrams, catalogue)
         problems += _infinite(features)
-    if wide is None or not len(wide):
-        wide = _at_some_steps(metrics)
-    elif wide is not None:
-        wide, more = _without_infinities(wide)
-        problems += more
-    for run, rows in metrics.groupby("run", sort=False):
-        info = known.loc[[run]].iloc[0] if run in known.index else None
-        config = {} if info is None else belonging.configuration(info.get("config"))
-        try:
-            plan = stated_plan(config, rows) if horizon is None and not schedules else StatedPlan()
-            schedule = (schedules or {}).get(str(run)) or recipe_schedule(config) or plan.schedule
-            end = horizon or (None if schedule is not None else plan.end)
-            curve = curve_from_metrics(
-                str(run),
-                rows,
-                horizon=end,
-                schedule=schedule,
-                parameters=_size(info),
-                column=column,
-                features=_with_norms(wide, rows, str(run)) if wide is not None else None,
-            )
-        except InputError as error:
-            problems.append(Problem(str(run), str(error)))
-            continue
-        led = topology_in(curve.features.columns, catalogue)
-        symptoms = tuple(
-            (assess or health)(rows, column=column, horizon=curve.horizon, anneals=_anneals(curve))
-        )
-        if conflict := config.get("step_conflict"):
-            problems.append(Problem(str(run), f"{conflict}; is it another run's?", left_out=False))
-        curve = replace(curve, notes=(*curve.notes, *plan.notes))
-        tokens = _tokens_per_step(rows, config)
-        facts = {} if info is None else belonging.stated(info.to_dict())
-        curves.append(replace(curve, covariates=tokens, symptoms=symptoms, topology=led, facts=facts,
-                              stated=end is not None or schedule is not None))  # fmt: skip
+    listed = [
+        recorded(str(run), rows, records.get(str(run), {}))
+        for run, rows in metrics.groupby("run", sort=False)
+    ]
+    featured, more = _featured(listed, wide, catalogue)
+    problems += more
+    curves: list[Curve] = []
+    for run in featured:
+        plan = (schedules or {}).get(run.name)
+        curve, wrong = curve_of(run, column=column, horizon=horizon, schedule=plan, assess=assess)
+        problems += wrong
+        curves += [] if curve is None else [curve]
     return curves, problems
 
 
-def _anneals(curve: Curve) -> bool:
-    """Return whether the planned learning rate will still fall."""
-    if curve.schedule is None or curve.finished:
-        return False
-    ahead = curve.schedule.at(np.linspace(curve.last, curve.horizon, 50))
-    return bool(ahead.min() < 0.9 * ahead[0])
-
-
-def split_runs(
-    own: Sequence[Curve], others: Sequence[Curve] = (), *, all_finished: bool = False
-) -> tuple[list[Curve], list[Curve]]:
-    """Return finished and unfinished runs; an unfinished one without a known end gets that of a sibling.
-
-    A run without a plan is unfinished if it is shorter than the longest finished run. If its log and those of
-    its siblings have learning rates, it gets the end of a sibling whose rate it followed (up to a factor); if
-    there is none, or if these have different ends, its curve is `endless`. Without learning rates it gets the
-    end of the longest sibling. A note names the sibling; runs of other groups are not used (`with_groups`).
-    With `all_finished`, a run without a plan ended where its log does.
-    """
-    everyone = with_groups([*own, *others])
-    own, others = everyone[: len(own)], everyone[len(own) :]
-    finished = [curve for curve in others if curve.finished]
-    unfinished: list[Curve] = []
-    for curve in own:
-        unplanned = curve.schedule is None and curve.horizon == curve.last
-        kin = [c for c in everyone if c is not curve and c.akin(curve)]
-        known = [c for c in kin if c.finished]
-        longest = max((c.horizon for c in kin), default=0)
-        if (
-            not all_finished
-            and unplanned
-            and curve.last < 0.98 * longest
-            and any(c.horizon == longest for c in known)
-        ):
-            curve = _with_end(curve, [c for c in known if c.horizon > curve.last])
-        (finished if curve.finished else unfinished).append(curve)
-    return finished, unfinished
-
-
-def _with_end(curve: Curve, longer: Sequence[Curve]) -> Curve:
-    """Return the curve with the end of the sibling that it follows, or the reason why no end is known."""
-    planned = [(c, plan) for c in longer if (plan := c.plan()) is not None]
-    why = "no learning rates can be compared, and it is the longest finished run"
-    alike = sorted(longer, key=lambda c: -c.horizon)[:1]
-    if planned and np.isfinite(curve.rate).any():
-        why = "both have had the same learning rate so far"
-        alike = [c for c, plan in planned if _follows(curve, plan)]
-        ends = sorted({c.horizon for c in alike})
-        unknown = "follows no sibling's"
-        if ends and ends[-1] > 1.02 * ends[0]:
-            unknown = f"is that of siblings that end at steps {ends[0]:,} and {ends[-1]:,}"
-        if not ends or ends[-1] > 1.02 * ends[0]:
-            reason = rendered(
-                f"end unknown: its learning rate {unknown}; give {option('horizon')} or "
-                f"{option('schedule')}, or {option('finished')} if it ended where its log does"
-            )
-            return replace(curve, endless=reason)
-    lender = max(alike, key=lambda c: c.horizon)
-    note = f"end assumed at step {lender.horizon:,}, as for {lender.run}: {why}"
-    return replace(curve, horizon=lender.horizon, notes=(*curve.notes, note))
-
-
-def _follows(curve: Curve, plan: Schedule) -> bool:
-    """Return whether the logged rate has the plan's shape: sizes may differ in their peak rate."""
-    known = np.isfinite(curve.rate)
-    step, rate = curve.step[known], curve.rate[known]
-    reached = float(plan.at(step).max())
-    if reached <= 0 or rate.max() <= 0:
-        return bool(reached <= 0 and rate.max() <= 0)
-    return not Schedule(plan.step, plan.rate * (rate.max() / reached)).mismatch(step, rate)
-
-
-def _tokens_per_step(rows: pd.DataFrame, config: Mapping[str, object]) -> dict[str, float]:
-    """Return {"tokens_per_step": median} where the log counts tokens, or the trainer's state does."""
-    stated = config.get("tokens_per_step")
-    if isinstance(stated, int | float) and stated > 0:
-        return {"tokens_per_step": float(stated)}
-    seen, steps = config.get("tokens_seen"), config.get("trained_steps")
-    if isinstance(seen, int | float) and isinstance(steps, int | float):
-        return {"tokens_per_step": seen / steps}
-    if "tokens" not in rows or rows["tokens"].notna().sum() < 2:
-        return {}
-    known = rows.dropna(subset=["tokens"]).sort_values("step")
-    slope = known["tokens"].diff() / known["step"].diff()
-    middle = float(slope[slope > 0].median())
-    return {"tokens_per_step": middle} if middle > 0 else {}
+def _featured(
+    runs: Sequence[Run], wide: pd.DataFrame | None, catalogue: pd.DataFrame | None
+) -> tuple[tuple[Run, ...], list[Problem]]:
+    """Give each run its rows of the wide features, with the norms in its log; without any, norms alone."""
+    problems: list[Problem] = []
+    if wide is None or not len(wide):
+        metrics = [run.table.assign(run=run.name) for run in runs]
+        wide = _at_some_steps(pd.concat(metrics, ignore_index=True)) if metrics else None
+    else:
+        wide, problems = _without_infinities(wide)
+    if wide is None:
+        return tuple(runs), problems
+    made = []
+    for run in runs:
+        own = _with_norms(wide, run.table, run.name)
+        made.append(replace(run, features=own, topology=topology_in(own.columns, catalogue)))
+    return tuple(made), problems
 
 
 def feature_columns(
@@ -292,12 +212,6 @@ def _without_infinities(table: pd.DataFrame) -> tuple[pd.DataFrame, list[Problem
     if not problems:
         return table, problems
     return table.assign(**{str(c): table[c].mask(infinite[c]) for c in numeric}), problems
-
-
-def _size(info: pd.Series | None) -> int:
-    """Return the number of parameters; 0, unknown, where none above 0 is given."""
-    size = info["parameters"] if info is not None else 0
-    return int(size) if pd.notna(size) and size > 0 else 0
 
 
 def _at_some_steps(metrics: pd.DataFrame) -> pd.DataFrame | None:

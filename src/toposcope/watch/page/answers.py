@@ -34,17 +34,18 @@ from toposcope.watch.loss_health import alarm_key, health_of, logs_of, with_pass
 from toposcope.watch.replay import Replays, replays_of
 
 if TYPE_CHECKING:
-    from toposcope.study.forecasts.log_results import LogResults
+    from toposcope.runs.log_results import LogResults
     from toposcope.study.published import PublishedRules
 
 
 def forecasts(store: Path, results: LogResults | None = None) -> list[dict[str, Any]]:
     """Return the forecast of every unfinished run, with its cone if the method has one."""
-    from toposcope.study.forecasts.log_results import LogResults
-    from toposcope.study.forecasts.reading import Reading, read_curves
+    from toposcope.runs.log_results import LogResults
+    from toposcope.runs.reading import Reading, read_curves
+    from toposcope.study.forecasts.gather import with_features
 
     results = results or LogResults()
-    curves, _, _ = read_curves([str(store)], Reading(results=results))
+    curves, _, _ = read_curves([str(store)], Reading(results=results, features=with_features))
     made = []
     for curve, one in results.forecasts(curves):
         ahead = slice(None if one.bounded else 0)
@@ -92,7 +93,7 @@ def losses(store: Store, results: LogResults | None = None, replays: Replays | N
     `problems`, `audit` and `verdicts` are those of the first line. All come from the functions that
     `toposcope watch` uses.
     """
-    from toposcope.runs.odd_members import odd_of_store
+    from toposcope.study.odd_measured import odd_of_store
 
     journal = Journal.of(store.path).read()
     logs = list(logs_of(store, results))
@@ -127,7 +128,7 @@ def stages(store: Path, published: PublishedRules) -> Iterator[dict[str, Any]]:
 
     `seen` is the number of checkpoints the answer is based on; with it, the page detects an outdated answer.
     """
-    from toposcope.study.forecasts.log_results import LogResults
+    from toposcope.runs.log_results import LogResults
 
     results, replays = LogResults(), replays_of(store)  # all stages share the same logs
     yield losses(Store.open(store), results, replays)

@@ -11,12 +11,12 @@ import pandas as pd
 
 from toposcope.forecasting.auto import Auto
 from toposcope.forecasting.base import LEVEL, Forecast, Forecaster
+from toposcope.forecasting.ends import split_runs
 from toposcope.forecasting.one_run import forecast
 from toposcope.logs.curve import Curve
 from toposcope.logs.symptoms import Symptom
 from toposcope.rules.assess import health
 from toposcope.rules.judgement import Judgement, JudgeOfLog
-from toposcope.study.forecasts.gather import split_runs
 
 
 @dataclass(frozen=True)

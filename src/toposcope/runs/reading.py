@@ -1,29 +1,32 @@
-"""Loss curves: from stores, run folders, and plain tables."""
+"""The door to runs: the log of a file, a table, a store or a series of checkpoints, and its loss curves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from toposcope.core.errors import InputError, SourceError, did_you_mean
 from toposcope.core.types import WEIGHT_FILES
 from toposcope.core.wording import renaming
-from toposcope.logs import log_of_runs, log_of_table, with_index
+from toposcope.logs import Log, Run, log_of_runs, log_of_table, with_index
 from toposcope.logs.folder import LOGS, log_files
+from toposcope.store.manifest import MANIFEST
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from toposcope.forecasting import Curve, Schedule
-    from toposcope.logs import Log
+    from toposcope.runs.curves import Problem
+    from toposcope.runs.log_results import LogResults
+    from toposcope.sources import Series
     from toposcope.store import Store
-    from toposcope.study.forecasts.gather import Problem
-    from toposcope.study.forecasts.log_results import LogResults
-    from toposcope.study.study_rows import StudyRows
 
     Given: TypeAlias = str | Path | Store | pd.DataFrame
+
+Features: TypeAlias = "Callable[[Log, str, Store | None], tuple[Log, list[Problem]]]"
+"""Gives the runs of a log the features that forecasts may read, from its store if it has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,7 @@ class Reading:
 
     A renamed column has to be in some table, not in each: `met` collects those that were found, `seen` all
     columns. `rows` collects the log of each run that was read; `results` has what was computed from logs
-    already.
+    already. `features` gives runs what forecasts read beside the loss; None if only losses are read.
     """
 
     column: str = "loss"
@@ -45,6 +48,7 @@ class Reading:
     seen: set[str] = field(default_factory=set, compare=False)
     rows: dict[str, pd.DataFrame] = field(default_factory=dict, compare=False)
     results: LogResults | None = field(default=None, compare=False)
+    features: Features | None = field(default=None, compare=False)
 
     def refuse_unmet(self) -> None:
         """Raise InputError when a column to be renamed was in none of the tables that were read."""
@@ -89,7 +93,7 @@ def read_curves(sources: Sequence[str | pd.DataFrame], reading: Reading) -> Read
 
 def _read_files(files: Sequence[Path], error: SourceError, reading: Reading) -> Read:
     """Return the curves of the logs in a folder; files that cannot be read as logs are named."""
-    from toposcope.study.forecasts.gather import Problem
+    from toposcope.runs.curves import Problem
 
     names = table_names([*map(str, files)])
     parts: list[Read] = []
@@ -109,23 +113,33 @@ def _read_files(files: Sequence[Path], error: SourceError, reading: Reading) -> 
 def _read_one(source: str | pd.DataFrame, name: str, reading: Reading) -> Read:
     path = source if isinstance(source, str) else "the table"
     log = log_of(source, name, reading)
-    if log.metrics.empty:
+    if not any(len(run.table) for run in log.runs):
         raise InputError(
             f"{path} has no losses; give its log (a CSV with step,loss), or a store or run folder with "
             "metrics"
         )
-    found, bad = curves_of(log, reading)
-    return found, bad, [f"{path}: {note}" for note in _notes(log, reading)]
+    problems: list[Problem] = []
+    if reading.features is not None:
+        log, problems = reading.features(log, reading.column, _store_of(source))
+    curves, more = curves_of(log.runs, reading)
+    return curves, [*more, *problems], [f"{path}: {note}" for note in _notes(log, reading)]
 
 
-def _notes(log: StudyRows, reading: Reading) -> Sequence[str]:
+def _notes(log: Log, reading: Reading) -> Sequence[str]:
     """Return how a log was read; that its held-out loss is used, too, which a store does not note."""
-    from toposcope.study.study_rows import HELD_OUT, canonical_name
+    from toposcope.logs.described import HELD_OUT, canonical_name
 
-    asked = column_of(log.metrics, reading) == canonical_name(reading.column)
-    if asked or any(note.startswith(HELD_OUT) for note in log.notes):
-        return log.notes
-    return [f"{HELD_OUT} is used", *log.notes]
+    asked = column_of([run.table for run in log.runs], reading) == canonical_name(reading.column)
+    if asked or any(note.startswith(HELD_OUT) for note in log.assumed):
+        return log.assumed
+    return [f"{HELD_OUT} is used", *log.assumed]
+
+
+def _store_of(source: str | pd.DataFrame) -> Store | None:
+    from toposcope.store import Store
+
+    is_store = isinstance(source, str) and (Path(source) / MANIFEST).is_file()
+    return Store.open(source) if is_store and isinstance(source, str) else None
 
 
 def _together(parts: Sequence[Read]) -> Read:
@@ -136,7 +150,7 @@ def _together(parts: Sequence[Read]) -> Read:
     )
 
 
-def log_of(source: str | pd.DataFrame, name: str, reading: Reading) -> StudyRows:
+def log_of(source: str | pd.DataFrame, name: str, reading: Reading) -> Log:
     """Return the log of a source; `name` is the name of a single run whose file does not name it."""
     if isinstance(source, str):
         return read_source(source, name, reading)
@@ -144,34 +158,39 @@ def log_of(source: str | pd.DataFrame, name: str, reading: Reading) -> StudyRows
 
 
 def curves_of(
-    log: StudyRows, reading: Reading, column: str | None = None
+    runs: Sequence[Run], reading: Reading, column: str | None = None
 ) -> tuple[list[Curve], list[Problem]]:
-    """Return the curve of every run of a log, and the runs that could not be used.
+    """Return the curve of every run, and the runs that could not be used.
 
     `column` is their loss, by default that of `column_of`.
     """
-    from toposcope.study.forecasts.gather import gather_curves
-    from toposcope.study.forecasts.log_results import LogResults
+    from toposcope.runs.curves import curve_of
+    from toposcope.runs.log_results import LogResults
 
-    column = column or column_of(log.metrics, reading)
-    known, plan = log.metrics["run"].unique(), reading.plan
-    reading.rows.update({str(run): rows for run, rows in log.metrics.groupby("run", sort=False)})
-    found, bad = gather_curves(
-        log.metrics, log.runs, features=log.features, diagrams=log.diagrams, wide=log.wide,
-        catalogue=log.catalogue,
-        horizon=reading.horizon, column=column,
-        schedules=dict.fromkeys(map(str, known), plan) if plan is not None else None,
-        assess=(reading.results or LogResults()).health,
-    )  # fmt: skip
-    return [c if c.parameters else replace(c, parameters=reading.parameters) for c in found], bad
+    column = column or column_of([run.table for run in runs], reading)
+    reading.rows.update({run.name: run.table for run in runs})
+    assess = (reading.results or LogResults()).health
+    curves: list[Curve] = []
+    problems: list[Problem] = []
+    for run in (one for one in runs if len(one.table)):
+        sized = run if run.parameters else replace(run, parameters=reading.parameters)
+        curve, wrong = curve_of(
+            sized, column=column, horizon=reading.horizon, schedule=reading.plan, assess=assess
+        )
+        problems += wrong
+        curves += [] if curve is None else [curve]
+    return curves, problems
 
 
-def column_of(metrics: pd.DataFrame, reading: Reading) -> str:
-    """Return the loss that is read from a table of losses; the held-out one if no training loss is logged."""
-    from toposcope.study.study_rows import canonical_name, loss_column
+def column_of(tables: Sequence[pd.DataFrame], reading: Reading) -> str:
+    """Return the loss that is read from the rows of runs; the held-out one if no training loss is logged."""
+    from toposcope.logs.described import canonical_name, loss_column
 
     column = canonical_name(reading.column)
-    return loss_column(metrics) if column == "loss" else column
+    if column != "loss":
+        return column
+    logged = [loss_column(table, "") for table in tables]
+    return next((name for name in ("loss", "heldout_loss") if name in logged), column)
 
 
 def refuse_twins(curves: Sequence[Curve]) -> None:
@@ -202,34 +221,24 @@ def _with_unmet(error: InputError, path: str, columns: Sequence[str], reading: R
     return InputError(f"{why}; {error}")
 
 
-def read_source(path: str, name: str, reading: Reading, *, logs: bool = True) -> StudyRows:
+def read_source(path: str, name: str, reading: Reading, *, logs: bool = True) -> Log:
     """Return what a store, a log, or the series that `open_series` opens says about its runs.
 
     A file is a log unless its name says that it holds weights. A folder is a store, a series of checkpoints
     with the log beside them, a logger's folder, or the folder that holds Lightning's metrics.csv or
     transformers' trainer_state.json and no checkpoint. Beside a log of one run, the trainer's own files say
-    how many steps are planned, and by which learning rate (`sources.plan_beside`). With `logs`, runs
-    without losses have those of the logs beside their checkpoints.
+    how many steps are planned, and by which learning rate (`logs.plan_beside`). With `logs`, runs without
+    losses have those of the logs beside their checkpoints.
     """
-    import pandas as pd
-
     from toposcope.files.lightning import METRICS
     from toposcope.files.trainer_state import TRAINER_STATE
     from toposcope.logs import is_log
-    from toposcope.study.study_rows import StudyRows
-    from toposcope.subjects.weights.features import RIPS
 
     place = Path(path)
     if place.is_file() and place.suffix.lower() not in WEIGHT_FILES:
         return planned_beside(log_at(path, name, reading), place)
-    if (place / "store.json").is_file():
-        from toposcope.store import Store
-
-        store = Store.open(path)
-        return StudyRows(
-            store.metrics(), store.runs(), features=store.features(), diagrams=store.diagrams(probe=RIPS),
-            catalogue=store.catalogue(),
-        )  # fmt: skip
+    if (place / MANIFEST).is_file():
+        return log_of_store(path)
     from toposcope.sources import open_series
 
     try:
@@ -241,20 +250,43 @@ def read_source(path: str, name: str, reading: Reading, *, logs: bool = True) ->
         if not is_log(path):
             raise
         return log_at(path, place.resolve().name, reading)
-    frames = [series.metrics(run.run) for run in series.runs]
-    rows = [
-        {
-            "run": r.run, "parameters": r.parameters, "family": r.family, "corpus": r.corpus,
-            "config": dict(r.config),
-        }
-        for r in series.runs
-    ]  # fmt: skip
-    filled = [frame for frame in frames if len(frame)]
-    metrics = pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=["run"])
-    return StudyRows(metrics, pd.DataFrame(rows), notes=tuple(series.logs().values()))
+    return log_of_series(series)
 
 
-def log_at(path: str, name: str, reading: Reading) -> StudyRows:
+def log_of_store(path: str | Path) -> Log:
+    """Return the log of the runs of a store."""
+    from toposcope.store import Store
+
+    store = Store.open(path)
+    records = {str(row["run"]): row for row in store.runs().to_dict("records")}
+    return Log(str(path), "store", _recorded(store.metrics().groupby("run", sort=False), records), {})
+
+
+def log_of_series(series: Series) -> Log:
+    """Return the log of the runs of a series of checkpoints, by the files beside them."""
+    import dataclasses
+
+    records = {run.run: dataclasses.asdict(run) for run in series.runs}
+    rows = ((run, series.metrics(run)) for run in records)
+    runs = _recorded(rows, records)
+    return Log(series.uri, "files beside the checkpoints", runs, {}, assumed=tuple(series.logs().values()))
+
+
+def _recorded(
+    rows: Iterable[tuple[object, pd.DataFrame]], records: Mapping[str, Mapping[Any, Any]]
+) -> tuple[Run, ...]:
+    """Return the runs of a store or a series with their records; those without a row come last."""
+    import pandas as pd
+
+    from toposcope.logs.described import recorded
+
+    logged = {str(run): table for run, table in rows if len(table)}
+    empty = pd.DataFrame({"run": [], "step": []})
+    names = dict.fromkeys([*logged, *records])
+    return tuple(recorded(run, logged.get(run, empty), records.get(run, {})) for run in names)
+
+
+def log_at(path: str, name: str, reading: Reading) -> Log:
     """Return the runs of a log, and the columns used as step and loss; `name` is that of a single run."""
     from toposcope.files.labels import step_of
     from toposcope.files.trainer_state import TRAINER_STATE
@@ -270,45 +302,38 @@ def log_at(path: str, name: str, reading: Reading) -> StudyRows:
     return _named(lambda **how: log_of_runs(raw, path, dialect, **how), path, name, columns, reading)
 
 
-def _log_of_table(table: pd.DataFrame, reading: Reading) -> StudyRows:
+def _log_of_table(table: pd.DataFrame, reading: Reading) -> Log:
     """Return the log of a table in memory, which is read as a file is."""
     table = with_index(table)
     columns = [str(column) for column in table]
     return _named(lambda **how: log_of_table(table, **how), "the table", "run", columns, reading)
 
 
-def _named(
-    read: Callable[..., Log], path: str, name: str, columns: Sequence[str], reading: Reading
-) -> StudyRows:
+def _named(read: Callable[..., Log], path: str, name: str, columns: Sequence[str], reading: Reading) -> Log:
     """Return a log by its reader, which takes how columns are renamed, and which of them keep their names."""
-    from toposcope.study.copies import copies
-    from toposcope.study.study_rows import as_named, log_of_read, unknown
+    from toposcope.logs.described import as_named, described, unknown
 
     known = {old: new for old, new in reading.rename.items() if old in columns}
     reading.met.update(known)
     reading.seen.update(columns)
     how = {"rename": as_named(reading.column, columns, known), "keep": unknown(reading.column)}
     try:
-        found = read(**how, strict=False)
-        log = log_of_read(found, name=name, column=reading.column, copies=copies, held_out=True)
+        log = read(**how, strict=False)
+        made = described(log, name=name, column=reading.column, held_out=True)
     except InputError as error:
         raise _with_unmet(error, path, columns, reading) from error
-    return log if found.plain else replace(log, notes=(found.said, *log.notes))
+    return made if log.plain else replace(made, assumed=(log.said, *made.assumed))
 
 
-def planned_beside(log: StudyRows, path: Path) -> StudyRows:
+def planned_beside(log: Log, path: Path) -> Log:
     """Return a log whose runs have the plan that the trainer's own files beside it state."""
-    import pandas as pd
-
-    from toposcope.logs.belonging import configuration
     from toposcope.logs.plan_beside import plan_beside, with_plan
 
     try:
         facts = plan_beside(path, alone=len(log.runs) == 1)
     except SourceError as error:
-        return replace(log, notes=(*log.notes, str(error)))
+        return replace(log, assumed=(*log.assumed, str(error)))
     if not facts:
         return log
-    own: list[object] = list(log.runs["config"]) if "config" in log.runs else [None] * len(log.runs)
-    both = [with_plan(configuration(one), facts) for one in own]
-    return replace(log, runs=log.runs.assign(config=pd.Series(both, log.runs.index, dtype=object)))
+    runs = tuple(replace(run, config=with_plan(run.config, facts)) for run in log.runs)
+    return replace(log, runs=runs)

@@ -1,0 +1,106 @@
+"""The loss curve of a run of a log, with its plan and its symptoms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from toposcope.core.errors import InputError
+from toposcope.logs import belonging
+from toposcope.logs.curve import Curve, curve_from_metrics
+from toposcope.logs.described import metric_columns
+from toposcope.logs.plans import StatedPlan, recipe_schedule, stated_plan
+from toposcope.logs.run import Run
+from toposcope.logs.schedule import Schedule
+from toposcope.logs.symptoms import Symptom
+from toposcope.rules.assess import health
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A problem of a run, and whether the run is left out because of it."""
+
+    run: str
+    reason: str
+    left_out: bool = True
+
+
+def curve_of(
+    run: Run,
+    *,
+    column: str = "loss",
+    horizon: int | None = None,
+    schedule: Schedule | None = None,
+    assess: Callable[..., Sequence[Symptom]] = health,
+) -> tuple[Curve | None, list[Problem]]:
+    """Return the loss curve of a run, None if it cannot be built, and what is wrong with its log.
+
+    Its horizon is the given one, the end of its schedule, or the steps of its training recipe (in
+    `run.config`); else its last step. Its schedule is the given one or the recipe's cosine. `assess` returns
+    the symptoms of a log.
+    """
+    rows, problems = without_infinities(run.table, run.name, metric_columns(run.table, column))
+    try:
+        plan = stated_plan(run.config, rows) if horizon is None and schedule is None else StatedPlan()
+        schedule = schedule or recipe_schedule(run.config) or plan.schedule
+        end = horizon or (None if schedule is not None else plan.end)
+        curve = curve_from_metrics(
+            run.name, rows, horizon=end, schedule=schedule, parameters=run.parameters, column=column,
+            features=run.features,
+        )  # fmt: skip
+    except InputError as error:
+        return None, [*problems, Problem(run.name, str(error))]
+    anneals = _anneals(curve)
+    symptoms = tuple(assess(rows, column=column, horizon=curve.horizon, anneals=anneals))
+    if conflict := run.config.get("step_conflict"):
+        problems.append(Problem(run.name, f"{conflict}; is it another run's?", left_out=False))
+    stated = end is not None or schedule is not None
+    return replace(
+        curve, notes=(*curve.notes, *plan.notes), covariates=_tokens_per_step(rows, run.config),
+        symptoms=symptoms, topology=run.topology, facts=belonging.stated({"config": run.config}),
+        stated=stated,
+    ), problems  # fmt: skip
+
+
+def _anneals(curve: Curve) -> bool:
+    """Return whether the planned learning rate will still fall."""
+    if curve.schedule is None or curve.finished:
+        return False
+    ahead = curve.schedule.at(np.linspace(curve.last, curve.horizon, 50))
+    return bool(ahead.min() < 0.9 * ahead[0])
+
+
+def _tokens_per_step(rows: pd.DataFrame, config: Mapping[str, object]) -> dict[str, float]:
+    """Return {"tokens_per_step": median} where the log counts tokens, or the trainer's state does."""
+    stated = config.get("tokens_per_step")
+    if isinstance(stated, int | float) and stated > 0:
+        return {"tokens_per_step": float(stated)}
+    seen, steps = config.get("tokens_seen"), config.get("trained_steps")
+    if isinstance(seen, int | float) and isinstance(steps, int | float):
+        return {"tokens_per_step": seen / steps}
+    if "tokens" not in rows or rows["tokens"].notna().sum() < 2:
+        return {}
+    known = rows.dropna(subset=["tokens"]).sort_values("step")
+    slope = known["tokens"].diff() / known["step"].diff()
+    middle = float(slope[slope > 0].median())
+    return {"tokens_per_step": middle} if middle > 0 else {}
+
+
+def without_infinities(
+    table: pd.DataFrame, run: str, columns: Sequence[str]
+) -> tuple[pd.DataFrame, list[Problem]]:
+    """Return the rows of a run with NaN for infinities, and a problem for each of the columns with some."""
+    numeric = [name for name in columns if pd.api.types.is_numeric_dtype(table[name])]
+    infinite = table[numeric].astype(float).abs() == np.inf
+    counts = infinite.sum()
+    problems = [
+        Problem(run, f"{count:,} infinite values of {column!r} left out", left_out=False)
+        for column, count in counts.items()
+        if count
+    ]
+    if not problems:
+        return table, problems
+    return table.assign(**{str(c): table[c].mask(infinite[c]) for c in numeric}), problems
