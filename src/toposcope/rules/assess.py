@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.wording import option, rendered
-from toposcope.logs.meanings import SCALES, chosen, meaning, plain
 from toposcope.logs.symptoms import ACCURACY, BROKEN, GAP, KINDS, Symptom
 from toposcope.rules.excursions import outliers, spikes
-from toposcope.rules.overfitting import overfitting
+from toposcope.rules.judged_run import JudgedRun, trained
+from toposcope.rules.registry import remarks_on
 from toposcope.rules.rises import (
     AGAIN,
     DIVERGING,
@@ -42,7 +42,6 @@ _HABIT = 3
 """With at least this many gaps, rows without a loss count as normal for a log."""
 _SURE = 2.33
 """Standard errors of a slope for a one-sided 1% test."""
-_BESIDE = ("heldout_loss", "learning_rate")
 _NEWEST = 2
 """A rise of at most this many losses is not yet confirmed."""
 _BETTER = 0.1
@@ -115,28 +114,18 @@ def health(
     >>> [symptom.kind for symptom in health(pd.DataFrame({"step": step, "loss": loss}))]
     ['diverging']
     """
-    rows = metrics[np.isfinite(metrics["step"].astype(float))].sort_values("step", kind="stable")
-    rows, column = _named(rows, column)
-    usable = _usable(rows, column)
+    run = JudgedRun.of(metrics, column=column, horizon=horizon, anneals=anneals)
+    rows, column, usable = run.rows, run.column, run.losses
     found = [*_not_finite(rows, column)]
     if (better := _accuracy(usable)) is not None:
         return sorted([*found, better], key=lambda one: KINDS.index(one.kind))
-    over = _overfitting(rows, column, usable)
+    over = next(
+        (Symptom(one.kind, int(one.step or 0), one.sentence, one.remedy) for one in remarks_on(run)), None
+    )
     rise = None if over is not None and column == "heldout_loss" else _risen(usable)
     found += [one for one in (_rate_ended(rows, horizon), over, rise) if one is not None]
     found += _of_shape(usable, plateaus=not anneals and rise is None, noticed=noticed)
     return sorted(found, key=lambda one: KINDS.index(one.kind))
-
-
-def trained(rows: pd.DataFrame, column: str = "loss") -> np.ndarray:
-    """Return which rows log training, bool of shape (n,); rows with only a held-out loss do not."""
-
-    def known(*names: str) -> np.ndarray:
-        return rows.reindex(columns=list(names)).notna().any(axis=1).to_numpy()
-
-    other = "heldout_loss" if column == "loss" else "loss"
-    beside = ("learning_rate", "grad_norm") if column == "loss" else ()
-    return known(column, *beside) | ~known(other)
 
 
 def _of_shape(usable: pd.DataFrame, *, plateaus: bool, noticed: bool) -> list[Symptom]:
@@ -155,29 +144,6 @@ def _of_shape(usable: pd.DataFrame, *, plateaus: bool, noticed: bool) -> list[Sy
         outliers(step, scale) if noticed else None,
     ]
     return [one for one in found if one is not None]
-
-
-def _named(rows: pd.DataFrame, column: str) -> tuple[pd.DataFrame, str]:
-    """Return the rows with losses and rate under this module's names, and the new name of the column."""
-    names, taken = chosen(rows.columns), set(map(str, rows.columns))
-    if "learning_rate" not in names and (scales := [one for one in rows.columns if plain(one) in SCALES]):
-        names["learning_rate"] = scales[0]
-    wanted = {"loss", "heldout_loss", "learning_rate", "grad_norm"} - taken
-    if meaning(column) in ("loss", "heldout_loss") and meaning(column) in wanted and column in rows:
-        names[meaning(column)] = column
-    renamed = {names[one]: one for one in wanted if one in names}
-    rows = rows.rename(columns=renamed)
-    numbers = {one: pd.to_numeric(rows[one], errors="coerce") for one in ("loss", *_BESIDE) if one in rows}
-    return rows.assign(**numbers), renamed.get(column, column)
-
-
-def _usable(rows: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Return step, loss and, if logged, rate of every row with a finite loss that is not below 0."""
-    loss = rows[column].astype(float)
-    table = pd.DataFrame({"step": rows["step"].astype(float), "loss": loss})
-    if "learning_rate" in rows and rows["learning_rate"].notna().any():
-        table["rate"] = rows["learning_rate"].astype(float).ffill()
-    return table[np.isfinite(loss) & (loss >= 0)].groupby("step", as_index=False).mean()
 
 
 def _accuracy(usable: pd.DataFrame) -> Symptom | None:
@@ -200,14 +166,6 @@ def _accuracy(usable: pd.DataFrame) -> Symptom | None:
     return Symptom(
         ACCURACY, int(step[0]), ground, rendered(f"give the column of the loss ({option('column')})")
     )
-
-
-def _overfitting(rows: pd.DataFrame, column: str, usable: pd.DataFrame) -> Symptom | None:
-    other = "loss" if column == "heldout_loss" else "heldout_loss"
-    if other not in rows or other == column:
-        return None
-    beside = _usable(rows, other)
-    return overfitting(beside, usable) if column == "heldout_loss" else overfitting(usable, beside)
 
 
 def _risen(usable: pd.DataFrame) -> Symptom | None:

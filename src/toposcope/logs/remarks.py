@@ -1,0 +1,36 @@
+"""What a rule says of a log: a remark with its level, its step and its sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+NOTICED, LOOK, STOP = "noticed", "look", "stop"
+LEVELS = (NOTICED, LOOK, STOP)
+"""From what needs no action to what is useless to continue unchanged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """One thing that is said of a run: its level, its kind, the step at which it began, and what to do.
+
+    `passed` is the step by which it was over, None while it still holds or where that has no meaning.
+
+    >>> print(Remark(LOOK, "plateau", 200, "since step 200 the loss hardly moves", "lower the rate"))
+    since step 200 the loss hardly moves; lower the rate
+    """
+
+    level: str
+    kind: str
+    step: float | None
+    sentence: str
+    remedy: str = ""
+    passed: float | None = None
+
+    def __str__(self) -> str:
+        """Return what is wrong, and what to do."""
+        return f"{self.sentence}; {self.remedy}" if self.remedy else self.sentence
+
+    @property
+    def named(self) -> str:
+        """Its kind, what is wrong, and what to do; some sentences begin with their kind."""
+        return str(self) if self.sentence.startswith(self.kind) else f"{self.kind}: {self}"

@@ -1,0 +1,117 @@
+"""One run of a log as the rules read it: its rows under canonical names, its loss, and its plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from toposcope.logs.meanings import SCALES, chosen, meaning, plain
+
+if TYPE_CHECKING:
+    from toposcope.logs.curve import Curve
+
+CANONICAL = ("loss", "heldout_loss", "learning_rate", "grad_norm")
+"""The columns that a rule finds under these names whatever the trainer calls them."""
+_POLICY = frozenset({"reward", "rewards", "reward_mean", "score", "kl", "approx_kl", "objective_kl"})
+"""A loss that is logged beside one of these is a policy's: it is around 0 and has no trend."""
+
+
+@dataclass(frozen=True)
+class JudgedRun:
+    """One run of a log; `JudgedRun.of` makes it from rows with any known names.
+
+    `rows` ascend by `step` and hold every logged column, with those of `CANONICAL` under their names and as
+    numbers. `column` is the loss that is judged. `horizon` is the step at which the run will end (None:
+    unknown), `ended` says that a stated end was reached, `anneals` that the planned learning rate will still
+    fall. `curve` is the loss curve; None if the log is too short for one, or if it is not made yet.
+
+    >>> run = JudgedRun.of(pd.DataFrame({"iter": [2, 1], "train_loss": [2.5, 3.0], "lr": [0.1, 0.2]}).rename(
+    ...     columns={"iter": "step"}))
+    >>> run.losses["loss"].tolist(), run.values("learning_rate")[1].tolist()
+    ([3.0, 2.5], [0.2, 0.1])
+    """
+
+    rows: pd.DataFrame
+    column: str = "loss"
+    horizon: float | None = None
+    anneals: bool = False
+    ended: bool = False
+    curve: Curve | None = None
+
+    @classmethod
+    def of(
+        cls,
+        metrics: pd.DataFrame,
+        *,
+        column: str = "loss",
+        horizon: float | None = None,
+        anneals: bool = False,
+        ended: bool = False,
+        curve: Curve | None = None,
+    ) -> JudgedRun:
+        """Return the run of some rows: column `step`, the loss `column`, and others under any name."""
+        rows = metrics[np.isfinite(metrics["step"].astype(float))].sort_values("step", kind="stable")
+        rows, column = _named(rows, column)
+        return cls(rows, column, horizon, anneals, ended, curve)
+
+    @cached_property
+    def losses(self) -> pd.DataFrame:
+        """Step, loss and, if logged, rate of every row with a finite loss that is not below 0, by step."""
+        return self.losses_of(self.column)
+
+    def losses_of(self, column: str) -> pd.DataFrame:
+        """Return what `losses` is, of another loss; empty if it is not logged."""
+        if column not in self.rows:
+            return pd.DataFrame({"step": [], "loss": []}, dtype=float)
+        loss = self.rows[column].astype(float)
+        table = pd.DataFrame({"step": self.rows["step"].astype(float), "loss": loss})
+        if "learning_rate" in self.rows and self.rows["learning_rate"].notna().any():
+            table["rate"] = self.rows["learning_rate"].astype(float).ffill()
+        return table[np.isfinite(loss) & (loss >= 0)].groupby("step", as_index=False).mean()
+
+    @cached_property
+    def training(self) -> np.ndarray:
+        """Which rows log training, bool of shape (n,); rows with only a held-out loss do not."""
+        return trained(self.rows, self.column)
+
+    def values(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return step and value of every row in which a column has a number, infinite ones included."""
+        if name not in self.rows:
+            return np.empty(0), np.empty(0)
+        value = pd.to_numeric(self.rows[name], errors="coerce").to_numpy(float, na_value=np.nan)
+        known = ~np.isnan(value)
+        return self.rows["step"].to_numpy(float)[known], value[known]
+
+    @cached_property
+    def policy(self) -> bool:
+        """Whether the loss is that of a policy, which has no trend and may be exactly 0."""
+        return bool(_POLICY & {plain(name).rsplit("/", 1)[-1] for name in self.rows.columns})
+
+
+def trained(rows: pd.DataFrame, column: str = "loss") -> np.ndarray:
+    """Return which rows log training, bool of shape (n,); rows with only a held-out loss do not."""
+
+    def known(*names: str) -> np.ndarray:
+        return rows.reindex(columns=list(names)).notna().any(axis=1).to_numpy()
+
+    other = "heldout_loss" if column == "loss" else "loss"
+    beside = ("learning_rate", "grad_norm") if column == "loss" else ()
+    return known(column, *beside) | ~known(other)
+
+
+def _named(rows: pd.DataFrame, column: str) -> tuple[pd.DataFrame, str]:
+    """Return the rows with the columns of `CANONICAL` under these names, and the new name of the loss."""
+    names, taken = chosen(rows.columns), set(map(str, rows.columns))
+    if "learning_rate" not in names and (scales := [one for one in rows.columns if plain(one) in SCALES]):
+        names["learning_rate"] = scales[0]
+    wanted = set(CANONICAL) - taken
+    if meaning(column) in ("loss", "heldout_loss") and meaning(column) in wanted and column in rows:
+        names[meaning(column)] = column
+    renamed = {names[one]: one for one in wanted if one in names}
+    rows = rows.rename(columns=renamed)
+    numbers = {one: pd.to_numeric(rows[one], errors="coerce") for one in CANONICAL if one in rows}
+    return rows.assign(**numbers), renamed.get(column, column)
