@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -10,7 +11,8 @@ import numpy as np
 
 from toposcope.core.errors import InputError, SourceError
 from toposcope.core.types import WEIGHT_FILES
-from toposcope.logs.belonging import Stated, configuration, size_of, stated
+from toposcope.logs.belonging import Stated, stated
+from toposcope.logs.run import Run
 from toposcope.runs.seeds import Recipe, SeedRun
 from toposcope.runs.sources import read_contents, said_of
 
@@ -34,14 +36,6 @@ _COUNTED = "step from 'record'"
 """The note of a log reader that counted records because the log states no step."""
 
 
-class _Logged(NamedTuple):
-    """A run as its log has it: its name, its rows, and what its files state."""
-
-    name: str
-    rows: pd.DataFrame
-    stated: Mapping[Any, Any]
-
-
 class Seeds(NamedTuple):
     """The logs of one side, its name, and the parts that could not be read.
 
@@ -49,7 +43,7 @@ class Seeds(NamedTuple):
     """
 
     name: str
-    runs: tuple[_Logged, ...]
+    runs: tuple[Run, ...]
     problems: tuple[str, ...]
     notes: tuple[str, ...]
     counted: bool = False
@@ -61,7 +55,7 @@ class Seeds(NamedTuple):
     def has(self, column: str) -> bool:
         """Return whether every run has a finite value of a column."""
         return all(
-            column in one.rows and np.isfinite(one.rows[column].to_numpy(float, na_value=np.nan)).any()
+            column in one.table and np.isfinite(one.table[column].to_numpy(float, na_value=np.nan)).any()
             for one in self.runs
         )
 
@@ -169,39 +163,37 @@ def seeds_at(side: Side, name: str, reading: Reading) -> Seeds:
     return Seeds(name, tuple(runs), tuple(problems), tuple(notes), counted)
 
 
-def _runs(place: Contents, side: str) -> list[_Logged]:
+def _runs(place: Contents, side: str) -> list[Run]:
     """Return the runs of a log; each is called by its file in the folder, and by its name if it has one."""
     runs = [run for run in place.log.runs if len(run.table)]
     short = place.name.removeprefix(f"{side}/")
-    found = []
+    named = []
     for run in runs:
-        alone = short if len(runs) == 1 else run.name if short == side else f"{short}: {run.name}"
-        record = {**run.config, "parameters": run.parameters, "config": run.config}
-        found.append(_Logged(alone, run.table, record))
-    return found
+        name = short if len(runs) == 1 else run.name if short == side else f"{short}: {run.name}"
+        named.append(replace(run, name=name))
+    return named
 
 
 def _of_series(series: Series, name: str) -> Seeds:
-    import dataclasses
+    from toposcope.runs.reading import log_of_series
 
-    facts = {run.run: dataclasses.asdict(run) for run in series.runs}
-    runs = [_Logged(run, series.metrics(run), facts[run]) for run in series.names]
-    return Seeds(name, tuple(run for run in runs if len(run.rows)), (), ())
+    return Seeds(name, tuple(run for run in log_of_series(series).runs if len(run.table)), (), ())
 
 
-def _run(one: _Logged, column: str) -> SeedRun:
+def _run(run: Run, column: str) -> SeedRun:
     """Return a run's finite losses by step, and the steps at which they are not."""
     import pandas as pd
 
     from toposcope.logs.plans import planned_end
 
-    facts = Stated(one.name, stated(one.stated), size_of(one.stated.get("parameters")))
-    if column not in one.rows or not len(one.rows):
+    facts = Stated(run.name, stated({"config": run.config}), float(run.parameters))
+    rows = run.table
+    if column not in rows or not len(rows):
         return SeedRun(facts, pd.Series(dtype=float))
-    rows = one.rows[one.rows["step"].notna()].drop_duplicates("step", keep="last").sort_values("step")
+    rows = rows[rows["step"].notna()].drop_duplicates("step", keep="last").sort_values("step")
     losses = pd.Series(rows[column].to_numpy(float, na_value=np.nan), rows["step"].to_numpy(float))
     finite = losses[np.isfinite(losses)]
-    planned = planned_end(configuration(one.stated.get("config")), rows) if len(rows) else None
+    planned = planned_end(run.config, rows) if len(rows) else None
     return SeedRun(facts, finite, planned, _broken(rows, losses, column))
 
 
