@@ -5,6 +5,7 @@ from __future__ import annotations
 from toposcope.logs.log import Log
 from toposcope.logs.reading import (
     is_log,
+    label_of,
     log_of_runs,
     log_of_table,
     raw_log,
@@ -17,6 +18,7 @@ __all__ = [
     "Log",
     "Run",
     "is_log",
+    "label_of",
     "log_of_runs",
     "log_of_table",
     "raw_log",

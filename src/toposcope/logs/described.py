@@ -15,9 +15,11 @@ from toposcope.logs.belonging import DESCRIBES, configuration, size_of
 from toposcope.logs.log import Log
 from toposcope.logs.meanings import ALIASES, SCALES, meaning, plain
 from toposcope.logs.records import PLANNED
-from toposcope.logs.run import Run
+from toposcope.logs.run import Run, nan_column, written_nan
 
 METRICS = ("step", "tokens", "loss", "heldout_loss", "learning_rate", "grad_norm", "weight_norm")
+TOLD = ("loss", "heldout_loss", "grad_norm")
+"""Columns whose rows always say whether they were written as NaN (`run.nan_column`)."""
 HELD_OUT = "no training loss is logged: the held-out loss"
 """How the note begins that the held-out loss is read as the loss."""
 
@@ -46,6 +48,8 @@ def described(read: Log, *, name: str, column: str = "loss", held_out: bool = Fa
     planned = _planned(table)
     for known in metric_columns(table, column):
         table[known] = pd.to_numeric(table[known], errors="coerce")
+    told = dict.fromkeys(name for name in (column, *TOLD) if name in table)
+    table = table.assign(**{nan_column(name): written_nan(table, name) for name in told})
     sizes, unsized = _sizes(table, read.path)
     parts = {run.name if len(read.runs) > 1 else name: run for run in read.runs}
     stated = {run: part.planned_steps for run, part in parts.items() if part.planned_steps}

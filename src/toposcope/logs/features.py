@@ -10,6 +10,7 @@ import pandas as pd
 
 from toposcope.logs.belonging import DESCRIBES
 from toposcope.logs.described import changing
+from toposcope.logs.run import is_nan_column
 
 Copies: TypeAlias = Callable[[pd.DataFrame, Sequence[str], Sequence[str]], Mapping[str, str]]
 """Which columns of a table are functions of its targets or the step, and of which, in words."""
@@ -21,6 +22,7 @@ def features_of(
     """Return run, step and the features of a table, None without any, and notes on the other columns."""
     notes = []
     others = [str(c) for c in table if c not in {*metrics.columns, "parameters", *DESCRIBES}]
+    others = [c for c in others if not is_nan_column(c)]
     features = [c for c in others if pd.api.types.is_numeric_dtype(table[c])]
     features = changing(table, features)
     if left := [c for c in others if c not in features]:

@@ -13,38 +13,52 @@ from toposcope.core.errors import EmptyLogError, SourceError, did_you_mean
 from toposcope.core.wording import renaming, rendered
 from toposcope.files.blobs import Blob, Folder, open_location
 from toposcope.logs.dialects.dialect import TextDialect
+from toposcope.logs.dialects.notebook import is_notebook, outputs
 from toposcope.logs.dialects.registry import FILES, FOLDERS, TEXTS
-from toposcope.logs.dialects.tables import CSV, losses_as_numbers, numeric, runs_of_table
+from toposcope.logs.dialects.tables import CSV, PARQUET, losses_as_numbers, numeric, runs_of_table
+from toposcope.logs.inputs import (
+    STANDARD_INPUT,
+    STDIN,
+    TELLS_NAN,
+    Given,
+    MemoryBlob,
+    blob_of_stream,
+    bytes_of,
+    frame_of,
+    is_in_memory,
+    is_stream,
+    runs_of_run_folder,
+    runs_of_store,
+)
 from toposcope.logs.lines import head_of, is_text, lines
 from toposcope.logs.log import Log
 from toposcope.logs.meanings import ALIASES, chosen, twins
-from toposcope.logs.records import PARAMETERS, PLANNED, collected, parts, replaced
-from toposcope.logs.run import Run
+from toposcope.logs.records import collected
+from toposcope.logs.run import Run, is_nan_column, nan_column
 from toposcope.logs.sizes import Size, with_size
+from toposcope.logs.splitting import LARGEST_STEP, cut, with_written_nan
+from toposcope.logs.steps import filled, steady_step, with_rising_steps
 from toposcope.store.manifest import MANIFEST
 
+RUN_FOLDER, STORE, NOTEBOOK, IN_MEMORY = "run folder", "store", "notebook", "table in memory"
 SURE = 50
 """A text counts as a dialect after this many lines of it."""
-LARGEST_STEP = 2.0**53
-"""From here on, float64 cannot represent every integer step."""
-LEAST_ROWS = 3
-"""The fewest rows per run of a table on average; with fewer, the rows count as unordered."""
-OUT_OF_ORDER = 0.1
-"""The largest share of rows where the step falls within a run; with more, the rows count as unordered."""
 
 
-def read_log(path: str | Path, *, rename: Mapping[str, str] | None = None) -> Log:
+def read_log(path: Given, *, rename: Mapping[str, str] | None = None) -> Log:
     r"""Read a training log in any known format: text, a table, or a logger's file or folder.
 
     Known are the texts of Megatron-LM, transformers, nanoGPT, llm.c, modded-nanogpt, torchtitan, verl and
     OLMo, and any lines with a step and a loss; CSV, parquet, JSON and JSONL; `trainer_state.json`; exports of
     W&B, MLflow and TensorBoard; offline `.wandb` files, trackio databases, and folders of TensorBoard or
-    MLflow. Text around the numbers is skipped.
+    MLflow. The content decides, not the ending of the name. Text around the numbers is skipped.
 
     Parameters
     ----------
     path
-        A file, a folder, or an fsspec address. Text may be of any size; tables are kept in memory.
+        A file, a folder, a store, or an fsspec address; "-" is standard input. Text may be of any size;
+        tables are kept in memory. A stream of text, a data frame, columns by name ({"loss": [...]}, such as
+        Keras' `History.history`) and a list of records are read by the same rules.
     rename
         New names of columns: {"nll": "loss"}. These take precedence over the usual names.
 
@@ -71,12 +85,25 @@ def read_log(path: str | Path, *, rename: Mapping[str, str] | None = None) -> Lo
     >>> print(log.said)
     recognised as modded-nanogpt: step from 'step', loss from 'train_loss', heldout_loss from 'val_loss'
     """
+    if is_stream(path):
+        path = blob_of_stream(path)
+        dialect, raw = _read_file(path)
+        return log_of_runs(raw, path.label, dialect, rename or {})
     dialect, raw = raw_log(path)
-    return log_of_runs(raw, str(path), dialect, rename or {})
+    return log_of_runs(raw, label_of(path), dialect, rename or {})
+
+
+def label_of(source: Given) -> str:
+    """Return what a source is called in messages."""
+    if isinstance(source, str | Path) and str(source) == STDIN:
+        return STANDARD_INPUT
+    return str(source) if isinstance(source, str | Path) else "the table"
 
 
 def is_log(path: str | Path) -> bool:
     """Return whether a local path is a file, or a folder that a logger wrote; nothing is read."""
+    if str(path) == STDIN:
+        return True
     given = Path(path)
     if not given.is_dir() or (given / MANIFEST).is_file():
         return given.is_file()
@@ -84,7 +111,7 @@ def is_log(path: str | Path) -> bool:
     return isinstance(place, Folder) and any(dialect.matches(place) for dialect in FOLDERS)
 
 
-def raw_log(path: str | Path) -> tuple[str, Sequence[Run]]:
+def raw_log(path: Given) -> tuple[str, Sequence[Run]]:
     """Return the dialect of a log and its runs with their original columns.
 
     Raises
@@ -92,8 +119,29 @@ def raw_log(path: str | Path) -> tuple[str, Sequence[Run]]:
     SourceError
         When no dialect fits, or the file is damaged.
     """
+    if is_in_memory(path):
+        return _raw_table(frame_of(path), "the table")
+    if is_stream(path) or (isinstance(path, str | Path) and str(path) == STDIN):
+        return _read_file(blob_of_stream(path))
+    if not isinstance(path, str | Path):
+        raise SourceError(
+            f"{type(path).__name__} is no log",
+            remedy="give a path, a data frame, or columns such as step and loss",
+        )
+    if runs := runs_of_store(path):
+        return STORE, runs
     place = open_location(str(path))
     return _read_folder(place) if isinstance(place, Folder) else _read_file(place)
+
+
+def _raw_table(table: pd.DataFrame, label: str) -> tuple[str, Sequence[Run]]:
+    tells = bool(table.attrs.get(TELLS_NAN))
+    table = with_index(table)
+    columns = table.columns
+    if twice := list(columns[columns.duplicated()]):
+        raise SourceError(f"{label}: two columns are called {twice[0]!r}", remedy="drop or rename one")
+    runs = [replace(run, name=run.name or "run") for run in runs_of_table(table)]
+    return CSV.name if tells else IN_MEMORY, runs
 
 
 def log_of_table(
@@ -115,12 +163,8 @@ def log_of_table(
     SourceError
         As for a file, and when two columns have one name.
     """
-    table = with_index(table)
-    columns = table.columns
-    if twice := list(columns[columns.duplicated()]):
-        raise SourceError(f"{label}: two columns are called {twice[0]!r}", remedy="drop or rename one")
-    runs = [replace(run, name=run.name or "run") for run in runs_of_table(table)]
-    return log_of_runs(runs, label, CSV.name, rename or {}, keep=keep, strict=strict)
+    dialect, runs = _raw_table(table, label)
+    return log_of_runs(runs, label, dialect, rename or {}, keep=keep, strict=strict)
 
 
 def with_index(table: pd.DataFrame) -> pd.DataFrame:
@@ -156,13 +200,18 @@ def log_of_runs(
     SourceError
         When there is no row, a column to be renamed is absent, or a strict reader finds no step or no loss.
     """
+    untold = dialect in (IN_MEMORY, PARQUET.name, STORE, RUN_FOLDER)  # do not tell an absent number from NaN
+    dialect = CSV.name if dialect == IN_MEMORY else dialect
     tables = [run.table for run in raw if len(run.table)]
     if not tables:
         raise EmptyLogError(
             f"{label}: recognised as {dialect}, but the table has no rows; check that it is a log"
         )
-    columns = list(dict.fromkeys(str(column) for table in tables for column in table))
+    columns = [str(column) for table in tables for column in table if not is_nan_column(column)]
+    columns = list(dict.fromkeys(columns))
     taken = _taken(columns, rename, label, keep)
+    if "step" in taken and taken["step"] not in rename:
+        taken["step"] = steady_step(tables, taken["step"], columns)
     if strict:
         _refuse_unknown(taken, columns, label)
     stem = _stem(label)
@@ -172,11 +221,14 @@ def log_of_runs(
     lost = 0
     for run in raw:
         if len(run.table):
-            own, gone = _named(run.table, taken)
+            own = filled(run.table, taken["step"], columns) if "step" in taken else run.table
+            own, gone = _named(own, taken)
             own, unread = losses_as_numbers(own, taken, label)
-            notes += unread
+            own = with_written_nan(own) if untold or _empty(own) else own
+            own, counted = with_rising_steps(own, taken)
+            notes += [*unread, *counted]
             lost += gone
-            runs += _cut(own, run, run.name or stem, taken, notes, text=dialect in texts)
+            runs += cut(own, run, run.name or stem, taken, notes, text=dialect in texts, keep=keep)
     if lost:
         notes.append(f"{lost:,} rows without a step left out")
     if not runs:
@@ -229,7 +281,9 @@ def _refuse_unknown(taken: Mapping[str, str], columns: Sequence[str], label: str
 def _named(table: pd.DataFrame, taken: Mapping[str, str]) -> tuple[pd.DataFrame, int]:
     """Return the rows that have a step under canonical names, and how many have none."""
     new = {old: known for known, old in taken.items()}
-    clash = [str(c) for c in table if str(c) in taken and new.get(str(c)) != str(c)]
+    new |= {nan_column(old): nan_column(known) for old, known in new.items()}
+    clash = [c for c in map(str, table) if c in taken and new.get(c) != c]
+    clash += [nan_column(c) for c in clash if nan_column(c) in table]
     own = numeric(table.rename(columns=str).drop(columns=clash).rename(columns=new))
     if "step" not in taken:
         return own, 0
@@ -243,82 +297,11 @@ def _named(table: pd.DataFrame, taken: Mapping[str, str]) -> tuple[pd.DataFrame,
     return own, int((~good).sum())
 
 
-def _cut(
-    table: pd.DataFrame, run: Run, name: str, taken: Mapping[str, str], notes: list[str], *, text: bool
-) -> list[Run]:
-    """Return the runs of a table, split where the step falls back; the records of a step become one row."""
-    if not len(table):
-        return []
-    alone = "run" not in table and "step" in table
-    which = parts(table["step"].to_numpy(float)) if alone else np.zeros(len(table), int)
-    count = int(which.max()) + 1
-    if not text and _in_no_order(table, count):
-        which, count = np.zeros(len(table), int), 1
-    if count > 1:
-        notes.append(f"{name}: split into {count:,} runs where the step falls back")
-    made: list[Run] = []
-    distinct: list[pd.DataFrame] = []
-    for part in range(count):
-        own = table[which == part].reset_index(drop=True)
-        planned = run.planned_steps if "run" in own else _stated(own, PLANNED) or run.planned_steps
-        parameters = _stated(own, PARAMETERS) or 0
-        if alone:
-            own = _together(_without_replaced(own, name, notes) if text else own, taken, text=text)
-        if any(own.equals(earlier) for earlier in distinct):
-            notes.append(f"{name}: run {part + 1} repeats an earlier one and is left out")
-            continue
-        distinct.append(own)
-        own = own.loc[:, own.notna().any() | own.columns.isin(["step", "loss"])]
-        front = [c for c in ("run", *taken) if c in own]
-        own = own[[*dict.fromkeys(front), *(c for c in own if c not in front)]]
-        made.append(Run(name if count == 1 else f"{name}-{part + 1}", own, planned, parameters))
-    return [replace(made[0], name=name)] if len(made) == 1 else made
-
-
-def _stated(table: pd.DataFrame, name: str) -> int | None:
-    """Remove a column from a table and return its last value as an integer; None if there is none."""
-    if name not in table:
-        return None
-    stated = table.pop(name).dropna()
-    return int(stated.iloc[-1]) if len(stated) and 0 < stated.iloc[-1] < LARGEST_STEP else None
-
-
-def _in_no_order(table: pd.DataFrame, count: int) -> bool:
-    """Return whether the rows of a table are unordered, given that its steps split it into `count` runs."""
-    falls = int((np.diff(table["step"].to_numpy(float)) < 0).sum()) if count > 1 else 0
-    inside = falls - (count - 1)
-    return count > max(1, len(table) // LEAST_ROWS) or inside > OUT_OF_ORDER * len(table)
-
-
-def _without_replaced(table: pd.DataFrame, name: str, notes: list[str]) -> pd.DataFrame:
-    """Leave out the rows that a restart from an earlier checkpoint has replaced."""
-    step = table["step"].to_numpy(float)
-    trained = table["loss"].notna().to_numpy() if "loss" in table else np.ones(len(table), bool)
-    falls = np.flatnonzero(np.diff(step[trained]) < 0)
-    if not len(falls) or len(falls) > OUT_OF_ORDER * len(table):  # unordered or repeated rows
-        return table
-    gone = replaced(step, trained)
-    notes.append(
-        f"{name}: {int(gone.sum()):,} rows left out, because restarts trained these steps again "
-        f"(restarts: {len(falls):,})"
-    )
-    return table[~gone].reset_index(drop=True)
-
-
-def _together(table: pd.DataFrame, taken: Mapping[str, str], *, text: bool) -> pd.DataFrame:
-    """Merge the records of a step, such as training and evaluation; in text logs the last value counts.
-
-    Rows of a table that contradict each other in a known column stay separate.
-    """
-    if table["step"].is_unique:
-        return table
-    grouped = table.groupby("step", sort=False)
-    known = [name for name in taken if name in table and name != "step"]
-    if not text and (grouped[known].nunique() > 1).to_numpy().any():
-        return table
-    if not text and not (table[known].isna().any(axis=1)).any():
-        return table  # identical rows: the caller reports them
-    return grouped.last().reset_index()[list(table.columns)]
+def _empty(table: pd.DataFrame) -> bool:
+    """Return whether a table has a column of losses without one value: pandas writes NaN as an empty cell."""
+    losses = [name for name in ("loss", "heldout_loss") if name in table]
+    marks = [nan_column(name) for name in losses if nan_column(name) in table]
+    return bool(losses) and not table[[*losses, *marks]].notna().to_numpy().any()
 
 
 def _unique(runs: list[Run]) -> list[Run]:
@@ -344,6 +327,8 @@ def _read_folder(folder: Folder) -> tuple[str, Sequence[Run]]:
     for dialect in FOLDERS:
         if dialect.matches(folder):
             return dialect.name, dialect.read(folder)
+    if runs := runs_of_run_folder(folder):
+        return RUN_FOLDER, runs
     known = ", ".join(one.name for one in FOLDERS)
     raise SourceError(
         f"{folder.label}: is a folder without a log in a known format ({known}); give the path of the log "
@@ -355,19 +340,49 @@ def _read_file(blob: Blob) -> tuple[str, Sequence[Run]]:
     name, head = blob.label.rsplit("/", 1)[-1].lower(), head_of(blob)
     if blob.size == 0:
         raise EmptyLogError(f"{blob.label}: is empty; give a training log")
+    if is_notebook(name, head):
+        return _read_notebook(blob)
+    failed: SourceError | None = None
     for kind in FILES:
         if kind.matches(name, head):
-            return kind.name, kind.read(blob)
+            try:
+                return kind.name, kind.read(blob)
+            except SourceError as error:
+                if kind.is_named(name):
+                    raise
+                failed = failed or error
     text = _dialect_of(blob) if is_text(head) else None
     if text is None:
+        if failed is not None:
+            raise failed
         known = ", ".join(dict.fromkeys([*(one.name for one in TEXTS), *(one.name for one in FILES)]))
         raise SourceError(
             f"{blob.label}: neither a store nor a log in a known format; no line names a step and a loss "
             f"(known are {known})"
         )
+    return text.name, _runs_of_text(blob, text)
+
+
+def _runs_of_text(blob: Blob, dialect: TextDialect) -> list[Run]:
     size = Size()
-    records = with_size(text.records(size.read(lines(blob))), size)
-    return text.name, [Run("", collected(records, blob.label))]
+    notes: list[str] = []
+    records = with_size(dialect.records(size.read(lines(blob, notes))), size)
+    table = collected(records, blob.label)
+    return [Run("", table, notes=tuple(notes))]
+
+
+def _read_notebook(blob: Blob) -> tuple[str, Sequence[Run]]:
+    """Return the runs of the tables in a notebook's outputs, or else of the log that its cells printed."""
+    runs, printed = outputs(blob)
+    if runs := [run for run in runs if len(run.table)]:
+        return NOTEBOOK, runs
+    text = MemoryBlob(bytes_of(printed), blob.label)
+    if (dialect := _dialect_of(text)) is not None:
+        return dialect.name, _runs_of_text(text, dialect)
+    raise SourceError(
+        f"{blob.label}: no output of the notebook has a table of losses with rows, or printed losses; "
+        "run it, save it with its outputs, or give the log that it wrote"
+    )
 
 
 def _dialect_of(blob: Blob) -> TextDialect | None:

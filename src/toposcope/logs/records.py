@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.errors import SourceError
+from toposcope.logs.run import nan_column
 
 Record = Mapping[str, float]
 """What one line of a log says: printed names and numbers."""
@@ -52,12 +53,19 @@ class Columns:
         self._count += 1
 
     def table(self) -> pd.DataFrame:
-        """Return the records as rows; missing numbers are NaN."""
-        made = {}
+        """Return the records as rows; missing numbers are NaN.
+
+        Where a name was written as NaN, the column `nan_column(name)` has 1, and NaN elsewhere.
+        """
+        columns = {}
         for name, rows in self._rows.items():
-            made[name] = np.full(self._count, np.nan)
-            made[name][np.frombuffer(rows, np.int64)] = np.frombuffer(self._values[name], np.float64)
-        return pd.DataFrame(made, index=range(self._count))
+            columns[name] = np.full(self._count, np.nan)
+            at, values = np.frombuffer(rows, np.int64), np.frombuffer(self._values[name], np.float64)
+            columns[name][at] = values
+            if (lost := np.isnan(values)).any():
+                columns[nan_column(name)] = np.full(self._count, np.nan)
+                columns[nan_column(name)][at[lost]] = 1.0
+        return pd.DataFrame(columns, index=range(self._count))
 
 
 def collected(records: Iterable[Record], label: str) -> pd.DataFrame:

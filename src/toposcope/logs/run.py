@@ -5,7 +5,37 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
 import pandas as pd
+
+_IS_NAN = " is nan"
+
+
+def nan_column(column: str) -> str:
+    """Return the name of the column that says where `column` was written as NaN.
+
+    >>> nan_column("loss")
+    'loss is nan'
+    """
+    return f"{column}{_IS_NAN}"
+
+
+def is_nan_column(name: object) -> bool:
+    """Return whether a column says where another one was written as NaN."""
+    return str(name).endswith(_IS_NAN)
+
+
+def written_nan(rows: pd.DataFrame, column: str) -> np.ndarray:
+    """Return in which rows a column was written as NaN, bool of shape (n,); an absent number was not.
+
+    >>> written_nan(pd.DataFrame({"loss": [2.0, np.nan], "loss is nan": [False, True]}), "loss").tolist()
+    [False, True]
+    >>> written_nan(pd.DataFrame({"loss": [2.0, np.nan]}), "loss").tolist()
+    [False, False]
+    """
+    if nan_column(column) not in rows:
+        return np.zeros(len(rows), bool)
+    return rows[nan_column(column)].eq(1).to_numpy(bool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +48,16 @@ class Run:
     the log and the trainer's files beside it state: the plan, the recipe, the corpus and so on. `features`
     (step and a column each) are what forecasts may read beside the loss, `topology` those of them that are
     declared as topology. `notes` say what was split, replaced or left out.
+
+    **Absent is not NaN.** In `table`, NaN stands for both a number that a row does not log (an absent key,
+    null, an empty cell) and one that was written as NaN. Where a column X was written as NaN anywhere, the
+    boolean column `X is nan` (`nan_column`) is True in exactly these rows (`written_nan`). A log that was
+    `described` always has this column for its losses and its gradient norm; its absence there means a store,
+    which cannot tell. Records at the end without a loss, in a log whose other records have one, are left out
+    if they log neither a learning rate nor a gradient norm.
+
+    **Restarts.** `replaced` has the rows that later rows of the same steps replaced, with the columns of
+    `table`, in their order in the log; None if there are none.
     """
 
     name: str
@@ -28,3 +68,4 @@ class Run:
     config: Mapping[str, object] = field(default_factory=dict)
     features: pd.DataFrame | None = field(default=None, repr=False)
     topology: tuple[str, ...] = ()
+    replaced: pd.DataFrame | None = field(default=None, repr=False, compare=False)

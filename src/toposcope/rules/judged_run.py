@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.logs.meanings import SCALES, chosen, meaning, plain
+from toposcope.logs.run import nan_column, written_nan
 
 if TYPE_CHECKING:
     from toposcope.logs.curve import Curve
@@ -93,7 +94,13 @@ class JudgedRun:
 
 
 def trained(rows: pd.DataFrame, column: str = "loss") -> np.ndarray:
-    """Return which rows log training, bool of shape (n,); rows with only a held-out loss do not."""
+    """Return which rows log training, bool of shape (n,); rows with only a held-out loss do not.
+
+    Where a log says in which rows its loss was written as NaN (`logs.run`), a row without a loss logs none.
+    A store cannot tell: there a row counts if it has another number of training, or no held-out loss.
+    """
+    if nan_column(column) in rows:
+        return rows[column].notna().to_numpy() | written_nan(rows, column)
 
     def known(*names: str) -> np.ndarray:
         return rows.reindex(columns=list(names)).notna().any(axis=1).to_numpy()
@@ -112,6 +119,6 @@ def _named(rows: pd.DataFrame, column: str) -> tuple[pd.DataFrame, str]:
     if meaning(column) in ("loss", "heldout_loss") and meaning(column) in wanted and column in rows:
         names[meaning(column)] = column
     renamed = {names[one]: one for one in wanted if one in names}
-    rows = rows.rename(columns=renamed)
+    rows = rows.rename(columns=renamed | {nan_column(str(old)): nan_column(new) for old, new in renamed.items()})
     numbers = {one: pd.to_numeric(rows[one], errors="coerce") for one in CANONICAL if one in rows}
     return rows.assign(**numbers), renamed.get(column, column)

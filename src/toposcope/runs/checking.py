@@ -205,7 +205,12 @@ def _names(paths: Sequence[str]) -> dict[str, str]:
     >>> _names(["a/train.log", "b/train.log", "runs/"])
     {'a/train.log': 'a/train.log', 'b/train.log': 'b/train.log', 'runs/': 'runs'}
     """
-    last = {path: Path(path).name or Path(path).resolve().name for path in paths}
+    from toposcope.logs.inputs import STANDARD_INPUT, STDIN
+
+    last = {
+        path: STANDARD_INPUT if path == STDIN else Path(path).name or Path(path).resolve().name
+        for path in paths
+    }
     names = list(last.values())
     return {
         path: name if names.count(name) == 1 else f"{Path(path).resolve().parent.name}/{name}"

@@ -12,6 +12,8 @@ from toposcope.core.types import WEIGHT_FILES
 from toposcope.core.wording import renaming
 from toposcope.logs import Log, Run, log_of_runs, log_of_table, with_index
 from toposcope.logs.folder import LOGS, log_files
+from toposcope.logs.inputs import STANDARD_INPUT, STDIN, tables_among
+from toposcope.logs.run import is_nan_column
 from toposcope.store.manifest import MANIFEST
 
 if TYPE_CHECKING:
@@ -63,6 +65,7 @@ def listed(given: Given | Sequence[Given]) -> list[str | pd.DataFrame]:
 
     from toposcope.store import Store
 
+    given = tables_among(given)  # type: ignore[assignment]
     several = [given] if isinstance(given, str | Path | Store | pd.DataFrame) else list(given)
     stores = [one.path if isinstance(one, Store) else one for one in several]
     return [one if isinstance(one, pd.DataFrame) else str(one) for one in stores]
@@ -206,7 +209,7 @@ def table_names(paths: Sequence[str]) -> dict[str, str]:
     """Name a table without a run column by its file, with the folder if two files have the same name."""
     files = [Path(path) for path in paths if Path(path).is_file()]
     stems = [file.stem for file in files]
-    return {
+    return {STDIN: STANDARD_INPUT} | {
         str(file): file.stem if stems.count(file.stem) == 1 else f"{file.parent.name}/{file.stem}"
         for file in files
     }
@@ -234,6 +237,8 @@ def read_source(path: str, name: str, reading: Reading, *, logs: bool = True) ->
     from toposcope.files.trainer_state import TRAINER_STATE
     from toposcope.logs import is_log
 
+    if path == STDIN:
+        return log_at(path, name, reading)
     place = Path(path)
     if place.is_file() and place.suffix.lower() not in WEIGHT_FILES:
         return planned_beside(log_at(path, name, reading), place)
@@ -290,22 +295,23 @@ def log_at(path: str, name: str, reading: Reading) -> Log:
     """Return the runs of a log, and the columns used as step and loss; `name` is that of a single run."""
     from toposcope.files.labels import step_of
     from toposcope.files.trainer_state import TRAINER_STATE
-    from toposcope.logs import raw_log
+    from toposcope.logs import label_of, raw_log
 
     dialect, raw = raw_log(path)
+    path = label_of(path)
     if Path(path).name == TRAINER_STATE:  # the folder is named after the run
         folder = Path(path).resolve().parent
         name = folder.parent.name if step_of(folder.name) is not None else folder.name
     elif len(raw) == 1 and raw[0].name:
         name = raw[0].name
-    columns = list(dict.fromkeys(str(column) for run in raw for column in run.table))
+    columns = list(dict.fromkeys(str(c) for run in raw for c in run.table if not is_nan_column(c)))
     return _named(lambda **how: log_of_runs(raw, path, dialect, **how), path, name, columns, reading)
 
 
 def _log_of_table(table: pd.DataFrame, reading: Reading) -> Log:
     """Return the log of a table in memory, which is read as a file is."""
     table = with_index(table)
-    columns = [str(column) for column in table]
+    columns = [str(column) for column in table if not is_nan_column(column)]
     return _named(lambda **how: log_of_table(table, **how), "the table", "run", columns, reading)
 
 
@@ -329,6 +335,8 @@ def planned_beside(log: Log, path: Path) -> Log:
     """Return a log whose runs have the plan that the trainer's own files beside it state."""
     from toposcope.logs.plan_beside import plan_beside, with_plan
 
+    if str(path) == STDIN:
+        return log
     try:
         facts = plan_beside(path, alone=len(log.runs) == 1)
     except SourceError as error:

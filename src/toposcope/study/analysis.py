@@ -16,6 +16,7 @@ import pandas as pd
 from toposcope.core.errors import InputError
 from toposcope.core.tabular import Tables, pictured
 from toposcope.logs.belonging import Group, said
+from toposcope.logs.inputs import tables_among
 from toposcope.rules.judgement import ALL_RIGHT, FEWEST, JudgeOfLog, worst
 from toposcope.runs.log_results import LogResults
 from toposcope.runs.reading import listed
@@ -329,6 +330,7 @@ def analysis_of(
     """
     named = (targets,) if isinstance(targets, str) else tuple(targets)
     read = read_targets(Path(scores)) if isinstance(scores, str | Path) else scores
+    source = tables_among(source)  # type: ignore[assignment]
     given = [source] if isinstance(source, Store | str | Path | pd.DataFrame) else list(source)
     gone = as_names(without)
     read = read if read is None else without_runs(read, gone)

@@ -14,6 +14,7 @@ from toposcope.logs import belonging
 from toposcope.logs.copies import copies
 from toposcope.logs.described import changing
 from toposcope.logs.meanings import canonical
+from toposcope.logs.run import is_nan_column
 from toposcope.study.efficiency import SMOOTH, TARGETS, targets_of_run
 from toposcope.study.table import SeriesTable, from_frame, with_targets
 
@@ -57,7 +58,8 @@ def plain_table(
     >>> table.left_out
     {'epoch': 'a function of the step'}
     """
-    given, frame = frame, canonical(frame, keep=targets)
+    given = frame[[name for name in frame if not is_nan_column(name)]]
+    frame = canonical(given, keep=targets)
     written = {str(new): str(old) for new, old in zip(frame, given, strict=True)}
     if "run" not in frame:
         frame["run"] = "run"

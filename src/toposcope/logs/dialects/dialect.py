@@ -34,11 +34,19 @@ class TextDialect:
 
 @dataclass(frozen=True, slots=True)
 class FileDialect:
-    """A file that is recognised by its lower-case name or its first bytes."""
+    """A file that is recognised by its lower-case name or its first bytes.
+
+    With `endings`, a file without one of them that cannot be read is tried as the next dialect.
+    """
 
     name: str
     matches: Callable[[str, bytes], bool]
     read: Callable[[Blob], Sequence[Run]]
+    endings: tuple[str, ...] = ("",)
+
+    def is_named(self, name: str) -> bool:
+        """Return whether a lower-case name is one of this dialect's."""
+        return name.removesuffix(".gz").endswith(self.endings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,10 @@ from toposcope.core.errors import SourceError
 from toposcope.files.blobs import Blob
 from toposcope.files.formats.reader import parse_json
 from toposcope.logs.dialects.dialect import FileDialect
-from toposcope.logs.dialects.json_text import flat
+from toposcope.logs.dialects.json_text import flat, text_values
 from toposcope.logs.dialects.tables import runs_of_table
-from toposcope.logs.lines import LONGEST, lines, whole_text
+from toposcope.logs.lines import LONGEST, lines, text_of, whole_text
+from toposcope.logs.meanings import meaning
 from toposcope.logs.records import PLANNED, Record, collected, number
 from toposcope.logs.run import Run
 
@@ -25,10 +26,14 @@ TOTAL = "total_steps"
 """The planned steps in each record of LLaMA-Factory's trainer_log.jsonl."""
 _HISTORY = ("log_history", "history", "logs", "log", "metrics", "records")
 """Keys under which files keep their list of records, in the order in which they are tried."""
+_LOSSES = ("loss", "heldout_loss")
+_SUMMARY = "train_runtime"
+"""The key of transformers' last record, whose `train_loss` is the mean over the run."""
+_DECODER = json.JSONDecoder()
 
 
-def records(blob: Blob) -> Iterator[dict[str, Any]]:
-    """Yield the object of each line; an unfinished last line is left out.
+def records(blob: Blob, notes: list[str] | None = None) -> Iterator[dict[str, Any]]:
+    """Yield the objects of each line; an unfinished last line is left out. `notes` takes what is missing.
 
     Raises
     ------
@@ -36,35 +41,57 @@ def records(blob: Blob) -> Iterator[dict[str, Any]]:
         When a line is not a JSON object.
     """
     broken = ""
-    for count, line in enumerate(lines(blob), 1):
+    for count, line in enumerate(lines(blob, notes), 1):
         if broken:
             raise SourceError(broken)
-        if not line.strip():
+        text = line.strip().lstrip("\ufeff")
+        if not text:
             continue
         try:
-            content = json.loads(line)
+            contents = [json.loads(text)]
         except (ValueError, RecursionError) as error:
-            why = "is too long" if len(line) >= LONGEST else f"is not valid JSON ({str(error)[:60]})"
-            broken = f"{blob.label}: line {count} {why}; correct it or fetch it again"
-            continue
-        if not isinstance(content, dict):
-            raise SourceError(f"{blob.label}: has a line that is not a JSON object; correct it")
-        yield content
+            contents, rest = _objects(text)
+            if not contents or rest:  # two writers may have put two objects on one line
+                why = "is too long" if len(line) >= LONGEST else f"is not valid JSON ({str(error)[:60]})"
+                broken = f"{blob.label}: line {count} {why}; correct it or fetch it again"
+        for content in contents:
+            if not isinstance(content, dict):
+                raise SourceError(f"{blob.label}: has a line that is not a JSON object; correct it")
+            yield content
     if broken and count == 1:
         raise SourceError(broken)
 
 
+def _objects(text: str) -> tuple[list[Any], str]:
+    """Return the JSON values that stand one after another at the beginning of a text, and what follows them."""
+    values: list[Any] = []
+    at = 0
+    while at < len(text):
+        try:
+            value, end = _DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            break
+        values.append(value)
+        at = end
+        while at < len(text) and text[at] in " \t\r\n,":
+            at += 1
+    return values, text[at:]
+
+
 def _jsonl(blob: Blob) -> Sequence[Run]:
     """Return the runs of a file with one record per line; text values, such as a run's name, are kept."""
-    texts: list[dict[str, object]] = []
+    texts: list[dict[str, str]] = []
+    notes: list[str] = []
 
     def numbers() -> Iterator[Record]:
-        for content in records(blob):
-            texts.append({name: value for name, value in content.items() if _is_name(name, value)})
+        for content in records(blob, notes):
+            if _SUMMARY in content:
+                continue
+            texts.append(text_values(content))
             yield {name: value for name, value in flat(content).items() if name not in texts[-1]}
 
     table = collected(numbers(), blob.label).rename(columns={TOTAL: PLANNED})
-    return runs_of_table(_with_texts(table, texts))
+    return [replace(run, notes=(*run.notes, *notes)) for run in runs_of_table(_with_texts(table, texts))]
 
 
 def _with_texts(table: pd.DataFrame, texts: Sequence[Mapping[str, object]]) -> pd.DataFrame:
@@ -73,26 +100,76 @@ def _with_texts(table: pd.DataFrame, texts: Sequence[Mapping[str, object]]) -> p
     return pd.concat([table, named[[name for name in named if name not in table]]], axis=1)
 
 
-def _is_name(name: str, value: object) -> bool:
-    return isinstance(value, str) and number(value) != number(value) and value.strip().lower() != "nan"
-
-
 def _json(blob: Blob) -> Sequence[Run]:
-    content = parse_json(whole_text(blob, LARGEST), blob.label)
+    notes: list[str] = []
+    text = whole_text(blob, LARGEST, notes).replace("\0", "").lstrip("\ufeff").strip()
+    content = _parsed(text, blob.label, notes)
     planned = content.get("max_steps") if isinstance(content, dict) else None
-    if isinstance(content, dict):
-        content = _list_of(content)
-    if not isinstance(content, list) or not all(isinstance(row, dict) for row in content):
+    rows = rows_of(content)
+    if rows is None:
         raise SourceError(
             f"{blob.label}: is not a list of records that each have a step; correct or remove it"
         )
-    rows = [row for row in content if "train_runtime" not in row]
+    rows = [row for row in rows if _SUMMARY not in row]
     table = collected((flat(row) for row in rows), blob.label)
-    texts = [{k: v for k, v in row.items() if _is_name(k, v)} for row in rows]
-    runs = runs_of_table(_with_texts(table, texts))
+    runs = runs_of_table(_with_texts(table, [text_values(row) for row in rows]))
     if type(planned) is int and 0 < planned < 1 << 53:
         runs = [replace(run, planned_steps=planned) for run in runs]
-    return runs
+    return [replace(run, notes=(*run.notes, *notes)) for run in runs]
+
+
+def _parsed(text: str, label: str, notes: list[str]) -> Any:
+    """Return the value of a text, or its objects where several stand one after another, or a list is cut."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        values, rest = _objects(text)
+        if not values and text.startswith("["):
+            values, rest = _objects(text[1:].lstrip())
+        objects = values and all(isinstance(value, dict) for value in values)
+        if not objects or (len(values) == 1 and rest):
+            return parse_json(text, label)  # raises the error in one line
+        if rest.strip("], \n\t"):
+            notes.append("the JSON is cut short or damaged: what follows its last whole record is left out")
+        return values
+
+
+def rows_of(content: Any) -> list[dict[str, Any]] | None:
+    """Return the records that a JSON value holds; None if it holds none.
+
+    >>> rows_of({"lm loss": {"start_step": 1, "step_interval": 5, "values": [9.1, 8.2]}})
+    [{'step': 1, 'lm loss': 9.1}, {'step': 6, 'lm loss': 8.2}]
+    >>> rows_of({"loss": {"10": 2.5, "20": 2.25}})
+    [{'step': 10.0, 'loss': 2.5}, {'step': 20.0, 'loss': 2.25}]
+    """
+    if isinstance(content, dict):
+        content = _of_series(content) or _list_of(content)
+    if not isinstance(content, list) or not all(isinstance(row, dict) for row in content):
+        return None
+    return content
+
+
+def _of_series(content: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the records of numbers by step, by name: Megatron's golden values; empty for anything else."""
+    rows: dict[float, dict[str, Any]] = {}
+    named = {name: value for name, value in content.items() if isinstance(value, dict)}
+    if not any("loss" in name.lower() for name in named):
+        return []
+    for name, value in named.items():
+        series = value.get("values", value)
+        if isinstance(series, list):
+            begin, interval = value.get("start_step", 1), value.get("step_interval", 1)
+            if type(begin) is not int or type(interval) is not int:
+                continue
+            series = {begin + place * interval: one for place, one in enumerate(series)}
+        if not isinstance(series, dict):
+            continue
+        steps = [number(str(step)) if isinstance(step, str) else step for step in series]
+        if any(step != step for step in steps):
+            continue
+        for step, one in zip(steps, series.values(), strict=True):
+            rows.setdefault(step, {"step": step})[name] = one
+    return [rows[step] for step in sorted(rows)]
 
 
 def _list_of(content: dict[str, Any]) -> object:
@@ -102,30 +179,61 @@ def _list_of(content: dict[str, Any]) -> object:
             return content[name]
         if isinstance(content.get(name), dict):
             content = content[name]
-    lists = {name: value for name, value in content.items() if isinstance(value, list)}
-    if any(name in lists for name in ("loss", "train_loss", "val_loss")):
-        longest = max(map(len, lists.values()))
-        steps = (
-            {} if any(name in lists for name in ("step", "epoch")) else {"step": list(range(1, longest + 1))}
-        )
-        full = {**steps, **{name: value for name, value in lists.items() if len(value) == longest}}
+    lists = {name: value for name, value in _flat_lists(content).items() if value}
+    numbers = {name: value for name, value in lists.items() if not isinstance(value[0], dict | list)}
+    if any(_is_loss(name) for name in numbers):
+        longest = max(len(value) for name, value in numbers.items() if _is_loss(name))
+        counted = any(meaning(name) in ("step", "epoch") for name in numbers)
+        steps = {} if counted else {"step": list(range(1, longest + 1))}
+        whole = {_singular(name): value for name, value in numbers.items() if len(value) == longest}
+        full = {**steps, **whole}
         return [dict(zip(full, row, strict=True)) for row in zip(*full.values(), strict=True)]
+    if any(_is_loss(name) for name in content):
+        return [content]  # one record
     return next((v for v in lists.values() if v and all(isinstance(row, dict) for row in v)), [])
+
+
+def _flat_lists(content: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Return the lists of an object by name, and those of the objects in it as outer/inner."""
+    lists: dict[str, list[Any]] = {}
+    for name, value in content.items():
+        if isinstance(value, list):
+            lists[name] = value
+        elif isinstance(value, dict):
+            lists |= {f"{name}/{inner}": one for inner, one in value.items() if isinstance(one, list)}
+    return lists
+
+
+def _is_loss(name: str) -> bool:
+    """Return whether a list has the name of a loss, or of losses: `train_losses`."""
+    return meaning(name) in _LOSSES or name.lower().endswith(("loss", "losses"))
+
+
+def _singular(name: str) -> str:
+    """Return the name of a list of losses as that of a column: train_loss, not train_losses."""
+    return f"{name[:-4]}{name[-4:].lower().removesuffix('es')}" if name.lower().endswith("losses") else name
 
 
 def _is_jsonl(name: str, head: bytes) -> bool:
     name = name.removesuffix(".gz")
+    begun = [line.strip() for line in text_of(head).lstrip("\ufeff\n\r \0").splitlines()]
+    first, second = (*begun, "", "")[:2]
     if name.endswith((".jsonl", ".ndjson")):
-        return True
-    first, _, more = head.partition(b"\n")
-    return not name.endswith(".json") and _is_object(first) and (not more.strip() or more.startswith(b"{"))
+        return first not in ("{", "[")
+    return _is_object(first) and (second.startswith("{") or (not second and not name.endswith(".json")))
 
 
-def _is_object(line: bytes) -> bool:
+def _is_object(line: str) -> bool:
     """Return whether a line is a JSON object, which has its names in double quotes."""
-    text = line.removeprefix(b"\xef\xbb\xbf").strip()
-    return text.startswith(b"{") and text.endswith(b"}") and text[1:].lstrip().startswith((b'"', b"}"))
+    return line.startswith("{") and line.endswith("}") and line[1:].lstrip().startswith(('"', "}"))
 
 
-JSONL = FileDialect("JSONL", _is_jsonl, _jsonl)
-JSON = FileDialect("JSON", lambda name, head: name.removesuffix(".gz").endswith(".json"), _json)
+def _is_json(name: str, head: bytes) -> bool:
+    text = text_of(head).lstrip("\ufeff\0").lstrip()
+    inside = text[1:].lstrip()
+    begins = text[:1] == "{" and inside[:1] == '"' or text[:1] == "[" and inside[:1] == "{"
+    return name.removesuffix(".gz").endswith((".json", ".jsonl")) or begins
+
+
+JSONL = FileDialect("JSONL", _is_jsonl, _jsonl, (".jsonl", ".ndjson"))
+JSON = FileDialect("JSON", _is_json, _json, (".json", ".jsonl", ".ndjson"))

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from toposcope.logs.dialects.dialect import TextDialect
-from toposcope.logs.records import Record, number
+from toposcope.logs.records import PLANNED, Record, number
 
 # Nesting depth to which numbers of objects become columns; deeper ones are left out.
 _DEEPEST = 3
+STEP_OF_PLAN = re.compile(r"\s*(\d{1,15})\s*/\s*(\d{1,15})\s*$")
+COUNTS_STEPS = re.compile(r"step|iter|update", re.IGNORECASE)
 
 
 def flat(content: dict[str, Any], before: str = "", depth: int = 0) -> dict[str, float]:
@@ -19,6 +21,8 @@ def flat(content: dict[str, Any], before: str = "", depth: int = 0) -> dict[str,
 
     >>> flat({"step": 1, "train": {"loss": "2.5", "note": "x"}, "on": True})
     {'step': 1.0, 'train/loss': 2.5}
+    >>> flat({"global_step/max_steps": "10/400"})
+    {'global_step': 10.0, 'planned_steps': 400.0}
     """
     found: dict[str, float] = {}
     for name, value in content.items():
@@ -29,7 +33,21 @@ def flat(content: dict[str, Any], before: str = "", depth: int = 0) -> dict[str,
         read = number(value)
         if read == read or (isinstance(value, float | str) and str(value).strip().lower() == "nan"):
             found[f"{before}{name}"] = read
+        elif isinstance(value, str) and "/" in value and (counted := STEP_OF_PLAN.match(value)):
+            if COUNTS_STEPS.search(str(name)):  # "8270/11043" is a step and a plan
+                found[f"{before}{str(name).partition('/')[0]}"] = float(counted[1])
+                found[PLANNED] = float(counted[2])
     return found
+
+
+def text_values(content: Mapping[str, Any]) -> dict[str, str]:
+    """Return the texts of a JSON object that are no numbers, such as the name of a run."""
+    return {name: value for name, value in content.items() if is_name(value)}
+
+
+def is_name(value: object) -> bool:
+    """Return whether a value of a record is a text and no number."""
+    return isinstance(value, str) and number(value) != number(value) and value.strip().lower() != "nan"
 
 
 def records(lines: Iterable[str]) -> Iterator[Record]:

@@ -42,8 +42,8 @@ FILES: tuple[FileDialect, ...] = (
     wandb.DIALECT,
     trackio.DIALECT,
     tables.PARQUET,
-    tables.CSV,
     json_files.JSONL,
     json_files.JSON,
+    tables.CSV,
 )
 FOLDERS: tuple[FolderDialect, ...] = (folders.TENSORBOARD, folders.MLFLOW, folders.WANDB_FOLDER)

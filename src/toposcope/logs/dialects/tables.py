@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,10 +13,11 @@ from toposcope.core.errors import SourceError
 from toposcope.core.wording import renaming
 from toposcope.files.blobs import Blob
 from toposcope.logs.dialects.dialect import FileDialect
-from toposcope.logs.lines import whole_text
-from toposcope.logs.meanings import meaning, plain, separated
+from toposcope.logs.dialects.table_text import looks_like_table, table_of_text
+from toposcope.logs.lines import text_of, whole_text
+from toposcope.logs.meanings import meaning, plain
 from toposcope.logs.records import number
-from toposcope.logs.run import Run
+from toposcope.logs.run import Run, is_nan_column, nan_column
 
 LARGEST = 1 << 30
 """Largest table, in bytes, that is read: it is kept in memory."""
@@ -49,8 +51,8 @@ def parquet(blob: Blob) -> pd.DataFrame:
         raise SourceError(f"{blob.label}: is not a valid parquet file ({why}); fetch it again") from error
 
 
-def csv(blob: Blob) -> pd.DataFrame:
-    """Read a file of columns separated by commas, tabs or semicolons.
+def csv(blob: Blob, notes: list[str]) -> pd.DataFrame:
+    """Read a file of columns separated by commas, tabs, semicolons or blanks; `notes` takes what was left out.
 
     Raises
     ------
@@ -58,23 +60,16 @@ def csv(blob: Blob) -> pd.DataFrame:
         When it is not a table.
     """
     try:
-        return separated(_without_unfinished(whole_text(blob, LARGEST)))
+        return table_of_text(whole_text(blob, LARGEST, notes), notes)
     except (ValueError, OverflowError, RecursionError) as error:
-        why = " ".join(str(error).split())[:80]
+        why = " ".join(str(error).split())[:120]
         raise SourceError(f"{blob.label}: is not a table ({why}); correct it") from error
 
 
-def _without_unfinished(text: str) -> str:
-    r"""Return a table without an unfinished last line, which has fewer columns and no line end.
-
-    >>> _without_unfinished("step,loss\n10,2.5\n1"), _without_unfinished("step,loss\n10,2.5")
-    ('step,loss\n10,2.5', 'step,loss\n10,2.5')
-    """
-    rest, end, last = text.rpartition("\n")
-    header = rest.partition("\n")[0]
-    separator = max(",\t;", key=header.count)
-    unfinished = bool(end and last) and last.count(separator) < header.count(separator)
-    return rest if unfinished else text
+def _csv_runs(blob: Blob) -> Sequence[Run]:
+    notes: list[str] = []
+    runs = runs_of_table(csv(blob, notes), _stem(blob))
+    return [replace(run, notes=(*run.notes, *notes)) for run in runs]
 
 
 def runs_of_table(table: pd.DataFrame, name: str = "") -> Sequence[Run]:
@@ -91,11 +86,12 @@ def runs_of_table(table: pd.DataFrame, name: str = "") -> Sequence[Run]:
         if runs := ways(table):
             return runs
     table = _without_range(table)
-    names = {plain(column): column for column in table}
+    names = {plain(column): column for column in table if not is_nan_column(column)}
     if set(names) == {"wall_time", "step", "value"}:  # TensorBoard's export of one curve
         tag = name.partition("-tag-")[2] or "loss"
         known = tag if meaning(tag) in ("loss", "heldout_loss") else "loss"
-        return [Run("", table.rename(columns={names["value"]: known}))]
+        value = str(names["value"])
+        return [Run("", table.rename(columns={value: known, nan_column(value): nan_column(known)}))]
     return [Run("", table)]
 
 
@@ -185,15 +181,18 @@ def losses_as_numbers(
     for name in texts:
         given, own = table[name], taken.get(name, name)
         read = pd.Series([number(value) for value in given], given.index, dtype=float)
-        first = str(given[read.isna() & given.notna()].iloc[0])
+        wrong = given[read.isna() & given.notna() & ~given.astype(str).str.strip().str.lower().eq("nan")]
+        if not len(wrong):
+            table = table.assign(**{name: read})
+            continue
+        first = str(wrong.iloc[0])
         if read.isna().all() and not any(one in table and one not in texts for one in _LOSSES):
             raise SourceError(
                 f"{label}: column {own!r} has {first[:40]!r}, which is not a number",
                 remedy=f"correct it, or name the column of the loss with {renaming('OLD', 'loss')}",
             )
-        lost = int((read.isna() & given.notna()).sum())
         notes.append(
-            f"{lost:,} values of {own!r} that are not numbers, such as {first[:40]!r}, count as missing"
+            f"{len(wrong):,} values of {own!r} that are not numbers, such as {first[:40]!r}, count as missing"
         )
         table = table.assign(**{name: read})
     return table, notes
@@ -209,7 +208,10 @@ def _stem(blob: Blob) -> str:
 
 
 def _is_csv(name: str, head: bytes) -> bool:
-    return name.removesuffix(".gz").endswith((".csv", ".tsv"))
+    text = text_of(head).lstrip("\ufeff\0\r\n")
+    first = next((line for line in text.splitlines() if not line.startswith(("#", "%"))), "")
+    named = name.removesuffix(".gz").endswith((".csv", ".tsv")) and any(mark in first for mark in ",\t;")
+    return named or looks_like_table(text)
 
 
 PARQUET = FileDialect(
@@ -217,4 +219,4 @@ PARQUET = FileDialect(
     lambda name, head: name.endswith(".parquet") or head.startswith(b"PAR1"),
     lambda blob: runs_of_table(parquet(blob), _stem(blob)),
 )
-CSV = FileDialect("table", _is_csv, lambda blob: runs_of_table(csv(blob), _stem(blob)))
+CSV = FileDialect("table", _is_csv, _csv_runs, (".csv", ".tsv"))

@@ -1,0 +1,321 @@
+"""Tables as text: comma, tab, semicolon or blanks between the columns, and what spoils them.
+
+A header may come again, with more names or without; comments may stand above it; rows may have grown by a
+column; a block of zero bytes may have hit some lines; the last line may be unfinished.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from toposcope.logs.lines import HIT, ZEROS
+from toposcope.logs.meanings import chosen, plain
+from toposcope.logs.records import PLANNED, number
+from toposcope.logs.run import nan_column
+
+BLANKS = r"\s+"
+_SEPARATORS = ",\t;|"
+_COMMENT = ("#", "%", "//")
+_ZEROS = re.compile(rf"[^\n]*\0{{{ZEROS},}}[^\n]*\n?")
+"""Lines that a block of zero bytes hit: what is left of their numbers may be cut."""
+_RULE = re.compile(r"^[\s|:+-]*$")
+"""The line below the header of a table in Markdown."""
+_NAN = re.compile(r"\bnan\b", re.IGNORECASE)
+_NANS = ("nan", "+nan", "-nan")
+_DECIMAL_COMMA = re.compile(r'(?:^|;)"?[-+]?\d+,\d+(?:[eE][-+]?\d+)?"?(?=;|\s*$)', re.MULTILINE)
+_WITH_POINT = re.compile(r"(?:^|;)[-+]?\d*\.\d[^;\n]*", re.MULTILINE)
+_THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:\.\d{3})+(?:,\d+)?\s*$")
+"""Numbers between semicolons: with a decimal comma, with a point, and with points between thousands."""
+STEP_OF_PLAN = re.compile(r"\s*(\d{1,15})\s*/\s*(\d{1,15})\s*$")
+COUNTS_STEPS = re.compile(r"step|iter|update", re.IGNORECASE)
+_LOOKED_AT = 5
+"""This many lines decide whether a text is a table."""
+
+
+def table_of_text(text: str, notes: list[str]) -> pd.DataFrame:
+    r"""Return a text as a table with columns named by texts; `notes` takes what was left out.
+
+    >>> table_of_text("# a run\nstep,loss\n1,2.5\nstep,loss\n2,2.25\n", notes := []).to_dict("list"), notes
+    ({'step': [1, 2], 'loss': [2.5, 2.25]}, ['1 repeated header left out'])
+
+    Raises
+    ------
+    ValueError
+        When it is not a table.
+    """
+    body = _without_zeros(text.lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n"), notes)
+    body = _without_comments(body).lstrip("\n")
+    header, _, rest = body.partition("\n")
+    first = next((line for line in rest.split("\n", 3)[:3] if line.strip()), "")
+    between = separator(header, first)
+    if between == "|":
+        body, between = _of_markdown(body), "\t"
+        header = body.partition("\n")[0]
+    if _numbers_only(header, between):
+        names = _names_of_bare_columns(body, between)
+        body = "\t".join(names).replace("\t", " " if between == BLANKS else between) + "\n" + body
+        header = body.partition("\n")[0]
+    body = without_unfinished(body, between)
+    table = _read(body, header, between, notes)
+    return _with_plan(table)
+
+
+def looks_like_table(head: str) -> bool:
+    r"""Return whether a text begins with the names of a step and a loss and a row of numbers, or two columns.
+
+    >>> looks_like_table("step\tloss\n10\t2.5\n"), looks_like_table("10 2.5\n20 2.4\n30 2.3\n")
+    (True, True)
+    >>> looks_like_table("step 10 loss 2.5\nstep 20 loss 2.4\n")
+    False
+    """
+    body = _without_comments(head.lstrip("\ufeff").replace("\r", "\n")).split("\n")
+    lines = [line for line in body if line.strip() and not _RULE.match(line)][:_LOOKED_AT]
+    if len(lines) < 2:
+        return False
+    between = separator(lines[0], lines[1])
+    names, values = fields_of(lines[0], between), fields_of(lines[1], between)
+    if all(map(_is_number, names)):
+        return len(lines) > 2 and _are_two_columns([fields_of(line, between) for line in lines[:-1]])
+    found = chosen(names)
+    named = "step" in found and any("loss" in plain(name) for name in names)
+    alike = len(names) == len(values) > 1 and not any(_is_number(name) for name in names)
+    return named and alike and _is_number(values[names.index(str(found["step"]))].partition("/")[0])
+
+
+def separator(header: str, row: str) -> str:
+    r"""Return what stands between the columns of a header, given a row below it.
+
+    >>> separator("step;loss", "1;2,5"), separator("step,my loss", "1,2"), separator("10 2.5", "")
+    (';', ',', '\\s+')
+    """
+    between = max(_SEPARATORS, key=header.count)
+    if not header.count(between):
+        return BLANKS if len(header.split()) > 1 else ","
+    if between == "," and ";" in row and not header.count(";"):  # 10;2,5 without a header
+        return ";"
+    return between
+
+
+def fields_of(line: str, between: str) -> list[str]:
+    """Return the fields of a line, without blanks and quotes around them."""
+    if between == BLANKS:
+        return line.split()
+    if between == "|":
+        line = line.strip().strip("|")
+    parted = next(csv.reader([line], delimiter=between), []) if '"' in line else line.split(between)
+    return [field.strip().strip("'\"").strip() for field in parted]
+
+
+def without_unfinished(text: str, between: str = ",") -> str:
+    r"""Return a table without an unfinished last line: one without an end that has too few columns, or whose
+    last number is shorter than that of every other row, so that it may be cut.
+
+    >>> without_unfinished("step,loss\n10,2.5\n1"), without_unfinished("step,loss\n10,2.5")
+    ('step,loss\n10,2.5', 'step,loss\n10,2.5')
+    >>> without_unfinished("step,loss\n10,2.5123\n20,2.51")
+    'step,loss\n10,2.5123'
+    """
+    rest, end, last = text.rpartition("\n")
+    if not (end and last.strip()) or between == BLANKS:
+        return text
+    header, *rows = rest.split("\n")
+    if last.count(between) < header.count(between):
+        return rest
+    ends = [len(row) - row.rfind(between) for row in rows if row.strip()]
+    return rest if ends and len(last) - last.rfind(between) < min(ends) else text
+
+
+def _is_number(text: str) -> bool:
+    return number(text) == number(text) or text.strip().lower() == "nan"
+
+
+def _numbers_only(line: str, between: str) -> bool:
+    fields = fields_of(line, between)
+    return len(fields) > 1 and all(map(_is_number, fields))
+
+
+def _are_two_columns(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether rows have two numbers each, the first of which is a step: whole, and rising."""
+    if not all(len(row) == 2 and all(map(_is_number, row)) for row in rows):
+        return False
+    steps = np.array([number(row[0]) for row in rows])
+    return bool((steps == np.floor(steps)).all() and (np.diff(steps) > 0).all())
+
+
+def _names_of_bare_columns(body: str, between: str) -> list[str]:
+    """Return the names of two columns without a header, a step and a loss."""
+    rows = [fields_of(line, between) for line in body.split("\n", 20)[:20] if line.strip()]
+    if not _are_two_columns(rows[: max(1, len(rows) - 1)]):
+        raise ValueError(
+            f"its {len(rows[0])} columns have no names; write a first line with their names, such as step,loss"
+        )
+    return ["step", "loss"]
+
+
+def _without_zeros(text: str, notes: list[str]) -> str:
+    if "\0" not in text:
+        return text
+    kept, lines = _ZEROS.subn("", text)
+    if lines:
+        notes.append(HIT)
+    return kept.replace("\0", "")
+
+
+def _without_comments(text: str) -> str:
+    """Return a text without comments; one above rows without names that has as many fields is their header."""
+    if not any(text.startswith(mark) or f"\n{mark}" in text for mark in _COMMENT):
+        return text
+    lines = text.split("\n")
+    rows = [line for line in lines if not line.lstrip().startswith(_COMMENT)]
+    first = next((line for line in rows if line.strip()), "")
+    above = [line for line in lines[: lines.index(first)] if line.strip()] if first else []
+    if above:
+        names = above[-1].lstrip("#%/ \t")
+        between = separator(names, first)
+        if _numbers_only(first, between) and len(fields_of(names, between)) == len(fields_of(first, between)):
+            rows.insert(0, names)
+    return "\n".join(rows)
+
+
+def _of_markdown(text: str) -> str:
+    """Return a table with bars between its columns as one with tabs."""
+    lines = [line for line in text.split("\n") if not _RULE.match(line)]
+    return "\n".join("\t".join(fields_of(line, "|")) for line in lines if "|" in line) + "\n"
+
+
+def _read(body: str, header: str, between: str, notes: list[str]) -> pd.DataFrame:
+    """Return the rows below a header; those that do not fit it are read line by line."""
+    rest = body[len(header) + 1 :]
+    first = next((line for line in rest.split("\n", 3)[:3] if line.strip()), "")
+    wider = len(fields_of(first, between)) > len(fields_of(header, between))
+    if not wider and f"\n{header}\n" not in body:
+        try:
+            table = _parsed(body, between)
+        except pd.errors.ParserError:
+            pass
+        else:
+            names = chosen(list(table))
+            texts = [c for c in names.values() if table[c].dtype == object]
+            if not any((table[c].astype(str).str.strip() == str(c)).any() for c in texts):
+                return table
+    return _by_line(body, between, notes)
+
+
+def _parsed(body: str, between: str, **how: Any) -> pd.DataFrame:
+    """Return a table with its columns' names stripped of blanks and quotes, and marks where NaN was written."""
+    decimal, thousands = _marks_of_numbers(body) if between == ";" else (".", None)
+    read = partial(pd.read_csv, sep=between, index_col=False, skipinitialspace=True, **how)
+    table = read(io.StringIO(body), decimal=decimal, thousands=thousands, low_memory=False)
+    names = [str(name).strip().strip("'\"").strip() for name in table]
+    counts = Counter(names)
+    names = [name if counts[name] == 1 else str(c) for name, c in zip(names, table, strict=True)]
+    table = table.set_axis(names, axis=1)
+    places = [k for k in range(len(names)) if table.iloc[:, k].isna().any()] if _NAN.search(body) else []
+    if not places:
+        return table
+    # pandas reads an empty cell and a written NaN alike: these columns are read again as texts
+    texts = read(io.StringIO(body), usecols=places, dtype=str, na_filter=False)
+    for k, (_, column) in zip(places, texts.items(), strict=True):
+        lost = column.str.strip().str.lower().isin(_NANS).to_numpy()
+        if lost.any():
+            table[nan_column(names[k])] = np.where(lost, 1.0, np.nan)
+    return table
+
+
+def _marks_of_numbers(body: str) -> tuple[str, str | None]:
+    r"""Return the marks of decimals and of thousands between semicolons, where a comma may be the decimal.
+
+    >>> _marks_of_numbers("step;loss\n10.000;2,4"), _marks_of_numbers("step;loss\n10;2.4")
+    ((',', '.'), ('.', None))
+    """
+    if not _DECIMAL_COMMA.search(body):
+        return ".", None
+    points = [not _THOUSANDS.match(found[0].lstrip(";")) for found in _WITH_POINT.finditer(body)]
+    return (".", None) if any(points) else (",", "." if points else None)
+
+
+def _by_line(body: str, between: str, notes: list[str]) -> pd.DataFrame:
+    """Return the parts of a table below each of its headers, one above the other."""
+    parts: list[tuple[list[str], list[str]]] = []
+    repeated = 0
+    for line in body.split("\n"):
+        if not line.strip():
+            continue
+        fields = fields_of(line, between)
+        if not parts or _is_header(fields, parts[-1][0]):
+            repeated += bool(parts) and fields == parts[-1][0]
+            parts.append((fields, []))
+        else:
+            parts[-1][1].append(line)
+    if repeated:
+        notes.append(f"{repeated:,} repeated header{'s' * (repeated != 1)} left out")
+    if changed := sum(names != parts[0][0] for names, _ in parts):
+        notes.append(f"{changed:,} later header{'s' * (changed != 1)} with other columns")
+    tables = [_part(names, rows, between, notes) for names, rows in parts if rows]
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=parts[0][0])
+
+
+def _is_header(fields: Sequence[str], names: Sequence[str]) -> bool:
+    """Return whether a line is a header again: names only, at least half of which were there before."""
+    if not fields or any(_is_number(field) for field in fields):
+        return False
+    return 2 * len({*fields} & {*names}) >= min(len(fields), len(names))
+
+
+def _part(names: list[str], rows: list[str], between: str, notes: list[str]) -> pd.DataFrame:
+    """Return the rows below one header; a column that was added later without a name gets a number.
+
+    Raises
+    ------
+    ValueError
+        When a single row is longer than the header: it is damaged.
+    """
+    parted = [fields_of(row, between) for row in rows]
+    lengths = Counter(map(len, parted))
+    most = max(lengths)
+    if most > len(names):
+        extra = any(any(row[len(names) :]) for row in parted)  # else every line ends with a separator
+        if extra and lengths[most] == len(rows) and most == len(names) + 1 and _counts(parted):
+            names = ["", *names]  # the rows are numbered, as R writes them
+        elif extra and (lengths[most] == 1 or lengths[most] == len(rows)):
+            raise ValueError(f"a row has {most} values below {len(names)} names")
+        elif extra:
+            notes.append(f"{lengths[most]:,} rows have {most} values below {len(names)} names")
+    names = [*names, *(f"column {place + 1}" for place in range(len(names), most))]
+    return _parsed("\n".join(rows) + "\n", between, header=None, names=_distinct(names))
+
+
+def _counts(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether the first field of each row counts the rows."""
+    count = np.array([number(row[0]) for row in rows])
+    return bool(count[0] in (0, 1) and (np.diff(count) == 1).all())
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Return names with a number after those that are there already; one that is empty is unnamed."""
+    count: Counter[str] = Counter()
+    distinct = []
+    for place, name in enumerate(names):
+        name = name or f"Unnamed: {place}"
+        distinct.append(f"{name}.{count[name]}" if count[name] else name)
+        count[name] += 1
+    return distinct
+
+
+def _with_plan(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table whose columns of steps as `8270/11043` are a step and a plan."""
+    for name in [str(c) for c in table if table[c].dtype == object and COUNTS_STEPS.search(str(c))]:
+        values = table[name].dropna().astype(str)
+        if len(values) and values.str.match(STEP_OF_PLAN).all():
+            parted = table[name].astype("string").str.extract(STEP_OF_PLAN).astype(float)
+            table = table.assign(**{name: parted[0], PLANNED: parted[1]})
+    return table

@@ -1,0 +1,185 @@
+"""The runs of a table: where one ends, what a restart replaced, and which records hold no loss."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from toposcope.core.forms import step_text
+from toposcope.logs.records import PARAMETERS, PLANNED, parts, replaced
+from toposcope.logs.run import Run, is_nan_column, nan_column, written_nan
+
+LARGEST_STEP = 2.0**53
+"""From here on, float64 cannot represent every integer step."""
+LEAST_ROWS = 3
+"""The fewest rows per run of a table on average; with fewer, the rows count as unordered."""
+OUT_OF_ORDER = 0.1
+"""The largest share of rows where the step falls within a run; with more, the rows count as unordered."""
+_LOSSES = ("loss", "heldout_loss")
+_OF_TRAINING = (*_LOSSES, "learning_rate", "grad_norm")
+"""A record at the end of a log with none of these is a summary, not a step of training."""
+_HABIT = 0.5
+"""If at least this share of the earlier records logs a loss, one without is an exception."""
+
+
+def cut(
+    table: pd.DataFrame,
+    run: Run,
+    name: str,
+    taken: Mapping[str, str],
+    notes: list[str],
+    *,
+    text: bool,
+    keep: Collection[str] = (),
+) -> list[Run]:
+    """Return the runs of a table under canonical names, split where the step falls back.
+
+    The records of a step become one row, and rows that a restart trained again are replaced. `notes` takes
+    what was done.
+    """
+    if not len(table):
+        return []
+    alone = "run" not in table and "step" in table
+    which = parts(table["step"].to_numpy(float)) if alone else np.zeros(len(table), int)
+    count = int(which.max()) + 1
+    if not text and _in_no_order(table, count):
+        which, count = np.zeros(len(table), int), 1
+    if count > 1:
+        notes.append(f"{name}: split into {count:,} runs where the step falls back")
+    runs: list[Run] = []
+    distinct: list[pd.DataFrame] = []
+    for part in range(count):
+        own = table[which == part].reset_index(drop=True)
+        planned = run.planned_steps if "run" in own else _stated(own, PLANNED) or run.planned_steps
+        parameters = _stated(own, PARAMETERS) or 0
+        own, gone = _without_replaced(own, name, notes)
+        if alone:
+            own = _together(own, taken, text=text)
+        if any(own.equals(earlier) for earlier in distinct):
+            notes.append(f"{name}: run {part + 1} repeats an earlier one and is left out")
+            continue
+        distinct.append(own)
+        own = _tidied(_without_closing(own, keep) if alone else own, taken)
+        own_name = name if count == 1 else f"{name}-{part + 1}"
+        runs.append(Run(own_name, own, planned, parameters, replaced=gone))
+    return [replace(runs[0], name=name)] if len(runs) == 1 else runs
+
+
+def _tidied(table: pd.DataFrame, taken: Mapping[str, str]) -> pd.DataFrame:
+    """Return a table without empty columns, the known ones first; marks of NaN are booleans, if there are any."""
+    values = [c for c in table if not is_nan_column(c)]
+    marked = [c for c in values if nan_column(c) in table]
+    marks = {nan_column(c): written_nan(table, c) & table[c].isna().to_numpy() for c in marked}
+    marks = {name: mark for name, mark in marks.items() if mark.any()}
+    full = [c for c in values if c in ("step", "loss") or nan_column(c) in marks or table[c].notna().any()]
+    front = [c for c in ("run", *taken) if c in full]
+    own = table[[*dict.fromkeys(front), *(c for c in full if c not in front)]]
+    return own.assign(**marks) if marks else own
+
+
+def _stated(table: pd.DataFrame, name: str) -> int | None:
+    """Remove a column from a table and return its last value as an integer; None if there is none."""
+    if name not in table:
+        return None
+    stated = table.pop(name).dropna()
+    return int(stated.iloc[-1]) if len(stated) and 0 < stated.iloc[-1] < LARGEST_STEP else None
+
+
+def _in_no_order(table: pd.DataFrame, count: int) -> bool:
+    """Return whether the rows of a table are unordered, given that its steps split it into `count` runs."""
+    falls = int((np.diff(table["step"].to_numpy(float)) < 0).sum()) if count > 1 else 0
+    inside = falls - (count - 1)
+    return count > max(1, len(table) // LEAST_ROWS) or inside > OUT_OF_ORDER * len(table)
+
+
+def _without_replaced(
+    table: pd.DataFrame, name: str, notes: list[str]
+) -> tuple[pd.DataFrame, pd.DataFrame | None]:
+    """Return a table without the rows that a restart from an earlier checkpoint replaced, and these rows."""
+    if "step" not in table:
+        return table, None
+    step = table["step"].to_numpy(float)
+    trained = table["loss"].notna().to_numpy() if "loss" in table else np.ones(len(table), bool)
+    gone = np.zeros(len(table), bool)
+    restarts = 0
+    for rows in table.groupby("run", sort=False).indices.values() if "run" in table else [slice(None)]:
+        falls = int((np.diff(step[rows][trained[rows]]) < 0).sum())
+        if 0 < falls <= OUT_OF_ORDER * len(step[rows]):  # more: unordered or repeated rows
+            gone[rows] = replaced(step[rows], trained[rows])
+            restarts += falls
+    if not gone.any():
+        return table, None
+    first, last = step_text(step[gone].min()), step_text(step[gone].max())
+    notes.append(
+        f"{name}: {int(gone.sum()):,} rows were replaced, because restarts trained their steps again "
+        f"(steps {first} to {last}; restarts: {restarts:,})"
+    )
+    return table[~gone].reset_index(drop=True), _numbers(table[gone].reset_index(drop=True))
+
+
+def _numbers(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table without the columns that say where NaN was written."""
+    return table[[column for column in table if not is_nan_column(column)]]
+
+
+def _together(table: pd.DataFrame, taken: Mapping[str, str], *, text: bool) -> pd.DataFrame:
+    """Merge the records of a step, such as training and evaluation; in text logs the last value counts.
+
+    Rows of a table that contradict each other in a known column stay separate.
+    """
+    if table["step"].is_unique:
+        return table
+    grouped = table.groupby("step", sort=False)
+    known = [name for name in taken if name in table and name != "step"]
+    if not text and (grouped[known].nunique() > 1).to_numpy().any():
+        return table
+    if not text and not (table[known].isna().any(axis=1)).any():
+        return table  # identical rows: the caller reports them
+    return grouped.last().reset_index()[list(table.columns)]
+
+
+def _without_closing(table: pd.DataFrame, keep: Collection[str]) -> pd.DataFrame:
+    """Leave out the records at the end that hold nothing of training: a trainer's summary is no step.
+
+    Only where a loss is logged in most records before them; `keep` are columns that the caller asks for.
+    """
+    losses = [name for name in (*_LOSSES, *keep) if name in table]
+    wanted = [name for name in (*_OF_TRAINING, *keep) if name in table]
+    if not losses:
+        return table
+    marks = [nan_column(name) for name in wanted if nan_column(name) in table]
+    used = np.flatnonzero(table[[*wanted, *marks]].notna().any(axis=1).to_numpy())
+    if not len(used) or used[-1] == len(table) - 1:
+        return table
+    own = table.iloc[: used[-1] + 1]
+    habit = own[[*losses, *(mark for mark in marks)]].notna().any(axis=1).mean()
+    return own if habit >= _HABIT else table
+
+
+def with_written_nan(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table in memory with marks where its loss counts as written as NaN, which it cannot tell.
+
+    A NaN counts as written if its row has every number that all rows with a loss have, apart from the step
+    and the epoch, no number that none of them has, and no held-out loss. So a summary (`train_runtime`) among
+    records is none.
+
+    >>> rows = [{"step": 1, "loss": 2.0, "lr": 0.1}, {"step": 2, "lr": 0.1}, {"step": 2, "runtime": 9.0}]
+    >>> with_written_nan(pd.DataFrame(rows))["loss is nan"].tolist()
+    [nan, 1.0, nan]
+    """
+    name = next((one for one in _LOSSES if one in table and table[one].notna().any()), None)
+    name = name or next((one for one in _LOSSES if one in table), None)
+    if name is None or nan_column(name) in table or table[name].notna().all():
+        return table
+    logged = table[name].notna().to_numpy()
+    others = [c for c in table if c not in ("run", "step", "epoch", *_LOSSES)]
+    beside = [c for c in others if logged.any() and table.loc[logged, c].notna().all()]
+    apart = [c for c in others if logged.any() and table.loc[logged, c].isna().all()]
+    lost = ~logged & table[beside].notna().all(axis=1).to_numpy() & table[apart].isna().all(axis=1).to_numpy()
+    for other in _LOSSES:
+        if other != name and other in table:
+            lost &= table[other].isna().to_numpy()
+    return table.assign(**{nan_column(name): np.where(lost, 1.0, np.nan)}) if lost.any() else table
