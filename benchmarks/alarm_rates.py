@@ -22,7 +22,7 @@ from scipy.stats import binomtest
 import toposcope as ts
 from benchmarks.watch_curves import tables
 from toposcope.papers.plain_rules import PLAIN_RULES, WINDOW, Rule
-from toposcope.watch.replay import replay
+from toposcope.rules.replay import replay
 
 
 def watched(log: pd.DataFrame, since: float) -> bool:

@@ -21,7 +21,8 @@ from scipy.stats import binomtest
 
 from benchmarks.watch_curves import tables
 from toposcope.core.seeding import rng
-from toposcope.rules.assess import Symptom, health
+from toposcope.logs.remarks import Remark
+from toposcope.rules.registry import assess
 
 FIRST = 6000
 LENGTHS = (60, 200, 1000)
@@ -261,14 +262,14 @@ def grokking(runs: Path) -> Iterator[tuple[str, pd.DataFrame]]:
         yield "grokking recipe", series.metrics(run.run).reset_index(drop=True)
 
 
-def readings(log: pd.DataFrame) -> Iterator[tuple[float, list[Symptom]]]:
+def readings(log: pd.DataFrame) -> Iterator[tuple[float, list[Remark]]]:
     """Yield what is said at each tenth of a run's steps."""
     last = float(log["step"].max())
     column = "loss" if "loss" in log else "train_loss"
     for part in np.arange(1, 11) / 10:
         seen = log[log["step"] <= part * last]
         if seen[column].notna().any():
-            yield part, health(seen, column=column, horizon=last, anneals=bool(part < 1))
+            yield part, list(assess(seen, column=column, horizon=last, anneals=bool(part < 1), noticed=False))
 
 
 def share(found: int, of: int) -> str:
@@ -277,10 +278,10 @@ def share(found: int, of: int) -> str:
     return f"{found:5d} {found / of:6.1%} [{low:5.1%}, {high:5.1%}]"
 
 
-def row(case: str, said: list[list[Symptom]]) -> str:
+def row(case: str, said: list[list[Remark]]) -> str:
     """Return the line of one case, and which kinds were said."""
-    grave = sum(any(one.grave for one in found) for found in said)
-    look = sum(bool(found) and not any(one.grave for one in found) for found in said)
+    grave = sum(any(one.useless_on for one in found) for found in said)
+    look = sum(bool(found) and not any(one.useless_on for one in found) for found in said)
     kinds = sorted({one.kind for found in said for one in found})
     of = {kind: sum(any(one.kind == kind for one in found) for found in said) for kind in kinds}
     return f"{case:36s} {len(said):6d}  {share(grave, len(said))}  {share(look, len(said))}  {json.dumps(of)}"
@@ -294,7 +295,7 @@ def simulated(cases: Mapping[str, Draw], first: int, draws: int) -> Iterator[str
             for noise in NOISES:
                 for seed in range(first, first + draws):
                     random = rng(name="health cases", case=case, count=count, noise=noise, draw=seed)
-                    said.append(health(draw(random, count, noise)))
+                    said.append(list(assess(draw(random, count, noise), noticed=False)))
         yield row(case, said)
 
 
@@ -307,7 +308,7 @@ def main() -> None:
     parser.add_argument("--grokking", type=Path, help="folder of runs of the recipe grokking")
     options = parser.parse_args()
     print(f"{'case':36s} {'n':>6s}  {'grave':27s}  {'look':27s}  kinds")
-    found: dict[str, list[list[Symptom]]] = {}
+    found: dict[str, list[list[Remark]]] = {}
     logs = list(language_models(options.data, int(options.half == "odd")))
     for name, log in [*logs, *(grokking(options.grokking) if options.grokking else ())]:
         found.setdefault(name, []).extend(said for _, said in readings(log))

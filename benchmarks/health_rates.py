@@ -22,7 +22,7 @@ from benchmarks.forecast_families import simulated
 from benchmarks.forecast_laws import LAWS
 from benchmarks.watch_curves import tables
 from toposcope.core.seeding import rng
-from toposcope.rules.assess import KINDS, health
+from toposcope.rules.registry import assess, rules
 
 FIRST = 900
 """The first draw of a family: none that the rule was set on."""
@@ -89,7 +89,7 @@ def readings(log: pd.DataFrame) -> Iterator[list[str]]:
     falls = len(rate) > 0 and rate[-1] < 0.9 * rate.max()
     for part in READ:
         seen = log[log["step"] <= part * last]
-        yield [symptom.kind for symptom in health(seen, horizon=last, anneals=falls and part < 1)]
+        yield [symptom.kind for symptom in assess(seen, horizon=last, anneals=falls and part < 1)]
 
 
 def share(found: int, of: int) -> str:
@@ -113,7 +113,7 @@ def of_curves(runs: Iterable[tuple[str, pd.DataFrame]], what: str) -> None:
     """Print what is said of whole runs and their beginnings."""
     said = [(name, kinds) for name, log in runs for kinds in readings(log)]
     print(f"{what}: {len(said) // len(READ)} runs")
-    for kind in KINDS:
+    for kind in (kind for rule in rules() for kind in rule.kinds or (rule.name,)):
         where = Counter(name for name, kinds in said if kind in kinds)
         of = ", ".join(f"{name} {count}" for name, count in where.most_common())
         print(f"  {kind:22s} {share(where.total(), len(said)):38s} {of}")
@@ -128,7 +128,7 @@ def logs(name: str, count: int, draws: int, **axes: str) -> Iterator[pd.DataFram
 
 def called(some: Iterable[pd.DataFrame], kind: str) -> int:
     """Return in how many logs `kind` is found."""
-    return sum(any(symptom.kind == kind for symptom in health(log)) for log in some)
+    return sum(any(symptom.kind == kind for symptom in assess(log)) for log in some)
 
 
 def row(cells: Mapping[int, int], draws: int) -> str:

@@ -16,8 +16,9 @@ import pandas as pd
 from scipy.stats import binomtest
 
 from toposcope.core.seeding import rng
+from toposcope.logs.remarks import DIVERGING
 from toposcope.rules import rises
-from toposcope.rules.assess import health
+from toposcope.rules.registry import assess
 
 READ = (4, 8, 20)
 """Losses after the jump at which a log is read."""
@@ -78,7 +79,7 @@ def log(kind: str, noise: float, before: int, draw: int) -> pd.DataFrame:
 def called(kind: str, noise: float, after: int, draws: range) -> int:
     """Return how many of the logs are called diverging when `after` losses follow the jump."""
     logs = [log(kind, noise, before, draw).iloc[: before + after] for before in BEFORE for draw in draws]
-    return sum(any(one.kind == rises.DIVERGING for one in health(table)) for table in logs)
+    return sum(any(one.kind == DIVERGING for one in assess(table)) for table in logs)
 
 
 def main() -> None:

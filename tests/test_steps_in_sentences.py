@@ -13,11 +13,16 @@ import toposcope
 from toposcope.core.forms import step_text
 from toposcope.core.observations import Observation
 from toposcope.core.repeats import together
-from toposcope.rules.assess import health
+from toposcope.rules.registry import assess
 from toposcope.statistics.trends.coincidences import freed
 from toposcope.statistics.trends.whitening import whiten
 from toposcope.study.plain import plain_table
 from toposcope.watch.journal import Event
+
+
+def health(metrics, **given):
+    return list(assess(metrics, **{"noticed": False} | given))
+
 
 WORD = re.compile(r" [a-z]")
 BARE = re.compile(r"\bstep \{(?!step_text|shown|numbers)[^}:!]*\}")
@@ -58,7 +63,7 @@ def test_health_writes_a_step_as_an_alarm_does(late: float) -> None:
     step = 10 * np.arange(400)
     loss = np.where(step > 2400, late, 3.0 + 1 / (step + 1))
     first = health(pd.DataFrame({"step": step, "loss": loss}))[0]
-    assert f"step {first.step:,}" in first.ground
+    assert f"step {first.step:,}" in first.sentence
     assert first.step > 2000
 
 

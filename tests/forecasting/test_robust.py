@@ -24,10 +24,15 @@ from toposcope.forecasting.laws import MultiPower, Tissue
 from toposcope.forecasting.siblings import MeanFall, ShrunkTransfer, SiblingTransfer, SizeTransfer
 from toposcope.logs.curve import level_and_slope
 from toposcope.logs.glitches import glitches
-from toposcope.rules.assess import health
+from toposcope.rules.registry import assess
 from toposcope.sources import open_series
 from toposcope.sources.audit import audit
 from toposcope.study.forecasts.gather import gather_curves
+
+
+def health(metrics, **given):
+    return list(assess(metrics, **{"noticed": False} | given))
+
 
 STEP = np.arange(10, 2001, 10.0)
 
@@ -291,8 +296,8 @@ def test_losses_that_were_not_finite_for_a_while_ask_for_a_look():
     loss[200:240] = np.nan
     rows = pd.DataFrame({"step": np.arange(1, 401), "loss": loss, "learning_rate": 1e-3})
     found = health(rows)
-    assert [(one.kind, one.grave) for one in found] == [("not finite for a while", False)]
-    assert found[0].ground == "40 logged losses from step 201 to 240 are not finite"
+    assert [(one.kind, one.level) for one in found] == [("not finite for a while", "look")]
+    assert found[0].sentence == "40 logged losses from step 201 to 240 are not finite"
 
 
 def test_rows_that_log_no_training_loss_are_no_fault():

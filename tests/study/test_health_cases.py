@@ -6,7 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from toposcope.rules.assess import KINDS, health
+from toposcope.rules.registry import assess, place, rules
+
+
+def health(metrics, **given):
+    return list(assess(metrics, **{"noticed": False} | given))
 
 
 def law(n=400, seed=0, noise=0.01, floor=1.6):
@@ -25,7 +29,7 @@ def kinds(loss, **columns):
 
 
 def grave(loss, **columns):
-    return any(one.grave for one in said(loss, **columns))
+    return any(one.useless_on for one in said(loss, **columns))
 
 
 # -- a floor near zero
@@ -85,8 +89,8 @@ def restarted(at=360, gain=0.2):
 def test_a_warm_restart_is_to_be_looked_at_by_any_name_of_the_rate(name):
     loss, rate = restarted()
     (found,) = said(loss, **{name: 3e-4 * rate})
-    assert (found.kind, found.grave) == ("rate raised", False)
-    assert "after the learning rate went back up from 3e-06 to 0.0003" in found.ground
+    assert (found.kind, found.level) == ("rate raised", "look")
+    assert "after the learning rate went back up from 3e-06 to 0.0003" in found.sentence
     assert found.remedy.startswith("look again after")
 
 
@@ -120,17 +124,17 @@ def test_a_switch_of_data_whose_jump_falls_again_is_to_be_looked_at():
     loss = law()
     loss[300:] *= 1 + 0.5 * np.exp(-np.arange(100) / 80)
     (found,) = said(loss)
-    assert (found.kind, found.grave) == ("falling again", False)
-    assert " is back at " in found.ground
+    assert (found.kind, found.level) == ("falling again", "look")
+    assert " is back at " in found.sentence
 
 
 def test_a_level_ten_percent_higher_for_good_is_to_be_looked_at():
     loss = law()
     loss[320:] *= 1.1
     (found,) = said(loss)
-    assert (found.kind, found.grave) == ("higher level", False)
+    assert (found.kind, found.level) == ("higher level", "look")
     assert 3180 <= found.step <= 3200
-    assert "has stopped rising" in found.ground
+    assert "has stopped rising" in found.sentence
 
 
 def test_a_level_twice_as_high_for_good_is_diverging():
@@ -144,7 +148,7 @@ def test_a_spike_on_its_way_back_is_to_be_looked_at(left):
     loss = law()
     loss[380:] *= 1 + 2.0 * np.linspace(1, left, 20)
     (found,) = said(loss)
-    assert (found.kind, found.grave) == ("falling again", False)
+    assert (found.kind, found.level) == ("falling again", "look")
 
 
 def test_a_climb_that_turned_and_falls_is_to_be_looked_at_without_a_rate():
@@ -183,8 +187,8 @@ def test_two_losses_make_no_turn():
 def test_an_accuracy_given_as_a_loss_is_told_by_its_direction(scale):
     value = 0.1 + 0.8 * (1 - np.exp(-np.arange(200) / 40))
     (found,) = said(scale * value)
-    assert (found.kind, found.grave) == ("accuracy", False)
-    assert f"this looks like an accuracy: it rises from {scale * value[:20].mean():.3g}" in found.ground
+    assert (found.kind, found.level) == ("accuracy", "look")
+    assert f"this looks like an accuracy: it rises from {scale * value[:20].mean():.3g}" in found.sentence
 
 
 def test_a_loss_that_diverges_within_a_hundred_is_no_accuracy():
@@ -204,9 +208,12 @@ def outlying():
 
 def test_single_outliers_are_counted_and_raise_no_alarm():
     assert health(outlying()) == []
-    (found,) = health(outlying(), noticed=True)
-    assert (found.kind, found.grave, found.noticed) == ("outliers", False, True)
-    assert found.ground.startswith("3 single losses stood out, the highest at step 3,200, by a factor of 1.6")
+    noticed = health(outlying(), noticed=True)
+    assert [(one.kind, one.level, one.step) for one in noticed] == [
+        ("loss spike", "noticed", step) for step in (2100, 3200, 4600)
+    ]
+    assert noticed[1].sentence.startswith("loss spike at step 3,200 (loss is 2.994 where 1.811")
+    assert noticed[1].sentence.endswith(" is around it), back to normal by step 3,300")
 
 
 def test_single_outliers_do_not_hide_spikes_that_last():
@@ -227,9 +234,9 @@ def test_a_held_out_loss_that_rises_while_training_goes_on_is_overfitting(name):
     loss, held = law(), law() + 0.1
     held[200:] = held[190:200].mean() * np.linspace(1, 1.3, 200)
     (found,) = said(loss, **{name: np.where(np.arange(400) % 20 == 0, held, np.nan)})
-    assert (found.kind, found.grave) == ("overfitting", False)
+    assert (found.kind, found.level) == ("overfitting", "look")
     assert 1800 <= found.step <= 2100
-    assert "while the training loss fell from" in found.ground
+    assert "while the training loss fell from" in found.sentence
 
 
 def test_a_held_out_loss_that_is_read_itself_is_overfitting_where_training_falls():
@@ -257,7 +264,7 @@ def test_swings_that_grow_are_diverging():
     for phase in range(6):
         swings = np.geomspace(1e-3, 0.4, 400) * np.sin(place / 3 + phase)
         (found,) = [one for one in said(law() * (1 + swings)) if one.kind == "diverging"]
-        grounds.append(found.ground)
+        grounds.append(found.sentence)
     assert sum(ground.startswith("the loss has swung wider and wider since step") for ground in grounds) >= 2
     assert kinds(law() * (1 + 0.1 * np.sin(place / 3))) == []
 
@@ -300,9 +307,10 @@ def test_a_last_loss_that_stands_out_as_single_ones_do_is_nothing():
 # -- every kind
 
 
-def test_every_kind_has_its_place():
-    assert len(set(KINDS)) == len(KINDS)
-    assert KINDS[:2] == ("not finite", "diverging")
+def test_every_kind_belongs_to_one_rule():
+    kinds = [kind for rule in rules() for kind in dict.fromkeys(rule.speaks_of())]
+    assert len(set(kinds)) == len(kinds)
+    assert [place(kind) for kind in ("not finite", "loss not finite", "of nobody")] == [0, 0, len(rules())]
 
 
 def test_healthy_language_models_are_healthy(shared_data):

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from toposcope.forecasting import Curve
     from toposcope.forecasting.decision.advice import Advice
-    from toposcope.rules.judgement import Ground, Judgement
+    from toposcope.logs.remarks import Remark
+    from toposcope.rules.judgement import Judgement
     from toposcope.study.findings import Finding
 
 
@@ -30,7 +31,7 @@ class Advices:
     """
 
     advice: tuple[Advice, ...]
-    grounds: dict[str, list[Ground]]
+    grounds: dict[str, list[Remark]]
 
     @property
     def table(self) -> pd.DataFrame:
@@ -91,10 +92,10 @@ def advices_on(
     A run whose log shows a grave fault gets its advice without a forecast, even if the options cannot be
     compared.
     """
-    from toposcope.forecasting.decision.advice import of_symptoms
+    from toposcope.forecasting.decision.advice import of_remarks
 
     names = {curve.run for curve in unfinished}
-    judged = {curve.run: judgements.get(curve.run) or of_symptoms(curve) for curve in own}
+    judged = {curve.run: judgements.get(curve.run) or of_remarks(curve) for curve in own}
     ended = [curve for curve in own if judged[curve.run].grounds and curve.run not in names]
     broken = [curve for curve in ended if curve.broke] if unfinished else ended
     if not unfinished and not broken:

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from toposcope.forecasting import Curve, Forecast, Forecaster, Schedule
     from toposcope.logs.belonging import Group
     from toposcope.rules.judgement import Judgement
+    from toposcope.rules.replay import Replays
     from toposcope.runs.curves import Problem
     from toposcope.runs.reading import Given, Reading
-    from toposcope.watch.replay import Replays
 
 
 def forecast(

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from toposcope.api.advice import Advices
     from toposcope.forecasting import Curve, Forecast, Forecaster, Schedule
     from toposcope.logs.belonging import Group
-    from toposcope.rules.assess import Symptom
-    from toposcope.rules.judgement import Ground, Judgement
+    from toposcope.logs.remarks import Remark
+    from toposcope.rules.judgement import Judgement
     from toposcope.runs.curves import Problem
     from toposcope.study.findings import Finding
 
@@ -152,12 +152,7 @@ class Forecasts:
         return (*(f"{fault.run}: {fault.reason}" for fault in self.faults), *self.notes)
 
     @property
-    def symptoms(self) -> dict[str, list[Symptom]]:
-        """The symptoms of runs that their logs show; for finished runs only those of runs that broke."""
-        return {curve.run: list(curve.symptoms) for curve in self._shown if curve.symptoms}
-
-    @property
-    def grounds(self) -> dict[str, list[Ground]]:
+    def grounds(self) -> dict[str, list[Remark]]:
         """Why runs need a look or should stop; for finished runs only where one broke."""
         found = {curve.run: self.judgements.get(curve.run) for curve in self._shown}
         return {run: list(one.grounds) for run, one in found.items() if one is not None and one.grounds}

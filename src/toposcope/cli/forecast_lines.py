@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from toposcope.api import Forecasts
     from toposcope.forecasting import Curve, Forecast
-    from toposcope.rules.judgement import Ground
+    from toposcope.logs.remarks import Remark
     from toposcope.runs.curves import Problem
 
 _LEAST_SAID = 0.01
@@ -127,7 +127,7 @@ def show_methods(curves: Sequence[Curve], made: Sequence[Forecast]) -> None:
             say(f"{number}: {sentences(reason.split('; '))}", "  ")
 
 
-def listed(grounds: Mapping[str, Sequence[Ground]]) -> list[dict[str, object]]:
+def listed(grounds: Mapping[str, Sequence[Remark]]) -> list[dict[str, object]]:
     """Return grounds as problems: what is wrong, since which step, the remedy, and the level."""
     return [
         {
@@ -143,7 +143,7 @@ def listed(grounds: Mapping[str, Sequence[Ground]]) -> list[dict[str, object]]:
     ]
 
 
-def show_grounds(found: Mapping[str, Sequence[Ground]]) -> None:
+def show_grounds(found: Mapping[str, Sequence[Remark]]) -> None:
     """Print what is wrong with runs, before any forecast."""
     for run, grounds in found.items():
         for ground in grounds:

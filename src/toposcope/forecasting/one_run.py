@@ -135,8 +135,8 @@ def _with_interval(
             low, status = lower, "no plan"
         if wide := anything(low, high):
             said = [wide, *said]
-        if grave := [symptom.kind for symptom in seen.symptoms if symptom.grave]:
-            said, status = [f"{', '.join(grave)}: forecast as if the run were healthy", *said], "unhealthy"
+        if useless := [one.kind for one in seen.remarks if one.useless_on]:
+            said, status = [f"{', '.join(useless)}: forecast as if the run were healthy", *said], "unhealthy"
     return Forecast(
         seen.run, method.name, seen.last / seen.horizon, point.final, low, high, level, point.step,
         point.loss, source, tuple(errors), status, rendered("; ".join(said)), *band, point.used,

@@ -15,8 +15,8 @@ from toposcope.core.errors import InputError, did_you_mean
 from toposcope.core.forms import listed, step_text
 from toposcope.core.wording import option
 from toposcope.logs.glitches import glitches
+from toposcope.logs.remarks import BROKEN, STOP, Remark
 from toposcope.logs.schedule import Schedule, schedule_from_log
-from toposcope.logs.symptoms import BROKEN, Symptom
 
 FINAL_SHARE = 0.02
 """The final loss is the mean over this last share of the planned steps (100 of 5,000)."""
@@ -36,8 +36,8 @@ class Curve:
     rate or NaN. `horizon` is the step at which the run will end, `schedule` the planned learning rate (None
     if unknown). `features` holds one row per measured step: a `step` column and one per feature. `covariates`
     are constants of the run (such as log parameters). `notes` say what was repaired. `endless` says why the
-    last step of the run is unknown; it is empty if the step is known. `symptoms` are the findings of
-    `forecasting.health.assess` on the original log. `topology` names the features that their probes declare
+    last step of the run is unknown; it is empty if the step is known. `remarks` are what the rules say
+    of the original log. `topology` names the features that their probes declare
     as a forecast's topology. `facts` has the values of `belonging.FACTS` and `SETTINGS` in the run's files,
     and `group` is the label of the run's group ("" if all runs belong together). `stated` is true if the log,
     a plan or the user states the horizon.
@@ -54,7 +54,7 @@ class Curve:
     covariates: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     endless: str = ""
-    symptoms: tuple[Symptom, ...] = ()
+    remarks: tuple[Remark, ...] = ()
     topology: tuple[str, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     group: str = ""
@@ -94,13 +94,13 @@ class Curve:
 
     @property
     def broke(self) -> bool:
-        """Whether the log diverges or is not finite; a plateau and an ended learning rate do not count."""
-        return any(symptom.kind in BROKEN for symptom in self.symptoms)
+        """Whether the log diverges, is not finite or dead; a plateau and an ended rate do not count."""
+        return any(remark.kind in BROKEN and remark.level == STOP for remark in self.remarks)
 
     def seen(self, cut: float) -> Curve:
         """Return the curve up to step `cut`: losses, rates and features so far, and the whole plan.
 
-        `symptoms` refer to the whole log, so they are kept only if nothing is cut off.
+        `remarks` refer to the whole log, so they are kept only if nothing is cut off.
         """
         return self.known(("seen", float(cut)), lambda: self._seen(cut))
 
@@ -113,7 +113,7 @@ class Curve:
             features = features.iloc[:count] if known[:count].all() else features[known]
         return replace(
             self, step=self.step[keep], loss=self.loss[keep], rate=self.rate[keep], features=features,
-            symptoms=self.symptoms if keep.all() else (),
+            remarks=self.remarks if keep.all() else (),
         )  # fmt: skip
 
     def final_loss(self) -> float:

@@ -8,6 +8,11 @@ NOTICED, LOOK, STOP = "noticed", "look", "stop"
 LEVELS = (NOTICED, LOOK, STOP)
 """From what needs no action to what is useless to continue unchanged."""
 
+NOT_FINITE, DIVERGING, DEAD = "not finite", "diverging", "dead run"
+BROKEN = (NOT_FINITE, DIVERGING, DEAD)
+"""Kinds of a run whose last losses mean nothing."""
+RATE_ENDED, PLATEAU = "rate ended", "plateau"
+
 
 @dataclass(frozen=True, slots=True)
 class Remark:
@@ -34,3 +39,8 @@ class Remark:
     def named(self) -> str:
         """Its kind, what is wrong, and what to do; some sentences begin with their kind."""
         return str(self) if self.sentence.startswith(self.kind) else f"{self.kind}: {self}"
+
+    @property
+    def useless_on(self) -> bool:
+        """Whether it is useless to continue unchanged: a plateau leaves a choice, but a forecast none."""
+        return self.level == STOP or self.kind == PLATEAU

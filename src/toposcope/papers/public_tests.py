@@ -21,9 +21,9 @@ from toposcope.forecasting.families import LastValue
 from toposcope.papers.plain_rules import PLAIN_RULES, WINDOW
 from toposcope.papers.public_logs import PublicRun
 from toposcope.rules.judgement import judge
-from toposcope.runs.log_results import symptoms_of
+from toposcope.rules.registry import assess
+from toposcope.rules.replay import replay
 from toposcope.statistics.correlations import holm
-from toposcope.watch.replay import replay
 
 LEAST_LOSSES = WINDOW
 LEAST_SEEN = 3
@@ -54,7 +54,7 @@ def alarms(runs: Sequence[PublicRun], *, quiet: bool = False) -> Alarms:
     with Progress("reading logs", len(able), quiet=quiet) as progress:
         for run in able:
             spoken = replay(run.log)
-            level = judge(symptoms_of(None, run.log, "loss"), spoken, losses=len(run.log)).level
+            level = judge(assess(run.log), spoken, losses=len(run.log)).level
             counts[OURS[0]] += level == "stop"
             counts[OURS[1]] += level in ("look", "stop")
             counts[OURS[2]] += bool(spoken)

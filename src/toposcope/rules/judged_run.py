@@ -11,6 +11,7 @@ import pandas as pd
 
 from toposcope.logs.meanings import SCALES, chosen, meaning, plain
 from toposcope.logs.run import nan_column, written_nan
+from toposcope.rules.rises import Scale, scaled
 
 if TYPE_CHECKING:
     from toposcope.logs.curve import Curve
@@ -63,6 +64,11 @@ class JudgedRun:
     def losses(self) -> pd.DataFrame:
         """Step, loss and, if logged, rate of every row with a finite loss that is not below 0, by step."""
         return self.losses_of(self.column)
+
+    @cached_property
+    def scale(self) -> Scale:
+        """The losses on the scale of rises; there must be some."""
+        return scaled(self.losses["loss"].to_numpy(float))
 
     def losses_of(self, column: str) -> pd.DataFrame:
         """Return what `losses` is, of another loss; empty if it is not logged."""
@@ -119,6 +125,8 @@ def _named(rows: pd.DataFrame, column: str) -> tuple[pd.DataFrame, str]:
     if meaning(column) in ("loss", "heldout_loss") and meaning(column) in wanted and column in rows:
         names[meaning(column)] = column
     renamed = {names[one]: one for one in wanted if one in names}
-    rows = rows.rename(columns=renamed | {nan_column(str(old)): nan_column(new) for old, new in renamed.items()})
+    rows = rows.rename(
+        columns=renamed | {nan_column(str(old)): nan_column(new) for old, new in renamed.items()}
+    )
     numbers = {one: pd.to_numeric(rows[one], errors="coerce") for one in CANONICAL if one in rows}
     return rows.assign(**numbers), renamed.get(column, column)

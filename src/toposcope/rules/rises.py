@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.distributions import student_quantile
+from toposcope.logs.remarks import DIVERGING
 
 DIVERGED = 0.05
 """Recent losses must exceed the lowest level of the run by this log loss."""
@@ -48,9 +49,7 @@ _TAKEN = 0.5
 _KNEES = 60
 """The largest number of positions tried for a bend in a line; the time of a judgement grows with it."""
 
-DIVERGING, RESTART, FALLING, SHIFT, AGAIN = (
-    "diverging", "rate raised", "falling again", "higher level", "rose before"
-)  # fmt: skip
+RESTART, FALLING, SHIFT, AGAIN = "rate raised", "falling again", "higher level", "rose before"
 
 _WINDOW, _FEW_WINDOW, _FEW_DIVERGED = 7, 3, 0.3
 """Losses in a window; in a log of fewer than `LEAST`; and the log loss by which these must have risen."""

@@ -52,6 +52,8 @@ class Rule:
 
     name: ClassVar[str]
     """Its name, which is the kind of its remarks unless it has several."""
+    kinds: ClassVar[tuple[str, ...]] = ()
+    """The kinds of its remarks, if there are others than its name."""
     looks: ClassVar[str] = BOTH
     """`BACK` or `BOTH`."""
     reads: ClassVar[tuple[str, ...]] = ("loss",)
@@ -62,6 +64,8 @@ class Rule:
     """How often it is wrong on healthy runs, and where that was measured."""
     says: ClassVar[str] = ""
     """How it speaks: one sentence."""
+    unless: ClassVar[tuple[str, ...]] = ()
+    """Kinds of remarks of earlier rules that silence it: they say what it would, or that it means nothing."""
     of_trend: ClassVar[bool] = True
     """Whether it judges the loss as one that should fall; it is then silent about a policy's loss."""
 
@@ -97,6 +101,11 @@ class Rule:
     def looks_back(cls) -> bool:
         """Return whether it follows a log row by row."""
         return cls.on_row is not Rule.on_row
+
+    @classmethod
+    def speaks_of(cls) -> tuple[str, ...]:
+        """Return every kind of its remarks, its alarm among them."""
+        return (*(cls.kinds or (cls.name,)), cls.alarm_name())
 
     @classmethod
     def alarm_name(cls) -> str:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from toposcope.core.forms import listed, near, sentences, step_text
 from toposcope.core.tabular import Tables, answered
-from toposcope.logs.symptoms import KINDS
-from toposcope.rules.judgement import ALL_RIGHT, LEVELS, LOOK, STOP
+from toposcope.logs.remarks import LOOK, NOTICED, STOP
+from toposcope.rules.judgement import ALL_RIGHT, LEVELS
+from toposcope.rules.registry import is_alarm
 from toposcope.runs.run_check import MOST_SHOWN, RunCheck, ground_as_data
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from toposcope.core.observations import Finding
-    from toposcope.rules.judgement import Ground
+    from toposcope.logs.remarks import Remark
     from toposcope.runs.figure import CheckedCurve, CheckMark
 
 _MOST_NAMED, _MOST_SHARED = 5, 3
@@ -248,9 +249,9 @@ def _curve(one: RunCheck) -> CheckedCurve:
     return CheckedCurve(one.name, step, loss, marks, ahead, end, made.level, made.status == "ok")
 
 
-def _mark(ground: Ground, step: float) -> CheckMark:
+def _mark(ground: Remark, step: float) -> CheckMark:
     from toposcope.runs.figure import CheckMark
 
     audit = ground.sentence.startswith(("checkpoint", "audit"))
-    what = "audit" if audit else "health" if ground.kind in KINDS else "alarm"
-    return CheckMark(what, step, ground.kind, ground.level != ALL_RIGHT)
+    what = "audit" if audit else "alarm" if is_alarm(ground.kind) else "health"
+    return CheckMark(what, step, ground.kind, ground.level != NOTICED)

@@ -394,7 +394,7 @@ def _ahead(
 def _last(rows: pd.DataFrame, column: str, judgement: Judgement) -> tuple[float | None, float | None]:
     """Return the last step, and the loss there: NaN where the last ones are not finite."""
     from toposcope.logs.described import last_step
-    from toposcope.rules.assess import BROKEN
+    from toposcope.logs.remarks import NOT_FINITE
 
     last = last_step(rows)
     if last is None:
@@ -402,7 +402,7 @@ def _last(rows: pd.DataFrame, column: str, judgement: Judgement) -> tuple[float 
     ordered = rows.sort_values("step", kind="stable")
     values = ordered[column].to_numpy(float, na_value=np.nan) if column in ordered else np.empty(0)
     finite = values[np.isfinite(values)]
-    lost = len(values) and (not len(finite) or any(one.kind == BROKEN[0] for one in judgement.grounds))
+    lost = len(values) and (not len(finite) or any(one.kind == NOT_FINITE for one in judgement.grounds))
     return last, math.nan if lost else float(finite[-1]) if len(finite) else None
 
 

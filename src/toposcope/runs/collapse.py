@@ -27,7 +27,7 @@ import numpy as np
 
 from toposcope.core.distributions import student_quantile, student_two_sided
 from toposcope.logs.curve import Curve
-from toposcope.rules.judgement import LOOK, Ground
+from toposcope.logs.remarks import LOOK, Remark
 
 BLOCKS = 12
 """Number of stretches, each a median of several losses: eight set the scale, four are the end."""
@@ -84,10 +84,10 @@ class CollapseResidual:
         )
 
     @property
-    def ground(self) -> Ground:
+    def ground(self) -> Remark:
         """The reason to look at the run."""
         remedy = "check what changed there: the data, the learning rate or the batch"
-        return Ground(LOOK, OFF, self.since, self.sentence, remedy)
+        return Remark(LOOK, OFF, self.since, self.sentence, remedy)
 
 
 def collapse_residual(
@@ -145,7 +145,7 @@ def collapse_residual(
     return CollapseResidual(curve.run, names, residual, centre - half, centre + half, p, since, share, level)
 
 
-def off_siblings(curves: Sequence[Curve], siblings: Sequence[Curve]) -> dict[str, Ground]:
+def off_siblings(curves: Sequence[Curve], siblings: Sequence[Curve]) -> dict[str, Remark]:
     """Return, by run, the reason to look at a run that has left the curve of its finished siblings.
 
     Finished and broken runs are not compared: `check` judges them by their own logs.

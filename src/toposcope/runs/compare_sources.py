@@ -77,7 +77,9 @@ def names_of(sides: Sequence[Side]) -> list[str]:
     for side in sides:
         place = side.uri if isinstance(side, Series) else side.path if isinstance(side, Store) else side
         known = isinstance(place, str | Path)
-        paths.append(() if not known else (STANDARD_INPUT,) if str(place) == STDIN else Path(place).resolve().parts)
+        paths.append(
+            () if not known else (STANDARD_INPUT,) if str(place) == STDIN else Path(place).resolve().parts
+        )
     distinct = {parts for parts in paths if parts}
     twice = len(paths) > 1 and paths[0] == paths[1]
     for depth in range(1, max(map(len, paths), default=0) + 1):
@@ -201,7 +203,7 @@ def _run(run: Run, column: str) -> SeedRun:
 
 def _broken(rows: pd.DataFrame, losses: pd.Series, column: str) -> tuple[float, ...]:
     """Return the steps of rows that log training and whose loss is not finite."""
-    from toposcope.rules.assess import trained
+    from toposcope.rules.judged_run import trained
 
     bad = ~np.isfinite(losses.to_numpy()) & np.asarray(trained(rows, column))
     return tuple(float(step) for step in losses.index[bad])

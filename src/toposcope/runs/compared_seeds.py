@@ -44,13 +44,14 @@ def diverged(made: SeedComparison) -> list[str]:
     """Return which runs of a comparison diverge, and how; they are still compared."""
     import pandas as pd
 
-    from toposcope.rules.assess import BROKEN, health
+    from toposcope.logs.remarks import BROKEN
+    from toposcope.rules.registry import assess
 
     found = []
     for side in (made.first, made.second):
         for run in side.runs:
             rows = pd.DataFrame({"step": run.losses.index, "loss": run.losses.to_numpy()})
-            grounds = [one.ground for one in health(rows) if one.kind in BROKEN]
+            grounds = [one.sentence for one in assess(rows) if one.kind in BROKEN]
             found += [
                 f"{run.name} of {side.name} diverges: {ground}; it is still counted" for ground in grounds
             ]

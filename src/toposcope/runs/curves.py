@@ -1,4 +1,4 @@
-"""The loss curve of a run of a log, with its plan and its symptoms."""
+"""The loss curve of a run of a log, with its plan and what the rules say of it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from toposcope.logs import belonging
 from toposcope.logs.curve import Curve, curve_from_metrics
 from toposcope.logs.described import metric_columns
 from toposcope.logs.plans import StatedPlan, recipe_schedule, stated_plan
+from toposcope.logs.remarks import Remark
 from toposcope.logs.run import Run
 from toposcope.logs.schedule import Schedule
-from toposcope.logs.symptoms import Symptom
-from toposcope.rules.assess import health
+from toposcope.rules.registry import assess as assess_log
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +34,13 @@ def curve_of(
     column: str = "loss",
     horizon: int | None = None,
     schedule: Schedule | None = None,
-    assess: Callable[..., Sequence[Symptom]] = health,
+    assess: Callable[..., Sequence[Remark]] = assess_log,
 ) -> tuple[Curve | None, list[Problem]]:
     """Return the loss curve of a run, None if it cannot be built, and what is wrong with its log.
 
     Its horizon is the given one, the end of its schedule, or the steps of its training recipe (in
     `run.config`); else its last step. Its schedule is the given one or the recipe's cosine. `assess` returns
-    the symptoms of a log.
+    what the rules say of a log.
     """
     rows, problems = without_infinities(run.table, run.name, metric_columns(run.table, column))
     try:
@@ -54,13 +54,14 @@ def curve_of(
     except InputError as error:
         return None, [*problems, Problem(run.name, str(error))]
     anneals = _anneals(curve)
-    symptoms = tuple(assess(rows, column=column, horizon=curve.horizon, anneals=anneals))
+    stated = end is not None or schedule is not None
+    ended = stated and curve.finished
+    remarks = assess(rows, column=column, horizon=curve.horizon, anneals=anneals, ended=ended)
     if conflict := run.config.get("step_conflict"):
         problems.append(Problem(run.name, f"{conflict}; is it another run's?", left_out=False))
-    stated = end is not None or schedule is not None
     return replace(
         curve, notes=(*curve.notes, *plan.notes), covariates=_tokens_per_step(rows, run.config),
-        symptoms=symptoms, topology=run.topology, facts=belonging.stated({"config": run.config}),
+        remarks=tuple(remarks), topology=run.topology, facts=belonging.stated({"config": run.config}),
         stated=stated,
     ), problems  # fmt: skip
 

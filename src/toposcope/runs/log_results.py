@@ -14,9 +14,9 @@ from toposcope.forecasting.base import LEVEL, Forecast, Forecaster
 from toposcope.forecasting.ends import split_runs
 from toposcope.forecasting.one_run import forecast
 from toposcope.logs.curve import Curve
-from toposcope.logs.symptoms import Symptom
-from toposcope.rules.assess import health
+from toposcope.logs.remarks import Remark
 from toposcope.rules.judgement import Judgement, JudgeOfLog
+from toposcope.rules.registry import assess
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class LogResults:
     (True, 'a')
     """
 
-    _health: dict[Hashable, tuple[Symptom, ...]] = field(default_factory=dict, repr=False, compare=False)
+    _remarks: dict[Hashable, tuple[Remark, ...]] = field(default_factory=dict, repr=False, compare=False)
     _judgements: dict[Hashable, Judgement] = field(default_factory=dict, repr=False, compare=False)
     _forecasts: dict[Hashable, Forecast] = field(default_factory=dict, repr=False, compare=False)
     # A study forecasts finished runs in a thread while its findings are made: both assess the same logs,
@@ -45,23 +45,31 @@ class LogResults:
     _assessing: Lock = field(default_factory=Lock, repr=False, compare=False)
     _forecasting: Lock = field(default_factory=Lock, repr=False, compare=False)
 
-    def health(
-        self, rows: pd.DataFrame, *, column: str = "loss", horizon: float | None = None, anneals: bool = False
-    ) -> tuple[Symptom, ...]:
-        """Return what `forecasting.health.assess.health` says about the log of a run."""
-        key = (content_of(rows), column, horizon, anneals)
+    def assess(
+        self,
+        rows: pd.DataFrame,
+        *,
+        column: str = "loss",
+        horizon: float | None = None,
+        anneals: bool = False,
+        ended: bool = False,
+    ) -> tuple[Remark, ...]:
+        """Return what the rules say of the log of a run (`rules.registry.assess`)."""
+        key = (content_of(rows), column, horizon, anneals, ended)
         with self._assessing:
-            if key not in self._health:
-                self._health[key] = tuple(health(rows, column=column, horizon=horizon, anneals=anneals))
-            return self._health[key]
+            if key not in self._remarks:
+                self._remarks[key] = assess(
+                    rows, column=column, horizon=horizon, anneals=anneals, ended=ended
+                )
+            return self._remarks[key]
 
     def judgement(self, judge: JudgeOfLog, rows: pd.DataFrame, column: str, curve: Curve | None) -> Judgement:
         """Return what `judge` says about the log of a run; `curve` is None if it is too short for one."""
-        symptoms = symptoms_of(curve, rows, column, self.health)
+        remarks = remarks_of(curve, rows, column, self.assess)
         # two runs with the same losses may have been watched with other settings
-        key = (judge, run_of(rows), content_of(rows), column, symptoms, curve is not None and curve.ended)
+        key = (judge, run_of(rows), content_of(rows), column, remarks)
         if key not in self._judgements:
-            self._judgements[key] = judge(rows, column, curve, symptoms)
+            self._judgements[key] = judge(rows, column, curve, remarks)
         return self._judgements[key]
 
     def forecasts(self, curves: Sequence[Curve], most: int | None = None) -> list[tuple[Curve, Forecast]]:
@@ -85,12 +93,12 @@ class LogResults:
             return self._forecasts[key]
 
 
-def symptoms_of(
-    curve: Curve | None, rows: pd.DataFrame, column: str, assess: Callable[..., Sequence[Symptom]] = health
-) -> tuple[Symptom, ...]:
-    """Return the symptoms of a run by its log; `curve` is None where the log is too short for one."""
+def remarks_of(
+    curve: Curve | None, rows: pd.DataFrame, column: str, assess: Callable[..., Sequence[Remark]] = assess
+) -> tuple[Remark, ...]:
+    """Return what the rules say of a run; `curve` is None where the log is too short for one."""
     if curve is not None:
-        return curve.symptoms
+        return curve.remarks
     known = column in rows and np.isfinite(rows[column].to_numpy(float, na_value=np.nan)).any()
     return tuple(assess(rows, column=column)) if known else ()
 
@@ -111,6 +119,6 @@ def _read_by_forecast(curve: Curve) -> Hashable:
     plan = curve.schedule
     arrays = (curve.step, curve.loss, curve.rate, *(() if plan is None else (plan.step, plan.rate)))
     return (
-        curve.run, curve.group, curve.horizon, curve.parameters, curve.endless, curve.symptoms,
+        curve.run, curve.group, curve.horizon, curve.parameters, curve.endless, curve.remarks,
         tuple(sorted(curve.covariates.items())), *(one.tobytes() for one in arrays),
     )  # fmt: skip

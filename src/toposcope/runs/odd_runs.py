@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from toposcope.core.wording import option, rendered
-from toposcope.rules.judgement import LOOK, Ground
+from toposcope.logs.remarks import LOOK, Remark
 from toposcope.runs.odd import Member, Odd
 from toposcope.runs.odd_members import members_of, odd_of
 from toposcope.runs.sources import LOSSES
@@ -72,6 +72,6 @@ def _listed(place: Contents, named: Sequence[str] | dict[str, str]) -> pd.DataFr
     return pd.concat([runs, more], ignore_index=True) if len(more) else runs
 
 
-def _ground(one: Odd, run: str) -> Ground:
+def _ground(one: Odd, run: str) -> Remark:
     remedy = _FROZEN if one.p is None else _REMEDY
-    return Ground(LOOK, "odd run", one.since, one.sentence, rendered(remedy + option("without", run)))
+    return Remark(LOOK, "odd run", one.since, one.sentence, rendered(remedy + option("without", run)))

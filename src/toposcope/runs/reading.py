@@ -172,7 +172,7 @@ def curves_of(
 
     column = column or column_of([run.table for run in runs], reading)
     reading.rows.update({run.name: run.table for run in runs})
-    assess = (reading.results or LogResults()).health
+    assess = (reading.results or LogResults()).assess
     curves: list[Curve] = []
     problems: list[Problem] = []
     for run in (one for one in runs if len(one.table)):

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toposcope.core.forms import chance, listed, near, sentences, step_text
 from toposcope.core.wording import option, rendered
-from toposcope.rules.judgement import ALL_RIGHT, PLATEAU, Judgement
+from toposcope.logs.remarks import PLATEAU
+from toposcope.rules.judgement import ALL_RIGHT, Judgement
 
 if TYPE_CHECKING:
     import numpy as np
 
     from toposcope.forecasting import Forecast
-    from toposcope.rules.judgement import Ground
+    from toposcope.logs.remarks import Remark
 
 MOST_SHOWN = 3
 """The most runs whose grounds are shown, and the most notices shown for one run."""
@@ -96,7 +97,7 @@ class RunCheck:
         return _end(self.forecast)
 
     @property
-    def _flat(self) -> Ground | None:
+    def _flat(self) -> Remark | None:
         """The plateau on which a run ended; it is too late to act on it."""
         flat = (one for one in self.judgement.noticed if one.kind == PLATEAU)
         return next(flat, None) if self.ended and self.level == ALL_RIGHT else None
@@ -162,15 +163,15 @@ class RunCheck:
         }  # fmt: skip
 
 
-def ground_as_data(one: Ground) -> dict[str, object]:
+def ground_as_data(one: Remark) -> dict[str, object]:
     """Return a ground, or what was noticed, as plain data."""
     return {
-        "level": one.level if one.level != ALL_RIGHT else "noticed", "kind": one.kind, "step": one.step,
+        "level": one.level, "kind": one.kind, "step": one.step,
         "sentence": one.sentence, "remedy": one.remedy,
     }  # fmt: skip
 
 
-def _noticed(noticed: Sequence[Ground]) -> str:
+def _noticed(noticed: Sequence[Remark]) -> str:
     return listed([one.sentence for one in noticed], "; ", most=MOST_SHOWN, last="; ")
 
 

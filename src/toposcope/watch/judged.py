@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from toposcope.core.observations import AuditFinding
-from toposcope.rules.assess import trained
+from toposcope.logs.remarks import Remark
+from toposcope.rules.judged_run import trained
 from toposcope.rules.judgement import TOO_EARLY, Judgement, judge
+from toposcope.rules.replay import Replays
 from toposcope.rules.rises import FEWEST
-from toposcope.watch.replay import Replays
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from toposcope.forecasting import Curve
-    from toposcope.logs.symptoms import Symptom
     from toposcope.store import Store
     from toposcope.watch.loss_health import StoredLog
 
@@ -29,7 +29,7 @@ def judged(
     rows: pd.DataFrame,
     column: str,
     curve: Curve | None,
-    symptoms: Sequence[Symptom] | None = None,
+    remarks: Sequence[Remark] | None = None,
     *,
     count: LossCount | None = None,
     audit: Sequence[AuditFinding] = (),
@@ -47,8 +47,8 @@ def judged(
         The loss to judge.
     curve
         Its loss curve; None if the log is too short for one.
-    symptoms
-        What `symptoms_of` returns, if already known.
+    remarks
+        What `remarks_of` returns, if already known.
     count
         What `counted` returns; by default that of a log.
     audit
@@ -68,14 +68,14 @@ def judged(
     >>> judged(pd.DataFrame({"step": step, "loss": loss}), "loss", None).level
     'stop'
     """
-    from toposcope.runs.log_results import run_of, symptoms_of
+    from toposcope.runs.log_results import remarks_of, run_of
 
     losses, lost = count or counted(rows, column)
     return judge(
-        symptoms_of(curve, rows, column) if symptoms is None else symptoms,
+        remarks_of(curve, rows, column) if remarks is None else remarks,
         (replays or Replays())(_replayed(rows, column), run_of(rows)) if losses else (),
         audit,
-        losses=losses, lost=lost, ended=curve is not None and curve.ended, last_checkpoint=last_checkpoint,
+        losses=losses, lost=lost, last_checkpoint=last_checkpoint,
         wrong=wrong if losses >= FEWEST else (),
     )  # fmt: skip
 
@@ -118,7 +118,7 @@ def judged_runs(
         if log.column not in log.rows or not log.rows[log.column].notna().any():
             continue
         one = judged(
-            log.rows, log.column, log.curve, log.symptoms,
+            log.rows, log.column, log.curve, log.remarks,
             count=counted(log.rows, log.column, of_log=log.run not in steps),
             audit=[one for one in audit if log.run in (one.runs or (one.run,))],
             last_checkpoint=max(steps.get(log.run, ()), default=None),

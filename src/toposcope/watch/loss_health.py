@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from toposcope.logs.symptoms import BROKEN
-from toposcope.rules.judgement import back_by
-from toposcope.watch.alarms.base import AlarmSettings, Alert
+from toposcope.logs.remarks import BROKEN, NOTICED, Remark
+from toposcope.rules.replay import back_by
+from toposcope.watch.alarms.base import Alert
 from toposcope.watch.journal import Event
 from toposcope.watch.run_watch import RunWatch
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from toposcope.forecasting import Curve
-    from toposcope.logs.symptoms import Symptom
     from toposcope.runs.log_results import LogResults
     from toposcope.store import Store
 
@@ -36,23 +35,23 @@ class RunHealth:
     """What is wrong with a run according to its losses; prints as one line."""
 
     run: str
-    symptom: Symptom
+    remark: Remark
 
     @property
     def broken(self) -> bool:
-        """Whether the run diverges, or its last losses are not finite."""
-        return self.symptom.kind in BROKEN
+        """Whether the run diverges or is dead, or its last losses are not finite."""
+        return self.remark.kind in BROKEN
 
     def __str__(self) -> str:
         """Return the run, the kind of problem, its evidence and the remedy."""
-        return f"{self.run}: {self.symptom}"
+        return f"{self.run}: {self.remark.named}"
 
 
 @dataclass(frozen=True)
 class StoredLog:
     """The log of a run in a store: rows, loss column, loss curve (None: too short) and faults.
 
-    `symptoms` are what is wrong with the losses, `wrong` what is wrong with the log.
+    `remarks` are what the rules say of the losses, `wrong` what is wrong with the log.
     """
 
     run: str
@@ -60,13 +59,13 @@ class StoredLog:
     column: str
     curve: Curve | None
     wrong: tuple[str, ...]
-    symptoms: tuple[Symptom, ...]
+    remarks: tuple[Remark, ...]
 
 
 def logs_of(store: Store, results: LogResults | None = None) -> Iterator[StoredLog]:
     """Yield the log of each run of a store; `results` caches what was computed from logs."""
     from toposcope.logs.described import loss_column
-    from toposcope.runs.log_results import LogResults, symptoms_of
+    from toposcope.runs.log_results import LogResults, remarks_of
     from toposcope.runs.reading import Reading, curves_of, log_of_store
 
     results = results or LogResults()
@@ -78,25 +77,23 @@ def logs_of(store: Store, results: LogResults | None = None) -> Iterator[StoredL
         curves, problems = curves_of([finite], Reading(results=results), column)
         curve = curves[0] if curves else None
         wrong = tuple(one.reason.removeprefix(f"run {run.name}: ") for one in problems)
-        symptoms = symptoms_of(curve, run.table, column, results.health)
-        yield StoredLog(run.name, run.table, column, curve, wrong, symptoms)
+        remarks = remarks_of(curve, run.table, column, results.assess)
+        yield StoredLog(run.name, run.table, column, curve, wrong, remarks)
 
 
 def health_of(logs: Iterable[StoredLog]) -> list[RunHealth]:
     """Return what is wrong with each run according to its losses, in the words of `toposcope check`."""
-    return [RunHealth(log.run, symptom) for log in logs for symptom in log.symptoms]
+    return [RunHealth(log.run, remark) for log in logs for remark in log.remarks if remark.level != NOTICED]
 
 
-def with_passed(
-    alarms: Sequence[Event], logs: Iterable[StoredLog], settings: AlarmSettings | None = None
-) -> tuple[list[Event], list[Event]]:
+def with_passed(alarms: Sequence[Event], logs: Iterable[StoredLog]) -> tuple[list[Event], list[Event]]:
     """Return the alarms that have not passed, and those that have, with the step.
 
     An alarm on the log passes by its own rule (`Alarm.passed`); an alarm on the weights never does. `logs`
-    are those of the store, `settings` those of the watch.
+    are those of the store.
     """
     rows = {log.run: log.rows for log in logs}
-    watches = {run: RunWatch(run, settings=settings) for run in {event.run for event in alarms} & set(rows)}
+    watches = {run: RunWatch(run) for run in {event.run for event in alarms} & set(rows)}
     passed = {
         alarm_key(event): at
         for event in alarms
@@ -134,7 +131,6 @@ class HealthWatch:
     """
 
     store: Store
-    settings: AlarmSettings = field(default_factory=AlarmSettings)
     clock: Callable[[], float] = time.monotonic
     _ready_at: float = -np.inf
     _announced: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -152,9 +148,11 @@ class HealthWatch:
         if began < self._ready_at:
             return []
         read = list(logs() if logs else logs_of(self.store))
-        now = {(one.run, one.symptom.kind): one for one in health_of(read)}
+        now = {(one.run, one.remark.kind): one for one in health_of(read)}
         found = [
-            _event("health", one.run, one.symptom.step, kind=one.symptom.kind, sentence=str(one.symptom))
+            _event(
+                "health", one.run, _whole(one.remark.step), kind=one.remark.kind, sentence=one.remark.named
+            )
             for key, one in now.items()
             if key not in self._announced
         ]
@@ -166,7 +164,7 @@ class HealthWatch:
         self._announced = {key: str(one) for key, one in now.items()}
         found += self._new_odd()
         open_ = [one for one in alarms if alarm_key(one) not in self._passed]
-        _, back = with_passed(open_, read, self.settings)
+        _, back = with_passed(open_, read)
         for one in back:
             self._passed.add(alarm_key(one))
             found.append(_event("passed", one.run, one.step, **one.data))
@@ -187,6 +185,10 @@ class HealthWatch:
         gone = [run for run in self._odd if run not in now]
         self._odd = dict(kinds)
         return [*found, *(_event("odd run", run, None, sentence="like its siblings again") for run in gone)]
+
+
+def _whole(step: float | None) -> int | None:
+    return None if step is None else int(step)
 
 
 def _event(what: str, run: str, step: int | None, **data: object) -> Event:

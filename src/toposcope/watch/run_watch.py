@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from toposcope.rules.assess import trained
+from toposcope.rules.replay import rows_of
 from toposcope.statistics.alarms.spending import RATE
-from toposcope.watch.alarms.base import Alarm, AlarmSettings, Alert, LogRow, OtherRuns, SeenCheckpoint
+from toposcope.watch.alarms.base import Alarm, AlarmSettings, Alert, OtherRuns, SeenCheckpoint
 from toposcope.watch.alarms.registry import alarms_of_run, family
 
 if TYPE_CHECKING:
@@ -52,16 +52,12 @@ class RunWatch:
 
     def metrics(self, table: pd.DataFrame) -> list[Alert]:
         """Take new rows of the loss history."""
-        names = ["step", "loss", "grad_norm", "learning_rate"]
-        held = table["heldout_loss"] if "heldout_loss" in table else np.full(len(table), np.nan)
-        rows = zip(table[names].itertuples(index=False, name=None), held, trained(table), strict=True)
         found: list[Alert] = []
-        for (step, loss, gradient, rate), heldout, training in rows:
-            if step <= self._metric_step:
+        for row in rows_of(table):
+            if row.step <= self._metric_step:
                 continue
-            self._metric_step = int(step)
-            self._rates.add(int(step), rate)
-            row = LogRow(int(step), loss, gradient, rate, heldout, bool(training))
+            self._metric_step = row.step
+            self._rates.add(row.step, row.learning_rate)
             for alarm in self.alarms:
                 found += alarm.on_metrics(row)
         return found

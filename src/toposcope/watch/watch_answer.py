@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toposcope.rules.judgement import ALL_RIGHT, LOOK, Judgement, worst
+from toposcope.logs.remarks import LOOK
+from toposcope.rules.judgement import ALL_RIGHT, Judgement, worst
 from toposcope.watch.checked import Checked
 from toposcope.watch.first_line import FirstLine, Lead, run_problems, verdicts_of
 from toposcope.watch.journal import Event

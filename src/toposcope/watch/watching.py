@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from toposcope.core.errors import InputError
 from toposcope.core.wording import option
+from toposcope.rules.replay import Replays
 from toposcope.store import Store
 from toposcope.store.manifest import MANIFEST, kind_of_store
 from toposcope.watch.budget import Budget
@@ -22,7 +23,6 @@ from toposcope.watch.journal import Event, Journal
 from toposcope.watch.judged import judged_runs
 from toposcope.watch.lock import locked
 from toposcope.watch.loss_health import HealthWatch, health_of, logs_of, with_passed
-from toposcope.watch.replay import Replays
 from toposcope.watch.sidecar import Sidecar
 from toposcope.watch.sinks.summaries import Forwarder
 from toposcope.watch.watch_answer import WatchAnswer
@@ -96,7 +96,7 @@ class Watching:
             raise
         self._forwarder = Forwarder(self.store.path, tuple(self.options.sinks))
         self._refusing: set[str] = set()
-        self._health = HealthWatch(self.store, self.watchman.settings)
+        self._health = HealthWatch(self.store)
         self._audited: set[str] = set()
 
     def __enter__(self) -> Watching:
@@ -137,15 +137,15 @@ class Watching:
             events += more
             events = [one for one in events if one.kind != "unsent" or one.data["sink"] in self._refusing]
         journal = self.watchman.journal.read()
-        settings = self.watchman.settings
+        replays = Replays(self.watchman.settings.target is not None)
         alarms, audit = [one for one in journal if one.kind == "alarm"], self.store.audited()
-        standing, passed = with_passed(alarms, logs(), settings)
+        standing, passed = with_passed(alarms, logs())
         return WatchAnswer(
             self.store.path, tuple(standing), tuple(passed), tuple(events), tuple(health_of(logs())),
             tuple(map(str, audit)), self._checked(),
             self._not_judged(journal), self.watchman.stated(),
             odd_of_store(self.store).found,
-            judged_runs(self.store, logs(), Replays(settings), audit),
+            judged_runs(self.store, logs(), replays, audit),
         )  # fmt: skip
 
     def _not_judged(self, journal: Sequence[Event]) -> tuple[str, ...]:

@@ -10,15 +10,15 @@ from tests.watch.page.conftest import Growing
 from toposcope import forecasting
 from toposcope.core.types import Feature, Kind, Row
 from toposcope.core.wording import typed_options
-from toposcope.rules.assess import health
 from toposcope.rules.judgement import judge
+from toposcope.rules.registry import assess
+from toposcope.rules.replay import replay
 from toposcope.store import Result, Unit
 from toposcope.watch.page.answers import named_rules, stages
 from toposcope.watch.page.background import Background
 from toposcope.watch.page.doing import Work, going
 from toposcope.watch.page.live import Live
 from toposcope.watch.page.show import fragment, page
-from toposcope.watch.replay import replay
 
 
 @pytest.fixture
@@ -171,20 +171,20 @@ def test_one_answer_assesses_and_replays_each_log_once(young, monkeypatch):
 
     def counted(metrics, **given):
         assessed.extend(metrics["run"].unique())
-        return health(metrics, **given)
+        return assess(metrics, **given)
 
     def judged_log(*given, **named):
         judged.append(named["losses"])
         return judge(*given, **named)
 
-    for module in ("forecasting.health.assess", "study.forecasts.gather", "study.forecasts.log_results"):
-        monkeypatch.setattr(f"toposcope.{module}.health", counted)
+    for name in ("gather.assess_log", "log_results.assess"):
+        monkeypatch.setattr(f"toposcope.study.forecasts.{name}", counted)
 
-    def replayed_log(table, *given):
+    def replayed_log(table, **given):
         replayed.append(len(table))
-        return replay(table, *given)
+        return replay(table, **given)
 
-    monkeypatch.setattr("toposcope.watch.replay.replay", replayed_log)
+    monkeypatch.setattr("toposcope.rules.replay.replay", replayed_log)
     monkeypatch.setattr("toposcope.watch.judged.judge", judged_log)
     *_, last = stages(young.path, named_rules(""))
     assert len(last["parts"]) == 2

@@ -19,8 +19,9 @@ from toposcope.forecasting.auto import Auto
 from toposcope.forecasting.base import LEVEL, Forecast, Forecaster
 from toposcope.forecasting.one_run import forecast
 from toposcope.logs.curve import Curve, level_and_slope, level_error
-from toposcope.rules.judgement import LOOK, Judgement, judge
-from toposcope.rules.judgement import STOP as GRAVE
+from toposcope.logs.remarks import LOOK
+from toposcope.logs.remarks import STOP as GRAVE
+from toposcope.rules.judgement import Judgement, judge
 
 PRICE = 0.01
 """Spending the whole budget costs this share of the loss."""
@@ -250,18 +251,18 @@ def advise(
 ) -> Advice:
     """Recommend continue, stop or scale by the default rule; see `weigh` for the arguments.
 
-    `judgement` is that of the run's log (by default, of its symptoms).
+    `judgement` is that of the run's log (by default, what the rules say of it).
     """
     options = weigh(seen, siblings, budget=budget, larger=larger, level=level)
-    action, why = by_health(judgement or of_symptoms(seen)) or by_loss(options, seen)
+    action, why = by_health(judgement or of_remarks(seen)) or by_loss(options, seen)
     if action == SCALE:
         why = f"to {larger:,} parameters: {why}"
     return Advice(seen.run, action, why, options)
 
 
-def of_symptoms(seen: Curve) -> Judgement:
-    """Return the judgement of a run from the symptoms of its log alone."""
-    return judge(seen.symptoms, losses=len(seen.loss), ended=seen.ended)
+def of_remarks(seen: Curve) -> Judgement:
+    """Return the judgement of a run by its log alone, without the alarms of `watch`."""
+    return judge(seen.remarks, losses=len(seen.loss))
 
 
 def by_health(judgement: Judgement) -> tuple[str, str] | None:

@@ -14,9 +14,9 @@ from toposcope.forecasting import Curve, Forecast
 from toposcope.forecasting.ends import split_runs
 from toposcope.forecasting.unplanned import UNSURE
 from toposcope.logs.described import last_step, loss_column
-from toposcope.logs.symptoms import Symptom
-from toposcope.rules.assess import KINDS
-from toposcope.rules.judgement import LEVELS, STOP, TOO_EARLY, Ground, Judgement, judge
+from toposcope.logs.remarks import STOP, Remark
+from toposcope.rules.judgement import LEVELS, TOO_EARLY, Judgement, judge
+from toposcope.rules.registry import place
 from toposcope.study.findings.base import Finding
 from toposcope.study.forecasts.compare import BY_SIBLINGS, NOT_FINISHED, worth_of_features
 from toposcope.study.forecasts.gather import gather_curves
@@ -250,19 +250,19 @@ def _curves(study: StudyTables, columns: Mapping[str, str]) -> list[Curve]:
     found: dict[str, Curve] = {}
     for name in dict.fromkeys(columns.values()):
         own = metrics[metrics["run"].astype(str).map(columns) == name]
-        curves, _ = gather_curves(own, study.log.runs, column=name, assess=study.from_logs.health)
+        curves, _ = gather_curves(own, study.log.runs, column=name, assess=study.from_logs.assess)
         found |= {curve.run: curve for curve in curves}
     return [found[run] for run in columns if run in found]
 
 
 def _grounds(
     study: StudyTables, columns: Mapping[str, str], curves: Sequence[Curve]
-) -> list[tuple[str, Ground]]:
+) -> list[tuple[str, Remark]]:
     """Return the grounds in the logs to look at or stop a run, each with its run."""
     if study.log is None or not columns:
         return []
     known = {curve.run: curve for curve in curves}  # runs whose plan contradicts the log are judged, too
-    judge_log = study.judge or _by_health
+    judge_log = study.judge or _by_remarks
     return [
         (str(run), ground)
         for run, rows in study.log.metrics.groupby("run", sort=False)
@@ -272,13 +272,13 @@ def _grounds(
     ]
 
 
-def _symptoms(grounds: Sequence[tuple[str, Ground]]) -> list[dict[str, object]]:
+def _symptoms(grounds: Sequence[tuple[str, Remark]]) -> list[dict[str, object]]:
     """Return a line for each ground that has a step, the gravest first.
 
     Too few losses to judge a run have no step: they are not a sign of trouble.
     """
     found = [(run, ground) for run, ground in grounds if ground.step is not None]
-    found.sort(key=lambda one: (-LEVELS.index(one[1].level), _place(one[1].kind)))
+    found.sort(key=lambda one: (-LEVELS.index(one[1].level), place(one[1].kind)))
     return [
         {"run": run, "kind": g.kind, "step": g.step, "ground": g.sentence, "remedy": g.remedy,
          "level": g.level}
@@ -286,13 +286,6 @@ def _symptoms(grounds: Sequence[tuple[str, Ground]]) -> list[dict[str, object]]:
     ]  # fmt: skip
 
 
-def _by_health(
-    rows: pd.DataFrame, column: str, curve: Curve | None, symptoms: Sequence[Symptom]
-) -> Judgement:
-    """Return the judgement of a run by its health alone, without the alarms of `watch`."""
-    return judge(symptoms, losses=len(rows), ended=curve is not None and curve.ended)
-
-
-def _place(kind: str) -> int:
-    """Return the place of a kind of ground among those of its level: symptoms before alarms."""
-    return KINDS.index(kind) if kind in KINDS else len(KINDS)
+def _by_remarks(rows: pd.DataFrame, column: str, curve: Curve | None, remarks: Sequence[Remark]) -> Judgement:
+    """Return the judgement of a run by its log alone, without the alarms of `watch`."""
+    return judge(remarks, losses=len(rows))

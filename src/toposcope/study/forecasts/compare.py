@@ -66,7 +66,7 @@ def forecast_table(
         diagrams=log.diagrams,
         wide=log.wide,
         catalogue=log.catalogue,
-        assess=results.health,
+        assess=results.assess,
     )
     finished, unfinished = split_runs(curves)
     failed = [_failed(problem.run, problem.reason) for problem in problems if problem.left_out]

@@ -15,10 +15,10 @@ from toposcope.logs.copies import copies
 from toposcope.logs.curve import Curve
 from toposcope.logs.described import canonical_name, metric_columns, recorded
 from toposcope.logs.features import features_of
+from toposcope.logs.remarks import Remark
 from toposcope.logs.run import Run
 from toposcope.logs.schedule import Schedule
-from toposcope.logs.symptoms import Symptom
-from toposcope.rules.assess import health
+from toposcope.rules.registry import assess as assess_log
 from toposcope.runs.curves import Problem, curve_of
 from toposcope.store import Store
 from toposcope.store.draws import counted, is_counted, over_draws
@@ -70,13 +70,13 @@ def gather_curves(
     schedules: Mapping[str, Schedule] | None = None,
     column: str = "loss",
     catalogue: pd.DataFrame | None = None,
-    assess: Callable[..., Sequence[Symptom]] = health,
+    assess: Callable[..., Sequence[Remark]] = assess_log,
 ) -> tuple[list[Curve], list[Problem]]:
     """Build one curve per run of the tables (the store's columns); what cannot be built is a problem.
 
     Features come from the store's long rows (`features`, with `diagrams`) or from a table that is `wide`
     already: run, step and one column each. `catalogue` is what the store's probes declare: their confirmatory
-    features are candidates, too. Horizon, schedule and symptoms are those of `runs.curves.curve_of`.
+    features are candidates, too. Horizon, schedule and remarks are those of `runs.curves.curve_of`.
     """
     problems: list[Problem] = []
     records = {str(row["run"]): row for row in runs.to_dict("records")} if len(runs) else {}

@@ -7,10 +7,11 @@ from array import array
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from toposcope.rules.rule import LogRow
 from toposcope.statistics.alarms.spending import Spending
 
 if TYPE_CHECKING:
@@ -44,17 +45,6 @@ class Alert:
         data = event.data
         sentence = str(data.get("sentence", ""))
         return cls(event.kind, str(data["test"]), event.run, event.step or 0, sentence, data)
-
-
-class LogRow(NamedTuple):
-    """One row of a run's log, NaN for missing values. `training` is False for an evaluation-only row."""
-
-    step: int
-    loss: float
-    grad_norm: float
-    learning_rate: float
-    heldout_loss: float
-    training: bool
 
 
 class CulpritKind(IntEnum):

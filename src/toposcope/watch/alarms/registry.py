@@ -1,21 +1,21 @@
-"""The alarms by name, a line each; those of installed packages and of the calling process follow."""
+"""The alarms by name: those of the rules of a log, then a line each; those of others follow."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from toposcope.core.errors import InputError
 from toposcope.core.plugins import Extensible
+from toposcope.rules.registry import looking_back
+from toposcope.rules.shares import reserve
 from toposcope.statistics.alarms.spending import RATE, AlarmFamily, Spending
 from toposcope.watch.alarms.base import Alarm, AlarmSettings, Watched
 from toposcope.watch.alarms.content import ContentFault
 from toposcope.watch.alarms.forecast_target import ForecastTarget
-from toposcope.watch.alarms.gradient_spike import GradientSpike
 from toposcope.watch.alarms.growth import TensorGrowth
-from toposcope.watch.alarms.loss_drift import LossDrift
-from toposcope.watch.alarms.loss_not_finite import LossNotFinite
-from toposcope.watch.alarms.loss_spike import LossSpike
 from toposcope.watch.alarms.matrix_or_head import MatrixOrHead
 from toposcope.watch.alarms.not_finite import NotFinite
+from toposcope.watch.alarms.of_rule import alarm_of
 from toposcope.watch.alarms.persistence_plateau import PersistencePlateau
 from toposcope.watch.alarms.phase_boundary import PhaseBoundary
 from toposcope.watch.alarms.sibling_band import SiblingBand
@@ -27,10 +27,6 @@ GROUP = "toposcope.alarms"
 """The entry-point group with which an installed package offers alarms: NAME = "module:Class"."""
 
 ALARMS: tuple[type[Alarm], ...] = (
-    LossNotFinite,
-    LossSpike,
-    GradientSpike,
-    LossDrift,
     NotFinite,
     ContentFault,
     UpdateNorm,
@@ -42,12 +38,12 @@ ALARMS: tuple[type[Alarm], ...] = (
     SiblingBand,
     ForecastTarget,
 )
-"""The alarms in the order in which they run."""
+"""The alarms on weights, other runs and forecasts, in the order in which they run after those on the log."""
 
 EXTENSIBLE = Extensible(
     GROUP, Alarm, ALARMS, lambda one: one.test, "alarm {} exists already; give yours another name"
 )
-"""Every alarm by its name, with those that were added."""
+"""Every alarm of these by its name, with those that were added."""
 
 
 def add_alarm(alarm: type[Alarm]) -> type[Alarm]:
@@ -60,12 +56,23 @@ def add_alarm(alarm: type[Alarm]) -> type[Alarm]:
     InputError
         When another alarm has its name.
     """
+    reserve(alarm.test, alarm.share)
     return EXTENSIBLE.add(alarm)
 
 
 def alarms() -> tuple[type[Alarm], ...]:
-    """Return every alarm: the package's, those of installed packages, and those that were added."""
-    return tuple(EXTENSIBLE.by_name().values())
+    """Return every alarm: those of the rules that look back, the package's others, and those that were added.
+
+    Raises
+    ------
+    InputError
+        When two have one name.
+    """
+    others = EXTENSIBLE.by_name()
+    of_rules = {rule.alarm_name(): alarm_of(rule) for rule in looking_back()}
+    if doubled := sorted(of_rules.keys() & others.keys()):
+        raise InputError(EXTENSIBLE.doubled.format(repr(doubled[0])))
+    return (*of_rules.values(), *others.values())
 
 
 def family(rate: float = RATE, settings: AlarmSettings | None = None) -> AlarmFamily:

@@ -25,13 +25,14 @@ import numpy as np
 
 from toposcope.core.errors import InputError
 from toposcope.core.wording import typed_options
+from toposcope.rules.replay import Replays
 from toposcope.store import Store
 from toposcope.watch.alarms.base import AlarmSettings
 from toposcope.watch.first_line import run_problems, verdicts_of
 from toposcope.watch.journal import Journal
 from toposcope.watch.judged import judged, judged_runs
 from toposcope.watch.loss_health import alarm_key, health_of, logs_of, with_passed
-from toposcope.watch.replay import Replays, replays_of
+from toposcope.watch.replay import replays_of
 
 if TYPE_CHECKING:
     from toposcope.runs.log_results import LogResults
@@ -98,11 +99,11 @@ def losses(store: Store, results: LogResults | None = None, replays: Replays | N
     journal = Journal.of(store.path).read()
     logs = list(logs_of(store, results))
     alarms = [event for event in journal if event.kind == "alarm"]
-    replays = replays or Replays(AlarmSettings.of(journal))
-    _, back = with_passed(alarms, logs, replays.settings)
+    replays = replays or Replays(AlarmSettings.of(journal).target is not None)
+    _, back = with_passed(alarms, logs)
     health, odd, audit = health_of(logs), odd_of_store(store).found, store.audited()
     return {
-        "health": [{"run": one.run, "said": str(one.symptom), "broken": one.broken} for one in health],
+        "health": [{"run": one.run, "said": one.remark.named, "broken": one.broken} for one in health],
         "passed": [[*alarm_key(one), one.data["passed"]] for one in back],
         "odd": [{"run": one.run, "said": one.sentence} for one in odd],
         "problems_of_runs": run_problems(health, odd),

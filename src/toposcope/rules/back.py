@@ -1,4 +1,4 @@
-"""Whether an alarm of the log has passed: when a series is back at its expected level."""
+"""Spikes of a logged series one step ahead, and when a series is back at its expected level."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from toposcope.statistics.alarms.residuals import LEVEL_WINDOW
+from toposcope.statistics.alarms.residuals import LEVEL_WINDOW, OneStepAhead
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toposcope.watch.alarms.base import Alert
+    from toposcope.rules.rule import Rule, Signal
 
 LOGGED = 3
 """This many consecutive values show that a series is back, or that it was sound before."""
@@ -21,18 +21,35 @@ BACK = 2.0
 """A series is back when its level is at most this many standard deviations (of one value) too high."""
 
 
-def back_below(spike: Alert) -> float:
+def spike(rule: Rule, series: OneStepAhead, step: int, value: float, what: str) -> list[Signal]:
+    """Take a value of a rule's series; return a signal if it is far above its prediction."""
+    if value is None or math.isnan(value):
+        return []
+    if not math.isfinite(value):
+        return rule.signal_once(step, f"{what} is not finite")
+    residual = series.update(math.log(max(value, 1e-30)))
+    if residual is None or residual.p > rule.spending.level():
+        return []
+    series.forget()
+    expected = math.exp(residual.predicted)
+    sentence = f"{what} is {value:.4g} where {expected:.4g} was expected"
+    return rule.signal_once(
+        step, sentence, p=residual.p, sizes=residual.size, expected=expected, value=float(value)
+    )
+
+
+def back_below(signal: Signal) -> float:
     """Return the level below which a series counts as back after a spike."""
-    there, expected, size = (float(spike.data[name]) for name in ("value", "expected", "sizes"))
+    there, expected, size = (float(signal.data[name]) for name in ("value", "expected", "sizes"))
     return expected * math.exp(BACK * math.log(there / expected) / size)
 
 
-def spike_passed(spike: Alert, rows: pd.DataFrame, column: str) -> int | None:
+def spike_passed(signal: Signal, rows: pd.DataFrame, column: str) -> int | None:
     """Return the step at which a column was back after a spike, or finite again after a NaN or infinity."""
-    after = rows.loc[rows["step"] > spike.step, ["step", column]]
-    if "expected" not in spike.data:
+    after = rows.loc[rows["step"] > signal.step, ["step", column]]
+    if "expected" not in signal.data:
         return finite_again(after["step"].to_numpy(), after[column].to_numpy(float))
-    return first_below(after, column, back_below(spike))
+    return first_below(after, column, back_below(signal))
 
 
 def first_below(after: pd.DataFrame, column: str, bound: float) -> int | None:
@@ -42,16 +59,17 @@ def first_below(after: pd.DataFrame, column: str, bound: float) -> int | None:
     if len(values) < LOGGED:
         return None
     level = medians(values)
-    back = np.flatnonzero(level <= bound)
+    below = np.flatnonzero(level <= bound)
     width = len(values) - len(level) + 1
-    return int(after["step"].iloc[int(back[0]) + width - 1]) if len(back) else None
+    return int(after["step"].iloc[int(below[0]) + width - 1]) if len(below) else None
 
 
 def medians(values: np.ndarray) -> np.ndarray:
     """Return the median of every 8 consecutive values; if there are fewer, the median of all."""
     width = min(LEVEL_WINDOW, len(values))
-    found: np.ndarray = np.median(np.lib.stride_tricks.sliding_window_view(values, width), axis=1)
-    return found
+    windows = np.lib.stride_tricks.sliding_window_view(values, width)
+    middle: np.ndarray = np.median(windows, axis=1)
+    return middle
 
 
 def finite_again(steps: np.ndarray, values: np.ndarray) -> int | None:

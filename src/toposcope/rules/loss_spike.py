@@ -1,0 +1,168 @@
+"""A loss that stands out: far above the eight before it, or from both sides above or below its neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from toposcope.core.forms import step_text
+from toposcope.logs.glitches import HALF_WINDOW, glitches
+from toposcope.rules.accuracy import ACCURACY
+from toposcope.rules.back import spike, spike_passed
+from toposcope.rules.excursions import Excursions, excursions
+from toposcope.rules.rises import FEWEST, LEAST
+from toposcope.rules.rule import LOOK, NOTICED, JudgedRun, LogRow, Remark, Rule, Signal
+from toposcope.statistics.alarms.residuals import OneStepAhead
+from toposcope.statistics.alarms.spending import Spending
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LOSS_SPIKE, LOSS_DIP, SPIKES = "loss spike", "loss dip", "spikes"
+SEVERAL = 3
+"""The fewest spikes of two losses or more in the last half of the log that call for a look."""
+FLOOR = 0.02
+"""Smallest scale of the logarithms: a steady series may jump by a few of these without an alarm."""
+DEGREES = 6.0
+"""The loss's tail is at most as heavy as Student's t with this many degrees of freedom; see docs/watch.md."""
+_MOST = 20
+"""The most spikes that are named one by one."""
+_APART = 10
+"""Spikes with fewer losses between them count as one of several."""
+
+
+class LossSpike(Rule):
+    """A loss that stands out and comes back is noticed; one that is not back yet calls for a look.
+
+    Looking back, the newest loss is compared with its prediction, one step ahead. From both sides, a loss
+    stands out if it exceeds the running median by 10% and ten robust spreads and the next one does not, or if
+    up to three in a row differ from their neighbours by 28% (`logs.glitches`: forecasts leave these out).
+    Three or more spikes of at least two losses in the last half of the log call for a look.
+    """
+
+    name = LOSS_SPIKE
+    kinds = (LOSS_SPIKE, LOSS_DIP, SPIKES)
+    unless = (ACCURACY,)
+    rate = "0 of 317 healthy runs (docs/check.md); looking back at most .6% by design (docs/watch.md)"
+    says = "loss spike at step N (loss is A where B was expected), back to normal by step M, or not back yet"
+    share = 1.0
+    next = "look at the batch of this step, and go back{back} if the loss does not come down"
+
+    def __init__(self, spending: Spending | None = None) -> None:
+        super().__init__(spending)
+        self._series = OneStepAhead(floor=FLOOR, least_degrees=DEGREES)
+
+    def judge(self, run: JudgedRun) -> Sequence[Remark]:
+        """Look for losses that stand out from both sides."""
+        if len(run.losses) < FEWEST:
+            return []
+        step, loss = run.losses["step"].to_numpy(float), run.losses["loss"].to_numpy(float)
+        found = excursions(run.scale)
+        several = _several(step, found) if np.count_nonzero(loss) >= LEAST else None
+        late = (step[found.first] > step[-1] / 2) & (found.length > 1)
+        alone = found.single | (late if several is None else False)
+        back = alone & (found.stop < len(step)) & (found.first > 1)
+        passed = [*_spikes(loss, found, back), *_glitches(loss, found, taken=back | late)]
+        passed.sort(key=lambda one: one.first)
+        remarks = [] if several is None else [several]
+        return [*remarks, *_noticed(step, passed)]
+
+    def on_row(self, row: LogRow) -> Sequence[Signal]:
+        """Judge the newest loss."""
+        return spike(self, self._series, row.step, row.loss, "loss")
+
+    def passed(self, signal: Signal, rows: pd.DataFrame) -> int | None:
+        """Return the step at which the loss was back at its expected level."""
+        return spike_passed(signal, rows, "loss")
+
+    def once(self, judged: Sequence[Remark], replayed: Sequence[Remark]) -> Sequence[Remark]:
+        """Return what both found, with a spike that the alarm names only in the alarm's words."""
+        return [*(one for one in judged if not any(_same(one, alarm) for alarm in replayed)), *replayed]
+
+
+@dataclass(frozen=True, slots=True)
+class _Passed:
+    """Losses `first` to `stop` that stood out: the farthest one, the level around it, and how far."""
+
+    first: int
+    stop: int
+    loss: float
+    around: float
+
+    @property
+    def factor(self) -> float:
+        """How many times as high as its neighbours, or as low."""
+        ratio = max(self.loss, 1e-12) / max(self.around, 1e-12)
+        return max(ratio, 1 / ratio)
+
+
+def _several(step: np.ndarray, found: Excursions) -> Remark | None:
+    """Return three or more excursions of at least two losses in the last half; None if there are fewer."""
+    late = (step[found.first] > step[-1] / 2) & (found.length > 1)
+    first = found.first[late]
+    separate = np.r_[True, np.diff(first) > _APART] if len(first) else np.zeros(0, bool)
+    if np.count_nonzero(separate) < SEVERAL:
+        return None
+    at, highest = int(step[first[0]]), max(found.factor(k) for k in np.flatnonzero(late))
+    sentence = (
+        f"{np.count_nonzero(separate)} spikes since step {at:,}, the highest by a factor of {highest:.2g}"
+    )
+    return Remark(
+        LOOK, SPIKES, at, sentence, "look at the data and the gradient norm there, or lower the rate"
+    )
+
+
+def _spikes(loss: np.ndarray, found: Excursions, back: np.ndarray) -> Iterator[_Passed]:
+    for k in np.flatnonzero(back):
+        top = found.top(k)
+        yield _Passed(int(found.first[k]), int(found.stop[k]), float(loss[top]), found.around(top))
+
+
+def _glitches(loss: np.ndarray, found: Excursions, *, taken: np.ndarray) -> Iterator[_Passed]:
+    """Yield the glitches that came back and are not among the excursions that are `taken`."""
+    positive = np.flatnonzero(loss > 0)
+    off = np.zeros(len(loss), bool)
+    off[positive[glitches(loss[positive])]] = True
+    for k in np.flatnonzero(taken):
+        off[found.first[k] : found.stop[k]] = False
+    edges = np.flatnonzero(np.diff(np.r_[False, off, False].astype(int)))
+    for first, stop in zip(edges[::2], edges[1::2], strict=True):
+        if stop == len(loss):
+            continue
+        near = loss[max(0, first - HALF_WINDOW) : stop + HALF_WINDOW]
+        around = float(np.median(near))
+        farthest = first + int(np.argmax(np.abs(np.log(loss[first:stop] / max(around, 1e-300)))))
+        yield _Passed(int(first), int(stop), float(loss[farthest]), around)
+
+
+def _noticed(step: np.ndarray, passed: Sequence[_Passed]) -> list[Remark]:
+    """Return a remark for each spike that passed, or a single one where they are many."""
+    if len(passed) > _MOST:
+        worst = max(passed, key=lambda one: one.factor)
+        sentence = (
+            f"{len(passed):,} losses stood out, the farthest at step {step_text(step[worst.first])}, by a "
+            f"factor of {worst.factor:.2f}, and each came back"
+        )
+        first, last = float(step[passed[0].first]), float(step[passed[-1].stop])
+        return [Remark(NOTICED, LOSS_SPIKE, first, sentence, passed=last)]
+    return [_in_words(one, float(step[one.first]), float(step[one.stop])) for one in passed]
+
+
+def _in_words(one: _Passed, at: float, back: float) -> Remark:
+    kind = LOSS_SPIKE if one.loss > one.around else LOSS_DIP
+    sentence = (
+        f"{kind} at step {step_text(at)} (loss is {one.loss:.4g} where {one.around:.4g} is around it), "
+        f"back to normal by step {step_text(back)}"
+    )
+    return Remark(NOTICED, kind, at, sentence, passed=back)
+
+
+def _same(judged: Remark, alarm: Remark) -> bool:
+    """Return whether a spike that passed is the one that an alarm names."""
+    if judged.passed is None or judged.step is None or alarm.step is None:
+        return False
+    ends = np.inf if alarm.passed is None else alarm.passed
+    return bool(judged.step <= ends and alarm.step <= judged.passed)

@@ -1,0 +1,144 @@
+"""The alarms that `watch` would have raised on an existing log, and which of them have passed."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from toposcope.core.forms import step_text
+from toposcope.core.wording import rendered
+from toposcope.logs.metrics import tidy
+from toposcope.rules.judged_run import trained
+from toposcope.rules.registry import looking_back
+from toposcope.rules.rule import LOOK, NOTICED, LogRow, Remark, Rule, Signal
+from toposcope.rules.shares import family
+from toposcope.statistics.alarms.spending import Spending
+
+if TYPE_CHECKING:
+    from toposcope.statistics.alarms.spending import AlarmFamily
+
+READ = ("step", "loss", "grad_norm", "learning_rate", "heldout_loss")
+"""The columns that the alarms of a log read."""
+
+
+def replay(table: pd.DataFrame, *, target: bool = False, trend: bool = True) -> list[Remark]:
+    """Return the alarms that `toposcope watch` would have raised on a loss history, with where each passed.
+
+    The rows go through the rules that look back, as in a watch and at the same levels. A loss or gradient
+    spike has passed once the median of 8 later values (of all, if there are 3 to 7) is at most two standard
+    deviations of one value above the expected level; a drift, once the median of 8 later losses is no higher
+    than the lowest such median before it; a value that is not finite, once three finite ones in a row follow.
+    A gradient spike whose next three values are back is a notice in a watch; here it has passed, too.
+
+    Parameters
+    ----------
+    table
+        Columns step, loss and, where known, grad_norm, learning_rate and heldout_loss; one run.
+    target
+        Whether the watch has a target loss, whose alarm shares its false-alarm rate.
+    trend
+        Whether the loss should fall; for another one only the rules apply that need no trend.
+
+    Examples
+    --------
+    >>> step = np.arange(1, 201)
+    >>> loss = 2 + 5 / np.sqrt(step) + 0.01 * np.random.default_rng(0).standard_normal(200)
+    >>> loss[120] *= 3
+    >>> [(one.kind, one.step, one.passed) for one in replay(pd.DataFrame({"step": step, "loss": loss}))]
+    [('loss spike', 121, 129)]
+    """
+    rows = table[np.isfinite(table["step"].astype(float))].sort_values("step", kind="stable")
+    steps = np.unique(rows["step"].to_numpy(float))
+    whole = bool((steps == np.floor(steps)).all())
+    if not whole:  # fractional epochs: a watch counts whole steps
+        rows = rows.assign(step=np.searchsorted(steps, rows["step"].to_numpy(float)))
+    rows = tidy(rows.drop(columns="run", errors="ignore"), "run")
+    following = followers(family(target=target), trend=trend)
+    signals = [(rule, signal) for row in rows_of(rows) for rule in following for signal in rule.on_row(row)]
+    remarks = []
+    for rule, signal in signals:
+        passed = rule.passed(signal, rows)
+        if passed is not None or not signal.noticed:
+            at, back = (float(signal.step), passed) if whole else _places(signal.step, passed, steps)
+            remarks.append(_in_words(rule, signal, at, back))
+    return remarks
+
+
+def followers(spent: AlarmFamily, *, trend: bool = True) -> list[Rule]:
+    """Return an object of each rule that looks back, with its share of the rate."""
+    return [
+        rule(Spending(spent.rate_of(rule.alarm_name()) if rule.share > 0 else 0.0, rule.rest))
+        for rule in looking_back()
+        if trend or not rule.of_trend
+    ]
+
+
+def rows_of(table: pd.DataFrame) -> Iterator[LogRow]:
+    """Yield the rows of a store's metrics as the rules take them."""
+    names = ["step", "loss", "grad_norm", "learning_rate"]
+    held = table["heldout_loss"] if "heldout_loss" in table else np.full(len(table), np.nan)
+    rows = zip(table[names].itertuples(index=False, name=None), held, trained(table), strict=True)
+    for (step, loss, gradient, rate), heldout, training in rows:
+        yield LogRow(int(step), loss, gradient, rate, heldout, bool(training))
+
+
+def back_by(step: float) -> str:
+    """Return the words for an alarm that passed by a step.
+
+    >>> back_by(2048)
+    'back to normal by step 2,048'
+    """
+    return f"back to normal by step {step_text(step)}"
+
+
+def advised(advice: str, good: int | None) -> str:
+    """Return what to do after an alarm, with the last good step of the run, if known.
+
+    >>> advised("stop, and resume{back} with a lower rate", 300)
+    'stop, and resume from step 300 with a lower rate'
+    >>> advised("go back{back}", None)
+    'go back to the last good checkpoint'
+    """
+    back = f" from step {good:,}" if good is not None else " from the last good checkpoint"
+    advice = advice.replace("back{back}", "back" + back.replace(" from ", " to ", 1)).replace("{back}", back)
+    return rendered(advice)
+
+
+@dataclass(frozen=True)
+class Replays:
+    """Replays each log once, as `replay` does: 100,000 rows take a second.
+
+    An answer may judge a run by its log twice: alone, and among the findings of its store. `target` says
+    whether the watch that is repeated has a target loss; `targets` says so for runs in other stores, by name.
+    """
+
+    target: bool = False
+    targets: Mapping[str, bool] = field(default_factory=dict)
+    _made: dict[Hashable, list[Remark]] = field(default_factory=dict, repr=False, compare=False)
+
+    def __call__(self, table: pd.DataFrame, run: str = "run", *, trend: bool = True) -> list[Remark]:
+        """Return the alarms on a loss history; the run's name only tells which settings apply."""
+        target = self.targets.get(run, self.target)
+        logged = table[[name for name in READ if name in table]]
+        rows = pd.util.hash_pandas_object(logged, index=False).to_numpy().tobytes()
+        key = (target, trend, tuple(logged.columns), rows)
+        if key not in self._made:
+            self._made[key] = replay(table, target=target, trend=trend)
+        return self._made[key]
+
+
+def _in_words(rule: Rule, signal: Signal, at: float, passed: float | None) -> Remark:
+    name = rule.alarm_name()
+    said = f"{name} at step {step_text(at)} ({signal.data.get('spike', signal.sentence)})"
+    if passed is not None:
+        return Remark(NOTICED, name, at, f"{said}, {back_by(passed)}", passed=passed)
+    return Remark(LOOK, name, at, f"{said}, not back yet", advised(rule.next, None))
+
+
+def _places(step: int, passed: int | None, steps: np.ndarray) -> tuple[float, float | None]:
+    """Return the logged steps of counted ones."""
+    return float(steps[step]), None if passed is None else float(steps[passed])
