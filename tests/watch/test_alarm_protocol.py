@@ -6,6 +6,7 @@ import pytest
 
 from toposcope.core.errors import InputError
 from toposcope.core.types import Row, RunRecord
+from toposcope.rules import shares
 from toposcope.store import Store, Unit
 from toposcope.watch.alarms import registry
 from toposcope.watch.alarms.base import Alarm, AlarmSettings
@@ -40,9 +41,18 @@ def test_an_alarm_that_is_added_takes_its_share_of_the_rate(monkeypatch):
 
     before = family().rate_of("loss spike")
     monkeypatch.setattr(registry.EXTENSIBLE, "added", [])
+    monkeypatch.setattr(shares, "RESERVED", dict(shares.RESERVED))
     add_alarm(Mine)
     assert family().rate_of("loss spike") == pytest.approx(before / 2)
+    assert shares.family() == family(), "a check replays at the levels of a watch"
     assert [one.spending.rate for one in RunWatch("a").alarms if one.test == "mine"] == [0.025]
+
+
+@pytest.mark.parametrize("target", [None, 0.1])
+def test_a_log_alone_is_replayed_at_the_levels_of_a_watch(target):
+    of_watch = family(settings=AlarmSettings(target))
+    of_log = shares.family(target=target is not None)
+    assert (of_log.rate, dict(of_log.shares)) == (of_watch.rate, dict(of_watch.shares))
 
 
 def _losses(store, run, steps, level):

@@ -121,12 +121,8 @@ def _no_gradient(step: np.ndarray, loss: np.ndarray, lost: np.ndarray, *, policy
     sentence = f"the gradient norm is NaN since step {int(step[first]):,}, to the end"
     remedy = f"go back to a checkpoint before step {int(step[first]):,}"
     if not policy and _still_falls(loss[first:]):
-        sentence += ", though the loss still falls"
-        return [
-            Remark(
-                LOOK, DEAD, step[first], sentence, "see whether only the norm is wrong, or the weights too"
-            )
-        ]
+        remedy = "see whether only the norm is wrong, or the weights too"
+        return [Remark(LOOK, DEAD, float(step[first]), f"{sentence}, though the loss still falls", remedy)]
     return [Remark(STOP, DEAD, float(step[first]), f"{sentence}: no update can be made", remedy)]
 
 

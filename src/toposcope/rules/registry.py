@@ -30,9 +30,9 @@ RULES: tuple[type[Rule], ...] = (
     DeadRun,
     Accuracy,
     RateEnded,
+    Overfitting,
     Diverging,
     Plateau,
-    Overfitting,
     LossSpike,
     GradientSpike,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from toposcope.core.errors import InputError
 from toposcope.core.plugins import Extensible
@@ -56,8 +56,10 @@ def add_alarm(alarm: type[Alarm]) -> type[Alarm]:
     InputError
         When another alarm has its name.
     """
+    _refuse_name_of_a_rule({alarm.test})
+    added = EXTENSIBLE.add(alarm)
     reserve(alarm.test, alarm.share)
-    return EXTENSIBLE.add(alarm)
+    return added
 
 
 def alarms() -> tuple[type[Alarm], ...]:
@@ -69,10 +71,14 @@ def alarms() -> tuple[type[Alarm], ...]:
         When two have one name.
     """
     others = EXTENSIBLE.by_name()
-    of_rules = {rule.alarm_name(): alarm_of(rule) for rule in looking_back()}
-    if doubled := sorted(of_rules.keys() & others.keys()):
+    _refuse_name_of_a_rule(others)
+    return (*map(alarm_of, looking_back()), *others.values())
+
+
+def _refuse_name_of_a_rule(names: Iterable[str]) -> None:
+    of_rules = {rule.alarm_name() for rule in looking_back()}
+    if doubled := sorted(of_rules.intersection(names)):
         raise InputError(EXTENSIBLE.doubled.format(repr(doubled[0])))
-    return (*of_rules.values(), *others.values())
 
 
 def family(rate: float = RATE, settings: AlarmSettings | None = None) -> AlarmFamily:
