@@ -142,7 +142,8 @@ def forecast(
         detail = f": {why[0]}" if why else ""
         raise InputError(f"no run of {', '.join(map(_named, given))} can be forecast{detail}")
     else:
-        ended, unfinished = split_runs(own, runs.others, all_finished=finished)
+        ended, open_runs = split_runs(own, runs.others, all_finished=finished)
+        unfinished = [curve for curve in open_runs if not curve.over]
         chosen = _methods(unfinished + ended, methods)
     wrong = [problem for problem in runs.problems if problem.run in reading.rows]
     replays = replays_by_run(stores_among(given))

@@ -172,7 +172,10 @@ class Forecasts:
     @property
     def _shown(self) -> Sequence[Curve]:
         few = len(self.ended) < LEAST_SCORED
-        return self.unfinished or (self.ended if few else [curve for curve in self.ended if curve.broke])
+        over = [curve for curve in self.own if curve.over]
+        return (*self.unfinished, *over) or (
+            self.ended if few else [curve for curve in self.ended if curve.broke]
+        )
 
     @property
     def too_few(self) -> str:

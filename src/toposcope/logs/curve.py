@@ -40,7 +40,7 @@ class Curve:
     of the original log. `topology` names the features that their probes declare
     as a forecast's topology. `facts` has the values of `belonging.FACTS` and `SETTINGS` in the run's files,
     and `group` is the label of the run's group ("" if all runs belong together). `stated` is true if the log,
-    a plan or the user states the horizon.
+    a plan or the user states the horizon; `logged` is the last step of the log, with a usable loss or without.
     """
 
     run: str
@@ -59,6 +59,7 @@ class Curve:
     facts: Mapping[str, str] = field(default_factory=dict)
     group: str = ""
     stated: bool = False
+    logged: float = 0.0
     _known: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def known(self, key: Hashable, make: Callable[[], Any]) -> Any:
@@ -91,6 +92,11 @@ class Curve:
     def ended(self) -> bool:
         """Whether the log reaches a stated end."""
         return self.stated and self.finished
+
+    @property
+    def over(self) -> bool:
+        """Whether the log reaches a stated end with losses that cannot be used: nothing is left to forecast."""
+        return self.stated and not self.finished and self.logged >= self.horizon * (1 - FINAL_SHARE)
 
     @property
     def broke(self) -> bool:
@@ -205,6 +211,7 @@ def curve_from_metrics(
     return Curve(
         run, step, loss, rate, int(end), schedule, parameters,
         features if features is not None else pd.DataFrame(), {}, tuple(notes),
+        logged=float(table["step"][np.isfinite(table["step"])].max()),
     )  # fmt: skip
 
 

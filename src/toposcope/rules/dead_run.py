@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from toposcope.logs.remarks import DEAD
+from toposcope.logs.run import nan_column, written_nan
 from toposcope.rules.rises import FEWEST, SOLVED
 from toposcope.rules.rule import LOOK, STOP, JudgedRun, Remark, Rule
 
@@ -65,7 +66,14 @@ def _without_gradient(rows: pd.DataFrame) -> np.ndarray:
     lost = np.zeros(len(rows), bool)
     if "grad_norm" not in rows:
         return lost
-    known = np.flatnonzero(~np.isnan(rows["grad_norm"].to_numpy(float, na_value=np.nan)))
+    norm = rows["grad_norm"].to_numpy(float, na_value=np.nan)
+    known = np.flatnonzero(~np.isnan(norm))
+    if nan_column("grad_norm") in rows:
+        written = written_nan(rows, "grad_norm")
+        since = int(known[-1]) + 1 if len(known) else len(rows)
+        # after the last finite norm, every row that logs one must have written NaN
+        lost[since:] = bool(len(known) >= FEWEST and written[since:].all())
+        return lost
     # where some earlier rows have none either, a norm that is NaN cannot be told from one that is not logged
     if len(known) >= FEWEST and len(known) == known[-1] + 1:
         lost[known[-1] + 1 :] = True

@@ -12,6 +12,7 @@ import pandas as pd
 from toposcope.core.forms import step_text
 from toposcope.core.wording import rendered
 from toposcope.logs.metrics import tidy
+from toposcope.logs.run import nan_column
 from toposcope.rules.judged_run import trained
 from toposcope.rules.registry import looking_back
 from toposcope.rules.rule import LOOK, NOTICED, LogRow, Remark, Rule, Signal
@@ -56,9 +57,12 @@ def replay(table: pd.DataFrame, *, target: bool = False, trend: bool = True) -> 
     whole = bool((steps == np.floor(steps)).all())
     if not whole:  # fractional epochs: a watch counts whole steps
         rows = rows.assign(step=np.searchsorted(steps, rows["step"].to_numpy(float)))
-    rows = tidy(rows.drop(columns="run", errors="ignore"), "run")
+    logged, rows = rows, tidy(rows.drop(columns="run", errors="ignore"), "run")
+    training = _trained_at(logged, rows["step"].to_numpy(float)) if nan_column("loss") in logged else None
     following = followers(family(target=target), trend=trend)
-    signals = [(rule, signal) for row in rows_of(rows) for rule in following for signal in rule.on_row(row)]
+    signals = [
+        (rule, signal) for row in rows_of(rows, training) for rule in following for signal in rule.on_row(row)
+    ]
     remarks = []
     for rule, signal in signals:
         passed = rule.passed(signal, rows)
@@ -77,13 +81,14 @@ def followers(spent: AlarmFamily, *, trend: bool = True) -> list[Rule]:
     ]
 
 
-def rows_of(table: pd.DataFrame) -> Iterator[LogRow]:
-    """Yield the rows of a store's metrics as the rules take them."""
+def rows_of(table: pd.DataFrame, training: np.ndarray | None = None) -> Iterator[LogRow]:
+    """Yield the rows of a store's metrics as the rules take them; `training` says which log training."""
     names = ["step", "loss", "grad_norm", "learning_rate"]
     held = table["heldout_loss"] if "heldout_loss" in table else np.full(len(table), np.nan)
-    rows = zip(table[names].itertuples(index=False, name=None), held, trained(table), strict=True)
-    for (step, loss, gradient, rate), heldout, training in rows:
-        yield LogRow(int(step), loss, gradient, rate, heldout, bool(training))
+    logs = trained(table) if training is None else training
+    rows = zip(table[names].itertuples(index=False, name=None), held, logs, strict=True)
+    for (step, loss, gradient, rate), heldout, trains in rows:
+        yield LogRow(int(step), loss, gradient, rate, heldout, bool(trains))
 
 
 def back_by(step: float) -> str:
@@ -123,7 +128,7 @@ class Replays:
     def __call__(self, table: pd.DataFrame, run: str = "run", *, trend: bool = True) -> list[Remark]:
         """Return the alarms on a loss history; the run's name only tells which settings apply."""
         target = self.targets.get(run, self.target)
-        logged = table[[name for name in READ if name in table]]
+        logged = table[[name for name in (*READ, nan_column("loss")) if name in table]]
         rows = pd.util.hash_pandas_object(logged, index=False).to_numpy().tobytes()
         key = (target, trend, tuple(logged.columns), rows)
         if key not in self._made:
@@ -137,6 +142,12 @@ def _in_words(rule: Rule, signal: Signal, at: float, passed: float | None) -> Re
     if passed is not None:
         return Remark(NOTICED, name, at, f"{said}, {back_by(passed)}", passed=passed)
     return Remark(LOOK, name, at, f"{said}, not back yet", advised(rule.next, None))
+
+
+def _trained_at(logged: pd.DataFrame, steps: np.ndarray) -> np.ndarray:
+    """Return at which steps any row of a log logs training, bool of shape (n,)."""
+    by_step = pd.Series(trained(logged), index=logged["step"].to_numpy(float)).groupby(level=0).any()
+    return by_step.reindex(steps, fill_value=True).to_numpy(bool)
 
 
 def _places(step: int, passed: int | None, steps: np.ndarray) -> tuple[float, float | None]:

@@ -327,7 +327,7 @@ def _answer(one: _Read, settings: _Settings, siblings: Sequence[Curve]) -> RunCh
     seen, forecast = _ahead(one.curve, siblings, settings.level)
     if seen is not None:
         settings.curves[one.name] = seen
-    ended = seen is not None and seen.ended
+    ended = seen is not None and (seen.ended or seen.over)
     judgement = judged(
         rows, column, one.curve, count=count, audit=audit,
         last_checkpoint=max([*steps, *audited], default=None), wrong=one.wrong,
@@ -386,7 +386,7 @@ def _ahead(
     if curve is None or not (curve.step == np.floor(curve.step)).all():  # epochs: forecasts count steps
         return curve, None
     ended, unfinished = split_runs([curve], siblings)
-    if not unfinished:
+    if not unfinished or curve.over:
         return curve, None
     return unfinished[0], forecast(Auto(), unfinished[0], ended, level=level)
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from toposcope.core.observations import AuditFinding
 from toposcope.logs.remarks import Remark
-from toposcope.rules.judged_run import trained
+from toposcope.logs.run import nan_column
+from toposcope.rules.judged_run import JudgedRun, trained
 from toposcope.rules.judgement import TOO_EARLY, Judgement, judge
 from toposcope.rules.replay import Replays
 from toposcope.rules.rises import FEWEST
@@ -71,9 +72,10 @@ def judged(
     from toposcope.runs.log_results import remarks_of, run_of
 
     losses, lost = count or counted(rows, column)
+    trend = not losses or not JudgedRun.of(rows, column=column).policy
     return judge(
         remarks_of(curve, rows, column) if remarks is None else remarks,
-        (replays or Replays())(_replayed(rows, column), run_of(rows)) if losses else (),
+        (replays or Replays())(_replayed(rows, column), run_of(rows), trend=trend) if losses else (),
         audit,
         losses=losses, lost=lost, last_checkpoint=last_checkpoint,
         wrong=wrong if losses >= FEWEST else (),
@@ -133,4 +135,7 @@ def _replayed(rows: pd.DataFrame, column: str) -> pd.DataFrame:
     """Return the columns that a watch reads from a log, with the judged loss as its loss."""
     beside = (*_BESIDE, "heldout_loss") if column == "loss" else _BESIDE
     known = rows[["step", *(name for name in beside if name in rows)]]
-    return known.assign(loss=rows[column].to_numpy(float, na_value=np.nan))
+    known = known.assign(loss=rows[column].to_numpy(float, na_value=np.nan))
+    if nan_column(column) in rows:
+        known[nan_column("loss")] = rows[nan_column(column)]
+    return known
