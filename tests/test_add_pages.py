@@ -176,8 +176,8 @@ def test_a_format_is_one_class_and_serves_every_command_once_it_is_installed(tmp
 
 
 @pytest.mark.slow
-def test_an_alarm_is_one_class_and_is_told_wherever_alarms_are(tmp_path: Path) -> None:
-    out = _run("add-an-alarm.md", tmp_path).splitlines()
+def test_a_rule_is_one_class_and_is_told_wherever_a_log_is_judged(tmp_path: Path) -> None:
+    out = _run("add-a-rule.md", tmp_path).splitlines()
     said = "the learning rate is 0.01 after 0.001"
     assert f"told: alarm {said}" in out
     told = {line.partition(": ")[0]: line.partition(": ")[2] for line in out}
@@ -188,15 +188,34 @@ def test_an_alarm_is_one_class_and_is_told_wherever_alarms_are(tmp_path: Path) -
     assert told["page"] == "True"
     assert told["check"].startswith("look: ")
     assert f"learning rate jump at step 151 ({said}), not back yet" in told["check"]
-    _install_as_shown(tmp_path, "jumps", "add-an-alarm.md")
+    assert "one expert has at least 74% of the tokens in the last 20 rows" in told["experts"]
+    _install_as_shown(tmp_path, "jumps", "add-a-rule.md")
     both = _toposcope(tmp_path, "check", "log.jsonl")  # with the line that is not needed, once all the same
     assert both.stdout.count("learning rate jump") == 1, both.stderr
-    alone = (tmp_path / "jumps.py").read_text(encoding="utf-8").replace("@add_alarm\n", "")
+    alone = (tmp_path / "jumps.py").read_text(encoding="utf-8").replace("@add_rule\n", "")
     (tmp_path / "jumps.py").write_text(alone, encoding="utf-8")
     watch = ("watch", "run", "--out", "new", "--losses", "log.jsonl", "--once", "--rest", "0")
     done = _toposcope(tmp_path, *watch)
     assert done.returncode == 1, done.stderr
     assert f"alarm: run step 151: {said}" in " ".join(done.stdout.split())
+
+
+@pytest.mark.slow
+def test_an_alarm_is_one_class_and_is_told_wherever_alarms_are(tmp_path: Path) -> None:
+    out = _run("add-an-alarm.md", tmp_path).splitlines()
+    (alarm,) = [line for line in out if line.startswith("told: alarm the update is ")]
+    told = {line.partition(": ")[0]: line.partition(": ")[2] for line in out}
+    assert told["once"].startswith(alarm.removeprefix("told: ").replace("alarm ", "alarm: ", 1))
+    assert "next: compare the data of these steps with those before, and go back to step 300" in told["once"]
+    assert told["page"] == "True"
+    _install_as_shown(tmp_path, "leaps", "add-an-alarm.md")
+    alone = (tmp_path / "leaps.py").read_text(encoding="utf-8").replace("@add_alarm\n", "")
+    (tmp_path / "leaps.py").write_text(alone, encoding="utf-8")
+    done = _toposcope(
+        tmp_path, "watch", "run", "--out", "new", "--features", "updates", "--once", "--rest", "0"
+    )
+    assert done.returncode == 1, done.stderr
+    assert "alarm: run step 400: the update is " in " ".join(done.stdout.split())
 
 
 @pytest.mark.slow

@@ -119,14 +119,13 @@ def _beside_held_out(remark: Remark, run: JudgedRun) -> Remark:
     if len(held) < FEWEST_HELD:
         return remark
     value = scaled(held["loss"].to_numpy(float)).value
-    level = levels(value, _HELD)
-    error = 1.2533 * noise(value) / math.sqrt(_HELD)
-    since = held["step"].to_numpy(float) > float(remark.step or 0)
-    # it still falls after the rise began, and has never been lower than now
-    if since.sum() < _HELD or since.all():
+    level, after = levels(value, _HELD), value[held["step"].to_numpy(float) > float(remark.step or 0)]
+    if not _HELD < len(after) < len(value) - _HELD:
         return remark
-    before = level[: max(1, int((~since).sum()) - _HELD + 1)]
-    if level[-1] > level.min() + error or level[-1] > before.min() - error:
+    error = 1.2533 * noise(value) / math.sqrt(_HELD)
+    lower = level[-1] <= level.min() + error and level[-1] < level[: -len(after)].min() - error
+    early, late = np.array_split(after, 2)
+    if not lower or np.median(late) >= np.median(early):
         return remark
     first, last = held["loss"].iloc[0], held["loss"].iloc[-1]
     sentence = f"{remark.sentence}, while the held-out loss fell from {first:.3g} to {last:.3g}"

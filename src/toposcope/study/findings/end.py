@@ -124,7 +124,8 @@ def go_on(study: StudyTables) -> Finding | None:
     columns = _columns(study)
     curves = _curves(study, columns)
     column = next((name for name in _LOSSES if name in columns.values()), "")
-    grounds = _grounds(study, columns, curves)
+    judgements = _judgements(study, columns, curves)
+    grounds = [(run, ground) for run, judgement in judgements for ground in judgement.grounds]
     symptoms = _symptoms(grounds)
     finished, going = split_runs(curves)
     if not curves and not symptoms:
@@ -146,7 +147,8 @@ def go_on(study: StudyTables) -> Finding | None:
     numbers = {
         "running": [curve.run for curve in going], "runs": max(len(study.runs), len(curves)),
         "faulty": symptoms, "finished": len(finished), "read": len(curves), "fell": sum(map(_fell, curves)),
-        "few": len(few), "most_losses": max((len(curve.loss) for curve in curves), default=0),
+        "passed": _passed(judgements), "few": len(few),
+        "most_losses": max((len(curve.loss) for curve in curves), default=0),
         "loss": _called(study, column),
         "ahead": _ahead(study, columns, curves) if strength == "running" else [],
         "endless": [{"run": curve.run, "reason": curve.endless} for curve in going if curve.endless],
@@ -255,21 +257,32 @@ def _curves(study: StudyTables, columns: Mapping[str, str]) -> list[Curve]:
     return [found[run] for run in columns if run in found]
 
 
-def _grounds(
+def _judgements(
     study: StudyTables, columns: Mapping[str, str], curves: Sequence[Curve]
-) -> list[tuple[str, Remark]]:
-    """Return the grounds in the logs to look at or stop a run, each with its run."""
+) -> list[tuple[str, Judgement]]:
+    """Return the judgement of each run by its log."""
     if study.log is None or not columns:
         return []
     known = {curve.run: curve for curve in curves}  # runs whose plan contradicts the log are judged, too
     judge_log = study.judge or _by_remarks
     return [
-        (str(run), ground)
+        (
+            str(run),
+            study.from_logs.judgement(judge_log, rows, columns[str(run)], known.get(str(run))),
+        )
         for run, rows in study.log.metrics.groupby("run", sort=False)
-        for ground in study.from_logs.judgement(
-            judge_log, rows, columns[str(run)], known.get(str(run))
-        ).grounds
     ]
+
+
+def _passed(judgements: Sequence[tuple[str, Judgement]]) -> list[dict[str, object]]:
+    """Return what stood out in the logs and came back, with its run, by step."""
+    passed = [
+        {"run": run, "kind": one.kind, "step": one.step}
+        for run, judgement in judgements
+        for one in judgement.noticed
+        if one.passed is not None
+    ]
+    return sorted(passed, key=lambda one: float(str(one["step"])))
 
 
 def _symptoms(grounds: Sequence[tuple[str, Remark]]) -> list[dict[str, object]]:
