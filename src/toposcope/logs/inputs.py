@@ -6,7 +6,7 @@ import io
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeGuard
+from typing import IO, Any, TypeAlias, TypeGuard
 
 import numpy as np
 import pandas as pd
@@ -53,7 +53,12 @@ def is_stream(source: object) -> TypeGuard[IO[Any]]:
     return hasattr(source, "read") and not isinstance(source, str | Path)
 
 
-def is_in_memory(source: object) -> bool:
+def is_stdin(source: object) -> TypeGuard[str | Path]:
+    """Return whether a source is the path that stands for standard input."""
+    return isinstance(source, str | Path) and str(source) == STDIN
+
+
+def is_in_memory(source: object) -> TypeGuard[pd.DataFrame | Columns | Records]:
     """Return whether a source holds its numbers itself: a data frame, columns by name, or records.
 
     >>> is_in_memory({"loss": [2.0, 1.9]}), is_in_memory([{"step": 1, "loss": 2.0}]), is_in_memory("a.csv")
@@ -83,7 +88,7 @@ def tables_among(given: object) -> object:
     ['str', 'DataFrame']
     """
     if is_in_memory(given):
-        return frame_of(given)  # type: ignore[arg-type]
+        return frame_of(given)
     if isinstance(given, list | tuple):
         return [frame_of(one) if is_in_memory(one) else one for one in given]
     return given
@@ -137,7 +142,7 @@ def rows_of_columns(columns: Mapping[str, list[Any]], label: str) -> list[dict[s
     return [dict(zip(full, row, strict=True)) for row in zip(*full.values(), strict=True)]
 
 
-def blob_of_stream(source: str | IO[Any]) -> MemoryBlob:
+def blob_of_stream(source: str | Path | IO[Any]) -> MemoryBlob:
     """Return a stream, or standard input, as a file; standard input is read once."""
     global _held
     if is_stream(source):

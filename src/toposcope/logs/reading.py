@@ -18,7 +18,6 @@ from toposcope.logs.dialects.registry import FILES, FOLDERS, TEXTS
 from toposcope.logs.dialects.tables import CSV, PARQUET, losses_as_numbers, numeric, runs_of_table
 from toposcope.logs.inputs import (
     STANDARD_INPUT,
-    STDIN,
     TELLS_NAN,
     Given,
     MemoryBlob,
@@ -26,6 +25,7 @@ from toposcope.logs.inputs import (
     bytes_of,
     frame_of,
     is_in_memory,
+    is_stdin,
     is_stream,
     runs_of_run_folder,
     runs_of_store,
@@ -86,23 +86,23 @@ def read_log(path: Given, *, rename: Mapping[str, str] | None = None) -> Log:
     recognised as modded-nanogpt: step from 'step', loss from 'train_loss', heldout_loss from 'val_loss'
     """
     if is_stream(path):
-        path = blob_of_stream(path)
-        dialect, raw = _read_file(path)
-        return log_of_runs(raw, path.label, dialect, rename or {})
+        blob = blob_of_stream(path)
+        dialect, raw = _read_file(blob)
+        return log_of_runs(raw, blob.label, dialect, rename or {})
     dialect, raw = raw_log(path)
     return log_of_runs(raw, label_of(path), dialect, rename or {})
 
 
 def label_of(source: Given) -> str:
     """Return what a source is called in messages."""
-    if isinstance(source, str | Path) and str(source) == STDIN:
+    if is_stdin(source):
         return STANDARD_INPUT
     return str(source) if isinstance(source, str | Path) else "the table"
 
 
 def is_log(path: str | Path) -> bool:
     """Return whether a local path is a file, or a folder that a logger wrote; nothing is read."""
-    if str(path) == STDIN:
+    if is_stdin(path):
         return True
     given = Path(path)
     if not given.is_dir() or (given / MANIFEST).is_file():
@@ -121,7 +121,7 @@ def raw_log(path: Given) -> tuple[str, Sequence[Run]]:
     """
     if is_in_memory(path):
         return _raw_table(frame_of(path), "the table")
-    if is_stream(path) or (isinstance(path, str | Path) and str(path) == STDIN):
+    if is_stream(path) or is_stdin(path):
         return _read_file(blob_of_stream(path))
     if not isinstance(path, str | Path):
         raise SourceError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,7 +11,7 @@ import pandas as pd
 _IS_NAN = " is nan"
 
 
-def nan_column(column: str) -> str:
+def nan_column(column: Hashable) -> str:
     """Return the name of the column that says where `column` was written as NaN.
 
     >>> nan_column("loss")
@@ -25,7 +25,7 @@ def is_nan_column(name: object) -> bool:
     return str(name).endswith(_IS_NAN)
 
 
-def written_nan(rows: pd.DataFrame, column: str) -> np.ndarray:
+def written_nan(rows: pd.DataFrame, column: Hashable) -> np.ndarray:
     """Return in which rows a column was written as NaN, bool of shape (n,); an absent number was not.
 
     >>> written_nan(pd.DataFrame({"loss": [2.0, np.nan], "loss is nan": [False, True]}), "loss").tolist()

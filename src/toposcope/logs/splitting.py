@@ -175,9 +175,9 @@ def with_written_nan(table: pd.DataFrame) -> pd.DataFrame:
     if name is None or nan_column(name) in table or table[name].notna().all():
         return table
     logged = table[name].notna().to_numpy()
-    others = [c for c in table if c not in ("run", "step", "epoch", *_LOSSES)]
-    beside = [c for c in others if logged.any() and table.loc[logged, c].notna().all()]
-    apart = [c for c in others if logged.any() and table.loc[logged, c].isna().all()]
+    others = table.loc[logged, [c for c in table if c not in ("run", "step", "epoch", *_LOSSES)]].notna()
+    beside = [c for c in others if len(others) and others[c].all()]
+    apart = [c for c in others if len(others) and not others[c].any()]
     lost = ~logged & table[beside].notna().all(axis=1).to_numpy() & table[apart].isna().all(axis=1).to_numpy()
     for other in _LOSSES:
         if other != name and other in table:

@@ -231,7 +231,7 @@ def _is_object(line: str) -> bool:
 def _is_json(name: str, head: bytes) -> bool:
     text = text_of(head).lstrip("\ufeff\0").lstrip()
     inside = text[1:].lstrip()
-    begins = text[:1] == "{" and inside[:1] == '"' or text[:1] == "[" and inside[:1] == "{"
+    begins = (text[:1] == "{" and inside[:1] == '"') or (text[:1] == "[" and inside[:1] == "{")
     return name.removesuffix(".gz").endswith((".json", ".jsonl")) or begins
 
 

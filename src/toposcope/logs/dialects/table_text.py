@@ -10,7 +10,7 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -213,7 +213,7 @@ def _read(body: str, header: str, between: str, notes: list[str]) -> pd.DataFram
 def _parsed(body: str, between: str, **how: Any) -> pd.DataFrame:
     """Return a table with its columns' names stripped of blanks and quotes, and marks where NaN was written."""
     decimal, thousands = _marks_of_numbers(body) if between == ";" else (".", None)
-    read = partial(pd.read_csv, sep=between, index_col=False, skipinitialspace=True, **how)
+    read: Callable[..., Any] = partial(pd.read_csv, sep=between, index_col=False, skipinitialspace=True, **how)
     table = read(io.StringIO(body), decimal=decimal, thousands=thousands, low_memory=False)
     names = [str(name).strip().strip("'\"").strip() for name in table]
     counts = Counter(names)
