@@ -1,4 +1,4 @@
-"""Logs that are no file: standard input, a text stream, columns or records in memory, a store, a run folder."""
+"""Logs that are no file: standard input, a stream, columns or records in memory, a store, a run folder."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _listed(values: Any) -> list[Any]:
 
 
 def rows_of_columns(columns: Mapping[str, list[Any]], label: str) -> list[dict[str, Any]]:
-    """Return columns by name as records; a single value stands for all rows, and steps are counted if absent."""
+    """Return columns by name as records; one value stands for all rows, and absent steps are counted."""
     most = max(map(len, columns.values()), default=0)
     whole = {name: values * most if len(values) == 1 else values for name, values in columns.items()}
     if odd := [name for name, values in whole.items() if len(values) != most]:

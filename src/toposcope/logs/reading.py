@@ -32,12 +32,12 @@ from toposcope.logs.inputs import (
 )
 from toposcope.logs.lines import head_of, is_text, lines
 from toposcope.logs.log import Log
-from toposcope.logs.meanings import ALIASES, chosen, twins
+from toposcope.logs.meanings import ALIASES, chosen, losses_among, twins
 from toposcope.logs.records import collected
 from toposcope.logs.run import Run, is_nan_column, nan_column
 from toposcope.logs.sizes import Size, with_size
 from toposcope.logs.splitting import LARGEST_STEP, cut, with_written_nan
-from toposcope.logs.steps import filled, steady_step, with_rising_steps
+from toposcope.logs.steps import ROW, ROWS_COUNTED, filled, steady_step, with_counted_rows, with_rising_steps
 from toposcope.store.manifest import MANIFEST
 
 RUN_FOLDER, STORE, NOTEBOOK, IN_MEMORY = "run folder", "store", "notebook", "table in memory"
@@ -210,6 +210,9 @@ def log_of_runs(
     columns = [str(column) for table in tables for column in table if not is_nan_column(column)]
     columns = list(dict.fromkeys(columns))
     taken = _taken(columns, rename, label, keep)
+    raw = with_counted_rows(raw, taken)
+    if ROWS_COUNTED in raw[0].notes:
+        taken = {"step": ROW, **taken}
     if "step" in taken and taken["step"] not in rename:
         taken["step"] = steady_step(tables, taken["step"], columns)
     if strict:
@@ -272,6 +275,11 @@ def _refuse_unknown(taken: Mapping[str, str], columns: Sequence[str], label: str
     """Raise SourceError if no column is the step, or none is a loss."""
     for wanted in (("step",), ("loss", "heldout_loss")):
         if not any(name in taken for name in wanted):
+            if wanted[0] == "loss" and len(several := losses_among(columns)) > 1:
+                raise SourceError(
+                    f"{label}: has several losses and none is the total: {', '.join(several)[:160]}",
+                    remedy=f"choose one with {renaming(several[0], 'loss')}",
+                )
             raise SourceError(
                 f"{label}: has no column for {' or '.join(wanted)} among {', '.join(sorted(columns))[:120]}",
                 remedy=f"name the column with {renaming('THEIRS', wanted[0])}",

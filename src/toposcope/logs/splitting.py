@@ -69,7 +69,7 @@ def cut(
 
 
 def _tidied(table: pd.DataFrame, taken: Mapping[str, str]) -> pd.DataFrame:
-    """Return a table without empty columns, the known ones first; marks of NaN are booleans, if there are any."""
+    """Return a table without empty columns, the known ones first; marks of NaN become booleans."""
     values = [c for c in table if not is_nan_column(c)]
     marked = [c for c in values if nan_column(c) in table]
     marks = {nan_column(c): written_nan(table, c) & table[c].isna().to_numpy() for c in marked}

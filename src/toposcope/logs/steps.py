@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from toposcope.logs.meanings import meaning, plain
+from toposcope.logs.run import Run
 
 _EPOCH = ("epoch", "epochs")
 _WITHIN = (
@@ -24,6 +26,8 @@ _WITHIN = (
 _MOSTLY = 0.8
 """The step begins again with the epoch if it falls at this share of the places where the epoch rises."""
 _COUNTER = "_step"
+ROW = "row"
+ROWS_COUNTED = "no column is a step: the rows are counted"
 COUNTED_ON = "the step begins again in every epoch and is counted on"
 COUNTED = "only an epoch is logged: its losses are counted in order as steps"
 
@@ -80,7 +84,8 @@ def with_rising_steps(table: pd.DataFrame, taken: Mapping[str, str]) -> tuple[pd
     >>> rows = pd.DataFrame({"epoch": [0, 0, 1, 1], "step": [0, 10, 0, 10], "loss": 2.0})
     >>> with_rising_steps(rows, {"step": "step"})[0]["step"].tolist()
     [0, 10, 20, 30]
-    >>> with_rising_steps(pd.DataFrame({"step": [1, 1, 2, 2], "loss": 2.0}), {"step": "epoch"})[0]["step"].tolist()
+    >>> rows = pd.DataFrame({"step": [1, 1, 2, 2], "loss": 2.0})
+    >>> with_rising_steps(rows, {"step": "epoch"})[0]["step"].tolist()
     [1, 2, 3, 4]
     """
     if "run" in table or "step" not in table or len(table) < 2:
@@ -153,3 +158,34 @@ def _counted_on(local: np.ndarray, epoch: np.ndarray) -> np.ndarray:
         between = np.diff(local[begin:end])
         interval = float(np.median(between[between > 0])) if (between > 0).any() else interval
     return steps
+
+
+def with_counted_rows(runs: Sequence[Run], taken: Mapping[str, str]) -> Sequence[Run]:
+    """Return runs whose rows are counted in a column `ROW` if nothing else may be their step.
+
+    This needs a loss with a known name, and no other column of rising whole numbers, which may be the step
+    under an unknown name.
+    """
+    tables = [run.table for run in runs]
+    known = any(meaning(taken[name]) == name for name in ("loss", "heldout_loss") if name in taken)
+    names = {str(column) for table in tables for column in table}
+    if (
+        "step" in taken
+        or not known
+        or ROW in names
+        or any(_rises(table, c) for table in tables for c in table)
+    ):
+        return runs
+    counts = [pd.Series(range(1, len(table) + 1), table.index) for table in tables]
+    return [
+        replace(run, table=run.table.assign(**{ROW: count}), notes=(*run.notes, ROWS_COUNTED))
+        for run, count in zip(runs, counts, strict=True)
+    ]
+
+
+def _rises(table: pd.DataFrame, column: Hashable) -> bool:
+    """Return whether a column has whole numbers that rise in every row."""
+    values = _numbers(table, str(column))
+    if len(values) < 2 or not np.isfinite(values).all():
+        return len(values) < 2
+    return bool((values == np.floor(values)).all() and (np.diff(values) > 0).all())

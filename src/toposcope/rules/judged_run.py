@@ -119,6 +119,8 @@ def _named(rows: pd.DataFrame, column: str) -> tuple[pd.DataFrame, str]:
     if meaning(column) in ("loss", "heldout_loss") and meaning(column) in wanted and column in rows:
         names[meaning(column)] = column
     renamed = {names[one]: one for one in wanted if one in names}
-    rows = rows.rename(columns=renamed | {nan_column(str(old)): nan_column(new) for old, new in renamed.items()})
+    rows = rows.rename(
+        columns=renamed | {nan_column(str(old)): nan_column(new) for old, new in renamed.items()}
+    )
     numbers = {one: pd.to_numeric(rows[one], errors="coerce") for one in CANONICAL if one in rows}
     return rows.assign(**numbers), renamed.get(column, column)

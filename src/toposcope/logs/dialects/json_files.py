@@ -63,7 +63,7 @@ def records(blob: Blob, notes: list[str] | None = None) -> Iterator[dict[str, An
 
 
 def _objects(text: str) -> tuple[list[Any], str]:
-    """Return the JSON values that stand one after another at the beginning of a text, and what follows them."""
+    """Return the JSON values that stand one after another at the begin of a text, and what follows them."""
     values: list[Any] = []
     at = 0
     while at < len(text):

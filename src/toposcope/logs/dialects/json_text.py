@@ -33,10 +33,11 @@ def flat(content: dict[str, Any], before: str = "", depth: int = 0) -> dict[str,
         read = number(value)
         if read == read or (isinstance(value, float | str) and str(value).strip().lower() == "nan"):
             found[f"{before}{name}"] = read
-        elif isinstance(value, str) and "/" in value and (counted := STEP_OF_PLAN.match(value)):
-            if COUNTS_STEPS.search(str(name)):  # "8270/11043" is a step and a plan
-                found[f"{before}{str(name).partition('/')[0]}"] = float(counted[1])
-                found[PLANNED] = float(counted[2])
+            continue
+        counted = STEP_OF_PLAN.match(value) if isinstance(value, str) and "/" in value else None
+        if counted and COUNTS_STEPS.search(str(name)):  # "8270/11043" is a step and a plan
+            found[f"{before}{str(name).partition('/')[0]}"] = float(counted[1])
+            found[PLANNED] = float(counted[2])
     return found
 
 

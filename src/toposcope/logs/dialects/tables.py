@@ -52,7 +52,7 @@ def parquet(blob: Blob) -> pd.DataFrame:
 
 
 def csv(blob: Blob, notes: list[str]) -> pd.DataFrame:
-    """Read a file of columns separated by commas, tabs, semicolons or blanks; `notes` takes what was left out.
+    """Read a file of columns between commas, tabs, semicolons or blanks; `notes` takes what was left out.
 
     Raises
     ------
