@@ -124,6 +124,10 @@ def test_a_written_nan_is_told_from_a_record_without_a_loss(tmp_path):
         table = ts.read_log(tmp_path / name).table
         assert table["loss is nan"].tolist() == [False] * 58 + [True] * 2
         assert ts.check(tmp_path / name).line.startswith("stop")
+    (tmp_path / "one.csv").write_text(csv("step,loss", [*PAIRS, "610,"]))
+    assert ts.check(tmp_path / "one.csv").ok
+    pd.read_csv(tmp_path / "lost.csv").to_csv(tmp_path / "pandas.csv", index=False)  # NaN as empty cells
+    assert ts.check(tmp_path / "pandas.csv").line.startswith("stop")
     (tmp_path / "held.csv").write_text(csv("step,loss,val_loss", [*(f"{row}," for row in PAIRS), "610,,2.9"]))
     table = ts.read_log(tmp_path / "held.csv").table
     assert "loss is nan" not in table

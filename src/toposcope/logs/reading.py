@@ -201,6 +201,7 @@ def log_of_runs(
         When there is no row, a column to be renamed is absent, or a strict reader finds no step or no loss.
     """
     untold = dialect in (IN_MEMORY, PARQUET.name, STORE, RUN_FOLDER)  # do not tell an absent number from NaN
+    csv = dialect == CSV.name
     dialect = CSV.name if dialect == IN_MEMORY else dialect
     tables = [run.table for run in raw if len(run.table)]
     if not tables:
@@ -227,7 +228,7 @@ def log_of_runs(
             own = filled(run.table, taken["step"], columns) if "step" in taken else run.table
             own, gone = _named(own, taken)
             own, unread = losses_as_numbers(own, taken, label)
-            own = with_written_nan(own) if untold or _empty(own) else own
+            own = with_written_nan(own) if untold or (csv and _holds_losses_alone(own)) else own
             own, counted = with_rising_steps(own, taken)
             notes += [*unread, *counted]
             lost += gone
@@ -305,11 +306,21 @@ def _named(table: pd.DataFrame, taken: Mapping[str, str]) -> tuple[pd.DataFrame,
     return own, int((~good).sum())
 
 
-def _empty(table: pd.DataFrame) -> bool:
-    """Return whether a table has a column of losses without one value: pandas writes NaN as an empty cell."""
+def _holds_losses_alone(table: pd.DataFrame) -> bool:
+    """Return whether a table logs nothing beside its losses, or no loss at all.
+
+    There an empty cell is a NaN as pandas writes it: a record without a loss would have no reason. A single
+    one in the last row is none: that row may still be written.
+    """
     losses = [name for name in ("loss", "heldout_loss") if name in table]
-    marks = [nan_column(name) for name in losses if nan_column(name) in table]
-    return bool(losses) and not table[[*losses, *marks]].notna().to_numpy().any()
+    if not losses or any(nan_column(name) in table for name in losses):
+        return False
+    absent = np.flatnonzero(table[losses].isna().all(axis=1).to_numpy())
+    if absent.tolist() == [len(table) - 1]:
+        return False
+    others = [c for c in table if c not in ("run", "step", "epoch", *losses)]
+    alone = all(table[c].nunique(dropna=False) == 1 for c in others)
+    return alone or not table[losses].notna().to_numpy().any()
 
 
 def _unique(runs: list[Run]) -> list[Run]:

@@ -52,8 +52,8 @@ class Run:
     **Absent is not NaN.** In `table`, NaN stands for both a number that a row does not log (an absent key,
     null, an empty cell) and one that was written as NaN. Where a column X was written as NaN anywhere, the
     boolean column `X is nan` (`nan_column`) is True in exactly these rows (`written_nan`). A log that was
-    `described` always has this column for its losses and its gradient norm; its absence there means a store,
-    which cannot tell. Records at the end without a loss, in a log whose other records have one, are left out
+    `described` always has this column for its losses and its gradient norm, where it is True for infinite
+    ones, too; its absence there means a store, which cannot tell. Records at the end without a loss, in a log whose other records have one, are left out
     if they log neither a learning rate nor a gradient norm.
 
     **Restarts.** `replaced` has the rows that later rows of the same steps replaced, with the columns of

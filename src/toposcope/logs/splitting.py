@@ -107,7 +107,8 @@ def _without_replaced(
     restarts = 0
     for rows in table.groupby("run", sort=False).indices.values() if "run" in table else [slice(None)]:
         falls = int((np.diff(step[rows][trained[rows]]) < 0).sum())
-        if 0 < falls <= OUT_OF_ORDER * len(step[rows]):  # more: unordered or repeated rows
+        # more falls: unordered or repeated rows; a fall to the begin of a named run is no restart of it
+        if 0 < falls <= OUT_OF_ORDER * len(step[rows]) and not parts(step[rows]).any():
             gone[rows] = replaced(step[rows], trained[rows])
             restarts += falls
     if not gone.any():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -163,18 +163,16 @@ def _counted_on(local: np.ndarray, epoch: np.ndarray) -> np.ndarray:
 def with_counted_rows(runs: Sequence[Run], taken: Mapping[str, str]) -> Sequence[Run]:
     """Return runs whose rows are counted in a column `ROW` if nothing else may be their step.
 
-    This needs a loss with a known name, and no other column of rising whole numbers, which may be the step
-    under an unknown name.
+    This needs a loss with a known name, columns of numbers only (other tables with a loss describe no run),
+    and no column of rising whole numbers, which may be the step under an unknown name.
     """
     tables = [run.table for run in runs]
     known = any(meaning(taken[name]) == name for name in ("loss", "heldout_loss") if name in taken)
     names = {str(column) for table in tables for column in table}
-    if (
-        "step" in taken
-        or not known
-        or ROW in names
-        or any(_rises(table, c) for table in tables for c in table)
-    ):
+    if "step" in taken or not known or ROW in names:
+        return runs
+    columns = [table[column] for table in tables for column in table]
+    if any(_rises(one) or not pd.api.types.is_numeric_dtype(one) for one in columns):
         return runs
     counts = [pd.Series(range(1, len(table) + 1), table.index) for table in tables]
     return [
@@ -183,9 +181,9 @@ def with_counted_rows(runs: Sequence[Run], taken: Mapping[str, str]) -> Sequence
     ]
 
 
-def _rises(table: pd.DataFrame, column: Hashable) -> bool:
+def _rises(column: pd.Series) -> bool:
     """Return whether a column has whole numbers that rise in every row."""
-    values = _numbers(table, str(column))
+    values = pd.to_numeric(column, errors="coerce").to_numpy(float, na_value=np.nan)
     if len(values) < 2 or not np.isfinite(values).all():
         return len(values) < 2
     return bool((values == np.floor(values)).all() and (np.diff(values) > 0).all())

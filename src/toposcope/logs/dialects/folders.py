@@ -71,9 +71,15 @@ def _events(folder: Folder) -> Sequence[Run]:
         else:
             parts.setdefault(name, []).insert(0, table)
     return [
-        Run(runs[name], pd.concat(own, ignore_index=True), notes=(notes[name],) if name in notes else ())
+        Run(runs[name], _by_step(own), notes=(notes[name],) if name in notes else ())
         for name, own in parts.items()
     ]
+
+
+def _by_step(tables: list[pd.DataFrame]) -> pd.DataFrame:
+    """Return training scalars with the held-out ones of the same steps beside them; later values count."""
+    whole = pd.concat(tables, ignore_index=True)
+    return whole if len(tables) == 1 else whole.groupby("step", sort=True).last().reset_index()
 
 
 def _as_held_out(table: pd.DataFrame) -> pd.DataFrame:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from toposcope.files.blobs import readable
 from toposcope.logs.dialects.dialect import TextDialect
 from toposcope.logs.records import PLANNED, Record, number
 
@@ -26,6 +27,9 @@ def flat(content: dict[str, Any], before: str = "", depth: int = 0) -> dict[str,
     """
     found: dict[str, float] = {}
     for name, value in content.items():
+        name = str(name)
+        if not name.isascii():
+            name = readable(name)  # JSON can hold half letters, which cannot be printed
         if isinstance(value, dict):
             if depth < _DEEPEST:
                 found |= flat(value, f"{before}{name}/", depth + 1)
@@ -43,7 +47,7 @@ def flat(content: dict[str, Any], before: str = "", depth: int = 0) -> dict[str,
 
 def text_values(content: Mapping[str, Any]) -> dict[str, str]:
     """Return the texts of a JSON object that are no numbers, such as the name of a run."""
-    return {name: value for name, value in content.items() if is_name(value)}
+    return {readable(name): readable(value) for name, value in content.items() if is_name(value)}
 
 
 def is_name(value: object) -> bool:

@@ -29,7 +29,7 @@ _ZEROS = re.compile(rf"[^\n]*\0{{{ZEROS},}}[^\n]*\n?")
 """Lines that a block of zero bytes hit: what is left of their numbers may be cut."""
 _RULE = re.compile(r"^[\s|:+-]*$")
 """The line below the header of a table in Markdown."""
-_NAN = re.compile(r"\bnan\b", re.IGNORECASE)
+_WRITTEN = ("nan", "NaN", "NAN", "Nan")
 _NANS = ("nan", "+nan", "-nan")
 _DECIMAL_COMMA = re.compile(r'(?:^|;)"?[-+]?\d+,\d+(?:[eE][-+]?\d+)?"?(?=;|\s*$)', re.MULTILINE)
 _WITH_POINT = re.compile(r"(?:^|;)[-+]?\d*\.\d[^;\n]*", re.MULTILINE)
@@ -177,7 +177,7 @@ def _without_zeros(text: str, notes: list[str]) -> str:
 
 
 def _without_comments(text: str) -> str:
-    """Return a text without comments; the last one above rows of numbers names them if it has as many fields."""
+    """Return a text without comments; the last one names rows of numbers below it if it has as many."""
     if not any(text.startswith(mark) or f"\n{mark}" in text for mark in _COMMENT):
         return text
     lines = text.split("\n")
@@ -227,8 +227,8 @@ def _parsed(body: str, between: str, **how: Any) -> pd.DataFrame:
     counts = Counter(names)
     names = [name if counts[name] == 1 else str(c) for name, c in zip(names, table, strict=True)]
     table = table.set_axis(names, axis=1)
-    places = [k for k in range(len(names)) if table.iloc[:, k].isna().any()] if _NAN.search(body) else []
-    if not places:
+    places = [k for k in range(len(names)) if table.iloc[:, k].isna().any()]
+    if not places or not any(word in body for word in _WRITTEN):
         return table
     # pandas reads an empty cell and a written NaN alike: these columns are read again as texts
     texts = read(io.StringIO(body), usecols=places, dtype=str, na_filter=False)
