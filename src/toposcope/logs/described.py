@@ -49,7 +49,9 @@ def described(read: Log, *, name: str, column: str = "loss", held_out: bool = Fa
     for known in metric_columns(table, column):
         table[known] = pd.to_numeric(table[known], errors="coerce")
     told = dict.fromkeys(name for name in (column, *TOLD) if name in table)
-    lost = {name: written_nan(table, name) | np.isinf(table[name].to_numpy(float, na_value=0)) for name in told}
+    lost = {
+        name: written_nan(table, name) | np.isinf(table[name].to_numpy(float, na_value=0)) for name in told
+    }
     table = table.assign(**{nan_column(name): rows for name, rows in lost.items()})
     sizes, unsized = _sizes(table, read.path)
     parts = {run.name if len(read.runs) > 1 else name: run for run in read.runs}

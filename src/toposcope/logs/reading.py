@@ -36,7 +36,7 @@ from toposcope.logs.meanings import ALIASES, chosen, losses_among, twins
 from toposcope.logs.records import collected
 from toposcope.logs.run import Run, is_nan_column, nan_column
 from toposcope.logs.sizes import Size, with_size
-from toposcope.logs.splitting import LARGEST_STEP, cut, with_written_nan
+from toposcope.logs.splitting import LARGEST_STEP, cut, holds_losses_alone, with_written_nan
 from toposcope.logs.steps import ROW, ROWS_COUNTED, filled, steady_step, with_counted_rows, with_rising_steps
 from toposcope.store.manifest import MANIFEST
 
@@ -228,7 +228,7 @@ def log_of_runs(
             own = filled(run.table, taken["step"], columns) if "step" in taken else run.table
             own, gone = _named(own, taken)
             own, unread = losses_as_numbers(own, taken, label)
-            own = with_written_nan(own) if untold or (csv and _holds_losses_alone(own)) else own
+            own = with_written_nan(own) if untold or (csv and holds_losses_alone(own)) else own
             own, counted = with_rising_steps(own, taken)
             notes += [*unread, *counted]
             lost += gone
@@ -304,23 +304,6 @@ def _named(table: pd.DataFrame, taken: Mapping[str, str]) -> tuple[pd.DataFrame,
     step = step[good]
     own["step"] = step.astype(np.int64) if (step == np.floor(step)).all() else step
     return own, int((~good).sum())
-
-
-def _holds_losses_alone(table: pd.DataFrame) -> bool:
-    """Return whether a table logs nothing beside its losses, or no loss at all.
-
-    There an empty cell is a NaN as pandas writes it: a record without a loss would have no reason. A single
-    one in the last row is none: that row may still be written.
-    """
-    losses = [name for name in ("loss", "heldout_loss") if name in table]
-    if not losses or any(nan_column(name) in table for name in losses):
-        return False
-    absent = np.flatnonzero(table[losses].isna().all(axis=1).to_numpy())
-    if absent.tolist() == [len(table) - 1]:
-        return False
-    others = [c for c in table if c not in ("run", "step", "epoch", *losses)]
-    alone = all(table[c].nunique(dropna=False) == 1 for c in others)
-    return alone or not table[losses].notna().to_numpy().any()
 
 
 def _unique(runs: list[Run]) -> list[Run]:

@@ -53,8 +53,8 @@ class Run:
     null, an empty cell) and one that was written as NaN. Where a column X was written as NaN anywhere, the
     boolean column `X is nan` (`nan_column`) is True in exactly these rows (`written_nan`). A log that was
     `described` always has this column for its losses and its gradient norm, where it is True for infinite
-    ones, too; its absence there means a store, which cannot tell. Records at the end without a loss, in a log whose other records have one, are left out
-    if they log neither a learning rate nor a gradient norm.
+    ones, too; its absence there means a store, which cannot tell. Records at the end without a loss, in a log
+    whose other records have one, are left out if they log neither a learning rate nor a gradient norm.
 
     **Restarts.** `replaced` has the rows that later rows of the same steps replaced, with the columns of
     `table`, in their order in the log; None if there are none.

@@ -184,3 +184,20 @@ def with_written_nan(table: pd.DataFrame) -> pd.DataFrame:
         if other != name and other in table:
             lost &= table[other].isna().to_numpy()
     return table.assign(**{nan_column(name): np.where(lost, 1.0, np.nan)}) if lost.any() else table
+
+
+def holds_losses_alone(table: pd.DataFrame) -> bool:
+    """Return whether a table logs nothing beside its losses, or no loss at all.
+
+    There an empty cell is a NaN as pandas writes it: a record without a loss would have no reason. A single
+    one in the last row is none: that row may still be written.
+    """
+    losses = [name for name in _LOSSES if name in table]
+    if not losses or any(nan_column(name) in table for name in losses):
+        return False
+    absent = np.flatnonzero(table[losses].isna().all(axis=1).to_numpy())
+    if absent.tolist() == [len(table) - 1]:
+        return False
+    others = [c for c in table if c not in ("run", "step", "epoch", *losses)]
+    alone = all(table[c].nunique(dropna=False) == 1 for c in others)
+    return alone or not table[losses].notna().to_numpy().any()
