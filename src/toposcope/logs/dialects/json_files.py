@@ -188,8 +188,6 @@ def _list_of(content: dict[str, Any]) -> object:
         whole = {_singular(name): value for name, value in numbers.items() if len(value) == longest}
         full = {**steps, **whole}
         return [dict(zip(full, row, strict=True)) for row in zip(*full.values(), strict=True)]
-    if any(_is_loss(name) for name in content):
-        return [content]  # one record
     return next((v for v in lists.values() if v and all(isinstance(row, dict) for row in v)), [])
 
 
