@@ -29,7 +29,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
         "val_loss", "valid_loss", "validation_loss", "eval_loss", "val_loss_epoch",
         "validation_lm_loss_value",
         "validation_lm_loss", "lm_loss_validation", "eval_lm_loss", "eval_ce_loss", "validation_ce_loss",
-        "validation_metrics_loss",
+        "validation_metrics_loss", "dev_loss", "test_loss",
     ),
     "learning_rate": (
         "lr", "train_learning_rate", "train_lr", "optim_learning_rate", "optim_learning_rate_group0",
