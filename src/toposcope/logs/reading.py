@@ -37,10 +37,12 @@ from toposcope.logs.records import collected
 from toposcope.logs.run import Run, is_nan_column, nan_column
 from toposcope.logs.sizes import Size, with_size
 from toposcope.logs.splitting import LARGEST_STEP, cut, holds_losses_alone, with_written_nan
-from toposcope.logs.steps import ROW, ROWS_COUNTED, filled, steady_step, with_counted_rows, with_rising_steps
+from toposcope.logs.steps import filled, steady_step, with_counted_rows, with_rising_steps
 from toposcope.store.manifest import MANIFEST
 
 RUN_FOLDER, STORE, NOTEBOOK, IN_MEMORY = "run folder", "store", "notebook", "table in memory"
+_UNTOLD = (IN_MEMORY, PARQUET.name, STORE, RUN_FOLDER)
+"""Dialects that do not tell an absent number from one that was written as NaN."""
 SURE = 50
 """A text counts as a dialect after this many lines of it."""
 
@@ -200,7 +202,7 @@ def log_of_runs(
     SourceError
         When there is no row, a column to be renamed is absent, or a strict reader finds no step or no loss.
     """
-    untold = dialect in (IN_MEMORY, PARQUET.name, STORE, RUN_FOLDER)  # do not tell an absent number from NaN
+    untold = dialect in _UNTOLD
     csv = dialect == CSV.name
     dialect = CSV.name if dialect == IN_MEMORY else dialect
     tables = [run.table for run in raw if len(run.table)]
@@ -211,15 +213,12 @@ def log_of_runs(
     columns = [str(column) for table in tables for column in table if not is_nan_column(column)]
     columns = list(dict.fromkeys(columns))
     taken = _taken(columns, rename, label, keep)
-    raw = with_counted_rows(raw, taken)
-    if ROWS_COUNTED in raw[0].notes:
-        taken = {"step": ROW, **taken}
+    raw, taken = with_counted_rows(raw, taken)
     if "step" in taken and taken["step"] not in rename:
         taken["step"] = steady_step(tables, taken["step"], columns)
     if strict:
         _refuse_unknown(taken, columns, label)
-    stem = _stem(label)
-    texts = {one.name for one in TEXTS}
+    text = dialect in {one.name for one in TEXTS}
     runs: list[Run] = []
     notes = [*_choices(columns, taken, rename), *(note for run in raw for note in run.notes)]
     lost = 0
@@ -227,12 +226,12 @@ def log_of_runs(
         if len(run.table):
             own = filled(run.table, taken["step"], columns) if "step" in taken else run.table
             own, gone = _named(own, taken)
-            own, unread = losses_as_numbers(own, taken, label)
+            own, said = losses_as_numbers(own, taken, label)
             own = with_written_nan(own) if untold or (csv and holds_losses_alone(own)) else own
             own, counted = with_rising_steps(own, taken)
-            notes += [*unread, *counted]
+            notes += [*said, *counted]
             lost += gone
-            runs += cut(own, run, run.name or stem, taken, notes, text=dialect in texts, keep=keep)
+            runs += cut(own, run, run.name or _stem(label), taken, notes, text=text, keep=keep)
     if lost:
         notes.append(f"{lost:,} rows without a step left out")
     if not runs:

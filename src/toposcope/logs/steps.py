@@ -160,25 +160,24 @@ def _counted_on(local: np.ndarray, epoch: np.ndarray) -> np.ndarray:
     return steps
 
 
-def with_counted_rows(runs: Sequence[Run], taken: Mapping[str, str]) -> Sequence[Run]:
-    """Return runs whose rows are counted in a column `ROW` if nothing else may be their step.
+def with_counted_rows(runs: Sequence[Run], taken: Mapping[str, str]) -> tuple[Sequence[Run], dict[str, str]]:
+    """Return runs whose rows are counted in a column `ROW`, if nothing else may be their step; and meanings.
 
     This needs a loss with a known name, columns of numbers only (other tables with a loss describe no run),
     and no column of rising whole numbers, which may be the step under an unknown name.
     """
-    tables = [run.table for run in runs]
     known = any(meaning(taken[name]) == name for name in ("loss", "heldout_loss") if name in taken)
-    names = {str(column) for table in tables for column in table}
-    if "step" in taken or not known or ROW in names:
-        return runs
-    columns = [table[column] for table in tables for column in table]
+    columns = [run.table[column] for run in runs for column in run.table]
+    if "step" in taken or not known or any(str(column.name) == ROW for column in columns):
+        return runs, dict(taken)
     if any(_rises(one) or not pd.api.types.is_numeric_dtype(one) for one in columns):
-        return runs
-    counts = [pd.Series(range(1, len(table) + 1), table.index) for table in tables]
-    return [
+        return runs, dict(taken)
+    counts = [np.arange(1, len(run.table) + 1) for run in runs]
+    counted = [
         replace(run, table=run.table.assign(**{ROW: count}), notes=(*run.notes, ROWS_COUNTED))
         for run, count in zip(runs, counts, strict=True)
     ]
+    return counted, {"step": ROW, **taken}
 
 
 def _rises(column: pd.Series) -> bool:
