@@ -158,6 +158,22 @@ def test_a_step_that_begins_again_in_every_epoch_is_counted_on(name, text, tmp_p
     assert "counted on" in log.said
 
 
+def test_rows_that_are_called_held_out_have_a_loss_of_their_own(tmp_path):
+    rows = [
+        {"mode": "train", "epoch": k // 20 + 1, "iter": 10 * (k % 20 + 1), "loss": x}
+        for k, x in enumerate(LOSS)
+    ]
+    for at, loss in ((60, 2.9), (40, 3.0), (20, 3.1)):
+        rows.insert(at, {"mode": "val", "epoch": at // 20, "iter": 5000, "loss": loss})
+    (tmp_path / "run.log.json").write_text(jsonl([{"seed": 1}, *rows]))
+    table = ts.read_log(tmp_path / "run.log.json").table
+    known = table.dropna(subset=["loss"])
+    assert known["step"].tolist() == list(range(10, 610, 10))
+    assert known["loss"].tolist() == LOSS.tolist()
+    held = table.dropna(subset=["heldout_loss"])
+    assert held[["step", "heldout_loss"]].to_numpy().tolist() == [[200, 3.1], [400, 3.0], [600, 2.9]]
+
+
 def test_the_losses_of_an_epoch_are_counted_in_order_and_a_restart_counts_from_its_epoch(tmp_path):
     rows = in_epochs("{epoch},{loss}")
     (tmp_path / "a.csv").write_text(csv("epoch,loss", rows))

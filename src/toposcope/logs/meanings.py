@@ -52,7 +52,9 @@ _COUNTERS = ("_step",)
 """Columns that count records, under their original names; they are the step if there is no other."""
 _LIGHTNING_RATE = re.compile(r"lr-[A-Za-z]\w*(?:/pg\d+)?$")
 """Lightning's LearningRateMonitor's names for the learning rate of an optimizer, or of its first group."""
-_HELD_OUT = ("val", "valid", "validation", "eval", "test", "heldout", "held_out", "dev")
+HELD_OUT = ("val", "valid", "validation", "eval", "evaluation", "test", "heldout", "held_out", "dev")
+TRAINED = ("train", "training")
+"""Words beside a number that say what it was measured on."""
 
 _UNDERSCORES = re.compile("_+")
 _DECIMAL_COMMA = re.compile(r'(?:^|;)"?[-+]?\d+,\d+(?:[eE][-+]?\d+)?"?(?=;|\s*$)', re.MULTILINE)
@@ -123,7 +125,7 @@ def chosen(columns: Collection[object]) -> dict[str, object]:
 def _alike(names: Collection[str], found: Collection[str]) -> dict[str, str]:
     """Return the losses among plain names of which none is known, if each is the only one of its kind."""
     losses = [name for name in names if name.endswith("loss")]
-    trained = [name for name in losses if not name.startswith(_HELD_OUT)]
+    trained = [name for name in losses if not name.startswith(HELD_OUT)]
     if len(trained) > 1:  # my_loss beside my_val_loss; alone, my_val_loss is the only loss of a run
         trained = [name for name in trained if not _says_held_out(name)] or trained
     known_last = [name for name in _LAST_RESORT if name in names]
@@ -135,7 +137,7 @@ def _alike(names: Collection[str], found: Collection[str]) -> dict[str, str]:
 
 
 def _says_held_out(name: str) -> bool:
-    return any(f"_{part}_" in f"_{name}_" for part in _HELD_OUT)
+    return any(f"_{part}_" in f"_{name}_" for part in HELD_OUT)
 
 
 def losses_among(columns: Collection[object]) -> list[str]:

@@ -97,7 +97,7 @@ def with_rising_steps(table: pd.DataFrame, taken: Mapping[str, str]) -> tuple[pd
         local = _numbers(table, within) if within else _places(epoch, _trained(table))
         if local is None or not np.isfinite(local).all() or not (np.diff(epoch) > 0).any():
             return table, []
-        counted = _counted_on(local, epoch)
+        counted = _counted_on(local, epoch, _trained(table))
         return table.assign(epoch=table["step"], step=_whole(counted)), [COUNTED_ON if within else COUNTED]
     named = next((names[name] for name in _EPOCH if name in names), None)
     if named is None:
@@ -114,7 +114,8 @@ def with_rising_steps(table: pd.DataFrame, taken: Mapping[str, str]) -> tuple[pd
     if (rises & (np.diff(step[known]) < 0)).sum() < _MOSTLY * rises.sum():
         return table, []
     filled_epoch = pd.Series(epoch).ffill().bfill().to_numpy()
-    return table.assign(step=_whole(_counted_on(step, filled_epoch))), [COUNTED_ON]
+    counted = _counted_on(step, filled_epoch, _trained(table))
+    return table.assign(step=_whole(counted)), [COUNTED_ON]
 
 
 def _whole(step: np.ndarray) -> np.ndarray:
@@ -138,10 +139,11 @@ def _places(epoch: np.ndarray, trained: np.ndarray) -> np.ndarray | None:
     return np.maximum(count - before[block], 1).astype(float)
 
 
-def _counted_on(local: np.ndarray, epoch: np.ndarray) -> np.ndarray:
+def _counted_on(local: np.ndarray, epoch: np.ndarray, trained: np.ndarray) -> np.ndarray:
     """Return steps counted on over the epochs: each begins one interval after the end of the one before.
 
-    An epoch that comes again, after a restart, begins where it began before.
+    An epoch that comes again, after a restart, begins where it began before. Rows that log no training may
+    count something else, so an epoch ends with its last row that does; they stand at that end at most.
     """
     begins = np.flatnonzero(np.r_[True, np.diff(epoch) != 0])
     offsets: dict[float, float] = {}
@@ -154,8 +156,11 @@ def _counted_on(local: np.ndarray, epoch: np.ndarray) -> np.ndarray:
         if number not in offsets:
             offsets[number] = last + interval - local[begin] if offsets else 0.0
         steps[begin:end] = local[begin:end] + offsets[number]
-        last = float(steps[begin:end].max())
-        between = np.diff(local[begin:end])
+        rows = trained[begin:end]
+        if rows.any():
+            last = float(steps[begin:end][rows].max())
+            steps[begin:end] = np.minimum(steps[begin:end], last)
+        between = np.diff(local[begin:end][rows])
         interval = float(np.median(between[between > 0])) if (between > 0).any() else interval
     return steps
 

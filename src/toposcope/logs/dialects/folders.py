@@ -14,16 +14,13 @@ from toposcope.files.events import event_rows
 from toposcope.logs.dialects.dialect import FileDialect, FolderDialect
 from toposcope.logs.dialects.wandb import DIALECT as WANDB
 from toposcope.logs.lines import lines
-from toposcope.logs.meanings import chosen
+from toposcope.logs.meanings import HELD_OUT, TRAINED, chosen
 from toposcope.logs.records import PLANNED, collected, number
 from toposcope.logs.run import Run, is_nan_column, nan_column
 
 DEEPEST = 5
 """How many folders deep to search for logs."""
 _EVENTS = "tfevents"
-_TRAIN = ("train", "training")
-_HELD_OUT = ("val", "valid", "validation", "eval", "test", "dev")
-"""Names of the folders in which one run's training and held-out scalars are kept apart."""
 
 
 def within(folder: Folder, depth: int = 0) -> Iterator[tuple[str, Folder]]:
@@ -59,13 +56,13 @@ def _events(folder: Folder) -> Sequence[Run]:
             tables[name] = collected(rows, one.label)
     parents = {name: name.rpartition("/")[0] for name in tables}
     inner = {name: name.rpartition("/")[2].lower() for name in tables}
-    trained = {parents[name]: name for name in tables if inner[name] in _TRAIN}
-    runs = {name: name if inner[name] not in _TRAIN else parents[name] for name in tables}
+    trained = {parents[name]: name for name in tables if inner[name] in TRAINED}
+    runs = {name: name if inner[name] not in TRAINED else parents[name] for name in tables}
     parts: dict[str, list[pd.DataFrame]] = {}
     notes: dict[str, str] = {}
     for name, table in tables.items():
         whole = trained.get(parents[name]) or (parents[name] if parents[name] in tables else None)
-        if inner[name] in _HELD_OUT and whole is not None and whole != name:
+        if inner[name] in HELD_OUT and whole is not None and whole != name:
             parts.setdefault(whole, []).append(_as_held_out(table))
             notes[whole] = f"the losses in the folder {inner[name]!r} are held-out losses of this run"
         else:
