@@ -250,3 +250,24 @@ def test_rows_without_a_step_are_counted_and_said(tmp_path):
     (tmp_path / "b.csv").write_text(csv("loss,place", (f"{x},{k}" for k, x in enumerate(LOSS))))
     with pytest.raises(InputError, match="no column for step"):
         ts.read_log(tmp_path / "b.csv")
+
+
+def test_the_summary_in_a_trainers_state_is_no_loss_of_its_checkpoints():
+    from toposcope.logs.history import losses_of
+
+    rows = [*ROWS, {"step": 603, "train_runtime": 9.5, "train_loss": 3.1}]
+    metrics = losses_of({"log_history": rows}, "a")
+    assert metrics["step"].tolist() == STEP.tolist()
+    assert metrics["loss"].tolist() == LOSS.tolist()
+
+
+def test_lightnings_csv_beside_checkpoints_is_read_as_any_table_is(tmp_path):
+    from toposcope.files.blobs import LocalFolder
+    from toposcope.logs.history import lightning_metrics
+
+    rows = [f"0,{row}," for row in PAIRS]
+    (tmp_path / "metrics.csv").write_text(
+        csv("epoch,step,train_loss_step,val_loss", [*rows[:30], "\0" * 64, *rows[30:]])
+    )
+    metrics = lightning_metrics(LocalFolder(tmp_path), "a")
+    assert metrics["loss"].tolist() == LOSS.tolist()

@@ -27,7 +27,7 @@ TOTAL = "total_steps"
 _HISTORY = ("log_history", "history", "logs", "log", "metrics", "records")
 """Keys under which files keep their list of records, in the order in which they are tried."""
 _LOSSES = ("loss", "heldout_loss")
-_SUMMARY = "train_runtime"
+SUMMARY = "train_runtime"
 """The key of transformers' last record, whose `train_loss` is the mean over the run."""
 _DECODER = json.JSONDecoder()
 
@@ -85,7 +85,7 @@ def _jsonl(blob: Blob) -> Sequence[Run]:
 
     def numbers() -> Iterator[Record]:
         for content in records(blob, notes):
-            if _SUMMARY in content:
+            if SUMMARY in content:
                 continue
             texts.append(text_values(content))
             yield {name: value for name, value in flat(content).items() if name not in texts[-1]}
@@ -110,7 +110,7 @@ def _json(blob: Blob) -> Sequence[Run]:
         raise SourceError(
             f"{blob.label}: is not a list of records that each have a step; correct or remove it"
         )
-    rows = [row for row in rows if _SUMMARY not in row]
+    rows = [row for row in rows if SUMMARY not in row]
     table = collected((flat(row) for row in rows), blob.label)
     runs = runs_of_table(_with_texts(table, [text_values(row) for row in rows]))
     if type(planned) is int and 0 < planned < 1 << 53:
