@@ -14,7 +14,7 @@ import pandas as pd
 from toposcope.core.errors import SourceError
 from toposcope.files.blobs import Folder
 from toposcope.logs.dialects.json_text import flat, text_values
-from toposcope.logs.meanings import chosen
+from toposcope.logs.meanings import ALIASES, chosen, meaning, plain
 from toposcope.logs.records import collected
 from toposcope.logs.run import Run
 from toposcope.store.manifest import MANIFEST
@@ -63,11 +63,13 @@ def is_in_memory(source: object) -> TypeGuard[pd.DataFrame | Columns | Records]:
 
     >>> is_in_memory({"loss": [2.0, 1.9]}), is_in_memory([{"step": 1, "loss": 2.0}]), is_in_memory("a.csv")
     (True, True, False)
-    >>> is_in_memory({"lm_head.weight": np.ones((2, 2))})
-    False
+    >>> is_in_memory({"lm_head.weight": np.ones((2, 2))}), is_in_memory({"lm_head.bias": np.ones(2)})
+    (False, False)
     """
     if isinstance(source, Mapping):
-        return bool(source) and all(_is_column(values) for values in source.values())
+        listed = any(isinstance(values, list | tuple) for values in source.values())
+        named = listed or any(meaning(name) in ALIASES or plain(name) == "epoch" for name in source)
+        return named and all(_is_column(values) for values in source.values())
     if isinstance(source, list | tuple):
         rows = bool(source) and all(isinstance(row, Mapping) for row in source)
         return rows and not any(_is_column(value) for value in source[0].values())  # else tables
