@@ -19,6 +19,11 @@ from toposcope.files.blobs import MAX_SMALL_FILE, Blob
 
 def read_events(blob: Blob) -> pd.DataFrame:
     """Return a table with `step` and one column per scalar tag."""
+    return pd.DataFrame(event_rows(blob))
+
+
+def event_rows(blob: Blob) -> list[dict[str, Any]]:
+    """Return the scalars of each step by their tags, with the `step`."""
     if blob.size > MAX_SMALL_FILE:
         raise SourceError(
             f"{blob.label}: {blob.size:,} bytes is too large for an event file; export its scalars as CSV"
@@ -33,7 +38,7 @@ def read_events(blob: Blob) -> pd.DataFrame:
                 rows.setdefault(int(step), {"step": int(step)})[tag] = value
     except (struct.error, IndexError, UnicodeDecodeError, TypeError, AttributeError, ValueError) as error:
         raise SourceError(f"{blob.label}: is not a valid event file ({error}); fetch it again") from error
-    return pd.DataFrame(list(rows.values()))
+    return list(rows.values())
 
 
 def _records(data: bytes) -> Iterator[bytes]:

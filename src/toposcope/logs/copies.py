@@ -280,8 +280,9 @@ def _begins_anew(step: np.ndarray, value: np.ndarray, error: np.ndarray) -> bool
 
 def _same_in_runs(table: pd.DataFrame, column: str, targets: Sequence[str]) -> bool:
     """Say whether runs whose targets differ have the same value at every step that two of them share."""
+    once = table.drop_duplicates(["run", "step"], keep="last")  # a step may come twice, after a restart
     given: Mapping[str, pd.DataFrame] = {
-        name: table.pivot(index="step", columns="run", values=name) for name in (column, *targets[:1])
+        name: once.pivot(index="step", columns="run", values=name) for name in (column, *targets[:1])
     }
     shared = given[column].notna().sum(axis=1) >= 2
     mine = given[column][shared]

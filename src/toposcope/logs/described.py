@@ -13,7 +13,7 @@ from toposcope.core.errors import InputError, did_you_mean
 from toposcope.core.wording import option, renaming
 from toposcope.logs.belonging import DESCRIBES, configuration, size_of
 from toposcope.logs.log import Log
-from toposcope.logs.meanings import ALIASES, SCALES, meaning, plain
+from toposcope.logs.meanings import ALIASES, SCALES, losses_among, meaning, plain
 from toposcope.logs.records import PLANNED
 from toposcope.logs.run import Run, nan_column, written_nan
 
@@ -49,7 +49,10 @@ def described(read: Log, *, name: str, column: str = "loss", held_out: bool = Fa
     for known in metric_columns(table, column):
         table[known] = pd.to_numeric(table[known], errors="coerce")
     told = dict.fromkeys(name for name in (column, *TOLD) if name in table)
-    table = table.assign(**{nan_column(name): written_nan(table, name) for name in told})
+    lost = {
+        name: written_nan(table, name) | np.isinf(table[name].to_numpy(float, na_value=0)) for name in told
+    }
+    table = table.assign(**{nan_column(name): rows for name, rows in lost.items()})
     sizes, unsized = _sizes(table, read.path)
     parts = {run.name if len(read.runs) > 1 else name: run for run in read.runs}
     stated = {run: part.planned_steps for run, part in parts.items() if part.planned_steps}
@@ -184,6 +187,11 @@ def _refuse_missing(table: pd.DataFrame, column: str, read: Log) -> None:
         near = next(
             filter(None, (did_you_mean(word, among) for word in (needed, *ALIASES.get(needed, ())))), ""
         )
+        if needed == "loss" and len(several := losses_among(written)) > 1:
+            raise InputError(
+                f"{read.path}: has several losses and none is the total: {', '.join(several)[:160]}",
+                remedy=f"choose one with {option('column', several[0])}",
+            )
         other = renaming("COLUMN", needed)
         remedy = other if needed == "step" else f"{option('column', 'COLUMN')}, or {other}"
         raise InputError(

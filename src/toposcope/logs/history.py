@@ -14,8 +14,9 @@ from toposcope.files.blobs import Blob, Folder, LocalBlob, read_text
 from toposcope.files.formats.reader import read_json
 from toposcope.files.lightning import METRICS
 from toposcope.logs import log_of_table, read_log
+from toposcope.logs.dialects.json_files import SUMMARY
+from toposcope.logs.dialects.table_text import table_of_text
 from toposcope.logs.dialects.tables import parquet
-from toposcope.logs.meanings import separated
 from toposcope.logs.metrics import tidy
 from toposcope.store.parts import is_part
 
@@ -79,7 +80,9 @@ def read_losses(losses: str | Path | pd.DataFrame, rename: Mapping[str, str] | N
 def losses_of(state: Mapping[str, Any], run: str) -> pd.DataFrame | None:
     """Return the loss history of a trainer's state as the store's metrics; None if it has none."""
     rows = state.get("log_history")
-    return tidy([row for row in rows if isinstance(row, dict)], run) if isinstance(rows, list) else None
+    if not isinstance(rows, list):
+        return None
+    return tidy([row for row in rows if isinstance(row, dict) and SUMMARY not in row], run)
 
 
 def lightning_metrics(folder: Folder, run: str) -> pd.DataFrame:
@@ -92,7 +95,7 @@ def lightning_metrics(folder: Folder, run: str) -> pd.DataFrame:
     """
     blob = folder.open(METRICS)
     try:
-        table = separated(read_text(blob))
+        table = table_of_text(read_text(blob), [])
     except ValueError as error:
         raise SourceError(f"{blob.label}: is not a table ({str(error)[:80]}); correct it") from error
     return tidy(table.rename(columns=_plain_names(table)), run)

@@ -1,4 +1,4 @@
-"""Logs that are no file: standard input, a text stream, columns or records in memory, a store, a run folder."""
+"""Logs that are no file: standard input, a stream, columns or records in memory, a store, a run folder."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import io
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeGuard
+from typing import IO, Any, TypeAlias, TypeGuard
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ import pandas as pd
 from toposcope.core.errors import SourceError
 from toposcope.files.blobs import Folder
 from toposcope.logs.dialects.json_text import flat, text_values
-from toposcope.logs.meanings import chosen
+from toposcope.logs.meanings import ALIASES, chosen, meaning, plain
 from toposcope.logs.records import collected
 from toposcope.logs.run import Run
 from toposcope.store.manifest import MANIFEST
@@ -53,16 +53,23 @@ def is_stream(source: object) -> TypeGuard[IO[Any]]:
     return hasattr(source, "read") and not isinstance(source, str | Path)
 
 
-def is_in_memory(source: object) -> bool:
+def is_stdin(source: object) -> TypeGuard[str | Path]:
+    """Return whether a source is the path that stands for standard input."""
+    return isinstance(source, str | Path) and str(source) == STDIN
+
+
+def is_in_memory(source: object) -> TypeGuard[pd.DataFrame | Columns | Records]:
     """Return whether a source holds its numbers itself: a data frame, columns by name, or records.
 
     >>> is_in_memory({"loss": [2.0, 1.9]}), is_in_memory([{"step": 1, "loss": 2.0}]), is_in_memory("a.csv")
     (True, True, False)
-    >>> is_in_memory({"lm_head.weight": np.ones((2, 2))})
-    False
+    >>> is_in_memory({"lm_head.weight": np.ones((2, 2))}), is_in_memory({"lm_head.bias": np.ones(2)})
+    (False, False)
     """
     if isinstance(source, Mapping):
-        return bool(source) and all(_is_column(values) for values in source.values())
+        listed = any(isinstance(values, list | tuple) for values in source.values())
+        named = listed or any(meaning(name) in ALIASES or plain(name) == "epoch" for name in source)
+        return named and all(_is_column(values) for values in source.values())
     if isinstance(source, list | tuple):
         rows = bool(source) and all(isinstance(row, Mapping) for row in source)
         return rows and not any(_is_column(value) for value in source[0].values())  # else tables
@@ -83,7 +90,7 @@ def tables_among(given: object) -> object:
     ['str', 'DataFrame']
     """
     if is_in_memory(given):
-        return frame_of(given)  # type: ignore[arg-type]
+        return frame_of(given)
     if isinstance(given, list | tuple):
         return [frame_of(one) if is_in_memory(one) else one for one in given]
     return given
@@ -123,7 +130,7 @@ def _listed(values: Any) -> list[Any]:
 
 
 def rows_of_columns(columns: Mapping[str, list[Any]], label: str) -> list[dict[str, Any]]:
-    """Return columns by name as records; a single value stands for all rows, and steps are counted if absent."""
+    """Return columns by name as records; one value stands for all rows, and absent steps are counted."""
     most = max(map(len, columns.values()), default=0)
     whole = {name: values * most if len(values) == 1 else values for name, values in columns.items()}
     if odd := [name for name, values in whole.items() if len(values) != most]:
@@ -137,7 +144,7 @@ def rows_of_columns(columns: Mapping[str, list[Any]], label: str) -> list[dict[s
     return [dict(zip(full, row, strict=True)) for row in zip(*full.values(), strict=True)]
 
 
-def blob_of_stream(source: str | IO[Any]) -> MemoryBlob:
+def blob_of_stream(source: str | Path | IO[Any]) -> MemoryBlob:
     """Return a stream, or standard input, as a file; standard input is read once."""
     global _held
     if is_stream(source):

@@ -16,19 +16,20 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "step": (
         "steps", "iter", "iteration", "iter_num", "global_step", "train_global_step", "trainer_global_step",
         "training_global_step", "train_step", "training_step", "trainer_step", "iterations", "num_updates",
-        "update", "current_steps", "record",
+        "update", "current_steps", "train_num_updates", "valid_num_updates", "time_total_timesteps",
+        "total_timesteps", "misc_total_timesteps", "num_timesteps", "timesteps_total", "record",
     ),
     "tokens": ("tokens_seen", "num_tokens", "num_input_tokens_seen", "total_tokens"),
     "loss": (
         "train_loss", "training_loss", "lm_loss", "train_lm_loss", "train_loss_step", "loss_step",
         "train_ce_loss", "train_crossentropyloss", "train_cross_entropy_loss", "loss_metrics_global_avg_loss",
-        "train_loss_epoch",
+        "train_loss_epoch", "total_loss", "train_total_loss", "loss_total",
     ),
     "heldout_loss": (
         "val_loss", "valid_loss", "validation_loss", "eval_loss", "val_loss_epoch",
         "validation_lm_loss_value",
         "validation_lm_loss", "lm_loss_validation", "eval_lm_loss", "eval_ce_loss", "validation_ce_loss",
-        "validation_metrics_loss",
+        "validation_metrics_loss", "dev_loss", "test_loss",
     ),
     "learning_rate": (
         "lr", "train_learning_rate", "train_lr", "optim_learning_rate", "optim_learning_rate_group0",
@@ -45,11 +46,15 @@ SCALES = ("lr_scale", "lr_multiplier", "lr_factor")
 """Columns with the learning rate up to a factor, which is enough to see that it rose or ended."""
 _LAST_RESORT = ("actor_loss", "actor_pg_loss")
 """A policy's loss; it is the loss if there is no other."""
+_PERIODS = ("epoch", "episode")
+"""What is the step of a log that counts nothing shorter."""
 _COUNTERS = ("_step",)
 """Columns that count records, under their original names; they are the step if there is no other."""
 _LIGHTNING_RATE = re.compile(r"lr-[A-Za-z]\w*(?:/pg\d+)?$")
 """Lightning's LearningRateMonitor's names for the learning rate of an optimizer, or of its first group."""
-_HELD_OUT = ("val", "valid", "validation", "eval", "test", "heldout", "held_out", "dev")
+HELD_OUT = ("val", "valid", "validation", "eval", "evaluation", "test", "heldout", "held_out", "dev")
+TRAINED = ("train", "training")
+"""Words beside a number that say what it was measured on."""
 
 _UNDERSCORES = re.compile("_+")
 _DECIMAL_COMMA = re.compile(r'(?:^|;)"?[-+]?\d+,\d+(?:[eE][-+]?\d+)?"?(?=;|\s*$)', re.MULTILINE)
@@ -106,8 +111,8 @@ def chosen(columns: Collection[object]) -> dict[str, object]:
         names = (known, *aliases) if known != "step" or counted is None else (*aliases, known)
         if column := next((by_name[name] for name in names if name in by_name), None):
             found[known] = column
-    if "step" not in found and "epoch" in by_name:
-        found["step"] = by_name["epoch"]
+    if "step" not in found and (long := next((one for one in _PERIODS if one in by_name), None)):
+        found["step"] = by_name[long]
     if "loss" not in found:
         found |= {known: by_name[name] for known, name in _alike(by_name, found).items()}
     if "learning_rate" not in found:
@@ -120,7 +125,7 @@ def chosen(columns: Collection[object]) -> dict[str, object]:
 def _alike(names: Collection[str], found: Collection[str]) -> dict[str, str]:
     """Return the losses among plain names of which none is known, if each is the only one of its kind."""
     losses = [name for name in names if name.endswith("loss")]
-    trained = [name for name in losses if not name.startswith(_HELD_OUT)]
+    trained = [name for name in losses if not name.startswith(HELD_OUT)]
     if len(trained) > 1:  # my_loss beside my_val_loss; alone, my_val_loss is the only loss of a run
         trained = [name for name in trained if not _says_held_out(name)] or trained
     known_last = [name for name in _LAST_RESORT if name in names]
@@ -132,7 +137,16 @@ def _alike(names: Collection[str], found: Collection[str]) -> dict[str, str]:
 
 
 def _says_held_out(name: str) -> bool:
-    return any(f"_{part}_" in f"_{name}_" for part in _HELD_OUT)
+    return any(f"_{part}_" in f"_{name}_" for part in HELD_OUT)
+
+
+def losses_among(columns: Collection[object]) -> list[str]:
+    """Return the columns that are called a loss, whichever kind.
+
+    >>> losses_among(["epoch", "train/box_loss", "loss_G", "glossary"])
+    ['train/box_loss', 'loss_G']
+    """
+    return [str(one) for one in columns if {"loss", "losses"} & {*plain(one).split("_")}]
 
 
 def twins(columns: Collection[object], taken: Mapping[str, object]) -> dict[str, list[str]]:

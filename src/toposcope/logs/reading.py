@@ -18,7 +18,6 @@ from toposcope.logs.dialects.registry import FILES, FOLDERS, TEXTS
 from toposcope.logs.dialects.tables import CSV, PARQUET, losses_as_numbers, numeric, runs_of_table
 from toposcope.logs.inputs import (
     STANDARD_INPUT,
-    STDIN,
     TELLS_NAN,
     Given,
     MemoryBlob,
@@ -26,21 +25,24 @@ from toposcope.logs.inputs import (
     bytes_of,
     frame_of,
     is_in_memory,
+    is_stdin,
     is_stream,
     runs_of_run_folder,
     runs_of_store,
 )
 from toposcope.logs.lines import head_of, is_text, lines
 from toposcope.logs.log import Log
-from toposcope.logs.meanings import ALIASES, chosen, twins
+from toposcope.logs.meanings import ALIASES, chosen, losses_among, twins
 from toposcope.logs.records import collected
 from toposcope.logs.run import Run, is_nan_column, nan_column
 from toposcope.logs.sizes import Size, with_size
-from toposcope.logs.splitting import LARGEST_STEP, cut, with_written_nan
-from toposcope.logs.steps import filled, steady_step, with_rising_steps
+from toposcope.logs.splitting import LARGEST_STEP, cut, holds_losses_alone, with_written_nan
+from toposcope.logs.steps import filled, steady_step, with_counted_rows, with_rising_steps
 from toposcope.store.manifest import MANIFEST
 
 RUN_FOLDER, STORE, NOTEBOOK, IN_MEMORY = "run folder", "store", "notebook", "table in memory"
+_UNTOLD = (IN_MEMORY, PARQUET.name, STORE, RUN_FOLDER)
+"""Dialects that do not tell an absent number from one that was written as NaN."""
 SURE = 50
 """A text counts as a dialect after this many lines of it."""
 
@@ -86,23 +88,23 @@ def read_log(path: Given, *, rename: Mapping[str, str] | None = None) -> Log:
     recognised as modded-nanogpt: step from 'step', loss from 'train_loss', heldout_loss from 'val_loss'
     """
     if is_stream(path):
-        path = blob_of_stream(path)
-        dialect, raw = _read_file(path)
-        return log_of_runs(raw, path.label, dialect, rename or {})
+        blob = blob_of_stream(path)
+        dialect, raw = _read_file(blob)
+        return log_of_runs(raw, blob.label, dialect, rename or {})
     dialect, raw = raw_log(path)
     return log_of_runs(raw, label_of(path), dialect, rename or {})
 
 
 def label_of(source: Given) -> str:
     """Return what a source is called in messages."""
-    if isinstance(source, str | Path) and str(source) == STDIN:
+    if is_stdin(source):
         return STANDARD_INPUT
     return str(source) if isinstance(source, str | Path) else "the table"
 
 
 def is_log(path: str | Path) -> bool:
     """Return whether a local path is a file, or a folder that a logger wrote; nothing is read."""
-    if str(path) == STDIN:
+    if is_stdin(path):
         return True
     given = Path(path)
     if not given.is_dir() or (given / MANIFEST).is_file():
@@ -121,7 +123,7 @@ def raw_log(path: Given) -> tuple[str, Sequence[Run]]:
     """
     if is_in_memory(path):
         return _raw_table(frame_of(path), "the table")
-    if is_stream(path) or (isinstance(path, str | Path) and str(path) == STDIN):
+    if is_stream(path) or is_stdin(path):
         return _read_file(blob_of_stream(path))
     if not isinstance(path, str | Path):
         raise SourceError(
@@ -200,7 +202,8 @@ def log_of_runs(
     SourceError
         When there is no row, a column to be renamed is absent, or a strict reader finds no step or no loss.
     """
-    untold = dialect in (IN_MEMORY, PARQUET.name, STORE, RUN_FOLDER)  # do not tell an absent number from NaN
+    untold = dialect in _UNTOLD
+    csv = dialect == CSV.name
     dialect = CSV.name if dialect == IN_MEMORY else dialect
     tables = [run.table for run in raw if len(run.table)]
     if not tables:
@@ -210,12 +213,12 @@ def log_of_runs(
     columns = [str(column) for table in tables for column in table if not is_nan_column(column)]
     columns = list(dict.fromkeys(columns))
     taken = _taken(columns, rename, label, keep)
+    raw, taken = with_counted_rows(raw, taken)
     if "step" in taken and taken["step"] not in rename:
         taken["step"] = steady_step(tables, taken["step"], columns)
     if strict:
         _refuse_unknown(taken, columns, label)
-    stem = _stem(label)
-    texts = {one.name for one in TEXTS}
+    text = dialect in {one.name for one in TEXTS}
     runs: list[Run] = []
     notes = [*_choices(columns, taken, rename), *(note for run in raw for note in run.notes)]
     lost = 0
@@ -223,12 +226,12 @@ def log_of_runs(
         if len(run.table):
             own = filled(run.table, taken["step"], columns) if "step" in taken else run.table
             own, gone = _named(own, taken)
-            own, unread = losses_as_numbers(own, taken, label)
-            own = with_written_nan(own) if untold or _empty(own) else own
+            own, said = losses_as_numbers(own, taken, label)
+            own = with_written_nan(own) if untold or (csv and holds_losses_alone(own)) else own
             own, counted = with_rising_steps(own, taken)
-            notes += [*unread, *counted]
+            notes += [*said, *counted]
             lost += gone
-            runs += cut(own, run, run.name or stem, taken, notes, text=dialect in texts, keep=keep)
+            runs += cut(own, run, run.name or _stem(label), taken, notes, text=text, keep=keep)
     if lost:
         notes.append(f"{lost:,} rows without a step left out")
     if not runs:
@@ -272,6 +275,11 @@ def _refuse_unknown(taken: Mapping[str, str], columns: Sequence[str], label: str
     """Raise SourceError if no column is the step, or none is a loss."""
     for wanted in (("step",), ("loss", "heldout_loss")):
         if not any(name in taken for name in wanted):
+            if wanted[0] == "loss" and len(several := losses_among(columns)) > 1:
+                raise SourceError(
+                    f"{label}: has several losses and none is the total: {', '.join(several)[:160]}",
+                    remedy=f"choose one with {renaming(several[0], 'loss')}",
+                )
             raise SourceError(
                 f"{label}: has no column for {' or '.join(wanted)} among {', '.join(sorted(columns))[:120]}",
                 remedy=f"name the column with {renaming('THEIRS', wanted[0])}",
@@ -295,13 +303,6 @@ def _named(table: pd.DataFrame, taken: Mapping[str, str]) -> tuple[pd.DataFrame,
     step = step[good]
     own["step"] = step.astype(np.int64) if (step == np.floor(step)).all() else step
     return own, int((~good).sum())
-
-
-def _empty(table: pd.DataFrame) -> bool:
-    """Return whether a table has a column of losses without one value: pandas writes NaN as an empty cell."""
-    losses = [name for name in ("loss", "heldout_loss") if name in table]
-    marks = [nan_column(name) for name in losses if nan_column(name) in table]
-    return bool(losses) and not table[[*losses, *marks]].notna().to_numpy().any()
 
 
 def _unique(runs: list[Run]) -> list[Run]:

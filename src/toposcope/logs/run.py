@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,7 +11,7 @@ import pandas as pd
 _IS_NAN = " is nan"
 
 
-def nan_column(column: str) -> str:
+def nan_column(column: Hashable) -> str:
     """Return the name of the column that says where `column` was written as NaN.
 
     >>> nan_column("loss")
@@ -25,7 +25,7 @@ def is_nan_column(name: object) -> bool:
     return str(name).endswith(_IS_NAN)
 
 
-def written_nan(rows: pd.DataFrame, column: str) -> np.ndarray:
+def written_nan(rows: pd.DataFrame, column: Hashable) -> np.ndarray:
     """Return in which rows a column was written as NaN, bool of shape (n,); an absent number was not.
 
     >>> written_nan(pd.DataFrame({"loss": [2.0, np.nan], "loss is nan": [False, True]}), "loss").tolist()
@@ -52,9 +52,9 @@ class Run:
     **Absent is not NaN.** In `table`, NaN stands for both a number that a row does not log (an absent key,
     null, an empty cell) and one that was written as NaN. Where a column X was written as NaN anywhere, the
     boolean column `X is nan` (`nan_column`) is True in exactly these rows (`written_nan`). A log that was
-    `described` always has this column for its losses and its gradient norm; its absence there means a store,
-    which cannot tell. Records at the end without a loss, in a log whose other records have one, are left out
-    if they log neither a learning rate nor a gradient norm.
+    `described` always has this column for its losses and its gradient norm, where it is True for infinite
+    ones, too; its absence there means a store, which cannot tell. Records at the end without a loss, in a log
+    whose other records have one, are left out if they log neither a learning rate nor a gradient norm.
 
     **Restarts.** `replaced` has the rows that later rows of the same steps replaced, with the columns of
     `table`, in their order in the log; None if there are none.

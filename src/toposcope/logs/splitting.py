@@ -69,7 +69,7 @@ def cut(
 
 
 def _tidied(table: pd.DataFrame, taken: Mapping[str, str]) -> pd.DataFrame:
-    """Return a table without empty columns, the known ones first; marks of NaN are booleans, if there are any."""
+    """Return a table without empty columns, the known ones first; marks of NaN become booleans."""
     values = [c for c in table if not is_nan_column(c)]
     marked = [c for c in values if nan_column(c) in table]
     marks = {nan_column(c): written_nan(table, c) & table[c].isna().to_numpy() for c in marked}
@@ -107,7 +107,8 @@ def _without_replaced(
     restarts = 0
     for rows in table.groupby("run", sort=False).indices.values() if "run" in table else [slice(None)]:
         falls = int((np.diff(step[rows][trained[rows]]) < 0).sum())
-        if 0 < falls <= OUT_OF_ORDER * len(step[rows]):  # more: unordered or repeated rows
+        # more falls: unordered or repeated rows; a fall to the begin of a named run is no restart of it
+        if 0 < falls <= OUT_OF_ORDER * len(step[rows]) and not parts(step[rows]).any():
             gone[rows] = replaced(step[rows], trained[rows])
             restarts += falls
     if not gone.any():
@@ -175,11 +176,28 @@ def with_written_nan(table: pd.DataFrame) -> pd.DataFrame:
     if name is None or nan_column(name) in table or table[name].notna().all():
         return table
     logged = table[name].notna().to_numpy()
-    others = [c for c in table if c not in ("run", "step", "epoch", *_LOSSES)]
-    beside = [c for c in others if logged.any() and table.loc[logged, c].notna().all()]
-    apart = [c for c in others if logged.any() and table.loc[logged, c].isna().all()]
+    others = table.loc[logged, [c for c in table if c not in ("run", "step", "epoch", *_LOSSES)]].notna()
+    beside = [c for c in others if len(others) and others[c].all()]
+    apart = [c for c in others if len(others) and not others[c].any()]
     lost = ~logged & table[beside].notna().all(axis=1).to_numpy() & table[apart].isna().all(axis=1).to_numpy()
     for other in _LOSSES:
         if other != name and other in table:
             lost &= table[other].isna().to_numpy()
     return table.assign(**{nan_column(name): np.where(lost, 1.0, np.nan)}) if lost.any() else table
+
+
+def holds_losses_alone(table: pd.DataFrame) -> bool:
+    """Return whether a table logs nothing beside its losses, or no loss at all.
+
+    There an empty cell is a NaN as pandas writes it: a record without a loss would have no reason. A single
+    one in the last row is none: that row may still be written.
+    """
+    losses = [name for name in _LOSSES if name in table]
+    if not losses or any(nan_column(name) in table for name in losses):
+        return False
+    absent = np.flatnonzero(table[losses].isna().all(axis=1).to_numpy())
+    if absent.tolist() == [len(table) - 1]:
+        return False
+    others = [c for c in table if c not in ("run", "step", "epoch", *losses)]
+    alone = all(table[c].nunique(dropna=False) == 1 for c in others)
+    return alone or not table[losses].notna().to_numpy().any()

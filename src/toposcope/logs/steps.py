@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from toposcope.logs.meanings import meaning, plain
+from toposcope.logs.run import Run
 
 _EPOCH = ("epoch", "epochs")
 _WITHIN = (
@@ -24,6 +26,8 @@ _WITHIN = (
 _MOSTLY = 0.8
 """The step begins again with the epoch if it falls at this share of the places where the epoch rises."""
 _COUNTER = "_step"
+ROW = "row"
+ROWS_COUNTED = "no column is a step: the rows are counted"
 COUNTED_ON = "the step begins again in every epoch and is counted on"
 COUNTED = "only an epoch is logged: its losses are counted in order as steps"
 
@@ -80,7 +84,8 @@ def with_rising_steps(table: pd.DataFrame, taken: Mapping[str, str]) -> tuple[pd
     >>> rows = pd.DataFrame({"epoch": [0, 0, 1, 1], "step": [0, 10, 0, 10], "loss": 2.0})
     >>> with_rising_steps(rows, {"step": "step"})[0]["step"].tolist()
     [0, 10, 20, 30]
-    >>> with_rising_steps(pd.DataFrame({"step": [1, 1, 2, 2], "loss": 2.0}), {"step": "epoch"})[0]["step"].tolist()
+    >>> rows = pd.DataFrame({"step": [1, 1, 2, 2], "loss": 2.0})
+    >>> with_rising_steps(rows, {"step": "epoch"})[0]["step"].tolist()
     [1, 2, 3, 4]
     """
     if "run" in table or "step" not in table or len(table) < 2:
@@ -92,7 +97,7 @@ def with_rising_steps(table: pd.DataFrame, taken: Mapping[str, str]) -> tuple[pd
         local = _numbers(table, within) if within else _places(epoch, _trained(table))
         if local is None or not np.isfinite(local).all() or not (np.diff(epoch) > 0).any():
             return table, []
-        counted = _counted_on(local, epoch)
+        counted = _counted_on(local, epoch, _trained(table))
         return table.assign(epoch=table["step"], step=_whole(counted)), [COUNTED_ON if within else COUNTED]
     named = next((names[name] for name in _EPOCH if name in names), None)
     if named is None:
@@ -109,7 +114,8 @@ def with_rising_steps(table: pd.DataFrame, taken: Mapping[str, str]) -> tuple[pd
     if (rises & (np.diff(step[known]) < 0)).sum() < _MOSTLY * rises.sum():
         return table, []
     filled_epoch = pd.Series(epoch).ffill().bfill().to_numpy()
-    return table.assign(step=_whole(_counted_on(step, filled_epoch))), [COUNTED_ON]
+    counted = _counted_on(step, filled_epoch, _trained(table))
+    return table.assign(step=_whole(counted)), [COUNTED_ON]
 
 
 def _whole(step: np.ndarray) -> np.ndarray:
@@ -133,10 +139,11 @@ def _places(epoch: np.ndarray, trained: np.ndarray) -> np.ndarray | None:
     return np.maximum(count - before[block], 1).astype(float)
 
 
-def _counted_on(local: np.ndarray, epoch: np.ndarray) -> np.ndarray:
+def _counted_on(local: np.ndarray, epoch: np.ndarray, trained: np.ndarray) -> np.ndarray:
     """Return steps counted on over the epochs: each begins one interval after the end of the one before.
 
-    An epoch that comes again, after a restart, begins where it began before.
+    An epoch that comes again, after a restart, begins where it began before. Rows that log no training may
+    count something else, so an epoch ends with its last row that does; they stand at that end at most.
     """
     begins = np.flatnonzero(np.r_[True, np.diff(epoch) != 0])
     offsets: dict[float, float] = {}
@@ -149,7 +156,38 @@ def _counted_on(local: np.ndarray, epoch: np.ndarray) -> np.ndarray:
         if number not in offsets:
             offsets[number] = last + interval - local[begin] if offsets else 0.0
         steps[begin:end] = local[begin:end] + offsets[number]
-        last = float(steps[begin:end].max())
-        between = np.diff(local[begin:end])
+        rows = trained[begin:end]
+        if rows.any():
+            last = float(steps[begin:end][rows].max())
+            steps[begin:end] = np.minimum(steps[begin:end], last)
+        between = np.diff(local[begin:end][rows])
         interval = float(np.median(between[between > 0])) if (between > 0).any() else interval
     return steps
+
+
+def with_counted_rows(runs: Sequence[Run], taken: Mapping[str, str]) -> tuple[Sequence[Run], dict[str, str]]:
+    """Return runs whose rows are counted in a column `ROW`, if nothing else may be their step; and meanings.
+
+    This needs a loss with a known name, columns of numbers only (other tables with a loss describe no run),
+    and no column of rising whole numbers, which may be the step under an unknown name.
+    """
+    known = any(meaning(taken[name]) == name for name in ("loss", "heldout_loss") if name in taken)
+    columns = [run.table[column] for run in runs for column in run.table]
+    if "step" in taken or not known or any(str(column.name) == ROW for column in columns):
+        return runs, dict(taken)
+    if any(_rises(one) or not pd.api.types.is_numeric_dtype(one) for one in columns):
+        return runs, dict(taken)
+    counts = [np.arange(1, len(run.table) + 1) for run in runs]
+    counted = [
+        replace(run, table=run.table.assign(**{ROW: count}), notes=(*run.notes, ROWS_COUNTED))
+        for run, count in zip(runs, counts, strict=True)
+    ]
+    return counted, {"step": ROW, **taken}
+
+
+def _rises(column: pd.Series) -> bool:
+    """Return whether a column has whole numbers that rise in every row."""
+    values = pd.to_numeric(column, errors="coerce").to_numpy(float, na_value=np.nan)
+    if len(values) < 2 or not np.isfinite(values).all():
+        return len(values) < 2
+    return bool((values == np.floor(values)).all() and (np.diff(values) > 0).all())

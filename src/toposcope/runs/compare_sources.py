@@ -12,7 +12,7 @@ import numpy as np
 from toposcope.core.errors import InputError, SourceError
 from toposcope.core.types import WEIGHT_FILES
 from toposcope.logs.belonging import Stated, stated
-from toposcope.logs.inputs import STANDARD_INPUT, STDIN
+from toposcope.logs.inputs import STANDARD_INPUT, is_stdin
 from toposcope.logs.run import Run
 from toposcope.runs.seeds import Recipe, SeedRun
 from toposcope.runs.sources import read_contents, said_of
@@ -76,10 +76,8 @@ def names_of(sides: Sequence[Side]) -> list[str]:
     paths = []
     for side in sides:
         place = side.uri if isinstance(side, Series) else side.path if isinstance(side, Store) else side
-        known = isinstance(place, str | Path)
-        paths.append(
-            () if not known else (STANDARD_INPUT,) if str(place) == STDIN else Path(place).resolve().parts
-        )
+        parts = Path(place).resolve().parts if isinstance(place, str | Path) else ()
+        paths.append((STANDARD_INPUT,) if is_stdin(place) else parts)
     distinct = {parts for parts in paths if parts}
     twice = len(paths) > 1 and paths[0] == paths[1]
     for depth in range(1, max(map(len, paths), default=0) + 1):
@@ -102,7 +100,7 @@ def series_at(side: Side, *, split: str, step_pattern: str | None) -> Series | S
         return None
     if isinstance(side, str | Path):
         place = Path(side)
-        logged = str(side) == STDIN or (place.is_file() and place.suffix.lower() not in WEIGHT_FILES)
+        logged = is_stdin(side) or (place.is_file() and place.suffix.lower() not in WEIGHT_FILES)
         if logged or (place / "store.json").is_file():
             return None
     elif not isinstance(side, Mapping) and all(_is_log(one) for one in side):

@@ -10,12 +10,13 @@ import pandas as pd
 from toposcope.core.errors import SourceError
 from toposcope.files.blobs import Folder
 from toposcope.files.configuration import stated_plan
-from toposcope.files.events import read_events
+from toposcope.files.events import event_rows
 from toposcope.logs.dialects.dialect import FileDialect, FolderDialect
 from toposcope.logs.dialects.wandb import DIALECT as WANDB
 from toposcope.logs.lines import lines
+from toposcope.logs.meanings import HELD_OUT, TRAINED, chosen
 from toposcope.logs.records import PLANNED, collected, number
-from toposcope.logs.run import Run
+from toposcope.logs.run import Run, is_nan_column, nan_column
 
 DEEPEST = 5
 """How many folders deep to search for logs."""
@@ -43,14 +44,49 @@ def _events_in(folder: Folder) -> list[str]:
 
 
 def _events(folder: Folder) -> Sequence[Run]:
-    """Return a run for each folder with event files; the values of several files at a step are merged."""
-    runs = []
+    """Return a run for each folder with event files; the values of several files at a step are merged.
+
+    A folder `train` and folders such as `validation` or `eval` beside it, or a folder such as `eval` inside
+    one with events of its own, are one run: Keras and TensorFlow's estimators write it so.
+    """
+    tables: dict[str, pd.DataFrame] = {}
     for name, one in within(folder):
-        tables = [read_events(one.open(file)) for file in _events_in(one)]
-        tables = [table for table in tables if len(table)]
-        if tables:
-            runs.append(Run(name, pd.concat(tables, ignore_index=True)))
-    return runs
+        rows = [row for file in _events_in(one) for row in event_rows(one.open(file))]
+        if rows:
+            tables[name] = collected(rows, one.label)
+    parents = {name: name.rpartition("/")[0] for name in tables}
+    inner = {name: name.rpartition("/")[2].lower() for name in tables}
+    trained = {parents[name]: name for name in tables if inner[name] in TRAINED}
+    runs = {name: name if inner[name] not in TRAINED else parents[name] for name in tables}
+    parts: dict[str, list[pd.DataFrame]] = {}
+    notes: dict[str, str] = {}
+    for name, table in tables.items():
+        whole = trained.get(parents[name]) or (parents[name] if parents[name] in tables else None)
+        if inner[name] in HELD_OUT and whole is not None and whole != name:
+            parts.setdefault(whole, []).append(_as_held_out(table))
+            notes[whole] = f"the losses in the folder {inner[name]!r} are held-out losses of this run"
+        else:
+            parts.setdefault(name, []).insert(0, table)
+    return [
+        Run(runs[name], _by_step(own), notes=(notes[name],) if name in notes else ())
+        for name, own in parts.items()
+    ]
+
+
+def _by_step(tables: list[pd.DataFrame]) -> pd.DataFrame:
+    """Return training scalars with the held-out ones of the same steps beside them; later values count."""
+    whole = pd.concat(tables, ignore_index=True)
+    return whole if len(tables) == 1 else whole.groupby("step", sort=True).last().reset_index()
+
+
+def _as_held_out(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the scalars of a held-out folder: its loss is `val_loss`, the others have `val/` before them."""
+    known = chosen([str(tag) for tag in table if not is_nan_column(tag)])
+    loss = known.get("loss", known.get("heldout_loss"))
+    named = {str(tag): f"val/{tag}" for tag in table if tag != "step"}
+    if loss is not None:
+        named |= {str(loss): "val_loss", nan_column(str(loss)): nan_column("val_loss")}
+    return table.rename(columns=named)
 
 
 def _mlflow_runs(folder: Folder) -> list[tuple[str, Folder]]:
@@ -114,5 +150,7 @@ TENSORBOARD = FolderDialect(
 MLFLOW = FolderDialect("MLflow", lambda folder: bool(_mlflow_runs(folder)), _mlflow)
 WANDB_FOLDER = FolderDialect("W&B", lambda folder: bool(_wandb_files(folder)), _wandb)
 EVENT_FILE = FileDialect(
-    "TensorBoard", lambda name, head: _EVENTS in name, lambda blob: [Run("", read_events(blob))]
+    "TensorBoard",
+    lambda name, head: _EVENTS in name,
+    lambda blob: [Run("", collected(event_rows(blob), blob.label))],
 )

@@ -27,7 +27,7 @@ TOTAL = "total_steps"
 _HISTORY = ("log_history", "history", "logs", "log", "metrics", "records")
 """Keys under which files keep their list of records, in the order in which they are tried."""
 _LOSSES = ("loss", "heldout_loss")
-_SUMMARY = "train_runtime"
+SUMMARY = "train_runtime"
 """The key of transformers' last record, whose `train_loss` is the mean over the run."""
 _DECODER = json.JSONDecoder()
 
@@ -63,7 +63,7 @@ def records(blob: Blob, notes: list[str] | None = None) -> Iterator[dict[str, An
 
 
 def _objects(text: str) -> tuple[list[Any], str]:
-    """Return the JSON values that stand one after another at the beginning of a text, and what follows them."""
+    """Return the JSON values that stand one after another at the begin of a text, and what follows them."""
     values: list[Any] = []
     at = 0
     while at < len(text):
@@ -85,7 +85,7 @@ def _jsonl(blob: Blob) -> Sequence[Run]:
 
     def numbers() -> Iterator[Record]:
         for content in records(blob, notes):
-            if _SUMMARY in content:
+            if SUMMARY in content:
                 continue
             texts.append(text_values(content))
             yield {name: value for name, value in flat(content).items() if name not in texts[-1]}
@@ -110,7 +110,7 @@ def _json(blob: Blob) -> Sequence[Run]:
         raise SourceError(
             f"{blob.label}: is not a list of records that each have a step; correct or remove it"
         )
-    rows = [row for row in rows if _SUMMARY not in row]
+    rows = [row for row in rows if SUMMARY not in row]
     table = collected((flat(row) for row in rows), blob.label)
     runs = runs_of_table(_with_texts(table, [text_values(row) for row in rows]))
     if type(planned) is int and 0 < planned < 1 << 53:
@@ -188,8 +188,6 @@ def _list_of(content: dict[str, Any]) -> object:
         whole = {_singular(name): value for name, value in numbers.items() if len(value) == longest}
         full = {**steps, **whole}
         return [dict(zip(full, row, strict=True)) for row in zip(*full.values(), strict=True)]
-    if any(_is_loss(name) for name in content):
-        return [content]  # one record
     return next((v for v in lists.values() if v and all(isinstance(row, dict) for row in v)), [])
 
 
@@ -231,7 +229,7 @@ def _is_object(line: str) -> bool:
 def _is_json(name: str, head: bytes) -> bool:
     text = text_of(head).lstrip("\ufeff\0").lstrip()
     inside = text[1:].lstrip()
-    begins = text[:1] == "{" and inside[:1] == '"' or text[:1] == "[" and inside[:1] == "{"
+    begins = (text[:1] == "{" and inside[:1] == '"') or (text[:1] == "[" and inside[:1] == "{")
     return name.removesuffix(".gz").endswith((".json", ".jsonl")) or begins
 
 

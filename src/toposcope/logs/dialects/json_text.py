@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from toposcope.files.blobs import readable
 from toposcope.logs.dialects.dialect import TextDialect
 from toposcope.logs.records import PLANNED, Record, number
 
@@ -26,6 +27,9 @@ def flat(content: dict[str, Any], before: str = "", depth: int = 0) -> dict[str,
     """
     found: dict[str, float] = {}
     for name, value in content.items():
+        name = str(name)
+        if not name.isascii():
+            name = readable(name)  # JSON can hold half letters, which cannot be printed
         if isinstance(value, dict):
             if depth < _DEEPEST:
                 found |= flat(value, f"{before}{name}/", depth + 1)
@@ -33,16 +37,17 @@ def flat(content: dict[str, Any], before: str = "", depth: int = 0) -> dict[str,
         read = number(value)
         if read == read or (isinstance(value, float | str) and str(value).strip().lower() == "nan"):
             found[f"{before}{name}"] = read
-        elif isinstance(value, str) and "/" in value and (counted := STEP_OF_PLAN.match(value)):
-            if COUNTS_STEPS.search(str(name)):  # "8270/11043" is a step and a plan
-                found[f"{before}{str(name).partition('/')[0]}"] = float(counted[1])
-                found[PLANNED] = float(counted[2])
+            continue
+        counted = STEP_OF_PLAN.match(value) if isinstance(value, str) and "/" in value else None
+        if counted and COUNTS_STEPS.search(str(name)):  # "8270/11043" is a step and a plan
+            found[f"{before}{str(name).partition('/')[0]}"] = float(counted[1])
+            found[PLANNED] = float(counted[2])
     return found
 
 
 def text_values(content: Mapping[str, Any]) -> dict[str, str]:
     """Return the texts of a JSON object that are no numbers, such as the name of a run."""
-    return {name: value for name, value in content.items() if is_name(value)}
+    return {readable(name): readable(value) for name, value in content.items() if is_name(value)}
 
 
 def is_name(value: object) -> bool:

@@ -74,7 +74,10 @@ def _runs_of_html(page: str) -> list[Run]:
         if not looks_like_table(text):
             continue
         notes: list[str] = []
-        run = Run("", table_of_text(text, notes), notes=tuple(notes))
+        try:
+            run = Run("", table_of_text(text, notes), notes=tuple(notes))
+        except ValueError:
+            continue  # a damaged output
         counts_steps = lines[0].lower().startswith("step")
         runs.append(replace(run, planned_steps=int(plan[1])) if plan and counts_steps else run)
     return runs

@@ -10,7 +10,7 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -29,7 +29,7 @@ _ZEROS = re.compile(rf"[^\n]*\0{{{ZEROS},}}[^\n]*\n?")
 """Lines that a block of zero bytes hit: what is left of their numbers may be cut."""
 _RULE = re.compile(r"^[\s|:+-]*$")
 """The line below the header of a table in Markdown."""
-_NAN = re.compile(r"\bnan\b", re.IGNORECASE)
+_WRITTEN = ("nan", "NaN", "NAN", "Nan")
 _NANS = ("nan", "+nan", "-nan")
 _DECIMAL_COMMA = re.compile(r'(?:^|;)"?[-+]?\d+,\d+(?:[eE][-+]?\d+)?"?(?=;|\s*$)', re.MULTILINE)
 _WITH_POINT = re.compile(r"(?:^|;)[-+]?\d*\.\d[^;\n]*", re.MULTILINE)
@@ -87,8 +87,11 @@ def looks_like_table(head: str) -> bool:
         return len(lines) > 2 and _are_two_columns([fields_of(line, between) for line in lines[:-1]])
     found = chosen(names)
     named = "step" in found and any("loss" in plain(name) for name in names)
-    alike = len(names) == len(values) > 1 and not any(_is_number(name) for name in names)
-    return named and alike and _is_number(values[names.index(str(found["step"]))].partition("/")[0])
+    numbered = len(values) - len(names)  # R numbers the rows without a name for the column
+    alike = len(names) > 1 and numbered in (0, 1) and not any(_is_number(name) for name in names)
+    if not (named and alike):
+        return False
+    return _is_number(values[names.index(str(found["step"])) + numbered].partition("/")[0])
 
 
 def separator(header: str, row: str) -> str:
@@ -108,7 +111,8 @@ def separator(header: str, row: str) -> str:
 def fields_of(line: str, between: str) -> list[str]:
     """Return the fields of a line, without blanks and quotes around them."""
     if between == BLANKS:
-        return line.split()
+        line = " ".join(line.split())
+        return next(csv.reader([line], delimiter=" "), []) if '"' in line else line.split()
     if between == "|":
         line = line.strip().strip("|")
     parted = next(csv.reader([line], delimiter=between), []) if '"' in line else line.split(between)
@@ -116,8 +120,10 @@ def fields_of(line: str, between: str) -> list[str]:
 
 
 def without_unfinished(text: str, between: str = ",") -> str:
-    r"""Return a table without an unfinished last line: one without an end that has too few columns, or whose
-    last number is shorter than that of every other row, so that it may be cut.
+    r"""Return a table without a last line that is unfinished.
+
+    It has no end, and has too few columns, or its last number is shorter than that of every other row, so
+    that it may be cut.
 
     >>> without_unfinished("step,loss\n10,2.5\n1"), without_unfinished("step,loss\n10,2.5")
     ('step,loss\n10,2.5', 'step,loss\n10,2.5')
@@ -156,7 +162,7 @@ def _names_of_bare_columns(body: str, between: str) -> list[str]:
     rows = [fields_of(line, between) for line in body.split("\n", 20)[:20] if line.strip()]
     if not _are_two_columns(rows[: max(1, len(rows) - 1)]):
         raise ValueError(
-            f"its {len(rows[0])} columns have no names; write a first line with their names, such as step,loss"
+            f"its {len(rows[0])} columns have no names; write a first line of names, such as step,loss"
         )
     return ["step", "loss"]
 
@@ -171,7 +177,7 @@ def _without_zeros(text: str, notes: list[str]) -> str:
 
 
 def _without_comments(text: str) -> str:
-    """Return a text without comments; one above rows without names that has as many fields is their header."""
+    """Return a text without comments; the last one names rows of numbers below it if it has as many."""
     if not any(text.startswith(mark) or f"\n{mark}" in text for mark in _COMMENT):
         return text
     lines = text.split("\n")
@@ -204,23 +210,25 @@ def _read(body: str, header: str, between: str, notes: list[str]) -> pd.DataFram
             pass
         else:
             names = chosen(list(table))
-            texts = [c for c in names.values() if table[c].dtype == object]
-            if not any((table[c].astype(str).str.strip() == str(c)).any() for c in texts):
+            texts = [str(c) for c in names.values() if not pd.api.types.is_numeric_dtype(table[c])]
+            if not any((table[c].astype(str).str.strip() == c).any() for c in texts):
                 return table
     return _by_line(body, between, notes)
 
 
 def _parsed(body: str, between: str, **how: Any) -> pd.DataFrame:
-    """Return a table with its columns' names stripped of blanks and quotes, and marks where NaN was written."""
+    """Return a table with stripped names of columns, and marks where NaN was written."""
     decimal, thousands = _marks_of_numbers(body) if between == ";" else (".", None)
-    read = partial(pd.read_csv, sep=between, index_col=False, skipinitialspace=True, **how)
+    read: Callable[..., Any] = partial(
+        pd.read_csv, sep=between, index_col=False, skipinitialspace=True, **how
+    )
     table = read(io.StringIO(body), decimal=decimal, thousands=thousands, low_memory=False)
     names = [str(name).strip().strip("'\"").strip() for name in table]
     counts = Counter(names)
     names = [name if counts[name] == 1 else str(c) for name, c in zip(names, table, strict=True)]
     table = table.set_axis(names, axis=1)
-    places = [k for k in range(len(names)) if table.iloc[:, k].isna().any()] if _NAN.search(body) else []
-    if not places:
+    places = [k for k in range(len(names)) if table.iloc[:, k].isna().any()]
+    if not places or not any(word in body for word in _WRITTEN):
         return table
     # pandas reads an empty cell and a written NaN alike: these columns are read again as texts
     texts = read(io.StringIO(body), usecols=places, dtype=str, na_filter=False)
@@ -313,7 +321,8 @@ def _distinct(names: Sequence[str]) -> list[str]:
 
 def _with_plan(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table whose columns of steps as `8270/11043` are a step and a plan."""
-    for name in [str(c) for c in table if table[c].dtype == object and COUNTS_STEPS.search(str(c))]:
+    texts = [str(c) for c in table if not pd.api.types.is_numeric_dtype(table[c])]
+    for name in filter(COUNTS_STEPS.search, texts):
         values = table[name].dropna().astype(str)
         if len(values) and values.str.match(STEP_OF_PLAN).all():
             parted = table[name].astype("string").str.extract(STEP_OF_PLAN).astype(float)

@@ -15,7 +15,7 @@ from toposcope.files.blobs import Blob
 from toposcope.logs.dialects.dialect import FileDialect
 from toposcope.logs.dialects.table_text import looks_like_table, table_of_text
 from toposcope.logs.lines import text_of, whole_text
-from toposcope.logs.meanings import meaning, plain
+from toposcope.logs.meanings import HELD_OUT, TRAINED, meaning, plain
 from toposcope.logs.records import number
 from toposcope.logs.run import Run, is_nan_column, nan_column
 
@@ -28,6 +28,8 @@ _BETWEEN = " - "
 COUNTER = "_step"
 """W&B's own counter of records, which is the trainer's step only if the trainer sets it."""
 _LOSSES = ("loss", "heldout_loss")
+_KINDS = ("mode", "split", "phase", "stage", "subset", "set")
+"""Columns that say of each row whether it is of training."""
 _METRIC, _RUN = ("key", "metric", "metric_name"), ("run", "run_id", "run_uuid", "run_name")
 
 
@@ -52,7 +54,7 @@ def parquet(blob: Blob) -> pd.DataFrame:
 
 
 def csv(blob: Blob, notes: list[str]) -> pd.DataFrame:
-    """Read a file of columns separated by commas, tabs, semicolons or blanks; `notes` takes what was left out.
+    """Read a file of columns between commas, tabs, semicolons or blanks; `notes` takes what was left out.
 
     Raises
     ------
@@ -92,7 +94,27 @@ def runs_of_table(table: pd.DataFrame, name: str = "") -> Sequence[Run]:
         known = tag if meaning(tag) in ("loss", "heldout_loss") else "loss"
         value = str(names["value"])
         return [Run("", table.rename(columns={value: known, nan_column(value): nan_column(known)}))]
-    return [Run("", table)]
+    return [Run("", _held_out_apart(table, names))]
+
+
+def _held_out_apart(table: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
+    """Return a table with a loss column of its own for rows that a column such as `mode` calls held-out.
+
+    >>> rows = pd.DataFrame({"step": [1, 1], "loss": [2.0, 2.5], "mode": ["train", "val"]})
+    >>> _held_out_apart(rows, {name: name for name in rows}).drop(columns="mode").to_dict("list")
+    {'step': [1, 1], 'loss': [2.0, nan], 'val_loss': [nan, 2.5]}
+    """
+    kind = next((names[name] for name in _KINDS if name in names and _may_be_text(table[names[name]])), None)
+    loss = names.get("loss")
+    if kind is None or loss is None or "val_loss" in names:
+        return table
+    words = table[kind].astype(str).str.strip().str.lower()
+    held = words.isin(HELD_OUT).to_numpy()
+    if not held.any() or not (held | (words.isin(TRAINED) | table[kind].isna()).to_numpy()).all():
+        return table
+    columns = {loss: "val_loss", nan_column(loss): nan_column("val_loss")}
+    apart = {new: table[old].where(held) for old, new in columns.items() if old in table}
+    return table.assign(**{old: table[old].mask(held) for old in columns if old in table}, **apart)
 
 
 def _names(table: pd.DataFrame) -> list[str]:
