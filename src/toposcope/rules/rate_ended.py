@@ -36,14 +36,14 @@ class RateEnded(Rule):
         if len(rate) < 4 or not rate.max() > 0 or rate[-1] > ENDED * rate.max():
             return []
         first = int(np.flatnonzero(rate > ENDED * rate.max())[-1]) + 1
-        at, last = int(step[first]), float(step[-1])
+        at, last = float(step[first]), float(step[-1])  # epochs are fractions
         ahead = run.horizon is not None and run.horizon > 1.02 * last
         if len(rate) - first < 3 if ahead else last - at < SHARES[0] * last:
             return []
         if run.horizon is not None and not ahead:
             return []
         sentence = (
-            f"the learning rate has been {rate[-1]:.3g} since step {at:,}; its peak was {rate.max():.3g}"
+            f"the learning rate has been {rate[-1]:.3g} since step {int(at):,}; its peak was {rate.max():.3g}"
         )
         remedy = "the run learns nothing more; give it a new schedule or stop"
-        return [Remark(STOP, RATE_ENDED, at, sentence, remedy)]
+        return [Remark(STOP, RATE_ENDED, int(at), sentence, remedy)]
