@@ -161,3 +161,19 @@ def test_a_rate_that_ends_with_a_run_counted_in_epochs_is_no_fault():
     rows = pd.DataFrame({"step": epoch, "loss": 0.5 + np.exp(-epoch), "learning_rate": rate})
     assert rate[-1] < 1e-3 * rate.max()
     assert ts.check(rows).level == "all right"
+
+
+def test_the_rate_of_an_earlier_run_in_the_first_row_is_no_peak():
+    rate = np.full(COUNT, 3e-4)
+    rate[0] = 1.0
+    rows = pd.DataFrame({"step": STEP, "loss": 2 + 5 * STEP**-0.5, "learning_rate": rate})
+    assert ts.check(rows, horizon=400).level == "all right"
+
+
+def test_a_rate_that_is_rounded_to_zero_has_not_ended():
+    rate = np.round(4e-8 * (1 - STEP / 215), 8)
+    rows = pd.DataFrame({"step": STEP, "loss": 2 + 5 * STEP**-0.5, "learning_rate": rate})
+    assert (rate[-10:] == 0).all()
+    assert ts.check(rows, horizon=400).level == "all right"
+    rows["learning_rate"] = np.where(STEP > 120, 0.0, 4e-4)
+    assert ts.check(rows, horizon=400).level == "stop"
