@@ -313,11 +313,12 @@ def test_rows_that_log_no_training_loss_are_no_fault():
     assert health(pd.DataFrame({"step": step, "loss": every_tenth, "learning_rate": 1e-3})) == []
 
 
-def test_losses_below_zero_are_refused_and_a_log_without_numbers_says_so(call, files):
+def test_a_forecast_does_not_apply_below_zero_and_a_log_without_numbers_says_so(call, files):
     pd.DataFrame({"step": np.arange(100), "loss": np.linspace(2, -3, 100)}).to_csv(files / "a.csv")
-    code, _, err = call(files / "a.csv", "--horizon", "200")
-    assert code == 2
-    assert "losses are below 0; a forecast takes their logarithm: choose a loss above 0 with --column" in err
+    code, out, _ = call(files / "a.csv", "--horizon", "200")
+    assert code == 0
+    assert "a: no forecast: the loss is around or below 0" in out
+    assert "a forecast does not apply" in out
     pd.DataFrame({"step": np.arange(100), "loss": np.nan}).to_csv(files / "a.csv")
     code, _, err = call(files / "a.csv", "--horizon", "200")
     assert code == 2

@@ -137,6 +137,8 @@ def forecast(
     if plan is not None and not given:
         ended = runs.of_size(parameters)
         planned = forecast_planned(plan, ended, level=level)
+    elif not own and runs.trendless:
+        ended = []
     elif not own:
         why = [problem.reason for problem in runs.problems if problem.left_out]
         detail = f": {why[0]}" if why else ""
@@ -153,13 +155,16 @@ def forecast(
         notes=runs.notes, methods=tuple(chosen), everything=methods != "auto",
         cuts=tuple(cuts), level=level, quiet=quiet, planned=tuple(planned), schedule=plan,
         groups=runs.groups if len(runs.groups) > 1 and not planned else (),
-        judgements=_with_siblings(judgements, unfinished, ended),
+        judgements=_with_siblings(judgements, unfinished, ended), trendless=runs.trendless,
     )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class _Runs:
-    """The runs of the sources and their siblings; `problems` are of the sources, `faults` of both."""
+    """The runs of the sources and their siblings; `problems` are of the sources, `faults` of both.
+
+    `trendless` are runs of the sources whose loss has no trend, so that a forecast does not apply.
+    """
 
     own: list[Curve]
     others: list[Curve]
@@ -167,6 +172,7 @@ class _Runs:
     faults: tuple[Problem, ...]
     notes: tuple[str, ...]
     groups: tuple[Group, ...]
+    trendless: tuple[Problem, ...]
 
     def of_size(self, parameters: int) -> list[Curve]:
         """Return the siblings of a planned run: those of its size, if that is known.
@@ -204,6 +210,8 @@ def _read_runs(
     own, others = ([one for one in curves if one.run not in without] for curves in (own, others))
     problems, more = ([one for one in found if one.run not in without] for found in (problems, more))
     refuse_twins(own + others)
+    trendless = tuple(one for one in problems if not one.applies)
+    problems = [one for one in problems if one.applies]
     groups = groups_of_curves(own + others)
     everyone = with_groups(own + others)
     own, others = everyone[: len(own)], everyone[len(own) :]
@@ -214,7 +222,7 @@ def _read_runs(
     ]
     left_out = [f"left out on request: {', '.join(without)}"] if without else []
     said = (*dict.fromkeys(notes + noted), *left_out)
-    return _Runs(own, others, problems, (*problems, *more, *no_siblings), said, groups)
+    return _Runs(own, others, problems, (*problems, *more, *no_siblings), said, groups, trendless)
 
 
 def _with_siblings(

@@ -39,7 +39,8 @@ class Forecasts:
     how they were read. `judgements` have the verdict of `check` on each own run. `everything` is true if all
     methods were requested. `planned` are the forecasts of the run that `schedule` plans.
     `groups` are groups of runs that do not belong together; it is empty if all do. No run is forecast or
-    scored from another group (`parts` has the forecasts of each group).
+    scored from another group (`parts` has the forecasts of each group). `trendless` are runs whose loss has
+    no trend, such as that of a policy: a forecast does not apply to them.
     """
 
     unfinished: tuple[Curve, ...]
@@ -56,6 +57,7 @@ class Forecasts:
     schedule: Schedule | None = None
     groups: tuple[Group, ...] = ()
     judgements: Mapping[str, Judgement] = field(default_factory=dict)
+    trendless: tuple[Problem, ...] = ()
 
     @property
     def apart(self) -> str:
@@ -104,7 +106,14 @@ class Forecasts:
                 for method in self.methods:
                     found.append(forecast_one(method, curve, self.ended, level=self.level))
                     progress.advance(note=curve.run)
-        return (*self.planned, *found)
+        return (*self.planned, *found, *self.not_applicable)
+
+    @property
+    def not_applicable(self) -> tuple[Forecast, ...]:
+        """The forecasts of the runs whose loss has no trend: a status and a reason."""
+        from toposcope.forecasting.one_run import not_applicable
+
+        return tuple(not_applicable(one.run, one.reason, self.level) for one in self.trendless)
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -294,11 +303,13 @@ class Forecasts:
 
     def __repr__(self) -> str:
         """Return what is wrong with runs, then one line for each run."""
+        from toposcope.forecasting.base import NO_TREND
+
         lines = [self.apart] if self.apart else []
         lines += [f"{one.level}: {run}: {one.named}" for run, found in self.grounds.items() for one in found]
         wrong = len(lines)
         for one in self._leading.values():
-            if one.status == "failed":
+            if one.status in ("failed", NO_TREND):
                 lines.append(f"{one.run}: no forecast: {one.reason}")
                 continue
             if one.not_yet:

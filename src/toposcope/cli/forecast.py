@@ -19,6 +19,7 @@ from toposcope.cli.forecast_lines import (
     show_methods,
     show_problems,
     show_scores,
+    show_trendless,
 )
 from toposcope.cli.output import json_option, print_json, print_table, say, without_option
 from toposcope.cli.sweeping import renamed, step_pattern_option
@@ -145,6 +146,9 @@ def command(
     )  # fmt: skip
     for note in made.notes:
         click.echo(f"note: {note}", err=True)
+    show_trendless(made, as_json=as_json)
+    if made.trendless and not made.own and not made.planned:
+        return 0
     if advise and made.at_end and not made.unfinished and not made.grounds:
         return show_ended(made, as_json=as_json)
     if advise and not made.planned:

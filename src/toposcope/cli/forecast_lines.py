@@ -150,6 +150,17 @@ def show_grounds(found: Mapping[str, Sequence[Remark]]) -> None:
             say(f"{ground.level}: {run}: {ground.named}")
 
 
+def show_trendless(made: Forecasts, *, as_json: bool) -> None:
+    """Say of which runs the loss has no trend; as JSON only if there is no other run to print."""
+    if as_json:
+        if not made.own and not made.planned and made.trendless:
+            rows = [record(one) for one in made.not_applicable]
+            print_json({"forecasts": rows, "verdict": made.verdict, "problems": []})
+        return
+    for one in made.not_applicable:
+        say(f"{one.run}: no forecast: {one.reason}")
+
+
 def show_ended(made: Forecasts, *, as_json: bool) -> int:
     """Say that every run has reached its planned end, so that nothing is left to forecast."""
     if as_json:

@@ -78,6 +78,10 @@ class Forecaster(abc.ABC):
         """Forecast the run of which `seen` is the beginning; raises InputError when it cannot."""
 
 
+NO_TREND = "does not apply"
+"""The status of a forecast of a loss that has no trend."""
+
+
 @dataclass(frozen=True, slots=True)
 class Forecast:
     """A forecast as a row: the final loss with its interval, or a status with its reason.
@@ -91,7 +95,8 @@ class Forecast:
     lower by the most that an annealing gained in published runs, and `coverage` says how often the interval
     contained the end; "unhealthy" if the log shows a fault that no forecast can take into account
     (`forecasting.health.assess`), so that no coverage is known; "degenerate" without an interval; "failed"
-    without a forecast. `reason` says why.
+    without a forecast; "does not apply" for a loss that has no trend, such as that of a policy. `reason` says
+    why.
     """
 
     run: str
@@ -134,7 +139,7 @@ class Forecast:
         that is unhealthy it is said where it would end if it were healthy: that needs no interval.
         """
         unhealthy = self.status == "unhealthy" and math.isfinite(self.final)
-        if self.bounded or unhealthy or self.status == "failed":
+        if self.bounded or unhealthy or self.status in ("failed", NO_TREND):
             return ""
         return anything(self.low, self.high) or "no interval can be given"
 

@@ -22,7 +22,16 @@ from toposcope.forecasting.backtests import (
     sibling_backtests,
 )
 from toposcope.forecasting.band import curve_interval
-from toposcope.forecasting.base import EARLIEST, LEVEL, OWN_WIDTH, Forecast, Forecaster, Point, anything
+from toposcope.forecasting.base import (
+    EARLIEST,
+    LEVEL,
+    NO_TREND,
+    OWN_WIDTH,
+    Forecast,
+    Forecaster,
+    Point,
+    anything,
+)
 from toposcope.forecasting.unplanned import NO_PLAN, lowered, may_anneal, ranges
 from toposcope.logs.curve import Curve, level_and_slope, level_error
 from toposcope.logs.schedule import Schedule
@@ -168,6 +177,12 @@ def with_borrowed_plan(seen: Curve, siblings: Sequence[Curve]) -> tuple[Curve, s
             return seen, ""
         lender = lender or (plan, sibling.run)
     return (seen, "") if lender is None else (replace(seen, schedule=lender[0]), lender[1])
+
+
+def not_applicable(run: str, reason: str, level: float = LEVEL) -> Forecast:
+    """Return the forecast of a run whose loss has no trend: its status and the reason."""
+    nan, none = math.nan, np.empty(0)
+    return Forecast(run, "none", nan, nan, nan, nan, level, none, none, "nothing", (), NO_TREND, reason)
 
 
 def _failed(method: Forecaster, seen: Curve, share: float, level: float, reason: str) -> Forecast:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.logs.meanings import SCALES, chosen, meaning, plain
+from toposcope.logs.objective import Objective, objective_of
 from toposcope.logs.run import nan_column, written_nan
 from toposcope.rules.rises import Scale, scaled
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
 CANONICAL = ("loss", "heldout_loss", "learning_rate", "grad_norm")
 """The columns that a rule finds under these names whatever the trainer calls them."""
-_POLICY = frozenset({"reward", "rewards", "reward_mean", "score", "kl", "approx_kl", "objective_kl"})
-"""A loss that is logged beside one of these is a policy's: it is around 0 and has no trend."""
 
 
 @dataclass(frozen=True)
@@ -94,9 +93,14 @@ class JudgedRun:
         return self.rows["step"].to_numpy(float)[known], value[known]
 
     @cached_property
+    def objective(self) -> Objective:
+        """What the loss is, by the names of the columns and its values."""
+        return objective_of(self.rows, self.column)
+
+    @property
     def policy(self) -> bool:
-        """Whether the loss is that of a policy, which has no trend and may be exactly 0."""
-        return bool(_POLICY & {plain(name).rsplit("/", 1)[-1] for name in self.rows.columns})
+        """Whether the loss has no trend, as that of a policy; it may then be exactly 0."""
+        return not self.objective.has_trend
 
 
 def trained(rows: pd.DataFrame, column: str = "loss") -> np.ndarray:

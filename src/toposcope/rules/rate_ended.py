@@ -13,11 +13,15 @@ from toposcope.rules.rule import STOP, JudgedRun, Remark, Rule
 ENDED = 1e-3
 """A learning rate below this share of its peak has ended."""
 
+_FEW_UNITS = 3
+"""A rounded decay shows at least three rates; a rate that is cut to 0 may show one."""
+
 
 class RateEnded(Rule):
     """The learning rate is below 1e-3 of its peak in the last 5% of the steps, or in the last three rows.
 
-    The last three logged steps count where the run is known to go on.
+    The last three logged steps count where the run is known to go on. The peak is a rate that two rows reach.
+    Rates that are written with too few digits to tell 1e-3 of the peak from 0 are not judged.
     """
 
     name = RATE_ENDED
@@ -33,17 +37,39 @@ class RateEnded(Rule):
             return []
         logged = run.rows.dropna(subset=["learning_rate"])
         rate, step = logged["learning_rate"].to_numpy(float), logged["step"].to_numpy(float)
-        if len(rate) < 4 or not rate.max() > 0 or rate[-1] > ENDED * rate.max():
+        if len(rate) < 4 or _rounded(rate):
             return []
-        first = int(np.flatnonzero(rate > ENDED * rate.max())[-1]) + 1
-        at, last = int(step[first]), float(step[-1])
+        peak = float(np.sort(rate)[-2])  # the first row of a log may still have the rate of another run
+        if not peak > 0 or rate[-1] > ENDED * peak:
+            return []
+        first = int(np.flatnonzero(rate > ENDED * peak)[-1]) + 1
+        at, last = float(step[first]), float(step[-1])  # epochs are fractions
         ahead = run.horizon is not None and run.horizon > 1.02 * last
         if len(rate) - first < 3 if ahead else last - at < SHARES[0] * last:
             return []
         if run.horizon is not None and not ahead:
             return []
         sentence = (
-            f"the learning rate has been {rate[-1]:.3g} since step {at:,}; its peak was {rate.max():.3g}"
+            f"the learning rate has been {rate[-1]:.3g} since step {int(at):,}; its peak was {peak:.3g}"
         )
         remedy = "the run learns nothing more; give it a new schedule or stop"
-        return [Remark(STOP, RATE_ENDED, at, sentence, remedy)]
+        return [Remark(STOP, RATE_ENDED, int(at), sentence, remedy)]
+
+
+def _rounded(rate: np.ndarray) -> bool:
+    """Return whether rates are a few units of their last written digit, so that a 0 may be rounded.
+
+    >>> _rounded(np.array([4e-8, 3e-8, 2e-8, 1e-8, 0.0])), _rounded(np.array([4e-4, 4e-4, 4e-4, 0.0]))
+    (True, False)
+    """
+    values = np.unique(rate[rate > 0])
+    if len(values) < _FEW_UNITS or rate[-1] != 0:
+        return False
+    unit = 10.0 ** np.floor(np.log10(values[0]) + 1e-9)
+    units = values / unit
+    return bool(units[-1] * ENDED < 1 and np.allclose(units, np.round(units), atol=1e-6) and _steady(units))
+
+
+def _steady(units: np.ndarray) -> bool:
+    """Return whether numbers of units follow one another without large gaps, as in a rounded decay."""
+    return bool(np.diff(units).max() <= max(1.5, units[-1] / _FEW_UNITS))

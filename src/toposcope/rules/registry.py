@@ -8,15 +8,21 @@ from typing import TYPE_CHECKING
 from toposcope.core.plugins import Extensible
 from toposcope.logs.remarks import NOTICED, Remark
 from toposcope.rules.accuracy import Accuracy
+from toposcope.rules.all_clipped import AllClipped, AllTruncated
 from toposcope.rules.dead_run import DeadRun
 from toposcope.rules.diverging import Diverging
+from toposcope.rules.entropy_collapse import EntropyCollapse
 from toposcope.rules.gradient_spike import GradientSpike
 from toposcope.rules.judged_run import JudgedRun
+from toposcope.rules.kl_explosion import KLExplosion
 from toposcope.rules.loss_spike import LossSpike
 from toposcope.rules.not_finite import LossNotFinite
 from toposcope.rules.overfitting import Overfitting
 from toposcope.rules.plateau import Plateau
+from toposcope.rules.policy_gradient import PolicyGradient
 from toposcope.rules.rate_ended import RateEnded
+from toposcope.rules.response_length import ResponseLength
+from toposcope.rules.reward_collapse import RewardCollapse, RewardWithoutSpread
 from toposcope.rules.rule import BOTH, Rule
 
 if TYPE_CHECKING:
@@ -35,6 +41,14 @@ RULES: tuple[type[Rule], ...] = (
     Plateau,
     LossSpike,
     GradientSpike,
+    EntropyCollapse,
+    RewardCollapse,
+    RewardWithoutSpread,
+    KLExplosion,
+    AllClipped,
+    AllTruncated,
+    ResponseLength,
+    PolicyGradient,
 )
 """The rules in the order in which they speak."""
 

@@ -195,6 +195,8 @@ def _short_end(one: RunCheck) -> str:
         return "has ended" if one.ended else "not known"
     if one.level == STOP or made.status in ("failed", "unhealthy"):
         return ""
+    if one.without_trend:
+        return "does not apply"
     final, low, high = near(made.final, made.low, made.high)
     if not made.bounded:
         return "too early to say"

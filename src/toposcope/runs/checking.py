@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from toposcope.rules.judgement import Judgement
     from toposcope.runs.reading import Given, Reading
     from toposcope.runs.sources import Contents, OfStore
+    from toposcope.runs.trendless import Trendless
 
 WITHOUT_LOSS = "without a finite loss left out"
 """The note of a curve about rows that have a held-out loss and no training loss."""
@@ -281,6 +282,7 @@ class _Read:
     column: str
     curve: Curve | None
     wrong: Sequence[str]
+    trendless: Trendless | None = None
 
 
 def _read(place: Contents, settings: _Settings, gone: Sequence[str]) -> list[_Read]:
@@ -288,6 +290,7 @@ def _read(place: Contents, settings: _Settings, gone: Sequence[str]) -> list[_Re
 
     from toposcope.logs.described import loss_column
     from toposcope.logs.run import Run
+    from toposcope.runs.trendless import trendless_of
 
     logged = {run.name: run for run in place.log.runs}
     made = []
@@ -297,7 +300,8 @@ def _read(place: Contents, settings: _Settings, gone: Sequence[str]) -> list[_Re
         own = logged.get(run) or Run(run, pd.DataFrame())
         column = settings.column or loss_column(own.table)
         curve, wrong = _curve(own, settings.reading, column)
-        made.append(_Read(place, run, name, own.table, column, curve, wrong))
+        trendless = trendless_of(own, column, settings.reading.horizon)
+        made.append(_Read(place, run, name, own.table, column, curve, wrong, trendless))
     return made
 
 
@@ -328,21 +332,35 @@ def _answer(one: _Read, settings: _Settings, siblings: Sequence[Curve]) -> RunCh
     if seen is not None:
         settings.curves[one.name] = seen
     ended = seen is not None and (seen.ended or seen.over)
+    without = one.trendless
+    remarks = None if without is None else without.remarks(rows, column)
     judgement = judged(
-        rows, column, one.curve, count=count, audit=audit,
-        last_checkpoint=max([*steps, *audited], default=None), wrong=one.wrong,
-        replays=place.replays,
+        rows, column, one.curve, remarks, count=count, audit=audit,
+        last_checkpoint=max([*steps, *audited], default=None), wrong=one.wrong, replays=place.replays,
     )  # fmt: skip
     if place.to_add:
         judgement = judgement.with_remedy(NO_LOSS, place.to_add)
     step, loss = _last(rows, column, judgement)
     known = seen is not None and (seen.stated or forecast is not None) and not seen.endless
-    return RunCheck(
+    answer = RunCheck(
         one.name, place.name, run, judgement, step, loss,
         seen.horizon if seen is not None and known else None, ended, forecast, count.finite, len(steps),
         place.said, tuple(_unseen(place, rows, column, count.finite)),
         (*_limits(seen, forecast, count.lost), *_held_out(one, settings), *place.repaired),
         _logged(rows, column),
+    )  # fmt: skip
+    return answer if without is None else _without_trend(answer, without)
+
+
+def _without_trend(answer: RunCheck, without: Trendless) -> RunCheck:
+    """Return the answer for a run whose loss has no trend: what the loss is, and how far the run is."""
+    from toposcope.forecasting.one_run import not_applicable
+
+    none = None if without.ended else not_applicable(answer.name, without.sentence)
+    judging = tuple(one for one in answer.unseen if one not in without.seen)
+    return replace(
+        answer, horizon=without.horizon, ended=without.ended, forecast=none, unseen=judging,
+        objective=without.objective, without_trend=without.sentence,
     )  # fmt: skip
 
 
@@ -372,7 +390,8 @@ def _curve(run: Run, reading: Reading, column: str) -> tuple[Curve | None, list[
         return None, []
     finite = run.table.replace([np.inf, -np.inf], np.nan)  # the rules tell of these
     curves, problems = curves_of([replace(run, table=finite)], reading, column)
-    return curves[0] if curves else None, [one.reason.removeprefix(f"run {run.name}: ") for one in problems]
+    wrong = [one.reason.removeprefix(f"run {run.name}: ") for one in problems if one.applies]
+    return curves[0] if curves else None, wrong
 
 
 def _ahead(

@@ -12,6 +12,7 @@ from toposcope.core.errors import InputError
 from toposcope.logs import belonging
 from toposcope.logs.curve import Curve, curve_from_metrics
 from toposcope.logs.described import metric_columns
+from toposcope.logs.objective import companions, described, objective_of
 from toposcope.logs.plans import StatedPlan, recipe_schedule, stated_plan
 from toposcope.logs.remarks import Remark
 from toposcope.logs.run import Run
@@ -21,11 +22,15 @@ from toposcope.rules.registry import assess as assess_log
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem of a run, and whether the run is left out because of it."""
+    """A problem of a run, and whether the run is left out because of it.
+
+    `applies` is False for a run that has no problem, but whose loss has no trend to forecast.
+    """
 
     run: str
     reason: str
     left_out: bool = True
+    applies: bool = True
 
 
 def curve_of(
@@ -41,7 +46,11 @@ def curve_of(
     Its horizon is the given one, the end of its schedule, or the steps of its training recipe (in
     `run.config`); else its last step. Its schedule is the given one or the recipe's cosine. `assess` returns
     what the rules say of a log.
+
+    A loss without a trend (`logs.objective`), such as that of a policy, has no curve.
     """
+    if why := without_trend(run.table, column):
+        return None, [Problem(run.name, why, applies=False)]
     rows, problems = without_infinities(run.table, run.name, metric_columns(run.table, column))
     try:
         plan = stated_plan(run.config, rows) if horizon is None and schedule is None else StatedPlan()
@@ -64,6 +73,12 @@ def curve_of(
         remarks=tuple(remarks), topology=run.topology, facts=belonging.stated({"config": run.config}),
         stated=stated,
     ), problems  # fmt: skip
+
+
+def without_trend(rows: pd.DataFrame, column: str) -> str:
+    """Return why a loss has no level that should fall, in one clause; empty if it has one."""
+    said = described(objective_of(rows, column), companions(rows, column))
+    return f"{said}; a forecast does not apply" if said else ""
 
 
 def _anneals(curve: Curve) -> bool:

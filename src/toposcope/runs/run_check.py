@@ -41,7 +41,8 @@ class RunCheck:
     holds the grounds; `step` and `loss` are the last logged ones, `horizon` the planned last step (None if
     unknown), `ended` whether it was reached. `forecast` is that of `toposcope.forecast`, None where there is
     nothing to forecast. `losses` and `checkpoints` count what was examined, `read` names the columns used as
-    step and loss, `unseen` is what was not checked, `limits` are caveats, `logged` is the log.
+    step and loss, `unseen` is what was not checked, `limits` are caveats, `logged` is the log. `objective` is
+    what the loss is (`logs.objective`), and `without_trend` says it where the loss has no trend.
     """
 
     name: str
@@ -59,6 +60,8 @@ class RunCheck:
     unseen: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
     logged: Logged | None = field(default=None, repr=False, compare=False)
+    objective: str = "trend"
+    without_trend: str = ""
 
     @property
     def level(self) -> str:
@@ -84,6 +87,8 @@ class RunCheck:
     @property
     def end(self) -> str:
         """Where the run will end, in words."""
+        if self.without_trend:
+            return f"{_ENDED if self.ended else 'has no problem so far'}; {self.without_trend}"
         if self.ended:
             flat = self._flat
             return _ENDED if flat is None else f"{_ENDED}; {flat.sentence}; {_NEXT_TIME}"
@@ -106,7 +111,9 @@ class RunCheck:
     def lines(self) -> tuple[str, ...]:
         """The answer, then its ground, what was noticed, the forecast, and what was not checked."""
         found = [self.line, *self.grounds]
-        if self.level != ALL_RIGHT and self.forecast is not None:
+        if self.level != ALL_RIGHT and self.without_trend:
+            found.append(f"Loss: {self.without_trend}.")
+        elif self.level != ALL_RIGHT and self.forecast is not None:
             found.append(f"End: it {_end(self.forecast)}.")
         if self.limits:
             found.append(f"Limits: {sentences(self.limits)}")
@@ -150,7 +157,8 @@ class RunCheck:
         return {
             "run": self.name, "source": self.source, "name": self.run, "level": self.level,
             "answer": self.line, "step": self.step, "planned_steps": self.horizon, "ended": self.ended,
-            "loss": self.loss, "losses": self.losses, "checkpoints": self.checkpoints,
+            "loss": self.loss, "objective": self.objective, "losses": self.losses,
+            "checkpoints": self.checkpoints,
             "grounds": [ground_as_data(one) for one in self.judgement.grounds],
             "noticed": [ground_as_data(one) for one in self.judgement.noticed],
             "forecast": None if made is None else {

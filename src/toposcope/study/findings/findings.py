@@ -21,7 +21,7 @@ MARKS: Mapping[tuple[str, str], str] = {
 }  # fmt: skip
 """The mark of each strength of the four findings that are checks."""
 _CHECKS = (("sound", "measurements"), ("on", "training"), ("odd", "odd runs"), ("beyond", ""))
-_ABSENT = {"on": "no finite loss was logged", "odd": "one run: nothing to compare"}
+_ABSENT = {"on": "no finite loss that should fall was logged", "odd": "one run: nothing to compare"}
 _ACTS = ("sound", "on", "odd", "beyond")
 """The findings whose remedy is the thing to do next: the first of them, after that of the lead."""
 NOTHING = "Nothing has to be done about these runs."

@@ -1,0 +1,54 @@
+"""The KL of a policy, to its reference or of an update, leaves the range of its own history.
+
+The constants were set on simulated runs (`benchmarks.policy_rates`, draws below 900). The public PPO run
+(docs/check.md) was in view, whose KL grows healthily from 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from toposcope.logs.objective import Companion, Direction
+from toposcope.rules.companion import CompanionRule, Limits, level_before, unlimited
+from toposcope.rules.rule import JudgedRun
+
+RISEN = ((0.5, 20, 5.0), (0.9, 200, 3.0))
+"""A quantile of how many earlier records, and how many times it is too much: the newest level, and the top of
+the range. A KL that grows as the square of the step stays below both."""
+_SLOW = {"gap": 20, "fewest": 40}
+_FAST = {"gap": 6, "fewest": 20}
+"""A jump is told early in a run; a rise over 20 records only once the KL has a history of 40."""
+
+
+class KLExplosion(CompanionRule):
+    """The last five KLs exceed five times the level before, and three times the top of the range so far."""
+
+    name = "KL explosion"
+    directions = (Direction.KL, Direction.STEP_KL)
+    reads = ("loss", "kl")
+    rate = "docs/check.md, How often a policy's columns are right"
+    says = "KL (COLUMN) rose from A to B since about step N"
+    remedy = "look at the reward there; a lower rate or a larger KL coefficient holds the policy back"
+
+    def limits(self, values: np.ndarray) -> Limits:
+        """Return the lower of the limits for a jump and for a rise; some estimators of KL are negative."""
+        size = np.abs(values)
+        slow, fast = (_top(size, **_SLOW), _top(size, **_FAST))
+        above = np.fmin(slow, fast)
+        above[~(above > 0)] = np.nan
+        return Limits(unlimited(values), above)
+
+    def series(self, run: JudgedRun, column: Companion) -> tuple[np.ndarray, np.ndarray]:
+        """Return the size of each KL."""
+        step, values = super().series(run, column)
+        return step, np.abs(values)
+
+
+def _top(size: np.ndarray, *, gap: int, fewest: int) -> np.ndarray:
+    """Return what the last five KLs would have to exceed, (n,)."""
+    limits = [
+        times * level_before(size, quantile, window=window, gap=gap, fewest=min(fewest, window))
+        for quantile, window, times in RISEN
+    ]
+    limits.append(np.where(np.arange(len(size)) >= gap + fewest, -np.inf, np.nan))
+    return np.max(limits, axis=0)
