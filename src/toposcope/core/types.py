@@ -13,8 +13,11 @@ import numpy.typing
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-WEIGHT_FILES = frozenset({".safetensors", ".npz", ".pt", ".pth", ".ckpt", ".bin"})
-"""Endings of weight files: they are not logs, and a folder that holds any is a series to measure."""
+WEIGHT_FILES = frozenset(
+    {".safetensors", ".npz", ".pt", ".pth", ".ckpt", ".bin", ".th", ".tar"}
+    | {".gguf", ".h5", ".hdf5", ".keras", ".onnx", ".msgpack", ".nemo", ".pdparams"}
+)
+"""Endings of weight files, read or only named: they are not logs, and a folder that holds any is a series."""
 CUTS = (0.2, 0.3, 0.5)
 """Shares of training at which finished runs are forecast, to score the forecasts."""
 

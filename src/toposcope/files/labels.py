@@ -11,13 +11,40 @@ import numpy as np
 
 from toposcope.core.errors import SourceError
 
-_STEP = re.compile(
-    r"(?:^|[^a-z])(?:global[_-]?step|steps?|checkpoint|ckpt|iter|iteration)[_\-=]?(\d{1,15})(?!\d)", re.I
+_COUNT = r"(?P<count>\d{1,15}(?:\.\d{1,3}(?=[km]))?)(?P<unit>[km](?![a-z0-9]))?"
+_COUNT += r"(?!\d|(?:\.\d{1,3})?[bt](?![a-z0-9]))"
+"""A number, or one in thousands or millions (100k, 1.2M); one in billions counts tokens."""
+_WORDS = r"global[_-]?steps?|steps?|checkpoint|ckpt|iters?|iterations?|updates?"
+_STEP = re.compile(rf"(?:^|[^a-z])(?:{_WORDS})[_\-=]?{_COUNT}", re.I)
+_UPDATES = re.compile(r"(?:checkpoint_\d{1,6}_|ep\d{1,6}-ba)(?P<count>\d{1,15})(?P<unit>)(?:-rank\d+)?", re.I)
+"""fairseq's checkpoint_EPOCH_UPDATES, Composer's epEPOCH-baBATCH-rankRANK."""
+# Whole names only: a run that was trained for so many steps or epochs often has a name that ends like these.
+_STEP_AFTER = re.compile(
+    r"(?P<count>\d{1,15}(?:\.\d{1,3}(?=[km]))?)(?P<unit>[km])?[_-]?(?:steps?|iters?|iterations?)", re.I
 )
-_EPOCH = re.compile(r"(?:^|[^a-z])epochs?[_\-=]?(\d{1,15})(?!\d)", re.I)
-_NUMBERED = re.compile(r"(?:model|weights?|gpt|net|state|params)[_\-=](\d{1,15})", re.I)
-_BARE = re.compile(r"(\d{1,15})")
-_TOKENS = re.compile(r"tokens[_\-=]?(\d{1,15})([KMBT]?)", re.I)
+_EPOCH = re.compile(r"(?:(?:^|[^a-z])epochs?|^ep)[_\-=]?(?P<count>\d{1,15})(?P<unit>)(?!\d)", re.I)
+_EPOCH_AFTER = re.compile(r"(?P<count>\d{1,15})(?P<unit>)[_-]?epochs?", re.I)
+_NUMBERED = re.compile(
+    r"(?:model|weights?|gpt|net|state|params|rwkv)[_\-=](?P<count>\d{1,15})(?P<unit>k?)", re.I
+)
+_BARE = re.compile(r"(?P<count>\d{1,15})(?P<unit>k?)", re.I)
+_PARTS = frozenset(
+    ["rank", "shard", "part", "size", "mp", "tp", "pp", "dp", "layer", "expert", "fold", "seed"]
+)
+"""Words before a number that is no step."""
+_MLX = re.compile(r"(?P<count>\d{7})(?P<unit>)_adapters", re.I)
+_TOKENS = re.compile(r"tokens?[_\-=]?(?P<count>\d{1,15}(?:\.\d{1,3}(?=[kmbt]))?)(?P<unit>[KMBT]?)", re.I)
+_TOKENS_AFTER = re.compile(r"(?P<count>\d{1,15}(?:\.\d{1,3})?)(?P<unit>[KMBT]?)[_-]?(?:tokens?|toks?)", re.I)
+_BILLIONS = re.compile(
+    rf"(?:^|[^a-z])(?:{_WORDS})[_\-=]?(?P<count>\d{{1,6}}(?:\.\d{{1,3}})?)(?P<unit>[BT])(?![a-z0-9])", re.I
+)
+"""A number of billions after a word for a checkpoint: tokens, because no run has so many steps."""
+_AFTER_STEP = re.compile(
+    rf"(?:^|[^a-z])(?:{_WORDS})[_\-=]?\d[\d.]*[km]?[_-](?P<count>\d{{1,6}}(?:\.\d{{1,3}})?)(?P<unit>[BT])",
+    re.I,
+)
+"""The tokens at the end of a name such as step-50K-105b."""
+_MILLIONS = re.compile(r"(?P<count>\d{1,6}(?:\.\d{1,3})?)(?P<unit>M)", re.I)
 _SEED = re.compile(r"[-_]seed[-_]?(\d{1,15})$", re.I)
 MAX_STEP = 10**15
 """Steps must be below this: names have at most 15 digits, and floats above 2^53 are not exact."""
@@ -67,11 +94,14 @@ def _checked(pattern: str) -> re.Pattern[str]:
 def pattern_of(name: str) -> str:
     r"""Return the regex of the first number in a name, with the letters before it; "" without such a number.
 
-    >>> pattern_of("gpt-it250-loss4.75.pth"), pattern_of("last.pt")
-    ('it(\\d+)', '')
+    A number after a word such as rank or shard counts parts of one checkpoint.
+
+    >>> pattern_of("gpt-it250-loss4.75.pth"), pattern_of("last.pt"), pattern_of("zero_pp_rank_0_states.pt")
+    ('it(\\d+)', '', '')
     """
-    found = re.search(r"([A-Za-z]+[_\-=]?)\d+", name)
-    return f"{found.group(1)}(\\d+)" if found else ""
+    found = re.finditer(r"([A-Za-z]+)[_\-=]?\d+", name)
+    first = next((match for match in found if match.group(1).lower() not in _PARTS), None)
+    return f"{first.group(0).rstrip('0123456789')}(\\d+)" if first else ""
 
 
 def step_of_file(name: str) -> int | None:
@@ -85,25 +115,53 @@ def step_of_file(name: str) -> int | None:
     step = step_of(name)
     if step is None and _stated.get() is None:
         found = _NUMBERED.fullmatch(name)
-        step = int(found.group(1)) if found else None
+        step = _number(found) if found else None
     return step
 
 
 def step_of(name: str) -> int | None:
     """Return the step in a file, folder or revision name; None if there is none.
 
-    Without a step, an epoch counts as one.
+    `100k` are thousands, `1.2M` millions. Without a step, the tokens in a name count as one, then an epoch.
 
     >>> step_of("step_000100"), step_of("checkpoint-500"), step_of("epoch=1-step=20"), step_of("final")
     (100, 500, 20, None)
+    >>> step_of("step-100k"), step_of("ckpt_1.2M"), step_of("ckpt-4B"), step_of("7B"), step_of("12epoch")
+    (100000, 1200000, 4000000000, None, 12)
+    >>> step_of("checkpoint_3_1000"), step_of("ep0-ba100-rank0")
+    (1000, 100)
     """
     own = _stated.get()
     if own is not None:
         found = own.search(name)
         stated = found.group(1) or "" if found else ""
         return checked_step(int(stated[:40]), name) if stated.isdecimal() else None
-    found = _STEP.search(name) or _BARE.fullmatch(name) or _EPOCH.search(name)
-    return int(found.group(1)) if found else None
+    found = _UPDATES.fullmatch(name) or _STEP.search(name) or _BARE.fullmatch(name) or _MLX.fullmatch(name)
+    found = found or _STEP_AFTER.fullmatch(name)
+    if found is None and (tokens := tokens_of(name)) is not None:
+        return tokens
+    found = found or _EPOCH.search(name) or _EPOCH_AFTER.fullmatch(name)
+    return _number(found) if found else None
+
+
+def step_among(name: str, names: Iterable[str]) -> int | None:
+    """Return the step in the name of one of several folders.
+
+    A bare `1.2M` may be a model's size; beside a bare number or thousands, such as `100k`, it is a step.
+
+    >>> step_among("1.2M", ["100k", "1.2M"]), step_among("15M", ["15M", "42M"])
+    (1200000, None)
+    """
+    found = _MILLIONS.fullmatch(name)
+    if found is None or _stated.get() is not None or not any(map(_BARE.fullmatch, names)):
+        return step_of(name)
+    return _number(found)
+
+
+def _number(found: re.Match[str]) -> int:
+    """Return the count of a match times its unit."""
+    unit = _MULTIPLE[(found["unit"] or "").upper()]
+    return round(float(found["count"]) * unit) if "." in found["count"] else int(found["count"]) * unit
 
 
 def checked_step(step: int, label: str) -> int:
@@ -143,11 +201,13 @@ def seed_of(name: str) -> int | None:
 def tokens_of(name: str) -> int | None:
     """Return the tokens that a name states.
 
-    >>> tokens_of("step1000-tokens4B")
-    4000000000
+    >>> tokens_of("step1000-tokens4B"), tokens_of("ckpt-4B"), tokens_of("step-50k-token-105B")
+    (4000000000, 4000000000, 105000000000)
+    >>> tokens_of("7B")
     """
-    found = _TOKENS.search(name)
-    return int(found.group(1)) * _MULTIPLE[found.group(2).upper()] if found else None
+    found = _TOKENS.search(name) or _TOKENS_AFTER.fullmatch(name) or _BILLIONS.search(name)
+    found = found or _AFTER_STEP.search(name)
+    return _number(found) if found else None
 
 
 def select(available: Iterable[int], steps: str | Sequence[int] | None) -> set[int]:

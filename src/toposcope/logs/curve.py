@@ -40,7 +40,7 @@ class Curve:
     of the original log. `topology` names the features that their probes declare
     as a forecast's topology. `facts` has the values of `belonging.FACTS` and `SETTINGS` in the run's files,
     and `group` is the label of the run's group ("" if all runs belong together). `stated` is true if the log,
-    a plan or the user states the horizon; `logged` is the last step of the log, with a usable loss or without.
+    a plan or the user states the horizon; `logged` is the last step of the log, whatever is logged there.
     """
 
     run: str
@@ -95,7 +95,7 @@ class Curve:
 
     @property
     def over(self) -> bool:
-        """Whether the log reaches a stated end with losses that cannot be used: nothing is left to forecast."""
+        """Whether the log reaches a stated end with losses that cannot be used, so nothing is to forecast."""
         return self.stated and not self.finished and self.logged >= self.horizon * (1 - FINAL_SHARE)
 
     @property

@@ -283,12 +283,15 @@ class _Read:
     curve: Curve | None
     wrong: Sequence[str]
     trendless: Trendless | None = None
+    planned: int | None = None
+    """The steps that its files plan, which count where too few losses are logged for a curve."""
 
 
 def _read(place: Contents, settings: _Settings, gone: Sequence[str]) -> list[_Read]:
     import pandas as pd
 
     from toposcope.logs.described import loss_column
+    from toposcope.logs.plans import planned_end
     from toposcope.logs.run import Run
     from toposcope.runs.trendless import trendless_of
 
@@ -301,7 +304,9 @@ def _read(place: Contents, settings: _Settings, gone: Sequence[str]) -> list[_Re
         column = settings.column or loss_column(own.table)
         curve, wrong = _curve(own, settings.reading, column)
         trendless = trendless_of(own, column, settings.reading.horizon)
-        made.append(_Read(place, run, name, own.table, column, curve, wrong, trendless))
+        few = curve is None and column in own.table and own.table[column].notna().any()
+        planned = planned_end(own.config, own.table) if few else None
+        made.append(_Read(place, run, name, own.table, column, curve, wrong, trendless, planned))
     return made
 
 
@@ -342,9 +347,10 @@ def _answer(one: _Read, settings: _Settings, siblings: Sequence[Curve]) -> RunCh
         judgement = judgement.with_remedy(NO_LOSS, place.to_add)
     step, loss = _last(rows, column, judgement)
     known = seen is not None and (seen.stated or forecast is not None) and not seen.endless
+    horizon = seen.horizon if seen is not None and known else one.planned
     answer = RunCheck(
         one.name, place.name, run, judgement, step, loss,
-        seen.horizon if seen is not None and known else None, ended, forecast, count.finite, len(steps),
+        horizon, ended, forecast, count.finite, len(steps),
         place.said, tuple(_unseen(place, rows, column, count.finite)),
         (*_limits(seen, forecast, count.lost), *_held_out(one, settings), *place.repaired),
         _logged(rows, column),

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from toposcope.store import Store
 
 LOSSES = ("loss", "heldout_loss")
+STATED = "step and loss from the checkpoints themselves"
 _FILE_ALONE = "checkpoints (a log alone was given; give the folder that holds them)"
 _NO_CHECKPOINT = "checkpoints (none in the folder)"
 _OF_STORE = "checkpoints (the store's audit is included; give their folder to audit them again)"
@@ -139,6 +140,7 @@ def _of_store(path: str, name: str, of_store: OfStore) -> Contents:
 
 
 def _of_folder(path: str, name: str, reading: Reading, *, audited: bool) -> list[Contents]:
+    from toposcope.files.formats.foreign import ForeignFormatError
     from toposcope.files.lightning import METRICS
     from toposcope.files.trainer_state import TRAINER_STATE
     from toposcope.logs import is_log
@@ -154,11 +156,14 @@ def _of_folder(path: str, name: str, reading: Reading, *, audited: bool) -> list
         if is_log(path) or any((place / file).is_file() for file in (METRICS, TRAINER_STATE)):
             return [replace(_logged(path, name, reading), unseen=_NO_CHECKPOINT)]
         found = _logs_inside(place, name, reading)
+        foreign = isinstance(error, ForeignFormatError)
+        if not found and foreign:
+            raise
         if not found:
             raise SourceError(
                 f"{path}: contains no log, no checkpoint and no store ({error}); name one"
             ) from error
-        return found
+        return [replace(one, unseen=f"checkpoints ({error})") for one in found] if foreign else found
     findings = tuple(audit(series, cheap=True)) if audited else ()
     return _of_series(series, path, name, reading, findings=findings)
 
@@ -184,6 +189,9 @@ def _of_series(
         beside = [Contents(name, log, log.said)]
     else:
         beside = _logs_inside(Path(path), name, reading)
+    if not beside:
+        stated = read_source(path, name, reading, logs=True)  # with what the checkpoints themselves state
+        return [replace(own, log=stated, said=STATED) if _has_losses(stated) else own]
     folders = {run.run: Path(os.path.relpath(run.uri, path)) for run in series.runs}
     return with_logs(_each_with_its_log(own, beside, folders))
 

@@ -15,8 +15,10 @@ from toposcope.core.forms import and_more
 from toposcope.core.types import Checkpoint, RunRecord
 from toposcope.core.wording import option
 from toposcope.files.blobs import Blob, Folder, LocalFolder, readable
+from toposcope.files.formats.foreign import ForeignFormatError, foreign_folder
+from toposcope.files.formats.ranks import open_ranks_of, rank_of
 from toposcope.files.formats.reader import read_json, step_in
-from toposcope.files.formats.registry import config_of, is_weights_file, open_file
+from toposcope.files.formats.registry import config_of, is_weights_file
 from toposcope.files.labels import (
     checked_step,
     pattern_of,
@@ -34,6 +36,7 @@ from toposcope.files.trainer_state import (
 )
 from toposcope.logs import history
 from toposcope.logs.metrics import empty, tidy
+from toposcope.sources.cache import is_cache, source_of_cache
 from toposcope.sources.entries import (
     Entry,
     Source,
@@ -42,11 +45,14 @@ from toposcope.sources.entries import (
     is_checkpoint,
     labelled,
     open_folder,
+    open_plain,
     rename,
     with_own_tokens,
+    with_shared_names,
     with_tokens,
 )
 from toposcope.sources.logs_beside import with_logs_beside
+from toposcope.sources.stated import facts_of, stated_rows
 
 __all__ = ["Entry", "Source", "Unread", "base_name", "discover", "open_folder", "rename"]
 
@@ -91,6 +97,9 @@ def discover(
     unread = [] if unread is None else unread
     found = _runs(location, 0, unread)
     if not found and unread:
+        foreign = sorted((one for one in unread if one.foreign), key=lambda one: len(one.place))
+        if unread[0].foreign:  # the folder that others of its format are inside
+            raise ForeignFormatError(foreign[0].why)
         raise SourceError(unread[0].why)
     if not found:
         raise SourceError(
@@ -99,6 +108,28 @@ def discover(
             "a model folder, or folders of these"
         )
     return with_logs_beside(location, found) if logs and isinstance(location, LocalFolder) else found
+
+
+def refuse_foreign(source: Source) -> None:
+    """Raise the error of a run's first checkpoint if every one is in a form that is not read.
+
+    One line then says what converts them, instead of a finding for each. Only the first is opened if it can
+    be read; checkpoints that would have to be fetched are not.
+    """
+    refused: SourceError | None = None
+    for entry in source.entries:
+        if "://" in entry.checkpoint.uri or entry.identity is not None:
+            return
+        try:
+            entry.open()
+        except ForeignFormatError as error:
+            refused = refused or error
+        except (SourceError, OSError):
+            return  # a finding when it is read
+        else:
+            return
+    if refused is not None:
+        raise refused
 
 
 def _parent_name(label: str) -> str:
@@ -115,9 +146,14 @@ def _one_file(blob: Blob) -> Source:
     step = step_of_file(stem)
     run = _parent_name(blob.label) if step is not None or stem in GENERIC else stem
     if step is None:
-        step = checked_step(step_in(open_file(blob).facts()), blob.label)
-    checkpoint = Checkpoint(run, step, tokens_of(stem), blob.label)
-    return Source(RunRecord(run, uri=blob.label), (Entry(checkpoint, lambda: open_file(blob)),), empty)
+        step = checked_step(step_in(open_plain(blob).facts()), blob.label)
+    entry = Entry(Checkpoint(run, step, tokens_of(stem), blob.label), lambda: open_plain(blob))
+    return Source(
+        RunRecord(run, uri=blob.label),
+        (entry,),
+        lambda: tidy(stated_rows([entry]), run),
+        facts=lambda: facts_of(entry),
+    )
 
 
 def _stepless(label: str, names: Sequence[str]) -> str:
@@ -139,6 +175,8 @@ def _stepless(label: str, names: Sequence[str]) -> str:
 def _runs(folder: Folder, depth: int, unread: list[Unread]) -> list[Source]:
     files = folder.files()
     foreign = None
+    if is_cache(folder):
+        return [source_of_cache(folder)]
     if "run.json" in files:
         content = read_json(folder.open("run.json"))
         if isinstance(content, dict) and isinstance(content.get("run"), str):
@@ -156,9 +194,13 @@ def _runs(folder: Folder, depth: int, unread: list[Unread]) -> list[Source]:
     if is_checkpoint(folder):
         return [_one_folder(folder)]
     weights = [name for name in files if is_weights_file(name)]
+    if weights and (ranked := _ranked(folder, weights)):
+        return [_one_of_ranks(folder, ranked)]
     if weights:
         raise SourceError(_stepless(folder.label, weights))
     inside = [] if depth == MAX_DEPTH else _runs_inside(folder, depth, unread)
+    if not inside and (other := foreign_folder(folder)) is not None:
+        raise other
     if foreign is not None and not inside:
         raise foreign  # a file of another program, without anything known beside it
     return inside
@@ -182,7 +224,8 @@ def _runs_inside(folder: Folder, depth: int, unread: list[Unread]) -> list[Sourc
                 )
             found += _runs(inner, depth + 1, unread)
         except (SourceError, OSError) as error:
-            unread.append(Unread(f"{folder.label}/{readable(name)}", str(error)))
+            foreign = isinstance(error, ForeignFormatError)
+            unread.append(Unread(f"{folder.label}/{readable(name)}", str(error), foreign))
     return _unique(_once(found), folder)
 
 
@@ -225,6 +268,20 @@ def _of_lightning(folder: Folder, source: Source) -> Source:
     )
 
 
+def _ranked(folder: Folder, names: Sequence[str]) -> list[str]:
+    """Return the files that the ranks of one checkpoint wrote, if the names state no step but ranks."""
+    fronts = {rank[0] for name in names if (rank := rank_of(name)) is not None}
+    ranked = [name for name in names if rank_of(name) is not None]
+    return ranked if len(fronts) == 1 and len(ranked) > 1 and len(ranked) == len(names) else []
+
+
+def _one_of_ranks(folder: Folder, names: list[str]) -> Source:
+    """Return the run of one checkpoint with a file for each rank."""
+    run = base_name(folder.label)
+    entry = Entry(Checkpoint(run, 0, None, folder.label), lambda: open_ranks_of(folder, names, open_plain))
+    return Source(RunRecord(run, uri=folder.label), (entry,), empty, config_of(folder))
+
+
 def _may_hold_runs(name: str) -> bool:
     return not name.startswith((".", "_"))
 
@@ -248,7 +305,8 @@ def _one_folder(folder: Folder) -> Source:
     entry = Entry(Checkpoint(run, step, tokens_of(name), folder.label), lambda: open_folder(folder))
     return Source(
         RunRecord(run, uri=folder.label), (entry,), lambda: _metrics(folder, run, ()), config_of(folder),
-        facts=lambda: training_facts(trainer_state(folder)),
+        facts=lambda: training_facts(trainer_state(folder)) or facts_of(entry),
+        stated=lambda: stated_rows([entry]),
     )  # fmt: skip
 
 
@@ -268,11 +326,12 @@ def _series(folder: Folder, entries: list[Entry]) -> Source:
         config = {}  # said by that checkpoint when it is read
     return Source(
         RunRecord(run, uri=folder.label),
-        with_tokens(entries, metrics),
+        with_tokens(with_shared_names(entries), metrics),
         metrics,
         config,
         lambda: _raw_steps(folder),
-        lambda: _facts_of_series(folder, last),
+        lambda: _facts_of_series(folder, last) or facts_of(entries[-1]),
+        lambda: stated_rows(entries),
     )
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import PurePath
 from typing import Any
 
@@ -12,11 +14,15 @@ import pandas as pd
 
 from toposcope.core.errors import SourceError
 from toposcope.core.types import Checkpoint, RunRecord
-from toposcope.files.blobs import Folder, LocalFolder, readable
+from toposcope.files.blobs import Blob, Folder, LocalFolder, readable
+from toposcope.files.formats.foreign import foreign_folder
+from toposcope.files.formats.naming import renamed, unwrapped
+from toposcope.files.formats.ranks import open_ranks_of, rank_of
 from toposcope.files.formats.reader import Reader
 from toposcope.files.formats.registry import folder_format, is_weights_file, open_checkpoint, open_file
-from toposcope.files.formats.sharded import is_shard
-from toposcope.files.labels import step_of, step_of_file, tokens_of
+from toposcope.files.formats.sharded import from_shards, is_shard, part_of
+from toposcope.files.labels import step_among, step_of, step_of_file, tokens_of
+from toposcope.sources.names import shared_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,8 @@ class Source:
     """The steps of the loss history in their original order."""
     facts: Callable[[], Mapping[str, Any]] = dict
     """What the trainer's own state says about the run: steps planned and done, batch size, tokens, FLOP."""
+    stated: Callable[[], list[Mapping[str, Any]]] = list
+    """The rows of losses that the checkpoints themselves state, for a run without any other."""
     log: Callable[[], str] = str
     """The log beside the checkpoints that the losses come from, in one line; empty for none."""
 
@@ -57,6 +65,8 @@ class Unread:
 
     place: str
     why: str
+    foreign: bool = False
+    """Whether it holds weights in a form that is not read."""
 
 
 def base_name(label: str) -> str:
@@ -87,34 +97,102 @@ def rename(source: Source, name: str) -> Source:
     )
 
 
+INNER = ("model", "weights", "pytorch_model", "consolidated", "actor", "unet", "transformer", "checkpoint")
+"""Folders inside a checkpoint that hold its weights: of NeMo, accelerate and Lightning under DeepSpeed, NeMo
+Automodel, verl and diffusers."""
+_MAIN = ("model", "pytorch_model", "lit_model")
+"""The file's name that is the model's, if a folder has other PyTorch files beside it (OLMo, LitGPT)."""
+_TAG = re.compile(r"global_step\d+")
+
+
 def is_checkpoint(folder: Folder) -> bool:
     """Return whether a folder is one checkpoint, according to its listing."""
+    return folder_format(folder) is not None or _main_file(folder) is not None
+
+
+def _main_file(folder: Folder) -> str | None:
+    """Return the name of the one file of weights in a folder; None if there is no such one."""
     weights = [name for name in folder.files() if is_weights_file(name) and not is_shard(name)]
-    return folder_format(folder) is not None or len(weights) == 1
+    main = [name for name in weights if name.rsplit(".", 1)[0] in _MAIN]
+    return next((names[0] for names in (weights, main) if len(names) == 1), None)
+
+
+def _inner(folder: Folder) -> Folder | None:
+    """Return the folder with the weights of a folder whose name states a step, or None.
+
+    DeepSpeed names it after the step as well.
+    """
+    if is_checkpoint(folder):
+        return folder
+    names = [name for name in folder.folders() if name in INNER or _TAG.fullmatch(name)]
+    inside = (_inner(folder.sub(name)) for name in names)
+    return next((place for place in inside if place is not None), None)
+
+
+def open_plain(blob: Blob) -> Reader:
+    """Open one file as a checkpoint; its tensors have names without wrappers."""
+    return unwrapped(open_file(blob))
 
 
 def open_folder(folder: Folder) -> Reader:
-    """Open a folder that is one checkpoint."""
-    reader = open_checkpoint(folder)
+    """Open a folder that is one checkpoint, or that holds one; its tensors have names without wrappers."""
+    place = _inner(folder) or folder
+    reader = open_checkpoint(place)
     if reader is not None:
-        return reader
+        return unwrapped(reader)
+    main = _main_file(place)
+    if main is not None:
+        return open_plain(place.open(main))
+    if (foreign := foreign_folder(folder)) is not None:
+        raise foreign
     weights = [name for name in folder.files() if is_weights_file(name)]
-    if len(weights) != 1:
-        raise SourceError(
-            f"{folder.label}: contains {len(weights):,} weight files, but a checkpoint has one; complete "
-            "the folder or remove it"
-        )
-    return open_file(folder.open(weights[0]))
+    raise SourceError(
+        f"{folder.label}: contains {len(weights):,} weight files, but a checkpoint has one; complete "
+        "the folder or remove it"
+    )
+
+
+def with_shared_names(entries: Sequence[Entry]) -> list[Entry]:
+    """Return the entries of a run; each has the tensor names of the first one that can be read.
+
+    Names differ within a run when the model was compiled or wrapped after a restart.
+    """
+    kept: list[frozenset[str]] = []
+
+    def reference() -> frozenset[str]:
+        for entry in () if kept else entries:
+            try:
+                kept.append(frozenset(entry.open().infos()))
+                break
+            except (SourceError, OSError):  # a finding when this checkpoint is read
+                continue
+        return kept[0] if kept else frozenset()
+
+    def named(entry: Entry) -> Entry:
+        def opened() -> Reader:
+            reader = entry.open()
+            return renamed(reader, shared_names(reader.infos(), reference()))
+
+        return dataclasses.replace(entry, open=opened)
+
+    return [named(entry) for entry in entries] if len(entries) > 1 else list(entries)
 
 
 def labelled(folder: Folder, run: str, unread: list[Unread]) -> list[Entry]:
     """Return the checkpoints whose names state their steps, as files and as folders."""
-    entries = []
-    for name in folder.files():
-        step = _step(folder, name, name.rsplit(".", 1)[0], step_of_file, unread)
-        if step is not None and is_weights_file(name) and not is_shard(name):
-            entries.append(_file_entry(folder, name, run, step))
-    named = [(name, _step(folder, name, name, step_of, unread)) for name in folder.folders()]
+    files: dict[tuple[str, int], list[str]] = {}
+    for name in filter(is_weights_file, folder.files()):
+        step, whole = _step(folder, name, name.rsplit(".", 1)[0], step_of_file, unread), name
+        if (part := part_of(name)) is not None:
+            whole, step = part
+        elif (rank := rank_of(name)) is not None:
+            whole = rank[0]
+        if step is not None and not is_shard(name):
+            files.setdefault((whole, step), []).append(name)
+    entries = [_file_entry(folder, names, run, step) for (_, step), names in files.items()]
+    folders = folder.folders()
+    among = partial(step_among, names=folders)
+    named = [(name, _step(folder, name, name, among, unread)) for name in folders]
     steps = [(name, step) for name, step in named if step is not None]
     if _any_checkpoint(folder, [name for name, _ in steps], entries):
         entries += [_folder_entry(folder, name, run, step) for name, step in steps]
@@ -144,7 +222,7 @@ def _any_checkpoint(folder: Folder, names: list[str], others: list[Entry]) -> bo
     bad: SourceError | None = None
     for name in names:
         try:
-            if is_checkpoint(folder.sub(name)):
+            if _inner(folder.sub(name)) is not None:
                 return True
         except SourceError as error:
             bad = error
@@ -153,9 +231,14 @@ def _any_checkpoint(folder: Folder, names: list[str], others: list[Entry]) -> bo
     return bad is not None
 
 
-def _file_entry(folder: Folder, name: str, run: str, step: int) -> Entry:
-    checkpoint = Checkpoint(run, step, tokens_of(name), f"{folder.label}/{name}")
-    return Entry(checkpoint, lambda: open_file(folder.open(name)))
+def _file_entry(folder: Folder, names: list[str], run: str, step: int) -> Entry:
+    """Return the entry of a file, or of the parts or the ranks of one checkpoint."""
+    checkpoint = Checkpoint(run, step, tokens_of(names[0]), f"{folder.label}/{names[0]}")
+    if part_of(names[0]) is not None:
+        return Entry(checkpoint, lambda: unwrapped(from_shards(folder, names, open_file)))
+    if len(names) > 1:
+        return Entry(checkpoint, lambda: open_ranks_of(folder, names, open_plain))
+    return Entry(checkpoint, lambda: open_plain(folder.open(names[0])))
 
 
 def _folder_entry(folder: Folder, name: str, run: str, step: int) -> Entry:

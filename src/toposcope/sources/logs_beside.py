@@ -16,6 +16,7 @@ from toposcope.files.blobs import LocalFolder
 from toposcope.logs import history, is_log, read_log
 from toposcope.logs.folder import log_files, logs_of_runs
 from toposcope.logs.log import Log
+from toposcope.logs.metrics import tidy
 from toposcope.logs.plan_beside import plan_beside, with_plan
 from toposcope.logs.records import PLANNED
 from toposcope.sources.entries import Source
@@ -50,10 +51,14 @@ class _Beside:
         self._own: set[str] = set()
 
     def metrics(self, run: str) -> pd.DataFrame:
-        """Return the losses of a run: its own, or else those of the log beside it."""
+        """Return the losses of a run: its own, those of the log beside it, or what its checkpoints state."""
         own = self._sources[run].metrics()
-        log = None if _any_loss(own) else self._log(run)
-        return own if log is None else history.join(own, log.runs[0].table, run)
+        if _any_loss(own):
+            return own
+        if (log := self._log(run)) is not None:
+            return history.join(own, log.runs[0].table, run)
+        rows = self._sources[run].stated()
+        return history.join(own, tidy(rows, run), run) if rows else own
 
     def facts(self, run: str) -> Mapping[str, Any]:
         """Return what the trainer's state says about a run, and the plan in its log."""

@@ -10,10 +10,12 @@ import numpy as np
 
 from toposcope.core.errors import SourceError
 from toposcope.core.types import Checkpoint, RunRecord
+from toposcope.files.formats.naming import unwrapped
 from toposcope.files.formats.reader import DTYPES, Facts, TensorInfo, check_rows, find
 from toposcope.files.labels import seed_of
 from toposcope.logs.metrics import empty
 from toposcope.sources.discover import Entry, Source
+from toposcope.sources.entries import with_shared_names
 
 _KNOWN = frozenset(DTYPES.values())
 
@@ -81,9 +83,8 @@ def _source(run: str, steps: Any) -> Source:
         entries.append(_entry(run, int(step), steps[step]))
     config = _config(next(iter(steps.values())))
     entries.sort(key=lambda entry: entry.checkpoint.step)
-    return Source(
-        RunRecord(run, seed=seed_of(run), uri="memory", config=config), tuple(entries), empty, config
-    )
+    named = with_shared_names(entries) if all(entry.module is None for entry in entries) else entries
+    return Source(RunRecord(run, seed=seed_of(run), uri="memory", config=config), tuple(named), empty, config)
 
 
 def _entry(run: str, step: int, state: Any) -> Entry:
@@ -93,8 +94,10 @@ def _entry(run: str, step: int, state: Any) -> Entry:
         )
     label = f"memory:{run}/step_{step}"
     reader = ArrayReader(_arrays(state, label), label, Facts(step=step, config=_config(state)))
-    module = None if isinstance(state, Mapping) else state
-    return Entry(Checkpoint(run, step, uri=label), lambda: reader, module=module)
+    if not isinstance(state, Mapping):
+        return Entry(Checkpoint(run, step, uri=label), lambda: reader, module=state)
+    plain = unwrapped(reader)
+    return Entry(Checkpoint(run, step, uri=label), lambda: plain)
 
 
 def _is_state(state: Any) -> bool:

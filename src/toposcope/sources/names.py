@@ -8,16 +8,22 @@ matrices of role "other".
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 
 from toposcope.core.types import Role
+from toposcope.files.formats.naming import plain_name
 
 PREFIXES = (
-    "module.",
-    "_orig_mod.",
-    "_forward_module.",
+    "app.",
+    "state.",
+    "params.",
+    "target.",
+    "net.",
+    "network.",
+    "_model.",
     "base_model.model.",
     "model.",
     "transformer.",
@@ -28,7 +34,14 @@ PREFIXES = (
     "roberta.",
     "auto_model.",
 )
-"""Prefixes that wrappers add to a parameter's name; all of them are stripped."""
+"""Names of a model inside another module, and of a state inside another; all of them are stripped.
+
+`app.` is of PyTorch's distributed checkpoints, `state.` of Composer, `params.` of Flax, `target.` of T5X.
+"""
+
+_FLAX_LAYER = re.compile(r"(^|\.)(layers?|h|blocks?)_(\d{1,6})(?=\.)")
+_FLAX_ENDS = {"kernel": "weight", "embedding": "weight", "scale": "weight"}
+"""Flax's names of the last part; a kernel has its inputs first."""
 
 BUFFERS = re.compile(
     r"(^|\.)(masked_bias|inv_freq|position_ids|token_type_ids|rotary_emb\..*|attn\.bias|attention\.bias"
@@ -226,6 +239,7 @@ FAMILIES: tuple[NamingScheme, ...] = (
 )
 
 PLAIN = NamingScheme("", ())
+_ENDS = ("weight", "kernel")
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +262,7 @@ def strip(name: str) -> str:
     >>> strip("module.model.layers.0.mlp.up_proj.weight")
     'layers.0.mlp.up_proj.weight'
     """
-    stripped = True
+    name, stripped = plain_name(name), True
     while stripped:
         stripped = False
         for prefix in PREFIXES:
@@ -275,14 +289,54 @@ def place(family: NamingScheme, name: str) -> Place:
     >>> place(FAMILIES[0], "layers.2.mlp.fc1.weight").layer
     2
     """
-    plain = strip(name)
+    plain, inputs_first = _as_in_torch(strip(name))
     for pattern, rule in _compiled(family):
         found = pattern.match(plain)
         if found:
             groups = found.groupdict()
             layer, expert = groups.get("i"), groups.get("e")
+            if inputs_first and not family.shape_of:  # the shape has decided there
+                rule = replace(rule, transposed=not rule.transposed)
             return Place(rule, int(layer) if layer else None, int(expert) if expert else None)
     return Place(None, _layer_of(plain))
+
+
+def shared_names(names: Iterable[str], reference: Collection[str]) -> dict[str, str]:
+    """Return each name as the reference has it, if only the modules around the model differ.
+
+    A name stays if the new one would not be clear: if either side has two such names, or this side has the
+    new one already.
+
+    >>> shared_names(["model.layers.0.w", "lm_head.w"], ["layers.0.w", "lm_head.w"])
+    {'model.layers.0.w': 'layers.0.w', 'lm_head.w': 'lm_head.w'}
+    """
+    own = list(names)
+    if set(own) == set(reference):
+        return {name: name for name in own}
+    count = Counter(map(strip, own))
+    count_there = Counter(map(strip, reference))
+    there = {short: name for name in reference if count_there[short := strip(name)] == 1}
+    taken = set(own)
+
+    def new(name: str) -> str:
+        short = strip(name)
+        other = there.get(short, name)
+        return other if count[short] == 1 and other not in taken else name
+
+    return {name: name if name in reference else new(name) for name in own}
+
+
+def _as_in_torch(name: str) -> tuple[str, bool]:
+    """Return a name of Flax as PyTorch would have it, and whether its inputs come first.
+
+    >>> _as_in_torch("layers_0.mlp.up_proj.kernel")
+    ('layers.0.mlp.up_proj.weight', True)
+    """
+    front, dot, last = name.rpartition(".")
+    if not dot or last not in _FLAX_ENDS:
+        return name, False
+    front = _FLAX_LAYER.sub(r"\1\2.\3", front)
+    return f"{front}.{_FLAX_ENDS[last]}", last == "kernel"
 
 
 def _layer_of(name: str) -> int | None:
@@ -324,5 +378,6 @@ def kind_of(name: str) -> str:
     >>> kind_of("model.layers.3.attn.q_proj.weight")
     'q_proj'
     """
-    parts = [part for part in name.split(".") if part != "weight" and not part.isdigit()]
+    name = plain_name(name)
+    parts = [part for part in name.split(".") if part not in _ENDS and not part.isdigit()]
     return parts[-1] if parts else name

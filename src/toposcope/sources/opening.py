@@ -16,7 +16,7 @@ from toposcope.files.blobs import open_location
 from toposcope.files.labels import pattern_of_numbered, select
 from toposcope.files.labels import step_pattern as steps_by
 from toposcope.logs import history
-from toposcope.sources.discover import Source, Unread, base_name, discover
+from toposcope.sources.discover import Source, Unread, base_name, discover, refuse_foreign
 from toposcope.sources.discover import rename as under_name
 from toposcope.sources.matrices import SPLITS
 from toposcope.sources.memory import in_memory, is_in_memory
@@ -148,7 +148,9 @@ def _sources(
         from toposcope.sources.hub import discover_hub
 
         return discover_hub(uri, revisions)
-    return discover(open_location(uri), unread, logs=logs)
+    sources = discover(open_location(uri), unread, logs=logs)
+    refuse_foreign(sources[0])
+    return sources
 
 
 def _check_some(

@@ -10,8 +10,8 @@ from pathlib import Path
 from toposcope.core.types import Checkpoint, Matrix, RunRecord, Scope
 from toposcope.files.blobs import Folder, open_location
 from toposcope.files.formats.reader import Reader
-from toposcope.files.formats.registry import open_file
 from toposcope.sources.discover import Entry, Source, open_folder
+from toposcope.sources.entries import open_plain
 from toposcope.sources.series import Series
 from toposcope.store import Store
 from toposcope.store.units import digest
@@ -141,7 +141,7 @@ def opened(path: Path) -> Callable[[], Reader]:
 
     def read() -> Reader:
         location = open_location(str(path))
-        return open_folder(location) if isinstance(location, Folder) else open_file(location)
+        return open_folder(location) if isinstance(location, Folder) else open_plain(location)
 
     return read
 

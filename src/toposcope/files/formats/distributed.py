@@ -29,6 +29,8 @@ from toposcope.files.formats.torch_file import MAX_PICKLE, StoredTensor, TorchAr
 
 METADATA = ".metadata"
 OPTIMIZER = ("optim", "optimizer", "lr_scheduler", "dataloader", "train_state")
+APP = "app."
+"""What PyTorch's recipe for a state of model and optimizer puts in front of both."""
 STEP_KEYS = ("step", "global_step", "iteration", "train_state.step")
 
 
@@ -72,9 +74,8 @@ class DistributedReader:
             self._infos: dict[str, TensorInfo] = {}
             self._chunks: dict[str, list[_Chunk]] = {}
             for name, record in _state(content)["state_dict_metadata"].items():
-                if record.symbol.name == "TensorStorageMetadata" and not self._text(name).startswith(
-                    OPTIMIZER
-                ):
+                plain = self._text(name).removeprefix(APP)
+                if record.symbol.name == "TensorStorageMetadata" and not plain.startswith(OPTIMIZER):
                     self._add(name, _state(record))
         except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
             if isinstance(error, SourceError):

@@ -35,7 +35,7 @@ MODULES: Final = (
     "transformers",
     "typing",
 )
-"""Top-level modules that a checkpoint may name, as inert symbols."""
+"""Modules of the standard library, and others, that a checkpoint may name, as inert symbols."""
 
 BUILTINS: Final = frozenset(
     [

@@ -10,6 +10,7 @@ import numpy as np
 
 from toposcope.core.errors import SourceError
 from toposcope.files.blobs import Folder
+from toposcope.files.formats.foreign import ForeignFormatError
 from toposcope.files.formats.reader import Facts, TensorInfo, check_rows, find
 from toposcope.files.formats.torch_reader import TorchReader
 
@@ -46,7 +47,10 @@ _FIRST_BLOCK = 2
 
 MEGATRON_CONVERTER = "convert it with Megatron-LM's tools/checkpoint/convert.py"
 NEOX_CONVERTER = "convert it with GPT-NeoX's tools/ckpts/convert_neox_to_hf.py"
-ZERO_CONVERTER = "convert it with DeepSpeed's zero_to_fp32.py"
+ZERO_CONVERTER = (
+    "in the folder above, which DeepSpeed put zero_to_fp32.py into, run "
+    "python zero_to_fp32.py . OUT --tag {tag}, and name OUT step_N"
+)
 
 
 class ParallelReader:
@@ -131,7 +135,7 @@ def is_neox(files: frozenset[str], folders: frozenset[str]) -> bool:
 
 def is_ranked(files: frozenset[str], folders: frozenset[str]) -> bool:
     """Return whether a listing is that of a checkpoint with one file or folder per rank."""
-    return any(name.startswith("mp_rank_") for name in files | folders)
+    return any(name.startswith("mp_rank_") for name in files | folders) or _zero3(list(files))
 
 
 def open_neox(folder: Folder) -> ParallelReader:
@@ -164,8 +168,11 @@ def _neox_name(layer: int, inner: str) -> str:
 def open_ranks(folder: Folder) -> ParallelReader:
     """Open a Megatron-LM (`mp_rank_00/`) or DeepSpeed (`mp_rank_00_model_states.pt`) checkpoint."""
     names = folder.files() + folder.folders()
-    if any("_optim_states" in name and "zero_pp_rank" in name for name in names) and _zero3(names):
-        raise SourceError(f"{folder.label}: its parameters are partitioned by ZeRO stage 3; {ZERO_CONVERTER}")
+    if _zero3(names):
+        raise ForeignFormatError(
+            f"{folder.label}: its weights are partitioned over the ranks by ZeRO stage 3; "
+            + ZERO_CONVERTER.format(tag=folder.label.rstrip("/").rsplit("/", 1)[-1])
+        )
     if any(re.fullmatch(r"mp_rank_\d+_\d+", name) for name in names):
         raise SourceError(f"{folder.label}: it is split over pipeline stages; {MEGATRON_CONVERTER}")
     ranked = {int(found[1]): name for name in names if (found := _RANK.fullmatch(name))}

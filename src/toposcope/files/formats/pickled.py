@@ -1,13 +1,15 @@
 """Reads pickles as data: an interpreter of pickle opcodes that never imports, calls or builds anything.
 
-Every global becomes an inert `Symbol`, every call an inert `Record`. A global from outside the short table of
-modules that checkpoints need is refused by name, although nothing would run.
+Every global becomes an inert `Symbol`, every call an inert `Record`: a configuration's own class (such as
+`model.GPTConfig`) is its fields. A global of the standard library from outside the short table of modules
+that checkpoints need is refused by name, although nothing would run.
 """
 
 from __future__ import annotations
 
 import pickle
 import struct
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -170,8 +172,9 @@ class PickleData:
             raise self.bad("a global without a name")
         # Python 2's names for the same two modules
         module = {"__builtin__": "builtins", "copy_reg": "copyreg"}.get(module, module)
-        allowed = module.split(".")[0] in MODULES and (module != "builtins" or name in BUILTINS)
-        if not allowed:
+        top = module.split(".")[0]
+        ours = top in MODULES or top not in sys.stdlib_module_names
+        if not ours or (module == "builtins" and name not in BUILTINS):
             raise SourceError(
                 f"{self._label}: its pickle names {module}.{name}, which no checkpoint needs; the file "
                 "was refused, and nothing was run: save the weights alone (as safetensors) if you trust it"

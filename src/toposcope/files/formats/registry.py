@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -14,16 +15,21 @@ from toposcope.core.plugins import brought
 from toposcope.files.blobs import Blob, Folder
 from toposcope.files.formats.adapter import bare_adapter, open_adapter
 from toposcope.files.formats.distributed import METADATA, DistributedReader
+from toposcope.files.formats.foreign import foreign_file, refusal
 from toposcope.files.formats.llama2c_file import Llama2cFile
 from toposcope.files.formats.nanotron import NanotronReader, is_nanotron
 from toposcope.files.formats.npz_file import NpzFile
 from toposcope.files.formats.parallel import is_neox, is_ranked, open_neox, open_ranks
 from toposcope.files.formats.quantised import dequantised
+from toposcope.files.formats.ranks import is_verl, open_verl
 from toposcope.files.formats.reader import Facts, Reader, TensorInfo, read_json
 from toposcope.files.formats.safetensors_file import SafetensorsFile
 from toposcope.files.formats.sharded import from_index, from_shards, is_shard
 from toposcope.files.formats.torch_reader import TorchReader
 from toposcope.files.trainer_state import stated_step
+
+LINK_TEXT = re.compile(rb"\.\./\.\./(?:\.\./)?blobs/[0-9a-f]{40,64}\s*$")
+"""The content of a link of the hub's cache that was copied as text, as git and zip do on some systems."""
 
 Names = frozenset[str]
 T = TypeVar("T")
@@ -52,7 +58,10 @@ FILES: tuple[FileFormat, ...] = (
     FileFormat("safetensors", (".safetensors",), SafetensorsFile),
     FileFormat("npz", (".npz",), NpzFile),
     FileFormat(
-        "pytorch", (".pt", ".pth", ".ckpt", ".bin"), TorchReader, lambda head: head[:1] in (b"P", b"\x80")
+        "pytorch",
+        (".pt", ".pth", ".ckpt", ".bin", ".th", ".pth.tar", ".pt.tar"),
+        TorchReader,
+        lambda head: head[:1] in (b"P", b"\x80"),
     ),
     FileFormat("llama2.c", (".bin",), Llama2cFile),
 )
@@ -78,8 +87,17 @@ NOT_WEIGHTS = (
     "heldout",
     "resume",
     "tok",
+    "random_states",
+    "recipe_state",
+    "train_state",
+    "extra_state",
+    "dataloader",
+    "metadata.",
+    "common.pt",
+    "train.pt",
 )
-"""Prefixes of files that lie beside weights but are not weights."""
+"""Prefixes of files that lie beside weights but are not weights: of transformers, accelerate, torchtune,
+verl, Megatron-LM and OLMo."""
 
 
 def add_format(form: FileFormat | FolderFormat) -> None:
@@ -154,12 +172,14 @@ class Configured:
 def _open_file(blob: Blob) -> Reader:
     name = blob.label.rsplit("/", 1)[-1].split("?")[0]
     fitting = [form for form in _files() if name.endswith(form.suffixes)]
+    if blob.size == 0 and fitting:
+        raise SourceError(f"{blob.label}: is empty (0 bytes); fetch it again")
+    head = blob.read(0, min(blob.size, 64)).tobytes()
+    if (foreign := foreign_file(name, head)) is not None:
+        raise refusal(blob.label, foreign)
     if not fitting:
         known = ", ".join(dict.fromkeys(suffix for form in _files() for suffix in form.suffixes))
         raise SourceError(f"{blob.label}: is not in a known format; known are {known}")
-    if blob.size == 0:
-        raise SourceError(f"{blob.label}: is empty (0 bytes); fetch it again")
-    head = blob.read(0, min(blob.size, 64)).tobytes()
     _refuse_stand_ins(blob, head)
     for form in fitting:
         if form.looks_right(head):
@@ -178,6 +198,11 @@ def _refuse_stand_ins(blob: Blob, head: bytes) -> None:
         raise SourceError(
             f"{blob.label}: is an HTML page (such as a sign-in page), not the checkpoint",
             remedy="sign in or accept its licence, and fetch it again",
+        )
+    if LINK_TEXT.match(head):
+        raise SourceError(
+            f"{blob.label}: holds the text of a link to ../../blobs, not the checkpoint",
+            remedy="open the model's folder (models--ORG--NAME), or copy it with its links",
         )
 
 
@@ -228,6 +253,7 @@ FOLDERS: tuple[FolderFormat, ...] = (
     FolderFormat("nanotron", is_nanotron, NanotronReader),
     FolderFormat("GPT-NeoX", is_neox, open_neox),
     FolderFormat("Megatron-LM or DeepSpeed", is_ranked, open_ranks),
+    FolderFormat("a file per rank of verl", is_verl, open_verl),
 )
 
 

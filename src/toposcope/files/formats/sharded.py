@@ -13,6 +13,8 @@ from toposcope.files.formats.reader import Facts, Reader, TensorInfo, find, read
 
 _SHARD = re.compile(r"(?P<stem>.+)-(?P<index>\d{5})-of-(?P<count>\d{5})(?P<suffix>\.\w+)")
 
+_PART = re.compile(r"(?P<stem>(?:hf|meta)_model)_(?P<part>\d{4})_(?P<epoch>\d{1,9})(?P<suffix>\.\w+)")
+
 
 class ShardedReader:
     """Several files as one checkpoint; a file is opened when its first tensor is read.
@@ -122,3 +124,13 @@ def check_complete(folder: Folder, names: list[str]) -> None:
 def is_shard(name: str) -> bool:
     """Return whether a file name is that of a numbered shard."""
     return _SHARD.fullmatch(name) is not None
+
+
+def part_of(name: str) -> tuple[str, int] | None:
+    """Return checkpoint and epoch of one of the parts that torchtune writes in one folder; None for others.
+
+    >>> part_of("hf_model_0001_2.pt"), part_of("model_0001.pt")
+    (('hf_model_2.pt', 2), None)
+    """
+    found = _PART.fullmatch(name)
+    return (f"{found['stem']}_{found['epoch']}{found['suffix']}", int(found["epoch"])) if found else None

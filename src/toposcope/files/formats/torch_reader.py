@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,8 +10,10 @@ import numpy as np
 
 from toposcope.core.errors import SourceError
 from toposcope.files.blobs import Blob
-from toposcope.files.formats.inert import Record
+from toposcope.files.formats.foreign import ForeignFormatError, optimizer_alone
+from toposcope.files.formats.inert import Record, brief
 from toposcope.files.formats.reader import Facts, TensorInfo, check_rows, find
+from toposcope.files.formats.stated_losses import stated_losses
 from toposcope.files.formats.torch_file import StoredTensor, TorchArchive, holds_tensors, tensors_of
 
 WEIGHTS = ("model_state_dict", "state_dict", "model", "module", "weights", "params")
@@ -19,7 +22,7 @@ WEIGHTS = ("model_state_dict", "state_dict", "model", "module", "weights", "para
 NOT_WEIGHTS = ("optim", "scheduler", "lr_scheduler", "rng", "scaler", "ema_optim")
 """Prefixes of the parts of a training checkpoint that are not weights."""
 
-STEPS = ("step", "iter_num", "global_step", "iteration", "iterations", "steps")
+STEPS = ("step", "iter_num", "global_step", "iteration", "iterations", "steps", "global_steps", "step_count")
 TOKENS = ("tokens", "tokens_seen", "num_input_tokens_seen", "consumed_tokens")
 CONFIGS = ("model_args", "config", "hyper_parameters", "args")
 PARAMETERS = ("n_params", "num_params", "parameters")
@@ -32,8 +35,8 @@ class TorchReader:
         self.label = blob.label
         self._archive = TorchArchive(blob)
         self._tensors = tensors_of(self.weights(), self.label)
-        if not self._tensors:
-            raise SourceError(f"{blob.label}: contains no tensors; check that it is a checkpoint")
+        if not self._tensors or self._is_optimizer():
+            raise self._without_weights()
         self._infos = {name: tensor.info(name) for name, tensor in self._tensors.items()}
 
     @property
@@ -41,18 +44,37 @@ class TorchReader:
         """Everything in the file as plain data."""
         return self._archive.tree
 
+    def _is_optimizer(self) -> bool:
+        """Return whether the file is the state of one optimizer, as its `state_dict` returns it."""
+        return isinstance(self.tree, Mapping) and {"state", "param_groups"} <= set(self.tree)
+
+    def _without_weights(self) -> SourceError:
+        """Return the error for a file that holds no weights as data."""
+        if self._is_optimizer() or any(_is_named(key, ("optim",)) for key in _keys(self.tree)):
+            return optimizer_alone(self.label)
+        parts = [self.tree.get(key) for key in WEIGHTS] if isinstance(self.tree, Mapping) else [self.tree]
+        module = next((part for part in parts if isinstance(part, Record)), None)
+        if module is not None and str(module.symbol).startswith("__torch__."):
+            return ForeignFormatError(
+                f"{self.label}: is a TorchScript module, whose code is not run; "
+                "save torch.jit.load(FILE).state_dict() with torch.save"
+            )
+        if module is not None:
+            return ForeignFormatError(
+                f"{self.label}: a whole module was pickled ({brief(module.symbol)}), and its code "
+                "is not run; load it where it was written and save model.state_dict()"
+            )
+        return SourceError(f"{self.label}: contains no tensors; check that it is a checkpoint")
+
     def weights(self) -> Any:
         """Return the part of the file that holds the weights."""
         if isinstance(self.tree, Mapping):
-            for key in WEIGHTS:
-                part = self.tree.get(key)
+            state = self.tree.get("state")  # Composer's
+            inner = state.get("model") if isinstance(state, Mapping) else None
+            for part in (*map(self.tree.get, WEIGHTS), inner):
                 if isinstance(part, Mapping) and holds_tensors(part):
                     return part
-            return {
-                key: part
-                for key, part in self.tree.items()
-                if not (isinstance(key, str) and key.startswith(NOT_WEIGHTS))
-            }
+            return {key: part for key, part in self.tree.items() if not _is_named(key, NOT_WEIGHTS)}
         return self.tree
 
     def infos(self) -> Mapping[str, TensorInfo]:
@@ -75,10 +97,29 @@ class TorchReader:
         return Facts(
             step=_integer(tree, STEPS),
             epoch=_integer(tree, ("epoch",)),
+            metrics=tuple(stated_losses(tree, _integer(tree, STEPS), self._number)),
             tokens=_integer(tree, TOKENS),
             parameters=_integer(tree, PARAMETERS),
             config=_config(tree),
         )
+
+    def _number(self, value: Any) -> float | None:
+        """Return a number, or the number in a tensor of one value; None for anything else."""
+        if isinstance(value, StoredTensor) and math.prod(value.shape) == 1:
+            try:
+                value = float(self._archive.read(value).astype(np.float64).reshape(()))
+            except SourceError:
+                return None
+        plain = isinstance(value, int | float) and not isinstance(value, bool)
+        return float(value) if plain and math.isfinite(value) else None
+
+
+def _keys(tree: Any) -> list[Any]:
+    return list(tree) if isinstance(tree, Mapping) else []
+
+
+def _is_named(key: Any, prefixes: tuple[str, ...]) -> bool:
+    return isinstance(key, str) and key.startswith(prefixes)
 
 
 def _integer(tree: Mapping[Any, Any], keys: tuple[str, ...]) -> int | None:

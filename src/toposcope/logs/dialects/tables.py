@@ -94,7 +94,7 @@ def runs_of_table(table: pd.DataFrame, name: str = "") -> Sequence[Run]:
         known = tag if meaning(tag) in ("loss", "heldout_loss") else "loss"
         value = str(names["value"])
         return [Run("", table.rename(columns={value: known, nan_column(value): nan_column(known)}))]
-    return [Run("", _held_out_apart(table, names))]
+    return [Run("", _held_out_apart(table, {name: str(column) for name, column in names.items()}))]
 
 
 def _held_out_apart(table: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
