@@ -237,8 +237,8 @@ def _with_siblings(
 
 def _judged(curve: Curve, reading: Reading, wrong: Sequence[Problem], replays: Replays) -> Judgement:
     """Return the judgement of a run as `check` has it."""
+    from toposcope.runs.judged import judged
     from toposcope.runs.reading import column_of
-    from toposcope.watch.judged import judged
 
     rows = reading.rows[curve.run]
     own = [one.reason.removeprefix(f"run {curve.run}: ") for one in wrong if one.run == curve.run]

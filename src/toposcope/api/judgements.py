@@ -64,9 +64,9 @@ def analyze(
     True
     """
     from toposcope.papers.published import PUBLISHED
+    from toposcope.runs.judged import judged
     from toposcope.study.analysis import analysis_of
     from toposcope.watch.journal import alarms_of
-    from toposcope.watch.judged import judged
     from toposcope.watch.replay import replays_by_run
 
     stores = stores_among(source)

@@ -66,8 +66,8 @@ def run_demo(
     from toposcope.page import write_studies
     from toposcope.page.page import check_target
     from toposcope.papers.published import PUBLISHED
+    from toposcope.runs.judged import judged
     from toposcope.study.analysis import analysis_of
-    from toposcope.watch.judged import judged
 
     out = Path(out)
     runs, store, report = out / "runs", out / "store", out / "report"

@@ -326,7 +326,7 @@ def _ended_beside(one: _Read, read: Sequence[_Read], siblings: Sequence[Curve]) 
 def _answer(one: _Read, settings: _Settings, siblings: Sequence[Curve]) -> RunCheck:
     """Return the answer for one run from the rows of its log."""
     from toposcope.rules.judgement import NO_LOSS
-    from toposcope.watch.judged import counted, judged
+    from toposcope.runs.judged import counted, judged
 
     place, run, rows, column = one.place, one.run, one.rows, one.column
     steps = list(place.steps.get(run, ()))

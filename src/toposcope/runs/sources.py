@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from toposcope.core.errors import InputError, SourceError
 from toposcope.core.types import WEIGHT_FILES
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from toposcope.core.observations import AuditFinding
     from toposcope.logs import Log
+    from toposcope.rules.replay import Replays
     from toposcope.runs.reading import Reading
     from toposcope.sources import Series
     from toposcope.store import Store
@@ -53,7 +54,7 @@ class Contents:
     no_logs: tuple[str, ...] = ()
     changed: Changed = not_known
     to_add: str = ""
-    replays: Any = None
+    replays: Replays | None = None
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class StoreFacts:
 
     changed: Changed = not_known
     to_add: str = ""
-    replays: Any = None
+    replays: Replays | None = None
 
 
 OfStore: TypeAlias = "Callable[[Store], StoreFacts]"

@@ -276,7 +276,7 @@ def _judgements(
 
 def _passed(judgements: Sequence[tuple[str, Judgement]]) -> list[dict[str, object]]:
     """Return what stood out in the logs and came back, with its run, by step."""
-    passed = [
+    passed: list[dict[str, object]] = [
         {"run": run, "kind": one.kind, "step": one.step}
         for run, judgement in judgements
         for one in judgement.noticed

@@ -26,11 +26,12 @@ import numpy as np
 from toposcope.core.errors import InputError
 from toposcope.core.wording import typed_options
 from toposcope.rules.replay import Replays
+from toposcope.runs.judged import judged
 from toposcope.store import Store
 from toposcope.watch.alarms.base import AlarmSettings
 from toposcope.watch.first_line import run_problems, verdicts_of
 from toposcope.watch.journal import Journal
-from toposcope.watch.judged import judged, judged_runs
+from toposcope.watch.judged import judged_runs
 from toposcope.watch.loss_health import alarm_key, health_of, logs_of, with_passed
 from toposcope.watch.replay import replays_of
 
