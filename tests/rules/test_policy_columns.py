@@ -143,3 +143,7 @@ def test_the_limits_at_a_record_follow_from_earlier_records_alone(rule, count):
     whole, begun = rule().limits(values), rule().limits(values[:count])
     np.testing.assert_array_equal(whole.below[:count], begun.below)
     np.testing.assert_array_equal(whole.above[:count], begun.above)
+
+
+def test_a_small_kl_is_no_explosion_whatever_it_was():
+    assert said(policy(kl=policy()["kl"] * 1e-4 * (1 + 9 * SINCE))) == []

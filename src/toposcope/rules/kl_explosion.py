@@ -15,13 +15,15 @@ from toposcope.rules.rule import JudgedRun
 RISEN = ((0.5, 20, 5.0), (0.9, 200, 3.0))
 """A quantile of how many earlier records, and how many times it is too much: the newest level, and the top of
 the range. A KL that grows as the square of the step stays below both."""
+SMALL = 0.001
+"""A tenth of the target (.01) at which Spinning Up's PPO stops an update is small, whatever it was."""
 _SLOW = {"gap": 20, "fewest": 40}
 _FAST = {"gap": 6, "fewest": 20}
 """A jump is told early in a run; a rise over 20 records only once the KL has a history of 40."""
 
 
 class KLExplosion(CompanionRule):
-    """The last five KLs exceed five times the level before, and three times the top of the range so far."""
+    """The last five KLs exceed .001, five times the level before, and three times the top of the range."""
 
     name = "KL explosion"
     directions = (Direction.KL, Direction.STEP_KL)
@@ -36,6 +38,7 @@ class KLExplosion(CompanionRule):
         slow, fast = (_top(size, **_SLOW), _top(size, **_FAST))
         above = np.fmin(slow, fast)
         above[~(above > 0)] = np.nan
+        above = np.maximum(above, SMALL)  # NaN stays: there is no history yet
         return Limits(unlimited(values), above)
 
     def series(self, run: JudgedRun, column: Companion) -> tuple[np.ndarray, np.ndarray]:
