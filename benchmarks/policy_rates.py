@@ -256,7 +256,7 @@ def main() -> None:
     """Print the two tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
     parser.add_argument("--verl", type=Path, help="the public PPO run, a CSV of verl's columns")
-    parser.add_argument("--draws", type=int, default=40, help="draws of each kind with a planted fault")
+    parser.add_argument("--draws", type=int, default=60, help="draws of each kind with a planted fault")
     parser.add_argument("--healthy", type=int, default=400, help="healthy draws of each kind")
     parser.add_argument("--first", type=int, default=FIRST)
     given = parser.parse_args()
