@@ -49,10 +49,15 @@ def test_a_foreign_layout_is_named_in_one_line(tmp_path: Path, name: str):
         assert all(word in said for word in LAYOUTS[name].words)
 
 
-def test_a_log_beside_a_foreign_layout_is_checked_and_the_layout_is_named(tmp_path: Path):
+@pytest.mark.parametrize("name", ["log.csv", "trainer_state.json"])
+def test_a_log_beside_a_foreign_layout_is_checked_and_the_layout_is_named(tmp_path: Path, name: str):
     LAYOUTS["deepspeed_zero3"].write(tmp_path)
-    rows = "\n".join(f"{10 * i},{2 + 4 / np.sqrt(i + 3):.4f}" for i in range(60))
-    put(tmp_path / "log.csv", f"step,loss\n{rows}\n")
+    losses = [(10 * i, 2 + 4 / np.sqrt(i + 3)) for i in range(60)]
+    if name == "log.csv":
+        put(tmp_path / name, "step,loss\n" + "".join(f"{step},{loss:.4f}\n" for step, loss in losses))
+    else:
+        history = [{"step": step, "loss": loss} for step, loss in losses]
+        put(tmp_path / name, json.dumps({"global_step": 590, "log_history": history}))
     assert "zero_to_fp32.py" in json.dumps(check(str(tmp_path)).to_dict())
 
 
@@ -81,6 +86,7 @@ LLAMA = {
         ("module.", ""),
         ("module._orig_mod.", ""),
         ("_forward_module.", ""),
+        ("_forward_module.module.", "_orig_mod."),
         ("_fsdp_wrapped_module.", "_checkpoint_wrapped_module."),
         ("_fsdp_wrapped_module.", "_fsdp_wrapped_module._checkpoint_wrapped_module."),
         ("", "_orig_mod."),

@@ -154,17 +154,18 @@ def _of_folder(path: str, name: str, reading: Reading, *, audited: bool) -> list
         place = Path(path)
         if not place.is_dir():
             raise
-        if is_log(path) or any((place / file).is_file() for file in (METRICS, TRAINER_STATE)):
-            return [replace(_logged(path, name, reading), unseen=_NO_CHECKPOINT)]
-        found = _logs_inside(place, name, reading)
         foreign = isinstance(error, ForeignFormatError)
+        unseen = f"checkpoints ({error})" if foreign else _NO_CHECKPOINT
+        if is_log(path) or any((place / file).is_file() for file in (METRICS, TRAINER_STATE)):
+            return [replace(_logged(path, name, reading), unseen=unseen)]
+        found = _logs_inside(place, name, reading)
         if not found and foreign:
             raise
         if not found:
             raise SourceError(
                 f"{path}: contains no log, no checkpoint and no store ({error}); name one"
             ) from error
-        return [replace(one, unseen=f"checkpoints ({error})") for one in found] if foreign else found
+        return [replace(one, unseen=unseen) for one in found]
     findings = tuple(audit(series, cheap=True)) if audited else ()
     return _of_series(series, path, name, reading, findings=findings)
 
@@ -191,7 +192,10 @@ def _of_series(
     else:
         beside = _logs_inside(Path(path), name, reading)
     if not beside:
-        stated = read_source(path, name, reading, logs=True)  # with what the checkpoints themselves state
+        try:
+            stated = read_source(path, name, reading, logs=True)  # with what the checkpoints themselves state
+        except SourceError:  # the audit has found that the losses cannot be read
+            return [own]
         return [replace(own, log=stated, said=STATED) if _has_losses(stated) else own]
     folders = {run.run: Path(os.path.relpath(run.uri, path)) for run in series.runs}
     return with_logs(_each_with_its_log(own, beside, folders))

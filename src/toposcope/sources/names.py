@@ -17,6 +17,7 @@ from toposcope.core.types import Role
 from toposcope.files.formats.naming import plain_name
 
 PREFIXES = (
+    "module.",
     "app.",
     "state.",
     "params.",
