@@ -2,7 +2,7 @@
 
 DATA holds seed_runs/ and curves/. Four tables: real runs, each read at 20, 35, 50, 75 and 100% of its steps,
 with its plan of the learning rate; simulated families, read in the same way; falling laws with kinds of noise
-on which no constant of `toposcope.rules.assess` was set (correlated, heavy tails, waves,
+on which no constant of `toposcope.rules` was set (correlated, heavy tails, waves,
 levels that neighbours share, a walk); faults planted in healthy logs.
 """
 

@@ -17,8 +17,8 @@ from toposcope.core.types import Row
 from toposcope.logs.metrics import tidy
 from toposcope.rules.registry import assess, place
 from toposcope.rules.replay import replay
+from toposcope.runs.curves import curve_of
 from toposcope.store import Store, Unit
-from toposcope.study.forecasts.gather import gather_curves
 from toposcope.watch.alarms.base import AlarmSettings
 from toposcope.watch.coverage import not_judged
 from toposcope.watch.first_line import Lead
@@ -88,15 +88,14 @@ def test_one_look_judges_each_log_once(tmp_path, monkeypatch):
         asked.extend(metrics["run"].unique())
         return assess(metrics, **given)
 
-    for name in ("gather.assess_log", "log_results.assess"):
-        monkeypatch.setattr(f"toposcope.study.forecasts.{name}", counted)
+    monkeypatch.setattr("toposcope.runs.log_results.assess", counted)
     gathered = []
 
-    def gathering(metrics, *given, **named):
-        gathered.extend(metrics["run"].unique())
-        return gather_curves(metrics, *given, **named)
+    def gathering(run, **named):
+        gathered.append(run.name)
+        return curve_of(run, **named)
 
-    monkeypatch.setattr("toposcope.study.forecasts.gather.gather_curves", gathering)
+    monkeypatch.setattr("toposcope.runs.curves.curve_of", gathering)
     with Watching(store.path, WatchOptions(target_loss=1.0)) as watching:
         once = watching.once()
     assert {one.run for one in once.health} <= set(once.judgements) == {"long", "short"}

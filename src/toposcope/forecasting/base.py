@@ -94,7 +94,7 @@ class Forecast:
     `status` is "ok"; "no plan" if the rest of the learning rate is unknown and no sibling shows it: `low` is
     lower by the most that an annealing gained in published runs, and `coverage` says how often the interval
     contained the end; "unhealthy" if the log shows a fault that no forecast can take into account
-    (`forecasting.health.assess`), so that no coverage is known; "degenerate" without an interval; "failed"
+    (`toposcope.rules`), so that no coverage is known; "degenerate" without an interval; "failed"
     without a forecast; "does not apply" for a loss that has no trend, such as that of a policy. `reason` says
     why.
     """

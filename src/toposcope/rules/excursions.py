@@ -42,6 +42,13 @@ class Excursions:
         """Which are one loss, bool of shape (k,)."""
         return self.length == 1
 
+    @property
+    def rises(self) -> np.ndarray:
+        """Which exceed the loss before them by the height of a spike, bool of shape (k,)."""
+        value = self.scale.value
+        tops = np.array([self.top(k) for k in range(len(self.first))], int)
+        return value[tops] - value[np.maximum(self.first - 1, 0)] > _SPIKE
+
     def top(self, k: int | np.integer) -> int:
         """Return the place of the highest loss of an excursion above the running median."""
         return int(self.first[k]) + int(np.argmax(self.above[self.first[k] : self.stop[k]]))

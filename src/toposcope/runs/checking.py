@@ -47,7 +47,7 @@ def check(
 ) -> Check:
     """Say whether runs are all right, and forecast their final loss, from existing logs and checkpoints.
 
-    The verdict is "all right", "look" or "stop" (`forecasting.health.judgement`). It uses `health`, the loss
+    The verdict is "all right", "look" or "stop" (`rules.judgement`). It uses the rules, the loss
     alarms of `toposcope watch` replayed over the log, and the cheap audit of checkpoints beside the log. The
     final loss is that of `forecast`: final * exp(-+ half), half from earlier cuts of the run, or from
     siblings.

@@ -177,15 +177,14 @@ def test_one_answer_assesses_and_replays_each_log_once(young, monkeypatch):
         judged.append(named["losses"])
         return judge(*given, **named)
 
-    for name in ("gather.assess_log", "log_results.assess"):
-        monkeypatch.setattr(f"toposcope.study.forecasts.{name}", counted)
+    monkeypatch.setattr("toposcope.runs.log_results.assess", counted)
 
     def replayed_log(table, **given):
         replayed.append(len(table))
         return replay(table, **given)
 
     monkeypatch.setattr("toposcope.rules.replay.replay", replayed_log)
-    monkeypatch.setattr("toposcope.watch.judged.judge", judged_log)
+    monkeypatch.setattr("toposcope.runs.judged.judge", judged_log)
     *_, last = stages(young.path, named_rules(""))
     assert len(last["parts"]) == 2
     assert sorted(assessed) == ["a", "b", "short"]
