@@ -36,12 +36,12 @@ from toposcope.logs.meanings import ALIASES, chosen, losses_among, twins
 from toposcope.logs.records import collected
 from toposcope.logs.run import Run, is_nan_column, nan_column
 from toposcope.logs.sizes import Size, with_size
-from toposcope.logs.splitting import LARGEST_STEP, cut, holds_losses_alone, with_written_nan
+from toposcope.logs.splitting import LARGEST_STEP, cut, with_written_nan
 from toposcope.logs.steps import filled, steady_step, with_counted_rows, with_rising_steps
 from toposcope.store.manifest import MANIFEST
 
 RUN_FOLDER, STORE, NOTEBOOK, IN_MEMORY = "run folder", "store", "notebook", "table in memory"
-_UNTOLD = (IN_MEMORY, PARQUET.name, STORE, RUN_FOLDER)
+_UNTOLD = (CSV.name, IN_MEMORY, PARQUET.name, STORE, RUN_FOLDER)
 """Dialects that do not tell an absent number from one that was written as NaN."""
 SURE = 50
 """A text counts as a dialect after this many lines of it."""
@@ -203,7 +203,6 @@ def log_of_runs(
         When there is no row, a column to be renamed is absent, or a strict reader finds no step or no loss.
     """
     untold = dialect in _UNTOLD
-    csv = dialect == CSV.name
     dialect = CSV.name if dialect == IN_MEMORY else dialect
     tables = [run.table for run in raw if len(run.table)]
     if not tables:
@@ -227,7 +226,7 @@ def log_of_runs(
             own = filled(run.table, taken["step"], columns) if "step" in taken else run.table
             own, gone = _named(own, taken)
             own, said = losses_as_numbers(own, taken, label)
-            own = with_written_nan(own) if untold or (csv and holds_losses_alone(own)) else own
+            own = with_written_nan(own) if untold else own
             own, counted = with_rising_steps(own, taken)
             notes += [*said, *counted]
             lost += gone

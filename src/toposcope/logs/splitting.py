@@ -165,11 +165,11 @@ def with_written_nan(table: pd.DataFrame) -> pd.DataFrame:
 
     A NaN counts as written if its row has every number that all rows with a loss have, apart from the step
     and the epoch, no number that none of them has, and no held-out loss. So a summary (`train_runtime`) among
-    records is none.
+    records is none. Beside other numbers, only rows at the end count, more than in any gap before.
 
-    >>> rows = [{"step": 1, "loss": 2.0, "lr": 0.1}, {"step": 2, "lr": 0.1}, {"step": 2, "runtime": 9.0}]
+    >>> rows = [{"step": 1, "loss": 2.0, "lr": 0.1}, *({"step": k, "lr": 0.1} for k in (2, 3, 4))]
     >>> with_written_nan(pd.DataFrame(rows))["loss is nan"].tolist()
-    [nan, 1.0, nan]
+    [nan, 1.0, 1.0, 1.0]
     """
     name = next((one for one in _LOSSES if one in table and table[one].notna().any()), None)
     name = name or next((one for one in _LOSSES if one in table), None)
@@ -179,11 +179,22 @@ def with_written_nan(table: pd.DataFrame) -> pd.DataFrame:
     others = table.loc[logged, [c for c in table if c not in ("run", "step", "epoch", *_LOSSES)]].notna()
     beside = [c for c in others if len(others) and others[c].all()]
     apart = [c for c in others if len(others) and not others[c].any()]
-    lost = ~logged & table[beside].notna().all(axis=1).to_numpy() & table[apart].isna().all(axis=1).to_numpy()
+    lost = ~logged & table[beside].notna().all(axis=1).to_numpy()
+    lost &= table[apart].isna().all(axis=1).to_numpy()
     for other in _LOSSES:
         if other != name and other in table:
             lost &= table[other].isna().to_numpy()
+    if not holds_losses_alone(table):
+        lost &= _end_without(logged)
     return table.assign(**{nan_column(name): np.where(lost, 1.0, np.nan)}) if lost.any() else table
+
+
+def _end_without(logged: np.ndarray) -> np.ndarray:
+    """Return the rows after the last loss if they are more than two and than in any gap before; or none."""
+    places = np.flatnonzero(logged)
+    end = len(logged) - 1 - places[-1] if len(places) else len(logged)
+    gap = int(np.diff(places).max()) - 1 if len(places) > 1 else 0
+    return np.arange(len(logged)) >= len(logged) - (end if end > max(2, gap) else 0)
 
 
 def holds_losses_alone(table: pd.DataFrame) -> bool:
