@@ -30,7 +30,7 @@ _PROMPTS = {
     "PROMPT_TUNING": "prompt tuning", "PREFIX_TUNING": "prefix tuning", "P_TUNING": "p-tuning",
     "MULTITASK_PROMPT_TUNING": "multitask prompt tuning", "ADAPTION_PROMPT": "an adaption prompt",
 }  # fmt: skip
-"""PEFT's types that change no weight: they put trained vectors before the input, or before keys and values."""
+"""PEFT's types that change no weight: they put trained vectors before the input, or before the keys."""
 
 
 @dataclass(frozen=True, slots=True)
