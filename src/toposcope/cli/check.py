@@ -73,7 +73,8 @@ def command(
     loss is the forecast of `toposcope forecast`.
 
     The exit code is 0 when every run is all right. It is 1 when the verdict on a run is look or stop, when
-    it is not judged, or when an input cannot be read. It is 2 when nothing could be read. Ctrl-C ends --follow.
+    it is not judged, or when an input cannot be read. It is 2 when nothing could be read. Ctrl-C ends
+    --follow.
     """
     if not every > 0:
         raise InputError("too short", argument="every", value=every, remedy="give seconds above 0")
