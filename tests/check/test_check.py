@@ -313,9 +313,8 @@ def test_weights_that_are_not_finite_at_the_end_mean_stop(tmp_path):
 def test_checkpoints_without_a_loss_are_no_run_that_is_all_right(tmp_path):
     bare = checkpoints(tmp_path / "run")
     found = ts.check(bare)
-    assert found.line == (
-        "look: run with 5 checkpoints: no finite loss is logged; put its log into the folder"
-    )
+    assert found.line == "not judged: no log of run with 5 checkpoints; put its log into the folder"
+    assert not found.ok
     log = write(tmp_path / "elsewhere" / "train.log", modded(falling()))
     both = only(ts.check([bare, log]))
     assert (both.level, both.checkpoints, both.losses) == ("all right", 5, 400)

@@ -158,7 +158,7 @@ def test_a_lone_adapter_file_is_read_as_its_changes(tmp_path: Path) -> None:
 
 def test_an_adapter_of_another_base_is_a_fault(tmp_path: Path, call) -> None:
     g = np.random.default_rng(3)
-    other = {f"transformer.{name}": value for name, value in base_of(g).items()}
+    other = {name.replace("layers.", "blocks."): value for name, value in base_of(g).items()}
     save_file(other, tmp_path / "base.safetensors")
     folder = write_adapter(tmp_path / "adapter", adapter_of(g, base_of(g), 2, scale=0.01), 2)
     code, out, _ = call("compare", tmp_path / "base.safetensors", folder)

@@ -11,7 +11,7 @@ import numpy as np
 from toposcope.core.forms import listed
 from toposcope.core.observations import AuditFinding
 from toposcope.core.tabular import Tables, answered
-from toposcope.files.formats.adapter import PEFT
+from toposcope.sources.adapter_base import in_base
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from toposcope.sources import Series
     from toposcope.sources.adapter_state import AdapterState
 
-_MODEL = "model."
-"""PEFT puts this between `base_model.` and the module name of the base."""
 _NAMED = 3
 """The most tensors that a fault names."""
 
@@ -33,13 +31,15 @@ class AdapterComparison:
     """An adapter and its base: what it changes, how far in parts of the base's weights, and its faults.
 
     `relative` has for each changed matrix: name, norm, rank, effective_rank, change = ||B A|| / ||W||, NaN
-    where the base has no such matrix. `faults` say why the adapter does nothing or cannot be used.
+    where the base has no such matrix. `faults` say why the adapter does nothing or cannot be used. `unread`
+    are the matrices whose change was not looked at, each with its reason.
     """
 
     base: str
     state: AdapterState
     relative: pd.DataFrame
     faults: tuple[AuditFinding, ...]
+    unread: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -51,9 +51,12 @@ class AdapterComparison:
         """The effect of the adapter in one line, its fault first."""
         if self.faults:
             return f"the adapter has a fault: {in_words(self.faults)}"
+        if self.state.unread:
+            return f"the adapter beside {self.base}: {self.state.sentence}"
         known = self.relative["change"].dropna()
         by = f", by {100 * float(known.median()):.2g}% of the weights at the median" if len(known) else ""
-        return f"the adapter changes {self.base}{by}. {self.state.sentence}"
+        left = f"; not looked at: {listed(self.unread, '; ', most=1)}" if self.unread else ""
+        return f"the adapter changes {self.base}{by}. {self.state.sentence}{left}"
 
     @property
     def tables(self) -> Tables:
@@ -90,7 +93,7 @@ class AdapterComparison:
             "problems": list(map(str, self.faults)), "headline": self.headline,
             "base": self.base, "adapter": self.state.stated, "r": self.state.r, "shares": self.state.shares,
             "faults": [dataclasses.asdict(one) for one in self.faults],
-            "changes": self.relative.to_dict("records"),
+            "changes": self.relative.to_dict("records"), "unread": list(self.unread),
         }  # fmt: skip
 
     def __repr__(self) -> str:
@@ -119,59 +122,31 @@ def beside_base(
     """
     import pandas as pd
 
-    series, checkpoint = base
-    norms: dict[str, float] = {}
-    shapes: dict[str, tuple[int, ...]] = {}
-    for matrix in series.stored_matrices(checkpoint):
-        if not matrix.fault:
-            norms[matrix.name] = float(np.linalg.norm(matrix.values.astype(np.float64)))
-            if matrix.values.dtype.kind not in "biu":  # packed numbers have a shape of their own
-                shapes[matrix.name] = matrix.values.shape
-    misfits = [one for one in state.changes if not _fits(one.shape, shapes.get(in_base(one.name)))]
-    unfit = {one.name for one in misfits}
-    rows = [
-        (one.name, one.norm, one.rank, one.effective,
-         _part(one.norm, None if one.name in unfit else norms.get(in_base(one.name))))
-        for one in state.changes
-    ]  # fmt: skip
+    from toposcope.sources.adapter_base import base_weights
+    from toposcope.sources.adapter_effect import effects_on
+
+    with base[0].reading(base[1]) as reader, adapter[0].reading(adapter[1]) as tuned:
+        weights = base_weights(reader, *base)
+        effects = effects_on(weights, state, tuned)
+        shapes = {one.name: weights.shape(one.name) for one in state.changes}
+    rows = [(one.name, one.norm, one.rank, one.effective, one.relative) for one in effects]
     relative = pd.DataFrame(rows, columns=["name", "norm", "rank", "effective_rank", "change"])
     relative = relative.sort_values("change", ascending=False, kind="stable", ignore_index=True)
     faults = [*state.faults, *not_finite(*base)]
     known = {one.tensor for one in faults}
     faults += [one for one in not_finite(*adapter) if one.tensor not in known]
-    if not relative["change"].notna().any() and not faults:
+    if state.changes and not any(one.found for one in effects) and not faults:
         text = f"none of its {len(rows):,} matrices is one of {label}: is it an adapter of another base?"
-        if misfits:
-            mine, theirs = misfits[0].shape, shapes[in_base(misfits[0].name)]
+        misfits = ((one, stored) for one in state.changes if (stored := shapes[one.name]) is not None)
+        if misfit := next(misfits, None):
+            mine, theirs = (" x ".join(map(str, shape)) for shape in (misfit[0].shape, misfit[1]))
             text = (
-                f"none of its {len(rows):,} matrices fits {label}: {in_base(misfits[0].name)} is changed by "
-                f"{mine[0]} x {mine[1]} numbers and has {theirs[0]} x {theirs[1]}; is it an adapter of "
-                "another base?"
+                f"none of its {len(rows):,} matrices fits {label}: {in_base(misfit[0].name)} is changed by "
+                f"{mine} numbers and has {theirs}; is it an adapter of another base?"
             )
         faults.append(AuditFinding(state.run, state.step, "", text, fault="other-base"))
-    return AdapterComparison(label, state, relative, tuple(faults))
-
-
-def in_base(name: str) -> str:
-    """Return the name that PEFT's name of a matrix has in the base.
-
-    >>> in_base("base_model.model.layers.0.fc.weight")
-    'layers.0.fc.weight'
-    """
-    return name.removeprefix(PEFT).removeprefix(_MODEL)
-
-
-def _fits(change: tuple[int, ...], weight: tuple[int, ...] | None) -> bool:
-    """Return whether a change can be added to a weight, which some models store transposed.
-
-    >>> _fits((4, 8), (4, 8)), _fits((4, 8), (8, 4)), _fits((4, 8), (4, 16)), _fits((4, 8), None)
-    (True, True, False, True)
-    """
-    return weight is None or sorted(change) == sorted(weight)
-
-
-def _part(norm: float, whole: float | None) -> float:
-    return norm / whole if whole else float("nan")
+    unread = [f"{in_base(one.name)} ({one.why})" for one in effects if one.why]
+    return AdapterComparison(label, state, relative, tuple(faults), tuple(unread))
 
 
 def not_finite(series: Series, checkpoint: Checkpoint) -> list[AuditFinding]:

@@ -68,12 +68,13 @@ def command(
     STORE is a folder that `toposcope weights` or another measuring command wrote. The command only reads; it
     writes nothing.
 
-    The verdict on a run is: all right, look or stop. It rests on the losses, on the loss alarms of
-    `toposcope watch`, and on an audit of the checkpoints in DIR. The final loss is the forecast of
-    `toposcope forecast`.
+    The verdict on a run is: all right, look or stop; without a log, it is not judged. It rests on the
+    losses, on the loss alarms of `toposcope watch`, and on an audit of the checkpoints in DIR. The final
+    loss is the forecast of `toposcope forecast`.
 
-    The exit code is 0 when every run is all right. It is 1 when the verdict on a run is look or stop, or
-    when an input cannot be read. It is 2 when nothing could be read. Ctrl-C ends --follow.
+    The exit code is 0 when every run is all right. It is 1 when the verdict on a run is look or stop, when
+    it is not judged, or when an input cannot be read. It is 2 when nothing could be read. Ctrl-C ends
+    --follow.
     """
     if not every > 0:
         raise InputError("too short", argument="every", value=every, remedy="give seconds above 0")

@@ -160,14 +160,14 @@ def _show_runs(found: RunComparison) -> None:
 
 
 def _show_adapter(found: AdapterComparison) -> None:
-    from toposcope.api.tuned import in_base
+    from toposcope.sources.adapter_base import in_base
 
     say(found.headline)
     cells = [
         (
             in_base(row["name"]), f"{row['norm']:.3g}",
             None if row["change"] is None else f"{row['change']:.3g}",
-            row["rank"], f"{row['effective_rank']:.2g}",
+            row["rank"] or None, None if row["effective_rank"] is None else f"{row['effective_rank']:.2g}",
         )
         for row in _records(found.relative)[:MOST_CHANGES]
         if row["norm"]

@@ -13,7 +13,7 @@ from toposcope.core.forms import and_more, listed
 from toposcope.core.groups import families_of, short
 from toposcope.core.lines import left_out_of_means
 from toposcope.core.tabular import Table
-from toposcope.files.formats.adapter import ADAPTER
+from toposcope.files.formats.adapter import names_adapter
 from toposcope.page.notes import once
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.page.plain import tables_on_page
@@ -291,5 +291,5 @@ def _of_sizes(study: Study) -> str:
 
 def _of_adapters(study: Study) -> str:
     """Say which runs' weights are an adapter's, and on what; empty where none are."""
-    known = sorted({name for name in families_of(study.runs).values() if name.startswith(ADAPTER)})
+    known = sorted({name for name in families_of(study.runs).values() if names_adapter(name)})
     return f" The weights are an adapter's changes to its base: {listed(known)}." if known else ""

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from toposcope.logs.curve import Curve
 
-ALL_RIGHT = "all right"
-LEVELS = (ALL_RIGHT, LOOK, STOP)
-"""The levels of a run, from best to worst."""
+ALL_RIGHT, NOT_JUDGED = "all right", "not judged"
+LEVELS = (ALL_RIGHT, NOT_JUDGED, LOOK, STOP)
+"""The levels of a run, from best to worst; one without a log is not judged, unless its audit has a fault."""
 
 TOO_EARLY = "too early"
 """A reason that disappears with time; a watch does not report it."""
@@ -73,6 +73,7 @@ def judge(
     lost: int = 0,
     last_checkpoint: int | None = None,
     wrong: Sequence[str] = (),
+    logged: bool = True,
 ) -> Judgement:
     """Return the judgement of a run from everything that was found.
 
@@ -84,7 +85,8 @@ def judge(
     | logged losses of which none is finite | stop |
     | the weights of the last checkpoint are not finite | stop |
     | any other finding of the audit; something wrong with the log | look |
-    | no loss, or fewer than six | look |
+    | no loss in its log, or fewer than six | look |
+    | no log | not judged |
 
     Parameters
     ----------
@@ -102,6 +104,8 @@ def judge(
         The step of its last checkpoint.
     wrong
         What else is wrong with its log.
+    logged
+        Whether it has a log.
 
     Examples
     --------
@@ -110,7 +114,7 @@ def judge(
     >>> judged.level, [one.kind for one in judged.noticed]
     ('all right', ['loss spike'])
     """
-    found = [*_of_counts(losses, lost), *once(remarks, replayed)]
+    found = [*_of_counts(losses, lost, logged=logged), *once(remarks, replayed)]
     found += [_of_audit(one, last_checkpoint) for one in audit]
     found += [Remark(LOOK, "log", None, text) for text in wrong]
     grounds = [one for one in found if one.level != NOTICED]
@@ -118,10 +122,12 @@ def judge(
     return Judgement(tuple(grounds), tuple(one for one in found if one.level == NOTICED))
 
 
-def _of_counts(losses: int, lost: int) -> list[Remark]:
+def _of_counts(losses: int, lost: int, *, logged: bool) -> list[Remark]:
     if lost and not losses:
         text = "the only logged loss is not finite" if lost == 1 else f"none of the {lost:,} losses is finite"
         return [Remark(STOP, NOT_FINITE, None, text, "start again, with a lower rate")]
+    if not losses and not logged:
+        return [Remark(NOT_JUDGED, NO_LOSS, None, "no log", "put its log into the folder")]
     if not losses:
         return [Remark(LOOK, NO_LOSS, None, "no finite loss is logged", "put its log into the folder")]
     if losses < FEWEST:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from toposcope.core.forms import listed, near, sentences, step_text
 from toposcope.core.tabular import Tables, answered
 from toposcope.logs.remarks import LOOK, NOTICED, STOP
-from toposcope.rules.judgement import ALL_RIGHT, LEVELS
+from toposcope.rules.judgement import ALL_RIGHT, LEVELS, NOT_JUDGED
 from toposcope.rules.registry import is_alarm
 from toposcope.runs.run_check import MOST_SHOWN, RunCheck, ground_as_data
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _MOST_NAMED, _MOST_SHARED = 5, 3
 """The most runs, and shared remarks, that a line names; the others are counted."""
+_TO_DO = ((STOP, "to stop"), (LOOK, "to look at"), (NOT_JUDGED, "not judged"))
 _COLUMNS = ("run", "answer", "step", "of", "loss", "end", "low", "high", "ground")
 
 
@@ -81,7 +82,7 @@ class Check:
             said = ", ".join(f"{count} {what}" for count, what in ways if count)
             return f"{ALL_RIGHT}: {total:,} of {total:,} runs ({said})"
         parts: list[str] = []
-        for level, what in ((STOP, "to stop"), (LOOK, "to look at")):
+        for level, what in _TO_DO:
             if counts[level]:
                 names = [one.name for one in self.runs if one.level == level]
                 of = "" if parts else f" of {total:,} runs"

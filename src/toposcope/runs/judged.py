@@ -75,7 +75,7 @@ def judged(
         (replays or Replays())(_replayed(rows, column), run_of(rows), trend=trend) if losses else (),
         audit,
         losses=losses, lost=lost, last_checkpoint=last_checkpoint,
-        wrong=wrong if losses >= FEWEST else (),
+        wrong=wrong if losses >= FEWEST else (), logged=len(rows) > 0,
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from toposcope.core.forms import chance, listed, near, sentences, step_text
 from toposcope.core.wording import option, rendered
 from toposcope.logs.remarks import PLATEAU
-from toposcope.rules.judgement import ALL_RIGHT, Judgement
+from toposcope.rules.judgement import ALL_RIGHT, NOT_JUDGED, Judgement
 
 if TYPE_CHECKING:
     import numpy as np
@@ -80,6 +80,9 @@ class RunCheck:
     @property
     def line(self) -> str:
         """The answer in one line: what to do about which run, and why, or where it will end."""
+        if self.level == NOT_JUDGED:
+            ground = self.judgement.grounds[0]
+            return f"{self.level}: {ground.sentence} of {self.subject}; {ground.remedy}"
         if self.level != ALL_RIGHT:
             return f"{self.level}: {self.subject}: {self.judgement.grounds[0]}"
         return f"{self.level}: {self.subject} {self.end}"

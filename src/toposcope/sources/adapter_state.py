@@ -1,4 +1,4 @@
-"""The effect of a LoRA adapter on its base: which matrices it changes, by how much, with what rank."""
+"""The effect of an adapter on its base: which matrices it changes, by how much, with what rank."""
 
 from __future__ import annotations
 
@@ -10,12 +10,18 @@ import numpy as np
 
 from toposcope.core.observations import AuditFinding
 from toposcope.core.seeding import rng
-from toposcope.files.formats.adapter import ADAPTER, adapted
+from toposcope.files.formats.adapter import (
+    MAGNITUDE,
+    PEFT,
+    adapted,
+    is_low_rank,
+    is_prompt,
+    method_of,
+    names_adapter,
+)
 from toposcope.sources.names import kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from toposcope.core.types import Checkpoint
     from toposcope.sources.series import Series
 
@@ -25,13 +31,18 @@ NUMERICAL = 1e-5
 """Singular values below this part of the largest count as zero: products in float32 are off by 1e-7."""
 
 
+IA3 = "IA3"
+SCALES = ".ia3_l"
+"""The end of the name of a vector by which IA3 multiplies what a layer returns or takes."""
+
+
 @dataclass(frozen=True, slots=True)
 class AdapterChange:
-    """The change scale * B A of one matrix.
+    """The change of one matrix: scale * B A, or of IA3 the deviation of its factors from 1.
 
     `norm` is its Frobenius norm and `rank` the number of singular values above 1e-5 of the largest.
     `effective` is the exponential of the entropy of their shares of the sum, and `finite` says whether all
-    values are finite. `shape` is the shape of the changed weight.
+    values are finite. `shape` is the shape of the changed weight, or of IA3 that of the factors.
     """
 
     name: str
@@ -44,13 +55,20 @@ class AdapterChange:
 
 @dataclass(frozen=True, slots=True)
 class AdapterState:
-    """The changes of an adapter at one step; `stated` names its kind, rank and base, `r` is the rank."""
+    """The changes of an adapter at one step; `stated` names its kind, rank and base, `r` is the rank.
+
+    `method` is its kind: LoRA, rsLoRA, DoRA, AdaLoRA, IA3, or one of prompts, which changes no matrix.
+    `others` counts the tensors that it stores in full. `unread` says why its effect is not known.
+    """
 
     run: str
     step: int
     stated: str
     r: int
     changes: tuple[AdapterChange, ...]
+    method: str = "LoRA"
+    others: int = 0
+    unread: str = ""
 
     @property
     def active(self) -> tuple[AdapterChange, ...]:
@@ -65,9 +83,12 @@ class AdapterState:
             AuditFinding(self.run, self.step, name, "holds NaN or infinite values", fault="non-finite")
             for name in broken
         ]
-        if self.changes and not broken and not self.active:
+        # DoRA's magnitudes may have been trained although B A is zero, and so may tensors stored in full
+        alone = self.method != "DoRA" and not self.others
+        if self.changes and not broken and not self.active and alone:
+            what = "factors are 1" if self.method == IA3 else "changes B A are zero"
             text = (
-                f"all {len(self.changes):,} changes B A are zero, so the adapter does nothing; was it saved "
+                f"all {len(self.changes):,} {what}, so the adapter does nothing; was it saved "
                 "before the first step, or trained with a learning rate of zero?"
             )
             found.append(AuditFinding(self.run, self.step, "", text, fault="zero-adapter"))
@@ -92,17 +113,23 @@ class AdapterState:
         'LoRA r=8 on base: 1 of 1 matrices is changed, with an effective rank of 6.2 of 8 (median); q_proj \
 has 100% of the change'
         """
+        if self.unread:
+            return f"{self.stated}: {self.unread}"
         active = self.active
         if not active:
             return f"{self.stated}: none of its {len(self.changes):,} matrices has a finite, nonzero change"
-        middle = float(np.median([one.effective for one in active]))
         parts = ", ".join(f"{kind} {share:.0%}" for kind, share in list(self.shares.items())[1:3])
         kind, share = next(iter(self.shares.items()))
         more = f" ({parts})" if parts else ""
         verb = "is" if len(active) == 1 else "are"
+        by = "by factors"
+        if self.method != IA3:
+            middle = float(np.median([one.effective for one in active]))
+            by = f"with an effective rank of {middle:.2g} of {self.r} (median)"
+        also = f"; {self.others:,} more are stored in full" if self.others else ""
         return (
-            f"{self.stated}: {len(active):,} of {len(self.changes):,} matrices {verb} changed, with an "
-            f"effective rank of {middle:.2g} of {self.r} (median); {kind} has {share:.0%} of the change{more}"
+            f"{self.stated}: {len(active):,} of {len(self.changes):,} matrices {verb} changed, {by}; "
+            f"{kind} has {share:.0%} of the change{more}{also}"
         )
 
 
@@ -111,33 +138,40 @@ def adapter_state(series: Series, checkpoint: Checkpoint) -> AdapterState | None
     if not adapted(series.config(checkpoint.run)) and not _of_adapter(series, checkpoint.run):
         return None
     with series.reading(checkpoint) as reader:
-        config = series.config(checkpoint.run) or reader.facts().config
-        stated = adapted(config)
-        r = config.get("r")
-        if not stated or not isinstance(r, int) or r < 1:
+        facts = reader.facts()
+        config = series.config(checkpoint.run) or facts.config
+        if not adapted(config):
             return None
-        changes = []
+        changes, others, unread = [], 0, ""
         for name, info in reader.infos().items():
-            if info.skip or len(info.shape) != 2:
-                continue
-            made = _change(name, reader.read(name), _rank_of(name, r, config))
-            if made is not None:
-                changes.append(made)
-    return AdapterState(checkpoint.run, checkpoint.step, stated, r, tuple(changes))
+            change = None
+            if name in facts.changes and not info.skip:
+                change = _change(name, reader.read(name), facts.changes[name])
+            elif name.endswith(SCALES):
+                change = _factors(f"{name.removesuffix(SCALES)}.weight", reader.read(name))
+            elif name.startswith(PEFT) and MAGNITUDE not in name:
+                others += 1
+            if change is not None:
+                changes.append(change)
+    method, r = method_of(config), max(facts.changes.values(), default=0)
+    if is_prompt(config):
+        unread = "it changes no matrix; its vectors go before the input, or before keys and values"
+    elif not is_low_rank(config) and method != IA3:
+        unread = f"not looked at: what {method} changes is not computed; merge it into its model with PEFT"
+    return AdapterState(
+        checkpoint.run, checkpoint.step, adapted(config), r, tuple(changes), method, others, unread
+    )
 
 
 def _of_adapter(series: Series, run: str) -> bool:
-    return any(one.run == run and one.family.startswith(ADAPTER) for one in series.runs)
+    return any(one.run == run and names_adapter(one.family) for one in series.runs)
 
 
-def _rank_of(name: str, r: int, config: Mapping[str, object]) -> int:
-    """Return the rank that is stated for one matrix."""
-    pattern = config.get("rank_pattern")
-    module = name.removesuffix(".weight")
-    for key, value in pattern.items() if isinstance(pattern, dict) else ():
-        if (module == key or module.endswith(f".{key}")) and isinstance(value, int):
-            return value
-    return r
+def _factors(name: str, values: np.ndarray) -> AdapterChange:
+    """Return how far IA3's factors of one matrix are from 1; they have no rank."""
+    away = values.astype(np.float64) - 1
+    norm = float(np.linalg.norm(away))
+    return AdapterChange(name, norm, 0, float("nan"), bool(np.isfinite(away).all()), away.shape)
 
 
 def _change(name: str, values: np.ndarray, r: int) -> AdapterChange | None:

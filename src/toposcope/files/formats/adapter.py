@@ -1,10 +1,11 @@
-"""PEFT adapters: each low-rank pair is read as the weight change that it encodes, scale * B A (LoRA)."""
+"""PEFT adapters: each low-rank pair is read as the weight change that it encodes, such as scale * B A."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,32 +14,53 @@ from toposcope.core.errors import SourceError
 from toposcope.files.blobs import Blob, Folder
 from toposcope.files.formats.reader import DTYPES, Facts, Reader, TensorInfo, check_rows, find, read_json
 
-_PAIR = re.compile(r"(?P<module>.+)\.lora_(?P<embedding>embedding_)?(?P<side>[AB])(\.\w+)?(?:\.weight)?")
+_PAIR = re.compile(
+    r"(?P<module>.+)\.lora_(?P<embedding>embedding_)?(?P<side>[ABE])(\.(?!bias$)\w+)?(?:\.weight)?"
+)
 _F32 = DTYPES["float32"]
 PEFT = "base_model."
 """The prefix of module names in PEFT adapters."""
 ADAPTER = "LoRA"
-"""The family prefix of a run whose weights are the changes of an adapter."""
+"""The name of the plain method, and of an adapter without a configuration."""
+MAGNITUDE = ".lora_magnitude_vector"
+"""The end of the name of DoRA's vector: the norms of the weights of each output."""
+LOW_RANK = ("LORA", "ADALORA")
+"""PEFT's types whose change of a weight is a product of two matrices."""
+_PROMPTS = {
+    "PROMPT_TUNING": "prompt tuning", "PREFIX_TUNING": "prefix tuning", "P_TUNING": "p-tuning",
+    "MULTITASK_PROMPT_TUNING": "multitask prompt tuning", "ADAPTION_PROMPT": "an adaption prompt",
+}  # fmt: skip
+"""PEFT's types that change no weight: they put trained vectors before the input, or before the keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """The names of a change's two matrices, and of AdaLoRA's singular values ("" if there are none)."""
+
+    a: str
+    b: str
+    e: str
+    embedding: bool
 
 
 class AdapterReader:
-    """The weight changes of a LoRA adapter, under the names of the weights that they change.
+    """The weight changes of an adapter of low rank, under the names of the weights that they change.
 
-    Parameters that the adapter stores in full (`modules_to_save`) keep their names and values.
+    The change is scale * B A (LoRA, rsLoRA), scale / r * B (E * A) (AdaLoRA). Of DoRA it is the same product,
+    which changes the direction of the weights; the vector of their magnitudes is beside it. Parameters that
+    the adapter stores in full (`modules_to_save`) and those of other kinds of adapters keep their names and
+    values.
     """
 
     def __init__(self, label: str, inner: Reader, config: Mapping[str, Any]) -> None:
         self.label = label
         self._inner, self._config = inner, config
-        kind = config.get("peft_type", "LORA")
-        if kind != "LORA":
-            raise SourceError(
-                f"{label}: adapters of type {kind!r:.40} cannot be read; merge the adapter into its model "
-                "with PEFT"
-            )
-        self._pairs: dict[str, tuple[str, str, bool]] = {}
+        self._pairs: dict[str, _Pair] = {}
         self._infos: dict[str, TensorInfo] = {}
-        self._find_pairs()
+        if peft_type(config) in LOW_RANK:
+            self._find_pairs()
+        else:
+            self._infos = dict(inner.infos())
 
     def _find_pairs(self) -> None:
         inner = self._inner.infos()
@@ -47,30 +69,31 @@ class AdapterReader:
             found = _PAIR.fullmatch(name)
             if found:
                 sides.setdefault(found["module"], {})[found["side"]] = (name, bool(found["embedding"]))
-            elif ".lora_magnitude_vector" not in name:
+            else:
                 self._infos[name] = info
-        for module, pair in sides.items():
-            if set(pair) != {"A", "B"}:
+        for module, parts in sides.items():
+            if not {"A", "B"} <= set(parts):
                 raise SourceError(
-                    f"{self.label}: {module!r} has lora_{next(iter(pair))} without its partner; fetch "
+                    f"{self.label}: {module!r} has lora_{next(iter(parts))} without its partner; fetch "
                     "it again"
                 )
-            (a, embedding), (b, _) = pair["A"], pair["B"]
-            shape_a, shape_b = inner[a].shape, inner[b].shape
-            name = f"{module}.weight"
-            skip = "" if len(shape_a) == len(shape_b) == 2 else "its low-rank pair is not two matrices"
-            if any(other.startswith(f"{module}.lora_magnitude_vector") for other in inner):
-                skip = "DoRA rescales the sum of base and change; merge it into its model with PEFT"
-            if not skip and shape_b[1] != shape_a[0]:
-                raise SourceError(
-                    f"{self.label}: {module!r} pairs shapes {shape_b} and {shape_a}; fetch it again"
-                )
-            shape = (shape_b[0], shape_a[-1]) if not self._flips(embedding) else (shape_a[-1], shape_b[0])
-            self._infos[name] = TensorInfo(name, shape, _F32, skip)
-            self._pairs[name] = (a, b, embedding)
+            (a, embedding), (b, _) = parts["A"], parts["B"]
+            self._add(f"{module}.weight", _Pair(a, b, parts["E"][0] if "E" in parts else "", embedding))
+
+    def _add(self, name: str, pair: _Pair) -> None:
+        shape_a, shape_b = (self._inner.infos()[side].shape for side in (pair.a, pair.b))
+        skip = "" if len(shape_a) == len(shape_b) == 2 else "its low-rank pair is not two matrices"
+        if not skip and shape_b[1] != shape_a[0]:
+            module = name.removesuffix(".weight")
+            raise SourceError(
+                f"{self.label}: {module!r} pairs shapes {shape_b} and {shape_a}; fetch it again"
+            )
+        shape = (shape_a[-1], shape_b[0]) if self._flips(pair.embedding) else (shape_b[0], shape_a[-1])
+        self._infos[name] = TensorInfo(name, shape, _F32, skip)
+        self._pairs[name] = pair
 
     def _flips(self, embedding: bool) -> bool:
-        return embedding != bool(self._config.get("fan_in_fan_out", False))
+        return embedding or bool(self._config.get("fan_in_fan_out", False))
 
     def _scale(self, name: str, rank: int) -> float:
         alpha = self._config.get("lora_alpha", rank)
@@ -95,12 +118,14 @@ class AdapterReader:
         find(self._infos, self.label, name)
         if name not in self._pairs:
             return self._inner.read(name)
-        a_name, b_name, embedding = self._pairs[name]
-        a = self._inner.read(a_name).astype(np.float32)
-        b = self._inner.read(b_name).astype(np.float32)
+        pair = self._pairs[name]
+        a = self._inner.read(pair.a).astype(np.float32)
+        b = self._inner.read(pair.b).astype(np.float32)
         with np.errstate(all="ignore"):  # hostile values; the check of matrices reports NaN
+            if pair.e:
+                a = a * self._inner.read(pair.e).astype(np.float32).reshape(-1, 1)
             change = np.float32(self._scale(name, a.shape[0])) * (b @ a)
-        return change.T if self._flips(embedding) else change
+        return change.T if self._flips(pair.embedding) else change
 
     def rows(self, name: str, start: int, stop: int) -> np.ndarray:
         """Compute rows `start` to `stop` of one weight's change."""
@@ -108,8 +133,10 @@ class AdapterReader:
         return self.read(name)[start:stop]
 
     def facts(self) -> Facts:
-        """Return the adapter's configuration."""
-        return Facts(config={str(key): value for key, value in self._config.items()})
+        """Return the adapter's configuration, and which tensors are changes."""
+        inner = self._inner.infos()
+        ranks = {name: inner[pair.a].shape[0] for name, pair in self._pairs.items() if inner[pair.a].shape}
+        return Facts(config={str(key): value for key, value in self._config.items()}, changes=ranks)
 
 
 def bare_adapter(reader: Reader) -> Reader:
@@ -130,17 +157,66 @@ def _sides(name: str) -> str:
     return found["side"] if found else ""
 
 
+def peft_type(config: Mapping[str, Any]) -> str:
+    """Return PEFT's type of an adapter by its configuration; "" for a whole model.
+
+    >>> peft_type({"peft_type": "LORA"}), peft_type({"hidden_size": 64}), peft_type({"lora_alpha": 8, "r": 4})
+    ('LORA', '', 'LORA')
+    """
+    stated = config.get("peft_type")
+    if stated is None and "lora_alpha" in config and "r" in config:
+        return LOW_RANK[0]  # written before PEFT stated the type
+    return str(stated) if stated else ""
+
+
+def is_low_rank(config: Mapping[str, Any]) -> bool:
+    """Return whether an adapter changes weights by products of two matrices."""
+    return peft_type(config) in LOW_RANK
+
+
+def method_of(config: Mapping[str, Any]) -> str:
+    """Return the name of an adapter's method; "" for a whole model.
+
+    >>> method_of({"peft_type": "LORA", "use_dora": True}), method_of({"peft_type": "PREFIX_TUNING"})
+    ('DoRA', 'prefix tuning')
+    """
+    kind = peft_type(config)
+    if kind == "LORA":
+        scaled = "rsLoRA" if config.get("use_rslora") else ADAPTER
+        return "DoRA" if config.get("use_dora") else scaled
+    return "AdaLoRA" if kind == "ADALORA" else _PROMPTS.get(kind, kind)
+
+
+def is_prompt(config: Mapping[str, Any]) -> bool:
+    """Return whether an adapter changes no weight but puts trained vectors before the input."""
+    return peft_type(config) in _PROMPTS
+
+
+def names_adapter(family: str) -> bool:
+    """Return whether the family of a run says that its weights are changes of low rank, as `adapted` does.
+
+    >>> names_adapter("DoRA r=4 on org/base"), names_adapter("llama")
+    (True, False)
+    """
+    return family.startswith(tuple(f"{name} r=" for name in (ADAPTER, "rsLoRA", "DoRA", "AdaLoRA")))
+
+
 def adapted(config: Mapping[str, Any]) -> str:
     """Return the base of an adapter, with its kind and rank; empty for a whole model.
 
     >>> adapted({"peft_type": "LORA", "base_model_name_or_path": "org/base", "r": 8})
     'LoRA r=8 on org/base'
+    >>> adapted({"peft_type": "PROMPT_TUNING", "num_virtual_tokens": 4})
+    'prompt tuning with 4 virtual tokens on an unnamed base'
     """
-    if config.get("peft_type") != "LORA":
+    if not (method := method_of(config)):
         return ""
-    return (
-        f"{ADAPTER} r={config.get('r', '?')} on {config.get('base_model_name_or_path') or 'an unnamed base'}"
-    )
+    size = ""
+    if is_low_rank(config):
+        size = f" r={config.get('init_r' if peft_type(config) == 'ADALORA' else 'r', '?')}"
+    elif is_prompt(config) and isinstance(count := config.get("num_virtual_tokens"), int):
+        size = f" with {count:,} virtual tokens"
+    return f"{method}{size} on {config.get('base_model_name_or_path') or 'an unnamed base'}"
 
 
 def open_adapter(folder: Folder, open_file: Callable[[Blob], Reader]) -> AdapterReader:

@@ -56,6 +56,8 @@ class Facts:
     config: Mapping[str, Any] = field(default_factory=dict)
     metrics: tuple[Mapping[str, Any], ...] = ()
     """Rows of a loss history, keyed by the store's metrics columns."""
+    changes: Mapping[str, int] = field(default_factory=dict)
+    """Of an adapter: the tensors that are changes of low rank to a weight, each with its rank."""
 
 
 def step_in(facts: Facts) -> int:

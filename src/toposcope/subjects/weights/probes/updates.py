@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from toposcope.core.types import Feature, Matrix, Role, Row, Scope
-from toposcope.files.formats.adapter import adapted
+from toposcope.files.formats.adapter import is_low_rank
 from toposcope.subjects.base import Cost, Measured, Probe, Reads
 from toposcope.subjects.labels import Label
 from toposcope.subjects.snapshot import Snapshot, unless_unreadable
@@ -63,7 +63,7 @@ class Updates(Probe):
         if before is not None and not _readable(before):
             found.alone, before = True, None
         attention = Attention(heads_in(snapshot.config))
-        squares, low_rank = np.zeros(2), bool(adapted(snapshot.config))
+        squares, low_rank = np.zeros(2), is_low_rank(snapshot.config)
         for now, then in _pairs(snapshot, before, self.options):
             values, part = matrix_update(now.values, None if then is None else then.values, low_rank=low_rank)
             squares += part
