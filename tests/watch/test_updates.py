@@ -6,7 +6,7 @@ from toposcope.store import Store
 from toposcope.subjects.registry import weight_probes
 from toposcope.subjects.weights.options import WeightOptions
 from toposcope.subjects.weights.probes.updates import matrix_update
-from toposcope.subjects.weights.rows import row_faults
+from toposcope.sources.rows import row_faults
 from toposcope.sweep import Execution, sweep
 
 WIDTH, HEADS = 8, 2

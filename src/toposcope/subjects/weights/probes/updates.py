@@ -23,7 +23,7 @@ from toposcope.subjects.weights.probes.heads import (
     heads_in,
     spectral_entropy,
 )
-from toposcope.subjects.weights.rows import row_faults, scaling
+from toposcope.sources.rows import row_faults, scaling
 
 LARGEST_EXACT = 1024
 """Matrices with a longer smaller side have no spectrum of their update, which would cost too much."""

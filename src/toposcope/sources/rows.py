@@ -1,6 +1,6 @@
 """Finds rows of a matrix that swapped places, became copies or were replaced, and scaled blocks.
 
-The limits were set with those of `watch.alarms.content`, which says on which runs.
+The limits were set with those of `sources.content_checks`, which says on which runs.
 """
 
 from __future__ import annotations
