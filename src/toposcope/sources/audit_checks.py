@@ -11,10 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from toposcope.core.observations import AuditFinding
-from toposcope.sources.audit_evidence import StepEvidence, TensorEvidence
-
-SMALL = 64
-"""Tensors with fewer elements fluctuate too much to be judged by their step-to-step change."""
+from toposcope.sources.audit_content import content
+from toposcope.sources.audit_evidence import SMALL, StepEvidence, TensorEvidence
 
 SPIKE = 3.0
 """A step is off the path if both distances to it are this many times the distance between its neighbours.
@@ -57,7 +55,7 @@ def unreadable(steps: Evidence) -> Iterator[AuditFinding]:
 
 def identical(steps: Evidence) -> Iterator[AuditFinding]:
     """Find steps with exactly the weights of an earlier step, or of the final one."""
-    good = _readable(steps)
+    good = [step for step in _readable(steps) if step.digest]
     first: dict[str, StepEvidence] = {}
     final = good[-1].digest if good else ""
     for step in good:
@@ -354,5 +352,9 @@ CHECKS: tuple[Callable[[Evidence], Iterator[AuditFinding]], ...] = (
     structure,
     values,
     copies,
+    content,
     path,
 )
+
+NEWEST_CHECKS = tuple(check for check in CHECKS if check is not path)
+"""The checks that judge a checkpoint with no more than the one before it."""

@@ -56,6 +56,8 @@ class Facts:
     config: Mapping[str, Any] = field(default_factory=dict)
     metrics: tuple[Mapping[str, Any], ...] = ()
     """Rows of a loss history, keyed by the store's metrics columns."""
+    beside: tuple[str, ...] = ()
+    """The parts of the file that are not weights, such as the state of an optimiser."""
 
 
 def step_in(facts: Facts) -> int:

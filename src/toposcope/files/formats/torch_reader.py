@@ -101,6 +101,7 @@ class TorchReader:
             tokens=_integer(tree, TOKENS),
             parameters=_integer(tree, PARAMETERS),
             config=_config(tree),
+            beside=tuple(key for key in tree if isinstance(key, str) and key.startswith(NOT_WEIGHTS)),
         )
 
     def _number(self, value: Any) -> float | None:

@@ -1,0 +1,241 @@
+"""The audit's checks of content: each checkpoint against the one before it, tensor by tensor.
+
+Where a tensor has four earlier changes, the limits are those of `content_checks`. Where it has fewer, its
+change is compared with those of the other tensors at the same checkpoint.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from toposcope.core.observations import AuditFinding
+from toposcope.sources import content_checks as checks
+from toposcope.sources.audit_evidence import SMALL, StepEvidence, TensorEvidence
+from toposcope.sources.changes import TensorChange
+from toposcope.sources.rows import UNLIKE
+
+FACTOR = 4.0
+"""Without a history, a tensor counts as scaled from this factor on: an eighth of what a fault of memory does
+to a number, and beyond what healthy runs of benchmarks/audit_rates.py did between two checkpoints."""
+
+KEPT, LOST = 0.9, 0.25
+"""Without a history, a tensor counts as replaced if its cosine with its former values is below .25 while
+those of most other tensors are above .9."""
+
+BEGUN = 0.1
+"""A tensor has begun to train if its values are this share of the typical ones: one that starts from zero
+grows many times over in its first updates, and turns."""
+
+NEAR_ZERO = 1e-15
+"""Weights whose largest value is below this have no effect in any arithmetic that trains or serves a model."""
+
+DENORMAL = float(np.finfo(np.float32).tiny)
+"""Below this, float32 has no full precision, and many devices take the value for 0."""
+
+
+@dataclass(slots=True)
+class _Past:
+    """The sound changes of one tensor so far, and whether it failed a check at the last checkpoint."""
+
+    changes: deque[TensorChange] = field(default_factory=lambda: deque(maxlen=checks.LATELY))
+    repeated: deque[float] = field(default_factory=lambda: deque(maxlen=checks.LATELY))
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """A check that failed: the kind of fault, and what is wrong with the tensor."""
+
+    kind: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Peers:
+    """The changes of all matrices at a checkpoint, sorted, and their median root mean square before it."""
+
+    along: np.ndarray
+    cosine: np.ndarray
+    rms: float
+
+    @classmethod
+    def of(cls, known: Sequence[tuple[TensorEvidence, TensorChange]]) -> _Peers:
+        along, cosine = (
+            np.sort([value for value in values if not math.isnan(value)])
+            for values in ([abs(one.along) for _, one in known], [one.cosine for _, one in known])
+        )
+        return cls(along, cosine, float(np.median([_rms(item) for item, _ in known])) if known else 0.0)
+
+
+def _median_without(values: np.ndarray, one: float) -> float:
+    """Return the median of sorted values without one of them; NaN if nothing is left.
+
+    >>> _median_without(np.array([1.0, 2.0, 9.0]), 9.0)
+    1.5
+    """
+    at = int(np.searchsorted(values, one))
+    rest = np.delete(values, at) if at < len(values) and values[at] == one else values
+    return float(np.median(rest)) if len(rest) else math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """One tensor at a checkpoint and at the one before, and the changes of the others."""
+
+    now: TensorEvidence
+    before: TensorEvidence
+    change: TensorChange
+    past: _Past
+    peers: _Peers
+
+    @property
+    def matrix(self) -> bool:
+        return len(self.now.info.shape) > 1
+
+    @property
+    def begun(self) -> bool:
+        return _rms(self.before) >= BEGUN * self.peers.rms
+
+    def history(self, name: str) -> list[float]:
+        return [float(getattr(change, name)) for change in self.past.changes]
+
+
+def content(steps: Sequence[StepEvidence]) -> Iterator[AuditFinding]:
+    """Find tensors that changed since the checkpoint before as no update changes them."""
+    pasts: dict[str, _Past] = defaultdict(_Past)
+    good = [step for step in steps if not step.error]
+    for before, step in itertools.pairwise(good):
+        pairs = _pairs(before, step, pasts)
+        failed: dict[str, _Failed] = {}
+        for name, pair in pairs.items():
+            wrong = _judge(pair)
+            back = pair.past.failed and pair.now.change2 < 0.5 * pair.now.change
+            if wrong is not None and not back:
+                failed[name] = wrong
+            if wrong is None:
+                pair.past.changes.append(pair.change)
+                pair.past.repeated.append(pair.now.repeated)
+            pair.past.failed = wrong is not None and not back
+        yield from _findings(step, before.checkpoint.step, failed, len(pairs))
+
+
+def _pairs(before: StepEvidence, step: StepEvidence, pasts: dict[str, _Past]) -> dict[str, _Pair]:
+    known = {
+        name: (item, before.tensors[name], item.moved)
+        for name, item in step.tensors.items()
+        if item.moved is not None and not (_empty(item) or before.tensors[name].constant)
+    }
+    peers = _Peers.of([(then, change) for now, then, change in known.values() if _large(now)])
+    return {
+        name: _Pair(now, then, change, pasts[name], peers) for name, (now, then, change) in known.items()
+    }
+
+
+def _empty(item: TensorEvidence) -> bool:
+    """Return whether a matrix has one value throughout, which is a fault of its own."""
+    return item.constant and len(item.info.shape) > 1
+
+
+def _large(item: TensorEvidence) -> bool:
+    return len(item.info.shape) > 1 and item.info.size >= SMALL
+
+
+def _rms(item: TensorEvidence) -> float:
+    return item.norm / math.sqrt(max(item.info.size, 1))
+
+
+def _judge(pair: _Pair) -> _Failed | None:
+    """Return the first check that fails."""
+    checked = (_emptied, _faint, _scaled, *((_moved_rows,) if pair.matrix else ()), _replaced)
+    return next((failed for check in checked if (failed := check(pair)) is not None), None)
+
+
+def _emptied(pair: _Pair) -> _Failed | None:
+    what = checks.EMPTIED(pair.now.zeros, [pair.before.zeros])
+    return _Failed("zero-tensor", what) if what else None
+
+
+def _faint(pair: _Pair) -> _Failed | None:
+    now, before = pair.now.largest, pair.before.largest
+    if not 0 < now < DENORMAL or before < NEAR_ZERO:
+        return None
+    return _Failed("denormal-tensor", f"holds values near {now:.0e}, where the largest was {before:.2g}")
+
+
+def _scaled(pair: _Pair) -> _Failed | None:
+    change, limit = pair.change, checks.SCALED_MATRIX if pair.matrix else checks.STRETCHED_VECTOR
+    history = pair.history("along")
+    if math.isnan(change.along):
+        return None
+    if len(history) >= limit.fewest:
+        failed = bool(limit(change.along, history, beside=change.purity))
+        failed = failed and (pair.matrix or abs(change.purity) >= checks.PURE)
+    else:
+        failed = _scaled_at_once(pair, history)
+    if not failed:
+        return None
+    factor = 1 + change.along
+    if abs(factor + 1) < 0.2:
+        return _Failed("negated-tensor", "changed its sign")
+    # Near 0 the projection has no digits left, but the ratio of the norms has.
+    factor = change.ratio if abs(factor) < 1e-3 else factor
+    return _Failed("rescaled-tensor", f"was multiplied by {factor:.3g}")
+
+
+def _scaled_at_once(pair: _Pair, history: Sequence[float]) -> bool:
+    change = pair.change
+    jumps = abs(change.purity) >= checks.PURE and not 1 / FACTOR < 1 + change.along < FACTOR
+    others = _median_without(pair.peers.along, abs(change.along))
+    others = 0.0 if math.isnan(others) else others
+    beyond = abs(change.along) >= checks.JUMP * max(others, *map(abs, history), 0.0)
+    return jumps and beyond and others < checks.SCALED and pair.begun
+
+
+def _moved_rows(pair: _Pair) -> _Failed | None:
+    wrong = checks.EXCHANGED_ROWS(pair.change.exchanged_rows, pair.history("exchanged_rows"))
+    if wrong:
+        return _Failed("exchanged-rows", wrong)
+    wrong = checks.REPEATED_ROWS(pair.now.repeated, [*pair.past.repeated])
+    return _Failed("copied-rows", wrong) if wrong else None
+
+
+def _replaced(pair: _Pair) -> _Failed | None:
+    change = pair.change
+    if math.isnan(change.cosine):
+        return None
+    history = pair.history("renewed" if pair.matrix else "along")
+    if len(history) < checks.LATELY:
+        failed = _replaced_at_once(pair)
+    elif pair.matrix:
+        failed = bool(checks.RENEWED_ROWS(change.renewed, history, beside=change.renewed_rows))
+    else:
+        failed = bool(checks.STRETCHED_VECTOR(change.along, history))
+    if not failed:
+        return None
+    if not pair.matrix or change.cosine < UNLIKE:
+        return _Failed("replaced-tensor", "no longer resembles its former values")
+    return _Failed("replaced-rows", f"has rows that no longer resemble their former values: {change.renewed:.0%}")
+
+
+def _replaced_at_once(pair: _Pair) -> bool:
+    stable = _median_without(pair.peers.cosine, pair.change.cosine) >= KEPT  # False if there is no other
+    return stable and pair.change.cosine < LOST and pair.begun
+
+
+def _findings(step: StepEvidence, since: int, failed: dict[str, _Failed], total: int) -> Iterator[AuditFinding]:
+    """Yield a finding for each tensor that failed, or one for the checkpoint where most were replaced."""
+    run, at = step.checkpoint.run, step.checkpoint.step
+    replaced = [name for name, one in failed.items() if one.kind in ("replaced-tensor", "replaced-rows")]
+    whole = len(replaced) > max(2, total / 2)
+    if whole:
+        text = f"{len(replaced):,} of {total:,} tensors no longer resemble step {since:,}: is it of another run?"
+        yield AuditFinding(run, at, "", text, fault="other-weights")
+    for name, one in failed.items():
+        if not (whole and name in replaced):
+            yield AuditFinding(run, at, name, f"{one.what} since step {since:,}", fault=one.kind)
