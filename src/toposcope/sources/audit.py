@@ -16,6 +16,7 @@ from toposcope.core.types import Checkpoint
 from toposcope.sources.adapter_state import adapter_state
 from toposcope.sources.audit_checks import CHECKS, NEWEST_CHECKS
 from toposcope.sources.audit_evidence import StepEvidence, distance, gather
+from toposcope.sources.content_checks import SCALED
 from toposcope.sources.coverage import Coverage, RunCoverage
 from toposcope.sources.rows import exchanged_share
 from toposcope.sources.series import Series
@@ -243,7 +244,8 @@ def _transformed(
 ) -> AuditFinding:
     old, new = previous.astype(np.float64), current.astype(np.float64)
     scale = float((new * old).sum() / max(float((old * old).sum()), 1e-300))
-    if distance(new, scale * old) < 0.25 * moved:
+    visible = not 1 / (1 + SCALED) < scale < 1 + SCALED
+    if visible and distance(new, scale * old) < 0.25 * moved:
         fault, what = (
             ("negated-tensor", "changed its sign")
             if abs(scale + 1) < 0.2

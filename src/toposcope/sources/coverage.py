@@ -59,6 +59,16 @@ class Coverage:
     runs: tuple[RunCoverage, ...] = ()
 
     @property
+    def checked(self) -> int:
+        """The number of tensors that were checked, of the run with the most."""
+        return max((run.checked for run in self.runs), default=0)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing was skipped, and values were read."""
+        return not self.skipped and not any(run.hashed for run in self.runs)
+
+    @property
     def skipped(self) -> dict[str, str]:
         """The tensors that were not checked, and why."""
         return {name: why for run in self.runs for name, why in run.skipped.items()}
@@ -70,7 +80,7 @@ class Coverage:
         >>> Coverage((RunCoverage("a", 3, {"head": "on the meta device"}),)).line
         'checked 3 of 4 tensors, 1 skipped'
         """
-        checked = max((run.checked for run in self.runs), default=0)
+        checked = self.checked
         if self.runs and all(run.hashed for run in self.runs):
             return "compared the hashes of files; no tensor was read"
         skipped = max((len(run.skipped) for run in self.runs), default=0)
