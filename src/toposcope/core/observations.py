@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-REMARKS = frozenset({"jump", "missing-step", "unusual-change"})
+REMARKS = frozenset({"equal-tensors", "jump", "missing-step", "unusual-change"})
 """The kinds of findings that are worth knowing but leave nothing to do: training itself can cause them."""
 
 NOT_LOOKED_AT = "not-looked-at"

@@ -71,7 +71,10 @@ def audited(series: Series, *, cheap: bool = False, newest: bool = False, quiet:
         there = series.of_run(run)
         checkpoints = there[-2:] if newest else there
         steps = list(
-            track(gather(series, checkpoints, cheap=cheap), f"auditing {run}", len(checkpoints), quiet=quiet)
+            track(
+                gather(series, checkpoints, cheap=cheap, quick=newest), f"auditing {run}", len(checkpoints),
+                quiet=quiet,
+            )  # fmt: skip
         )
         seen.append(RunCoverage.of(run, steps, newest=newest))
         found += _of_run(series, run, steps, cheap=cheap, newest=newest)
@@ -139,7 +142,7 @@ PATH_FAULTS = ("off-path", "jump", "out-of-order")
 REPLACED = ("replaced-tensor", "replaced-rows", "exchanged-rows", "copied-rows", "other-weights")
 
 _OF_VALUES = (
-    *REPLACED, "rescaled-tensor", "negated-tensor", "denormal-tensor", "zero-tensor", "constant-tensor",
+    *REPLACED, "rescaled-tensor", "negated-tensor", "denormal-tensor", "near-zero-tensor", "zero-tensor", "constant-tensor",
     "zero-block", "non-finite", "swapped-tensors", "permuted-tensor", "transposed-tensor", "copied-tensor",
 )  # fmt: skip
 

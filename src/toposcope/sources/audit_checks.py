@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from toposcope.core.observations import AuditFinding
-from toposcope.sources.audit_content import content
+from toposcope.sources.audit_content import content, first_values
 from toposcope.sources.audit_evidence import SMALL, StepEvidence, TensorEvidence
 
 SPIKE = 3.0
@@ -34,6 +35,9 @@ JUMP = math.log(4.0)
 """... and is at least this large in log units. What both were set on is not recorded; they are judged by the
 healthy and the faulty series of tests/audit/planted.py."""
 
+
+_DIGITS = re.compile(r"\d+")
+"""What differs between the names of one tensor in two layers or experts."""
 
 Evidence = Sequence[StepEvidence]
 
@@ -182,6 +186,8 @@ def copies(steps: Evidence) -> Iterator[AuditFinding]:
             for other in names[1:]:
                 pairs[(names[0], other)].append(step)
     for (first, second), where in pairs.items():
+        if 2 * len(where) > len(good) and _DIGITS.sub("#", first) == _DIGITS.sub("#", second):
+            yield _finding(where[0], "equal-tensors", f"is a copy of {first!r}", second)
         if 2 * len(where) <= len(good):
             for step in where:
                 yield _finding(step, "copied-tensor", f"is a copy of {first!r} at this step only", second)
@@ -353,6 +359,7 @@ CHECKS: tuple[Callable[[Evidence], Iterator[AuditFinding]], ...] = (
     values,
     copies,
     content,
+    first_values,
     path,
 )
 

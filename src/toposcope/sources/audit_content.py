@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -31,6 +32,15 @@ that of most other matrices is above .9, and a vector if it is above .99: biases
 BEGUN = 0.1
 """A tensor has begun to train if its values are this share of the typical ones: one that starts from zero
 grows many times over in its first updates, and turns."""
+
+FAR, SIBLINGS = 30.0, 2
+"""A matrix is far from its siblings in other layers, of which there must be this many, if its root mean square
+is this many times theirs. Layers of sound models differ by less than ten times."""
+
+_NUMBER = re.compile(r"\d+")
+
+FEW = 8
+"""A vector of fewer numbers is not judged without a history: the sign of one number is no fault."""
 
 NEAR_ZERO = 1e-15
 """Weights whose largest value is below this have no effect in any arithmetic that trains or serves a model."""
@@ -99,8 +109,9 @@ class _Pair:
         return len(self.now.info.shape) > 1
 
     @property
-    def begun(self) -> bool:
-        return _rms(self.before) >= BEGUN * self.peers.rms
+    def comparable(self) -> bool:
+        """Whether the tensor can be compared with the others: large enough, and no longer near its start at 0."""
+        return self.now.info.size >= FEW and _rms(self.before) >= BEGUN * self.peers.rms
 
     def history(self, name: str) -> list[float]:
         return [float(getattr(change, name)) for change in self.past.changes]
@@ -123,6 +134,39 @@ def content(steps: Sequence[StepEvidence]) -> Iterator[AuditFinding]:
                 pair.past.repeated.append(pair.now.repeated)
             pair.past.failed = wrong is not None and not back
         yield from _findings(step, before.checkpoint.step, failed, len(pairs))
+
+
+def first_values(steps: Sequence[StepEvidence]) -> Iterator[AuditFinding]:
+    """Find what a run's first checkpoint shows alone: values near 0, and norms far from the siblings'.
+
+    Norms are judged only where it is the run's one checkpoint: a later one says more.
+    """
+    good = [step for step in steps if not step.error]
+    for step in good[:1]:
+        run, at = step.checkpoint.run, step.checkpoint.step
+        for name, item in step.tensors.items():
+            if _large(item) and 0 < item.largest < NEAR_ZERO:
+                text = f"holds values of at most {item.largest:.2g}, which no arithmetic of a model can use"
+                yield AuditFinding(run, at, name, text, fault="near-zero-tensor")
+        if len(good) > 1:
+            continue
+        for name, times, many in far_from_siblings(step.tensors):
+            text = f"is {times:.3g} times as large as the {many:,} tensors of the same name in other layers"
+            yield AuditFinding(run, at, name, text, fault="odd-norm")
+
+
+def far_from_siblings(tensors: Mapping[str, TensorEvidence]) -> Iterator[tuple[str, float, int]]:
+    """Yield the matrices whose size is far from that of the same matrix in other layers, and by how much."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for name, item in tensors.items():
+        if _large(item) and item.largest >= NEAR_ZERO:
+            groups[_NUMBER.sub("#", name)].append(name)
+    for names in groups.values():
+        for name in names if len(names) > SIBLINGS else ():
+            typical = float(np.median([_rms(tensors[other]) for other in names if other != name]))
+            times = _rms(tensors[name]) / typical
+            if not 1 / FAR < times < FAR:
+                yield name, times, len(names) - 1
 
 
 def _pairs(before: StepEvidence, step: StepEvidence, pasts: dict[str, _Past]) -> dict[str, _Pair]:
@@ -181,7 +225,7 @@ def _scaled(pair: _Pair) -> _Failed | None:
     if not failed:
         return None
     factor = 1 + change.along
-    if abs(factor + 1) < 0.2:
+    if abs(factor + 1) < 0.2 and pair.now.info.size >= FEW:
         return _Failed("negated-tensor", "changed its sign")
     # Near 0 the projection has no digits left, but the ratio of the norms has.
     factor = change.ratio if abs(factor) < 1e-3 else factor
@@ -196,7 +240,7 @@ def _scaled_at_once(pair: _Pair, history: Sequence[float]) -> bool:
     others = _median_without(pair.peers.along, abs(change.along))
     others = 0.0 if math.isnan(others) else others
     beyond = abs(change.along) >= checks.JUMP * max(others, *map(abs, history), 0.0)
-    return jumps and beyond and others < checks.SCALED and pair.begun
+    return jumps and beyond and others < checks.SCALED and pair.comparable
 
 
 def _moved_rows(pair: _Pair) -> _Failed | None:
@@ -228,7 +272,7 @@ def _replaced(pair: _Pair) -> _Failed | None:
 def _replaced_at_once(pair: _Pair) -> bool:
     least = KEPT if pair.matrix else KEPT_BY_MOST
     stable = _median_without(pair.peers.cosine, pair.change.cosine) >= least  # False if there is no other
-    return stable and pair.change.cosine < LOST and pair.begun
+    return stable and pair.change.cosine < LOST and pair.comparable
 
 
 def _findings(step: StepEvidence, since: int, failed: dict[str, _Failed], total: int) -> Iterator[AuditFinding]:
