@@ -15,8 +15,8 @@ from toposcope.core.repeats import together
 from toposcope.core.types import Checkpoint
 from toposcope.sources.adapter_state import adapter_state
 from toposcope.sources.audit_checks import CHECKS, NEWEST_CHECKS
+from toposcope.sources.audit_content import FACTOR
 from toposcope.sources.audit_evidence import StepEvidence, distance, gather
-from toposcope.sources.content_checks import SCALED
 from toposcope.sources.coverage import Coverage, RunCoverage
 from toposcope.sources.rows import exchanged_share
 from toposcope.sources.series import Series
@@ -72,7 +72,9 @@ def audited(series: Series, *, cheap: bool = False, newest: bool = False, quiet:
         checkpoints = there[-2:] if newest else there
         steps = list(
             track(
-                gather(series, checkpoints, cheap=cheap, quick=newest), f"auditing {run}", len(checkpoints),
+                gather(series, checkpoints, cheap=cheap, quick=newest),
+                f"auditing {run}",
+                len(checkpoints),
                 quiet=quiet,
             )  # fmt: skip
         )
@@ -247,7 +249,7 @@ def _transformed(
 ) -> AuditFinding:
     old, new = previous.astype(np.float64), current.astype(np.float64)
     scale = float((new * old).sum() / max(float((old * old).sum()), 1e-300))
-    visible = not 1 / (1 + SCALED) < scale < 1 + SCALED
+    visible = not 1 / FACTOR < scale < FACTOR
     if visible and distance(new, scale * old) < 0.25 * moved:
         fault, what = (
             ("negated-tensor", "changed its sign")

@@ -11,8 +11,8 @@ import numpy as np
 
 from toposcope.core.errors import SourceError
 from toposcope.core.types import Checkpoint
-from toposcope.files.formats.reader import WEIGHT_DTYPES, Facts, Reader, TensorInfo
 from toposcope.files.formats.adapter import adapted
+from toposcope.files.formats.reader import WEIGHT_DTYPES, Facts, Reader, TensorInfo
 from toposcope.sources.changes import TensorChange, change_of, values_of
 from toposcope.sources.content import all_finite
 from toposcope.sources.series import Series
@@ -141,7 +141,12 @@ class _Past:
 
 
 def _look(
-    reader: Reader, info: TensorInfo, before: list[_Past], samples: dict[str, np.ndarray] | None, *, quick: bool
+    reader: Reader,
+    info: TensorInfo,
+    before: list[_Past],
+    samples: dict[str, np.ndarray] | None,
+    *,
+    quick: bool,
 ) -> TensorEvidence:
     if info.skip or not info.size:
         return TensorEvidence(info, digest=f"{info.dtype}{info.shape}{info.skip}")

@@ -39,9 +39,7 @@ def row_faults(now: np.ndarray, then: np.ndarray, *, low_rank: bool = False) -> 
     products, both = np.einsum("ij,ij->i", now, then, dtype=np.float64), here * past
     alike = np.divide(products, both, out=np.ones(len(now)), where=both > 0)
     return {
-        "exchanged_rows": float(
-            _on_cycles(now, then, np.linalg.norm(now - then, axis=1), low_rank=low_rank)
-        ),
+        "exchanged_rows": float(_on_cycles(now, then, np.linalg.norm(now - then, axis=1), low_rank=low_rank)),
         "repeated_rows": _repeated(now[here > 0]) / max(len(now), 1),
         "renewed_rows": float(np.mean(alike < UNLIKE)),
         "renewed_count": float(np.sum(alike < UNLIKE)),
