@@ -76,7 +76,7 @@ def audited(series: Series, *, cheap: bool = False, newest: bool = False, quiet:
                 f"auditing {run}",
                 len(checkpoints),
                 quiet=quiet,
-            )  # fmt: skip
+            )
         )
         seen.append(RunCoverage.of(run, steps, newest=newest))
         found += _of_run(series, run, steps, cheap=cheap, newest=newest)
