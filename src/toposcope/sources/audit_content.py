@@ -121,7 +121,7 @@ class _Pair:
     def beyond(self, factor: float) -> bool:
         """Return whether no training scales the tensor as much between two checkpoints."""
         most = BIAS_FACTOR if self.bias else FACTOR
-        return not 1 / most < factor < most
+        return not 1 / most < abs(factor) < most
 
     def history(self, name: str) -> list[float]:
         return [float(getattr(change, name)) for change in self.past.changes]
