@@ -9,11 +9,11 @@ import pytest
 
 from toposcope.cli.main import main
 from toposcope.core.errors import InputError
+from toposcope.sources.rows import row_faults
 from toposcope.statistics.alarms.growth import LAGS, Growth, Level
 from toposcope.statistics.alarms.spending import Spending
 from toposcope.store import Store
 from toposcope.subjects.weights.probes.updates import vector_update
-from toposcope.subjects.weights.rows import row_faults
 from toposcope.watch.alarms.advice import next_step
 from toposcope.watch.alarms.base import AlarmSettings, SeenCheckpoint, Watched, culprits
 from toposcope.watch.alarms.forecast_target import ForecastTarget

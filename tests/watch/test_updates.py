@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 
 from toposcope.sources import open_series
+from toposcope.sources.rows import row_faults
 from toposcope.store import Store
 from toposcope.subjects.registry import weight_probes
 from toposcope.subjects.weights.options import WeightOptions
 from toposcope.subjects.weights.probes.updates import matrix_update
-from toposcope.subjects.weights.rows import row_faults
 from toposcope.sweep import Execution, sweep
 
 WIDTH, HEADS = 8, 2

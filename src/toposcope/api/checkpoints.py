@@ -44,7 +44,7 @@ def opened(
     return open_series(series, steps=steps, split=split, step_pattern=step_pattern)
 
 
-def audit(series: Where, *, cheap: bool = False, quiet: bool = True) -> Audit:
+def audit(series: Where, *, cheap: bool = False, newest: bool = False, quiet: bool = True) -> Audit:
     """Look for errors in a series of checkpoints: identical, damaged, swapped or misplaced ones.
 
     Parameters
@@ -53,6 +53,8 @@ def audit(series: Where, *, cheap: bool = False, quiet: bool = True) -> Audit:
         A `Series`, or anything that `open_series` opens.
     cheap
         Read only the headers and a sample of each tensor.
+    newest
+        Judge only the newest checkpoint of each run, against the one before it.
     quiet
         Show no progress.
 
@@ -74,14 +76,18 @@ def audit(series: Where, *, cheap: bool = False, quiet: bool = True) -> Audit:
     1 finding in 2 checkpoints of 1 run: non-finite (memory step 10)
     memory step 10: non-finite: holds NaN or infinite values
     """
-    from toposcope.sources import audit as look
+    from toposcope.sources.audit import audited
 
     given = opened(series)
-    found = look(given, cheap=cheap, quiet=quiet)
+    found = audited(given, cheap=cheap, newest=newest, quiet=quiet)
+    if newest:
+        last = {run: (steps[-1],) for run, steps in given.steps.items()}
+        return Audit(last, tuple(found.findings), coverage=found.coverage)
     losses = _losses(given) if len(given.names) > 1 else []
     groups = _groups(given, losses) if len(given.names) > 1 else ()
     steps = {run: tuple(steps) for run, steps in given.steps.items()}
-    return Audit(steps, tuple(found), groups, tuple(_adapters(given)), _odd(given, losses))
+    odd = _odd(given, losses)
+    return Audit(steps, tuple(found.findings), groups, tuple(_adapters(given)), odd, found.coverage)
 
 
 def _adapters(series: Series) -> Iterator[AdapterState]:

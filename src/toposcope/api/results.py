@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from toposcope.logs.belonging import Group
     from toposcope.runs.odd import Odd
     from toposcope.sources.adapter_state import AdapterState
+    from toposcope.sources.coverage import Coverage
     from toposcope.study.analysis import Analysis
     from toposcope.study.findings import Finding, Findings
     from toposcope.sweep.parting import SeriesParting
@@ -70,7 +71,7 @@ class Audit:
     `steps` are the steps of every run's checkpoints. `groups` are groups of runs that do not belong together;
     it is empty if all do. Several groups are not a fault, but no conclusion should combine two of them.
     `adapters` are the last states of runs whose weights are an adapter's. `odd` are the runs whose losses
-    differ from those of their siblings.
+    differ from those of their siblings. `coverage` says which tensors were checked, and why others were not.
 
     >>> found = AuditFinding("a", 10, "", "holds what step 0 holds", fault="identical")
     >>> print(Audit({"a": (0, 10)}, (found,)))
@@ -83,6 +84,22 @@ class Audit:
     groups: tuple[Group, ...] = ()
     adapters: tuple[AdapterState, ...] = ()
     odd: tuple[Odd, ...] = ()
+    coverage: Coverage | None = None
+
+    @property
+    def faults(self) -> tuple[AuditFinding, ...]:
+        """The findings that ask for an action."""
+        return tuple(one for one in self.findings if not one.is_remark)
+
+    @property
+    def remarks(self) -> tuple[AuditFinding, ...]:
+        """The findings that are only worth knowing: training itself can cause them."""
+        return tuple(one for one in self.findings if one.is_remark)
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no fault and no odd run."""
+        return not self.faults and not self.odd
 
     @property
     def apart(self) -> str:
@@ -123,17 +140,27 @@ class Audit:
     @property
     def line(self) -> str:
         """The number of findings, and of each kind where it was found: at most three places by name."""
-        many = len(self.findings)
+        findings = self.faults or self.findings
+        many = len(findings)
         kinds: dict[str, list[str]] = {}
-        for one in self.findings:
+        for one in findings:
             at = one.run if one.step is None else f"{one.run} step {one.step:,}"
             kinds.setdefault(one.fault, []).append(at)
         said = [
             f"{fault} ({', '.join(where[:_MOST_PLACES])}{' ...' * (len(where) > _MOST_PLACES)})"
             for fault, where in ((fault, list(dict.fromkeys(places))) for fault, places in kinds.items())
         ]
-        found = f"{many} finding{'s' * (many > 1)} in {counted(self.checkpoints, self.runs)}"
+        noun = "finding" if self.faults else "remark, and no fault," if many == 1 else "remark"
+        noun += "s" * (many > 1) + ", and no fault," * (many > 1 and not self.faults)
+        found = f"{many} {noun} in {counted(self.checkpoints, self.runs)}"
         return f"{found}: {', '.join(said)}"
+
+    @property
+    def nothing_found(self) -> str:
+        """The words for an audit without findings: they hold only for what was checked."""
+        if self.coverage is None or self.coverage.is_complete:
+            return "nothing found"
+        return "nothing found in what was checked" if self.coverage.checked else "no tensor was checked"
 
     def __repr__(self) -> str:
         """Return the answer, then the first findings."""
@@ -141,7 +168,7 @@ class Audit:
         does = "".join(f"\n{one.run} step {one.step:,}: {one.sentence}" for one in self.adapters)
         does += "".join(f"\n{one.run} is {one.sentence}" for one in self.odd)
         if not self.findings:
-            nothing = "no fault found" if self.odd else "nothing found"
+            nothing = "no fault found" if self.odd else self.nothing_found
             seen = counted(self.checkpoints, self.runs)
             return f"{seen}: {'no other finding.' if note else nothing}{note}{does}"
         first = self.apart + " " * bool(note) + self.line

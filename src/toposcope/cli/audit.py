@@ -15,6 +15,7 @@ from toposcope.cli.sweeping import STEPS_HELP, step_pattern_option
 @click.option("--revisions", help="Revisions of a hub series to read: a name or a pattern such as 'step*'.")
 @click.option("--steps", help=STEPS_HELP)
 @click.option("--cheap", is_flag=True, help="Faster: read only the headers and a sample of each tensor.")
+@click.option("--newest", is_flag=True, help="Judge only the newest checkpoint, against the one before it.")
 @step_pattern_option
 @json_option
 def command(
@@ -22,16 +23,17 @@ def command(
     revisions: str | None,
     steps: str | None,
     cheap: bool,
+    newest: bool,
     step_pattern: str | None,
     as_json: bool,
 ) -> int:
-    """Look for identical, damaged, swapped or misplaced checkpoints, and for odd runs.
+    """Look for damaged, scaled, replaced, identical or misplaced checkpoints, and for odd runs.
 
     A run is odd if it is unlike the other seeds of its size.
 
     SERIES are run folders, folders of runs or of steps, model folders, files or hub addresses.
 
-    The exit code is 1 when something is found.
+    The exit code is 1 when a fault is found, and 0 when there are only remarks.
     """
     from toposcope.api import audit
     from toposcope.core.tabular import counted
@@ -42,7 +44,7 @@ def command(
     if not as_json and (said := hint(opened)):
         click.echo(f"note: {said}", err=True)
     left_out = opened.left_out()
-    answer = audit(opened, cheap=cheap, quiet=as_json)
+    answer = audit(opened, cheap=cheap, newest=newest, quiet=as_json)
     findings = answer.findings
     if as_json:
         print_json(
@@ -50,27 +52,34 @@ def command(
                 "series": list(series),
                 "checkpoints": len(opened),
                 "groups": [{"label": one.label, "runs": list(one.runs)} for one in answer.groups],
-                "findings": [dataclasses.asdict(f) for f in findings],
+                "findings": [{**dataclasses.asdict(f), "remark": f.is_remark} for f in findings],
+                "coverage": answer.coverage.to_dict() if answer.coverage else None,
                 "adapters": [{**dataclasses.asdict(one), "shares": one.shares} for one in answer.adapters],
                 "odd": [dataclasses.asdict(one) for one in answer.odd],
                 "left_out": left_out,
             }
         )
-        return 1 if findings or answer.odd else 0
+        return 0 if answer.ok else 1
     if answer.apart:
         say(answer.apart)
+    seen = counted(answer.checkpoints, answer.runs)
     if findings:
         say(answer.line)
-        rows = [(f.run, f.step, f.fault, f.tensor, f.message) for f in findings]
-        print_table("Findings", ("run", "step", "fault", "tensor", "what"), rows)
     else:
         read = "sampled" if cheap else "read"
-        nothing = "no fault of a checkpoint found" if answer.apart or answer.odd else "nothing found"
-        say(f"{counted(len(opened), len(opened.runs))} {read}: {nothing}")
+        nothing = "no fault of a checkpoint found" if answer.apart or answer.odd else answer.nothing_found
+        say(f"{seen} {read}: {nothing}")
+    if answer.coverage is not None:
+        for line in (answer.coverage.line, *answer.coverage.lines):
+            say(line)
+    for title, part in (("Findings", answer.faults), ("Remarks", answer.remarks)):
+        if part:
+            rows = [(f.run, f.step, f.fault, f.tensor, f.message) for f in part]
+            print_table(title, ("run", "step", "fault", "tensor", "what"), rows)
     for one in answer.adapters:
         say(f"{one.run} step {one.step:,}: {one.sentence}")
     for odd in answer.odd:
         say(f"{odd.run} is {odd.sentence}")
     if left_out:
         say(f"Not measured as weights: {left_out}")
-    return 1 if findings or answer.odd else 0
+    return 0 if answer.ok else 1

@@ -277,7 +277,7 @@ def show_plan(plan: Plan, *, as_json: bool) -> int:
 
 def exit_code(report: SweepReport) -> int:
     """Return 1 when the report lists anything that went wrong, else 0."""
-    return 1 if report.failures or report.problems or report.findings else 0
+    return 1 if report.failures or report.problems or report.faults else 0
 
 
 def show_sweep(
@@ -305,7 +305,7 @@ def show_sweep(
         else ""
     )
     count = f"{report.done} measurement{'s' * (report.done != 1)} made{present}, {len(failed):,} failed"
-    faults = len(report.findings)
+    faults = len(report.faults)
     look = f"; look at this first: the audit found {faults} fault{'s' * (faults != 1)}" if faults else ""
     click.echo(f"{out}: {count}, in {report.seconds:.1f} s{look}")
     if failed:

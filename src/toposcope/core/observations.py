@@ -6,6 +6,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+REMARKS = frozenset({"equal-tensors", "jump", "missing-step", "unusual-change"})
+"""The kinds of findings that are worth knowing but leave nothing to do: training itself can cause them."""
+
 NOT_LOOKED_AT = "not-looked-at"
 """The fault of a file or folder among the checkpoints that cannot be read."""
 
@@ -38,6 +41,11 @@ class AuditFinding(Observation):
     """
 
     fault: str = ""
+
+    @property
+    def is_remark(self) -> bool:
+        """Whether it is only worth knowing: no title, exit code or verdict depends on it."""
+        return self.fault in REMARKS
 
     def __str__(self) -> str:
         """Return the place, the kind and the message."""

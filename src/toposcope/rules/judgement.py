@@ -81,10 +81,10 @@ def judge(
     | --- | --- |
     | what a rule of the log says | that of the remark |
     | an alarm that has not passed | look |
-    | an alarm that has passed | noticed |
+    | an alarm that has passed; a remark of the audit | noticed |
     | logged losses of which none is finite | stop |
     | the weights of the last checkpoint are not finite | stop |
-    | any other finding of the audit; something wrong with the log | look |
+    | any other fault that the audit found; something wrong with the log | look |
     | no loss in its log, or fewer than six | look |
     | no log | not judged |
 
@@ -143,6 +143,8 @@ def _of_audit(one: AuditFinding, last: int | None) -> Remark:
     tensor = f" {one.tensor}" if one.tensor else ""
     what = "checkpoint" if steps else "audit"
     sentence = f"{what}{at}:{tensor} {one.message}"
+    if one.is_remark:
+        return Remark(NOTICED, one.fault, one.step, sentence)
     remedy = "go back to a checkpoint before it" if at_end else "do not resume from it until it is repaired"
     states_remedy = not steps or ("; " in one.message and not at_end)
     return Remark(STOP if at_end else LOOK, one.fault, one.step, sentence, "" if states_remedy else remedy)

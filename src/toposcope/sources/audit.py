@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -14,16 +14,37 @@ from toposcope.core.progress import track
 from toposcope.core.repeats import together
 from toposcope.core.types import Checkpoint
 from toposcope.sources.adapter_state import adapter_state
-from toposcope.sources.audit_checks import CHECKS
-from toposcope.sources.audit_evidence import distance, gather
+from toposcope.sources.audit_checks import CHECKS, NEWEST_CHECKS
+from toposcope.sources.audit_content import FACTOR
+from toposcope.sources.audit_evidence import StepEvidence, distance, gather
+from toposcope.sources.coverage import Coverage, RunCoverage
+from toposcope.sources.rows import exchanged_share
 from toposcope.sources.series import Series
+
+MOSTLY = 0.9
+"""The share of rows that must be found in other places for a matrix to be called permuted."""
 
 MAX_FOLLOWED = 64
 """The audit searches for the causes of at most this many findings about single tensors."""
 
 
-def audit(series: Series, *, cheap: bool = False, quiet: bool = True) -> list[AuditFinding]:
-    """Return what is wrong with a series; an empty list if nothing is.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Audited:
+    """The findings of an audit, faults and remarks, and which tensors they are about."""
+
+    findings: list[AuditFinding]
+    coverage: Coverage
+
+
+def audit(
+    series: Series, *, cheap: bool = False, newest: bool = False, quiet: bool = True
+) -> list[AuditFinding]:
+    """Return the findings of `audited`: what is wrong with a series, and what is remarkable."""
+    return audited(series, cheap=cheap, newest=newest, quiet=quiet).findings
+
+
+def audited(series: Series, *, cheap: bool = False, newest: bool = False, quiet: bool = True) -> Audited:
+    """Return what is wrong with a series, and what was checked.
 
     Parameters
     ----------
@@ -31,33 +52,73 @@ def audit(series: Series, *, cheap: bool = False, quiet: bool = True) -> list[Au
         The checkpoints to audit.
     cheap
         Read only the headers and a sample of every tensor's rows, and compare the samples from step to step;
-        this suffices to find swapped steps. Otherwise read every value, for a content hash of every tensor at
-        every step and its change from step to step.
+        this suffices to find swapped steps and tensors that were scaled or replaced. Otherwise read every
+        value, for a content hash of every tensor at every step and its change from step to step.
+    newest
+        Judge only the newest checkpoint of every run, against the one before it.
     quiet
         Show no progress.
 
     Returns
     -------
-    list of AuditFinding
-        Sorted by run, step and fault. Many equal findings become one, with their number, steps, tensors and
-        runs.
+    Audited
+        Its findings are sorted by run, step and fault. Many equal findings become one, with their number,
+        steps, tensors and runs.
     """
-    found = list(series.findings)
+    found = [] if newest else list(series.findings)
+    seen: list[RunCoverage] = []
     for run in series.names:
+        there = series.of_run(run)
+        checkpoints = there[-2:] if newest else there
         steps = list(
-            track(gather(series, run, cheap=cheap), f"auditing {run}", len(series.of_run(run)), quiet=quiet)
+            track(
+                gather(series, checkpoints, cheap=cheap, quick=newest),
+                f"auditing {run}",
+                len(checkpoints),
+                quiet=quiet,
+            )
         )
-        own = _once([finding for check in CHECKS for finding in check(steps)])
-        own = without_rests(series, run, own)
-        own = _of_adapters(series, run, own)
-        found += own if cheap else _explain(series, own)
-        found += _metrics(series, run)
+        seen.append(RunCoverage.of(run, steps, newest=newest))
+        found += _of_run(series, run, steps, cheap=cheap, newest=newest)
     order = {run: index for index, run in enumerate(series.names)}
     found = together(found, lambda finding: finding.fault)
-    return sorted(
-        found,
-        key=lambda f: (order.get(f.run, len(order)), -1 if f.step is None else f.step, f.fault, f.tensor),
+    found.sort(
+        key=lambda f: (order.get(f.run, len(order)), -1 if f.step is None else f.step, f.fault, f.tensor)
     )
+    return Audited(found, Coverage(tuple(seen)))
+
+
+def _of_run(
+    series: Series, run: str, steps: list[StepEvidence], *, cheap: bool, newest: bool
+) -> list[AuditFinding]:
+    checks = NEWEST_CHECKS if newest else CHECKS
+    findings = _once([finding for check in checks for finding in check(steps)])
+    findings = without_rests(series, run, findings)
+    findings = _of_adapters(series, run, findings)
+    if not cheap:
+        findings = _explain(series, findings)
+    if newest:
+        last = steps[-1].checkpoint.step
+        findings = [one for one in findings if one.step == last]
+    findings = with_way_back(findings, [step.checkpoint.step for step in steps])
+    return findings if newest else [*findings, *_metrics(series, run)]
+
+
+def with_way_back(findings: list[AuditFinding], steps: Sequence[int]) -> list[AuditFinding]:
+    """Add to each fault of a tensor's values the last step before it that has no fault.
+
+    >>> found = AuditFinding("a", 20, "fc", "was multiplied by 100 since step 10", fault="rescaled-tensor")
+    >>> with_way_back([found], [0, 10, 20])[0].message
+    'was multiplied by 100 since step 10; go back to step 10'
+    """
+    faulty = {one.step for one in findings if not one.is_remark}
+    out = []
+    for one in findings:
+        sound = [step for step in steps if one.step is not None and step < one.step and step not in faulty]
+        if one.fault in _OF_VALUES and sound and "; " not in one.message:
+            one = dataclasses.replace(one, message=f"{one.message}; go back to step {sound[-1]:,}")
+        out.append(one)
+    return out
 
 
 def _of_adapters(series: Series, run: str, findings: list[AuditFinding]) -> list[AuditFinding]:
@@ -80,20 +141,28 @@ def _of_adapters(series: Series, run: str, findings: list[AuditFinding]) -> list
 
 
 PATH_FAULTS = ("off-path", "jump", "out-of-order")
+REPLACED = ("replaced-tensor", "replaced-rows", "exchanged-rows", "copied-rows", "other-weights")
+
+_OF_VALUES = (
+    *REPLACED, "rescaled-tensor", "negated-tensor", "denormal-tensor", "near-zero-tensor", "zero-tensor", "constant-tensor",
+    "zero-block", "non-finite", "swapped-tensors", "permuted-tensor", "transposed-tensor", "copied-tensor",
+)  # fmt: skip
 
 
 def _once(findings: list[AuditFinding]) -> list[AuditFinding]:
-    """Drop the finding that a tensor left its path if it is known to be zero, missing or not finite."""
-    known = {
-        (f.step, f.tensor) for f in findings if f.fault not in PATH_FAULTS and f.fault != "step-mismatch"
-    }
+    """Keep the most definite finding on a tensor at a step: its cause, else its content, else its path."""
+    vague = {"step-mismatch", *PATH_FAULTS}
+    known = {(one.step, one.tensor) for one in findings if one.fault not in vague}
+    causes = {(one.step, one.tensor) for one in findings if one.fault not in {*vague, *REPLACED}}
     whole = {step for step, tensor in known if not tensor}
-    return [
-        finding
-        for finding in findings
-        if finding.fault not in PATH_FAULTS
-        or ((finding.step, finding.tensor) not in known and finding.step not in whole)
-    ]
+
+    def is_definite(one: AuditFinding) -> bool:
+        at = (one.step, one.tensor)
+        if one.fault in PATH_FAULTS:
+            return at not in known and one.step not in whole
+        return one.fault not in REPLACED or (at not in causes and (one.step, "") not in causes)
+
+    return [one for one in findings if is_definite(one)]
 
 
 def without_rests(series: Series, run: str, findings: list[AuditFinding]) -> list[AuditFinding]:
@@ -137,13 +206,16 @@ def _metrics(series: Series, run: str) -> Iterator[AuditFinding]:
         yield AuditFinding(run, int(step), "", "the loss recorded here is infinite", fault="non-finite-loss")
 
 
+UNEXPLAINED = ("jump", "off-path", "replaced-tensor", "replaced-rows", "exchanged-rows")
+
+
 def _explain(series: Series, findings: list[AuditFinding]) -> list[AuditFinding]:
     """Add what happened to tensors that jumped or left the path, if it can be determined."""
     out = []
     followed = 0
     jumped: dict[int, list[AuditFinding]] = {}
     for finding in findings:
-        if finding.fault in ("jump", "off-path") and finding.tensor and finding.step is not None:
+        if finding.fault in UNEXPLAINED and finding.tensor and finding.step is not None:
             jumped.setdefault(finding.step, []).append(finding)
     for finding in findings:
         if finding.step in jumped and finding in jumped[finding.step] and followed < MAX_FOLLOWED:
@@ -177,7 +249,8 @@ def _transformed(
 ) -> AuditFinding:
     old, new = previous.astype(np.float64), current.astype(np.float64)
     scale = float((new * old).sum() / max(float((old * old).sum()), 1e-300))
-    if distance(new, scale * old) < 0.25 * moved:
+    visible = not 1 / FACTOR < scale < FACTOR
+    if visible and distance(new, scale * old) < 0.25 * moved:
         fault, what = (
             ("negated-tensor", "changed its sign")
             if abs(scale + 1) < 0.2
@@ -186,10 +259,14 @@ def _transformed(
         return _with_cause(finding, fault, f"{what} since step {before.step:,}")
     if old.ndim == 2 and old.shape[0] == old.shape[1] and distance(new, old.T) < 0.5 * moved:
         return _with_cause(finding, "transposed-tensor", f"is transposed compared with step {before.step:,}")
-    if distance(np.sort(new, axis=None), np.sort(old, axis=None)) < 0.2 * moved:
+    if np.array_equal(np.sort(new, axis=None), np.sort(old, axis=None)):
         return _with_cause(
             finding, "permuted-tensor", f"holds the values of step {before.step:,} in another order"
         )
+    for part, here, there in (("rows", new, old), ("columns", new.T, old.T)):
+        if new.ndim == 2 and exchanged_share(here, there) >= MOSTLY:
+            text = f"holds the {part} of step {before.step:,} in another order"
+            return _with_cause(finding, "permuted-tensor", text)
     return finding
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,10 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from toposcope.core.observations import AuditFinding
-from toposcope.sources.audit_evidence import StepEvidence, TensorEvidence
-
-SMALL = 64
-"""Tensors with fewer elements fluctuate too much to be judged by their step-to-step change."""
+from toposcope.sources.audit_content import content, first_values
+from toposcope.sources.audit_evidence import SMALL, StepEvidence, TensorEvidence
 
 SPIKE = 3.0
 """A step is off the path if both distances to it are this many times the distance between its neighbours.
@@ -37,6 +36,9 @@ JUMP = math.log(4.0)
 healthy and the faulty series of tests/audit/planted.py."""
 
 
+_DIGITS = re.compile(r"\d+")
+"""What differs between the names of one tensor in two layers or experts."""
+
 Evidence = Sequence[StepEvidence]
 
 
@@ -57,7 +59,7 @@ def unreadable(steps: Evidence) -> Iterator[AuditFinding]:
 
 def identical(steps: Evidence) -> Iterator[AuditFinding]:
     """Find steps with exactly the weights of an earlier step, or of the final one."""
-    good = _readable(steps)
+    good = [step for step in _readable(steps) if step.digest]
     first: dict[str, StepEvidence] = {}
     final = good[-1].digest if good else ""
     for step in good:
@@ -184,6 +186,8 @@ def copies(steps: Evidence) -> Iterator[AuditFinding]:
             for other in names[1:]:
                 pairs[(names[0], other)].append(step)
     for (first, second), where in pairs.items():
+        if 2 * len(where) > len(good) and _DIGITS.sub("#", first) == _DIGITS.sub("#", second):
+            yield _finding(where[0], "equal-tensors", f"is a copy of {first!r}", second)
         if 2 * len(where) <= len(good):
             for step in where:
                 yield _finding(step, "copied-tensor", f"is a copy of {first!r} at this step only", second)
@@ -354,5 +358,10 @@ CHECKS: tuple[Callable[[Evidence], Iterator[AuditFinding]], ...] = (
     structure,
     values,
     copies,
+    content,
+    first_values,
     path,
 )
+
+NEWEST_CHECKS = tuple(check for check in CHECKS if check is not path)
+"""The checks that judge a checkpoint with no more than the one before it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -11,9 +11,14 @@ import numpy as np
 
 from toposcope.core.errors import SourceError
 from toposcope.core.types import Checkpoint
+from toposcope.files.formats.adapter import adapted
 from toposcope.files.formats.reader import WEIGHT_DTYPES, Facts, Reader, TensorInfo
+from toposcope.sources.changes import TensorChange, change_of, values_of
 from toposcope.sources.content import all_finite
 from toposcope.sources.series import Series
+
+SMALL = 64
+"""Tensors with fewer elements fluctuate too much to be judged by their step-to-step change."""
 
 # Bytes that the cheap audit reads of each tensor; smaller tensors are read whole.
 SAMPLE_BYTES = 1 << 16
@@ -33,6 +38,12 @@ class TensorEvidence:
     norm: float = np.nan
     change: float = np.nan
     change2: float = np.nan
+    largest: float = np.nan
+    """The largest absolute value."""
+    repeated: float = 0.0
+    """The share of its rows that are identical to another."""
+    moved: TensorChange | None = None
+    """What its change since the checkpoint before shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,28 +54,34 @@ class StepEvidence:
     tensors: Mapping[str, TensorEvidence] = field(default_factory=dict)
     facts: Facts = field(default_factory=Facts)
     error: str = ""
+    hashed: bool = False
+    """Whether only the hashes of its files are known."""
 
     @property
     def digest(self) -> str:
-        """A hash of all tensors; empty if the checkpoint cannot be read."""
-        if not self.tensors:
+        """A hash of all tensors; empty if none of them can be read."""
+        if all(item.info.skip for item in self.tensors.values()):
             return ""
         lines = sorted(f"{name}\0{item.digest}" for name, item in self.tensors.items())
         return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def gather(series: Series, run: str, *, cheap: bool) -> Iterator[StepEvidence]:
+def gather(
+    series: Series, checkpoints: Sequence[Checkpoint], *, cheap: bool, quick: bool = False
+) -> Iterator[StepEvidence]:
     """Yield the evidence of a run's checkpoints in order; at most three checkpoints are open at once.
 
     The cheap form reads headers and a sample of every tensor's rows; norms and changes are those of the
-    samples. If the host of the checkpoints states the hashes of its files, it reads nothing at all.
+    samples. If the host of the checkpoints states the hashes of its files, it reads nothing at all. The quick
+    form reads every value, but hashes only a tensor's first and last bytes, with its norm and largest value.
     """
     window: list[tuple[_Past, ExitStack]] = []
     try:
-        for checkpoint in series.of_run(run):
+        for checkpoint in checkpoints:
             identity = series.identity(checkpoint) if cheap else None
             if identity is not None:
-                yield StepEvidence(checkpoint, {name: _file(name, tag) for name, tag in identity.items()})
+                files = {name: _file(name, tag) for name, tag in identity.items()}
+                yield StepEvidence(checkpoint, files, hashed=True)
                 continue
             held = ExitStack()
             try:
@@ -72,7 +89,7 @@ def gather(series: Series, run: str, *, cheap: bool) -> Iterator[StepEvidence]:
                 before = [past for past, _ in reversed(window)]
                 samples: dict[str, np.ndarray] = {}
                 tensors = {
-                    info.name: _look(reader, info, before, samples if cheap else None)
+                    info.name: _look(reader, info, before, samples if cheap else None, quick=quick)
                     for info in reader.infos().values()
                 }
                 facts = reader.facts()
@@ -102,45 +119,61 @@ class _Past:
     reader: Reader
     samples: Mapping[str, np.ndarray] | None
 
+    def values(self, like: np.ndarray, info: TensorInfo) -> np.ndarray | None:
+        """Return the tensor of the same name and shape; None if there is none."""
+        match = self.reader.infos().get(info.name)
+        if match is None or match.shape != info.shape or match.skip or match.dtype not in WEIGHT_DTYPES:
+            return None
+        values = self.reader.read(info.name) if self.samples is None else self.samples.get(info.name)
+        return values if values is not None and values.shape == like.shape else None
+
     def distance(self, values: np.ndarray, info: TensorInfo) -> float:
         """Return the distance to the tensor of the same name and shape; NaN if there is none."""
-        match = self.reader.infos().get(info.name)
-        if match is None or match.shape != info.shape or match.skip:
-            return np.nan
-        if self.samples is None:
-            return distance(values, self.reader.read(info.name))
-        other = self.samples.get(info.name)
-        return distance(values, other) if other is not None and other.shape == values.shape else np.nan
+        other = self.values(values, info)
+        return np.nan if other is None else distance(values, other)
+
+    def change(self, values: np.ndarray, info: TensorInfo) -> TensorChange | None:
+        """Return the change of the tensor; None if it was not there, or was not finite."""
+        other = self.values(values, info)
+        if other is None or not all_finite(other):
+            return None
+        return change_of(values, other, low_rank=bool(adapted(self.reader.facts().config)))
 
 
 def _look(
-    reader: Reader, info: TensorInfo, before: list[_Past], samples: dict[str, np.ndarray] | None
+    reader: Reader,
+    info: TensorInfo,
+    before: list[_Past],
+    samples: dict[str, np.ndarray] | None,
+    *,
+    quick: bool,
 ) -> TensorEvidence:
     if info.skip or not info.size:
         return TensorEvidence(info, digest=f"{info.dtype}{info.shape}{info.skip}")
     values = reader.read(info.name) if samples is None else _sample(reader, info)
     values = np.ascontiguousarray(values)
-    digest = hashlib.sha256(values.reshape(-1).view(np.uint8).data).hexdigest()
+    data = values.reshape(-1).view(np.uint8)
+    quick = quick and data.size > 2 * SAMPLE_BYTES
+    hashed = np.concatenate([data[:SAMPLE_BYTES], data[-SAMPLE_BYTES:]]) if quick else data
+    digest = hashlib.sha256(hashed.data).hexdigest()
     if info.dtype not in WEIGHT_DTYPES:
         return TensorEvidence(info, digest)
     finite = all_finite(values)
     zeros, constant = _zeros_and_constant(values.reshape(-1))
-    base = TensorEvidence(
-        info,
-        digest,
-        finite,
-        constant=constant,
-        zeros=zeros,
-        coarse=info.dtype == np.float32 and not (values.reshape(-1).view(np.uint32) & 0xFFFF).any(),
-    )
+    coarse = info.dtype == np.float32 and not (values.reshape(-1).view(np.uint32) & 0xFFFF).any()
     if not finite:
-        return base
+        return TensorEvidence(info, digest, finite, constant, zeros, coarse)
     if samples is not None:
         samples[info.name] = values.copy()  # otherwise the whole file would stay mapped
-    changes = [past.distance(values, info) for past in before] + [np.nan, np.nan]
+    moved = before[0].change(values, info) if before else None
+    change2 = before[1].distance(values, info) if len(before) > 1 else np.nan
+    here = values_of(values)
+    if quick:
+        digest += f" {here.norm.hex()} {here.largest.hex()}"
     return TensorEvidence(
-        info, digest, finite, base.constant, base.zeros, base.coarse, _norm(values), changes[0], changes[1]
-    )
+        info, digest, finite, constant, zeros, coarse, here.norm, np.nan if moved is None else moved.distance,
+        change2, here.largest, here.repeated, moved,
+    )  # fmt: skip
 
 
 def _zeros_and_constant(flat: np.ndarray) -> tuple[float, bool]:
@@ -169,11 +202,6 @@ def sampled(rows: int, nbytes: int) -> list[tuple[int, int]]:
         return [(0, rows)]
     count = max(1, min(rows, SAMPLE_BYTES * rows // nbytes) // 3)
     return [(start, start + count) for start in sorted({0, (rows - count) // 2, rows - count})]
-
-
-def _norm(values: np.ndarray) -> float:
-    flat = values.reshape(-1)
-    return float(np.sqrt(sum(float(np.square(part, dtype=np.float64).sum()) for part in _parts(flat))))
 
 
 def _parts(flat: np.ndarray) -> Iterator[np.ndarray]:

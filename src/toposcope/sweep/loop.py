@@ -103,6 +103,11 @@ class SweepReport:
     findings: list[AuditFinding]
     seconds: float
 
+    @property
+    def faults(self) -> list[AuditFinding]:
+        """The findings of the audit that are not only remarks."""
+        return [one for one in self.findings if not one.is_remark]
+
 
 def sweep(
     series: Sweepable,

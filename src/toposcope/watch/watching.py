@@ -142,7 +142,7 @@ class Watching:
         standing, passed = with_passed(alarms, logs())
         return WatchAnswer(
             self.store.path, tuple(standing), tuple(passed), tuple(events), tuple(health_of(logs())),
-            tuple(map(str, audit)), self._checked(),
+            tuple(str(one) for one in audit if not one.is_remark), self._checked(),
             self._not_judged(journal), self.watchman.stated(),
             odd_of_store(self.store).found,
             judged_runs(self.store, logs(), replays, audit),
@@ -174,7 +174,8 @@ class Watching:
     def _beside(self, logs: Callable[[], list[StoredLog]]) -> list[Event]:
         """Return the events that are not in the journal."""
         alarms = [event for event in self.watchman.journal.read() if event.kind == "alarm"]
-        new = [one for one in map(str, self.store.audited()) if one not in self._audited]
+        faults = [str(one) for one in self.store.audited() if not one.is_remark]
+        new = [one for one in faults if one not in self._audited]
         self._audited.update(new)
         audit = [Event(time.time_ns(), "audit", data={"sentence": one}) for one in new]
         return [*self._health.visit(alarms, logs), *audit]

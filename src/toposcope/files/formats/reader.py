@@ -58,6 +58,8 @@ class Facts:
     """Rows of a loss history, keyed by the store's metrics columns."""
     changes: Mapping[str, int] = field(default_factory=dict)
     """Of an adapter: the tensors that are changes of low rank to a weight, each with its rank."""
+    beside: tuple[str, ...] = ()
+    """The parts of the file that are not weights, such as the state of an optimiser."""
 
 
 def step_in(facts: Facts) -> int:

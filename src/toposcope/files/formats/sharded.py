@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -48,6 +49,10 @@ class ShardedReader:
                                 "fetch both again"
                             )
                         found[name] = inside[name]
+                for name, info in inside.items():
+                    if name not in self._table:
+                        why = f"it is in {shard} but not in the index, so nothing loads it; fix the index"
+                        found[name] = replace(info, skip=why)
             self._infos = found
         return self._infos
 

@@ -41,6 +41,9 @@ STORAGES: Mapping[str, str] = {
     "ComplexFloatStorage": "complex64",
     "ComplexDoubleStorage": "complex128",
     "UntypedStorage": "uint8",
+    "QInt8Storage": "int8",
+    "QUInt8Storage": "uint8",
+    "QInt32Storage": "int32",
 }
 
 
@@ -73,6 +76,19 @@ class StoredTensor:
         if 0 in self.shape:
             return 0
         return 1 + sum((n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadTensor:
+    """A tensor of a PyTorch file that cannot be read as an array of numbers, and why."""
+
+    why: str
+    shape: tuple[int, ...] = ()
+    dtype: np.dtype[Any] = DTYPES["float32"]
+
+    def info(self, name: str) -> TensorInfo:
+        """Return name, shape and dtype as far as they are known, and the reason."""
+        return TensorInfo(name, self.shape, self.dtype, self.why)
 
 
 class TorchArchive:
@@ -269,6 +285,21 @@ def _from_type(archive: TorchArchive, record: Record) -> Any:
     return archive._make(Record(function, arguments))
 
 
+def _meta(archive: TorchArchive, record: Record) -> UnreadTensor:
+    dtype, shape = record.arguments[:2]
+    known = DTYPES.get(dtype.name if isinstance(dtype, Symbol) else "", DTYPES["float32"])
+    why = "it is on the meta device and has no data; save it after its weights are loaded"
+    return UnreadTensor(why, check_shape(archive.label, "", shape), known)
+
+
+def _sparse(archive: TorchArchive, record: Record) -> UnreadTensor:
+    return UnreadTensor("it is sparse; save it as a dense tensor")
+
+
+def _quantised(archive: TorchArchive, record: Record) -> UnreadTensor:
+    return UnreadTensor("it is quantised by PyTorch; save it dequantised")
+
+
 _MAKERS: Mapping[str, Callable[[TorchArchive, Record], Any]] = {
     "torch._utils._rebuild_tensor": _v2,
     "torch._utils._rebuild_tensor_v2": _v2,
@@ -276,6 +307,9 @@ _MAKERS: Mapping[str, Callable[[TorchArchive, Record], Any]] = {
     "torch._utils._rebuild_parameter": _first,
     "torch._utils._rebuild_parameter_with_state": _first,
     "torch._tensor._rebuild_from_type_v2": _from_type,
+    "torch._utils._rebuild_meta_tensor_no_storage": _meta,
+    "torch._utils._rebuild_sparse_tensor": _sparse,
+    "torch._utils._rebuild_qtensor": _quantised,
 }
 
 
@@ -303,18 +337,19 @@ MAX_ENTRIES = 200_000
 _PASSED_OVER = 16
 """How many tensors and containers a checkpoint's tree may have. Shared ones count each time they are reached,
 and this many other entries count as one."""
-_PARTS = (StoredTensor, dict, list, tuple)
+_TENSORS = (StoredTensor, UnreadTensor)
+_PARTS = (*_TENSORS, dict, list, tuple)
 
 
-def tensors_of(tree: Any, label: str) -> dict[str, StoredTensor]:
-    """Return the tensors of a nested mapping by their dotted names; anything else is skipped.
+def tensors_of(tree: Any, label: str) -> dict[str, StoredTensor | UnreadTensor]:
+    """Return the tensors of a nested mapping by their dotted names; anything else is passed over.
 
     Raises
     ------
     SourceError
         When the tree is too deep or too large, or a name is too long, not text, or shared by two tensors.
     """
-    found: dict[str, StoredTensor] = {}
+    found: dict[str, StoredTensor | UnreadTensor] = {}
     pending: list[tuple[str, Any, int]] = [("", tree, 0)]
     seen = 0
     while pending:
@@ -324,7 +359,7 @@ def tensors_of(tree: Any, label: str) -> dict[str, StoredTensor]:
                 f"{label}: the name of a tensor has more than {MAX_NAME} letters "
                 f"({name[:40]!r}...); fetch the file again"
             )
-        if isinstance(value, StoredTensor):
+        if isinstance(value, _TENSORS):
             if name in found:
                 raise SourceError(f"{label}: two of its tensors are named {name!r:.80}; rename one")
             found[name] = value
@@ -353,7 +388,7 @@ def holds_tensors(tree: Any) -> bool:
     pending, seen = [tree], {id(tree)}
     while pending:
         value = pending.pop()
-        if isinstance(value, StoredTensor):
+        if isinstance(value, _TENSORS):
             return True
         for _, part in _children(value):
             if isinstance(part, _PARTS) and id(part) not in seen:

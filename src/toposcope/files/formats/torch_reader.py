@@ -84,12 +84,17 @@ class TorchReader:
     def read(self, name: str) -> np.ndarray:
         """Read one tensor."""
         find(self._infos, self.label, name)
-        return self._archive.read(self._tensors[name])
+        return self._archive.read(self._stored(name))
 
     def rows(self, name: str, start: int, stop: int) -> np.ndarray:
         """Read rows `start` to `stop` of one tensor."""
         check_rows(find(self._infos, self.label, name), self.label, start, stop)
-        return self._archive.read(self._tensors[name], (start, stop))
+        return self._archive.read(self._stored(name), (start, stop))
+
+    def _stored(self, name: str) -> StoredTensor:
+        tensor = self._tensors[name]
+        assert isinstance(tensor, StoredTensor)  # `find` refuses others
+        return tensor
 
     def facts(self) -> Facts:
         """Return step, tokens, number of parameters and configuration, if the file has them."""
@@ -101,6 +106,7 @@ class TorchReader:
             tokens=_integer(tree, TOKENS),
             parameters=_integer(tree, PARAMETERS),
             config=_config(tree),
+            beside=tuple(key for key in tree if isinstance(key, str) and key.startswith(NOT_WEIGHTS)),
         )
 
     def _number(self, value: Any) -> float | None:

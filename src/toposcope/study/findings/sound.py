@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from toposcope.core.observations import REMARKS
 from toposcope.study.findings.base import Finding
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 def sound(study: StudyTables) -> Finding:
     """Strength: "faults" (the audit found some), "gaps" (numbers are missing), "clean" (neither)."""
     audit, features = study.audit, study.features
+    audit = None if audit is None else audit[~audit["fault"].isin(REMARKS)]
     faults = 0 if audit is None else len(audit)
     gaps = features[features["status"] == "failed"] if "status" in features else features
     units = len(gaps.drop_duplicates(["run", "step", "probe"])) if len(gaps) else 0

@@ -1,44 +1,23 @@
-"""Checks of content: changes of a matrix that no update causes, but a fault of memory or of a file does.
+"""The alarm of the checks of content: changes of a tensor that no update causes, but a fault does.
 
-Each compares a matrix with itself at the previous checkpoint, so it needs almost no history. It has no
-significance level: its limits lie beyond what healthy runs did. They were set on runs 1 to 33 of an earlier
-trial of planted faults (2026-11-22). docs/watch.md, "How well it does", says how often they are wrong on
-others.
+The checks and their limits are those of `sources.content_checks`, which the audit uses, too.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from toposcope.core.forms import and_more
-from toposcope.sources.content import NOT_FINITE
+from toposcope.sources import content_checks as checks
+from toposcope.sources.content_checks import ContentCheck
 from toposcope.subjects.weights import features as of
 from toposcope.watch.alarms.base import Alarm, Alert, Culprit, CulpritKind, SeenCheckpoint, Watched
 
 if TYPE_CHECKING:
     import pandas as pd
-
-FEWEST = 2
-"""The fewest earlier values for a check: the first updates of a run are not typical."""
-
-SCALED, PURE, JUMP = 0.2, 0.85, 3.0
-"""A part counts as scaled if it grew or shrank along itself by at least a fifth and by three times the most
-of the last checkpoints, and the cosine of its change with its weights is at least .85. In healthy runs this
-cosine was at most .64 at such jumps."""
-
-STRETCHED = 0.5
-"""As `SCALED`, for a norm's gain, a bias or a scalar: a few numbers change more freely than a matrix."""
-
-RENEWED, RARE, ROWS = 1 / 8, 1 / 32, 4
-"""Smallest share of rows that became unlike themselves, the largest share allowed before, and the smallest
-number of such rows: the noise of small batches alone can turn one or two rows of a small matrix."""
-
-LATELY = 4
-"""How many earlier checkpoints a jump is compared with."""
 
 Key = tuple[str, int, str]
 """Name of the matrix, head (-1: none), feature."""
@@ -69,87 +48,30 @@ class Fault:
         }  # fmt: skip
 
 
-Check = Callable[[float, Sequence[float], str], str]
-"""A value, the earlier ones and the matrix's role -> what is wrong; empty if nothing is."""
-
-
-def _zero(now: float, past: Sequence[float], role: str) -> str:
-    return f"has rows that died: {now:.0%} are zero" if now > past[-1] and role != "embedding" else ""
-
-
-def _still(now: float, past: Sequence[float], role: str) -> str:
-    return "did not change at all" if now == 1 and past[-1] < 1 else ""
-
-
-def _exchanged(now: float, past: Sequence[float], role: str) -> str:
-    return f"has {now:.0f} rows that swapped places" if now >= 2 else ""
-
-
-def _repeated(now: float, past: Sequence[float], role: str) -> str:
-    return f"has rows that are copies of others: {now:.0%}" if now > max(past) else ""
-
-
-def _renewed(now: float, past: Sequence[float], role: str) -> str:
-    if len(past) < LATELY or now < RENEWED or max(past) > RARE:
-        return ""
-    return f"has rows that no longer resemble their earlier values: {now:.0%}"
-
-
-def _scaled(part: str) -> Check:
-    def check(now: float, past: Sequence[float], role: str) -> str:
-        if len(past) < LATELY or abs(now) < max(SCALED, JUMP * max(map(abs, past))):
-            return ""
-        return f"was multiplied by {1 + now:.3g}" + (f" in its {part.upper()}" if part else "")
-
-    return check
-
-
-def _finite(now: float, past: Sequence[float], role: str) -> str:
-    return NOT_FINITE if now < 1 and (not past or past[-1] == 1) else ""
-
-
-def _present(now: float, past: Sequence[float], role: str) -> str:
-    return "is new: the previous checkpoint lacks it" if now else "is gone: the previous checkpoint has it"
-
-
-def _emptied(now: float, past: Sequence[float], role: str) -> str:
-    return "is zero throughout" if past and now == 1 and past[-1] < 1 else ""
-
-
-def _stretched(now: float, past: Sequence[float], role: str) -> str:
-    if len(past) < LATELY or abs(now) < max(STRETCHED, JUMP * max(map(abs, past))):
-        return ""
-    return f"was multiplied by {1 + now:.3g}"
-
-
-CHECKS: dict[str, Check] = {
-    of.FINITE.name: _finite,
-    of.PRESENT.name: _present,
-    of.ZERO.name: _emptied,
-    of.ALONG.name: _stretched,
-    of.ZERO_ROWS.name: _zero,
-    of.UNCHANGED_ROWS.name: _still,
-    of.EXCHANGED_ROWS.name: _exchanged,
-    of.REPEATED_ROWS.name: _repeated,
-    of.RENEWED_ROWS.name: _renewed,
-    of.GROWTH.name: _scaled(""),
-    **{f"{of.GROWTH.name}_{part}": _scaled(part) for part in "qkvo"},
+CHECKS: dict[str, ContentCheck] = {
+    of.FINITE.name: checks.NOT_FINITE_VALUES,
+    of.PRESENT.name: checks.PRESENCE,
+    of.ZERO.name: checks.EMPTIED,
+    of.ALONG.name: checks.STRETCHED_VECTOR,
+    of.ZERO_ROWS.name: checks.DEAD_ROWS,
+    of.UNCHANGED_ROWS.name: checks.STILL_ROWS,
+    of.EXCHANGED_ROWS.name: checks.EXCHANGED_ROWS,
+    of.REPEATED_ROWS.name: checks.REPEATED_ROWS,
+    of.RENEWED_ROWS.name: checks.RENEWED_ROWS,
+    of.GROWTH.name: checks.SCALED_MATRIX,
+    **{f"{of.GROWTH.name}_{part}": checks.scaled_part(part) for part in "qkvo"},
 }
 """Feature of the update probe -> its check."""
 
-
-AT_ONCE = (of.FINITE.name, of.PRESENT.name, of.ZERO.name)
-"""Checks that need no history."""
-
-_BESIDE: dict[str, tuple[str, float]] = {
+_BESIDE: dict[str, str] = {
     **{
-        name: (name.replace(of.GROWTH.name, of.GROWTH_PURITY.name), PURE)
+        name: name.replace(of.GROWTH.name, of.GROWTH_PURITY.name)
         for name in CHECKS
         if name.startswith(of.GROWTH.name)
     },
-    of.RENEWED_ROWS.name: (of.RENEWED_COUNT.name, ROWS),
+    of.RENEWED_ROWS.name: of.RENEWED_COUNT.name,
 }
-"""Check -> the feature whose absolute value must reach a bound for the check to count."""
+"""Feature -> the second feature that its check reads beside it."""
 
 
 @dataclass(slots=True)
@@ -160,7 +82,7 @@ class Content:
 
     def update(self, rows: pd.DataFrame) -> list[Fault]:
         """Take the features of one checkpoint; return what fails, in the order of the checks."""
-        others = [name for name, _ in _BESIDE.values()]
+        others = list(_BESIDE.values())
         part = rows[rows["feature"].isin([*CHECKS, *others]) & rows["value"].notna()]
         found, beside = [], _values(part[part["feature"].isin(others)])
         part = part[part["feature"].isin(list(CHECKS))]
@@ -172,11 +94,9 @@ class Content:
             part["role"],
         ]
         for name, head, feature, value, role in zip(*columns, strict=True):
-            past = self.past.setdefault((name, head, feature), deque(maxlen=LATELY))
-            what = CHECKS[feature](value, past, role) if len(past) >= FEWEST or feature in AT_ONCE else ""
-            if what and feature in _BESIDE:
-                other, least = _BESIDE[feature]
-                what = what if abs(beside.get((name, head, other), 0.0)) >= least else ""
+            past = self.past.setdefault((name, head, feature), deque(maxlen=checks.LATELY))
+            second = beside.get((name, head, _BESIDE.get(feature, "")), 0.0)
+            what = CHECKS[feature](value, past, role, second)
             if what:
                 found.append(Fault((name, head, feature), past[-1] if past else math.nan, value, what))
             past.append(value)

@@ -108,7 +108,7 @@ def losses(store: Store, results: LogResults | None = None, replays: Replays | N
         "passed": [[*alarm_key(one), one.data["passed"]] for one in back],
         "odd": [{"run": one.run, "said": one.sentence} for one in odd],
         "problems_of_runs": run_problems(health, odd),
-        "audit": list(map(str, audit)),
+        "audit": [str(one) for one in audit if not one.is_remark],
         "verdicts": verdicts_of(judged_runs(store, logs, replays, audit)),
     }
 

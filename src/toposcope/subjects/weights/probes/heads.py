@@ -12,7 +12,7 @@ import numpy as np
 
 from toposcope.core.types import Matrix, Role
 from toposcope.sources.matrices import Heads, heads_of
-from toposcope.subjects.weights.rows import scaling
+from toposcope.sources.rows import scaling
 
 _PARTS = {
     "q": re.compile(r"(\[q\]|(^|[._])(q_proj|wq|W_Q|query|q)(\.weight)?)$"),

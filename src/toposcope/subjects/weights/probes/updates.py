@@ -11,6 +11,7 @@ import numpy as np
 
 from toposcope.core.types import Feature, Matrix, Role, Row, Scope
 from toposcope.files.formats.adapter import is_low_rank
+from toposcope.sources.rows import row_faults, scaling
 from toposcope.subjects.base import Cost, Measured, Probe, Reads
 from toposcope.subjects.labels import Label
 from toposcope.subjects.snapshot import Snapshot, unless_unreadable
@@ -23,7 +24,6 @@ from toposcope.subjects.weights.probes.heads import (
     heads_in,
     spectral_entropy,
 )
-from toposcope.subjects.weights.rows import row_faults, scaling
 
 LARGEST_EXACT = 1024
 """Matrices with a longer smaller side have no spectrum of their update, which would cost too much."""

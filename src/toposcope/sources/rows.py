@@ -1,6 +1,6 @@
 """Finds rows of a matrix that swapped places, became copies or were replaced, and scaled blocks.
 
-The limits were set with those of `watch.alarms.content`, which says on which runs.
+The limits were set with those of `sources.content_checks`, which says on which runs.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def row_faults(now: np.ndarray, then: np.ndarray, *, low_rank: bool = False) -> 
     products, both = np.einsum("ij,ij->i", now, then, dtype=np.float64), here * past
     alike = np.divide(products, both, out=np.ones(len(now)), where=both > 0)
     return {
-        "exchanged_rows": float(_on_cycles(now, then, low_rank=low_rank)),
+        "exchanged_rows": float(_on_cycles(now, then, np.linalg.norm(now - then, axis=1), low_rank=low_rank)),
         "repeated_rows": _repeated(now[here > 0]) / max(len(now), 1),
         "renewed_rows": float(np.mean(alike < UNLIKE)),
         "renewed_count": float(np.sum(alike < UNLIKE)),
@@ -61,8 +61,30 @@ def scaling(now: np.ndarray, then: np.ndarray) -> tuple[float, float]:
     return (inner / square, inner / size) if size > 0 else (0.0, 0.0)
 
 
-def _on_cycles(now: np.ndarray, then: np.ndarray, *, low_rank: bool) -> int:
+def exchanged(
+    now: np.ndarray, then: np.ndarray, moved: np.ndarray, squares: np.ndarray, *, low_rank: bool = False
+) -> int:
+    """Return how many rows swapped places, from the squared norms of each row's move and former value.
+
+    This costs nothing where fewer than two rows moved by half of their norm, which is usual.
+    """
+    if (moved >= UNLIKE**2 * squares).sum() < 2 or not moved.any():
+        return 0
+    return _on_cycles(now, then, np.sqrt(moved), low_rank=low_rank)
+
+
+def exchanged_share(now: np.ndarray, then: np.ndarray) -> float:
+    """Return the share of the rows that are found in other places; of at most 512, those that moved most.
+
+    >>> rows = np.random.default_rng(0).normal(size=(20, 6))
+    >>> exchanged_share(rows[::-1], rows), exchanged_share(rows + 0.01, rows)
+    (1.0, 0.0)
+    """
     moved = np.linalg.norm(now - then, axis=1)
+    return _on_cycles(now, then, moved, low_rank=False) / max(1, min(int((moved > 0).sum()), MOST))
+
+
+def _on_cycles(now: np.ndarray, then: np.ndarray, moved: np.ndarray, *, low_rank: bool) -> int:
     far = np.flatnonzero(moved > 0)
     if len(far) > MOST:
         far = far[np.argpartition(-moved[far], MOST)[:MOST]]
@@ -84,6 +106,21 @@ def _on_cycles(now: np.ndarray, then: np.ndarray, *, low_rank: bool) -> int:
             break
         on = reached
     return 0 if low_rank and len(on) < max(FEW, MANY * len(now)) else len(on)
+
+
+def repeated(rows: np.ndarray, squares: np.ndarray) -> int:
+    """Return how many rows are identical, bit for bit, to an earlier row; rows of zeros do not count.
+
+    `squares` are the rows' squared norms: only rows of equal norm are compared.
+    """
+    if rows.shape[1] < 2:
+        return 0
+    order = np.argsort(squares, kind="stable")
+    known = squares[order]
+    close = np.flatnonzero((known[1:] == known[:-1]) & (known[1:] > 0))
+    if not len(close):
+        return 0
+    return _repeated(np.ascontiguousarray(rows[order[np.unique(np.concatenate([close, close + 1]))]]))
 
 
 def _repeated(rows: np.ndarray) -> int:

@@ -1,0 +1,301 @@
+"""The audit's checks of content: each checkpoint against the one before it, tensor by tensor.
+
+Where a tensor has four earlier changes, the limits are those of `content_checks`. Where it has fewer, its
+change is compared with those of the other tensors at the same checkpoint.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from toposcope.core.observations import AuditFinding
+from toposcope.sources import content_checks as checks
+from toposcope.sources.audit_evidence import SMALL, StepEvidence, TensorEvidence
+from toposcope.sources.changes import TensorChange
+from toposcope.sources.rows import UNLIKE
+
+FACTOR, BIAS_FACTOR = 4.0, 30.0
+"""A tensor that was scaled by less than this is only remarked on. In healthy series of
+benchmarks/audit_rates.py (0 to 19,999, on which these and the next limits were set) a spike of the rate scaled
+a head by 1.5, and a warm-up a bias, which starts at 0, by 4.7."""
+
+KEPT, KEPT_BY_MOST, LOST = 0.9, 0.99, 0.25
+"""Without a history, a matrix counts as replaced if its cosine with its former values is below .25 while
+that of most other matrices is above .9, and a vector if it is above .99: biases turn freely in training."""
+
+BEGUN = 0.1
+"""A tensor has begun to train if its values are this share of the typical ones: one that starts from zero
+grows many times over in its first updates, and turns."""
+
+FAR, SIBLINGS = 30.0, 2
+"""A matrix is far from its siblings in other layers, of which there must be this many, if its root mean square
+is this many times theirs. Layers of sound models differ by less than ten times."""
+
+_NUMBER = re.compile(r"\d+")
+
+FEW = 8
+"""A vector of fewer numbers is not judged without a history: the sign of one number is no fault."""
+
+NEAR_ZERO = 1e-15
+"""Weights whose largest value is below this have no effect in any arithmetic that trains or serves a model."""
+
+DENORMAL = float(np.finfo(np.float32).tiny)
+"""Below this, float32 has no full precision, and many devices take the value for 0."""
+
+
+@dataclass(slots=True)
+class _Past:
+    """The sound changes of one tensor so far, and whether it failed a check at the last checkpoint."""
+
+    changes: deque[TensorChange] = field(default_factory=lambda: deque(maxlen=checks.LATELY))
+    repeated: deque[float] = field(default_factory=lambda: deque(maxlen=checks.LATELY))
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """A check that failed: the kind of fault, and what is wrong with the tensor."""
+
+    kind: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Peers:
+    """The changes of all matrices at a checkpoint, sorted, and their median root mean square before it."""
+
+    along: np.ndarray
+    cosine: np.ndarray
+    rms: float
+
+    @classmethod
+    def of(cls, known: Sequence[tuple[TensorEvidence, TensorChange]]) -> _Peers:
+        along, cosine = (
+            np.sort([value for value in values if not math.isnan(value)])
+            for values in ([abs(one.along) for _, one in known], [one.cosine for _, one in known])
+        )
+        return cls(along, cosine, float(np.median([_rms(item) for item, _ in known])) if known else 0.0)
+
+
+def _median_without(values: np.ndarray, one: float) -> float:
+    """Return the median of sorted values without one of them; NaN if nothing is left.
+
+    >>> _median_without(np.array([1.0, 2.0, 9.0]), 9.0)
+    1.5
+    """
+    at = int(np.searchsorted(values, one))
+    rest = np.delete(values, at) if at < len(values) and values[at] == one else values
+    return float(np.median(rest)) if len(rest) else math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """One tensor at a checkpoint and at the one before, and the changes of the others."""
+
+    now: TensorEvidence
+    before: TensorEvidence
+    change: TensorChange
+    past: _Past
+    peers: _Peers
+
+    @property
+    def matrix(self) -> bool:
+        return len(self.now.info.shape) > 1
+
+    @property
+    def comparable(self) -> bool:
+        """Whether the tensor can be compared with the others: large enough, and no longer near its start at 0."""
+        return self.now.info.size >= FEW and _rms(self.before) >= BEGUN * self.peers.rms
+
+    @property
+    def bias(self) -> bool:
+        return not self.matrix and self.now.info.name.endswith("bias")
+
+    def beyond(self, factor: float) -> bool:
+        """Return whether no training scales the tensor as much between two checkpoints."""
+        most = BIAS_FACTOR if self.bias else FACTOR
+        return not 1 / most < abs(factor) < most
+
+    def history(self, name: str) -> list[float]:
+        return [float(getattr(change, name)) for change in self.past.changes]
+
+
+def content(steps: Sequence[StepEvidence]) -> Iterator[AuditFinding]:
+    """Find tensors that changed since the checkpoint before as no update changes them."""
+    pasts: dict[str, _Past] = defaultdict(_Past)
+    good = [step for step in steps if not step.error]
+    for before, step in itertools.pairwise(good):
+        pairs = _pairs(before, step, pasts)
+        failed: dict[str, _Failed] = {}
+        for name, pair in pairs.items():
+            wrong = _judge(pair)
+            back = pair.past.failed and pair.now.change2 < 0.5 * pair.now.change
+            if wrong is not None and not back:
+                failed[name] = wrong
+            if wrong is None:
+                pair.past.changes.append(pair.change)
+                pair.past.repeated.append(pair.now.repeated)
+            pair.past.failed = wrong is not None and not back
+        yield from _findings(step, before.checkpoint.step, failed, len(pairs))
+
+
+def first_values(steps: Sequence[StepEvidence]) -> Iterator[AuditFinding]:
+    """Find what a run's first checkpoint shows alone: values near 0, and norms far from the siblings'.
+
+    Norms are judged only where it is the run's one checkpoint: a later one says more.
+    """
+    good = [step for step in steps if not step.error]
+    for step in good[:1]:
+        run, at = step.checkpoint.run, step.checkpoint.step
+        for name, item in step.tensors.items():
+            if _large(item) and 0 < item.largest < NEAR_ZERO:
+                text = f"holds values of at most {item.largest:.2g}, which no arithmetic of a model can use"
+                yield AuditFinding(run, at, name, text, fault="near-zero-tensor")
+        if len(good) > 1:
+            continue
+        for name, times, many in far_from_siblings(step.tensors):
+            text = f"is {times:.3g} times as large as the {many:,} tensors of the same name in other layers"
+            yield AuditFinding(run, at, name, text, fault="odd-norm")
+
+
+def far_from_siblings(tensors: Mapping[str, TensorEvidence]) -> Iterator[tuple[str, float, int]]:
+    """Yield the matrices whose size is far from that of the same matrix in other layers, and by how much."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for name, item in tensors.items():
+        if _large(item) and item.largest >= NEAR_ZERO:
+            groups[_NUMBER.sub("#", name)].append(name)
+    for names in groups.values():
+        for name in names if len(names) > SIBLINGS else ():
+            typical = float(np.median([_rms(tensors[other]) for other in names if other != name]))
+            times = _rms(tensors[name]) / typical
+            if not 1 / FAR < times < FAR:
+                yield name, times, len(names) - 1
+
+
+def _pairs(before: StepEvidence, step: StepEvidence, pasts: dict[str, _Past]) -> dict[str, _Pair]:
+    known = {
+        name: (item, before.tensors[name], item.moved)
+        for name, item in step.tensors.items()
+        if item.moved is not None and not (_empty(item) or before.tensors[name].constant)
+    }
+    peers = _Peers.of([(then, change) for now, then, change in known.values() if _large(now)])
+    return {name: _Pair(now, then, change, pasts[name], peers) for name, (now, then, change) in known.items()}
+
+
+def _empty(item: TensorEvidence) -> bool:
+    """Return whether a matrix has one value throughout, which is a fault of its own."""
+    return item.constant and len(item.info.shape) > 1
+
+
+def _large(item: TensorEvidence) -> bool:
+    return len(item.info.shape) > 1 and item.info.size >= SMALL
+
+
+def _rms(item: TensorEvidence) -> float:
+    return item.norm / math.sqrt(max(item.info.size, 1))
+
+
+def _judge(pair: _Pair) -> _Failed | None:
+    """Return the first check that fails."""
+    checked = (_emptied, _faint, _scaled, *((_moved_rows,) if pair.matrix else ()), _replaced)
+    return next((failed for check in checked if (failed := check(pair)) is not None), None)
+
+
+def _emptied(pair: _Pair) -> _Failed | None:
+    what = checks.EMPTIED(pair.now.zeros, [pair.before.zeros])
+    return _Failed("zero-tensor", what) if what else None
+
+
+def _faint(pair: _Pair) -> _Failed | None:
+    now, before = pair.now.largest, pair.before.largest
+    if not 0 < now < DENORMAL or before < NEAR_ZERO:
+        return None
+    return _Failed("denormal-tensor", f"holds values near {now:.0e}, where the largest was {before:.2g}")
+
+
+def _scaled(pair: _Pair) -> _Failed | None:
+    change, limit = pair.change, checks.SCALED_MATRIX if pair.matrix else checks.STRETCHED_VECTOR
+    history = pair.history("along")
+    if math.isnan(change.along):
+        return None
+    if len(history) >= limit.fewest:
+        failed = bool(limit(change.along, history, beside=change.purity))
+        failed = failed and (pair.matrix or abs(change.purity) >= checks.PURE)
+    else:
+        failed = _scaled_at_once(pair, history)
+    if not failed:
+        return None
+    factor = 1 + change.along
+    if abs(factor + 1) < 0.2 and pair.now.info.size >= FEW and not pair.bias:
+        return _Failed("negated-tensor", "changed its sign")
+    # Near 0 the projection has no digits left, but the ratio of the norms has.
+    factor = change.ratio if abs(factor) < 1e-3 else factor
+    what = f"was multiplied by {factor:.3g}"
+    return _Failed("rescaled-tensor" if pair.beyond(factor) else "unusual-change", what)
+
+
+def _scaled_at_once(pair: _Pair, history: Sequence[float]) -> bool:
+    change = pair.change
+    jumps = abs(change.purity) >= checks.PURE and not 1 / FACTOR < 1 + change.along < FACTOR
+    others = _median_without(pair.peers.along, abs(change.along))
+    others = 0.0 if math.isnan(others) else others
+    beyond = abs(change.along) >= checks.JUMP * max(others, *map(abs, history), 0.0)
+    return jumps and beyond and others < checks.SCALED and pair.comparable
+
+
+def _moved_rows(pair: _Pair) -> _Failed | None:
+    wrong = checks.EXCHANGED_ROWS(pair.change.exchanged_rows, pair.history("exchanged_rows"))
+    if wrong:
+        return _Failed("exchanged-rows", wrong)
+    wrong = checks.REPEATED_ROWS(pair.now.repeated, [*pair.past.repeated])
+    return _Failed("copied-rows", wrong) if wrong else None
+
+
+def _replaced(pair: _Pair) -> _Failed | None:
+    change = pair.change
+    if math.isnan(change.cosine):
+        return None
+    history = pair.history("renewed" if pair.matrix else "along")
+    if len(history) < checks.LATELY:
+        failed = _replaced_at_once(pair)
+    elif pair.matrix:
+        failed = bool(checks.RENEWED_ROWS(change.renewed, history, beside=change.renewed_rows))
+    else:
+        failed = bool(checks.STRETCHED_VECTOR(change.along, history)) and change.cosine < UNLIKE
+    if not failed:
+        return None
+    if not pair.matrix or change.cosine < UNLIKE:
+        kind = "unusual-change" if pair.bias else "replaced-tensor"
+        return _Failed(kind, "no longer resembles its former values")
+    return _Failed(
+        "replaced-rows", f"has rows that no longer resemble their former values: {change.renewed:.0%}"
+    )
+
+
+def _replaced_at_once(pair: _Pair) -> bool:
+    least = KEPT if pair.matrix else KEPT_BY_MOST
+    stable = _median_without(pair.peers.cosine, pair.change.cosine) >= least  # False if there is no other
+    return stable and pair.change.cosine < LOST and pair.comparable
+
+
+def _findings(
+    step: StepEvidence, since: int, failed: dict[str, _Failed], total: int
+) -> Iterator[AuditFinding]:
+    """Yield a finding for each tensor that failed, or one for the checkpoint where most were replaced."""
+    run, at = step.checkpoint.run, step.checkpoint.step
+    replaced = [name for name, one in failed.items() if one.kind in ("replaced-tensor", "replaced-rows")]
+    if len(replaced) > max(2, total / 2):
+        text = (
+            f"{len(replaced):,} of {total:,} tensors no longer resemble step {since:,}: is it of another run?"
+        )
+        yield AuditFinding(run, at, "", text, fault="other-weights")
+        return
+    for name, one in failed.items():
+        yield AuditFinding(run, at, name, f"{one.what} since step {since:,}", fault=one.kind)

@@ -1,0 +1,123 @@
+"""What an audit has checked: "nothing found" refers only to that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from toposcope.core.forms import listed
+from toposcope.sources.audit_evidence import StepEvidence
+
+
+@dataclass(frozen=True, slots=True)
+class RunCoverage:
+    """The tensors of a run's checkpoints: how many were checked, and why others were not.
+
+    `hashed` says that only the hashes of files were compared. `alone` says that there is one checkpoint, so
+    nothing could be compared with it. `optimizer` names the files or parts with the state of an optimiser.
+    """
+
+    run: str
+    checked: int
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    hashed: bool = False
+    alone: bool = False
+    optimizer: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, run: str, steps: Sequence[StepEvidence], *, newest: bool = False) -> RunCoverage:
+        """Return the coverage of a run by its evidence; of its newest checkpoint alone if so asked."""
+        readable = [step for step in steps if not step.error]
+        judged = steps[-1:] if newest else steps
+        tensors = [item for step in judged for item in step.tensors.values()]
+        skipped = {item.info.name: item.info.skip for item in tensors if item.info.skip}
+        names = {item.info.name for item in tensors}
+        hashed = any(step.hashed for step in judged)
+        optimizer = dict.fromkeys(name for step in judged for name in _optimizer_of(step))
+        return cls(
+            run, 0 if hashed else len(names) - len(skipped), skipped, hashed, len(readable) == 1,
+            tuple(optimizer),
+        )  # fmt: skip
+
+
+def _optimizer_of(step: StepEvidence) -> list[str]:
+    """Return the files and parts of a checkpoint that hold the state of an optimiser."""
+    place = Path(step.checkpoint.uri)
+    try:
+        files = sorted(one.name for one in place.iterdir()) if place.is_dir() else []
+    except OSError:
+        files = []
+    return [name for name in (*files, *step.facts.beside) if "optim" in name.lower()]
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What was checked in every run."""
+
+    runs: tuple[RunCoverage, ...] = ()
+
+    @property
+    def checked(self) -> int:
+        """The number of tensors that were checked, of the run with the most."""
+        return max((run.checked for run in self.runs), default=0)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing was skipped, and values were read."""
+        return not self.skipped and not any(run.hashed for run in self.runs)
+
+    @property
+    def skipped(self) -> dict[str, str]:
+        """The tensors that were not checked, and why."""
+        return {name: why for run in self.runs for name, why in run.skipped.items()}
+
+    @property
+    def line(self) -> str:
+        """How many tensors were checked, and how many were skipped.
+
+        >>> Coverage((RunCoverage("a", 3, {"head": "on the meta device"}),)).line
+        'checked 3 of 4 tensors, 1 skipped'
+        """
+        checked = self.checked
+        if self.runs and all(run.hashed for run in self.runs):
+            return "compared the hashes of files; no tensor was read"
+        skipped = max((len(run.skipped) for run in self.runs), default=0)
+        one = len({(run.checked, len(run.skipped)) for run in self.runs}) <= 1
+        if one:
+            return f"checked {checked:,} of {checked + skipped:,} tensors, {skipped:,} skipped"
+        checked = sum(run.checked for run in self.runs)
+        skipped = sum(len(run.skipped) for run in self.runs)
+        return f"checked {checked:,} of {checked + skipped:,} tensors of all runs, {skipped:,} skipped"
+
+    @property
+    def lines(self) -> list[str]:
+        """What was not checked, and why, in a line each."""
+        by_reason: dict[str, list[str]] = {}
+        for name, why in self.skipped.items():
+            by_reason.setdefault(why, []).append(name)
+        found = [f"skipped {listed(names, most=3)}: {why}" for why, names in by_reason.items()]
+        optimizer = dict.fromkeys(name for run in self.runs for name in run.optimizer)
+        if optimizer:
+            found.append(f"not checked: the state of the optimiser ({listed(list(optimizer), most=3)})")
+        alone = [run.run for run in self.runs if run.alone]
+        if alone:
+            found.append(
+                f"{listed(alone, most=3)} has one checkpoint: only what a single file can show was looked for "
+                "(values that are not finite, equal, near 0, or far from those of the same tensor in other "
+                "layers)"
+            )
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain JSON."""
+        return {
+            "runs": [
+                {
+                    "run": run.run, "checked": run.checked, "skipped": dict(run.skipped),
+                    "hashes_only": run.hashed, "alone": run.alone, "optimizer": list(run.optimizer),
+                }
+                for run in self.runs
+            ]
+        }  # fmt: skip
