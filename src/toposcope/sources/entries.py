@@ -17,6 +17,7 @@ from toposcope.files.formats.reader import Reader
 from toposcope.files.formats.registry import folder_format, is_weights_file, open_checkpoint, open_file
 from toposcope.files.formats.sharded import is_shard
 from toposcope.files.labels import step_of, step_of_file, tokens_of
+from toposcope.logs.pairing import LogOfRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,8 @@ class Source:
     """What the trainer's own state says about the run: steps planned and done, batch size, tokens, FLOP."""
     log: Callable[[], str] = str
     """The log beside the checkpoints that the losses come from, in one line; empty for none."""
+    choice: Callable[[], LogOfRun] = LogOfRun
+    """The log beside the checkpoints, or those among which the reader has to choose."""
 
 
 @dataclass(frozen=True, slots=True)
