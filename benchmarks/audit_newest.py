@@ -2,8 +2,8 @@
 
     python -m benchmarks.audit_newest FOLDER --parameters 2e8
 
-Writes two checkpoints of random weights in a Llama's shapes into FOLDER (removed at the end), judges the newer
-one, and prints the seconds for the parameters that were written and, in proportion, for a billion.
+Writes two checkpoints of random weights in a Llama's shapes into FOLDER (removed at the end), judges the
+newer one, and prints the seconds for the parameters that were written and, in proportion, for a billion.
 """
 
 from __future__ import annotations
@@ -22,10 +22,15 @@ from toposcope.sources.audit import audited
 
 WIDTH, VOCABULARY = 1024, 16_000
 LAYER = {
-    "self_attn.q_proj": (WIDTH, WIDTH), "self_attn.k_proj": (WIDTH, WIDTH), "self_attn.v_proj": (WIDTH, WIDTH),
-    "self_attn.o_proj": (WIDTH, WIDTH), "mlp.gate_proj": (3 * WIDTH, WIDTH), "mlp.up_proj": (3 * WIDTH, WIDTH),
-    "mlp.down_proj": (WIDTH, 3 * WIDTH), "input_layernorm": (WIDTH,),
-}  # fmt: skip
+    "self_attn.q_proj": (WIDTH, WIDTH),
+    "self_attn.k_proj": (WIDTH, WIDTH),
+    "self_attn.v_proj": (WIDTH, WIDTH),
+    "self_attn.o_proj": (WIDTH, WIDTH),
+    "mlp.gate_proj": (3 * WIDTH, WIDTH),
+    "mlp.up_proj": (3 * WIDTH, WIDTH),
+    "mlp.down_proj": (WIDTH, 3 * WIDTH),
+    "input_layernorm": (WIDTH,),
+}
 
 
 def write(folder: Path, parameters: float, dtype: str) -> int:

@@ -1,4 +1,4 @@
-"""How often the audit accuses a healthy series: tiny trainings by transformers' Trainer, Lightning and a loop.
+"""How often the audit accuses a healthy series: tiny trainings by three trainers.
 
     python -m benchmarks.audit_rates --first 0 --seconds 110 --json rates.json
 
@@ -57,11 +57,18 @@ class Setting:
         every = min(every, max(1, LONGEST // count))
         total = count * every
         return cls(
-            number, TRAINERS[number % len(TRAINERS)], int(draw.choice([16, 32, 64])),
-            int(draw.choice([1, 2, 4])), float(10 ** draw.uniform(-3.5, -1.7)), float(draw.choice([0, 0.05, 0.3])),
-            float(draw.choice([0, 0.1])), str(draw.choice(["adamw", "adamw", "adamw", "sgd"])), count, every,
+            number,
+            TRAINERS[number % len(TRAINERS)],
+            int(draw.choice([16, 32, 64])),
+            int(draw.choice([1, 2, 4])),
+            float(10 ** draw.uniform(-3.5, -1.7)),
+            float(draw.choice([0, 0.05, 0.3])),
+            float(draw.choice([0, 0.1])),
+            str(draw.choice(["adamw", "adamw", "adamw", "sgd"])),
+            count,
+            every,
             int(draw.integers(total // 3, max(total // 3 + 1, total - 1))) if draw.random() < 1 / 3 else None,
-        )  # fmt: skip
+        )
 
     @property
     def total(self) -> int:
@@ -96,15 +103,31 @@ def model_of(setting: Setting) -> Any:
     width, heads = setting.width, 2
     if setting.number % 3:
         config = GPT2Config(
-            vocab_size=VOCABULARY, n_positions=CONTEXT, n_embd=width, n_layer=setting.layers, n_head=heads,
-            bos_token_id=0, eos_token_id=0, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
-        )  # fmt: skip
+            vocab_size=VOCABULARY,
+            n_positions=CONTEXT,
+            n_embd=width,
+            n_layer=setting.layers,
+            n_head=heads,
+            bos_token_id=0,
+            eos_token_id=0,
+            resid_pdrop=0.0,
+            embd_pdrop=0.0,
+            attn_pdrop=0.0,
+        )
         return GPT2LMHeadModel(config)
-    return LlamaForCausalLM(LlamaConfig(
-        vocab_size=VOCABULARY, hidden_size=width, intermediate_size=2 * width, bos_token_id=0,
-        num_hidden_layers=setting.layers, num_attention_heads=heads, num_key_value_heads=1, eos_token_id=0,
-        max_position_embeddings=CONTEXT,
-    ))  # fmt: skip
+    return LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=VOCABULARY,
+            hidden_size=width,
+            intermediate_size=2 * width,
+            bos_token_id=0,
+            num_hidden_layers=setting.layers,
+            num_attention_heads=heads,
+            num_key_value_heads=1,
+            eos_token_id=0,
+            max_position_embeddings=CONTEXT,
+        )
+    )
 
 
 class NanoBlock(torch.nn.Module):
@@ -136,11 +159,14 @@ class Nano(torch.nn.Module):
     def __init__(self, setting: Setting) -> None:
         super().__init__()
         width, bias = setting.width, bool(setting.number // 4 % 2)
-        self.transformer = torch.nn.ModuleDict({
-            "wte": torch.nn.Embedding(VOCABULARY, width), "wpe": torch.nn.Embedding(CONTEXT, width),
-            "h": torch.nn.ModuleList(NanoBlock(width, bias=bias) for _ in range(setting.layers)),
-            "ln_f": torch.nn.LayerNorm(width, bias=bias),
-        })  # fmt: skip
+        self.transformer = torch.nn.ModuleDict(
+            {
+                "wte": torch.nn.Embedding(VOCABULARY, width),
+                "wpe": torch.nn.Embedding(CONTEXT, width),
+                "h": torch.nn.ModuleList(NanoBlock(width, bias=bias) for _ in range(setting.layers)),
+                "ln_f": torch.nn.LayerNorm(width, bias=bias),
+            }
+        )
         self.lm_head = torch.nn.Linear(width, VOCABULARY, bias=False)
         for name, one in self.named_parameters():
             if one.ndim > 1:
@@ -201,9 +227,15 @@ def by_transformers(setting: Setting, folder: Path) -> None:
     optimizer = optimizer_of(setting, model)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, setting.factor)
     arguments = TrainingArguments(
-        output_dir=str(folder), max_steps=setting.total, save_steps=setting.every, logging_steps=setting.every,
-        per_device_train_batch_size=BATCH, report_to=[], disable_tqdm=True, use_cpu=True,
-    )  # fmt: skip
+        output_dir=str(folder),
+        max_steps=setting.total,
+        save_steps=setting.every,
+        logging_steps=setting.every,
+        per_device_train_batch_size=BATCH,
+        report_to=[],
+        disable_tqdm=True,
+        use_cpu=True,
+    )
     rows = [{"input_ids": row, "labels": row} for row in data]
     Trainer(model=model, args=arguments, train_dataset=rows, optimizers=(optimizer, schedule)).train()
 
@@ -231,9 +263,14 @@ def by_lightning(setting: Setting, folder: Path) -> None:
     )
     rows = torch.utils.data.TensorDataset(tokens(setting, 128))
     trainer = lightning.Trainer(
-        max_steps=setting.total, callbacks=[saver], accelerator="cpu", logger=False,
-        enable_progress_bar=False, enable_model_summary=False, gradient_clip_val=1.0,
-    )  # fmt: skip
+        max_steps=setting.total,
+        callbacks=[saver],
+        accelerator="cpu",
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        gradient_clip_val=1.0,
+    )
     trainer.fit(Module(), torch.utils.data.DataLoader(rows, batch_size=BATCH, shuffle=True))
 
 
@@ -257,9 +294,13 @@ def judged(number: int, kept: Path | None = None) -> dict[str, Any]:
         return [[one.fault, one.is_remark, one.step, one.tensor, one.message] for one in findings]
 
     return {
-        "number": number, "trainer": setting.trainer, "setting": vars_of(setting), "saved": len(series),
-        "findings": rows(found), "newest": rows(newest),
-    }  # fmt: skip
+        "number": number,
+        "trainer": setting.trainer,
+        "setting": vars_of(setting),
+        "saved": len(series),
+        "findings": rows(found),
+        "newest": rows(newest),
+    }
 
 
 def vars_of(setting: Setting) -> dict[str, Any]:

@@ -1,9 +1,8 @@
-"""Finds the training logs in a folder, and assigns several logs to the runs of checkpoints."""
+"""Finds the training logs in a folder."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from toposcope.core.types import WEIGHT_FILES
@@ -12,6 +11,9 @@ from toposcope.store.manifest import MANIFEST
 LOGS = (".log", ".csv", ".tsv", ".jsonl", ".wandb")
 """Files with these endings in a folder of logs must be logs; others are only reported if they are not."""
 _NONE = (*WEIGHT_FILES, ".py", ".md", ".png", ".svg", ".pdf", ".toml", ".yaml", ".yml", ".html", ".sh")
+EVENTS = "tfevents"
+"""A part of the names of TensorBoard's event files."""
+_WANDB = ".wandb"
 DEEPEST = 3
 """How deep below the given folder to search for logs."""
 
@@ -31,47 +33,26 @@ def inside(folder: Path, depth: int) -> bool:
 
 
 def log_files(folder: Path, checkpoints: Collection[str] = (), *, depth: int = 0) -> Iterator[Path]:
-    """Yield the files below a folder that may be logs, except for `checkpoints`."""
+    """Yield the files below a folder that may be logs, except for `checkpoints`.
+
+    What a logger wrote in a folder of its own is one log: event files of TensorBoard and a run of MLflow are
+    their folder; beside a `.wandb` file, W&B keeps nothing else that is a log.
+    """
     try:
         listed = sorted(folder.iterdir())
     except OSError:
         return
+    names = {one.name for one in listed}
+    if any(EVENTS in name.lower() for name in names) or {"meta.yaml", "metrics"} <= names:
+        yield folder
+    if {"meta.yaml", "metrics"} <= names:
+        return
+    alone = any(one.suffix == _WANDB for one in listed)
     for one in listed:
-        if not may_be_log(one) or str(one) in checkpoints:
+        if not may_be_log(one) or str(one) in checkpoints or EVENTS in one.name.lower():
             continue
         if one.is_dir():
-            if inside(one, depth + 1):
+            if inside(one, depth + 1) and not (alone and depth):
                 yield from log_files(one, checkpoints, depth=depth + 1)
-        elif one.is_file():
+        elif one.is_file() and (one.suffix == _WANDB or not (alone and depth)):
             yield one
-
-
-def logs_of_runs(runs: Mapping[str, Path], logs: Mapping[str, Path]) -> dict[str, str]:
-    """Return the log of each run: the only one beside its checkpoints, or the only one with its name.
-
-    `runs` are the folders of the checkpoints and `logs` the logs of single runs, both as paths below the
-    given folder. A single run gets the only log. A log that would fit two runs belongs to neither.
-
-    >>> logs_of_runs({"a": Path("a"), "b": Path("b")}, {"x": Path("a/train.log"), "y": Path("logs/b.log")})
-    {'a': 'x', 'b': 'y'}
-    >>> logs_of_runs({"a": Path()}, {"x": Path("train.log")})
-    {'a': 'x'}
-    """
-    if len(runs) == 1:
-        return dict.fromkeys(runs, next(iter(logs))) if len(logs) == 1 else {}
-    near = {
-        run: [name for name, log in logs.items() if _lies_with(log, folder) or log.stem == run]
-        for run, folder in runs.items()
-    }
-    claimed = Counter(name for found in near.values() for name in found)
-    return {run: found[0] for run, found in near.items() if len(found) == 1 and claimed[found[0]] == 1}
-
-
-def _lies_with(log: Path, folder: Path) -> bool:
-    """Return whether a log lies in a checkpoint folder, below it, or above it below the common folder.
-
-    >>> _lies_with(Path("a/train.log"), Path("a/checkpoints")), _lies_with(Path("train.log"), Path("a"))
-    (True, False)
-    """
-    around = log.parent
-    return around != Path() and (around.is_relative_to(folder) or folder.is_relative_to(around))

@@ -103,6 +103,7 @@ go back to a checkpoint before step 301
     from toposcope.core.bounds import check_shares
     from toposcope.forecasting import read_schedule
     from toposcope.logs.described import canonical_name
+    from toposcope.logs.naming import refuse_same_names
     from toposcope.runs.odd_runs import with_odd
     from toposcope.runs.reading import Reading, listed
     from toposcope.runs.sources import refuse_unknown_column
@@ -132,6 +133,7 @@ go back to a checkpoint before step 301
     gone = as_names(without)
     refuse_unknown(gone, *_known(contents))
     read = [one for place in contents for one in _read(place, settings, gone)]
+    refuse_same_names((one.name, one.place.log.path) for one in read)
     runs = [_answer(one, settings, _ended_beside(one, read, others)) for one in read]
     if not runs and gone:
         raise InputError(
@@ -184,39 +186,43 @@ def _contents(
     given: Sequence[str | pd.DataFrame], reading: Reading, of_store: OfStore | None
 ) -> tuple[list[Contents], list[str]]:
     """Return the contents of every place, each once, and why some could not be read."""
+    from toposcope.runs.reading import distinct
     from toposcope.runs.sources import nothing_more, read_contents, said_of, with_logs
 
+    logs = [one for one in given if isinstance(one, str) and Path(one).is_file()]
     names = _names([one for one in given if isinstance(one, str)])
     found: list[Contents] = []
     problems: list[str] = []
-    for source in given if any(not isinstance(one, str) for one in given) else dict.fromkeys(given):
+    for source in distinct(given):
         name = names[source] if isinstance(source, str) else "the table"
         try:
-            found += read_contents(source, name, reading, of_store=of_store or nothing_more)
+            found += read_contents(source, name, reading, of_store=of_store or nothing_more, chosen=logs)
         except InputError as error:
             problems.append(said_of(name, error))
         except OSError as error:
             problems.append(f"{name}: {error.strerror or error}")
-    return with_logs(found), problems
+    return with_logs(_once(found)), problems
 
 
 def _names(paths: Sequence[str]) -> dict[str, str]:
-    """Return the name of each place: its file or folder, with the parent folder if two names are equal.
+    """Return the name of each place: its file or folder, and what tells those of one name apart.
 
     >>> _names(["a/train.log", "b/train.log", "runs/"])
     {'a/train.log': 'a/train.log', 'b/train.log': 'b/train.log', 'runs/': 'runs'}
     """
     from toposcope.logs.inputs import STANDARD_INPUT, STDIN
+    from toposcope.logs.naming import names_of_paths
 
-    last = {
-        path: STANDARD_INPUT if path == STDIN else Path(path).name or Path(path).resolve().name
-        for path in paths
-    }
-    names = list(last.values())
-    return {
-        path: name if names.count(name) == 1 else f"{Path(path).resolve().parent.name}/{name}"
-        for path, name in last.items()
-    }
+    stdin = {STDIN: STANDARD_INPUT} if STDIN in paths else {}
+    return names_of_paths([path for path in paths if path != STDIN]) | stdin
+
+
+def _once(contents: Sequence[Contents]) -> list[Contents]:
+    """Return the contents without logs alone that a folder has given, too."""
+    from toposcope.runs.sources import FILE_ALONE
+
+    inside = {Path(one.log.path).resolve() for one in contents if one.steps or one.unseen != FILE_ALONE}
+    return [one for one in contents if one.unseen != FILE_ALONE or Path(one.log.path).resolve() not in inside]
 
 
 def _problems(place: Contents) -> list[str]:

@@ -13,6 +13,7 @@ from toposcope.core.errors import InputError, SourceError
 from toposcope.core.types import WEIGHT_FILES
 from toposcope.logs.belonging import Stated, stated
 from toposcope.logs.inputs import STANDARD_INPUT, is_stdin
+from toposcope.logs.naming import names_of_paths, refuse_same_names
 from toposcope.logs.run import Run
 from toposcope.runs.seeds import Recipe, SeedRun
 from toposcope.runs.sources import read_contents, said_of
@@ -65,7 +66,7 @@ def names_of(sides: Sequence[Side]) -> list[str]:
     """Return short names of sources: the last parts of their paths that differ.
 
     >>> names_of(["runs/base", "runs/wide"]), names_of(["a/train.log", "b/train.log"])
-    (['base', 'wide'], ['a/train.log', 'b/train.log'])
+    (['base', 'wide'], ['a', 'b'])
     >>> names_of([["a.log", "b.log"], {}]), names_of(["a.log", "a.log"])
     (['first', 'second'], ['first', 'second'])
     """
@@ -78,13 +79,11 @@ def names_of(sides: Sequence[Side]) -> list[str]:
         place = side.uri if isinstance(side, Series) else side.path if isinstance(side, Store) else side
         parts = Path(place).resolve().parts if isinstance(place, str | Path) else ()
         paths.append((STANDARD_INPUT,) if is_stdin(place) else parts)
-    distinct = {parts for parts in paths if parts}
-    twice = len(paths) > 1 and paths[0] == paths[1]
-    for depth in range(1, max(map(len, paths), default=0) + 1):
-        names = ["/".join(parts[-depth:]) for parts in paths]
-        if not twice and len({name for name in names if name}) == len(distinct):
-            return [name or other for name, other in zip(names, plain, strict=False)]
-    return list(plain[: len(paths)])
+    given = [str(Path(*parts)) for parts in paths if parts]
+    if len(paths) > 1 and paths[0] == paths[1]:
+        return list(plain[: len(paths)])
+    short = names_of_paths(given)
+    return [short[str(Path(*parts))] if parts else other for parts, other in zip(paths, plain, strict=False)]
 
 
 def series_at(side: Side, *, split: str, step_pattern: str | None) -> Series | SourceError | None:
@@ -145,17 +144,32 @@ def seeds_at(side: Side, name: str, reading: Reading) -> Seeds:
     several: Sequence[Any] = [side] if isinstance(side, str | Path | Store | pd.DataFrame) else side
     found: list[Contents] = []
     problems: list[str] = []
+    labels = names_of_paths([str(one) for one in several if isinstance(one, str | Path)], stems=False)
     for number, one in enumerate(several):
         source = one if isinstance(one, pd.DataFrame) else str(one.path if isinstance(one, Store) else one)
-        label = name if len(several) == 1 else Path(source).name if isinstance(source, str) else f"{number}"
+        label = (
+            name
+            if len(several) == 1
+            else labels.get(source, f"{number}")
+            if isinstance(source, str)
+            else f"{number}"
+        )
         try:
             found += read_contents(source, label, reading, audited=False)
         except InputError as error:
             if len(several) == 1:
                 raise
             problems.append(said_of(label, error))
-    runs = [run for place in found for run in _runs(place, name)]
+    placed = [(run, place.log.path) for place in found for run in _runs(place, name)]
+    refuse_same_names((run.name, path) for run, path in placed)
+    runs = [run for run, _ in placed]
     problems += [problem for place in found for problem in place.problems]
+    questions = [
+        f"{one.name}: {one.question}; give one of them instead of the folder" for one in found if one.question
+    ]
+    if questions and not runs:
+        raise InputError(questions[0])
+    problems += questions
     if not runs:
         raise InputError(f"{name}: no run has a logged loss", remedy="give a log, or a folder of logs")
     left_out = [place for one in found for place in one.no_logs]

@@ -13,6 +13,7 @@ from toposcope.core.wording import renaming
 from toposcope.logs import Log, Run, log_of_runs, log_of_table, with_index
 from toposcope.logs.folder import LOGS, log_files
 from toposcope.logs.inputs import STANDARD_INPUT, STDIN, tables_among
+from toposcope.logs.naming import names_of_paths
 from toposcope.logs.run import is_nan_column
 from toposcope.store.manifest import MANIFEST
 
@@ -71,6 +72,23 @@ def listed(given: Given | Sequence[Given]) -> list[str | pd.DataFrame]:
     return [one if isinstance(one, pd.DataFrame) else str(one) for one in stores]
 
 
+def distinct(sources: Sequence[str | pd.DataFrame]) -> list[str | pd.DataFrame]:
+    """Return each source once: a file given twice, by whatever path, is one.
+
+    >>> distinct(["a.log", "./a.log", "b.log"])
+    ['a.log', 'b.log']
+    """
+    seen: set[Path] = set()
+    kept = []
+    for source in sources:
+        place = Path(source).resolve() if isinstance(source, str) and source != STDIN else None
+        if place is None or place not in seen:
+            kept.append(source)
+        if place is not None:
+            seen.add(place)
+    return kept
+
+
 Read: TypeAlias = "tuple[list[Curve], list[Problem], list[str]]"
 """The curves of sources, the runs that could not be used, and how tables were read."""
 
@@ -82,7 +100,7 @@ def read_curves(sources: Sequence[str | pd.DataFrame], reading: Reading) -> Read
     """
     names = table_names([source for source in sources if isinstance(source, str)])
     parts = []
-    for source in sources:
+    for source in distinct(sources):
         path = source if isinstance(source, str) else "the table"
         try:
             parts.append(_read_one(source, names.get(path, path), reading))
@@ -114,9 +132,14 @@ def _read_files(files: Sequence[Path], error: SourceError, reading: Reading) -> 
 
 
 def _read_one(source: str | pd.DataFrame, name: str, reading: Reading) -> Read:
+    from toposcope.runs.curves import Problem
+
     path = source if isinstance(source, str) else "the table"
     log = log_of(source, name, reading)
+    questions = [Problem(run.name, note) for run in log.runs if not len(run.table) for note in run.notes]
     if not any(len(run.table) for run in log.runs):
+        if questions:
+            raise InputError(f"{path}: {questions[0].reason}")
         raise InputError(
             f"{path} has no losses; give its log (a CSV with step,loss), or a store or run folder with "
             "metrics"
@@ -125,7 +148,7 @@ def _read_one(source: str | pd.DataFrame, name: str, reading: Reading) -> Read:
     if reading.features is not None:
         log, problems = reading.features(log, reading.column, _store_of(source))
     curves, more = curves_of(log.runs, reading)
-    return curves, [*more, *problems], [f"{path}: {note}" for note in _notes(log, reading)]
+    return curves, [*more, *problems, *questions], [f"{path}: {note}" for note in _notes(log, reading)]
 
 
 def _notes(log: Log, reading: Reading) -> Sequence[str]:
@@ -206,13 +229,9 @@ def refuse_twins(curves: Sequence[Curve]) -> None:
 
 
 def table_names(paths: Sequence[str]) -> dict[str, str]:
-    """Name a table without a run column by its file, with the folder if two files have the same name."""
-    files = [Path(path) for path in paths if Path(path).is_file()]
-    stems = [file.stem for file in files]
-    return {STDIN: STANDARD_INPUT} | {
-        str(file): file.stem if stems.count(file.stem) == 1 else f"{file.parent.name}/{file.stem}"
-        for file in files
-    }
+    """Name a table without a run column by its file, with what tells files of one name apart."""
+    files = [path for path in paths if path != STDIN and Path(path).is_file()]
+    return {STDIN: STANDARD_INPUT} | names_of_paths(files, stems=True)
 
 
 def _with_unmet(error: InputError, path: str, columns: Sequence[str], reading: Reading) -> InputError:
@@ -273,7 +292,13 @@ def log_of_series(series: Series) -> Log:
 
     records = {run.run: dataclasses.asdict(run) for run in series.runs}
     rows = ((run, series.metrics(run)) for run in records)
-    runs = _recorded(rows, records)
+    questions = series.log_questions()
+    runs = tuple(
+        replace(run, notes=(f"{questions[run.name].question()}; give one of them instead of the folder",))
+        if run.name in questions
+        else run
+        for run in _recorded(rows, records)
+    )
     return Log(series.uri, "files beside the checkpoints", runs, {}, assumed=tuple(series.logs().values()))
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from toposcope.core.errors import InputError, SourceError
 from toposcope.core.types import WEIGHT_FILES
-from toposcope.logs.folder import LOGS, log_files, logs_of_runs
+from toposcope.core.wording import command, rendered
+from toposcope.logs.folder import LOGS, log_files
+from toposcope.logs.pairing import LogOfRun, agreeing, logs_of_runs
 from toposcope.runs.odd_members import Changed, not_known
 from toposcope.store.manifest import MANIFEST
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 LOSSES = ("loss", "heldout_loss")
 STATED = "step and loss from the checkpoints themselves"
-_FILE_ALONE = "checkpoints (a log alone was given; give the folder that holds them)"
+FILE_ALONE = "checkpoints (a log alone was given; give the folder that holds them)"
 _NO_CHECKPOINT = "checkpoints (none in the folder)"
 _OF_STORE = "checkpoints (the store's audit is included; give their folder to audit them again)"
 
@@ -40,7 +42,7 @@ class Contents:
     step and loss, and `repaired` what was cut or left out of the log. `problems` are logs in a folder that
     cannot be read, and `no_logs` the files that are not logs. `changed` has for each run the matrices that
     ever changed. `to_add` says how its runs get losses where a log in the folder would not be read. `replays`
-    repeats the alarms of the watch of a store.
+    repeats the alarms of the watch of a store. `question` names logs of the run that disagree.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Contents:
     changed: Changed = not_known
     to_add: str = ""
     replays: Replays | None = None
+    question: str = ""
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,7 @@ def read_contents(
     *,
     audited: bool = True,
     of_store: OfStore = nothing_more,
+    chosen: Sequence[str] = (),
 ) -> list[Contents]:
     """Return the contents of a source, one for each log of a folder.
 
@@ -101,6 +105,8 @@ def read_contents(
         Whether checkpoints are audited.
     of_store
         Reads what a store has beside its losses.
+    chosen
+        Logs that the reader has named, which are taken where several beside checkpoints disagree.
 
     Raises
     ------
@@ -113,7 +119,7 @@ def read_contents(
     if (place / MANIFEST).is_file():
         return [_of_store(source, name, of_store)]
     if place.is_dir() or place.suffix.lower() in WEIGHT_FILES:
-        return _of_folder(source, name, reading, audited=audited)
+        return _of_folder(source, name, reading, audited=audited, chosen=chosen)
     return [_logged(source, name, reading)]
 
 
@@ -124,7 +130,7 @@ def _logged(source: str | pd.DataFrame, name: str, reading: Reading) -> Contents
     log = log_of(source, run, reading)
     said, _, repaired = log.said.partition("; ")
     notes = tuple(repaired.split("; ")) if repaired else ()
-    return Contents(name, log, said, unseen=_FILE_ALONE, repaired=notes)
+    return Contents(name, log, said, unseen=FILE_ALONE, repaired=notes)
 
 
 def _of_store(path: str, name: str, of_store: OfStore) -> Contents:
@@ -140,7 +146,9 @@ def _of_store(path: str, name: str, of_store: OfStore) -> Contents:
     )  # fmt: skip
 
 
-def _of_folder(path: str, name: str, reading: Reading, *, audited: bool) -> list[Contents]:
+def _of_folder(
+    path: str, name: str, reading: Reading, *, audited: bool, chosen: Sequence[str]
+) -> list[Contents]:
     from toposcope.files.formats.foreign import ForeignFormatError
     from toposcope.files.lightning import METRICS
     from toposcope.files.trainer_state import TRAINER_STATE
@@ -157,7 +165,8 @@ def _of_folder(path: str, name: str, reading: Reading, *, audited: bool) -> list
         foreign = isinstance(error, ForeignFormatError)
         unseen = f"checkpoints ({error})" if foreign else _NO_CHECKPOINT
         if is_log(path) or any((place / file).is_file() for file in (METRICS, TRAINER_STATE)):
-            return [replace(_logged(path, name, reading), unseen=unseen)]
+            whole = replace(_logged(path, name, reading), unseen=unseen)
+            return [replace(whole, no_logs=_unread(place, name, whole.log.path))]
         found = _logs_inside(place, name, reading)
         if not found and foreign:
             raise
@@ -167,15 +176,16 @@ def _of_folder(path: str, name: str, reading: Reading, *, audited: bool) -> list
             ) from error
         return [replace(one, unseen=unseen) for one in found]
     findings = tuple(audit(series, cheap=True)) if audited else ()
-    return _of_series(series, path, name, reading, findings=findings)
+    return _of_series(series, path, name, reading, findings=findings, chosen=chosen)
 
 
 def _of_series(
-    series: Series, path: str, name: str, reading: Reading, *, findings: tuple[AuditFinding, ...]
-) -> list[Contents]:
+    series: Series, path: str, name: str, reading: Reading, *, findings: tuple[AuditFinding, ...],
+    chosen: Sequence[str],
+) -> list[Contents]:  # fmt: skip
     """Return the runs of a series with their audit; where they have no losses, the log beside them."""
-    from toposcope.logs import Log, is_log
-    from toposcope.runs.reading import log_at, read_source
+    from toposcope.logs import Log
+    from toposcope.runs.reading import read_source
     from toposcope.sources.unchanged import changed_matrices
 
     said = "step and loss from the files beside the checkpoints"
@@ -186,11 +196,7 @@ def _of_series(
     own = Contents(name, log, said, series.steps, findings, changed=lambda run: changed_matrices(series, run))
     if _has_losses(own.log) or not Path(path).is_dir():
         return [own]
-    if is_log(path):
-        log = log_at(path, Path(path).resolve().name, reading)
-        beside = [Contents(name, log, log.said)]
-    else:
-        beside = _logs_inside(Path(path), name, reading)
+    beside = _logs_inside(Path(path), name, reading, {str(one.uri) for one in series} - {path})
     if not beside:
         try:
             stated = read_source(path, name, reading, logs=True)  # with what the checkpoints themselves state
@@ -198,33 +204,63 @@ def _of_series(
             return [own]
         return [replace(own, log=stated, said=STATED) if _has_losses(stated) else own]
     folders = {run.run: Path(os.path.relpath(run.uri, path)) for run in series.runs}
-    return with_logs(_each_with_its_log(own, beside, folders))
+    return with_logs(_each_with_its_log(own, path, beside, folders, chosen))
 
 
-def _each_with_its_log(own: Contents, beside: list[Contents], folders: Mapping[str, Path]) -> list[Contents]:
-    """Give each run the one log that lies with its checkpoints, or that has its name.
+def _each_with_its_log(
+    own: Contents, path: str, beside: list[Contents], folders: Mapping[str, Path], chosen: Sequence[str]
+) -> list[Contents]:
+    """Give each run the log that lies with its checkpoints, or that has its name.
 
-    `folders` are those of the checkpoints of each run, from the folder that all of them lie in.
+    `folders` are those of the checkpoints of each run, from the folder `path` that all of them lie in.
     """
-    logs = {
-        one.name: Path(one.name.removeprefix(f"{own.name}/")) for one in beside if len(_runs_of(one)) == 1
-    }
-    named = {one.name: one for one in beside}
+    named = {one.log.path: one for one in beside}
+    places = {at: Path(os.path.relpath(at, path)) for at, one in named.items() if len(_runs_of(one)) == 1}
     bare = {run: folder for run, folder in folders.items() if run in own.steps}
-    pairs = {run: named[log] for run, log in logs_of_runs(bare, logs).items()}
-    if not pairs:
-        return [own, *beside]
-    by_run = {run: [one for one in own.audit if run in (one.runs or (one.run,))] for run in pairs}
-    given = {id(one) for found in by_run.values() for one in found}
-    left = {run: steps for run, steps in own.steps.items() if run not in pairs}
+
+    def rows(log: str) -> pd.DataFrame:
+        return next(run.table for run in named[log].log.runs if len(run.table))
+
+    choices = logs_of_runs(bare, places, rows, chosen)
+    taken = {log for one in choices.values() for log in (one.log, *one.agreeing, *one.short, *one.candidates)}
+    loose = [one for at, one in named.items() if at not in taken]
+    short = [named[log].name for one in choices.values() for log in one.short]
+    by_run = {run: _part(own, run, len(choices) == len(own.steps) == 1) for run in choices}
+    given = {id(one) for part in by_run.values() for one in part.audit}
+    left = {run: steps for run, steps in own.steps.items() if run not in choices}
     rest = replace(
-        own, name=f"{own.name}: {next(iter(left))}" if len(left) == 1 else own.name, steps=left,
+        own, name=f"{own.name}: {next(iter(left))}" if len(left) == 1 and choices else own.name, steps=left,
         audit=tuple(one for one in own.audit if id(one) not in given),
-        log=replace(own.log, runs=tuple(run for run in own.log.runs if run.name not in pairs)),
+        log=replace(own.log, runs=tuple(run for run in own.log.runs if run.name not in choices)),
     )  # fmt: skip
-    joined = [_joined(replace(own, audit=tuple(by_run[run])), run, log) for run, log in pairs.items()]
-    loose = [one for one in beside if one.name not in {log.name for log in pairs.values()}]
-    return [*([rest] if rest.steps or rest.audit else []), *joined, *loose]
+    joined = [_with_log(by_run[run], run, choice, named, path) for run, choice in choices.items()]
+    found = [*([rest] if rest.steps or rest.audit else []), *joined, *loose]
+    problems = tuple(problem for one in beside for problem in one.problems)
+    no_logs = (*(place for one in beside for place in one.no_logs), *short)
+    found = [replace(one, problems=(), no_logs=()) for one in found]
+    return [replace(found[0], problems=problems, no_logs=no_logs), *found[1:]]
+
+
+def _part(own: Contents, run: str, alone: bool) -> Contents:
+    """Return the checkpoints of one run, with what was found in them."""
+    return replace(
+        own, name=own.name if alone else f"{own.name}: {run}", steps={run: own.steps[run]},
+        audit=own.audit if alone else tuple(one for one in own.audit if run in (one.runs or (one.run,))),
+        log=replace(own.log, runs=tuple(one for one in own.log.runs if one.name == run)),
+    )  # fmt: skip
+
+
+def _with_log(
+    part: Contents, run: str, choice: LogOfRun, named: Mapping[str, Contents], path: str
+) -> Contents:
+    """Return a run with its log; where several disagree, with the question which one to take."""
+    if choice.log:
+        joined = _joined(part, run, named[choice.log])
+        others = agreeing([named[log].name for log in choice.agreeing])
+        return replace(joined, repaired=(*joined.repaired, *others))
+    question = choice.question(lambda log: named[log].name)
+    remedy = rendered(f"{question}; choose one: {command('check', path, choice.candidates[0])}")
+    return replace(part, to_add=remedy, question=question)
 
 
 def _runs_of(log: Contents) -> list[str]:
@@ -277,13 +313,21 @@ def _has_losses(log: Log) -> bool:
     return any(run.table[name].notna().any() for run in log.runs for name in LOSSES if name in run.table)
 
 
-def _logs_inside(folder: Path, name: str, reading: Reading) -> list[Contents]:
+def _unread(folder: Path, name: str, read: str) -> tuple[str, ...]:
+    """Return the files in a folder that look like logs and were not read, because another is its log."""
+    files = (file for file in log_files(folder) if file.suffix.lower() in LOGS and str(file) != read)
+    return tuple(f"{name}/{file.relative_to(folder)}" for file in files)
+
+
+def _logs_inside(
+    folder: Path, name: str, reading: Reading, checkpoints: Collection[str] = ()
+) -> list[Contents]:
     """Return the logs in a folder and in the folders inside it; other files are named."""
     found: list[Contents] = []
     problems: list[str] = []
     no_logs: list[str] = []
-    for file in log_files(folder):
-        label = f"{name}/{file.relative_to(folder)}"
+    for file in log_files(folder, checkpoints):
+        label = f"{name}/{file.relative_to(folder)}" if file != folder else name
         try:
             found.append(replace(_logged(str(file), label, reading), unseen=_NO_CHECKPOINT))
         except InputError as error:

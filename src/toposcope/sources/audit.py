@@ -144,7 +144,8 @@ PATH_FAULTS = ("off-path", "jump", "out-of-order")
 REPLACED = ("replaced-tensor", "replaced-rows", "exchanged-rows", "copied-rows", "other-weights")
 
 _OF_VALUES = (
-    *REPLACED, "rescaled-tensor", "negated-tensor", "denormal-tensor", "near-zero-tensor", "zero-tensor", "constant-tensor",
+    *REPLACED, "rescaled-tensor", "negated-tensor", "denormal-tensor", "near-zero-tensor", "zero-tensor",
+    "constant-tensor",
     "zero-block", "non-finite", "swapped-tensors", "permuted-tensor", "transposed-tensor", "copied-tensor",
 )  # fmt: skip
 

@@ -23,8 +23,8 @@ from toposcope.sources.rows import UNLIKE
 
 FACTOR, BIAS_FACTOR = 4.0, 30.0
 """A tensor that was scaled by less than this is only remarked on. In healthy series of
-benchmarks/audit_rates.py (0 to 19,999, on which these and the next limits were set) a spike of the rate scaled
-a head by 1.5, and a warm-up a bias, which starts at 0, by 4.7."""
+benchmarks/audit_rates.py (0 to 19,999, on which these and the next limits were set) a spike of the rate
+scaled a head by 1.5, and a warm-up a bias, which starts at 0, by 4.7."""
 
 KEPT, KEPT_BY_MOST, LOST = 0.9, 0.99, 0.25
 """Without a history, a matrix counts as replaced if its cosine with its former values is below .25 while
@@ -35,8 +35,8 @@ BEGUN = 0.1
 grows many times over in its first updates, and turns."""
 
 FAR, SIBLINGS = 30.0, 2
-"""A matrix is far from its siblings in other layers, of which there must be this many, if its root mean square
-is this many times theirs. Layers of sound models differ by less than ten times."""
+"""A matrix is far from its siblings in other layers, of which there must be this many, if its root mean
+square is this many times theirs. Layers of sound models differ by less than ten times."""
 
 _NUMBER = re.compile(r"\d+")
 
@@ -44,7 +44,7 @@ FEW = 8
 """A vector of fewer numbers is not judged without a history: the sign of one number is no fault."""
 
 NEAR_ZERO = 1e-15
-"""Weights whose largest value is below this have no effect in any arithmetic that trains or serves a model."""
+"""Weights whose largest value is below this have no effect in any arithmetic of a model."""
 
 DENORMAL = float(np.finfo(np.float32).tiny)
 """Below this, float32 has no full precision, and many devices take the value for 0."""
@@ -111,7 +111,7 @@ class _Pair:
 
     @property
     def comparable(self) -> bool:
-        """Whether the tensor can be compared with the others: large enough, and no longer near its start at 0."""
+        """Whether the tensor can be compared with the others: large enough, and no longer near 0."""
         return self.now.info.size >= FEW and _rms(self.before) >= BEGUN * self.peers.rms
 
     @property

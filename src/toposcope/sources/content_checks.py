@@ -100,7 +100,7 @@ def _emptied(now: float, past: Sequence[float], role: str) -> str:
 
 
 def scaled_part(part: str) -> ContentCheck:
-    """Return the check for a head's q, k, v or o that was scaled; of its growth beside that growth's cosine."""
+    """Return the check for a head's q, k, v or o that was scaled, with the cosine of its growth."""
     return ContentCheck(_scaled(SCALED, part), LATELY, PURE)
 
 

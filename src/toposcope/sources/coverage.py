@@ -104,9 +104,9 @@ class Coverage:
         alone = [run.run for run in self.runs if run.alone]
         if alone:
             found.append(
-                f"{listed(alone, most=3)} has one checkpoint: only what a single file can show was looked for "
-                "(values that are not finite, equal, near 0, or far from those of the same tensor in other "
-                "layers)"
+                f"{listed(alone, most=3)} has one checkpoint: only what a single file can show was looked "
+                "for (values that are not finite, equal, near 0, or far from those of the same tensor in "
+                "other layers)"
             )
         return found
 

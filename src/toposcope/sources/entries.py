@@ -22,6 +22,7 @@ from toposcope.files.formats.reader import Reader
 from toposcope.files.formats.registry import folder_format, is_weights_file, open_checkpoint, open_file
 from toposcope.files.formats.sharded import from_shards, is_shard, part_of
 from toposcope.files.labels import step_among, step_of, step_of_file, tokens_of
+from toposcope.logs.pairing import LogOfRun
 from toposcope.sources.names import shared_names
 
 
@@ -57,6 +58,8 @@ class Source:
     """The rows of losses that the checkpoints themselves state, for a run without any other."""
     log: Callable[[], str] = str
     """The log beside the checkpoints that the losses come from, in one line; empty for none."""
+    choice: Callable[[], LogOfRun] = LogOfRun
+    """The log beside the checkpoints, or those among which the reader has to choose."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,11 @@ import pandas as pd
 
 from toposcope.core.errors import SourceError
 from toposcope.files.blobs import LocalFolder
-from toposcope.logs import history, is_log, read_log
-from toposcope.logs.folder import log_files, logs_of_runs
+from toposcope.logs import history, read_log
+from toposcope.logs.folder import log_files
 from toposcope.logs.log import Log
 from toposcope.logs.metrics import tidy
+from toposcope.logs.pairing import LogOfRun, agreeing, logs_of_runs
 from toposcope.logs.plan_beside import plan_beside, with_plan
 from toposcope.logs.records import PLANNED
 from toposcope.sources.entries import Source
@@ -37,6 +38,7 @@ def with_logs_beside(folder: LocalFolder, found: Sequence[Source]) -> list[Sourc
             metrics=partial(beside.metrics, one.run.run),
             facts=partial(beside.facts, one.run.run),
             log=partial(beside.said, one.run.run),
+            choice=partial(beside.choice, one.run.run),
         )
         for one in found
     ]
@@ -47,7 +49,7 @@ class _Beside:
 
     def __init__(self, root: Path, sources: Mapping[str, Source]) -> None:
         self._root, self._sources = root, sources
-        self._paired: dict[str, Path] | None = None
+        self._paired: dict[str, LogOfRun] | None = None
         self._own: set[str] = set()
 
     def metrics(self, run: str) -> pd.DataFrame:
@@ -70,9 +72,19 @@ class _Beside:
         return {**with_plan({PLANNED: planned} if planned else {}, _plan(Path(log.path))), **own}
 
     def said(self, run: str) -> str:
-        """Return the log that a run's losses come from, and the columns; empty for none."""
+        """Return the log that a run's losses come from, the columns, and logs that agree; empty for none."""
         log = None if self._has_losses(run) else self._log(run)
-        return "" if log is None else f"{os.path.relpath(log.path, self._root.parent)}, {log.said}"
+        if log is None:
+            return ""
+        others = agreeing([self._name(other) for other in self._choice(run).agreeing])
+        return "; ".join([f"{self._name(log.path)}, {log.said}", *others])
+
+    def choice(self, run: str) -> LogOfRun:
+        """Return the log of a run without losses of its own; where several disagree, those to choose from."""
+        return LogOfRun() if self._has_losses(run) else self._choice(run)
+
+    def _name(self, log: str) -> str:
+        return os.path.relpath(log, self._root.parent)
 
     def _has_losses(self, run: str) -> bool:
         """Return whether a run has losses of its own, readable or not; errors are reported elsewhere.
@@ -90,23 +102,25 @@ class _Beside:
 
     def _log(self, run: str) -> Log | None:
         """Return the current log of a run."""
+        choice = self._choice(run)
+        return _read(Path(choice.log)) if choice.log else None
+
+    def _choice(self, run: str) -> LogOfRun:
         if self._paired is None:
-            logs = {one.path: Path(one.path).relative_to(self._root) for one in self._logs()}
+            logs = {log.path: log for log in self._logs()}
             bare = {
                 name: Path(os.path.relpath(one.run.uri, self._root))
                 for name, one in self._sources.items()
                 if not self._has_losses(name)
             }
-            self._paired = {name: Path(log) for name, log in logs_of_runs(bare, logs).items()}
-        return _read(self._paired[run]) if run in self._paired else None
+            places = {path: Path(path).relative_to(self._root) for path in logs}
+            self._paired = logs_of_runs(bare, places, lambda path: logs[path].runs[0].table)
+        return self._paired.get(run, LogOfRun())
 
     def _logs(self) -> list[Log]:
         """Return the logs of one run in the folder."""
-        if is_log(self._root):
-            files: Sequence[Path] = [self._root]
-        else:
-            checkpoints = {entry.checkpoint.uri for one in self._sources.values() for entry in one.entries}
-            files = [*log_files(self._root, checkpoints - {str(self._root)})]
+        checkpoints = {entry.checkpoint.uri for one in self._sources.values() for entry in one.entries}
+        files = log_files(self._root, checkpoints - {str(self._root)})
         logs = [log for file in files if (log := _read(file)) is not None]
         return [log for log in logs if len(log.runs) == 1 and "run" not in log.table]
 

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from toposcope.core.errors import SourceError
+from toposcope.core.forms import and_more
 from toposcope.core.wording import option, rendered
 from toposcope.files.blobs import open_location
 from toposcope.files.labels import pattern_of_numbered, select
@@ -135,6 +136,18 @@ def logs_said(series: Series) -> str:
         else f"the logs of {len(said):,} runs beside their checkpoints ({said[0]}, ...)"
     )
     return rendered(f"losses from {where}; {option('losses', 'FILE')} names another log")
+
+
+def logs_to_choose(series: Series) -> str:
+    """Return which logs beside the checkpoints disagree, and how to choose one; empty for none."""
+    questions = series.log_questions()
+    if not questions:
+        return ""
+    run, choice = next(iter(questions.items()))
+    question = f"no losses of {run}: {choice.question()}"
+    if len(series.names) > 1:
+        return rendered(f"{question}{and_more(len(questions) - 1, 'runs')}; keep one of them in its folder")
+    return rendered(f"{question}; choose one: {option('losses', choice.candidates[0])}")
 
 
 def _losses(losses: str | Path | pd.DataFrame | None, rename: Mapping[str, str]) -> pd.DataFrame | None:

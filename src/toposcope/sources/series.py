@@ -35,6 +35,8 @@ from toposcope.sources.memory import Tensors, derived_entry
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from toposcope.logs.pairing import LogOfRun
+
 
 class Series:
     """Checkpoints of one or several runs, sorted by run and step; nothing is loaded until it is read.
@@ -337,6 +339,13 @@ class Series:
         """Return, in one line each, the logs of runs that have no losses of their own."""
         said = {name: source.log() for name, source in self._sources.items()}
         return {name: line for name, line in said.items() if line}
+
+    def log_questions(self) -> dict[str, LogOfRun]:
+        """Return, by run, the logs beside its checkpoints that disagree, so that none of them is read."""
+        if self._losses is not None:
+            return {}
+        choices = {name: source.choice() for name, source in self._sources.items()}
+        return {name: choice for name, choice in choices.items() if choice.candidates}
 
     def content_hash(self, checkpoint: Checkpoint) -> str:
         """Return the SHA-256 of names, shapes, dtypes and values: the same weights have the same hash.

@@ -194,9 +194,11 @@ def sweep(
 
 def _hints(series: Sweepable) -> list[str]:
     from toposcope.sources import Series
-    from toposcope.sources.opening import hint, logs_said
+    from toposcope.sources.opening import hint, logs_said, logs_to_choose
 
-    return [said for of in (hint, logs_said) if (said := of(series))] if isinstance(series, Series) else []
+    if not isinstance(series, Series):
+        return []
+    return [said for of in (hint, logs_said, logs_to_choose) if (said := of(series))]
 
 
 def look_for_errors(series: Sweepable, store: Store, execution: Execution) -> list[AuditFinding]:
