@@ -80,7 +80,7 @@ GATE_UP = Fused(("gate", "up"))
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class NameRule:
     """One line of a family's table."""
 
     pattern: str
@@ -98,7 +98,7 @@ class NamingScheme:
     """A naming scheme; `shape_of` with `tall` distinguishes schemes that share their names."""
 
     name: str
-    rules: tuple[Rule, ...]
+    rules: tuple[NameRule, ...]
     shape_of: str = ""
     tall: bool = True
 
@@ -106,44 +106,44 @@ class NamingScheme:
 ATT, MLP, EMB, HEAD, OTHER = Role.ATTENTION, Role.MLP, Role.EMBEDDING, Role.HEAD, Role.OTHER
 
 
-def _gpt2(transposed: bool) -> tuple[Rule, ...]:
+def _gpt2(transposed: bool) -> tuple[NameRule, ...]:
     return (
-        Rule("wte.weight", EMB),
-        Rule("wpe.weight", EMB),
-        Rule("h.{i}.attn.c_attn.weight", ATT, QKV, transposed),
-        Rule("h.{i}.attn.c_proj.weight", ATT, None, transposed),
-        Rule("h.{i}.mlp.c_fc.weight", MLP, None, transposed),
-        Rule("h.{i}.mlp.c_proj.weight", MLP, None, transposed),
-        Rule("lm_head.weight", HEAD),
+        NameRule("wte.weight", EMB),
+        NameRule("wpe.weight", EMB),
+        NameRule("h.{i}.attn.c_attn.weight", ATT, QKV, transposed),
+        NameRule("h.{i}.attn.c_proj.weight", ATT, None, transposed),
+        NameRule("h.{i}.mlp.c_fc.weight", MLP, None, transposed),
+        NameRule("h.{i}.mlp.c_proj.weight", MLP, None, transposed),
+        NameRule("lm_head.weight", HEAD),
     )
 
 
 _LLAMA_BLOCK = (
-    *(Rule(f"layers.{{i}}.self_attn.{part}_proj.weight", ATT, part=part) for part in "qkv"),
-    Rule("layers.{i}.self_attn.o_proj.weight", ATT),
-    Rule("layers.{i}.self_attn.qkv_proj.weight", ATT, QKV),
-    *(Rule(f"layers.{{i}}.mlp.{part}_proj.weight", MLP) for part in ("gate", "up", "down")),
-    Rule("layers.{i}.mlp.gate_up_proj.weight", MLP, GATE_UP),
-    Rule("layers.{i}.mlp.gate.weight", MLP),
-    Rule("layers.{i}.mlp.shared_expert_gate.weight", MLP),
-    *(Rule(f"layers.{{i}}.mlp.shared_expert.{part}_proj.weight", MLP) for part in ("gate", "up", "down")),
-    *(Rule(f"layers.{{i}}.mlp.experts.{{e}}.{part}_proj.weight", MLP) for part in ("gate", "up", "down")),
-    *(Rule(f"layers.{{i}}.mlp.experts.{part}", MLP) for part in ("gate_up_proj", "down_proj")),
-    *(Rule(f"layers.{{i}}.block_sparse_moe.experts.{{e}}.w{n}.weight", MLP) for n in (1, 2, 3)),
-    Rule("layers.{i}.block_sparse_moe.gate.weight", MLP),
+    *(NameRule(f"layers.{{i}}.self_attn.{part}_proj.weight", ATT, part=part) for part in "qkv"),
+    NameRule("layers.{i}.self_attn.o_proj.weight", ATT),
+    NameRule("layers.{i}.self_attn.qkv_proj.weight", ATT, QKV),
+    *(NameRule(f"layers.{{i}}.mlp.{part}_proj.weight", MLP) for part in ("gate", "up", "down")),
+    NameRule("layers.{i}.mlp.gate_up_proj.weight", MLP, GATE_UP),
+    NameRule("layers.{i}.mlp.gate.weight", MLP),
+    NameRule("layers.{i}.mlp.shared_expert_gate.weight", MLP),
+    *(NameRule(f"layers.{{i}}.mlp.shared_expert.{part}_proj.weight", MLP) for part in ("gate", "up", "down")),
+    *(NameRule(f"layers.{{i}}.mlp.experts.{{e}}.{part}_proj.weight", MLP) for part in ("gate", "up", "down")),
+    *(NameRule(f"layers.{{i}}.mlp.experts.{part}", MLP) for part in ("gate_up_proj", "down_proj")),
+    *(NameRule(f"layers.{{i}}.block_sparse_moe.experts.{{e}}.w{n}.weight", MLP) for n in (1, 2, 3)),
+    NameRule("layers.{i}.block_sparse_moe.gate.weight", MLP),
 )
 
 FAMILIES: tuple[NamingScheme, ...] = (
     NamingScheme(
         "gpt",
         (
-            Rule("token_emb.weight", EMB),
-            Rule("pos_emb.weight", EMB),
-            Rule("layers.{i}.attn.qkv.weight", ATT, QKV_WHOLE),
-            Rule("layers.{i}.attn.proj.weight", ATT),
-            Rule("layers.{i}.mlp.fc1.weight", MLP),
-            Rule("layers.{i}.mlp.fc2.weight", MLP),
-            Rule("head.weight", HEAD),
+            NameRule("token_emb.weight", EMB),
+            NameRule("pos_emb.weight", EMB),
+            NameRule("layers.{i}.attn.qkv.weight", ATT, QKV_WHOLE),
+            NameRule("layers.{i}.attn.proj.weight", ATT),
+            NameRule("layers.{i}.mlp.fc1.weight", MLP),
+            NameRule("layers.{i}.mlp.fc2.weight", MLP),
+            NameRule("head.weight", HEAD),
         ),
     ),
     NamingScheme("gpt2", _gpt2(transposed=True), "h.{i}.attn.c_attn.weight", tall=False),
@@ -151,90 +151,93 @@ FAMILIES: tuple[NamingScheme, ...] = (
     NamingScheme(
         "gpt_neox",
         (
-            Rule("embed_in.weight", EMB),
-            Rule("layers.{i}.attention.query_key_value.weight", ATT, QKV_HEADS),
-            Rule("layers.{i}.attention.dense.weight", ATT),
-            Rule("layers.{i}.mlp.dense_h_to_4h.weight", MLP),
-            Rule("layers.{i}.mlp.dense_4h_to_h.weight", MLP),
-            Rule("embed_out.weight", HEAD),
+            NameRule("embed_in.weight", EMB),
+            NameRule("layers.{i}.attention.query_key_value.weight", ATT, QKV_HEADS),
+            NameRule("layers.{i}.attention.dense.weight", ATT),
+            NameRule("layers.{i}.mlp.dense_h_to_4h.weight", MLP),
+            NameRule("layers.{i}.mlp.dense_4h_to_h.weight", MLP),
+            NameRule("embed_out.weight", HEAD),
             # GPT-NeoX's own names
-            Rule("word_embeddings.weight", EMB),
-            Rule("final_linear.weight", HEAD),
+            NameRule("word_embeddings.weight", EMB),
+            NameRule("final_linear.weight", HEAD),
         ),
     ),
     NamingScheme(
         "llama",
-        (Rule("embed_tokens.weight", EMB), *_LLAMA_BLOCK, Rule("lm_head.weight", HEAD)),
+        (NameRule("embed_tokens.weight", EMB), *_LLAMA_BLOCK, NameRule("lm_head.weight", HEAD)),
     ),
     NamingScheme(
         "llama_original",
         (
-            Rule("tok_embeddings.weight", EMB),
-            *(Rule(f"layers.{{i}}.attention.w{part}.weight", ATT, part=part) for part in "qkv"),
-            Rule("layers.{i}.attention.wo.weight", ATT),
-            *(Rule(f"layers.{{i}}.feed_forward.w{n}.weight", MLP) for n in (1, 2, 3)),
-            Rule("output.weight", HEAD),
+            NameRule("tok_embeddings.weight", EMB),
+            *(NameRule(f"layers.{{i}}.attention.w{part}.weight", ATT, part=part) for part in "qkv"),
+            NameRule("layers.{i}.attention.wo.weight", ATT),
+            *(NameRule(f"layers.{{i}}.feed_forward.w{n}.weight", MLP) for n in (1, 2, 3)),
+            NameRule("output.weight", HEAD),
         ),
     ),
     NamingScheme(
         "olmo_original",
         (
-            Rule("wte.weight", EMB),
-            Rule("wpe.weight", EMB),
-            Rule("blocks.{i}.att_proj.weight", ATT, QKV),
-            Rule("blocks.{i}.attn_out.weight", ATT),
-            Rule("blocks.{i}.ff_proj.weight", MLP, Fused(("up", "gate"))),
-            Rule("blocks.{i}.ff_out.weight", MLP),
-            Rule("ff_out.weight", HEAD),
+            NameRule("wte.weight", EMB),
+            NameRule("wpe.weight", EMB),
+            NameRule("blocks.{i}.att_proj.weight", ATT, QKV),
+            NameRule("blocks.{i}.attn_out.weight", ATT),
+            NameRule("blocks.{i}.ff_proj.weight", MLP, Fused(("up", "gate"))),
+            NameRule("blocks.{i}.ff_out.weight", MLP),
+            NameRule("ff_out.weight", HEAD),
         ),
     ),
     NamingScheme(
         "bert",
         (
             *(
-                Rule(f"embeddings.{kind}_embeddings.weight", EMB)
+                NameRule(f"embeddings.{kind}_embeddings.weight", EMB)
                 for kind in ("word", "position", "token_type")
             ),
-            Rule("encoder.layer.{i}.attention.self.query.weight", ATT, part="q"),
-            Rule("encoder.layer.{i}.attention.self.key.weight", ATT, part="k"),
-            Rule("encoder.layer.{i}.attention.self.value.weight", ATT, part="v"),
-            Rule("encoder.layer.{i}.attention.output.dense.weight", ATT),
-            Rule("encoder.layer.{i}.intermediate.dense.weight", MLP),
-            Rule("encoder.layer.{i}.output.dense.weight", MLP),
-            Rule("pooler.dense.weight", OTHER),
-            Rule("cls.predictions.transform.dense.weight", OTHER),
-            Rule("cls.predictions.decoder.weight", HEAD),
-            Rule("lm_head.dense.weight", OTHER),
-            Rule("lm_head.decoder.weight", HEAD),
+            NameRule("encoder.layer.{i}.attention.self.query.weight", ATT, part="q"),
+            NameRule("encoder.layer.{i}.attention.self.key.weight", ATT, part="k"),
+            NameRule("encoder.layer.{i}.attention.self.value.weight", ATT, part="v"),
+            NameRule("encoder.layer.{i}.attention.output.dense.weight", ATT),
+            NameRule("encoder.layer.{i}.intermediate.dense.weight", MLP),
+            NameRule("encoder.layer.{i}.output.dense.weight", MLP),
+            NameRule("pooler.dense.weight", OTHER),
+            NameRule("cls.predictions.transform.dense.weight", OTHER),
+            NameRule("cls.predictions.decoder.weight", HEAD),
+            NameRule("lm_head.dense.weight", OTHER),
+            NameRule("lm_head.decoder.weight", HEAD),
         ),
     ),
     NamingScheme(
         "transformer_lens",  # computes x W throughout
         (
-            Rule("embed.W_E", EMB),
-            Rule("pos_embed.W_pos", EMB),
-            *(Rule(f"blocks.{{i}}.attn.W_{part.upper()}", ATT, transposed=True, part=part) for part in "qkv"),
-            Rule("blocks.{i}.attn.W_O", ATT, transposed=True),
-            Rule("blocks.{i}.mlp.W_gate", MLP, transposed=True),
-            Rule("blocks.{i}.mlp.W_in", MLP, transposed=True),
-            Rule("blocks.{i}.mlp.W_out", MLP, transposed=True),
-            Rule("unembed.W_U", HEAD, transposed=True),
+            NameRule("embed.W_E", EMB),
+            NameRule("pos_embed.W_pos", EMB),
+            *(
+                NameRule(f"blocks.{{i}}.attn.W_{part.upper()}", ATT, transposed=True, part=part)
+                for part in "qkv"
+            ),
+            NameRule("blocks.{i}.attn.W_O", ATT, transposed=True),
+            NameRule("blocks.{i}.mlp.W_gate", MLP, transposed=True),
+            NameRule("blocks.{i}.mlp.W_in", MLP, transposed=True),
+            NameRule("blocks.{i}.mlp.W_out", MLP, transposed=True),
+            NameRule("unembed.W_U", HEAD, transposed=True),
         ),
     ),
     NamingScheme(
         "megatron",
         (
-            Rule("embedding.word_embeddings.weight", EMB),
-            Rule("embedding.position_embeddings.weight", EMB),
-            Rule("layers.{i}.self_attention.linear_qkv.weight", ATT, QKV_GROUPS),
-            Rule("layers.{i}.self_attention.linear_proj.weight", ATT),
-            Rule("layers.{i}.mlp.linear_fc1.weight", MLP),
-            Rule("layers.{i}.mlp.linear_fc2.weight", MLP),
-            Rule("encoder.layers.{i}.self_attention.query_key_value.weight", ATT, QKV_HEADS),
-            Rule("encoder.layers.{i}.self_attention.dense.weight", ATT),
-            Rule("encoder.layers.{i}.mlp.dense_h_to_4h.weight", MLP),
-            Rule("encoder.layers.{i}.mlp.dense_4h_to_h.weight", MLP),
-            Rule("output_layer.weight", HEAD),
+            NameRule("embedding.word_embeddings.weight", EMB),
+            NameRule("embedding.position_embeddings.weight", EMB),
+            NameRule("layers.{i}.self_attention.linear_qkv.weight", ATT, QKV_GROUPS),
+            NameRule("layers.{i}.self_attention.linear_proj.weight", ATT),
+            NameRule("layers.{i}.mlp.linear_fc1.weight", MLP),
+            NameRule("layers.{i}.mlp.linear_fc2.weight", MLP),
+            NameRule("encoder.layers.{i}.self_attention.query_key_value.weight", ATT, QKV_HEADS),
+            NameRule("encoder.layers.{i}.self_attention.dense.weight", ATT),
+            NameRule("encoder.layers.{i}.mlp.dense_h_to_4h.weight", MLP),
+            NameRule("encoder.layers.{i}.mlp.dense_4h_to_h.weight", MLP),
+            NameRule("output_layer.weight", HEAD),
         ),
     ),
 )
@@ -247,7 +250,7 @@ _ENDS = ("weight", "kernel")
 class Place:
     """Where a parameter belongs: its rule (None if no table knows it), layer and expert."""
 
-    rule: Rule | None = None
+    rule: NameRule | None = None
     layer: int | None = None
     expert: int | None = None
 
@@ -273,7 +276,7 @@ def strip(name: str) -> str:
 
 
 @cache
-def _compiled(family: NamingScheme) -> tuple[tuple[re.Pattern[str], Rule], ...]:
+def _compiled(family: NamingScheme) -> tuple[tuple[re.Pattern[str], NameRule], ...]:
     table = []
     for rule in family.rules:
         pattern = (
