@@ -61,7 +61,9 @@ def test_every_command_and_function_takes_a_pattern(tmp_path, capsys):
     assert _printed(["forecast", *words, "--horizon", "3000"], capsys)[0] == 0
     assert _printed(["analyze", *words], capsys)[0] == 0
     assert _printed(["report", *words, "--out", str(tmp_path / "page")], capsys)[0] == 0
-    assert _printed(["compare", *map(str, paths[:2]), "--siblings", str(paths[2]), *words[1:]], capsys)[0] in (0, 1)
+    assert _printed(["compare", *map(str, paths[:2]), "--siblings", str(paths[2]), *words[1:]], capsys)[
+        0
+    ] in (0, 1)
     assert ts.check(paths[0], pattern=pattern).ok
     assert ts.forecast(paths[0], pattern=pattern, horizon=3000).table is not None
     assert ts.analyze(paths[0], pattern=pattern) is not None
@@ -71,9 +73,14 @@ def test_every_command_and_function_takes_a_pattern(tmp_path, capsys):
 
 def test_groups_of_a_pattern_are_the_columns_and_its_epochs_count_steps_on(tmp_path):
     file = tmp_path / "a.log"
-    file.write_text("".join(f"{e}.{p} L {3 - e - p / 100:.2f} H {9 - e} r 1e-3 q {p}\n" for e in range(3) for p in (0, 10, 20)))
+    file.write_text(
+        "".join(
+            f"{e}.{p} L {3 - e - p / 100:.2f} H {9 - e} r 1e-3 q {p}\n" for e in range(3) for p in (0, 10, 20)
+        )
+    )
     log = read_log(
-        file, pattern=r"(?P<epoch>\d+)\.(?P<step>\d+) L (?P<loss>\S+) H (?P<heldout_loss>\S+) r (?P<learning_rate>\S+) q (?P<q>\d+)"
+        file,
+        pattern=r"(?P<epoch>\d+)\.(?P<step>\d+) L (?P<loss>\S+) H (?P<heldout_loss>\S+) r (?P<learning_rate>\S+) q (?P<q>\d+)",
     )
     assert log.table["step"].tolist() == [0, 10, 20, 30, 40, 50, 60, 70, 80]
     assert log.table["heldout_loss"].tolist() == [9, 9, 9, 8, 8, 8, 7, 7, 7]

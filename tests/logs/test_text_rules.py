@@ -66,7 +66,7 @@ CASES = {
     "tensor": (_lines("step {s} loss tensor({x:.4f}, device='cuda:0', grad_fn=<NllLossBackward0>)"), STEPS, None),
     "numpy": (_lines("step {s} loss np.float64({x:.4f})"), STEPS, None),
     "total": (_lines("epoch: 1/1, iter: {s}/1000, total_loss: {x:.4f}, l1_loss: 0.0, cls_loss: 1.0"), STEPS, 1000),
-    "zeros": (_lines("step {s} loss {x:.4f}").replace("step 310", "\0" * 64 + "step 310"), STEPS, None),
+    "zeros": (_lines("step {s} loss {x:.4f}").replace("step 310", "\0" * 64 + "\nstep 310"), STEPS, None),
     "cut number": (_lines("step {s} loss {x:.4f}") + "step 610 loss 2", STEPS, None),
     "global step": (_lines("epoch {e} step {p} global_step {s} loss {x:.4f}"), STEPS, None),
     "step of an epoch": (_lines("Epoch [{e}/3], Step [{p}/200], Loss: {x:.4f}"), [s - 10 for s in STEPS], 600),
@@ -128,7 +128,10 @@ def test_a_loss_that_is_nan_keeps_its_step(tmp_path):
 
 
 def test_a_held_out_loss_without_a_step_belongs_to_the_step_before_it(tmp_path):
-    lines = [f"step {n}/90 loss {9 / n:.3f}" + ("\nValidation loss: 3.5" if n % 30 == 0 else "") for n in range(10, 91, 10)]
+    lines = [
+        f"step {n}/90 loss {9 / n:.3f}" + ("\nValidation loss: 3.5" if n % 30 == 0 else "")
+        for n in range(10, 91, 10)
+    ]
     (tmp_path / "a.log").write_text("\n".join(lines) + "\n")
     table = read_log(tmp_path / "a.log").table.set_index("step")
     assert table["heldout_loss"].dropna().index.tolist() == [30, 60, 90]
@@ -145,14 +148,18 @@ def test_records_that_the_shell_held_back_get_their_steps_from_their_epochs(tmp_
     """The bar goes to another stream, and is at its end before the first record is written."""
     bars = "".join(f" {n}%|##  | {n}/300 [00:10<01:00, 1.2it/s]\r" for n in range(301))
     records = "".join(f"{{'loss': {9 - n / 10:.4f}, 'epoch': {n / 10:.2f}}}\n" for n in range(1, 31))
-    (tmp_path / "a.log").write_text(bars + records + "{'train_runtime': 3.0, 'train_loss': 3.0, 'epoch': 3.0}\n")
+    (tmp_path / "a.log").write_text(
+        bars + records + "{'train_runtime': 3.0, 'train_loss': 3.0, 'epoch': 3.0}\n"
+    )
     (run,) = read_log(tmp_path / "a.log").runs
     assert (run.table["step"].tolist(), run.planned_steps) == ([*range(10, 301, 10)], 300)
 
 
 def test_a_log_in_columns_of_a_page_is_read(tmp_path):
     rows = "".join(f"| {s} | {x:.4f} | {x + 0.1:.4f} |\n" for s, x in zip(STEPS, LOSSES, strict=True))
-    (tmp_path / "notes.md").write_text("# Run\n| Step | Training Loss | Validation Loss |\n|---|---|---|\n" + rows)
+    (tmp_path / "notes.md").write_text(
+        "# Run\n| Step | Training Loss | Validation Loss |\n|---|---|---|\n" + rows
+    )
     table = read_log(tmp_path / "notes.md").table
     assert np.allclose(table["heldout_loss"] - table["loss"], 0.1)
     assert table["step"].tolist() == STEPS

@@ -149,7 +149,11 @@ def report(
     check_target(Path(out))
     if not isinstance(source, Analysis):
         source = analyze(
-            source, targets=() if target is None else target, scores=scores, rename=rename, pattern=pattern,
+            source,
+            targets=() if target is None else target,
+            scores=scores,
+            rename=rename,
+            pattern=pattern,
             without=without,
         )
     page = write_studies(source.studies, out, title=TITLE if title is None else title)

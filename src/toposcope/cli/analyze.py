@@ -180,7 +180,12 @@ def command(
 
     with busy("analysing"):
         analysis = analyze(
-            source, targets=targets, columns=features, scores=score_file, rename=named, pattern=pattern,
+            source,
+            targets=targets,
+            columns=features,
+            scores=score_file,
+            rename=named,
+            pattern=pattern,
             without=without,
         )
         chosen = analysis.names if everything or "all" in parts else parts or (*DEFAULT_TABLES, *analysis.own)

@@ -58,8 +58,14 @@ def command(
 
     with busy("writing the report"):
         made = report(
-            stores, out, title=title, target=target, scores=targets, rename=renamed(rename),
-            pattern=pattern, without=without,
+            stores,
+            out,
+            title=title,
+            target=target,
+            scores=targets,
+            rename=renamed(rename),
+            pattern=pattern,
+            without=without,
         )
     for line in made.analysis.read:
         click.echo(line, err=True)

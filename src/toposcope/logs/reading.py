@@ -44,9 +44,7 @@ _UNTOLD = (CSV.name, IN_MEMORY, PARQUET.name, STORE, RUN_FOLDER)
 """Dialects that do not tell an absent number from one that was written as NaN."""
 
 
-def read_log(
-    path: Given, *, rename: Mapping[str, str] | None = None, pattern: str | None = None
-) -> Log:
+def read_log(path: Given, *, rename: Mapping[str, str] | None = None, pattern: str | None = None) -> Log:
     r"""Read a training log in any known format: text, a table, or a logger's file or folder.
 
     Known are the texts of Megatron-LM, transformers, nanoGPT, llm.c, modded-nanogpt, torchtitan, verl and

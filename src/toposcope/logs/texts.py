@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from toposcope.core.errors import SourceError
@@ -29,15 +29,17 @@ def read_text(
     blob: Blob, dialects: Sequence[TextDialect], pattern: str | None = None
 ) -> tuple[str, Sequence[Run]] | None:
     """Return the dialect of a text and its run; None if no line fits any dialect, or the given pattern."""
-    text, given = _dialect_of(blob, dialects if pattern is None else (dialect_of_pattern(pattern),))
-    if text is None:
-        return None
-    size = Size()
-    records = with_size(text.records(size.read(given)), size)
-    run = text.finish(Run("", collected(records, blob.label)))
-    if text.general and not any(meaning(column) in ("step", "epoch") for column in run.table):
-        return None
-    return text.name, [replace(run, notes=(*given.notes, *run.notes))]
+    for text, given in _spoken(blob, dialects if pattern is None else (dialect_of_pattern(pattern),)):
+        size = Size()
+        records = with_size(text.records(size.read(given)), size)
+        run = text.finish(Run("", collected(records, blob.label)))
+        if len(run.table) and not (text.general and not _has_step(run)):
+            return text.name, [replace(run, notes=(*given.notes, *run.notes))]
+    return None
+
+
+def _has_step(run: Run) -> bool:
+    return any(meaning(column) in ("step", "epoch") for column in run.table)
 
 
 def unknown(blob: Blob, pattern: str | None, *, text: bool) -> SourceError:
@@ -53,12 +55,18 @@ def unknown(blob: Blob, pattern: str | None, *, text: bool) -> SourceError:
     if not line:
         return SourceError(problem, remedy="check that it is a log")
     problem += f"; the first line with numbers is {line[:QUOTED]!r}"
-    remedy = f"to say which number is which, give {option('pattern', regex)}" if regex else "check that it is a log"
+    remedy = (
+        f"to say which number is which, give {option('pattern', regex)}"
+        if regex
+        else "check that it is a log"
+    )
     return SourceError(problem, remedy=remedy)
 
 
-def _dialect_of(blob: Blob, dialects: Sequence[TextDialect]) -> tuple[TextDialect | None, TextLines]:
-    """Return the dialect of most lines of a text (None if no line fits any), and its lines."""
+def _spoken(
+    blob: Blob, dialects: Sequence[TextDialect]
+) -> Iterator[tuple[TextDialect, TextLines]]:
+    """Yield the dialects that lines of a text belong to, that of most lines first, and the lines to read."""
     counts = dict.fromkeys(range(len(dialects)), 0)
     ranks, comma = Ranks(), False
     for line in lines(blob):
@@ -70,8 +78,10 @@ def _dialect_of(blob: Blob, dialects: Sequence[TextDialect]) -> tuple[TextDialec
                 if rank:
                     ranks.note(rank)
                 break
-        if max(counts.values()) >= SURE:
+        if counts[place] >= SURE:
             break
-    best = max(counts, key=lambda place: counts[place] * (1 if dialects[place].general else OWN_LINES))
-    given = TextLines(blob, ranks.first, comma and comma_is_decimal(blob))
-    return dialects[best] if counts[best] else None, given
+    weights = {place: count * (1 if dialects[place].general else OWN_LINES) for place, count in counts.items()}
+    decimal = comma and comma_is_decimal(blob)
+    for place in sorted(weights, key=lambda one: -weights[one]):
+        if counts[place] or (dialects[place].general and any(counts.values())):
+            yield dialects[place], TextLines(blob, ranks.first, decimal)

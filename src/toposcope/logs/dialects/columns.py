@@ -17,7 +17,9 @@ from toposcope.logs.records import Record, number
 _TWO = re.compile(rf"^\s{{0,12}}({STEP})(?:\s{{1,12}}|\s?[,;]\s?)({NUMBER})\s{{0,12}}$")
 _BETWEEN = re.compile(r"\s{0,40}\|\s{0,40}|\t{1,8} {0,40}|\s{2,80}")
 _CELL = re.compile(rf"\s*(?:{NUMBER}|\d+:[\d:.]+)?\s*")
-_ROW = re.compile(rf"^\s{{0,12}}\|?\s{{0,12}}{STEP}(?:\s{{0,40}}\||\t|\s{{2,80}})[\s|]{{0,40}}(?:{NUMBER})(?:[\s|][\d\s|.:,eE+naif-]*)?$")
+_ROW = re.compile(
+    rf"^\s{{0,12}}\|?\s{{0,12}}{STEP}(?:\s{{0,40}}\||\t|\s{{2,80}})[\s|]{{0,40}}(?:{NUMBER})(?:[\s|][\d\s|.:,eE+naif-]*)?$"
+)
 _MOST = 4096
 
 

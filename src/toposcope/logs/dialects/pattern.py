@@ -192,11 +192,16 @@ def _pattern_of(line: str) -> str:
     numbers = list(_NUMBER.finditer(_without_clock(line)))
     whole = [one for one in numbers if one[0].lstrip("+").replace(",", "").isdigit()]
     parts = [one for one in numbers if "." in one[0]] or whole[1:]
-    if not whole or not parts or parts == whole[:1]:
+    if not whole:
         return ""
     step = next((one for one in whole if _named(line, one, "step|iter|epoch|update|it|batch")), whole[0])
-    loss = next((one for one in parts if one is not step and _named(line, one, "loss|cost|nll|xent|l")), next(one for one in parts if one is not step))
-    first, second = sorted([(step, r"(?P<step>[\d,]+)"), (loss, f"(?P<loss>{_FLOAT})")], key=lambda one: one[0].start())
+    others = [one for one in parts if one is not step]
+    if not others:
+        return ""
+    loss = next((one for one in others if _named(line, one, "loss|cost|nll|xent|l")), others[0])
+    first, second = sorted(
+        [(step, r"(?P<step>[\d,]+)"), (loss, f"(?P<loss>{_FLOAT})")], key=lambda one: one[0].start()
+    )
     between = line[first[0].end() : second[0].start()]
     middle = _literal(between) if len(between) <= _WIDEST else f".*?{_literal(_word(between))}"
     before = _word(line[: first[0].start()])
@@ -212,7 +217,10 @@ def _without_clock(line: str) -> str:
 
 def _named(line: str, found: re.Match[str], words: str) -> bool:
     """Return whether one of some words stands right before a number."""
-    return re.search(rf"(?<![A-Za-z])(?:\w*_)?(?:{words})[^\w]{{0,4}}$", line[: found.start()], re.IGNORECASE) is not None
+    return (
+        re.search(rf"(?<![A-Za-z])(?:\w*_)?(?:{words})[^\w]{{0,4}}$", line[: found.start()], re.IGNORECASE)
+        is not None
+    )
 
 
 def _word(text: str) -> str:

@@ -23,7 +23,9 @@ from toposcope.logs.run import Run
 
 COUNTED = "record"
 """The name of the step if records are counted."""
-_RECORD = re.compile(r"\{'(?:loss|eval_loss|train_runtime)'\s*:.*?\}|\{[^{}]*'(?:loss|eval_loss)'\s*:[^{}]*\}")
+_RECORD = re.compile(
+    r"\{'(?:loss|eval_loss|train_runtime)'\s*:.*?\}|\{[^{}]*'(?:loss|eval_loss)'\s*:[^{}]*\}"
+)
 _PAIR = re.compile(rf"'(?P<name>[^']{{1,80}})'\s*:\s*'?(?P<number>{NUMBER})'?\s*(?=[,}}])")
 _BAR = re.compile(rf"\|\s*({STEP})/({STEP})\s*\[")
 _NAMED = re.compile(r"[\w)]\s?:\s{1,4}\d{1,3}%\|[^|]{0,400}$")
@@ -119,7 +121,11 @@ def _training_bar(table: pd.DataFrame, trained: np.ndarray, total: float) -> str
             rising[name] = rises
     return max(
         rising,
-        key=lambda name: (float(name.removeprefix(_MARK)) == total, rising[name], float(name.removeprefix(_MARK))),
+        key=lambda name: (
+            float(name.removeprefix(_MARK)) == total,
+            rising[name],
+            float(name.removeprefix(_MARK)),
+        ),
         default="",
     )
 
