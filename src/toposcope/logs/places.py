@@ -13,7 +13,7 @@ from toposcope.logs.records import PLANNED
 from toposcope.logs.run import Run, is_nan_column
 
 PLACED, OF, HEADING = "\0", " of", "\0above "
-"""Marks of columns: a place that a line names, how many there are of it, and one that an earlier line names."""
+"""Marks of columns: a place that a line names, how many there are of it, and one that a line above names."""
 HELD = "\0held out"
 """Marks a record that has held-out losses alone."""
 NOT_A_NUMBER = "\0not a number"
@@ -34,16 +34,18 @@ def placed(run: Run) -> Run:
     table = run.table
     roles = losses_of(table)
     main = roles.get("loss") or roles.get("heldout_loss")
-    if main is None or not len(table):
-        return replace(run, table=_visible(table), roles=roles)
-    trained = table[main].notna().to_numpy()
+    losses = [main] if main else [c for c in table if phrase(str(c)).kind == LOSS]  # parts: the user chooses
+    trained = table[losses].notna().any(axis=1).to_numpy()
     if NOT_A_NUMBER in table:
         trained = trained | table[NOT_A_NUMBER].notna().to_numpy()
+    if not trained.any():
+        return replace(run, table=_visible(table), roles=roles)
     if not (name := _place(table, trained)):
         return replace(run, table=_visible(table), roles=roles)
     step, planned, notes = _steps(table, name, trained)
     step = np.where(trained | _comparable(table, name, step), step, np.nan)
-    filled = pd.Series(np.where(trained & np.isnan(step), -1.0, step)).ffill().bfill().to_numpy(float)
+    filled = pd.Series(step).ffill().bfill().to_numpy(float)
+    kept = (filled >= 0) & ~(trained & np.isnan(step))
     made = _visible(table)
     epoch = _column(table, EPOCH)
     if not np.isnan(epoch).all() and not name.endswith(EPOCH):
@@ -51,7 +53,7 @@ def placed(run: Run) -> Run:
     made.insert(0, "step", filled)
     if planned:
         made[PLANNED] = float(planned)
-    made = made[filled >= 0].reset_index(drop=True)
+    made = made[kept].reset_index(drop=True)
     return replace(run, table=made, roles={"step": "step", **roles}, notes=(*run.notes, *notes))
 
 

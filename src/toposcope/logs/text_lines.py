@@ -1,7 +1,7 @@
 """The lines of a text as a dialect reads them: of one rank, with plain numbers, without one that is cut.
 
-Launchers put the rank before each line (`[rank2]:`, `[default3]:`, `2: `); lines of other ranks than the first
-are left out. `tensor(2.41, device='cuda:0')` and `np.float64(2.41)` become 2.41, and a decimal comma a point.
+Launchers put the rank before each line (`[rank2]:`, `[default3]:`, `2: `); lines of other ranks than the
+first are left out. `tensor(2.41, device='cuda:0')` and `np.float64(2.41)` become 2.41, and a decimal comma a point.
 """
 
 from __future__ import annotations
@@ -16,22 +16,19 @@ from toposcope.files.blobs import Blob
 from toposcope.logs.lines import lines
 
 _RANK = re.compile(
-    r"^\s{0,4}(?:\[(?:default|rank|gpu|worker|proc(?:ess)?)[ _:=-]?(\d{1,5})\]:?|(?:rank|gpu|worker)[ _-]?(\d{1,5})\s?[:|]"
+    r"^\s{0,4}(?:\[(?:default|rank|gpu|worker|proc(?:ess)?)[ _:=-]?(\d{1,5})\]:?"
+    r"|(?:rank|gpu|worker)[ _-]?(\d{1,5})\s?[:|]"
     r"|\[\d{1,5},(\d{1,5})\]<std(?:out|err)>:|(\d{1,4}): )\s?",
     re.IGNORECASE,
 )
 _PLACE = re.compile(r"(?i:step|iter|epoch|batch|update)")
-_WRAPPERS = ("tensor(", "array(", "np.", "numpy.")
 _WRAPPED = re.compile(
     r"(?:\b(?:torch|np|numpy|jnp|jax)\.)?\b(?:tensor|array|float\d{0,3}|bfloat16|Tensor|Array)\(\[?"
     r"([-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+|nan|inf))\]?(?:, ?[^()]{0,120}(?:\([^()]{0,60}\)[^()]{0,60})?)?\)"
 )
-_LOSS_WITH_COMMA = re.compile(
-    r"(?i:(?:loss|xent|cost|nll|entropy)\w{0,12})['\"]?\s{0,8}[:=]?\s{0,8}['\"]?[-+]?(\d{1,12}),(\d{1,12})(?![\d,.]|\.\d)"
-)
-_LOSS_WITH_POINT = re.compile(
-    r"(?i:(?:loss|xent|cost|nll|entropy)\w{0,12})['\"]?\s{0,8}[:=]?\s{0,8}['\"]?[-+]?\d{1,12}(?:,\d{3})*\.\d"
-)
+_BEFORE_LOSS = r"(?i:(?:loss|xent|cost|nll|entropy)\w{0,12})['\"]?\s{0,8}[:=]?\s{0,8}['\"]?[-+]?"
+_LOSS_WITH_COMMA = re.compile(_BEFORE_LOSS + r"(\d{1,12}),(\d{1,12})(?![\d,.]|\.\d)")
+_LOSS_WITH_POINT = re.compile(_BEFORE_LOSS + r"\d{1,12}(?:,\d{3})*\.\d")
 _COMMA = re.compile(r"(?<![\d.,:])(\d{1,12}),(\d{1,12})(?![\d,]|\.\d)")
 _POINTS = re.compile(r"(?<![\d.,])([1-9]\d{0,2}(?:\.\d{3})+)(?![\d.])")
 """A number with points between thousands, as it stands beside decimal commas."""
@@ -61,6 +58,11 @@ class TextLines:
         return plain if _ends(self.blob) else _without_cut(plain)
 
     def _plain(self, whole: Iterable[str]) -> Iterator[str]:
+        if self.rank is None and not self.comma:
+            return (unwrapped(line) if "(" in line else line for line in whole)
+        return self._of_rank(whole)
+
+    def _of_rank(self, whole: Iterable[str]) -> Iterator[str]:
         for line in whole:
             if self.rank is not None and (found := _RANK.match(line)):
                 rank = _number_of(found)
@@ -115,7 +117,7 @@ def unwrapped(line: str) -> str:
     >>> unwrapped("loss tensor(2.41, device='cuda:0', grad_fn=<NllLossBackward0>) lr np.float64(1e-3)")
     'loss 2.41 lr 1e-3'
     """
-    if "(" in line and any(word in line for word in _WRAPPERS):
+    if "(" in line and ("tensor(" in line or "array(" in line or "np." in line or "numpy." in line):
         return _WRAPPED.sub(r"\1", line)
     return line
 

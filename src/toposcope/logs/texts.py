@@ -20,7 +20,7 @@ from toposcope.logs.text_lines import Ranks, TextLines, comma_is_decimal, has_co
 SURE = 50
 """A text counts as a dialect after this many lines of it."""
 OWN_LINES = 20
-"""One line of a trainer's own dialect counts as this many of a general one: OLMo prints ten losses below each."""
+"""One line of a trainer's own dialect counts as this many of a general one: OLMo prints ten losses below."""
 QUOTED = 120
 """The characters of a line that an error quotes."""
 
@@ -63,9 +63,7 @@ def unknown(blob: Blob, pattern: str | None, *, text: bool) -> SourceError:
     return SourceError(problem, remedy=remedy)
 
 
-def _spoken(
-    blob: Blob, dialects: Sequence[TextDialect]
-) -> Iterator[tuple[TextDialect, TextLines]]:
+def _spoken(blob: Blob, dialects: Sequence[TextDialect]) -> Iterator[tuple[TextDialect, TextLines]]:
     """Yield the dialects that lines of a text belong to, that of most lines first, and the lines to read."""
     counts = dict.fromkeys(range(len(dialects)), 0)
     ranks, comma = Ranks(), False
@@ -80,7 +78,9 @@ def _spoken(
                 break
         if counts[place] >= SURE:
             break
-    weights = {place: count * (1 if dialects[place].general else OWN_LINES) for place, count in counts.items()}
+    weights = {
+        place: count * (1 if dialects[place].general else OWN_LINES) for place, count in counts.items()
+    }
     decimal = comma and comma_is_decimal(blob)
     for place in sorted(weights, key=lambda one: -weights[one]):
         if counts[place] or (dialects[place].general and any(counts.values())):

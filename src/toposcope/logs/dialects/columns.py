@@ -1,4 +1,4 @@
-"""Columns of numbers in a text: two bare ones, `10 4.3094`, or several under their names, as fastai prints them.
+"""Columns of numbers in a text: two bare ones, `10 4.3094`, or several under names, as fastai prints them.
 
 Two columns are the step and the loss, if the first is a whole number. More need a line with their names above
 them, of which one is a step or an epoch and one a loss; between names stand two blanks, tabs or bars.
@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from toposcope.logs.dialects.dialect import TextDialect
 from toposcope.logs.dialects.pairs import NUMBER, STEP
-from toposcope.logs.dialects.phrases import EPOCH, GLOBAL, LOSS, STEP as A_STEP, phrase
+from toposcope.logs.dialects.phrases import EPOCH, GLOBAL, LOSS, phrase
+from toposcope.logs.dialects.phrases import STEP as A_STEP
 from toposcope.logs.records import Record, number
 
 _TWO = re.compile(rf"^\s{{0,12}}({STEP})(?:\s{{1,12}}|\s?[,;]\s?)({NUMBER})\s{{0,12}}$")

@@ -1,4 +1,4 @@
-"""Lines of any console, read by a regular expression of the reader: `--pattern 'it (?P<step>\\d+) L=(?P<loss>\\S+)'`.
+r"""Lines of any console, read by a regular expression: `--pattern 'it (?P<step>\d+) L=(?P<loss>\S+)'`.
 
 The error for a text that no dialect knows offers such an expression, made from one of its lines.
 """
@@ -87,9 +87,9 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _is_endless(pattern: str) -> bool:
-    """Return whether an expression repeats what itself has a repetition or a choice.
+    r"""Return whether an expression repeats what itself has a repetition or a choice.
 
-    >>> _is_endless(r"(?:a+)+"), _is_endless(r"(?:a|ab)*"), _is_endless(r"step (\\d+) loss (\\S+)")
+    >>> _is_endless(r"(?:a+)+"), _is_endless(r"(?:a|ab)*"), _is_endless(r"step (\d+) loss (\S+)")
     (True, True, False)
     """
     from re import _parser  # type: ignore[attr-defined]  # Python's own parser of expressions has no public name

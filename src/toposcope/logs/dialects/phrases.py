@@ -24,6 +24,7 @@ _PLACES = {
     "step": STEP, "steps": STEP, "iter": STEP, "iters": STEP, "iteration": STEP, "iterations": STEP,
     "it": STEP, "itr": STEP, "update": STEP, "updates": STEP,
     "global_step": GLOBAL, "global_steps": GLOBAL, "globalstep": GLOBAL, "num_updates": GLOBAL,
+    "timesteps": GLOBAL, "total_num_steps": GLOBAL,
     "up": GLOBAL, "total_timesteps": GLOBAL, "total_steps": GLOBAL, "global_iter": GLOBAL,
     "batch": PLACE, "batches": PLACE, "batch_idx": PLACE, "batch_id": PLACE, "minibatch": PLACE,
     "mini_batch": PLACE, "batch_step": PLACE, "batch_index": PLACE,
@@ -31,29 +32,30 @@ _PLACES = {
 }  # fmt: skip
 _STEPS_OF = frozenset(["global", "train", "training", "trainer", "optimizer", "gradient", "opt", "current"])
 _WHOLE = frozenset(
-    ["total", "tot", "overall", "train", "training", "avg", "average", "mean", "batch", "step", "epoch", "iter",
-     "iteration", "current", "running", "lm", "sum", "all", "global", "smooth", "smoothed", "moving", "ema",
-     "final", "last", "reduced", "value", "item", "model", "ce", "raw"]
-    + [*HELD_OUT]
+    ["total", "tot", "overall", "train", "training", "avg", "average", "mean", "batch", "step", "epoch",
+     "iter", "iteration", "current", "running", "lm", "sum", "all", "global", "smooth", "smoothed",
+     "moving", "ema", "final", "last", "reduced", "value", "item", "model", "ce", "raw", *HELD_OUT]
 )  # fmt: skip
 """Words beside "loss" that name no part of it."""
 _SMOOTH = frozenset(["avg", "average", "mean", "running", "smooth", "smoothed", "moving", "ema", "epoch"])
 _TOTAL = frozenset(["total", "tot", "overall", "all"])
 _NO_LOSS = frozenset(
-    ["scale", "scaler", "weight", "weights", "ratio", "coef", "coeff", "coefficient", "fn", "function", "type",
-     "std", "var", "window", "every", "interval", "spike", "spikes", "lambda", "alpha", "factor", "limit", "time",
-     "best", "lowest", "minimum", "threshold", "margin", "mask", "id", "idx", "z", "lossz", "eps", "delta",
-     "change", "improvement", "improved", "patience", "version", "min", "max"]
+    ["scale", "scaler", "weight", "weights", "ratio", "coef", "coeff", "coefficient", "fn", "function",
+     "type", "std", "var", "window", "every", "interval", "spike", "spikes", "lambda", "alpha",
+     "factor", "limit", "time", "best", "lowest", "minimum", "threshold", "margin", "mask", "id", "idx",
+     "z", "lossz", "eps", "delta", "change", "improvement", "improved", "patience", "version", "min",
+     "max"]
 )  # fmt: skip
 """Words beside "loss" that make it no loss, or not that of this step."""
 _BEFORE = (
     _WHOLE | TRAINED | LIKE_LOSSES
-    | frozenset(["grad", "gradient", "learning", "weight", "param", "params", "tokens", "tok", "time", "best"])
+    | frozenset(["grad", "gradient", "learning", "cross", "weight", "param", "params", "tokens", "tok", "time"])
+    | frozenset(["best"])
 )  # fmt: skip
 """Words that belong to the name after them; other words before a name are text."""
 _TEXT = frozenset(
-    ["with", "the", "at", "and", "of", "is", "a", "for", "info", "debug", "warning", "has", "had", "new", "in",
-     "to", "from", "got", "current", "achieved", "reached", "its", "this", "initial", "s"]
+    ["with", "the", "at", "and", "of", "is", "a", "for", "info", "debug", "warning", "has", "had",
+     "new", "in", "to", "from", "got", "current", "achieved", "reached", "its", "this", "initial", "s"]
 )  # fmt: skip
 _SPLIT = re.compile(r"[^a-z0-9]+")
 _WORDS = re.compile(r"\s+")

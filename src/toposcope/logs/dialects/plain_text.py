@@ -10,25 +10,28 @@ import re
 from collections.abc import Iterable, Iterator
 
 from toposcope.logs.dialects.dialect import TextDialect
-from toposcope.logs.dialects.phrases import EPOCH, GLOBAL, LOSS, OTHER, PLACE, STEP, phrase
+from toposcope.logs.dialects.phrases import EPOCH, GLOBAL, LOSS, OTHER, PLACE, STEP, Phrase, phrase
 from toposcope.logs.places import HEADING, HELD, LEADING, NOT_A_NUMBER, OF, PLACED, placed
 from toposcope.logs.records import number
 
-NUMBER = r"[-+]?(?:\d[\d,_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|NaN|NAN|inf|Infinity)"
+NUMBER = r"[-+]?(?:\d[\d,_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|NaN|NAN|inf|Infinity)"  # 1_000 as well
 _LONGEST = 4096
 """Only these first characters of a line are read, so a hostile line takes no longer than a real one."""
 _WORD = r"[A-Za-z_][\w/.|@-]{0,60}"
 _NAME = rf"{_WORD}(?:[ ][A-Za-z(][\w/.)-]{{0,40}}){{0,3}}(?:\((?:train|val|test|eval)\))?"
 _GLUED = r"(?i:epoch|step|iter(?:ation)?|batch)[-_]?(?=\d)"
 _PAIR = re.compile(
-    rf"(?<![\w/.-])(?:(?P<glued>{_GLUED})|(?P<name>{_NAME})(?P<between>['\"]?\s{{0,12}}[:=]\s{{0,12}}['\"]?"
+    rf"(?<![\w/.-])(?:(?P<glued>{_GLUED})|(?P<name>{_NAME})"
+    rf"(?P<between>['\"]?\s{{0,12}}[:=]\s{{0,12}}['\"]?"
     rf"|,?\s{{1,12}}|(?=[\[(])))"
     rf"[\[(]?\s{{0,6}}(?P<number>{NUMBER})(?P<unit>ms|s|%|[kKMB])?(?!\w|\.\d|:\d)"
     rf"(?:\s{{0,6}}(?:/|of)\s{{0,6}}(?P<of>\d[\d,_]{{0,20}}[kKMB]?)(?![\w.])|\s\((?P<mean>{NUMBER})\))?"
 )
 _NEXT = re.compile(r"[\])]?\s{0,3}[|,:-]?\s{0,3}[\[(]?\s{0,6}(\d{1,15})\s{0,3}/\s{0,3}(\d{1,15})(?![\w.])")
 """The place within an epoch, right after its number: `Epoch: 1 [640/60000`, `| epoch 1 | 200/2983 batches`."""
-_LEADS = re.compile(r"^\s{0,8}[\[(]?\s{0,4}(\d{1,12})(?:\s{0,3}(?:[|\]),]|:(?!\d))|\s{1,3}(?=[A-Za-z|]))")
+_LEADS = re.compile(
+    r"^\s{0,8}[\[(]?\s{0,4}(\d{1,12})(?:/(\d{1,12}))?(?:\s{0,3}(?:[|\]),]|:(?!\d))|\s{1,3}(?=[A-Za-z|]))"
+)
 _TAG = re.compile(
     r"(?<![\w./-])(?i:(train(?:ing)?)|val(?:id(?:ation)?)?|dev|eval(?:uati(?:on|ng))?|test(?:ing)?|held-?out)"
     r"(?![\w/-]|\.\w)"
@@ -40,28 +43,25 @@ _SECONDS = {"ms": 1e-3, "s": 1.0}
 _TIMES = frozenset(["train_time", "time", "elapsed"])
 _PLACES = frozenset([GLOBAL, STEP, PLACE, EPOCH])
 _LOSSES = ("oss", "OSS", "xent", "ost", "COST", "ntropy", "nll", "NLL", " ce", "CE")
-_NAMES_PLACE = ("poch", "POCH", "tep", "STEP", "ter", "ITER", "atch", "BATCH", "pdate")
+_WORDS = (*_LOSSES, "poch", "POCH", "tep", "STEP", "ter", "ITER", "atch", "BATCH", "pdate")
 
 
 def records(lines: Iterable[str]) -> Iterator[dict[str, float]]:
     """Yield the numbers of each line with a loss, and where the line or an earlier one says that it is."""
     heading: dict[str, float] = {}
     for line in lines:
-        if any(word in line for word in _LOSSES):
-            said, places, losses = _read(line[:_LONGEST])
-        elif any(word in line for word in _NAMES_PLACE):
-            said, places, losses = _read(line[:_LONGEST])
-        else:
+        if not any(word in line for word in _WORDS):
             continue
-        if not losses:
-            if places:
-                heading = _headed(heading, places)
+        read = _Line(line[:_LONGEST])
+        if not (read.trained or read.held):
+            heading = _headed(heading, read.places) if read.places else heading
             continue
-        if not (places.keys() - {NOT_A_NUMBER}) and (found := _LEADS.match(line)):
-            places[PLACED + LEADING] = float(found[1])
-        if losses == HELD:
-            places[HELD] = 1.0
-        yield {**heading, **said, **places}
+        if not read.places and (found := _LEADS.match(line)):
+            read.place(LEADING, found[1], None, found[2])
+        marks = {} if read.trained else {HELD: 1.0}
+        if read.lost:
+            marks[NOT_A_NUMBER] = 1.0
+        yield {**heading, **read.said, **read.places, **marks}
 
 
 def _headed(heading: dict[str, float], places: dict[str, float]) -> dict[str, float]:
@@ -72,74 +72,81 @@ def _headed(heading: dict[str, float], places: dict[str, float]) -> dict[str, fl
     return {**heading, **named}
 
 
-def _read(line: str) -> tuple[dict[str, float], dict[str, float], str]:
-    """Return the numbers of a line by name, the places that it names, and which losses it has."""
-    said: dict[str, float] = {}
-    places: dict[str, float] = {}
-    losses, tag, end = "", "", 0
-    tagged = _TAG.search(line) is not None
-    saved = _SAVED in line
-    for found in _PAIR.finditer(line):
-        glued, text, between, digits, unit, of, mean = found.groups()
-        meant = phrase(glued.rstrip("-_") if glued else text)
-        kind = meant.kind
-        if between and between[0] == "," and kind != LOSS:
-            continue
-        if tagged:
-            tag = _tag_of(line[end : found.start()], tag)
-            end = found.end()
-        if kind in _PLACES:
-            if tagged and not glued:
-                tag = _tag_of(text, tag)
-            _place(places, kind, digits, unit, of)
-            if kind == EPOCH and (place := _NEXT.match(line, found.end())):
-                _place(places, PLACE, place[1], None, place[2])
-        elif tagged and digits.isdigit() and _TAG.fullmatch(text) and _tagged(places, line, found):
-            tag = text
-        elif kind in (LOSS, OTHER) and unit not in _SCALES or kind == LOSS:
-            outside = saved or bool(tag) and not tag.lower().startswith("train")
-            held = meant.held_out or (outside and not meant.trained)
-            name, value = meant.name, number(digits)
-            if held and not meant.held_out:
-                name = f"{tag or 'eval'} {name}"
-            if kind == LOSS:
-                if value != value and not held:
-                    places[NOT_A_NUMBER] = 1.0
-                losses = losses if losses and (held or losses != HELD) else HELD if held else LOSS
-                value = number(mean) if held and mean else value
-            elif name in _TIMES and unit in _SECONDS:
-                name, value = "seconds", value * _SECONDS[unit]
-            said.setdefault(name, value)
-    return said, places, losses
+class _Line:
+    """What a line says: numbers by name, the places that it names, and whether it has losses."""
 
+    def __init__(self, line: str) -> None:
+        self.said: dict[str, float] = {}
+        self.places: dict[str, float] = {}
+        self.trained = self.held = self.lost = False
+        self._line, self._tag = line, "eval" if _SAVED in line else ""
+        self._tagged = bool(self._tag) or _TAG.search(line) is not None
+        end = 0
+        for found in _PAIR.finditer(line):
+            if self._tagged:
+                self._look(line[end : found.start()])
+                end = found.end()
+            self._add(found)
 
-def _tagged(places: dict[str, float], line: str, found: re.Match[str]) -> bool:
-    """Return whether a number after "Train" or "Test" says where the line stands, and note that.
+    def place(self, kind: str, digits: str, unit: str | None, of: str | None) -> None:
+        """Note a place in training, and how many there are of it; the first of a kind counts."""
+        value, name = _scaled(digits, unit), PLACED + kind
+        if value >= 0 and name not in self.places:
+            self.places[name] = value
+            if of:
+                self.places[name + OF] = _scaled(of.rstrip("kKMB"), of[-1])
 
-    timm prints an epoch and a place, `Train: 0 [  10/1000 ...`; others a place alone, `Test: [10/100]`.
-    """
-    if place := _NEXT.match(line, found.end()):
-        _place(places, EPOCH, found["number"], None, found["of"])
-        _place(places, PLACE, place[1], None, place[2])
-    elif found["of"]:
-        _place(places, PLACE, found["number"], None, found["of"])
-    return bool(place or found["of"])
+    def _add(self, found: re.Match[str]) -> None:
+        """Note one number by the words beside it."""
+        text = found["glued"] or found["name"]
+        meant = phrase(text.rstrip("-_"))
+        if found["between"] and found["between"][0] == "," and meant.kind != LOSS:
+            return
+        if meant.kind in _PLACES:
+            self._look(text)
+            self.place(meant.kind, found["number"], found["unit"], found["of"])
+            if meant.kind == EPOCH and (place := _NEXT.match(self._line, found.end())):
+                self.place(PLACE, place[1], None, place[2])
+        elif self._tagged and _TAG.fullmatch(text) and self._stands(found):
+            self._tag = text
+        elif meant.kind == LOSS or (meant.kind == OTHER and found["unit"] not in _SCALES):
+            self._quantity(meant, found)
 
+    def _stands(self, found: re.Match[str]) -> bool:
+        """Return whether a number after "Train" or "Test" says where the line stands, and note that.
 
-def _tag_of(text: str, before: str) -> str:
-    """Return the last word of a text that says train or held out; else the one before."""
-    last = before
-    for found in _TAG.finditer(text):
-        last = found[0]
-    return last
+        timm prints an epoch and a place, `Train: 0 [  10/1000 ...`; others a place alone, `Test: [10/100]`.
+        """
+        if not found["number"].isdigit():
+            return False
+        if place := _NEXT.match(self._line, found.end()):
+            self.place(EPOCH, found["number"], None, found["of"])
+            self.place(PLACE, place[1], None, place[2])
+        elif found["of"]:
+            self.place(PLACE, found["number"], None, found["of"])
+        return bool(place or found["of"])
 
+    def _quantity(self, meant: Phrase, found: re.Match[str]) -> None:
+        """Note a loss or another quantity; under a tag that says so, it is held out."""
+        name, value = meant.name, number(found["number"])
+        outside = bool(self._tag) and not self._tag.lower().startswith("train")
+        held = meant.held_out or (outside and not meant.trained)
+        if held and not meant.held_out:
+            name = f"{self._tag} {name}"
+        if meant.kind == LOSS:
+            if held and found["mean"]:
+                value = number(found["mean"])  # of all batches of the evaluation, not of the last one
+            self.held, self.trained = self.held or held, self.trained or not held
+            self.lost = self.lost or (value != value and not held)
+        elif name in _TIMES and found["unit"] in _SECONDS:
+            name, value = "seconds", value * _SECONDS[found["unit"]]
+        self.said.setdefault(name, value)
 
-def _place(places: dict[str, float], kind: str, digits: str, unit: str | None, of: str | None) -> None:
-    value = _scaled(digits, unit)
-    if value >= 0 and PLACED + kind not in places:
-        places[PLACED + kind] = value
-        if of:
-            places[PLACED + kind + OF] = _scaled(of.rstrip("kKMB"), of[-1])
+    def _look(self, text: str) -> None:
+        """Take the last word of a text that says train or held out as the tag of what follows."""
+        if self._tagged:
+            for found in _TAG.finditer(text):
+                self._tag = found[0]
 
 
 def _scaled(digits: str, unit: str | None) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from toposcope.logs.dialects import (
+    boxes,
     build_nanogpt,
     columns,
     folders,
@@ -39,6 +40,7 @@ TEXTS: tuple[TextDialect, ...] = (
     json_text.DIALECT,
     progress_bar.DIALECT,
     build_nanogpt.DIALECT,
+    boxes.DIALECT,
     rwkv.DIALECT,
     plain_text.DIALECT,
     columns.DIALECT,

@@ -1,8 +1,8 @@
 """transformers' Trainer as it prints: `{'loss': 2.31, 'learning_rate': 5e-05, 'epoch': 0.1}`.
 
 The records have no step. It comes from the progress bar of training (`| 500/10000 [`), which is the one whose
-count rises with the records: bars of loading, of a dataset and of an evaluation do not. Without such a bar, it
-follows from the epoch and the planned steps (`Num Epochs = 3`, `Total optimization steps = 1,000`, or a bar
+count rises with the records: bars of loading, of a dataset and of an evaluation do not. Without such a bar,
+it follows from the epoch and the planned steps (`Num Epochs = 3`, `Total optimization steps = 1,000`, or a bar
 and the last epoch). Without these, records are counted.
 """
 
@@ -35,6 +35,8 @@ _TOTAL = re.compile(rf"\bTotal optimization steps\s*=\s*({NUMBER})")
 _BARS = 64
 """So many bars of different lengths are followed."""
 _MARK, _LAST, _STATED = "\0bar ", "\0last epoch", "\0stated"
+_MOST = 0.9
+"""Nearly all records: the last one may stand at the end of training."""
 _RISING = 0.5
 """A bar is that of training if it rises between at least this share of the records."""
 
@@ -55,8 +57,10 @@ class _Bars:
         if "/" in line and "[" in line:
             for found in _BAR.finditer(line):
                 name = f"{_MARK}{found[2]}"
-                known = name in self.counts or len(self.counts) < _BARS
-                if known and not _NAMED.search(line[max(0, found.start() - 460) : found.start()]):
+                before = line[max(0, found.start() - 460) : found.start()]
+                if ":" in before and _NAMED.search(before):
+                    continue
+                if name in self.counts or len(self.counts) < _BARS:
                     self.counts[name] = float(found[1])
 
 
@@ -72,26 +76,27 @@ def records(lines: Iterable[str]) -> Iterator[Record]:
             if "train_runtime" in said:
                 yield {_LAST: said.get("epoch", np.nan)}
             else:
-                lost = {NOT_A_NUMBER: 1.0} if said.get("loss", 0.0) != said.get("loss", 0.0) else {}
-                yield {**said, **lost, **bars.counts, **bars.plan}
+                if (loss := said.get("loss", 0.0)) != loss:
+                    said[NOT_A_NUMBER] = 1.0
+                yield {**said, **bars.counts, **bars.plan}
         bars.look(line[at:])
 
 
 def with_steps(run: Run) -> Run:
     """Return a run with the step of each record, and without what only says it."""
     table = run.table
-    trained = table["loss"].notna() if "loss" in table else pd.Series(True, table.index)
+    logged = table["loss"].notna() if "loss" in table else pd.Series(True, table.index)
     if NOT_A_NUMBER in table:
-        trained |= table[NOT_A_NUMBER].notna()
+        logged |= table[NOT_A_NUMBER].notna()
     own = table[[column for column in table if not str(column).startswith("\0")]]
-    summary = own.isna().all(axis=1) & ~trained
+    summary = own.isna().all(axis=1) & ~logged
     epochs = _epochs(table, summary)
-    table, own, trained = table[~summary], own[~summary].copy(), trained[~summary].to_numpy()
+    table, own, trained = table[~summary], own[~summary].copy(), logged[~summary].to_numpy()
     total = _last(table, _STATED)
     if stated := next((name for name in ("step", "global_step") if name in own), None):
         name, step = "step", own[stated].to_numpy(float)
     elif bar := _training_bar(table, trained, total):
-        name, step = "step", table[bar].fillna(0.0).to_numpy(float)
+        name, step = "step", _ended(table[bar].fillna(0.0).to_numpy(float), trained)
         total = total or float(bar.removeprefix(_MARK))
     else:
         name, step, total = _by_epoch(table, trained, epochs, total)
@@ -107,8 +112,8 @@ def _epochs(table: pd.DataFrame, summary: pd.Series) -> float:
 
 
 def _last(table: pd.DataFrame, name: str) -> float:
-    values = table[name].dropna() if name in table else []
-    return float(values.iloc[-1]) if len(values) else 0.0
+    values = table[name].dropna().to_numpy(float) if name in table else np.zeros(0)
+    return float(values[-1]) if len(values) else 0.0
 
 
 def _training_bar(table: pd.DataFrame, trained: np.ndarray, total: float) -> str:
@@ -128,6 +133,19 @@ def _training_bar(table: pd.DataFrame, trained: np.ndarray, total: float) -> str
         ),
         default="",
     )
+
+
+def _ended(count: np.ndarray, trained: np.ndarray) -> np.ndarray:
+    """Return the steps of records: a bar that stands one short of every multiple has not ended the step yet.
+
+    >>> _ended(np.array([9.0, 19.0, 29.0, 39.0]), np.ones(4, bool)).tolist()
+    [10.0, 20.0, 30.0, 40.0]
+    """
+    rises = np.diff(count[trained])
+    strides, counts = np.unique(rises[rises > 0], return_counts=True)
+    stride = strides[counts.argmax()] if len(strides) else 1.0
+    late = stride > 1 and ((count[trained] + 1) % stride == 0).mean() >= _MOST
+    return count + 1 if late else count
 
 
 def _by_epoch(
