@@ -1,3 +1,4 @@
+# ruff: noqa: E501 -- so are patterns
 """A text that no dialect knows: one line that quotes it and offers a pattern, which works as typed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 -- the lines of trainers are this long
 """Text logs of any trainer: which number is the step, which the loss, and which is held out."""
 
 from __future__ import annotations

@@ -75,7 +75,8 @@ def analyze(
     stores = stores_among(source)
     return analysis_of(
         source, targets=targets, columns=columns, scores=scores, rename=rename, pattern=pattern,
-        without=without, published=PUBLISHED, alarms=alarms_of(stores), judge=partial(judged, replays=replays_by_run(stores)),
+        without=without, published=PUBLISHED, alarms=alarms_of(stores),
+        judge=partial(judged, replays=replays_by_run(stores)),
     )  # fmt: skip
 
 

@@ -143,7 +143,8 @@ def command(
     made = forecast(
         targets, siblings=siblings, schedule=schedule, horizon=horizon, annealed=annealed,
         cuts=_shares(cuts), column=column,
-        rename=renamed(rename), pattern=pattern, step_pattern=step_pattern, parameters=parameters, level=level,
+        rename=renamed(rename), pattern=pattern, step_pattern=step_pattern, parameters=parameters,
+        level=level,
         finished=finished, methods="all" if as_json else methods, quiet=as_json, without=without,
     )  # fmt: skip
     for note in made.notes:

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 pattern_option = click.option(
     "--pattern",
     metavar="REGEX",
-    help="Regex for the lines of a text log that is not recognised: 'it (?P<step>\\d+) L=(?P<loss>\\S+)'. Further "
-    "groups: heldout_loss, learning_rate, grad_norm, epoch.",
+    help="Regex for the lines of a text log that is not recognised: 'it (?P<step>\\d+) L=(?P<loss>\\S+)'. "
+    "Further groups: heldout_loss, learning_rate, grad_norm, epoch.",
 )
 step_pattern_option = click.option(
     "--step-pattern",

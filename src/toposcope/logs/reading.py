@@ -62,7 +62,8 @@ def read_log(path: Given, *, rename: Mapping[str, str] | None = None, pattern: s
         New names of columns: {"nll": "loss"}. These take precedence over the usual names.
     pattern
         A regular expression for the lines of a text that is not recognised, with the groups step (or epoch)
-        and loss, and possibly heldout_loss, learning_rate and grad_norm: "it (?P<step>\\d+) L=(?P<loss>\\S+)".
+        and loss, and possibly heldout_loss, learning_rate and grad_norm:
+        "it (?P<step>\\d+) L=(?P<loss>\\S+)".
 
     Returns
     -------

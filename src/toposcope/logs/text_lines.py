@@ -1,7 +1,8 @@
 """The lines of a text as a dialect reads them: of one rank, with plain numbers, without one that is cut.
 
 Launchers put the rank before each line (`[rank2]:`, `[default3]:`, `2: `); lines of other ranks than the
-first are left out. `tensor(2.41, device='cuda:0')` and `np.float64(2.41)` become 2.41, and a decimal comma a point.
+first are left out. `tensor(2.41, device='cuda:0')` and `np.float64(2.41)` become 2.41, and a decimal comma
+a point.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ _RANK = re.compile(
 _PLACE = re.compile(r"(?i:step|iter|epoch|batch|update)")
 _WRAPPED = re.compile(
     r"(?:\b(?:torch|np|numpy|jnp|jax)\.)?\b(?:tensor|array|float\d{0,3}|bfloat16|Tensor|Array)\(\[?"
-    r"([-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+|nan|inf))\]?(?:, ?[^()]{0,120}(?:\([^()]{0,60}\)[^()]{0,60})?)?\)"
+    r"([-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+|nan|inf))\]?"
+    r"(?:, ?[^()]{0,120}(?:\([^()]{0,60}\)[^()]{0,60})?)?\)"
 )
 _BEFORE_LOSS = r"(?i:(?:loss|xent|cost|nll|entropy)\w{0,12})['\"]?\s{0,8}[:=]?\s{0,8}['\"]?[-+]?"
 _LOSS_WITH_COMMA = re.compile(_BEFORE_LOSS + r"(\d{1,12}),(\d{1,12})(?![\d,.]|\.\d)")
@@ -182,7 +184,7 @@ def _ends(blob: Blob) -> bool:
 
 
 def _without_cut(whole: Iterable[str]) -> Iterator[str]:
-    """Yield lines without the last one, if it is cut within a number: earlier ones have more decimals there."""
+    """Yield lines without the last one, if it is cut within a number: earlier ones have more decimals."""
     before: deque[str] = deque(maxlen=_COMPARED)
     last: str | None = None
     for line in whole:

@@ -27,8 +27,8 @@ class TextDialect:
 
     A line belongs to the dialect if it contains one of the `needles` and matches `mark`; `records` reads all
     lines, most of which contain no record. `finish` completes the run that its records make: it finds the
-    step of records that name none. A `general` dialect reads the lines of many trainers, so it counts only where
-    hardly any line belongs to another.
+    step of records that name none. A `general` dialect reads the lines of many trainers, so it counts only
+    where hardly any line belongs to another.
     """
 
     name: str

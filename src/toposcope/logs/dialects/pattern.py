@@ -166,7 +166,7 @@ def _limited(pattern: str) -> Iterator[None]:
 
 
 def offered(lines: Iterable[str]) -> tuple[str, str]:
-    r"""Return the first line of a text with numbers, and a pattern that reads it; both empty if there is none.
+    r"""Return the first line of a text with numbers, and a pattern that reads it; "" where there is none.
 
     Of the lines with two numbers, those of the most frequent shape count, because a log repeats one.
 

@@ -49,8 +49,8 @@ _NO_LOSS = frozenset(
 """Words beside "loss" that make it no loss, or not that of this step."""
 _BEFORE = (
     _WHOLE | TRAINED | LIKE_LOSSES
-    | frozenset(["grad", "gradient", "learning", "cross", "weight", "param", "params", "tokens", "tok", "time"])
-    | frozenset(["best"])
+    | frozenset(["grad", "gradient", "learning", "cross", "weight", "param", "params", "tokens", "tok"])
+    | frozenset(["time", "best"])
 )  # fmt: skip
 """Words that belong to the name after them; other words before a name are text."""
 _TEXT = frozenset(
@@ -65,7 +65,7 @@ _WORDS = re.compile(r"\s+")
 class Phrase:
     """What the words before a number mean: the `kind` of number, its `name`, and whether it is held out.
 
-    `place` orders the losses that a log may have: a total comes before a plain loss, then a mean, then a part.
+    `place` orders the losses that a log may have: a total, a plain loss, a mean, a part.
     """
 
     kind: str

@@ -28,7 +28,7 @@ _PAIR = re.compile(
     rf"(?:\s{{0,6}}(?:/|of)\s{{0,6}}(?P<of>\d[\d,_]{{0,20}}[kKMB]?)(?![\w.])|\s\((?P<mean>{NUMBER})\))?"
 )
 _NEXT = re.compile(r"[\])]?\s{0,3}[|,:-]?\s{0,3}[\[(]?\s{0,6}(\d{1,15})\s{0,3}/\s{0,3}(\d{1,15})(?![\w.])")
-"""The place within an epoch, right after its number: `Epoch: 1 [640/60000`, `| epoch 1 | 200/2983 batches`."""
+"""The place within an epoch, right after its number: `Epoch: 1 [640/60000`, `epoch 1 | 200/2983 batches`."""
 _LEADS = re.compile(
     r"^\s{0,8}[\[(]?\s{0,4}(\d{1,12})(?:/(\d{1,12}))?(?:\s{0,3}(?:[|\]),]|:(?!\d))|\s{1,3}(?=[A-Za-z|]))"
 )

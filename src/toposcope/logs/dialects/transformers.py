@@ -2,8 +2,8 @@
 
 The records have no step. It comes from the progress bar of training (`| 500/10000 [`), which is the one whose
 count rises with the records: bars of loading, of a dataset and of an evaluation do not. Without such a bar,
-it follows from the epoch and the planned steps (`Num Epochs = 3`, `Total optimization steps = 1,000`, or a bar
-and the last epoch). Without these, records are counted.
+it follows from the epoch and the planned steps (`Num Epochs = 3`, `Total optimization steps = 1,000`, or a
+bar and the last epoch). Without these, records are counted.
 """
 
 from __future__ import annotations
