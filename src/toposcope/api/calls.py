@@ -12,7 +12,7 @@ _CALLED = ("analyze", "audit", "check", "cloud", "compare", "forecast", "report"
 """Commands that a function of the same name does."""
 _SETTINGS = ("preset", "points", "draws", "nulls")
 """Options of a measurement of weights that Python gives as one object of settings."""
-_OPENED = ("losses", "rename", "step_pattern")
+_OPENED = ("losses", "rename", "pattern", "step_pattern")
 """Options of a measurement that Python gives to `toposcope.open_series`."""
 _TO_NAME = {
     "ADDRESS", "COLUMN", "DIR", "FILE", "FLOP", "LOG", "NAME", "OTHER", "PLACE", "REGEX", "RUN", "SERIES",

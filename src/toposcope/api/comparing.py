@@ -31,6 +31,7 @@ def compare(
     horizon: int | None = None,
     column: str | None = None,
     rename: Mapping[str, str] | None = None,
+    pattern: str | None = None,
     step: int | None = None,
     preset: str = "default",
     points: int | None = None,
@@ -57,6 +58,8 @@ def compare(
         not a loss, such as a reward, the answer is whether the two differ, not which one is better.
     rename
         New names of columns of tables: {"nll": "loss"}.
+    pattern
+        A regular expression for the lines of a text log that is not recognised: see `read_log`.
     step
         For weights: the step at which to compare; by default the last step of each.
     preset
@@ -114,7 +117,7 @@ def compare(
             "leave it out, or name two checkpoints",
         )
         raise InputError(problem, argument=unfit, value=given[unfit], remedy=remedy)
-    reading = Reading(column or "loss", dict(rename or {}), horizon, None, 0, step_pattern)
+    reading = Reading(column or "loss", dict(rename or {}), horizon, None, 0, step_pattern, pattern)
     names = names_of([first, second, *siblings])
     try:
         read = [

@@ -34,6 +34,7 @@ def forecast(
     cuts: Sequence[float] = CUTS,
     column: str = "loss",
     rename: Mapping[str, str] | None = None,
+    pattern: str | None = None,
     step_pattern: str | None = None,
     parameters: int = 0,
     level: float = 0.9,
@@ -66,6 +67,8 @@ def forecast(
         The loss to forecast.
     rename
         New names of columns of tables: {"nll": "loss"}.
+    pattern
+        A regular expression for the lines of a text log that is not recognised: see `read_log`.
     step_pattern
         A regular expression with one group that extracts the step from the names of checkpoints.
     parameters
@@ -127,7 +130,7 @@ def forecast(
             remedy=f"for a planned run, give {option('siblings')} and {option('schedule')}",
         )
     reading = Reading(
-        column, dict(rename or {}), horizon, plan, parameters, step_pattern, features=with_features
+        column, dict(rename or {}), horizon, plan, parameters, step_pattern, pattern, features=with_features
     )
     runs = _read_runs(given, beside, reading, as_names(without))
     own = runs.own if annealed is None else [decayed(curve, annealed) for curve in runs.own]

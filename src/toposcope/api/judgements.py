@@ -23,6 +23,7 @@ def analyze(
     columns: Sequence[str] = (),
     scores: str | Path | pd.DataFrame | None = None,
     rename: Mapping[str, str] | None = None,
+    pattern: str | None = None,
     without: str | Sequence[str] = (),
 ) -> Analysis:
     """Analyse a store (or several), a table with one row per checkpoint, or a training log.
@@ -41,6 +42,8 @@ def analyze(
         Further targets: a file that `read_targets` reads, or what it returns.
     rename
         New names of columns of a table or a log: {"final_loss": "loss"}.
+    pattern
+        A regular expression for the lines of a text log that is not recognised: see `read_log`.
     without
         Runs to leave out, by name.
 
@@ -71,8 +74,9 @@ def analyze(
 
     stores = stores_among(source)
     return analysis_of(
-        source, targets=targets, columns=columns, scores=scores, rename=rename, without=without,
-        published=PUBLISHED, alarms=alarms_of(stores), judge=partial(judged, replays=replays_by_run(stores)),
+        source, targets=targets, columns=columns, scores=scores, rename=rename, pattern=pattern,
+        without=without, published=PUBLISHED, alarms=alarms_of(stores),
+        judge=partial(judged, replays=replays_by_run(stores)),
     )  # fmt: skip
 
 
@@ -93,6 +97,7 @@ def report(
     target: str | None = None,
     scores: str | Path | pd.DataFrame | None = None,
     rename: Mapping[str, str] | None = None,
+    pattern: str | None = None,
     without: str | Sequence[str] = (),
 ) -> Report:
     """Write the results of a store as one self-contained page, and its figures and tables as files.
@@ -112,6 +117,8 @@ def report(
         Further targets: a file, or what `read_targets` returns.
     rename
         New names of columns of a table or a log: {"final_loss": "loss"}.
+    pattern
+        A regular expression for the lines of a text log that is not recognised: see `read_log`.
     without
         Runs to leave out, by name.
 
@@ -143,7 +150,12 @@ def report(
     check_target(Path(out))
     if not isinstance(source, Analysis):
         source = analyze(
-            source, targets=() if target is None else target, scores=scores, rename=rename, without=without
+            source,
+            targets=() if target is None else target,
+            scores=scores,
+            rename=rename,
+            pattern=pattern,
+            without=without,
         )
     page = write_studies(source.studies, out, title=TITLE if title is None else title)
     return Report(page, source)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from toposcope.cli.output import RenamedOption, json_option, print_json, print_table, say, without_option
-from toposcope.cli.sweeping import renamed
+from toposcope.cli.sweeping import pattern_option, renamed
 from toposcope.core.commands import recommended
 from toposcope.core.errors import InputError
 from toposcope.core.wording import option
@@ -106,6 +106,7 @@ class _TableName(click.Choice[str]):
     help="Column from which --law reads a quantity: size, data, steps, loss, other, compute or score. Can be "
     "repeated.",
 )
+@pattern_option
 @click.option(
     "--rename",
     multiple=True,
@@ -142,6 +143,7 @@ def command(
     law: str | None,
     columns: tuple[str, ...],
     rename: tuple[str, ...],
+    pattern: str | None,
     leave_out: int,
     rows: int,
     out: Path | None,
@@ -178,7 +180,13 @@ def command(
 
     with busy("analysing"):
         analysis = analyze(
-            source, targets=targets, columns=features, scores=score_file, rename=named, without=without
+            source,
+            targets=targets,
+            columns=features,
+            scores=score_file,
+            rename=named,
+            pattern=pattern,
+            without=without,
         )
         chosen = analysis.names if everything or "all" in parts else parts or (*DEFAULT_TABLES, *analysis.own)
         answer = (everything or not parts) and out is None and analysis.losses_alone

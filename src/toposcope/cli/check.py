@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import click
 
 from toposcope.cli.output import json_option, plain, print_json, print_table, say, without_option
-from toposcope.cli.sweeping import renamed, step_pattern_option
+from toposcope.cli.sweeping import pattern_option, renamed, step_pattern_option
 from toposcope.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 @click.option(
     "--column", help="Column of the loss to judge.  [default: the training loss, or else the held-out loss]"
 )
+@pattern_option
 @click.option(
     "--rename", multiple=True, metavar="OLD=NEW", help="Rename a column of a table. Can be repeated."
 )
@@ -55,6 +56,7 @@ def command(
     siblings: tuple[str, ...],
     column: str | None,
     rename: tuple[str, ...],
+    pattern: str | None,
     without: tuple[str, ...],
     step_pattern: str | None,
     level: float,
@@ -84,7 +86,7 @@ def command(
 
         return check(
             list(targets), siblings=list(siblings), schedule=schedule, horizon=horizon, column=column,
-            rename=renamed(rename), step_pattern=step_pattern, level=level,
+            rename=renamed(rename), pattern=pattern, step_pattern=step_pattern, level=level,
             without=without,
         )  # fmt: skip
 

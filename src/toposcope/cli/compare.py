@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toposcope.cli.output import json_option, print_json, print_table, say
-from toposcope.cli.sweeping import renamed, step_pattern_option
+from toposcope.cli.sweeping import pattern_option, renamed, step_pattern_option
 from toposcope.core.errors import InputError
 from toposcope.core.types import Normalization, Scope
 from toposcope.subjects.weights.features import (
@@ -65,6 +65,7 @@ MOST_RUNS = 40
     "--column",
     help="Column to compare, such as a loss.  [default: the training loss, or else the held-out loss]",
 )
+@pattern_option
 @click.option(
     "--rename", multiple=True, metavar="OLD=NEW", help="Rename a column of a table. Can be repeated."
 )
@@ -92,6 +93,7 @@ def command(
     horizon: int | None,
     column: str | None,
     rename: tuple[str, ...],
+    pattern: str | None,
     step: int | None,
     preset: str,
     points: int | None,
@@ -120,7 +122,7 @@ def command(
 
     found = api.compare(
         first, second, siblings=siblings, horizon=horizon, column=column, rename=renamed(rename), step=step,
-        preset=preset, points=points, draws=draws, step_pattern=step_pattern,
+        pattern=pattern, preset=preset, points=points, draws=draws, step_pattern=step_pattern,
     )  # fmt: skip
     drawn = out is not None and not (isinstance(found, api.Comparison) and found.faults)
     if out is not None and drawn:

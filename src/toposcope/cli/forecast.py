@@ -22,7 +22,7 @@ from toposcope.cli.forecast_lines import (
     show_trendless,
 )
 from toposcope.cli.output import json_option, print_json, print_table, say, without_option
-from toposcope.cli.sweeping import renamed, step_pattern_option
+from toposcope.cli.sweeping import pattern_option, renamed, step_pattern_option
 from toposcope.core.errors import InputError
 from toposcope.core.wording import option
 
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Column of the loss to forecast: loss, heldout_loss, or any column of a table.",
 )
+@pattern_option
 @click.option(
     "--rename", multiple=True, metavar="OLD=NEW", help="Rename a column of a table. Can be repeated."
 )
@@ -103,6 +104,7 @@ def command(
     cuts: str,
     column: str,
     rename: tuple[str, ...],
+    pattern: str | None,
     step_pattern: str | None,
     parameters: int,
     level: float,
@@ -141,7 +143,8 @@ def command(
     made = forecast(
         targets, siblings=siblings, schedule=schedule, horizon=horizon, annealed=annealed,
         cuts=_shares(cuts), column=column,
-        rename=renamed(rename), step_pattern=step_pattern, parameters=parameters, level=level,
+        rename=renamed(rename), pattern=pattern, step_pattern=step_pattern, parameters=parameters,
+        level=level,
         finished=finished, methods="all" if as_json else methods, quiet=as_json, without=without,
     )  # fmt: skip
     for note in made.notes:

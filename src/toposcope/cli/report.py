@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from toposcope.cli.output import RenamedOption, json_option, print_json, say, show_first, without_option
-from toposcope.cli.sweeping import renamed
+from toposcope.cli.sweeping import pattern_option, renamed
 
 
 @click.command("report")
@@ -34,6 +34,7 @@ from toposcope.cli.sweeping import renamed
     type=click.Path(path_type=Path),
     help="Table of outside scores to join: columns run, step or revision, and numbers.",
 )
+@pattern_option
 @click.option(
     "--rename", multiple=True, metavar="OLD=NEW", help="Rename a column of a table or a log. Can be repeated."
 )
@@ -41,7 +42,7 @@ from toposcope.cli.sweeping import renamed
 @json_option
 def command(
     stores: tuple[Path, ...], out: Path, title: str, target: str | None, targets: Path | None,
-    rename: tuple[str, ...], without: tuple[str, ...], as_json: bool,
+    rename: tuple[str, ...], pattern: str | None, without: tuple[str, ...], as_json: bool,
 ) -> int:  # fmt: skip
     """Analyse STORE and write the results as one page.
 
@@ -57,7 +58,14 @@ def command(
 
     with busy("writing the report"):
         made = report(
-            stores, out, title=title, target=target, scores=targets, rename=renamed(rename), without=without
+            stores,
+            out,
+            title=title,
+            target=target,
+            scores=targets,
+            rename=renamed(rename),
+            pattern=pattern,
+            without=without,
         )
     for line in made.analysis.read:
         click.echo(line, err=True)

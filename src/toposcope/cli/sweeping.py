@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     from toposcope.sweep import Execution, SweepReport
     from toposcope.sweep.expect import Expectation
 
+pattern_option = click.option(
+    "--pattern",
+    metavar="REGEX",
+    help="Regex for the lines of a text log that is not recognised: 'it (?P<step>\\d+) L=(?P<loss>\\S+)'. "
+    "Further groups: heldout_loss, learning_rate, grad_norm, epoch.",
+)
 step_pattern_option = click.option(
     "--step-pattern",
     metavar="REGEX",
@@ -61,6 +67,7 @@ _OPTIONS = (
         metavar="OLD=NEW",
         help="Rename a column of --losses: val=heldout_loss. Can be repeated.",
     ),
+    pattern_option,
     click.option(
         "--plan",
         is_flag=True,
@@ -109,6 +116,7 @@ class Sweeping:
     no_audit: bool
     step_pattern: str | None = None
     rename: tuple[str, ...] = ()
+    pattern: str | None = None
     yes: bool = False
     plan: bool = False
 
@@ -124,6 +132,7 @@ class Sweeping:
             split=split,
             step_pattern=self.step_pattern,
             rename=renamed(self.rename),
+            pattern=self.pattern,
         )
 
     def agree(self, series: Series) -> Callable[[Expectation], None]:
@@ -205,6 +214,7 @@ def sweep_options(command: Callable[..., int]) -> Callable[..., int]:
         no_audit: bool,
         step_pattern: str | None,
         rename: tuple[str, ...],
+        pattern: str | None,
         yes: bool,
         plan: bool,
         **own: object,
@@ -219,6 +229,7 @@ def sweep_options(command: Callable[..., int]) -> Callable[..., int]:
             no_audit=no_audit,
             step_pattern=step_pattern,
             rename=rename,
+            pattern=pattern,
             yes=yes,
             plan=plan,
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from toposcope.cli.output import json_option, print_json, say
-from toposcope.cli.sweeping import renamed, step_pattern_option
+from toposcope.cli.sweeping import pattern_option, renamed, step_pattern_option
 from toposcope.core.errors import InputError
 from toposcope.core.wording import option
 
@@ -61,6 +61,7 @@ PUBLISHED = "toposcope.papers.published:PUBLISHED"
     help="Training log that grows, as its trainer writes it, or a TensorBoard folder.  [default: the log "
     "beside checkpoints that have no losses]",
 )
+@pattern_option
 @click.option(
     "--rename",
     multiple=True,
@@ -94,6 +95,7 @@ def command(
     rest: float,
     losses: Path | None,
     rename: tuple[str, ...],
+    pattern: str | None,
     step_pattern: str | None,
     target_loss: float | None,
     sinks: tuple[str, ...],
@@ -125,9 +127,14 @@ def command(
 
     budget = Budget(cpu_share=cpu_share, bytes_per_step=bytes_per_step)
     _refuse(every, port, host, rename, losses, once=once)
+    if pattern is not None and losses is None:
+        raise InputError(
+            f"it reads the lines of {option('losses')}, which is not given", argument="pattern",
+            remedy=f"give {option('losses')} FILE as well",
+        )  # fmt: skip
     options = WatchOptions(
         sinks=[open_sink(text) for text in sinks],
-        losses=None if losses is None else LossFile(losses, renamed(rename)),
+        losses=None if losses is None else LossFile(losses, renamed(rename), pattern),
         out=out, features=tuple(features.split(",")), budget=budget, rest=rest, diagrams=diagrams,
         target_loss=target_loss, wait=wait,
     )  # fmt: skip

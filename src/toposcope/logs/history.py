@@ -62,10 +62,13 @@ def join(own: pd.DataFrame, losses: pd.DataFrame, run: str) -> pd.DataFrame:
     return tidy(joined, run)
 
 
-def read_losses(losses: str | Path | pd.DataFrame, rename: Mapping[str, str] | None = None) -> pd.DataFrame:
+def read_losses(
+    losses: str | Path | pd.DataFrame, rename: Mapping[str, str] | None = None, pattern: str | None = None
+) -> pd.DataFrame:
     """Read a loss history in any known format, or a table: see `toposcope.logs.read_log`.
 
-    `rename` maps columns to known names ("step", "loss", "heldout_loss", ...).
+    `rename` maps columns to known names ("step", "loss", "heldout_loss", ...), and `pattern` reads the lines
+    of a text that is not recognised.
 
     Raises
     ------
@@ -74,7 +77,7 @@ def read_losses(losses: str | Path | pd.DataFrame, rename: Mapping[str, str] | N
     """
     if isinstance(losses, pd.DataFrame):
         return log_of_table(losses, "losses", rename=rename, strict=True).table
-    return read_log(losses, rename=rename).table
+    return read_log(losses, rename=rename, pattern=pattern).table
 
 
 def losses_of(state: Mapping[str, Any], run: str) -> pd.DataFrame | None:

@@ -29,7 +29,8 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
         "val_loss", "valid_loss", "validation_loss", "eval_loss", "val_loss_epoch",
         "validation_lm_loss_value",
         "validation_lm_loss", "lm_loss_validation", "eval_lm_loss", "eval_ce_loss", "validation_ce_loss",
-        "validation_metrics_loss", "dev_loss", "test_loss",
+        "validation_metrics_loss", "dev_loss", "loss_val", "loss_valid", "loss_eval", "evaluation_loss",
+        "test_loss", "loss_test",
     ),
     "learning_rate": (
         "lr", "train_learning_rate", "train_lr", "optim_learning_rate", "optim_learning_rate_group0",
@@ -44,7 +45,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
 """Meaning of a column -> other names with this meaning, as `plain` writes them."""
 SCALES = ("lr_scale", "lr_multiplier", "lr_factor")
 """Columns with the learning rate up to a factor, which is enough to see that it rose or ended."""
-_LAST_RESORT = ("actor_loss", "actor_pg_loss")
+_LAST_RESORT = ("actor_loss", "act_loss", "actor_pg_loss")
 """A policy's loss; it is the loss if there is no other."""
 _PERIODS = ("epoch", "episode")
 """What is the step of a log that counts nothing shorter."""

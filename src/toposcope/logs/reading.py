@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,6 @@ import pandas as pd
 from toposcope.core.errors import EmptyLogError, SourceError, did_you_mean
 from toposcope.core.wording import renaming, rendered
 from toposcope.files.blobs import Blob, Folder, open_location
-from toposcope.logs.dialects.dialect import TextDialect
 from toposcope.logs.dialects.notebook import is_notebook, outputs
 from toposcope.logs.dialects.registry import FILES, FOLDERS, TEXTS
 from toposcope.logs.dialects.tables import CSV, PARQUET, losses_as_numbers, numeric, runs_of_table
@@ -30,24 +30,21 @@ from toposcope.logs.inputs import (
     runs_of_run_folder,
     runs_of_store,
 )
-from toposcope.logs.lines import head_of, is_text, lines
+from toposcope.logs.lines import head_of, is_text
 from toposcope.logs.log import Log
 from toposcope.logs.meanings import ALIASES, chosen, losses_among, twins
-from toposcope.logs.records import collected
 from toposcope.logs.run import Run, is_nan_column, nan_column
-from toposcope.logs.sizes import Size, with_size
 from toposcope.logs.splitting import LARGEST_STEP, cut, with_written_nan
 from toposcope.logs.steps import filled, steady_step, with_counted_rows, with_rising_steps
+from toposcope.logs.texts import read_text, unknown
 from toposcope.store.manifest import MANIFEST
 
 RUN_FOLDER, STORE, NOTEBOOK, IN_MEMORY = "run folder", "store", "notebook", "table in memory"
 _UNTOLD = (CSV.name, IN_MEMORY, PARQUET.name, STORE, RUN_FOLDER)
 """Dialects that do not tell an absent number from one that was written as NaN."""
-SURE = 50
-"""A text counts as a dialect after this many lines of it."""
 
 
-def read_log(path: Given, *, rename: Mapping[str, str] | None = None) -> Log:
+def read_log(path: Given, *, rename: Mapping[str, str] | None = None, pattern: str | None = None) -> Log:
     r"""Read a training log in any known format: text, a table, or a logger's file or folder.
 
     Known are the texts of Megatron-LM, transformers, nanoGPT, llm.c, modded-nanogpt, torchtitan, verl and
@@ -63,6 +60,10 @@ def read_log(path: Given, *, rename: Mapping[str, str] | None = None) -> Log:
         Keras' `History.history`) and a list of records are read by the same rules.
     rename
         New names of columns: {"nll": "loss"}. These take precedence over the usual names.
+    pattern
+        A regular expression for the lines of a text that is not recognised, with the groups step (or epoch)
+        and loss, and possibly heldout_loss, learning_rate and grad_norm:
+        "it (?P<step>\\d+) L=(?P<loss>\\S+)".
 
     Returns
     -------
@@ -89,9 +90,9 @@ def read_log(path: Given, *, rename: Mapping[str, str] | None = None) -> Log:
     """
     if is_stream(path):
         blob = blob_of_stream(path)
-        dialect, raw = _read_file(blob)
+        dialect, raw = _read_file(blob, pattern)
         return log_of_runs(raw, blob.label, dialect, rename or {})
-    dialect, raw = raw_log(path)
+    dialect, raw = raw_log(path, pattern)
     return log_of_runs(raw, label_of(path), dialect, rename or {})
 
 
@@ -113,8 +114,10 @@ def is_log(path: str | Path) -> bool:
     return isinstance(place, Folder) and any(dialect.matches(place) for dialect in FOLDERS)
 
 
-def raw_log(path: Given) -> tuple[str, Sequence[Run]]:
+def raw_log(path: Given, pattern: str | None = None) -> tuple[str, Sequence[Run]]:
     """Return the dialect of a log and its runs with their original columns.
+
+    The lines of a text are read by `pattern`, if one is given: see `read_log`.
 
     Raises
     ------
@@ -124,7 +127,7 @@ def raw_log(path: Given) -> tuple[str, Sequence[Run]]:
     if is_in_memory(path):
         return _raw_table(frame_of(path), "the table")
     if is_stream(path) or is_stdin(path):
-        return _read_file(blob_of_stream(path))
+        return _read_file(blob_of_stream(path), pattern)
     if not isinstance(path, str | Path):
         raise SourceError(
             f"{type(path).__name__} is no log",
@@ -133,7 +136,7 @@ def raw_log(path: Given) -> tuple[str, Sequence[Run]]:
     if runs := runs_of_store(path):
         return STORE, runs
     place = open_location(str(path))
-    return _read_folder(place) if isinstance(place, Folder) else _read_file(place)
+    return _read_folder(place) if isinstance(place, Folder) else _read_file(place, pattern)
 
 
 def _raw_table(table: pd.DataFrame, label: str) -> tuple[str, Sequence[Run]]:
@@ -211,7 +214,8 @@ def log_of_runs(
         )
     columns = [str(column) for table in tables for column in table if not is_nan_column(column)]
     columns = list(dict.fromkeys(columns))
-    taken = _taken(columns, rename, label, keep)
+    roles = {meaning: column for run in raw for meaning, column in run.roles.items()}
+    taken = _taken(columns, rename, label, keep, roles)
     raw, taken = with_counted_rows(raw, taken)
     if "step" in taken and taken["step"] not in rename:
         taken["step"] = steady_step(tables, taken["step"], columns)
@@ -241,9 +245,13 @@ def log_of_runs(
 
 
 def _taken(
-    columns: list[str], rename: Mapping[str, str], label: str, keep: Collection[str] = ()
+    columns: list[str],
+    rename: Mapping[str, str],
+    label: str,
+    keep: Collection[str] = (),
+    roles: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, str]:
-    """Return meaning -> column, by `rename` first, then by the names."""
+    """Return meaning -> column, by `rename` first, then by what the dialect says, then by the names."""
     for old in rename:
         if old not in columns:
             has = f"it has {', '.join(columns)[:120]}{did_you_mean(old, columns)}"
@@ -255,7 +263,13 @@ def _taken(
         if column not in rename and not (column in keep and column not in ALIASES)
     ]
     taken = {known: str(column) for known, column in chosen(free).items()}
-    return {**taken, **given}
+    said = {known: column for known, column in roles.items() if column in free}
+    return {**_without(taken, said.values()), **_without(said, given.values()), **given}
+
+
+def _without(taken: Mapping[str, str], columns: Collection[str]) -> dict[str, str]:
+    """Return meanings without those of columns that mean something else."""
+    return {known: column for known, column in taken.items() if column not in columns}
 
 
 def _choices(columns: Sequence[str], taken: Mapping[str, str], rename: Mapping[str, str]) -> list[str]:
@@ -336,64 +350,34 @@ def _read_folder(folder: Folder) -> tuple[str, Sequence[Run]]:
     )
 
 
-def _read_file(blob: Blob) -> tuple[str, Sequence[Run]]:
+def _read_file(blob: Blob, pattern: str | None) -> tuple[str, Sequence[Run]]:
     name, head = blob.label.rsplit("/", 1)[-1].lower(), head_of(blob)
     if blob.size == 0:
         raise EmptyLogError(f"{blob.label}: is empty; give a training log")
     if is_notebook(name, head):
-        return _read_notebook(blob)
+        return _read_notebook(blob, pattern)
     failed: SourceError | None = None
     for kind in FILES:
-        if kind.matches(name, head):
+        if kind.matches(name, head) and (pattern is None or kind.is_named(name)):
             try:
                 return kind.name, kind.read(blob)
             except SourceError as error:
                 if kind.is_named(name):
                     raise
                 failed = failed or error
-    text = _dialect_of(blob) if is_text(head) else None
-    if text is None:
-        if failed is not None:
-            raise failed
-        known = ", ".join(dict.fromkeys([*(one.name for one in TEXTS), *(one.name for one in FILES)]))
-        raise SourceError(
-            f"{blob.label}: neither a store nor a log in a known format; no line names a step and a loss "
-            f"(known are {known})"
-        )
-    return text.name, _runs_of_text(blob, text)
+    if (read := read_text(blob, TEXTS, pattern) if is_text(head) else None) is not None:
+        return read
+    raise failed or unknown(blob, pattern, text=is_text(head))
 
 
-def _runs_of_text(blob: Blob, dialect: TextDialect) -> list[Run]:
-    size = Size()
-    notes: list[str] = []
-    records = with_size(dialect.records(size.read(lines(blob, notes))), size)
-    table = collected(records, blob.label)
-    return [Run("", table, notes=tuple(notes))]
-
-
-def _read_notebook(blob: Blob) -> tuple[str, Sequence[Run]]:
+def _read_notebook(blob: Blob, pattern: str | None) -> tuple[str, Sequence[Run]]:
     """Return the runs of the tables in a notebook's outputs, or else of the log that its cells printed."""
     runs, printed = outputs(blob)
     if runs := [run for run in runs if len(run.table)]:
         return NOTEBOOK, runs
-    text = MemoryBlob(bytes_of(printed), blob.label)
-    if (dialect := _dialect_of(text)) is not None:
-        return dialect.name, _runs_of_text(text, dialect)
+    if (read := read_text(MemoryBlob(bytes_of(printed), blob.label), TEXTS, pattern)) is not None:
+        return read
     raise SourceError(
         f"{blob.label}: no output of the notebook has a table of losses with rows, or printed losses; "
         "run it, save it with its outputs, or give the log that it wrote"
     )
-
-
-def _dialect_of(blob: Blob) -> TextDialect | None:
-    """Return the dialect of most lines of a text; None if no line fits any."""
-    counts = dict.fromkeys(range(len(TEXTS)), 0)
-    for line in lines(blob):
-        for place, dialect in enumerate(TEXTS):
-            if dialect.speaks(line):
-                counts[place] += 1
-                if counts[place] >= SURE:
-                    return dialect
-                break
-    best = max(counts, key=lambda place: counts[place])
-    return TEXTS[best] if counts[best] else None

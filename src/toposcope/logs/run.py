@@ -47,7 +47,8 @@ class Run:
     column. `planned_steps` and `parameters` (0: unknown) are what the log states. `config` has the facts that
     the log and the trainer's files beside it state: the plan, the recipe, the corpus and so on. `features`
     (step and a column each) are what forecasts may read beside the loss, `topology` those of them that are
-    declared as topology. `notes` say what was split, replaced or left out.
+    declared as topology. `notes` say what was split, replaced or left out. `roles` says which columns a
+    dialect knows to be the step or a loss (meaning -> column); others are known by their names.
 
     **Absent is not NaN.** In `table`, NaN stands for both a number that a row does not log (an absent key,
     null, an empty cell) and one that was written as NaN. Where a column X was written as NaN anywhere, the
@@ -69,3 +70,4 @@ class Run:
     features: pd.DataFrame | None = field(default=None, repr=False)
     topology: tuple[str, ...] = ()
     replaced: pd.DataFrame | None = field(default=None, repr=False, compare=False)
+    roles: Mapping[str, str] = field(default_factory=dict, repr=False)

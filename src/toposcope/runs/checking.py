@@ -40,6 +40,7 @@ def check(
     horizon: int | None = None,
     column: str | None = None,
     rename: Mapping[str, str] | None = None,
+    pattern: str | None = None,
     step_pattern: str | None = None,
     level: float = 0.9,
     without: str | Sequence[str] = (),
@@ -66,6 +67,8 @@ def check(
         The loss; by default the training loss, or else the held-out loss.
     rename
         New names of columns of tables: {"nll": "loss"}.
+    pattern
+        A regular expression for the lines of a text log that is not recognised: see `read_log`.
     step_pattern
         A regular expression with one group that extracts the step from the names of checkpoints.
     level
@@ -121,7 +124,7 @@ go back to a checkpoint before step 301
     if not given:
         raise InputError("no input is given; name a log, a folder or a store to check")
     plan = read_schedule(Path(schedule)) if isinstance(schedule, str | Path) else schedule
-    reading = Reading(column or "loss", dict(rename or {}), horizon, plan, 0, step_pattern)
+    reading = Reading(column or "loss", dict(rename or {}), horizon, plan, 0, step_pattern, pattern)
     others, problems = _siblings(beside, reading)
     contents, unread = _contents(given, reading, of_store)
     if not contents:

@@ -36,6 +36,8 @@ Features: TypeAlias = "Callable[[Log, str, Store | None], tuple[Log, list[Proble
 class Reading:
     """How runs are read: the loss column, columns renamed before that, and what files leave open.
 
+    `pattern` reads the lines of text logs that are not recognised.
+
     A renamed column has to be in some table, not in each: `met` collects those that were found, `seen` all
     columns. `rows` collects the log of each run that was read; `results` has what was computed from logs
     already. `features` gives runs what forecasts read beside the loss; None if only losses are read.
@@ -47,6 +49,7 @@ class Reading:
     plan: Schedule | None = None
     parameters: int = 0
     step_pattern: str | None = None
+    pattern: str | None = None
     met: set[str] = field(default_factory=set, compare=False)
     seen: set[str] = field(default_factory=set, compare=False)
     rows: dict[str, pd.DataFrame] = field(default_factory=dict, compare=False)
@@ -322,7 +325,7 @@ def log_at(path: str, name: str, reading: Reading) -> Log:
     from toposcope.files.trainer_state import TRAINER_STATE
     from toposcope.logs import label_of, raw_log
 
-    dialect, raw = raw_log(path)
+    dialect, raw = raw_log(path, reading.pattern)
     path = label_of(path)
     if Path(path).name == TRAINER_STATE:  # the folder is named after the run
         folder = Path(path).resolve().parent

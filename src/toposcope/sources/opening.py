@@ -36,6 +36,7 @@ def open_series(
     split: str = "table",
     step_pattern: str | None = None,
     rename: Mapping[str, str] | None = None,
+    pattern: str | None = None,
     logs: bool = True,
 ) -> Series:
     """Open a series of checkpoints.
@@ -60,6 +61,8 @@ def open_series(
         in an unknown form.
     rename
         New names of columns of `losses`: {"their name": "loss"}.
+    pattern
+        A regular expression for the lines of `losses` that are not recognised: see `read_log`.
     logs
         Whether to read training logs beside the checkpoints.
 
@@ -84,7 +87,7 @@ def open_series(
         raise SourceError(
             "unknown", argument="split", value=split, remedy=f"choose one of {', '.join(SPLITS)}"
         )
-    table = _losses(losses, rename or {})
+    table = _losses(losses, rename or {}, pattern)
     if is_in_memory(uri):
         given = in_memory(uri)
         held = [_select(source, steps) for source in given]
@@ -150,8 +153,10 @@ def logs_to_choose(series: Series) -> str:
     return rendered(f"{question}; choose one: {option('losses', choice.candidates[0])}")
 
 
-def _losses(losses: str | Path | pd.DataFrame | None, rename: Mapping[str, str]) -> pd.DataFrame | None:
-    return None if losses is None else history.read_losses(losses, rename)
+def _losses(
+    losses: str | Path | pd.DataFrame | None, rename: Mapping[str, str], pattern: str | None
+) -> pd.DataFrame | None:
+    return None if losses is None else history.read_losses(losses, rename, pattern)
 
 
 def _sources(

@@ -310,6 +310,7 @@ def analysis_of(
     columns: Sequence[str] = (),
     scores: str | Path | pd.DataFrame | None = None,
     rename: Mapping[str, str] | None = None,
+    pattern: str | None = None,
     without: str | Sequence[str] = (),
     published: PublishedRules = NOTHING,
     alarms: Mapping[str, Sequence[tuple[str, float]]] | None = None,
@@ -320,7 +321,7 @@ def analysis_of(
 
     `alarms` are those of a watch: tests and steps by run, as figures mark them. `judge` judges a run by its
     log, as a watch does (by default, by its health alone). `from_logs` has what was computed from the logs
-    already. `without` are runs to leave out.
+    already. `without` are runs to leave out. `pattern` reads the lines of text logs.
 
     Raises
     ------
@@ -334,7 +335,7 @@ def analysis_of(
     given = [source] if isinstance(source, Store | str | Path | pd.DataFrame) else list(source)
     gone = as_names(without)
     read = read if read is None else without_runs(read, gone)
-    request = StudyRequest(named, tuple(columns), read, rename or {}, gone)
+    request = StudyRequest(named, tuple(columns), read, rename or {}, gone, pattern)
     with joined(given) as sources:
         if gone:
             of_each = [set(runs_of(one, request)) for one in sources]
@@ -360,6 +361,7 @@ def analysis_of(
                 from_logs=shared,
                 places=_places(given),
                 renamed=dict(rename or {}),
+                pattern=pattern,
                 without=gone,
             )
             for of_source in made

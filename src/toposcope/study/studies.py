@@ -34,7 +34,7 @@ from toposcope.subjects.subject import TABLE, Subject
 class StudyRequest:
     """What an analysis reads and tests: targets, columns, further scores, what columns are called.
 
-    `without` are runs that are left out.
+    `without` are runs that are left out, and `pattern` reads the lines of text logs.
     """
 
     targets: tuple[str, ...]
@@ -42,6 +42,7 @@ class StudyRequest:
     scores: pd.DataFrame | None
     rename: Mapping[str, str]
     without: tuple[str, ...] = ()
+    pattern: str | None = None
 
     def of(self, group: Group | None) -> StudyRequest:
         """Return the same with the scores of a group's runs."""
@@ -88,7 +89,7 @@ def _read(source: str | Path | pd.DataFrame, request: StudyRequest) -> Log:
     keep = (*request.targets, *request.columns)
     if isinstance(source, pd.DataFrame):
         return log_of_table(source, rename=request.rename, keep=keep)
-    dialect, raw = raw_log(source)
+    dialect, raw = raw_log(source, request.pattern)
     return log_of_runs(raw, str(source), dialect, request.rename, keep=keep, strict=False)
 
 

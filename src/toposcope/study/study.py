@@ -61,7 +61,8 @@ def page_of(places: Sequence[str], without: Sequence[str] = ()) -> str:
 def _check_of(study: StudyTables) -> str:
     """Return the mark of the command that judges the losses of a study, read as the study reads them."""
     read = [f"{old}={new}" for old, new in study.renamed.items()] or None
-    return command("check", *study.places, rename=read, without=list(study.without) or None)
+    without = list(study.without) or None
+    return command("check", *study.places, rename=read, pattern=study.pattern, without=without)
 
 
 _NEEDS = {

@@ -97,6 +97,7 @@ class StudyTables:
     given: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     places: tuple[str, ...] = ()
     renamed: Mapping[str, str] = field(default_factory=dict)
+    pattern: str | None = None
     without: tuple[str, ...] = ()
 
     def once(self, make: Callable[[Self], Made]) -> Made:

@@ -30,6 +30,8 @@ class LossFile:
         What `toposcope.open_series` takes as `losses`.
     rename
         Columns of the file under other names: {"their name": "loss"}.
+    pattern
+        A regular expression for the lines of a text log that is not recognised: see `read_log`.
 
     Raises
     ------
@@ -37,8 +39,10 @@ class LossFile:
         When the file exists and is not a loss history.
     """
 
-    def __init__(self, path: Path, rename: Mapping[str, str] | None = None) -> None:
-        self.path, self._rename = path, dict(rename or {})
+    def __init__(
+        self, path: Path, rename: Mapping[str, str] | None = None, pattern: str | None = None
+    ) -> None:
+        self.path, self._rename, self._pattern = path, dict(rename or {}), pattern
         self._mark: tuple[int, int, frozenset[int]] | None = None
         self._table: pd.DataFrame | None = None
         self._planned: dict[str, dict[str, Any]] = {}
@@ -68,7 +72,7 @@ class LossFile:
         if mark != self._mark:
             if self._mark is not None and (mark[2] != self._mark[2] or mark[0] < self._mark[0]):
                 self._beside = {}  # it was replaced by another log, whose plan may differ
-            read = read_log(str(self.path), rename=self._rename)
+            read = read_log(str(self.path), rename=self._rename, pattern=self._pattern)
             self._table, self._mark, self._alone = read.table, mark, len(read.runs) == 1
             beside = self._planned_beside()
             own = {run.name: {PLANNED: run.planned_steps} if run.planned_steps else {} for run in read.runs}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from toposcope.files.blobs import Blob, Folder
 from toposcope.logs.records import Record
@@ -14,18 +14,29 @@ _LOOKED_AT = 4096
 """Only these first characters decide the dialect, so a hostile line takes no longer than a real one."""
 
 
+class Mark(Protocol):
+    """What says whether a line belongs to a dialect, such as a compiled regular expression."""
+
+    def search(self, string: str, /) -> object:
+        """Return something that is true if the line belongs to the dialect."""
+
+
 @dataclass(frozen=True, slots=True)
 class TextDialect:
     """Numbers among the lines that a trainer prints.
 
     A line belongs to the dialect if it contains one of the `needles` and matches `mark`; `records` reads all
-    lines, most of which contain no record.
+    lines, most of which contain no record. `finish` completes the run that its records make: it finds the
+    step of records that name none. A `general` dialect reads the lines of many trainers, so it counts only
+    where hardly any line belongs to another.
     """
 
     name: str
     needles: tuple[str, ...]
-    mark: re.Pattern[str]
+    mark: Mark
     records: Callable[[Iterable[str]], Iterator[Record]]
+    finish: Callable[[Run], Run] = lambda run: run
+    general: bool = False
 
     def speaks(self, line: str) -> bool:
         """Return whether a line belongs to the dialect, by its first characters."""

@@ -10,14 +10,14 @@ from toposcope.logs.dialects.pairs import NUMBER, STEP
 from toposcope.logs.records import Record, number
 
 _ITER = re.compile(rf"\biter ({STEP}): loss ({NUMBER})(?:, time ({NUMBER})ms)?(?:, mfu ({NUMBER})%)?")
-_EVAL = re.compile(rf"\bstep ({STEP}): train loss ({NUMBER}), val loss ({NUMBER})")
+_EVAL = re.compile(rf"\b(?:step|iter) ({STEP}): train(?: loss)? ({NUMBER}),? val(?: loss)? ({NUMBER})")
 _NAMES = ("loss", "milliseconds", "mfu")
 
 
 def records(lines: Iterable[str]) -> Iterator[Record]:
     """Yield the numbers of each line of an iteration, or of an evaluation before one."""
     for line in lines:
-        if "loss" not in line:
+        if "loss" not in line and " val " not in line:
             continue
         if found := _ITER.search(line):
             said = zip(_NAMES, found.groups()[1:], strict=True)

@@ -1,4 +1,8 @@
-"""Lines of any other loop that name a step and a loss: `step 100 | loss 2.31`, `[iter=5] loss=3.2`."""
+"""Lines of any loop: `step 100 | loss 2.31`, `Epoch [1/3], Step [10/200], Loss: 4.3`, `[Val] loss=3.2`.
+
+What a number means is said by the words beside it and by the tag before it (`dialects.phrases`). A loss
+without a step in its line belongs to the step or the epoch that an earlier line named (`logs.places`).
+"""
 
 from __future__ import annotations
 
@@ -6,41 +10,157 @@ import re
 from collections.abc import Iterable, Iterator
 
 from toposcope.logs.dialects.dialect import TextDialect
-from toposcope.logs.dialects.pairs import NUMBER, STEP, pairs
-from toposcope.logs.records import PLANNED, Record
+from toposcope.logs.dialects.phrases import EPOCH, GLOBAL, LOSS, OTHER, PLACE, STEP, Phrase, phrase
+from toposcope.logs.places import HEADING, HELD, LEADING, NOT_A_NUMBER, OF, PLACED, placed
+from toposcope.logs.records import number
 
-_STEP = re.compile(
-    rf"(?<![\w/])((?:global|train(?:ing)?|optimizer)?[ _]?(?:step|iteration|iter|update)s?|epoch)\b"
-    rf"\s{{0,4}}[:=#]?\s{{0,8}}[\[(]?\s{{0,4}}({STEP})(?![\d.])(?:\s{{0,4}}(?:/|of)\s{{0,4}}({STEP}))?",
-    re.IGNORECASE,
-)
-_LOSS = rf"(?:[A-Za-z]+[ _/.-])?(?:lm |ce )?loss\b\s{{0,4}}[:=]?\s{{0,4}}(?:{NUMBER})"
+NUMBER = r"[-+]?(?:\d[\d,_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|NaN|NAN|inf|Infinity)"  # 1_000 as well
+_LONGEST = 4096
+"""Only these first characters of a line are read, so a hostile line takes no longer than a real one."""
+_WORD = r"[A-Za-z_][\w/.|@-]{0,60}"
+_NAME = rf"{_WORD}(?:[ ][A-Za-z(][\w/.)-]{{0,40}}){{0,3}}(?:\((?:train|val|test|eval)\))?"
+_GLUED = r"(?i:epoch|step|iter(?:ation)?|batch)[-_]?(?=\d)"
 _PAIR = re.compile(
-    rf"(?<![\w/])(?P<name>(?:(?i:train|training|val|valid|validation|eval|test|lm|grad|learning)[ ])?"
-    rf"[A-Za-z_][\w/.-]{{0,60}}?)(?:\s{{0,4}}[:=]\s{{0,4}}|\s{{1,8}})(?P<number>{NUMBER})(?P<unit>ms|s)?(?![\w.])"
+    rf"(?<![\w/.-])(?:(?P<glued>{_GLUED})|(?P<name>{_NAME})"
+    rf"(?P<between>['\"]?\s{{0,12}}[:=]\s{{0,12}}['\"]?"
+    rf"|,?\s{{1,12}}|(?=[\[(])))"
+    rf"[\[(]?\s{{0,6}}(?P<number>{NUMBER})(?P<unit>ms|s|%|[kKMB])?(?!\w|\.\d|:\d)"
+    rf"(?:\s{{0,6}}(?:/|of)\s{{0,6}}(?P<of>\d[\d,_]{{0,20}}[kKMB]?)(?![\w.])|\s\((?P<mean>{NUMBER})\))?"
 )
+_NEXT = re.compile(r"[\])]?\s{0,3}[|,:-]?\s{0,3}[\[(]?\s{0,6}(\d{1,15})\s{0,3}/\s{0,3}(\d{1,15})(?![\w.])")
+"""The place within an epoch, right after its number: `Epoch: 1 [640/60000`, `epoch 1 | 200/2983 batches`."""
+_LEADS = re.compile(
+    r"^\s{0,8}[\[(]?\s{0,4}(\d{1,12})(?:/(\d{1,12}))?(?:\s{0,3}(?:[|\]),]|:(?!\d))|\s{1,3}(?=[A-Za-z|]))"
+)
+_TAG = re.compile(
+    r"(?<![\w./-])(?i:(train(?:ing)?)|val(?:id(?:ation)?)?|dev|eval(?:uati(?:on|ng))?|test(?:ing)?|held-?out)"
+    r"(?![\w/-]|\.\w)"
+)
+_SAVED = "Saving dict for global step"
+"""TensorFlow's words before the losses of an evaluation."""
+_SCALES = {"k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9}
+_SECONDS = {"ms": 1e-3, "s": 1.0}
+_TIMES = frozenset(["train_time", "time", "elapsed"])
+_PLACES = frozenset([GLOBAL, STEP, PLACE, EPOCH])
+_LOSSES = ("oss", "OSS", "xent", "ost", "COST", "ntropy", "nll", "NLL", " ce", "CE")
+_WORDS = (*_LOSSES, "poch", "POCH", "tep", "STEP", "ter", "ITER", "atch", "BATCH", "pdate")
 
 
-def records(lines: Iterable[str]) -> Iterator[Record]:
-    """Yield the numbers of each line with a step and a loss."""
+def records(lines: Iterable[str]) -> Iterator[dict[str, float]]:
+    """Yield the numbers of each line with a loss, and where the line or an earlier one says that it is."""
+    heading: dict[str, float] = {}
     for line in lines:
-        lower = line.lower()
-        if "loss" not in lower or not (found := _best(line)):
+        if not any(word in line for word in _WORDS):
             continue
-        said = pairs(line[: found.start()] + "," + line[found.end() :], _PAIR)
-        if any(name.lower().endswith("loss") for name in said):
-            plan = {PLANNED: float(found[3])} if found[3] and found[1].lower() != "epoch" else {}
-            name = "epoch" if found[1].lower() == "epoch" else "step"
-            yield {**said, name: float(found[2]), **plan}
+        read = _Line(line[:_LONGEST])
+        if not (read.trained or read.held):
+            heading = _headed(heading, read.places) if read.places else heading
+            continue
+        if not read.places and (found := _LEADS.match(line)):
+            read.place(LEADING, found[1], None, found[2])
+        marks = {} if read.trained else {HELD: 1.0}
+        if read.lost:
+            marks[NOT_A_NUMBER] = 1.0
+        yield {**heading, **read.said, **read.places, **marks}
 
 
-def _best(line: str) -> re.Match[str] | None:
-    """Return where a line names its step; an epoch counts only if there is no step."""
-    found = list(_STEP.finditer(line[:4096]))
-    return next((one for one in found if one[1].lower() != "epoch"), found[0] if found else None)
+def _headed(heading: dict[str, float], places: dict[str, float]) -> dict[str, float]:
+    """Return where the lines stand that follow one which names a place; a new epoch has no step yet."""
+    named = {HEADING + name: value for name, value in places.items()}
+    if HEADING + PLACED + EPOCH in named and len(places) <= 2:
+        return named
+    return {**heading, **named}
+
+
+class _Line:
+    """What a line says: numbers by name, the places that it names, and whether it has losses."""
+
+    def __init__(self, line: str) -> None:
+        self.said: dict[str, float] = {}
+        self.places: dict[str, float] = {}
+        self.trained = self.held = self.lost = False
+        self._line, self._tag = line, "eval" if _SAVED in line else ""
+        self._tagged = bool(self._tag) or _TAG.search(line) is not None
+        end = 0
+        for found in _PAIR.finditer(line):
+            if self._tagged:
+                self._look(line[end : found.start()])
+                end = found.end()
+            self._add(found)
+
+    def place(self, kind: str, digits: str, unit: str | None, of: str | None) -> None:
+        """Note a place in training, and how many there are of it; the first of a kind counts."""
+        value, name = _scaled(digits, unit), PLACED + kind
+        if value >= 0 and name not in self.places:
+            self.places[name] = value
+            if of:
+                self.places[name + OF] = _scaled(of.rstrip("kKMB"), of[-1])
+
+    def _add(self, found: re.Match[str]) -> None:
+        """Note one number by the words beside it."""
+        text = found["glued"] or found["name"]
+        meant = phrase(text.rstrip("-_"))
+        if found["between"] and found["between"][0] == "," and meant.kind != LOSS:
+            return
+        if meant.kind in _PLACES:
+            self._look(text)
+            self.place(meant.kind, found["number"], found["unit"], found["of"])
+            if meant.kind == EPOCH and (place := _NEXT.match(self._line, found.end())):
+                self.place(PLACE, place[1], None, place[2])
+        elif self._tagged and _TAG.fullmatch(text) and self._stands(found):
+            self._tag = text
+        elif meant.kind == LOSS or (meant.kind == OTHER and found["unit"] not in _SCALES):
+            self._quantity(meant, found)
+
+    def _stands(self, found: re.Match[str]) -> bool:
+        """Return whether a number after "Train" or "Test" says where the line stands, and note that.
+
+        timm prints an epoch and a place, `Train: 0 [  10/1000 ...`; others a place alone, `Test: [10/100]`.
+        """
+        if not found["number"].isdigit():
+            return False
+        if place := _NEXT.match(self._line, found.end()):
+            self.place(EPOCH, found["number"], None, found["of"])
+            self.place(PLACE, place[1], None, place[2])
+        elif found["of"]:
+            self.place(PLACE, found["number"], None, found["of"])
+        return bool(place or found["of"])
+
+    def _quantity(self, meant: Phrase, found: re.Match[str]) -> None:
+        """Note a loss or another quantity; under a tag that says so, it is held out."""
+        name, value = meant.name, number(found["number"])
+        outside = bool(self._tag) and not self._tag.lower().startswith("train")
+        held = meant.held_out or (outside and not meant.trained)
+        if held and not meant.held_out:
+            name = f"{self._tag} {name}"
+        if meant.kind == LOSS:
+            if held and found["mean"]:
+                value = number(found["mean"])  # of all batches of the evaluation, not of the last one
+            self.held, self.trained = self.held or held, self.trained or not held
+            self.lost = self.lost or (value != value and not held)
+        elif name in _TIMES and found["unit"] in _SECONDS:
+            name, value = "seconds", value * _SECONDS[found["unit"]]
+        self.said.setdefault(name, value)
+
+    def _look(self, text: str) -> None:
+        """Take the last word of a text that says train or held out as the tag of what follows."""
+        if self._tagged:
+            for found in _TAG.finditer(text):
+                self._tag = found[0]
+
+
+def _scaled(digits: str, unit: str | None) -> float:
+    return number(digits.replace("_", "")) * _SCALES.get(unit or "", 1.0)
 
 
 DIALECT = TextDialect(
-    "text", ("loss", "Loss", "LOSS"),
-    re.compile(rf"^(?=.*?{_LOSS}).*?(?:{_STEP.pattern})", re.IGNORECASE), records,
-)  # fmt: skip
+    "text",
+    _LOSSES,
+    re.compile(
+        rf"(?i:loss|xent|cross[- _]?entropy|\bnll\b|\bcost\b|\bce\b)[\w/.-]{{0,30}}['\"]?\s{{0,12}}"
+        rf"(?:[:=,]\s{{0,12}})?['\"]?(?:{NUMBER})"
+    ),
+    records,
+    placed,
+    general=True,
+)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from toposcope.logs.dialects import (
+    boxes,
+    build_nanogpt,
+    columns,
     folders,
     json_files,
     json_text,
@@ -14,6 +17,7 @@ from toposcope.logs.dialects import (
     olmo,
     plain_text,
     progress_bar,
+    rwkv,
     tables,
     torchtitan,
     trackio,
@@ -35,7 +39,11 @@ TEXTS: tuple[TextDialect, ...] = (
     olmo.DIALECT,
     json_text.DIALECT,
     progress_bar.DIALECT,
+    build_nanogpt.DIALECT,
+    boxes.DIALECT,
+    rwkv.DIALECT,
     plain_text.DIALECT,
+    columns.DIALECT,
 )
 FILES: tuple[FileDialect, ...] = (
     folders.EVENT_FILE,

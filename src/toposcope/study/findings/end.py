@@ -174,7 +174,7 @@ def _command(study: StudyTables, column: str, going: Sequence[Curve], *, advise:
         return ""
     read = {"column": column if column != "loss" else None,
             "rename": [f"{old}={new}" for old, new in study.renamed.items()] or None,
-            "without": list(study.without) or None}  # fmt: skip
+            "pattern": study.pattern, "without": list(study.without) or None}  # fmt: skip
     flop = [_flop_left(curve) for curve in going]
     if not advise or not flop or not np.isfinite(flop).all():
         every = "all" if advise else None  # the first lines name all that is wrong with a faulty run

@@ -1,0 +1,238 @@
+r"""Lines of any console, read by a regular expression: `--pattern 'it (?P<step>\d+) L=(?P<loss>\S+)'`.
+
+The error for a text that no dialect knows offers such an expression, made from one of its lines.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from toposcope.core.errors import InputError
+from toposcope.logs.dialects.dialect import TextDialect
+from toposcope.logs.dialects.phrases import EPOCH, STEP
+from toposcope.logs.places import HELD, NOT_A_NUMBER, PLACED, placed
+from toposcope.logs.records import Record, number
+
+PLACES = ("step", "epoch")
+LOSSES = ("loss", "heldout_loss")
+GROUPS = (*PLACES, *LOSSES, "learning_rate", "grad_norm")
+"""The named groups of a pattern; a further group becomes a column of its name."""
+_LONGEST = 4096
+_UNWATCHED = 512
+"""Characters of a line that are searched where no timer can end the search."""
+_SECONDS = 2.0
+"""The longest time for one line: a sound expression needs less than a millisecond."""
+_LOOKED_AT = 2000
+_NUMBER = re.compile(r"(?<![\w.-])[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?(?!\w|\.\d)")
+_CLOCK = re.compile(r"\d+(?:[-/]\d+[-/]\d+|:\d+(?::\d+)?)[\d.,]*")
+"""A date or a time, which is none of the numbers of training."""
+_SPECIAL = re.compile(r"[\\^$.|?*+()\[\]{}]")
+_WIDEST = 48
+"""A text between two numbers is taken literally up to this length."""
+_FLOAT = r"[-+\d.,eEnaif]+"
+
+
+def dialect_of_pattern(pattern: str) -> TextDialect:
+    """Return the dialect whose lines a regular expression matches.
+
+    Raises
+    ------
+    InputError
+        When it does not compile, has no group for a step or for a loss, or may search without end.
+    """
+    searched = _Searched(_compiled(pattern))
+
+    def records(lines: Iterable[str]) -> Iterator[Record]:
+        for line in lines:
+            if found := searched.search(line):
+                said = {name: number(text) for name, text in found.groupdict().items() if text is not None}
+                places = {PLACED + kind: said.pop(kind) for kind in (STEP, EPOCH) if kind in said}
+                if said and "loss" not in said:
+                    places[HELD] = 1.0
+                elif said.get("loss", 0.0) != said.get("loss", 0.0):
+                    places[NOT_A_NUMBER] = 1.0
+                yield {**said, **places}
+
+    return TextDialect("the pattern", ("",), searched, records, placed)
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    try:
+        compiled = re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise InputError(
+            f"it is no regular expression ({error})", argument="pattern", value=pattern[:200],
+            remedy="write for example 'step (?P<step>\\d+) loss (?P<loss>\\S+)'",
+        ) from error  # fmt: skip
+    for wanted, example in ((PLACES, r"(?P<step>\d+)"), (LOSSES, r"(?P<loss>[-+\d.eE]+)")):
+        if not any(name in compiled.groupindex for name in wanted):
+            raise InputError(
+                f"it has no group {' or '.join(wanted)}", argument="pattern", value=pattern[:200],
+                remedy=f"write {example} where this number stands",
+            )  # fmt: skip
+    if _is_endless(pattern):
+        raise InputError(
+            "a repetition within a repetition may search without end", argument="pattern",
+            value=pattern[:200], remedy=r"write for example \S+ or [\d.]+ in its place",
+        )  # fmt: skip
+    return compiled
+
+
+def _is_endless(pattern: str) -> bool:
+    r"""Return whether an expression repeats what itself has a repetition or a choice.
+
+    >>> _is_endless(r"(?:a+)+"), _is_endless(r"(?:a|ab)*"), _is_endless(r"step (\d+) loss (\S+)")
+    (True, True, False)
+    """
+    from re import _parser  # type: ignore[attr-defined]  # Python's own parser of expressions has no public name
+
+    return any(_repeats_repetition(item) for item in _parser.parse(pattern))
+
+
+def _repeats_repetition(item: tuple[Any, Any]) -> bool:
+    name, content = str(item[0]), item[1]
+    if name.endswith("REPEAT"):
+        most, body = content[1], content[2]
+        inner = [*_inside(body)]
+        return (int(most) > 1 and any(_is_wide(one) for one in inner)) or any(map(_repeats_repetition, body))
+    return any(_repeats_repetition(one) for part in _parts(item) for one in part)
+
+
+def _is_wide(item: tuple[Any, Any]) -> bool:
+    name, content = str(item[0]), item[1]
+    return name == "BRANCH" or (name.endswith("REPEAT") and int(content[1]) > int(content[0]))
+
+
+def _inside(body: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
+    for item in body:
+        yield item
+        for part in _parts(item):
+            yield from _inside(part)
+
+
+def _parts(item: tuple[Any, Any]) -> list[Any]:
+    """Return the expressions within a part of one."""
+    name, content = str(item[0]), item[1]
+    if name == "BRANCH":
+        return list(content[1])
+    if name == "SUBPATTERN":
+        return [content[-1]]
+    if name.startswith("ASSERT"):
+        return [content[1]]
+    if name.endswith("REPEAT"):
+        return [content[2]]
+    return [content] if name == "ATOMIC_GROUP" else []
+
+
+@dataclass(frozen=True, slots=True)
+class _Searched:
+    """An expression that searches a line for at most two seconds."""
+
+    compiled: re.Pattern[str]
+
+    def search(self, line: str) -> re.Match[str] | None:
+        """Search a line; where no timer can end the search, only its first characters."""
+        if len(line) <= _UNWATCHED:
+            return self.compiled.search(line)
+        if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
+            return self.compiled.search(line[:_UNWATCHED])
+        with _limited(self.compiled.pattern):
+            return self.compiled.search(line[:_LONGEST])
+
+
+@contextmanager
+def _limited(pattern: str) -> Iterator[None]:
+    def end(*_: object) -> None:
+        raise InputError(
+            f"it takes more than {_SECONDS:g} seconds for one line", argument="pattern",
+            value=pattern[:200], remedy="write fewer repetitions such as .*",
+        )  # fmt: skip
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, _SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def offered(lines: Iterable[str]) -> tuple[str, str]:
+    r"""Return the first line of a text with numbers, and a pattern that reads it; "" where there is none.
+
+    Of the lines with two numbers, those of the most frequent shape count, because a log repeats one.
+
+    >>> offered(["version 2", "it=100/5000 L=2.310 lr=1e-3", "it=200/5000 L=2.250 lr=1e-3"])
+    ('it=100/5000 L=2.310 lr=1e-3', 'it=(?P<step>[\\d,]+)/[\\d.]+\\s+L=(?P<loss>[-+\\d.,eEnaif]+)')
+    """
+    first: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    for line in islice(lines, _LOOKED_AT):
+        short = line[:_LONGEST].strip()
+        if len(_NUMBER.findall(_without_clock(short))) > 1:
+            shape = re.sub(r"[\d.,]+", "0", short)
+            first.setdefault(shape, short)
+            counts[shape] += 1
+    for shape, _ in counts.most_common(8):
+        if pattern := _pattern_of(first[shape]):
+            return first[shape], pattern
+    return next(iter(first.values()), ""), ""
+
+
+def _pattern_of(line: str) -> str:
+    """Return a pattern for the step and the loss of a line; empty where it has no two such numbers."""
+    numbers = list(_NUMBER.finditer(_without_clock(line)))
+    whole = [one for one in numbers if one[0].lstrip("+").replace(",", "").isdigit()]
+    parts = [one for one in numbers if "." in one[0]] or whole[1:]
+    if not whole:
+        return ""
+    step = next((one for one in whole if _named(line, one, "step|iter|epoch|update|it|batch")), whole[0])
+    others = [one for one in parts if one is not step]
+    if not others:
+        return ""
+    loss = next((one for one in others if _named(line, one, "loss|cost|nll|xent|l")), others[0])
+    first, second = sorted(
+        [(step, r"(?P<step>[\d,]+)"), (loss, f"(?P<loss>{_FLOAT})")], key=lambda one: one[0].start()
+    )
+    between = line[first[0].end() : second[0].start()]
+    middle = _literal(between) if len(between) <= _WIDEST else f".*?{_literal(_word(between))}"
+    before = _word(line[: first[0].start()])
+    start = _literal(before) if before.strip() else r"^\s*"
+    pattern = f"{start}{first[1]}{middle}{second[1]}"
+    found = re.search(pattern, line)
+    return pattern if found and found["step"] == step[0] and found["loss"] == loss[0] else ""
+
+
+def _without_clock(line: str) -> str:
+    return _CLOCK.sub(lambda found: "\0" * len(found[0]), line)
+
+
+def _named(line: str, found: re.Match[str], words: str) -> bool:
+    """Return whether one of some words stands right before a number."""
+    return (
+        re.search(rf"(?<![A-Za-z])(?:\w*_)?(?:{words})[^\w]{{0,4}}$", line[: found.start()], re.IGNORECASE)
+        is not None
+    )
+
+
+def _word(text: str) -> str:
+    """Return the last word of a text and what follows it."""
+    found = re.search(r"[^\s\d]{1,24}\s{0,4}$", text)
+    return found[0] if found else ""
+
+
+def _literal(text: str) -> str:
+    """Return a text as an expression that also matches other numbers, and other widths, in it."""
+    if not text:
+        return ""
+    made = _SPECIAL.sub(lambda found: "\\" + found[0], text)
+    made = re.sub(r"\d+(?:\\\.\d+)?", lambda found: r"[\d.]+", made)
+    return re.sub(r"\s+", lambda _: r"\s+", made)

@@ -1,0 +1,190 @@
+"""Where in training a loss stands: the step of each record of a text, from all the places that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from toposcope.logs.dialects.phrases import EPOCH, GLOBAL, LOSS, PART, PLACE, STEP, phrase
+from toposcope.logs.records import PLANNED
+from toposcope.logs.run import Run, is_nan_column
+
+PLACED, OF, HEADING = "\0", " of", "\0above "
+"""Marks of columns: a place that a line names, how many there are of it, and one that a line above names."""
+HELD = "\0held out"
+"""Marks a record that has held-out losses alone."""
+NOT_A_NUMBER = "\0not a number"
+"""Marks a record whose training loss was written as NaN, which is no absent one."""
+LEADING = "leading"
+"""The kind of a number at the begin of a line, which is the step where no other number is."""
+_KINDS = (GLOBAL, STEP, PLACE, LEADING, EPOCH)
+_ENOUGH = 0.5
+"""A place counts if at least this share of the records with a loss names it."""
+
+
+def placed(run: Run) -> Run:
+    """Return a run of a text with a step for each record, and with the columns that are its losses.
+
+    The step is, in this order, a step that never falls, a step or a place within the epoch, the number at the
+    begin of a line, the epoch, and what a line above names. What falls where the epoch rises is counted on.
+    """
+    table = run.table
+    roles = losses_of(table)
+    main = roles.get("loss") or roles.get("heldout_loss")
+    losses = [main] if main else [c for c in table if phrase(str(c)).kind == LOSS]  # parts: the user chooses
+    trained = table[losses].notna().any(axis=1).to_numpy()
+    if NOT_A_NUMBER in table:
+        trained = trained | table[NOT_A_NUMBER].notna().to_numpy()
+    if not trained.any():
+        return replace(run, table=_visible(table), roles=roles)
+    if not (name := _place(table, trained)):
+        return replace(run, table=_visible(table), roles=roles)
+    step, planned, notes = _steps(table, name, trained)
+    step = np.where(trained | _comparable(table, name, step), step, np.nan)
+    filled = pd.Series(step).ffill().bfill().to_numpy(float)
+    kept = (filled >= 0) & ~(trained & np.isnan(step))
+    made = _visible(table)
+    epoch = _column(table, EPOCH)
+    if not np.isnan(epoch).all() and not name.endswith(EPOCH):
+        made["epoch"] = epoch
+    made.insert(0, "step", filled)
+    if planned:
+        made[PLANNED] = float(planned)
+    made = made[kept].reset_index(drop=True)
+    return replace(run, table=made, roles={"step": "step", **roles}, notes=(*run.notes, *notes))
+
+
+def losses_of(table: pd.DataFrame) -> dict[str, str]:
+    """Return which columns are the loss and the held-out loss, by their names and how often they stand.
+
+    >>> losses_of(pd.DataFrame({"l1 loss": [0.0], "total_loss": [2.0], "Dev Loss": [3.0]}))
+    {'loss': 'total_loss', 'heldout_loss': 'Dev Loss'}
+    """
+    meant = {str(c): phrase(str(c)) for c in table if not str(c).startswith(PLACED)}
+    meant = {name: one for name, one in meant.items() if not is_nan_column(name)}
+    found: dict[str, str] = {}
+    for role, held in (("loss", False), ("heldout_loss", True)):
+        names = [name for name, one in meant.items() if one.kind == LOSS and one.held_out == held]
+        counts = {name: int(table[name].notna().sum()) for name in names}
+        whole = [name for name in names if meant[name].order < PART]
+        most = max((counts[name] for name in whole), default=0)
+        often = [name for name in whole if counts[name] >= _ENOUGH * most]
+        if often:
+            found[role] = min(often, key=lambda name: (meant[name].order, "test" in name.lower()))
+        elif len(names) == 1:
+            found[role] = names[0]
+    return found
+
+
+def _place(table: pd.DataFrame, trained: np.ndarray) -> str:
+    """Return the column that the step is taken from; empty if none is named often enough."""
+    for before in (PLACED, HEADING + PLACED):
+        for kind in _KINDS:
+            name = before + kind
+            if name in table and table[name].notna().to_numpy()[trained].mean() >= _ENOUGH:
+                rising = before == PLACED or _rises(table, name, trained)
+                if rising:
+                    return name
+    return ""
+
+
+def _rises(table: pd.DataFrame, name: str, trained: np.ndarray) -> bool:
+    """Return whether a place that a line above names is another one for most records with a loss."""
+    values = table[name].to_numpy(float)[trained]
+    return name.endswith(EPOCH) or len(values) == 1 or bool((np.diff(values) != 0).mean() >= _ENOUGH)
+
+
+def _column(table: pd.DataFrame, name: str) -> np.ndarray:
+    """Return a place that a line names, or else the line above it; NaN where neither does."""
+    found = np.full(len(table), np.nan)
+    for column in (PLACED + name, HEADING + PLACED + name):
+        if column in table:
+            found = np.where(np.isnan(found), table[column].to_numpy(float), found)
+    return found
+
+
+def _of(table: pd.DataFrame, name: str, trained: np.ndarray) -> int:
+    """Return how many there are of a place, as most records state it; 0 if they do not."""
+    stated = table[name + OF].to_numpy(float)[trained] if name + OF in table else np.array([])
+    stated = stated[np.isfinite(stated)]
+    if not len(stated):
+        return 0
+    values, counts = np.unique(stated, return_counts=True)
+    return int(values[counts.argmax()])
+
+
+def _steps(table: pd.DataFrame, name: str, trained: np.ndarray) -> tuple[np.ndarray, int, Sequence[str]]:
+    """Return the step of each record by the place `name`, the planned steps (0: unknown), and notes."""
+    values = table[name].to_numpy(float)
+    planned = _of(table, name, trained)
+    if name.endswith(EPOCH):
+        if _several(values[trained]) or (values[trained] % 1 != 0).any():
+            return _counted(values, trained), 0, ("steps counted within the epoch",)
+        return values, planned, ()
+    epoch = _column(table, EPOCH)
+    epochs = _of(table, PLACED + EPOCH, trained) or _of(table, HEADING + PLACED + EPOCH, trained)
+    if name.endswith((GLOBAL, LEADING)) or np.isnan(epoch[trained]).mean() > _ENOUGH:
+        return values, planned if epochs < 2 else 0, ()
+    if not _local(values[trained], epoch[trained]):
+        one = np.nanmin(epoch[trained]) == np.nanmax(epoch[trained])
+        return values, 0 if one and epochs > 1 else planned, ()
+    length = planned if planned >= np.nanmax(values[trained]) else _length(values[trained], epoch[trained])
+    first = np.nanmin(epoch[trained])
+    note = f"steps counted within the epoch and on over the epochs ({length:,} each)"
+    return values + (epoch - first) * length, epochs * length if first <= 1 else 0, (note,)
+
+
+def _several(epoch: np.ndarray) -> bool:
+    """Return whether most epochs have several losses."""
+    begins = np.flatnonzero(np.diff(epoch, prepend=np.nan) != 0)
+    counts = np.diff(np.append(begins, len(epoch)))
+    return bool(np.median(counts[: max(len(counts) - 1, 1)]) > 1)
+
+
+def _counted(epoch: np.ndarray, trained: np.ndarray) -> np.ndarray:
+    """Return the records with a loss, counted from 1; again from 1 where the epoch returns to the first."""
+    step = np.full(len(epoch), np.nan)
+    own = epoch[trained]
+    begins = np.flatnonzero((np.diff(own, prepend=np.inf) < 0) & (own <= own[0]))
+    starts = np.zeros(len(own))
+    starts[begins] = np.diff(begins, prepend=0)
+    step[trained] = np.arange(1, len(own) + 1) - np.cumsum(starts)
+    return step
+
+
+def _local(step: np.ndarray, epoch: np.ndarray) -> bool:
+    """Return whether a step begins again with every epoch: it does not rise where the epoch does."""
+    known = np.isfinite(step) & np.isfinite(epoch)
+    rises = np.diff(epoch[known]) > 0
+    return bool(rises.any()) and bool((np.diff(step[known])[rises] <= 0).mean() > _ENOUGH)
+
+
+def _length(step: np.ndarray, epoch: np.ndarray) -> int:
+    """Return the steps of an epoch from the steps that its records name.
+
+    >>> _length(np.array([0, 10, 20, 0, 10.0]), np.array([0, 0, 0, 1, 1.0]))
+    30
+    """
+    known = np.isfinite(step) & np.isfinite(epoch)
+    step, epoch = step[known], epoch[known]
+    inside = np.diff(step)[np.diff(epoch) == 0]
+    stride = float(np.median(inside[inside > 0])) if (inside > 0).any() else 0.0
+    return int(max(step.max() + (stride if step.min() == 0 else 0.0), 1.0))
+
+
+def _comparable(table: pd.DataFrame, name: str, step: np.ndarray) -> np.ndarray:
+    """Return which records name a place of training: one of as many as the training's."""
+    same = np.isfinite(step)
+    if name + OF in table:
+        of = table[name + OF].to_numpy(float)
+        held = table[HELD].notna().to_numpy() if HELD in table else np.zeros(len(table), bool)
+        if (~held).any() and np.isfinite(of[~held]).any():
+            same &= ~held | np.isin(of, of[~held & np.isfinite(of)])
+    return same
+
+
+def _visible(table: pd.DataFrame) -> pd.DataFrame:
+    return table[[column for column in table if not str(column).startswith(PLACED)]].copy()

@@ -1,0 +1,87 @@
+"""Text logs: which dialect a text speaks, its run, and what to do with a text that speaks none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from toposcope.core.errors import SourceError
+from toposcope.core.wording import option
+from toposcope.files.blobs import Blob
+from toposcope.logs.dialects.dialect import TextDialect
+from toposcope.logs.dialects.pattern import dialect_of_pattern, offered
+from toposcope.logs.lines import lines
+from toposcope.logs.meanings import meaning
+from toposcope.logs.records import collected
+from toposcope.logs.run import Run
+from toposcope.logs.sizes import Size, with_size
+from toposcope.logs.text_lines import Ranks, TextLines, comma_is_decimal, has_comma, unranked, unwrapped
+
+SURE = 50
+"""A text counts as a dialect after this many lines of it."""
+OWN_LINES = 20
+"""One line of a trainer's own dialect counts as this many of a general one: OLMo prints ten losses below."""
+QUOTED = 120
+"""The characters of a line that an error quotes."""
+
+
+def read_text(
+    blob: Blob, dialects: Sequence[TextDialect], pattern: str | None = None
+) -> tuple[str, Sequence[Run]] | None:
+    """Return the dialect of a text and its run; None if no line fits any dialect, or the given pattern."""
+    for text, given in _spoken(blob, dialects if pattern is None else (dialect_of_pattern(pattern),)):
+        size = Size()
+        records = with_size(text.records(size.read(given)), size)
+        run = text.finish(Run("", collected(records, blob.label)))
+        if len(run.table) and not (text.general and not _has_step(run)):
+            return text.name, [replace(run, notes=(*given.notes, *run.notes))]
+    return None
+
+
+def _has_step(run: Run) -> bool:
+    return any(meaning(column) in ("step", "epoch") for column in run.table)
+
+
+def unknown(blob: Blob, pattern: str | None, *, text: bool) -> SourceError:
+    """Return the error of a file that no dialect knows; for a text it quotes a line and offers a pattern."""
+    problem = f"{blob.label}: neither a store nor a log in a known format"
+    if not text:
+        return SourceError(f"{problem}; give a training log, a table, or a folder that a logger wrote")
+    line, regex = offered(lines(blob))
+    if pattern is not None:
+        first = f"; the first line with numbers is {line[:QUOTED]!r}" if line else ""
+        return SourceError(f"{blob.label}: no line matches {option('pattern', pattern)}{first}")
+    problem += ": no line names a step and a loss"
+    if not line:
+        return SourceError(problem, remedy="check that it is a log")
+    problem += f"; the first line with numbers is {line[:QUOTED]!r}"
+    remedy = (
+        f"to say which number is which, give {option('pattern', regex)}"
+        if regex
+        else "check that it is a log"
+    )
+    return SourceError(problem, remedy=remedy)
+
+
+def _spoken(blob: Blob, dialects: Sequence[TextDialect]) -> Iterator[tuple[TextDialect, TextLines]]:
+    """Yield the dialects that lines of a text belong to, that of most lines first, and the lines to read."""
+    counts = dict.fromkeys(range(len(dialects)), 0)
+    ranks, comma = Ranks(), False
+    for line in lines(blob):
+        plain, rank = unranked(unwrapped(line))
+        for place, dialect in enumerate(dialects):
+            if dialect.speaks(plain):
+                counts[place] += 1
+                comma = comma or has_comma(plain)
+                if rank:
+                    ranks.note(rank)
+                break
+        if counts[place] >= SURE:
+            break
+    weights = {
+        place: count * (1 if dialects[place].general else OWN_LINES) for place, count in counts.items()
+    }
+    decimal = comma and comma_is_decimal(blob)
+    for place in sorted(weights, key=lambda one: -weights[one]):
+        if counts[place] or (dialects[place].general and any(counts.values())):
+            yield dialects[place], TextLines(blob, ranks.first, decimal)
