@@ -94,13 +94,17 @@ def test_every_kind_of_error_is_pickled_whole(error):
 SOURCE = Path(toposcope.__file__).parent
 SPELT = re.compile(rf"--[a-z]|(?<!a )toposcope (?:{'|'.join(COMMANDS)})")
 """An option as it is typed, or a command."""
-ELSEWHERE = {"start one with: ray start --head"}
+ELSEWHERE = {
+    "start one with: ray start --head",
+    ": holds a part of every tensor for each rank (verl, FSDP); run python -m verl.model_merger merge "
+    "--backend fsdp --local_dir FOLDER --target_dir OUT",
+}
 """Texts with an option of another program."""
 
 
 HELPERS = {
     "api/advice.py", "cli/sweeping.py", "core/errors.py", "forecasting/unplanned.py",
-    "sources/discover.py", "store/store.py", "logs/described.py", "runs/reading.py",
+    "sources/discover.py", "store/store.py", "logs/described.py", "logs/texts.py", "runs/reading.py",
     "study/merged_stores.py",
     "study/study.py", "training/corpus.py", "watch/alarms/forecast_target.py",
     "watch/alarms/matrix_or_head.py",

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from toposcope.logs.objective import Direction, Objective, companions, described, objective_of
+from toposcope.logs.objective import Direction, LossKind, companions, described, objective_of
 
 STEP = np.arange(1, 121)
 FALLS = 0.5 + 3 / np.sqrt(STEP)
@@ -30,7 +30,7 @@ def run(loss: np.ndarray, **beside: np.ndarray | float) -> pd.DataFrame:
     ],
 )
 def test_a_loss_that_falls_beside_an_accuracy_has_a_trend(beside):
-    assert objective_of(run(FALLS, **beside)) is Objective.TREND
+    assert objective_of(run(FALLS, **beside)) is LossKind.TREND
 
 
 @pytest.mark.parametrize(
@@ -41,11 +41,11 @@ def test_a_loss_that_falls_beside_an_accuracy_has_a_trend(beside):
     ],
 )  # fmt: skip
 def test_a_reward_a_return_or_an_advantage_makes_a_policy(name):
-    assert objective_of(run(FALLS, **{name: 0.5})) is Objective.POLICY
+    assert objective_of(run(FALLS, **{name: 0.5})) is LossKind.POLICY
 
 
 def test_a_reward_that_holds_no_number_makes_no_policy():
-    assert objective_of(run(FALLS, reward=np.nan)) is Objective.TREND
+    assert objective_of(run(FALLS, reward=np.nan)) is LossKind.TREND
 
 
 @pytest.mark.parametrize(
@@ -53,43 +53,43 @@ def test_a_reward_that_holds_no_number_makes_no_policy():
     [("rewards__chosen", "rewards__rejected", "rewards__margins"), ("logps__chosen",), ("dpo_loss",)],
 )
 def test_chosen_and_rejected_answers_make_a_preference(names):
-    assert objective_of(run(FALLS, **dict.fromkeys(names, 0.2))) is Objective.PREFERENCE
+    assert objective_of(run(FALLS, **dict.fromkeys(names, 0.2))) is LossKind.PREFERENCE
 
 
 def test_a_loss_that_stays_at_log_two_beside_an_accuracy_is_a_preference():
     coin = np.log(2) - 0.001 * (STEP - 1)
-    assert objective_of(run(coin, accuracy=0.55)) is Objective.PREFERENCE
-    assert objective_of(run(coin)) is Objective.TREND
+    assert objective_of(run(coin, accuracy=0.55)) is LossKind.PREFERENCE
+    assert objective_of(run(coin)) is LossKind.TREND
 
 
 def test_values_around_or_below_zero_have_no_trend():
-    assert objective_of(run(0.01 * NOISE)) is Objective.SIGNED
-    assert objective_of(run(np.where(STEP % 20, FALLS, -0.1))) is Objective.SIGNED  # 1 in 20
-    assert objective_of(run(0.01 * NOISE, entropy=0.5)) is Objective.POLICY
+    assert objective_of(run(0.01 * NOISE)) is LossKind.SIGNED
+    assert objective_of(run(np.where(STEP % 20, FALLS, -0.1))) is LossKind.SIGNED  # 1 in 20
+    assert objective_of(run(0.01 * NOISE, entropy=0.5)) is LossKind.POLICY
     rare = np.where(np.abs(NOISE) > 1.2, np.abs(NOISE), 1e-4)
-    assert objective_of(run(rare)) is Objective.SIGNED
+    assert objective_of(run(rare)) is LossKind.SIGNED
 
 
 def test_a_fine_tune_that_ends_far_below_its_start_has_a_trend():
     memorised = 3 * np.exp(-STEP / 6) * np.exp(0.3 * NOISE) + 2e-4
-    assert objective_of(run(memorised)) is Objective.TREND
+    assert objective_of(run(memorised)) is LossKind.TREND
 
 
 @pytest.mark.parametrize(
     ("column", "objective"),
     [
-        ("aux_loss", Objective.AUXILIARY),
-        ("moe/load_balancing_loss", Objective.AUXILIARY),
-        ("router_z_loss", Objective.AUXILIARY),
-        ("loss_G", Objective.AUXILIARY),
-        ("d_loss", Objective.AUXILIARY),
-        ("kl", Objective.AUXILIARY),
-        ("contrastive_loss", Objective.AUXILIARY),
-        ("actor/pg_loss", Objective.POLICY),
-        ("LossPi", Objective.POLICY),
-        ("eval_accuracy", Objective.ACCURACY),
-        ("mlm_loss", Objective.TREND),
-        ("nll", Objective.TREND),
+        ("aux_loss", LossKind.AUXILIARY),
+        ("moe/load_balancing_loss", LossKind.AUXILIARY),
+        ("router_z_loss", LossKind.AUXILIARY),
+        ("loss_G", LossKind.AUXILIARY),
+        ("d_loss", LossKind.AUXILIARY),
+        ("kl", LossKind.AUXILIARY),
+        ("contrastive_loss", LossKind.AUXILIARY),
+        ("actor/pg_loss", LossKind.POLICY),
+        ("LossPi", LossKind.POLICY),
+        ("eval_accuracy", LossKind.ACCURACY),
+        ("mlm_loss", LossKind.TREND),
+        ("nll", LossKind.TREND),
     ],
 )
 def test_the_name_of_the_column_says_what_it_is(column, objective):
@@ -163,5 +163,5 @@ def test_the_sentence_names_the_judging_columns():
     rows = run(0.01 * NOISE, reward=0.5, kl=0.1, entropy=0.4, reward_std=0.1)
     said = described(objective_of(rows), companions(rows))
     assert said == "the loss is that of a policy: judged by reward, KL and entropy"
-    assert described(Objective.TREND) == ""
-    assert "not judged" in described(Objective.AUXILIARY, companions(rows))
+    assert described(LossKind.TREND) == ""
+    assert "not judged" in described(LossKind.AUXILIARY, companions(rows))

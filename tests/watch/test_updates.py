@@ -114,14 +114,14 @@ def test_rows_that_change_places_are_counted(order):
     now = then + np.float32(0.05) * np.random.default_rng(4).normal(size=then.shape).astype(np.float32)
     n = len(order)
     now[:n] = now[order]
-    assert row_faults(now, then)["exchanged_rows"] == n
+    assert row_faults(now, then).exchanged_rows == n
 
 
 def test_large_moves_that_are_no_exchange_are_none():
     random = np.random.default_rng(5)
     for _ in range(50):
         then = random.normal(size=(60, 8))
-        assert row_faults(then + random.normal(size=then.shape), then)["exchanged_rows"] == 0
+        assert row_faults(then + random.normal(size=then.shape), then).exchanged_rows == 0
 
 
 def test_rows_that_die_stand_still_or_are_swapped():

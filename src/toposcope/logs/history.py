@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from toposcope.core.errors import SourceError
-from toposcope.files.blobs import Blob, Folder, LocalBlob, read_text
+from toposcope.files.blobs import Blob, Folder, read_text
 from toposcope.files.formats.reader import read_json
 from toposcope.files.lightning import METRICS
 from toposcope.logs import log_of_table, read_log
 from toposcope.logs.dialects.json_files import SUMMARY
 from toposcope.logs.dialects.table_text import table_of_text
-from toposcope.logs.dialects.tables import parquet
 from toposcope.logs.metrics import tidy
-from toposcope.store.parts import is_part
 
 
 def training_log(blob: Blob, run: str) -> pd.DataFrame:
@@ -32,21 +29,6 @@ def training_log(blob: Blob, run: str) -> pd.DataFrame:
             f"{blob.label}: is not a list of records that each have a step; correct or remove it"
         )
     return tidy(content, run)
-
-
-def parquet_parts(folder: Folder, run: str) -> pd.DataFrame:
-    """Read the parquet parts of a toposcope run's `metrics` folder, again only those that have changed."""
-    parts = [_part(folder.open(name)) for name in folder.files() if is_part(name)]
-    return tidy(pd.concat(parts), run) if parts else tidy([], run)
-
-
-def _part(blob: Blob) -> pd.DataFrame:
-    return _local_part(blob.path, blob.stamp) if isinstance(blob, LocalBlob) else parquet(blob)
-
-
-@lru_cache(maxsize=1024)  # of some kB each; a run in training adds one at every checkpoint
-def _local_part(path: Path, stamp: str) -> pd.DataFrame:
-    return parquet(LocalBlob(path))
 
 
 def join(own: pd.DataFrame, losses: pd.DataFrame, run: str) -> pd.DataFrame:

@@ -173,7 +173,7 @@ def runs_of_run_folder(folder: Folder) -> list[Run] | None:
     """Return the run of a folder that `toposcope train` wrote; None if it has no parts of metrics."""
     if "metrics" not in folder.folders():
         return None
-    from toposcope.logs.history import parquet_parts
+    from toposcope.logs.run_folder import parquet_parts
     from toposcope.store.parts import is_part
 
     inner = folder.sub("metrics")

@@ -20,7 +20,7 @@ from toposcope.logs.meanings import plain
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Companion", "Direction", "Objective", "companions", "described", "objective_of"]
+__all__ = ["Companion", "Direction", "LossKind", "companions", "described", "objective_of"]
 
 NEGATIVE = 0.05
 """A loss that is below 0 in this share of its rows is no likelihood of a token: the rule of docs/logs.md."""
@@ -34,7 +34,7 @@ _COIN = (0.688, 0.698)
 """A preference loss begins at log 2 = .693, because policy and reference are equal then."""
 
 
-class Objective(StrEnum):
+class LossKind(StrEnum):
     """What a loss is, and so what may be said of it.
 
     Only TREND has a level that should fall. SIGNED is a loss whose values show that it has none, without
@@ -51,7 +51,7 @@ class Objective(StrEnum):
     @property
     def has_trend(self) -> bool:
         """Whether the level, a spike or a forecast of the loss mean something."""
-        return self is Objective.TREND
+        return self is LossKind.TREND
 
     @property
     def noun(self) -> str:
@@ -60,12 +60,12 @@ class Objective(StrEnum):
 
 
 _NOUNS = {
-    Objective.TREND: "a loss that should fall",
-    Objective.POLICY: "that of a policy",
-    Objective.PREFERENCE: "that of preferences",
-    Objective.AUXILIARY: "an auxiliary loss",
-    Objective.ACCURACY: "an accuracy or a reward",
-    Objective.SIGNED: "around or below 0",
+    LossKind.TREND: "a loss that should fall",
+    LossKind.POLICY: "that of a policy",
+    LossKind.PREFERENCE: "that of preferences",
+    LossKind.AUXILIARY: "an auxiliary loss",
+    LossKind.ACCURACY: "an accuracy or a reward",
+    LossKind.SIGNED: "around or below 0",
 }
 
 
@@ -166,7 +166,7 @@ _FIRST = {
 """Where several columns have one direction, these are judged, in this order; then the shortest name."""
 
 
-def objective_of(rows: pd.DataFrame, column: str = "loss") -> Objective:
+def objective_of(rows: pd.DataFrame, column: str = "loss") -> LossKind:
     """Return what a loss is, from the names of the columns and the values of the loss.
 
     The first of these rules that holds decides:
@@ -202,21 +202,21 @@ def objective_of(rows: pd.DataFrame, column: str = "loss") -> Objective:
     name = plain(column)
     if name not in ("loss", "heldout_loss"):
         if _POLICY_LOSS.search(name):
-            return Objective.POLICY
+            return LossKind.POLICY
         if _AUXILIARY.search(name):
-            return Objective.AUXILIARY
+            return LossKind.AUXILIARY
         if _ACCURACY.search(name) and not name.endswith("loss"):
-            return Objective.ACCURACY
+            return LossKind.ACCURACY
     names = _logged_names(rows, column)
     loss = _finite(rows, column)
     if any(_PREFERENCE.search(one) for one in names) or _begins_as_a_coin(loss, names):
-        return Objective.PREFERENCE
+        return LossKind.PREFERENCE
     if any((_REWARD.search(one) or _ADVANTAGE.search(one)) and not _TIMES.search(one) for one in names):
-        return Objective.POLICY
+        return LossKind.POLICY
     weak = _weak_signs(names)
     if _trendless(loss):
-        return Objective.POLICY if weak else Objective.SIGNED
-    return Objective.POLICY if weak > 1 and not _falls(loss) else Objective.TREND
+        return LossKind.POLICY if weak else LossKind.SIGNED
+    return LossKind.POLICY if weak > 1 and not _falls(loss) else LossKind.TREND
 
 
 def companions(rows: pd.DataFrame, column: str = "loss") -> tuple[Companion, ...]:
@@ -240,10 +240,10 @@ def companions(rows: pd.DataFrame, column: str = "loss") -> tuple[Companion, ...
     )
 
 
-def described(objective: Objective, beside: Iterable[Companion] = ()) -> str:
+def described(objective: LossKind, beside: Iterable[Companion] = ()) -> str:
     """Return what the loss is and what judges the run, in one sentence; empty for a loss with a trend.
 
-    >>> described(Objective.POLICY, [Companion("reward", Direction.REWARD), Companion("kl", Direction.KL)])
+    >>> described(LossKind.POLICY, [Companion("reward", Direction.REWARD), Companion("kl", Direction.KL)])
     'the loss is that of a policy: judged by reward and KL'
     """
     if objective.has_trend:
@@ -251,7 +251,7 @@ def described(objective: Objective, beside: Iterable[Companion] = ()) -> str:
     said = f"the loss is {objective.noun}"
     judging = (one.direction for one in beside if one.direction is not Direction.SPREAD)
     directions = list(dict.fromkeys("KL" if one is Direction.STEP_KL else one.value for one in judging))
-    if objective in (Objective.AUXILIARY, Objective.ACCURACY) or not directions:
+    if objective in (LossKind.AUXILIARY, LossKind.ACCURACY) or not directions:
         return f"{said}: its level and its trend are not judged"
     return f"{said}: judged by {listed(directions)}"
 

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.forms import step_text
-from toposcope.logs.objective import Companion, Direction, Objective, companions
+from toposcope.logs.objective import Companion, Direction, LossKind, companions
 from toposcope.rules.rule import LOOK, NOTICED, JudgedRun, Remark, Rule
 
 RECENT = 5
@@ -26,7 +26,7 @@ HISTORY = 20
 """The fewest records that make a level to compare with."""
 
 
-_JUDGED = (Objective.POLICY, Objective.PREFERENCE, Objective.SIGNED)
+_JUDGED = (LossKind.POLICY, LossKind.PREFERENCE, LossKind.SIGNED)
 """A loss of these kinds is judged by the columns beside it; an auxiliary loss is not the run's."""
 
 
@@ -86,7 +86,9 @@ class CompanionRule(Rule):
             return []
         last = found[-1]
         since = float(step[max(0, last.start - RECENT)])
-        said = _sentence(f"{column.direction.value} ({column.name})", values, last, step_text(since))
+        said = _sentence(
+            f"{column.direction.value} ({column.name})", values, last, f"step {step_text(since)}"
+        )
         if last.stop == len(values):
             level = self.level_of(run, since)
             return [Remark(level, self.name, since, said, "" if level == NOTICED else self.remedy)]
@@ -141,9 +143,9 @@ def episodes(values: np.ndarray, limits: Limits) -> Iterator[Episode]:
         place = stop
 
 
-def _sentence(label: str, values: np.ndarray, episode: Episode, step: str) -> str:
+def _sentence(label: str, values: np.ndarray, episode: Episode, since: str) -> str:
     """Return how far a column went since a step, in words."""
     before = values[max(0, episode.start - RECENT - GAP - HISTORY) : max(1, episode.start - GAP)]
     now = float(np.median(values[max(0, episode.stop - RECENT) : episode.stop]))
     way = "fell" if episode.fell else "rose"
-    return f"{label} {way} from {float(np.median(before)):.3g} to {now:.3g} since about step {step}"
+    return f"{label} {way} from {float(np.median(before)):.3g} to {now:.3g} since about {since}"

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.logs.meanings import SCALES, chosen, meaning, plain
-from toposcope.logs.objective import Objective, objective_of
+from toposcope.logs.objective import LossKind, objective_of
 from toposcope.logs.run import nan_column, written_nan
 from toposcope.rules.rises import Scale, scaled
 
@@ -93,7 +93,7 @@ class JudgedRun:
         return self.rows["step"].to_numpy(float)[known], value[known]
 
     @cached_property
-    def objective(self) -> Objective:
+    def objective(self) -> LossKind:
         """What the loss is, by the names of the columns and its values."""
         return objective_of(self.rows, self.column)
 

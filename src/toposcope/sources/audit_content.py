@@ -51,7 +51,7 @@ DENORMAL = float(np.finfo(np.float32).tiny)
 
 
 @dataclass(slots=True)
-class _Past:
+class _PastContent:
     """The sound changes of one tensor so far, and whether it failed a check at the last checkpoint."""
 
     changes: deque[TensorChange] = field(default_factory=lambda: deque(maxlen=checks.LATELY))
@@ -96,13 +96,13 @@ def _median_without(values: np.ndarray, one: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pair:
+class _TensorPair:
     """One tensor at a checkpoint and at the one before, and the changes of the others."""
 
     now: TensorEvidence
     before: TensorEvidence
     change: TensorChange
-    past: _Past
+    past: _PastContent
     peers: _Peers
 
     @property
@@ -129,7 +129,7 @@ class _Pair:
 
 def content(steps: Sequence[StepEvidence]) -> Iterator[AuditFinding]:
     """Find tensors that changed since the checkpoint before as no update changes them."""
-    pasts: dict[str, _Past] = defaultdict(_Past)
+    pasts: dict[str, _PastContent] = defaultdict(_PastContent)
     good = [step for step in steps if not step.error]
     for before, step in itertools.pairwise(good):
         pairs = _pairs(before, step, pasts)
@@ -179,14 +179,19 @@ def far_from_siblings(tensors: Mapping[str, TensorEvidence]) -> Iterator[tuple[s
                 yield name, times, len(names) - 1
 
 
-def _pairs(before: StepEvidence, step: StepEvidence, pasts: dict[str, _Past]) -> dict[str, _Pair]:
+def _pairs(
+    before: StepEvidence, step: StepEvidence, pasts: dict[str, _PastContent]
+) -> dict[str, _TensorPair]:
     known = {
         name: (item, before.tensors[name], item.moved)
         for name, item in step.tensors.items()
         if item.moved is not None and not (_empty(item) or before.tensors[name].constant)
     }
     peers = _Peers.of([(then, change) for now, then, change in known.values() if _large(now)])
-    return {name: _Pair(now, then, change, pasts[name], peers) for name, (now, then, change) in known.items()}
+    return {
+        name: _TensorPair(now, then, change, pasts[name], peers)
+        for name, (now, then, change) in known.items()
+    }
 
 
 def _empty(item: TensorEvidence) -> bool:
@@ -202,25 +207,25 @@ def _rms(item: TensorEvidence) -> float:
     return item.norm / math.sqrt(max(item.info.size, 1))
 
 
-def _judge(pair: _Pair) -> _Failed | None:
+def _judge(pair: _TensorPair) -> _Failed | None:
     """Return the first check that fails."""
     checked = (_emptied, _faint, _scaled, *((_moved_rows,) if pair.matrix else ()), _replaced)
     return next((failed for check in checked if (failed := check(pair)) is not None), None)
 
 
-def _emptied(pair: _Pair) -> _Failed | None:
+def _emptied(pair: _TensorPair) -> _Failed | None:
     what = checks.EMPTIED(pair.now.zeros, [pair.before.zeros])
     return _Failed("zero-tensor", what) if what else None
 
 
-def _faint(pair: _Pair) -> _Failed | None:
+def _faint(pair: _TensorPair) -> _Failed | None:
     now, before = pair.now.largest, pair.before.largest
     if not 0 < now < DENORMAL or before < NEAR_ZERO:
         return None
     return _Failed("denormal-tensor", f"holds values near {now:.0e}, where the largest was {before:.2g}")
 
 
-def _scaled(pair: _Pair) -> _Failed | None:
+def _scaled(pair: _TensorPair) -> _Failed | None:
     change, limit = pair.change, checks.SCALED_MATRIX if pair.matrix else checks.STRETCHED_VECTOR
     history = pair.history("along")
     if math.isnan(change.along):
@@ -241,7 +246,7 @@ def _scaled(pair: _Pair) -> _Failed | None:
     return _Failed("rescaled-tensor" if pair.beyond(factor) else "unusual-change", what)
 
 
-def _scaled_at_once(pair: _Pair, history: Sequence[float]) -> bool:
+def _scaled_at_once(pair: _TensorPair, history: Sequence[float]) -> bool:
     change = pair.change
     jumps = abs(change.purity) >= checks.PURE and not 1 / FACTOR < 1 + change.along < FACTOR
     others = _median_without(pair.peers.along, abs(change.along))
@@ -250,15 +255,17 @@ def _scaled_at_once(pair: _Pair, history: Sequence[float]) -> bool:
     return jumps and beyond and others < checks.SCALED and pair.comparable
 
 
-def _moved_rows(pair: _Pair) -> _Failed | None:
-    wrong = checks.EXCHANGED_ROWS(pair.change.exchanged_rows, pair.history("exchanged_rows"))
+def _moved_rows(pair: _TensorPair) -> _Failed | None:
+    wrong = checks.EXCHANGED_ROWS(
+        pair.change.exchanged_rows, [float(one.exchanged_rows) for one in pair.past.changes]
+    )
     if wrong:
         return _Failed("exchanged-rows", wrong)
     wrong = checks.REPEATED_ROWS(pair.now.repeated, [*pair.past.repeated])
     return _Failed("copied-rows", wrong) if wrong else None
 
 
-def _replaced(pair: _Pair) -> _Failed | None:
+def _replaced(pair: _TensorPair) -> _Failed | None:
     change = pair.change
     if math.isnan(change.cosine):
         return None
@@ -279,7 +286,7 @@ def _replaced(pair: _Pair) -> _Failed | None:
     )
 
 
-def _replaced_at_once(pair: _Pair) -> bool:
+def _replaced_at_once(pair: _TensorPair) -> bool:
     least = KEPT if pair.matrix else KEPT_BY_MOST
     stable = _median_without(pair.peers.cosine, pair.change.cosine) >= least  # False if there is no other
     return stable and pair.change.cosine < LOST and pair.comparable

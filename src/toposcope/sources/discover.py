@@ -36,6 +36,7 @@ from toposcope.files.trainer_state import (
 )
 from toposcope.logs import history
 from toposcope.logs.metrics import empty, tidy
+from toposcope.logs.run_folder import parquet_parts
 from toposcope.sources.cache import is_cache, source_of_cache
 from toposcope.sources.entries import (
     Entry,
@@ -377,7 +378,7 @@ def _toposcope_run(folder: Folder, content: Mapping[str, Any], unread: list[Unre
 
     def metrics() -> pd.DataFrame:
         has = "metrics" in folder.folders()
-        return history.parquet_parts(folder.sub("metrics"), run.run) if has else tidy([], run.run)
+        return parquet_parts(folder.sub("metrics"), run.run) if has else tidy([], run.run)
 
     entries = (
         labelled(folder.sub("checkpoints"), run.run, unread) if "checkpoints" in folder.folders() else []

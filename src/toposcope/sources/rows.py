@@ -6,6 +6,7 @@ The limits were set with those of `sources.content_checks`, which says on which 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,7 +23,16 @@ UNLIKE = 0.5
 """A row whose cosine with its former value is below this counts as replaced."""
 
 
-def row_faults(now: np.ndarray, then: np.ndarray, *, low_rank: bool = False) -> dict[str, float]:
+class RowFaults(NamedTuple):
+    """Rows of a matrix: how many swapped places, the shares of copies and new rows, and their number."""
+
+    exchanged_rows: float
+    repeated_rows: float
+    renewed_rows: float
+    renewed_count: float
+
+
+def row_faults(now: np.ndarray, then: np.ndarray, *, low_rank: bool = False) -> RowFaults:
     """Return how many rows swapped places, and how many (and which share) became copies or were replaced.
 
     Row i took the place of row j when ||now_i - then_j|| <= ||now_i - then_i|| / 2 and it moved by half of
@@ -32,18 +42,18 @@ def row_faults(now: np.ndarray, then: np.ndarray, *, low_rank: bool = False) -> 
     rows must be swapped.
 
     >>> then = np.random.default_rng(0).normal(size=(20, 6))
-    >>> row_faults(then[[1, 0, *range(2, 20)]], then)["exchanged_rows"]
+    >>> row_faults(then[[1, 0, *range(2, 20)]], then).exchanged_rows
     2.0
     """
     past, here = np.linalg.norm(then, axis=1), np.linalg.norm(now, axis=1)
     products, both = np.einsum("ij,ij->i", now, then, dtype=np.float64), here * past
     alike = np.divide(products, both, out=np.ones(len(now)), where=both > 0)
-    return {
-        "exchanged_rows": float(_on_cycles(now, then, np.linalg.norm(now - then, axis=1), low_rank=low_rank)),
-        "repeated_rows": _repeated(now[here > 0]) / max(len(now), 1),
-        "renewed_rows": float(np.mean(alike < UNLIKE)),
-        "renewed_count": float(np.sum(alike < UNLIKE)),
-    }
+    return RowFaults(
+        exchanged_rows=float(_on_cycles(now, then, np.linalg.norm(now - then, axis=1), low_rank=low_rank)),
+        repeated_rows=_repeated(now[here > 0]) / max(len(now), 1),
+        renewed_rows=float(np.mean(alike < UNLIKE)),
+        renewed_count=float(np.sum(alike < UNLIKE)),
+    )
 
 
 def scaling(now: np.ndarray, then: np.ndarray) -> tuple[float, float]:

@@ -34,7 +34,7 @@ _PROMPTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Pair:
+class _Factors:
     """The names of a change's two matrices, and of AdaLoRA's singular values ("" if there are none)."""
 
     a: str
@@ -55,7 +55,7 @@ class AdapterReader:
     def __init__(self, label: str, inner: Reader, config: Mapping[str, Any]) -> None:
         self.label = label
         self._inner, self._config = inner, config
-        self._pairs: dict[str, _Pair] = {}
+        self._pairs: dict[str, _Factors] = {}
         self._infos: dict[str, TensorInfo] = {}
         if peft_type(config) in LOW_RANK:
             self._find_pairs()
@@ -78,9 +78,9 @@ class AdapterReader:
                     "it again"
                 )
             (a, embedding), (b, _) = parts["A"], parts["B"]
-            self._add(f"{module}.weight", _Pair(a, b, parts["E"][0] if "E" in parts else "", embedding))
+            self._add(f"{module}.weight", _Factors(a, b, parts["E"][0] if "E" in parts else "", embedding))
 
-    def _add(self, name: str, pair: _Pair) -> None:
+    def _add(self, name: str, pair: _Factors) -> None:
         shape_a, shape_b = (self._inner.infos()[side].shape for side in (pair.a, pair.b))
         skip = "" if len(shape_a) == len(shape_b) == 2 else "its low-rank pair is not two matrices"
         if not skip and shape_b[1] != shape_a[0]:

@@ -52,7 +52,7 @@ def records(lines: Iterable[str]) -> Iterator[dict[str, float]]:
     for line in lines:
         if not any(word in line for word in _WORDS):
             continue
-        read = _Line(line[:_LONGEST])
+        read = _TextLine(line[:_LONGEST])
         if not (read.trained or read.held):
             heading = _headed(heading, read.places) if read.places else heading
             continue
@@ -72,7 +72,7 @@ def _headed(heading: dict[str, float], places: dict[str, float]) -> dict[str, fl
     return {**heading, **named}
 
 
-class _Line:
+class _TextLine:
     """What a line says: numbers by name, the places that it names, and whether it has losses."""
 
     def __init__(self, line: str) -> None:

@@ -162,7 +162,7 @@ def _names_of_bare_columns(body: str, between: str) -> list[str]:
     rows = [fields_of(line, between) for line in body.split("\n", 20)[:20] if line.strip()]
     if not _are_two_columns(rows[: max(1, len(rows) - 1)]):
         raise ValueError(
-            f"its {len(rows[0])} columns have no names; write a first line of names, such as step,loss"
+            f"its {len(rows[0]):,} columns have no names; write a first line of names, such as step,loss"
         )
     return ["step", "loss"]
 
@@ -295,9 +295,9 @@ def _part(names: list[str], rows: list[str], between: str, notes: list[str]) -> 
         if extra and lengths[most] == len(rows) and most == len(names) + 1 and _counts(parted):
             names = ["", *names]  # the rows are numbered, as R writes them
         elif extra and (lengths[most] == 1 or lengths[most] == len(rows)):
-            raise ValueError(f"a row has {most} values below {len(names)} names")
+            raise ValueError(f"a row has {most} values below {len(names):,} names")
         elif extra:
-            notes.append(f"{lengths[most]:,} rows have {most} values below {len(names)} names")
+            notes.append(f"{lengths[most]:,} rows have {most} values below {len(names):,} names")
     names = [*names, *(f"column {place + 1}" for place in range(len(names), most))]
     return _parsed("\n".join(rows) + "\n", between, header=None, names=_distinct(names))
 

@@ -160,7 +160,7 @@ def matrix_update(
         "update_relative": _ratio(math.sqrt(square), math.sqrt(past)),
         "update_row_max": _ratio(math.sqrt(rows.max()), math.sqrt(float(np.median(rows)))),
         "unchanged_rows": float(np.mean(rows == 0)),
-    } | row_faults(here, there, low_rank=low_rank)
+    } | row_faults(here, there, low_rank=low_rank)._asdict()
     values["scaling"], values["scaling_cosine"] = scaling(here, there)
     if min(change.shape) <= LARGEST_EXACT and square > 0:
         singular = np.linalg.svd(change, compute_uv=False).astype(np.float64)
