@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from toposcope.cli.output import RenamedOption, json_option, print_json, print_table, say, without_option
-from toposcope.cli.sweeping import pattern_option, renamed
+from toposcope.cli.reading import pattern_option, renamed
 from toposcope.core.commands import recommended
 from toposcope.core.errors import InputError
 from toposcope.core.wording import option

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import click
 
 from toposcope.cli.output import json_option, plain, print_json, print_table, say, without_option
-from toposcope.cli.sweeping import pattern_option, renamed, step_pattern_option
+from toposcope.cli.reading import pattern_option, renamed, step_pattern_option
 from toposcope.core.errors import InputError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toposcope.cli.output import json_option, print_json, print_table, say
-from toposcope.cli.sweeping import pattern_option, renamed, step_pattern_option
+from toposcope.cli.reading import pattern_option, renamed, step_pattern_option
 from toposcope.core.errors import InputError
 from toposcope.core.types import Normalization, Scope
 from toposcope.subjects.weights.features import (

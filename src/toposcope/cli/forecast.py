@@ -22,7 +22,7 @@ from toposcope.cli.forecast_lines import (
     show_trendless,
 )
 from toposcope.cli.output import json_option, print_json, print_table, say, without_option
-from toposcope.cli.sweeping import pattern_option, renamed, step_pattern_option
+from toposcope.cli.reading import pattern_option, renamed, step_pattern_option
 from toposcope.core.errors import InputError
 from toposcope.core.wording import option
 

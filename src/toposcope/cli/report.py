@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from toposcope.cli.output import RenamedOption, json_option, print_json, say, show_first, without_option
-from toposcope.cli.sweeping import pattern_option, renamed
+from toposcope.cli.reading import pattern_option, renamed
 
 
 @click.command("report")

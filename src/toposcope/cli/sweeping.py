@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from toposcope.cli.output import print_json, print_table, say
+from toposcope.cli.reading import pattern_option, renamed, step_pattern_option
 from toposcope.core.commands import recommended
 from toposcope.core.errors import InputError
 from toposcope.core.observations import Observation
@@ -27,18 +27,6 @@ if TYPE_CHECKING:
     from toposcope.sources.series import Series
     from toposcope.sweep import Execution, SweepReport
     from toposcope.sweep.expect import Expectation
-
-pattern_option = click.option(
-    "--pattern",
-    metavar="REGEX",
-    help="Regex for the lines of a text log that is not recognised: 'it (?P<step>\\d+) L=(?P<loss>\\S+)'. "
-    "Further groups: heldout_loss, learning_rate, grad_norm, epoch.",
-)
-step_pattern_option = click.option(
-    "--step-pattern",
-    metavar="REGEX",
-    help="Regex with one group that extracts the step from the name of a file or folder: 'run_(\\d+)'.",
-)
 
 STEPS_HELP = (
     "Which checkpoints to read: log (evenly spaced in log step), first, last, A:B (from A to B, both "
@@ -249,20 +237,6 @@ def _without_steps(typed: Sequence[str]) -> list[str]:
         elif word != "--plan" and not word.startswith("--steps="):
             others.append(word)
     return others
-
-
-def renamed(pairs: Sequence[str]) -> dict[str, str]:
-    """Return the columns that `OLD=NEW` renames.
-
-    >>> renamed(["val=heldout_loss"])
-    {'val': 'heldout_loss'}
-    """
-    for pair in pairs:
-        if not re.fullmatch(r"[^=]+=[^=]+", pair):
-            raise InputError(
-                "not OLD=NEW", argument="rename", value=pair, remedy="write for example val=heldout_loss"
-            )
-    return dict(pair.split("=") for pair in pairs)  # type: ignore[misc]
 
 
 def carried_out(

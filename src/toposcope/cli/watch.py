@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from toposcope.cli.output import json_option, print_json, say
-from toposcope.cli.sweeping import pattern_option, renamed, step_pattern_option
+from toposcope.cli.reading import pattern_option, renamed, step_pattern_option
 from toposcope.core.errors import InputError
 from toposcope.core.wording import option
 

@@ -42,10 +42,10 @@ def facts_beside(folder: Folder) -> dict[str, Any]:
     SourceError
         When it is not a checkpoint.
     """
-    from toposcope.files.formats.registry import open_file
-
     if CHECKPOINT not in folder.files():
         return {}
+    from toposcope.files.formats.registry import open_file
+
     return nanogpt_facts(open_file(folder.open(CHECKPOINT)).facts())
 
 

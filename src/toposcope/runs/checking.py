@@ -107,7 +107,6 @@ go back to a checkpoint before step 301
     from toposcope.forecasting import read_schedule
     from toposcope.logs.described import canonical_name
     from toposcope.logs.naming import refuse_same_names
-    from toposcope.runs.odd_runs import with_odd
     from toposcope.runs.reading import Reading, listed
     from toposcope.runs.sources import refuse_unknown_column
     from toposcope.runs.without import as_names, refuse_unknown
@@ -145,7 +144,11 @@ go back to a checkpoint before step 301
     if not runs:
         raise InputError(f"{contents[0].name}: no run has a row or a checkpoint; give its log")
     problems = [*unread, *(problem for place in contents for problem in _problems(place)), *problems]
-    runs = _off_siblings(with_odd(runs, contents), settings)
+    if len(runs) > 1:
+        from toposcope.runs.odd_runs import with_odd
+
+        runs = with_odd(runs, contents)
+    runs = _off_siblings(runs, settings)
     separate = _separate_groups(settings.curves)
     notes = (*([separate] if separate else []), *_notes(contents, gone), *_unstated(read, runs))
     return Check(worst_first(runs), tuple(problems), notes, several_groups=bool(separate))
@@ -164,6 +167,8 @@ class _Settings:
 
 def _off_siblings(runs: Sequence[RunCheck], settings: _Settings) -> list[RunCheck]:
     """Return the runs; an unfinished run that has left the curve of its finished siblings gets a ground."""
+    if len(settings.curves) + len(settings.siblings) < 2:
+        return list(runs)
     from toposcope.runs.collapse import off_siblings
 
     curves = [replace(curve, run=name) for name, curve in settings.curves.items()]

@@ -6,23 +6,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
 from toposcope.logs.belonging import Stated, size_of, stated
 from toposcope.runs.odd import Member, OddRuns, odd_among
+from toposcope.runs.sources import Changed, not_known
 
 _LOGGED = {"loss": "loss", "heldout_loss": "held-out loss"}
-
-Changed = Callable[[str], Mapping[str, bool]]
-"""By the name of a run: each matrix, and whether it ever changed; empty where that is not known."""
-
-
-def not_known(run: str) -> Mapping[str, bool]:
-    """Return nothing: it is not known which matrices changed."""
-    return {}
 
 
 def odd_of_tables(metrics: pd.DataFrame, runs: pd.DataFrame, changed: Changed = not_known) -> OddRuns:

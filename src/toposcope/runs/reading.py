@@ -67,12 +67,22 @@ def listed(given: Given | Sequence[Given]) -> list[str | pd.DataFrame]:
     """Return the given source or sources as a list of paths and tables."""
     import pandas as pd
 
+    given = tables_among(given)  # type: ignore[assignment]
+    alone = isinstance(given, str | Path | pd.DataFrame) or _is_store(given)
+    several: list[Any] = [given] if alone else list(given)  # type: ignore[arg-type]
+    stores = [one.path if _is_store(one) else one for one in several]
+    return [one if isinstance(one, pd.DataFrame) else str(one) for one in stores]
+
+
+def _is_store(given: object) -> bool:
+    """Return whether a source is an open store; for paths and tables the room of stores is not loaded."""
+    import pandas as pd
+
+    if isinstance(given, str | Path | pd.DataFrame | list | tuple):
+        return False
     from toposcope.store import Store
 
-    given = tables_among(given)  # type: ignore[assignment]
-    several = [given] if isinstance(given, str | Path | Store | pd.DataFrame) else list(given)
-    stores = [one.path if isinstance(one, Store) else one for one in several]
-    return [one if isinstance(one, pd.DataFrame) else str(one) for one in stores]
+    return isinstance(given, Store)
 
 
 def distinct(sources: Sequence[str | pd.DataFrame]) -> list[str | pd.DataFrame]:
@@ -165,10 +175,11 @@ def _notes(log: Log, reading: Reading) -> Sequence[str]:
 
 
 def _store_of(source: str | pd.DataFrame) -> Store | None:
+    if not isinstance(source, str) or not (Path(source) / MANIFEST).is_file():
+        return None
     from toposcope.store import Store
 
-    is_store = isinstance(source, str) and (Path(source) / MANIFEST).is_file()
-    return Store.open(source) if is_store and isinstance(source, str) else None
+    return Store.open(source)
 
 
 def _together(parts: Sequence[Read]) -> Read:

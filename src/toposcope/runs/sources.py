@@ -12,8 +12,6 @@ from toposcope.core.errors import InputError, SourceError
 from toposcope.core.types import WEIGHT_FILES
 from toposcope.core.wording import command, rendered
 from toposcope.logs.folder import LOGS, log_files
-from toposcope.logs.pairing import LogOfRun, agreeing, logs_of_runs
-from toposcope.runs.odd_members import Changed, not_known
 from toposcope.store.manifest import MANIFEST
 
 if TYPE_CHECKING:
@@ -21,16 +19,26 @@ if TYPE_CHECKING:
 
     from toposcope.core.observations import AuditFinding
     from toposcope.logs import Log
+    from toposcope.logs.pairing import LogOfRun
     from toposcope.rules.replay import Replays
     from toposcope.runs.reading import Reading
     from toposcope.sources import Series
     from toposcope.store import Store
 
 LOSSES = ("loss", "heldout_loss")
+
+Changed: TypeAlias = "Callable[[str], Mapping[str, bool]]"
+"""By the name of a run: each matrix, and whether it ever changed; empty where that is not known."""
+
 STATED = "step and loss from the checkpoints themselves"
 FILE_ALONE = "checkpoints (a log alone was given; give the folder that holds them)"
 _NO_CHECKPOINT = "checkpoints (none in the folder)"
 _OF_STORE = "checkpoints (the store's audit is included; give their folder to audit them again)"
+
+
+def not_known(run: str) -> Mapping[str, bool]:
+    """Return nothing: it is not known which matrices changed."""
+    return {}
 
 
 @dataclass(frozen=True)
@@ -221,6 +229,8 @@ def _each_with_its_log(
     def rows(log: str) -> pd.DataFrame:
         return next(run.table for run in named[log].log.runs if len(run.table))
 
+    from toposcope.logs.pairing import logs_of_runs
+
     choices = logs_of_runs(bare, places, rows, chosen)
     taken = {log for one in choices.values() for log in (one.log, *one.agreeing, *one.short, *one.candidates)}
     loose = [one for at, one in named.items() if at not in taken]
@@ -254,6 +264,8 @@ def _with_log(
     part: Contents, run: str, choice: LogOfRun, named: Mapping[str, Contents], path: str
 ) -> Contents:
     """Return a run with its log; where several disagree, with the question which one to take."""
+    from toposcope.logs.pairing import agreeing
+
     if choice.log:
         joined = _joined(part, run, named[choice.log])
         others = agreeing([named[log].name for log in choice.agreeing])

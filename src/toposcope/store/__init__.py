@@ -1,7 +1,10 @@
-"""A folder of parquet parts: runs, metrics, features, diagrams and the findings of the audit."""
+"""A folder of parquet parts: runs, metrics, features, diagrams and the findings of the audit.
 
-from toposcope.store.columns import catalogue_table
-from toposcope.store.store import Store, open_store
-from toposcope.store.units import KeptDiagram, Result, Unit
+Names are loaded on first use: whether a folder is a store is known by its manifest alone.
+"""
 
-__all__ = ["KeptDiagram", "Result", "Store", "Unit", "catalogue_table", "open_store"]
+from __future__ import annotations
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)  # the names stand in __init__.pyi
