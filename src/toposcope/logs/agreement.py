@@ -27,8 +27,8 @@ def disagreement(first: pd.DataFrame, second: pd.DataFrame) -> str:
     ''
     >>> disagreement(dense, pd.DataFrame({"step": [2, 4, 6], "loss": [2.3222, 2.1558, 2.0256]}))
     ''
-    >>> disagreement(dense, pd.DataFrame({"step": [2, 4, 6], "loss": [2.31, 2.15, 2.03]}))
-    'loss 2.29871 against 2.31 at step 2'
+    >>> disagreement(dense, pd.DataFrame({"step": [2, 4, 6], "loss": [2.4, 2.15, 2.03]}))
+    'loss 2.29871 against 2.4 at step 2'
     >>> disagreement(dense, pd.DataFrame({"step": [7, 8], "loss": [2.1, 2.0]}))
     'no step in common'
     """
@@ -95,10 +95,7 @@ def _differ(mine: pd.Series, theirs: pd.Series, shared: pd.Index, column: str) -
     if not off.any():
         return ""
     dense, sparse = (mine, theirs) if len(mine) > len(theirs) else (theirs, mine)
-    if (
-        len(sparse) == len(shared)
-        and _equal(_means(dense, shared), sparse[shared].to_numpy()[1:], unit[1:]).all()
-    ):
+    if len(sparse) == len(shared) and _equal(_means(dense, shared), sparse[shared].to_numpy(), unit).all():
         return ""
     place = int(np.argmax(off))
     word = "loss" if column == "loss" else "held-out loss"
@@ -112,10 +109,15 @@ def _equal(a: np.ndarray, b: np.ndarray, unit: np.ndarray) -> np.ndarray:
 
 
 def _means(dense: pd.Series, ends: pd.Index) -> np.ndarray:
-    """Return the mean of the losses after each end up to the next one."""
-    interval = np.searchsorted(ends.to_numpy(float), dense.index.to_numpy(float))
-    means = dense.groupby(interval).mean()
-    return means.reindex(range(1, len(ends))).to_numpy(float)
+    """Return the mean of the losses up to each end since the end before.
+
+    The first interval is as long as the second.
+    """
+    edges = ends.to_numpy(float)
+    begin = edges[0] - (edges[1] - edges[0]) if len(edges) > 1 else -np.inf
+    steps = dense.index.to_numpy(float)
+    interval = np.searchsorted(edges, steps[steps > begin])
+    return dense[steps > begin].groupby(interval).mean().reindex(range(len(edges))).to_numpy(float)
 
 
 def _last_digit(losses: pd.Series) -> np.ndarray:

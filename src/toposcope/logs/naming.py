@@ -30,7 +30,7 @@ def names_of_paths(paths: Iterable[str], *, stems: bool = False) -> dict[str, st
     if stems:
         short = [
             str(PurePath(tail).with_suffix(""))
-            if place.is_file() and PurePath(tail).name == place.name
+            if PurePath(tail).name == place.name and not place.is_dir()
             else tail
             for tail, place in zip(tails, places, strict=True)
         ]

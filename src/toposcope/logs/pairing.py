@@ -106,8 +106,8 @@ def _log_of(names: Sequence[str], rows: Callable[[str], pd.DataFrame], chosen: S
     tables = [rows(name) for name in names]
     enough = [place for place, table in enumerate(tables) if losses_in(table) >= LEAST]
     if enough and len(enough) < len(names):  # a summary, such as all_results.json, is no log beside one
-        rest = tuple(name for place, name in enumerate(names) if place not in enough)
-        return replace(_log_of([names[place] for place in enough], rows, chosen), short=rest)
+        short = tuple(name for place, name in enumerate(names) if place not in enough)
+        return replace(_log_of([names[place] for place in enough], rows, chosen), short=short)
     best = fullest(tables)
     for place, table in enumerate(tables):
         if place != best and (difference := disagreement(tables[best], table)):

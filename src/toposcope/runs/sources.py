@@ -134,7 +134,7 @@ def read_contents(
 def _logged(source: str | pd.DataFrame, name: str, reading: Reading) -> Contents:
     from toposcope.runs.reading import log_of
 
-    run = Path(name).stem if isinstance(source, str) else "run"
+    run = Path(name).name.removesuffix(Path(source).suffix) if isinstance(source, str) else "run"
     log = log_of(source, run, reading)
     said, _, repaired = log.said.partition("; ")
     notes = tuple(repaired.split("; ")) if repaired else ()
