@@ -23,13 +23,18 @@ SHAPES = {"token_emb.weight": (16, 4), "layers.0.mlp.fc1.weight": (20, 4), "head
 Call = Callable[..., tuple[int, str, str]]
 
 
+def moved(start: np.ndarray, run: str, step: int, name: str) -> np.ndarray:
+    """Weights that have left their start by small moves: an audit takes fresh ones for replaced."""
+    return (start + 0.05 * rng(run=run, step=step, name=name).standard_normal(start.shape)).astype(np.float32)
+
+
 def write_run_folder(folder: Path, steps: range) -> None:
     write_run(RunFolder(folder), RunRecord(folder.name, "gpt", 192, 1), extra={})
     for step in steps:
         path = RunFolder(folder).checkpoint(step)
         path.parent.mkdir(parents=True, exist_ok=True)
         weights = {
-            name: rng(run=folder.name, step=step, name=name).standard_normal(shape).astype(np.float32)
+            name: moved(rng(run=folder.name, name=name).standard_normal(shape), folder.name, step, name)
             for name, shape in SHAPES.items()
         }
         save_file(weights, path, metadata={"step": str(step), "tokens": str(8 * step)})

@@ -33,7 +33,8 @@ def llama(step: int, *, width: int = 8, prefix: str = "") -> Arrays:
     state = {}
     for index, (name, shape) in enumerate(shapes.items()):
         rng = np.random.default_rng([3, index])
-        moves = [0.02 * rng.standard_normal(shape) for _ in range(1 + step // 100)]
+        start = 0.02 * rng.standard_normal(shape)
+        moves = [start, *(0.002 * rng.standard_normal(shape) for _ in range(step // 100))]
         state[prefix + name] = np.sum(moves, axis=0).astype(np.float32)
     return state
 

@@ -109,13 +109,18 @@ def test_a_loss_that_is_text_is_refused(function: Callable[[object], object]) ->
 
 
 @pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
-@pytest.mark.parametrize("name", ["two losses without a known name", "perplexity alone", "no step"])
-def test_a_refusal_names_the_columns_and_the_remedy(name: str, function: Callable[[object], object]) -> None:
+def test_a_refusal_names_the_columns_and_the_remedy(function: Callable[[object], object]) -> None:
+    table = TABLES["perplexity alone"]
     with pytest.raises(InputError) as refused:
-        function(TABLES[name])
-    needed = "step" if name == "no step" else "loss"
-    assert set(re.findall(r"\w+", str(refused.value))) >= set(TABLES[name])
-    assert f"rename={{'COLUMN': '{needed}'}}" in str(refused.value)
+        function(table)
+    assert set(re.findall(r"\w+", str(refused.value))) >= set(table)
+    assert "rename={'COLUMN': 'loss'}" in str(refused.value)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
+def test_two_losses_without_a_total_are_chosen_by_name(function: Callable[[object], object]) -> None:
+    with pytest.raises(InputError, match="choose one with "):
+        function(TABLES["two losses without a known name"])
 
 
 def test_a_choice_between_two_losses_is_named() -> None:

@@ -116,5 +116,6 @@ def _blocks(*arrays: np.ndarray) -> Iterator[tuple[int, list[np.ndarray]]]:
 
 def _in_range(block: np.ndarray) -> bool:
     flat = block.reshape(-1)
-    square = float(np.dot(flat, flat)) / max(flat.size, 1)
+    with np.errstate(over="ignore"):  # damaged values may be huge: then float64 is taken
+        square = float(np.dot(flat, flat)) / max(flat.size, 1)
     return _SMALL**2 < square < _LARGE**2

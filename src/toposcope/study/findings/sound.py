@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 def sound(study: StudyTables) -> Finding:
     """Strength: "faults" (the audit found some), "gaps" (numbers are missing), "clean" (neither)."""
     audit, features = study.audit, study.features
-    audit = None if audit is None else audit[~audit["fault"].isin(REMARKS)]
+    if audit is not None and "fault" in audit:  # an empty audit may have no columns
+        audit = audit[~audit["fault"].isin(REMARKS)]
     faults = 0 if audit is None else len(audit)
     gaps = features[features["status"] == "failed"] if "status" in features else features
     units = len(gaps.drop_duplicates(["run", "step", "probe"])) if len(gaps) else 0
