@@ -58,7 +58,8 @@ def test_forecast_and_faults_of_a_log_alone_stand_on_its_curve(
 def two_groups(tmp_path: Path) -> ts.Analysis:
     """Five seeds of which one has six times the learning rate and higher losses."""
     weights = {
-        f"s{i}": {step: {"fc.weight": np.eye(4) * (1 + i + step)} for step in (0, 200, 400)} for i in range(5)
+        f"s{i}": {step: {"fc.weight": np.eye(4) * (1 + i + step / 1000)} for step in (0, 200, 400)}
+        for i in range(5)
     }
     for name, steps in weights.items():
         folder = tmp_path / "runs" / name

@@ -26,6 +26,8 @@ NEGATIVE = 0.05
 """A loss that is below 0 in this share of its rows is no likelihood of a token: the rule of docs/logs.md."""
 _FAR_BELOW = 0.1
 """A median is far below a spread if it is below this share of it."""
+_SOLVED = 0.9
+"""A loss that begins above this share of its values has fallen, as that of a solved task."""
 _PARTS = 3
 """The median is compared with the spread in each third, because a fine-tune ends far below where it began."""
 _FEWEST_SPREAD = 8
@@ -176,9 +178,10 @@ def objective_of(rows: pd.DataFrame, column: str = "loss") -> LossKind:
     3. Chosen and rejected answers, their margins, or a loss named after DPO and its kin make PREFERENCE; so
        does a loss that begins at log 2 and does not fall below .6 in its first third, with an accuracy.
     4. A reward, a return or an advantage makes POLICY, and so does a loss that is named as a policy's.
-    5. A loss below 0 in 5% of its rows, or one that is ever below 0 and whose median is below a tenth of its
-       spread in each third of the run, has no trend: POLICY if a score, a KL, an entropy, a clipped share or a policy's loss stands
-       beside it, else SIGNED.
+    5. A loss below 0 in 5% of its rows has no trend. Nor has one whose median is below a tenth of its spread
+       in each third of the run, unless it begins above nine tenths of its values, as a solved task does. It
+       is POLICY if a score, a KL, an entropy, a clipped share or a policy's loss stands beside it, else
+       SIGNED.
     6. Two of these beside a loss that does not fall make POLICY, too.
     7. Everything else is TREND; an accuracy beside a loss changes nothing.
 
@@ -320,12 +323,12 @@ def _begins_as_a_coin(loss: np.ndarray, names: list[str]) -> bool:
 
 
 def _trendless(loss: np.ndarray) -> bool:
-    """Return whether a loss is below 0 in 5% of its rows, or ever, with a median far below its spread."""
+    """Return whether a loss is below 0 in 5% of its rows, or its median always far below its spread."""
     if not len(loss):
         return False
     if np.mean(loss < 0) >= NEGATIVE:
         return True
-    if not (loss < 0).any():  # a solved task stays near 0, and is lost if it rises
+    if np.median(loss[: max(3, len(loss) // 20)]) > np.quantile(loss, _SOLVED):
         return False
     parts = np.array_split(loss, _PARTS)
     return all(len(part) >= _FEWEST_SPREAD and _far_below_spread(part) for part in parts)

@@ -142,7 +142,8 @@ def _of_audit(one: AuditFinding, last: int | None) -> Remark:
     at = "" if one.step is None else f" at step {one.step:,}"
     tensor = f" {one.tensor}" if one.tensor else ""
     what = "checkpoint" if steps else "audit"
-    sentence = f"{what}{at}:{tensor} {one.message}"
+    message = one.message.partition("; ")[0] if at_end else one.message
+    sentence = f"{what}{at}:{tensor} {message}"
     if one.is_remark:
         return Remark(NOTICED, one.fault, one.step, sentence)
     remedy = "go back to a checkpoint before it" if at_end else "do not resume from it until it is repaired"
