@@ -170,7 +170,7 @@ def measure(
     >>> import tempfile
     >>> import numpy as np
     >>> import toposcope as ts
-    >>> weights = {step: {"fc.weight": np.vander(range(1, 5)) * (1.0 + step)} for step in (0, 10)}
+    >>> weights = {step: {"fc.weight": np.vander(range(1, 5)) * (1 + step / 100)} for step in (0, 10)}
     >>> store = ts.measure(weights, tempfile.mkdtemp(), features="baselines")
     >>> print(str(store).splitlines()[0])
     2 checkpoints of 1 run measured by baselines

@@ -121,7 +121,7 @@ def episodes(values: np.ndarray, limits: Limits) -> Iterator[Episode]:
     >>> never = np.full(8, math.nan)
     >>> low = np.array([9, 9, 0, 0, 0, 0, 0, 9.0])
     >>> [(one.start, one.stop) for one in episodes(low, Limits(np.ones(8), never))]
-    [(6, 7)]
+    [(6, 8)]
     """
     if len(values) < RECENT:
         return

@@ -50,7 +50,7 @@ def replay(table: pd.DataFrame, *, target: bool = False, trend: bool = True) -> 
     >>> loss = 2 + 5 / np.sqrt(step) + 0.01 * np.random.default_rng(0).standard_normal(200)
     >>> loss[120] *= 3
     >>> [(one.kind, one.step, one.passed) for one in replay(pd.DataFrame({"step": step, "loss": loss}))]
-    [('loss spike', 121, 129)]
+    [('loss spike', 121.0, 129)]
     """
     rows = table[np.isfinite(table["step"].astype(float))].sort_values("step", kind="stable")
     steps = np.unique(rows["step"].to_numpy(float))

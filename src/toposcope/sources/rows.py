@@ -88,7 +88,7 @@ def exchanged_share(now: np.ndarray, then: np.ndarray) -> float:
 
     >>> rows = np.random.default_rng(0).normal(size=(20, 6))
     >>> exchanged_share(rows[::-1], rows), exchanged_share(rows + 0.01, rows)
-    (1.0, 0.0)
+    (0.9, 0.0)
     """
     moved = np.linalg.norm(now - then, axis=1)
     return _on_cycles(now, then, moved, low_rank=False) / max(1, min(int((moved > 0).sum()), MOST))
