@@ -119,3 +119,21 @@ def test_every_file_of_a_folder_that_is_not_read_is_named(tmp_path):
     found = ts.check(tmp_path)
     assert any("sub/b.log" in problem for problem in found.problems)
     assert any("notes.txt" in note for note in found.notes)
+
+
+def test_a_watch_names_the_logs_that_differ(tmp_path, capsys):
+    run = checkpoints(tmp_path / "run", (0, 100))
+    (run / "train.log").write_text(modded(falling()))
+    (run / "old.csv").write_text(table(falling(seed=3)))
+    words = ("watch", run, "--once", "--rest", 0, "--out", tmp_path / "store", "--features", "updates")
+    said = typed(capsys, *words)[1]
+    line = next(line for line in said.splitlines() if "do not agree" in line)
+    assert shlex.split(line.partition("choose one: ")[2])[0] == "--losses"
+
+
+def test_beside_a_trainers_own_log_other_logs_are_named_as_not_read(tmp_path):
+    rows = [{"step": step, "loss": x} for step, x in enumerate(falling(), 1)]
+    (tmp_path / "trainer_state.json").write_text(json.dumps({"max_steps": 400, "log_history": rows}))
+    (tmp_path / "stdout.log").write_text(modded(falling()))
+    (found,) = ts.check(tmp_path).runs
+    assert any("not read" in note and "/stdout.log" in note for note in found.limits)

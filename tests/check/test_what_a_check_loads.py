@@ -1,4 +1,4 @@
-"""A check of one text log loads the ground floor and nothing that measures or opens checkpoints and stores."""
+"""A check of one text log loads nothing that measures, and nothing that opens checkpoints or stores."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ others = [name for name in ("matplotlib", "numba", "torch", "rich") if name in s
 print(json.dumps([files, others]))
 """
 MODULES, LINES = 110, 15_000
-"""The most modules and lines of ours that a check of one log may load: what it reads, judges and forecasts."""
+"""The most modules and lines of ours that a check of one log may load."""
 
 
 @pytest.fixture(scope="module")
