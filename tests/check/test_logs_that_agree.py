@@ -10,6 +10,7 @@ import pytest
 
 import toposcope as ts
 from tests.check.written import checkpoints, falling, modded, table
+from tests.logs.test_inputs import event_file
 from toposcope.cli.main import main
 
 
@@ -119,3 +120,37 @@ def test_every_file_of_a_folder_that_is_not_read_is_named(tmp_path):
     found = ts.check(tmp_path)
     assert any("sub/b.log" in problem for problem in found.problems)
     assert any("notes.txt" in note for note in found.notes)
+
+
+def test_a_watch_names_the_logs_that_differ(tmp_path, capsys):
+    run = checkpoints(tmp_path / "run", (0, 100))
+    (run / "train.log").write_text(modded(falling()))
+    (run / "old.csv").write_text(table(falling(seed=3)))
+    words = ("watch", run, "--once", "--rest", 0, "--out", tmp_path / "store", "--features", "updates")
+    said = typed(capsys, *words)[1]
+    line = next(line for line in said.splitlines() if "do not agree" in line)
+    assert shlex.split(line.partition("choose one: ")[2])[0] == "--losses"
+
+
+def test_beside_a_trainers_own_log_other_logs_are_named_as_not_read(tmp_path):
+    rows = [{"step": step, "loss": x} for step, x in enumerate(falling(), 1)]
+    (tmp_path / "trainer_state.json").write_text(json.dumps({"max_steps": 400, "log_history": rows}))
+    (tmp_path / "stdout.log").write_text(modded(falling()))
+    (found,) = ts.check(tmp_path).runs
+    assert any("not read" in note and "/stdout.log" in note for note in found.limits)
+
+
+@pytest.mark.parametrize("places", [("",), ("tb",), ("tb/train", "tb/validation")])
+def test_events_beside_a_table_are_the_same_log(places, tmp_path):
+    run = checkpoints(tmp_path / "run")
+    loss = falling(100)
+    for place, shift in zip(places, (0, 1), strict=False):
+        (run / place).mkdir(parents=True, exist_ok=True)
+        rows = [(step, "loss", x + shift) for step, x in enumerate(loss, 1)]
+        (run / place / "events.out.tfevents.1").write_bytes(event_file(rows))
+    kept = [f"{step},{x}\n" for step, x in enumerate(loss, 1) if step % 5 == 0]
+    (run / "metrics.csv").write_text("step,loss\n" + "".join(kept))
+    (found,) = ts.check(run).runs
+    assert (found.losses, found.checkpoints) == (100, 5)
+    assert any("metrics.csv" in note for note in found.limits)
+    assert ts.open_series(run).metrics("run")["loss"].notna().sum() == 100

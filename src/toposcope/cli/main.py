@@ -63,6 +63,10 @@ class LazyGroup(SuggestingGroup):
         """Return the names in the order a user meets them; then those of further subjects."""
         return [*COMMANDS, *_further_subjects()]
 
+    def has_command(self, ctx: click.Context, name: str) -> bool:
+        """Return whether a subcommand is known; further subjects are looked for only if it is not ours."""
+        return name in COMMANDS or super().has_command(ctx, name)
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return the subcommand."""
         if cmd_name not in COMMANDS:

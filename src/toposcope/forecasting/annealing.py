@@ -20,7 +20,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import least_squares
 
 from toposcope.logs.curve import Binned
 from toposcope.logs.schedule import Schedule
@@ -263,6 +262,8 @@ def _huber_fit(law, drives, target, start, bounds, prior):  # type: ignore[no-un
         return last[key]
 
     low, high = bounds
+    from scipy.optimize import least_squares  # loading it takes .1 s
+
     found = least_squares(
         lambda t: once(t)[0], np.clip(start, low + 1e-6, high - 1e-6), jac=lambda t: once(t)[1],
         bounds=bounds, loss="huber", f_scale=_DELTA, x_scale="jac", max_nfev=150, xtol=1e-8, ftol=1e-8,

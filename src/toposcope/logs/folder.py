@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from toposcope.core.types import WEIGHT_FILES
+from toposcope.logs.meanings import TRAINED
 from toposcope.store.manifest import MANIFEST
 
 LOGS = (".log", ".csv", ".tsv", ".jsonl", ".wandb")
@@ -32,27 +34,39 @@ def inside(folder: Path, depth: int) -> bool:
     return depth <= DEEPEST and not folder.is_symlink() and not (folder / MANIFEST).is_file()
 
 
-def log_files(folder: Path, checkpoints: Collection[str] = (), *, depth: int = 0) -> Iterator[Path]:
+def log_files(
+    folder: Path, checkpoints: Collection[str] = (), *, depth: int = 0, read: bool = False
+) -> Iterator[Path]:
     """Yield the files below a folder that may be logs, except for `checkpoints`.
 
     What a logger wrote in a folder of its own is one log: event files of TensorBoard and a run of MLflow are
-    their folder; beside a `.wandb` file, W&B keeps nothing else that is a log.
+    their folder; beside a `.wandb` file, W&B keeps nothing else that is a log. With `read`, the event files
+    below belong to a folder that was yielded.
     """
     try:
         listed = sorted(folder.iterdir())
     except OSError:
         return
-    names = {one.name for one in listed}
-    if any(EVENTS in name.lower() for name in names) or {"meta.yaml", "metrics"} <= names:
+    of_mlflow = {"meta.yaml", "metrics"} <= {one.name for one in listed}
+    events = _has_events(folder) or any(one.name in TRAINED and _has_events(one) for one in listed)
+    if of_mlflow or (events and not read):
         yield folder
-    if {"meta.yaml", "metrics"} <= names:
+    if of_mlflow:
         return
-    alone = any(one.suffix == _WANDB for one in listed)
+    alone = depth > 0 and any(one.suffix == _WANDB for one in listed)
     for one in listed:
         if not may_be_log(one) or str(one) in checkpoints or EVENTS in one.name.lower():
             continue
         if one.is_dir():
-            if inside(one, depth + 1) and not (alone and depth):
-                yield from log_files(one, checkpoints, depth=depth + 1)
-        elif one.is_file() and (one.suffix == _WANDB or not (alone and depth)):
+            if inside(one, depth + 1) and not alone:
+                yield from log_files(one, checkpoints, depth=depth + 1, read=read or events)
+        elif one.is_file() and (one.suffix == _WANDB or not alone):
             yield one
+
+
+def _has_events(folder: Path) -> bool:
+    """Return whether TensorBoard's event files lie in a folder."""
+    try:
+        return folder.is_dir() and any(EVENTS in name.lower() for name in os.listdir(folder))
+    except OSError:
+        return False

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from toposcope.core.errors import InputError, SourceError
+from toposcope.core.forms import listed
 from toposcope.core.types import WEIGHT_FILES
 from toposcope.core.wording import command, rendered
 from toposcope.logs.folder import LOGS, log_files
@@ -174,7 +175,7 @@ def _of_folder(
         unseen = f"checkpoints ({error})" if foreign else _NO_CHECKPOINT
         if is_log(path) or any((place / file).is_file() for file in (METRICS, TRAINER_STATE)):
             whole = replace(_logged(path, name, reading), unseen=unseen)
-            return [replace(whole, no_logs=_unread(place, name, whole.log.path))]
+            return [replace(whole, repaired=(*whole.repaired, *_unread(place, name, whole.log.path)))]
         found = _logs_inside(place, name, reading)
         if not found and foreign:
             raise
@@ -325,10 +326,11 @@ def _has_losses(log: Log) -> bool:
     return any(run.table[name].notna().any() for run in log.runs for name in LOSSES if name in run.table)
 
 
-def _unread(folder: Path, name: str, read: str) -> tuple[str, ...]:
-    """Return the files in a folder that look like logs and were not read, because another is its log."""
+def _unread(folder: Path, name: str, read: str) -> list[str]:
+    """Return a note on the files that look like logs and were not read, because another is the log."""
     files = (file for file in log_files(folder) if file.suffix.lower() in LOGS and str(file) != read)
-    return tuple(f"{name}/{file.relative_to(folder)}" for file in files)
+    names = [f"{name}/{file.relative_to(folder)}" for file in files]
+    return [f"not read, because the trainer's own log is there: {listed(names, most=4)}"] if names else []
 
 
 def _logs_inside(

@@ -11,7 +11,6 @@ from typing import Any
 import pandas as pd
 
 from toposcope.core.errors import SourceError
-from toposcope.core.forms import and_more
 from toposcope.core.wording import option, rendered
 from toposcope.files.blobs import open_location
 from toposcope.files.labels import pattern_of_numbered, select
@@ -53,7 +52,8 @@ def open_series(
         Steps to read: "log", "first", "last", "A:B:EVERY", "0,1000" or numbers; all by default.
     losses
         A loss history to join to the series' own: a log as `toposcope.read_log` reads it, or a data frame.
-        Without it, a run that has no losses gets those of the one training log beside it.
+        Without it, a run that has no losses gets those of the training log beside it; of several logs
+        that agree, those of the fullest.
     split
         What to do with fused matrices: "table" (as the family's table says), "whole", "parts" or "heads".
     step_pattern
@@ -143,14 +143,19 @@ def logs_said(series: Series) -> str:
 
 def logs_to_choose(series: Series) -> str:
     """Return which logs beside the checkpoints disagree, and how to choose one; empty for none."""
-    questions = series.log_questions()
-    if not questions:
+    if not (choice := choice_of_logs(series)):
         return ""
-    run, choice = next(iter(questions.items()))
-    question = f"no losses of {run}: {choice.question()}"
+    return f"no losses of {next(iter(series.log_questions()))}: {choice}"
+
+
+def choice_of_logs(series: Series) -> str:
+    """Return how the logs of the first run that has several disagree, and how to choose; empty for none."""
+    choice = next(iter(series.log_questions().values()), None)
+    if choice is None:
+        return ""
     if len(series.names) > 1:
-        return rendered(f"{question}{and_more(len(questions) - 1, 'runs')}; keep one of them in its folder")
-    return rendered(f"{question}; choose one: {option('losses', choice.candidates[0])}")
+        return f"{choice.question()}; keep one of them in its folder"
+    return rendered(f"{choice.question()}; choose one: {option('losses', choice.candidates[0])}")
 
 
 def _losses(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toposcope.core.commands import free_place
+from toposcope.core.errors import InputError
 from toposcope.core.forms import and_more, listed
 from toposcope.core.types import Role, Scope
 from toposcope.core.wording import command, option, rendered
@@ -116,8 +117,18 @@ def _no_losses(store: Store, folder: Path | None, log: Path | None) -> str:
     if log is not None:
         return f"{log} has none" if log.exists() else f"{log} does not exist yet"
     if folder is not None:
-        return rendered(f"give {option('losses')} FILE")
+        return _logs_to_choose(folder) or rendered(f"give {option('losses')} FILE")
     return without_losses(store)
+
+
+def _logs_to_choose(folder: Path) -> str:
+    """Say which logs beside the checkpoints disagree; empty if none do, or the folder cannot be read now."""
+    from toposcope.sources.opening import choice_of_logs, open_series
+
+    try:
+        return choice_of_logs(open_series(folder))
+    except (InputError, OSError):
+        return ""
 
 
 def without_losses(store: Store) -> str:
