@@ -40,12 +40,12 @@ default_role = "code"
 OTHERS = r"(numpy|np|pandas|pd|pathlib|collections|enum|abc|matplotlib|torch)\..*|Axes|Figure|Path"
 # Own types that a signature names and no page describes: what a caller gives or gets is said in words.
 INNER = (
-    r"toposcope\.(core|store|study|statistics|sources|subjects|topology|forecasting|sweep)\..*"
+    r"toposcope\.(core|store|study|statistics|files|logs|rules|runs|sources|subjects|topology|forecasting|sweep)\..*"
     r"|(collections\.abc\.)?(tuple|Mapping)\[.*"
     r"|Advices|Curve|Finding|Findings|Forecast|Forecaster|Given|Ground|Group|Judgement|LanguageModel|Logged"
     r"|ModelLoader|Problem|Schedule|Source|Symptom|Where|AuditFinding|SavedStates|Execution|TextRequest|WeightOptions"
     r"|RepresentationOptions|LandscapeOptions|SensitivityOptions|TrainingRecipe|Callback|Trained"
-    r"|AdapterState|Difference|Odd|SeriesParting|Side"
+    r"|AdapterState|Check|Coverage|Difference|LogOfRun|Odd|OfStore|Remark|RunComparison|SeriesParting|Side"
 )
 nitpick_ignore_regex = [("py:class", OTHERS), ("py:class", INNER)]
 

@@ -19,6 +19,7 @@ from .core.types import RunRecord as RunRecord
 from .core.types import Scope as Scope
 from .core.types import Status as Status
 from .logs import Log as Log
+from .logs import Run as Run
 from .logs import read_log as read_log
 from .sources import Series as Series
 from .sources import open_series as open_series
