@@ -222,8 +222,8 @@ CATALOGUE: tuple[Fault, ...] = (
         tensor=FC1,
         cheap=False,
     ),
-    Fault("step of another run", _other_run, "off-path"),
-    Fault("another run from here on", lambda folder: _other_run(folder, MIDDLE, 9999), "jump"),
+    Fault("step of another run", _other_run, "other-weights"),
+    Fault("another run from here on", lambda folder: _other_run(folder, MIDDLE, 9999), "other-weights"),
     Fault("two steps exchanged", _relabel, "out-of-order", 900),
     Fault("stale tensor", edit(lambda t: None), "stale-tensor", tensor=FC1),
     Fault(
