@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from toposcope.forecasting import Curve, Forecast, Schedule
-    from toposcope.logs.run import Run
     from toposcope.rules.judgement import Judgement
     from toposcope.runs.reading import Given, Reading
     from toposcope.runs.sources import Contents, OfStore
@@ -307,6 +306,7 @@ def _read(place: Contents, settings: _Settings, gone: Sequence[str]) -> list[_Re
     from toposcope.logs.described import loss_column
     from toposcope.logs.plans import planned_end
     from toposcope.logs.run import Run
+    from toposcope.runs.reading import judged_curve
     from toposcope.runs.trendless import trendless_of
 
     logged = {run.name: run for run in place.log.runs}
@@ -316,7 +316,7 @@ def _read(place: Contents, settings: _Settings, gone: Sequence[str]) -> list[_Re
             continue
         own = logged.get(run) or Run(run, pd.DataFrame())
         column = settings.column or loss_column(own.table)
-        curve, wrong = _curve(own, settings.reading, column)
+        curve, wrong = judged_curve(own, settings.reading, column)
         trendless = trendless_of(own, column, settings.reading.horizon)
         few = curve is None and column in own.table and own.table[column].notna().any()
         planned = planned_end(own.config, own.table) if few else None
@@ -400,18 +400,6 @@ def _logged(rows: pd.DataFrame, column: str) -> Logged | None:
         return None
     known = rows[np.isfinite(rows["step"].to_numpy(float))].sort_values("step", kind="stable")
     return Logged(known["step"].to_numpy(float), known[column].to_numpy(float, na_value=np.nan))
-
-
-def _curve(run: Run, reading: Reading, column: str) -> tuple[Curve | None, list[str]]:
-    """Return the loss curve of a run, and what is wrong with its log."""
-    from toposcope.runs.reading import curves_of
-
-    if not len(run.table):
-        return None, []
-    finite = run.table.replace([np.inf, -np.inf], np.nan)  # the rules tell of these
-    curves, problems = curves_of([replace(run, table=finite)], reading, column)
-    wrong = [one.reason.removeprefix(f"run {run.name}: ") for one in problems if one.applies]
-    return curves[0] if curves else None, wrong
 
 
 def _ahead(

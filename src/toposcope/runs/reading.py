@@ -222,6 +222,21 @@ def curves_of(
     return curves, problems
 
 
+def judged_curve(run: Run, reading: Reading, column: str) -> tuple[Curve | None, tuple[str, ...]]:
+    """Return the loss curve of a run that is judged, and what is wrong with its log.
+
+    The rules tell of infinite losses, and that a loss has no trend is not wrong: neither is listed.
+    """
+    import numpy as np
+
+    if not len(run.table):
+        return None, ()
+    finite = run.table.replace([np.inf, -np.inf], np.nan)
+    curves, problems = curves_of([replace(run, table=finite)], reading, column)
+    wrong = tuple(one.reason.removeprefix(f"run {run.name}: ") for one in problems if one.applies)
+    return curves[0] if curves else None, wrong
+
+
 def column_of(tables: Sequence[pd.DataFrame], reading: Reading) -> str:
     """Return the loss that is read from the rows of runs; the held-out one if no training loss is logged."""
     from toposcope.logs.described import canonical_name, loss_column

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -66,17 +66,14 @@ def logs_of(store: Store, results: LogResults | None = None) -> Iterator[StoredL
     """Yield the log of each run of a store; `results` caches what was computed from logs."""
     from toposcope.logs.described import loss_column
     from toposcope.runs.log_results import LogResults, remarks_of
-    from toposcope.runs.reading import Reading, curves_of, log_of_store
+    from toposcope.runs.reading import Reading, judged_curve, log_of_store
 
     results = results or LogResults()
     for run in sorted(log_of_store(store.path).runs, key=lambda one: one.name):
         if not len(run.table):
             continue
         column = loss_column(run.table)
-        finite = replace(run, table=run.table.replace([np.inf, -np.inf], np.nan))
-        curves, problems = curves_of([finite], Reading(results=results), column)
-        curve = curves[0] if curves else None
-        wrong = tuple(one.reason.removeprefix(f"run {run.name}: ") for one in problems)
+        curve, wrong = judged_curve(run, Reading(results=results), column)
         remarks = remarks_of(curve, run.table, column, results.assess)
         yield StoredLog(run.name, run.table, column, curve, wrong, remarks)
 
