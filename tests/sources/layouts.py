@@ -230,8 +230,16 @@ def megatron_dist(folder: Path) -> None:
     put(folder / "latest_checkpointed_iteration.txt", "300")
 
 
+def _drifted(shapes: dict[str, tuple[int, ...]], step: int) -> Arrays:
+    """Weights that leave one start in proportion to the step, each step in a direction of its own."""
+    base, moves = np.random.default_rng(0), np.random.default_rng(step)
+    return {
+        name: (0.02 * base.standard_normal(shape) + 1e-5 * step * moves.standard_normal(shape)).astype("f4")
+        for name, shape in shapes.items()
+    }
+
+
 def _megatron(step: int) -> Arrays:
-    rng = np.random.default_rng(step)
     shapes = {
         "embedding.word_embeddings.weight": (24, 8),
         "decoder.layers.0.self_attention.linear_qkv.weight": (24, 8),
@@ -240,11 +248,7 @@ def _megatron(step: int) -> Arrays:
         "decoder.layers.0.mlp.linear_fc2.weight": (8, 16),
         "output_layer.weight": (24, 8),
     }
-    base = np.random.default_rng(0)
-    return {
-        name: (0.02 * base.standard_normal(shape) + 1e-5 * step * rng.standard_normal(shape)).astype("f4")
-        for name, shape in shapes.items()
-    }
+    return _drifted(shapes, step)
 
 
 @layout(steps=STEPS)
@@ -352,7 +356,6 @@ def olmo(folder: Path) -> None:
 
 
 def _olmo(step: int) -> Arrays:
-    rng = np.random.default_rng(step)
     shapes = {
         "transformer.wte.weight": (24, 8),
         "transformer.blocks.0.att_proj.weight": (24, 8),
@@ -360,11 +363,7 @@ def _olmo(step: int) -> Arrays:
         "transformer.blocks.0.ff_proj.weight": (32, 8),
         "transformer.blocks.0.ff_out.weight": (8, 16),
     }
-    base = np.random.default_rng(0)
-    return {
-        name: (0.02 * base.standard_normal(shape) + 1e-5 * step * rng.standard_normal(shape)).astype("f4")
-        for name, shape in shapes.items()
-    }
+    return _drifted(shapes, step)
 
 
 @layout(steps=STEPS)

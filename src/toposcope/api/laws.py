@@ -172,14 +172,11 @@ def _read(
     """Return a table's rows, or the logged losses of a store's runs with their sizes."""
     import pandas as pd
 
-    from toposcope.logs import is_log, log_of_runs, log_of_table, raw_log
+    from toposcope.logs import is_log, unchecked_log
     from toposcope.store import Store
 
-    if isinstance(source, pd.DataFrame):
-        return log_of_table(source, rename=rename, keep=list(keep)).table
-    if is_log(source):
-        dialect, raw = raw_log(source)
-        return log_of_runs(raw, str(source), dialect, rename, keep=list(keep), strict=False).table
+    if isinstance(source, pd.DataFrame) or is_log(source):
+        return unchecked_log(source, rename=rename, keep=keep).table
     from toposcope.logs.belonging import groups_of
 
     store = Store.open(source)

@@ -1,4 +1,4 @@
-"""TensorBoard event files as tables, read without TensorBoard.
+"""TensorBoard event files as rows, read without TensorBoard.
 
 A file is a row of records (length, checksum, protocol buffer `Event`, checksum); only the scalars' few
 fields are decoded: event.step = 2, event.summary = 5, summary.value = 1, value.tag = 1,
@@ -11,15 +11,8 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-import pandas as pd
-
 from toposcope.core.errors import SourceError
 from toposcope.files.blobs import MAX_SMALL_FILE, Blob
-
-
-def read_events(blob: Blob) -> pd.DataFrame:
-    """Return a table with `step` and one column per scalar tag."""
-    return pd.DataFrame(event_rows(blob))
 
 
 def event_rows(blob: Blob) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from toposcope.logs.reading import (
     log_of_table,
     raw_log,
     read_log,
+    unchecked_log,
     with_index,
 )
 from toposcope.logs.run import Run
@@ -23,5 +24,6 @@ __all__ = [
     "log_of_table",
     "raw_log",
     "read_log",
+    "unchecked_log",
     "with_index",
 ]

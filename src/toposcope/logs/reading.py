@@ -139,6 +139,26 @@ def raw_log(path: Given, pattern: str | None = None) -> tuple[str, Sequence[Run]
     return _read_folder(place) if isinstance(place, Folder) else _read_file(place, pattern)
 
 
+def unchecked_log(
+    source: Given,
+    *,
+    rename: Mapping[str, str] | None = None,
+    keep: Collection[str] = (),
+    pattern: str | None = None,
+) -> Log:
+    """Read a log of which step or loss may be missing; the caller says what it needs.
+
+    Columns in `keep` keep their names.
+
+    Raises
+    ------
+    SourceError
+        When no dialect fits, the file is damaged, or a column to be renamed is absent.
+    """
+    dialect, raw = raw_log(source, pattern)
+    return log_of_runs(raw, label_of(source), dialect, rename or {}, keep=keep, strict=False)
+
+
 def _raw_table(table: pd.DataFrame, label: str) -> tuple[str, Sequence[Run]]:
     tells = bool(table.attrs.get(TELLS_NAN))
     table = with_index(table)

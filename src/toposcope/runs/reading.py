@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from toposcope.core.errors import InputError, SourceError, did_you_mean
 from toposcope.core.types import WEIGHT_FILES
 from toposcope.core.wording import renaming
-from toposcope.logs import Log, Run, log_of_runs, log_of_table, with_index
+from toposcope.logs import Log, Run, log_of_runs
 from toposcope.logs.folder import LOGS, log_files
 from toposcope.logs.inputs import STANDARD_INPUT, STDIN, tables_among
 from toposcope.logs.naming import names_of_paths
@@ -194,7 +194,7 @@ def log_of(source: str | pd.DataFrame, name: str, reading: Reading) -> Log:
     """Return the log of a source; `name` is the name of a single run whose file does not name it."""
     if isinstance(source, str):
         return read_source(source, name, reading)
-    return _log_of_table(source, reading)
+    return log_at(source, "run", reading)
 
 
 def curves_of(
@@ -345,14 +345,14 @@ def _recorded(
     return tuple(recorded(run, logged.get(run, empty), records.get(run, {})) for run in names)
 
 
-def log_at(path: str, name: str, reading: Reading) -> Log:
-    """Return the runs of a log, and the columns used as step and loss; `name` is that of a single run."""
+def log_at(source: str | pd.DataFrame, name: str, reading: Reading) -> Log:
+    """Return the runs of a log or a table, and the columns used; `name` is that of a single run."""
     from toposcope.files.labels import step_of
     from toposcope.files.trainer_state import TRAINER_STATE
     from toposcope.logs import label_of, raw_log
 
-    dialect, raw = raw_log(path, reading.pattern)
-    path = label_of(path)
+    dialect, raw = raw_log(source, reading.pattern)
+    path = label_of(source)
     if Path(path).name == TRAINER_STATE:  # the folder is named after the run
         folder = Path(path).resolve().parent
         name = folder.parent.name if step_of(folder.name) is not None else folder.name
@@ -360,13 +360,6 @@ def log_at(path: str, name: str, reading: Reading) -> Log:
         name = raw[0].name
     columns = list(dict.fromkeys(str(c) for run in raw for c in run.table if not is_nan_column(c)))
     return _named(lambda **how: log_of_runs(raw, path, dialect, **how), path, name, columns, reading)
-
-
-def _log_of_table(table: pd.DataFrame, reading: Reading) -> Log:
-    """Return the log of a table in memory, which is read as a file is."""
-    table = with_index(table)
-    columns = [str(column) for column in table if not is_nan_column(column)]
-    return _named(lambda **how: log_of_table(table, **how), "the table", "run", columns, reading)
 
 
 def _named(read: Callable[..., Log], path: str, name: str, columns: Sequence[str], reading: Reading) -> Log:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from toposcope.core.errors import InputError, did_you_mean
 from toposcope.core.wording import renaming
-from toposcope.logs import Log, is_log, log_of_runs, log_of_table, raw_log
+from toposcope.logs import Log, is_log, unchecked_log
 from toposcope.logs.belonging import Group, groups_of
 from toposcope.logs.described import described
 from toposcope.runs.reading import planned_beside
@@ -87,10 +87,7 @@ def studies_of(source: Source, request: StudyRequest) -> tuple[list[Study], list
 def _read(source: str | Path | pd.DataFrame, request: StudyRequest) -> Log:
     """Return a log, or a table in memory, with the requested columns."""
     keep = (*request.targets, *request.columns)
-    if isinstance(source, pd.DataFrame):
-        return log_of_table(source, rename=request.rename, keep=keep)
-    dialect, raw = raw_log(source, request.pattern)
-    return log_of_runs(raw, str(source), dialect, request.rename, keep=keep, strict=False)
+    return unchecked_log(source, rename=request.rename, keep=keep, pattern=request.pattern)
 
 
 def _other_runs(log: Log, without: tuple[str, ...]) -> Log:
