@@ -42,7 +42,7 @@ def written_nan(rows: pd.DataFrame, column: Hashable) -> np.ndarray:
 class Run:
     """One run of a log: its name, its rows by step, and what is stated about it.
 
-    A dialect yields it with the trainer's own columns, and with the name "" where the log has none;
+    A dialect yields it with the trainer's own columns, and with `name` "" where the log has none;
     `read_log` returns it under canonical names. `table` has a row for each logged step and every logged
     column. `planned_steps` and `parameters` (0: unknown) are what the log states. `config` has the facts that
     the log and the trainer's files beside it state: the plan, the recipe, the corpus and so on. `features`
@@ -59,6 +59,10 @@ class Run:
 
     **Restarts.** `replaced` has the rows that later rows of the same steps replaced, with the columns of
     `table`, in their order in the log; None if there are none.
+
+    >>> run = Run("small", pd.DataFrame({"step": [10, 20], "loss": [3.2, 2.9]}), planned_steps=100)
+    >>> float(run.table["loss"].iloc[-1]), run.planned_steps, run.parameters
+    (2.9, 100, 0)
     """
 
     name: str
