@@ -317,7 +317,7 @@ def _read(place: Contents, settings: _Settings, gone: Sequence[str]) -> list[_Re
         own = logged.get(run) or Run(run, pd.DataFrame())
         column = settings.column or loss_column(own.table)
         curve, wrong = judged_curve(own, settings.reading, column)
-        trendless = trendless_of(own, column, settings.reading.horizon)
+        trendless = trendless_of(own, column, settings.reading.horizon) if curve is None else None
         few = curve is None and column in own.table and own.table[column].notna().any()
         planned = planned_end(own.config, own.table) if few else None
         made.append(_Read(place, run, name, own.table, column, curve, wrong, trendless, planned))

@@ -77,8 +77,10 @@ def curve_of(
 
 def without_trend(rows: pd.DataFrame, column: str) -> str:
     """Return why a loss has no level that should fall, in one clause; empty if it has one."""
-    said = described(objective_of(rows, column), companions(rows, column))
-    return f"{said}; a forecast does not apply" if said else ""
+    objective = objective_of(rows, column)
+    if objective.has_trend:
+        return ""
+    return f"{described(objective, companions(rows, column))}; a forecast does not apply"
 
 
 def _anneals(curve: Curve) -> bool:
