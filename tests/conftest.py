@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.mounting import mount
+
+__all__ = ["mount"]
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
