@@ -158,6 +158,11 @@ def command(
                     say(line, indent)
             return 0 if answer.ok else 1
         click.echo(f"watching into {watching.store.path}; {watching.watchman.stated()}", err=True)
+        if left_out := watching.watchman.journal.left_out:
+            path = watching.watchman.journal.path
+            click.echo(
+                f"{path}: lines left out because they are no events of a watch: {left_out:,}", err=True
+            )
         watching.go_on(_as_json if as_json else _as_text, every)
     return 0
 

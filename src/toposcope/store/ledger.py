@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import stat
 import time
 import uuid
 import zlib
@@ -18,6 +19,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from toposcope.store import inside
 
 FOLDER = ".ledger"
 _MOST = 32
@@ -50,15 +53,14 @@ class Ledger:
             names = sorted(os.listdir(place_of(self.folder)))
         except (FileNotFoundError, NotADirectoryError):
             names = []
+        inside.refuse_linked(place_of(self.folder))
         if self._offsets.keys() - set(names):  # joined with others, or another store took the place
             for known in (self.footers, self.there, self.replaced, self._offsets, self._checked):
                 known.clear()  # type: ignore[attr-defined]
         for name in names:
             offset = self._offsets.get(name, 0)
             try:
-                with (place_of(self.folder) / name).open("rb") as file:
-                    file.seek(offset)
-                    content = file.read()
+                content = inside.after(place_of(self.folder) / name, offset)
             except FileNotFoundError:  # joined with others this moment
                 continue
             whole = content[: content.rfind(b"\n") + 1]
@@ -82,9 +84,12 @@ class Ledger:
 
     def is_sound(self, path: Path) -> bool:
         """Return whether a file has a recorded footer; True if nothing is known about the file."""
+        inside.refuse_linked(path.parent)
+        status = path.lstat()
+        if not stat.S_ISREG(status.st_mode):
+            raise inside.not_plain(path)
         if path.name not in self.footers:
             return True
-        status = path.stat()
         identity = status.st_ino, status.st_size, status.st_mtime_ns
         if self._checked.get(path) == identity:
             return True
@@ -119,7 +124,7 @@ def of(folder: Path) -> Ledger:
 
 def footer_of(path: Path) -> int:
     """Return the checksum of a parquet file's footer; -1 if it has none."""
-    with path.open("rb") as file:
+    with open(inside.opened(path), "rb") as file:
         size = file.seek(0, os.SEEK_END)
         if size < _FOOTER_END:
             return -1
@@ -135,7 +140,7 @@ def note(folder: Path, name: str, **said: Any) -> None:
     """Append a line about a file: `footer`, or `written` and `replaces`."""
     path = _path(folder)
     line = json.dumps({"name": name, **said}, separators=(",", ":")).encode() + b"\n"
-    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o644)
     try:
         if os.write(handle, line) < len(line):
             _own.pop(folder, None)  # the next line begins another file
@@ -161,7 +166,7 @@ def _join(place: Path) -> None:
     if len(old) <= _MOST:
         return
     joined = place / f".{uuid.uuid4().hex}"
-    joined.write_bytes(b"".join(path.read_bytes().rpartition(b"\n")[0] + b"\n" for path in sorted(old)))
+    joined.write_bytes(b"".join(inside.whole(path).rpartition(b"\n")[0] + b"\n" for path in sorted(old)))
     os.replace(joined, place / f"{uuid.uuid4().hex}.jsonl")
     for path in old:
         path.unlink(missing_ok=True)

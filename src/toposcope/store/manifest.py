@@ -16,9 +16,13 @@ from typing import Any
 import numpy as np
 
 import toposcope
+from toposcope.store import inside
 from toposcope.store.schema import SCHEMA_VERSION
 
 MANIFEST = "store.json"
+
+_MOST = 1 << 24
+"""The most bytes of a manifest; one with a long recipe has some thousand."""
 
 
 @functools.cache
@@ -61,7 +65,7 @@ def write_manifest(path: Path, recipe: Mapping[str, object]) -> None:
 
 def read_manifest(path: Path) -> dict[str, Any]:
     """Return the content of a store's manifest."""
-    return dict(json.loads((path / MANIFEST).read_text(encoding="utf-8")))
+    return dict(json.loads(inside.whole(path / MANIFEST, most=_MOST)))
 
 
 WEIGHTS = "weights"

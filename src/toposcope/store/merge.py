@@ -18,7 +18,7 @@ import pyarrow as pa
 from toposcope.core.errors import StoreError
 from toposcope.core.observations import AuditFinding
 from toposcope.core.wording import command
-from toposcope.store import parts
+from toposcope.store import inside, parts
 from toposcope.store.manifest import MANIFEST, difference, kind_of_store
 from toposcope.store.newest import Slot, newest, slots
 from toposcope.store.schema import TABLES
@@ -255,7 +255,12 @@ def _copy_files(store: Store, out: Path, names: Mapping[str, str]) -> None:
 def _files(path: Path) -> Iterator[Path]:
     for folder in sorted(path.iterdir()):
         if folder.is_dir() and folder.name not in TABLES and not folder.name.startswith("."):
-            yield from (file for file in sorted(folder.rglob("*")) if file.is_file())
+            inside.refuse_linked(folder)
+            for file in sorted(folder.rglob("*")):
+                if not file.is_dir() and not inside.is_plain(file):
+                    raise inside.not_plain(file)
+                if not file.is_dir():
+                    yield file
 
 
 def _write_rest(stores: Sequence[Store], made: Store, names: Sequence[Mapping[str, str]]) -> None:

@@ -17,6 +17,7 @@ import json
 import operator
 import os
 import re
+import stat
 import time
 import uuid
 from array import array
@@ -30,7 +31,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from toposcope.core.errors import StoreError
-from toposcope.store import ledger
+from toposcope.store import inside, ledger
 
 if TYPE_CHECKING:
     import pyarrow.dataset as pads
@@ -179,10 +180,10 @@ def write_atomically(table: pa.Table, path: Path, metadata: dict[str, object]) -
 def is_whole(path: Path) -> bool:
     """Return whether `path` has the end of a complete parquet file."""
     try:
-        with path.open("rb") as file:
+        with open(inside.opened(path), "rb") as file:
             file.seek(-4, os.SEEK_END)
             return file.read(4) == _TAIL
-    except OSError:
+    except (OSError, StoreError):
         return False
 
 
@@ -208,6 +209,7 @@ def scan(folder: Path) -> list[Part]:
     Files that an existing pack replaces are left out. A unit part that cannot be read counts as the first
     write; reading its rows raises an error with its name. Raises `StoreError` for a pack that cannot be read.
     """
+    inside.refuse_linked(folder)
     try:
         with os.scandir(folder) as entries:
             names = sorted(entry.name for entry in entries if is_part(entry.name))
@@ -250,7 +252,9 @@ def _part(path: Path, known: tuple[_Identity, Part] | None) -> tuple[_Identity, 
     if len(fields) != 4:
         return None
     try:
-        status = path.stat()
+        status = path.lstat()
+        if not stat.S_ISREG(status.st_mode):
+            raise inside.not_plain(path)
         identity = status.st_ino, status.st_size, status.st_mtime_ns
         if known is not None and known[0] == identity:
             return known

@@ -146,6 +146,14 @@ class Follower:
         self.sources: dict[str, Source] = {}
         """The runs of the latest visit, by name."""
 
+    def name_of(self, uri: str) -> str:
+        """Return a place in the folder as its path from there: a journal outlives the shell's folder."""
+        return os.path.relpath(uri, self.folder)
+
+    def uri_of(self, name: str) -> str:
+        """Return the place that `name_of` named."""
+        return os.path.normpath(self.folder / name)
+
     def restore(self, checkpoint: Checkpoint, files: tuple[Stamp, ...]) -> None:
         """Mark a checkpoint as reported, with the files that it had then; used after a restart."""
         self._report(checkpoint, files, FolderVisit())

@@ -21,7 +21,7 @@ from toposcope.core.types import Checkpoint, RunRecord
 from toposcope.logs.metrics import tidy
 from toposcope.sources.discover import Source
 from toposcope.sources.memory import in_memory
-from toposcope.store import Store
+from toposcope.store import Store, inside
 from toposcope.subjects.base import Probe
 from toposcope.subjects.registry import chosen
 from toposcope.subjects.weights.features import BASELINES, UPDATES
@@ -247,8 +247,8 @@ class _History:
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
-        self._handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        if path.stat().st_size and not path.read_bytes().endswith(b"\n"):
+        self._handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+        if path.stat().st_size and not inside.whole(path).endswith(b"\n"):
             os.write(self._handle, b"\n")  # a kill left an incomplete line
         self._taken = 0
         """Bytes whose lines the store has."""
@@ -268,9 +268,7 @@ class _History:
 
     def new(self, run: str) -> tuple[Any, int]:
         """Return the complete lines that the store does not have yet, and the byte at which they end."""
-        with self.path.open("rb") as file:
-            file.seek(self._taken)
-            content = file.read()
+        content = inside.after(self.path, self._taken)
         content = content[: content.rfind(b"\n") + 1]
         rows = []
         for line in content.splitlines():

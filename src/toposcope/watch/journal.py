@@ -18,6 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from toposcope.store import inside
+from toposcope.watch.event_shape import is_event
+
 FOLDER = "watch"
 """The folder of a store that holds its journal, and the links to the trainer's files."""
 
@@ -79,6 +82,8 @@ class Journal:
         self._sealed = False
         self._numbers, self._starts = array("q"), array("q")
         self._offset = 0
+        self.left_out = 0
+        """Lines that are no events; one that a kill left incomplete does not count."""
 
     @classmethod
     def of(cls, store: Path) -> Journal:
@@ -99,7 +104,7 @@ class Journal:
             self._seal()
         self._last = max(self._last + 1, time.time_ns())
         event = Event(self._last, kind, run, step, data)
-        handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o644)
         line = event.line().encode()
         self._sealed = False
         try:
@@ -119,20 +124,20 @@ class Journal:
     def _index(self) -> None:
         """Store the offsets of the new events; the journal itself is not kept in memory."""
         if self.path.exists() and self.path.stat().st_size < self._offset:  # replaced by another journal
-            self._numbers, self._starts, self._offset = array("q"), array("q"), 0
+            self._numbers, self._starts, self._offset, self.left_out = array("q"), array("q"), 0, 0
         for line in self._lines(self._offset):
             event = _parsed(line)
             if event is not None:
                 self._numbers.append(event.number)
                 self._starts.append(self._offset)
+            elif line.rstrip().endswith((b"}", b"]", b'"')):
+                self.left_out += 1
             self._offset += len(line)
 
     def _lines(self, offset: int) -> list[bytes]:
         """Return the complete lines from a byte offset on."""
         try:
-            with self.path.open("rb") as file:
-                file.seek(offset)
-                content = file.read()
+            content = inside.after(self.path, offset)
         except FileNotFoundError:
             return []
         return content[: content.rfind(b"\n") + 1].splitlines(keepends=True)
@@ -189,11 +194,11 @@ def alarms_of(stores: Iterable[Path]) -> dict[str, list[tuple[str, float]]]:
 def _parsed(line: bytes) -> Event | None:
     try:
         content = json.loads(line)
-        return Event(
-            int(content["number"]), content["kind"], content["run"], content["step"], content["data"]
-        )
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, RecursionError):
+        return None  # torn by a kill, or nested without end
+    if not is_event(content):
         return None
+    return Event(content["number"], content["kind"], content["run"], content["step"], content["data"])
 
 
 def _plain(value: Any) -> Any:

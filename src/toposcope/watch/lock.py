@@ -10,6 +10,7 @@ from pathlib import Path
 
 from toposcope.core.errors import InputError
 from toposcope.core.wording import option
+from toposcope.store.inside import refuse_linked
 from toposcope.watch.journal import FOLDER
 
 
@@ -23,8 +24,9 @@ def locked(store: Path) -> Iterator[None]:
         When another watch writes to this store.
     """
     folder = store / FOLDER
+    refuse_linked(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

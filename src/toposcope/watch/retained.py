@@ -23,12 +23,18 @@ _FICLONE = 0x40049409
 class Retained:
     """A kept checkpoint: where to read it, and the stamps of its files when it was kept.
 
-    `linked` says whether the place holds our links or copy; otherwise it is the trainer's own.
+    `folder` is the folder of a store in which our links or copy lie; None says that the place is the
+    trainer's own.
     """
 
     path: Path
-    linked: bool
+    folder: Path | None
     files: tuple[Stamp, ...] = ()
+
+    @property
+    def linked(self) -> bool:
+        """Whether the place holds our links or copy."""
+        return self.folder is not None
 
     def is_whole(self) -> bool:
         """Return whether the files are still the ones that were kept."""
@@ -36,28 +42,48 @@ class Retained:
 
     def release(self) -> None:
         """Remove the links or the copy; the trainer's files stay."""
-        if not self.linked:
-            return
-        if self.path.is_dir():
-            shutil.rmtree(self.path, ignore_errors=True)
-        else:
-            self.path.unlink(missing_ok=True)
-        parent = self.path.parent
-        with contextlib.suppress(OSError):  # it holds something else, or is gone
-            parent.rmdir()
+        if self.folder is not None:
+            remove(self.folder, self.path.parent.name)
 
-    def noted(self) -> dict[str, Any]:
-        """Return its record for the journal."""
-        return {"path": str(self.path), "own": self.linked, "files": self.files}
+    def noted(self, watched: Path) -> dict[str, Any]:
+        """Return its record for the journal: a place in the store's folder, or in the `watched` one."""
+        start = self.folder or watched
+        return {"at": os.path.relpath(self.path, start), "own": self.linked, "files": self.files}
 
     @classmethod
-    def of(cls, noted: Mapping[str, Any] | str | None, files: tuple[Stamp, ...]) -> Retained | None:
-        """Return what a journal recorded; older ones record links by path, with the trainer's `files`."""
-        if isinstance(noted, str):
-            return cls(Path(noted), linked=True, files=files)
+    def of(cls, noted: Mapping[str, Any] | None, folder: Path, watched: Path) -> Retained | None:
+        """Return what a journal recorded, unless it lies outside the folder where it belongs.
+
+        A journal is data, perhaps somebody else's: it cannot name anything else to read or to remove.
+        """
         if noted is None:
             return None
-        return cls(Path(noted["path"]), bool(noted["own"]), as_stamps(noted["files"]))
+        files = as_stamps(noted["files"])
+        if not noted.get("own"):
+            path = watched / noted["at"]
+            return cls(path, None, files) if path.resolve().is_relative_to(watched.resolve()) else None
+        parts = Path(noted["at"]).parts
+        path = folder.joinpath(*parts)
+        two = len(parts) == 2 and path.parent.parent == folder and ".." not in parts
+        return cls(path, folder, files) if two and not _holds_links(path) else None
+
+
+def _holds_links(path: Path) -> bool:
+    """Return whether a kept checkpoint, its folder or anything in it is a symbolic link: we make none."""
+    inner = (Path(at) / name for at, folders, files in os.walk(path) for name in (*folders, *files))
+    return any(one.is_symlink() for one in (path.parent, path, *inner))
+
+
+def remove(folder: Path, name: str) -> None:
+    """Remove one entry of a store's folder of kept checkpoints; a link is removed, never followed."""
+    place = folder / name
+    if folder.is_symlink() or folder.parent.is_symlink() or place.parent != folder or name in ("", ".."):
+        return
+    if place.is_dir() and not place.is_symlink():
+        shutil.rmtree(place, ignore_errors=True)
+        return
+    with contextlib.suppress(OSError):
+        place.unlink()
 
 
 def as_stamps(files: Sequence[Sequence[Any]]) -> tuple[Stamp, ...]:
@@ -75,24 +101,24 @@ def retain(sighting: Sighting, folder: Path, *, copy: bool = False) -> Retained 
     source = sighting.path
     place = folder / f"{source.name}-{sighting.written}" / source.name
     taking = _copy if copy else _link
-    shutil.rmtree(place.parent, ignore_errors=True)  # left by an interrupted start
+    remove(folder, place.parent.name)  # left by an interrupted start
     try:
         for name, *_ in sighting.files:
             target = place / name if source.is_dir() else place
             target.parent.mkdir(parents=True, exist_ok=True)
             taking(source / name if source.is_dir() else source, target)
     except FileNotFoundError:
-        shutil.rmtree(place.parent, ignore_errors=True)
+        remove(folder, place.parent.name)
         return None
     except OSError:
-        shutil.rmtree(place.parent, ignore_errors=True)
-        own = Retained(source, linked=False, files=sighting.files)
+        remove(folder, place.parent.name)
+        own = Retained(source, None, sighting.files)
         return own if own.is_whole() else None
     held = _named(stamps(place), sighting.files)
     seen = _named(stamps(source), sighting.files) if copy else held
     if seen == sighting.files:
-        return Retained(place, linked=True, files=held)
-    shutil.rmtree(place.parent, ignore_errors=True)
+        return Retained(place, folder, held)
+    remove(folder, place.parent.name)
     return None
 
 

@@ -18,7 +18,7 @@ from toposcope.core.errors import InputError, of_full_disk
 from toposcope.core.types import Checkpoint
 from toposcope.files.labels import step_of, step_of_file
 from toposcope.sources.discover import Entry, Source
-from toposcope.store import Store
+from toposcope.store import Store, inside
 from toposcope.subjects.base import Probe
 from toposcope.watch.audits import FolderAudit
 from toposcope.watch.budget import Budget
@@ -27,11 +27,15 @@ from toposcope.watch.follow import FolderVisit, Follower, Sighting
 from toposcope.watch.growing import GrowingSeries, Measurer, Turn, opened, take_turn
 from toposcope.watch.journal import FOLDER, Event, Journal
 from toposcope.watch.losses import LossCopy, LossFile, PlanCopy
-from toposcope.watch.retained import Retained, as_stamps, retain
+from toposcope.watch.retained import Retained, as_stamps, remove, retain
 from toposcope.watch.segments import Segments
 
 _LOOSE, _PACKED = 64, 256
 """The store's files are joined after this many checkpoints; files with this many units stay as they are."""
+
+
+_MEASURED = {"files", "content", "written", "after", "turn", "tokens", "held"}
+"""What an event of a measured checkpoint states, so that a restart continues from it."""
 
 
 @dataclass(slots=True)
@@ -103,6 +107,8 @@ class Sidecar:
         self._state = _State()
         for event in self.journal.read():
             self._replay(event)
+        for place in (self._held_in.parent, self._held_in):
+            inside.refuse_linked(place)
         self._drop_links()
         self.journal.append("started", folder=str(follower.folder.resolve()), process=os.getpid())
 
@@ -146,9 +152,9 @@ class Sidecar:
         }
         changed = {uri: why for uri, why in new.items() if self._unseen.waiting.get(uri) != why}
         self._unseen.waiting = new
-        at = self._follower.awaited
+        at, name_of = self._follower.awaited, self._follower.name_of
         return [
-            self.journal.append("waiting", at[uri].run, at[uri].step, uri=uri, why=why)
+            self.journal.append("waiting", at[uri].run, at[uri].step, uri=name_of(uri), why=why)
             for uri, why in changed.items()
         ]
 
@@ -183,7 +189,7 @@ class Sidecar:
         """Record a checkpoint that cannot be measured: a problem as long as its files exist."""
         at = sighting.checkpoint
         self._unseen.faulty[at.uri] = why
-        return self.journal.append("skipped", at.run, at.step, why=why, fault=True, **_files(sighting))
+        return self.journal.append("skipped", at.run, at.step, why=why, fault=True, **self._files(sighting))
 
     def _take(self, sighting: Sighting, held: Retained) -> list[Event]:
         """Measure one kept checkpoint."""
@@ -203,7 +209,7 @@ class Sidecar:
         if at is None:
             held.release()
             why = "its weights are already in the store"
-            return [self.journal.append("skipped", own.run, own.step, why=why, **_files(sighting))]
+            return [self.journal.append("skipped", own.run, own.step, why=why, **self._files(sighting))]
         self._series.add(at, source, entry)
         events = self._begin(own, at)
         events.append(self._measure(sighting, at, held, content))
@@ -246,9 +252,9 @@ class Sidecar:
             unread=self._series.unread(at),
             turn=turn.start,
             after=self._state.starts[at.run],
-            held=held.noted(),
+            held=held.noted(self._follower.folder),
             problems=[*lost, *outcome.sentences(), *(f.note for f in outcome.failures)],
-            **_files(sighting),
+            **self._files(sighting),
         )
         self._loose += 1
         self._keep(at, content, held)
@@ -345,10 +351,13 @@ class Sidecar:
             self._logs.add(event.run)
         if event.kind not in ("measured", "skipped", "waiting", "vanished") or event.step is None:
             return
-        own = Checkpoint(str(data.get("of", event.run)), event.step, uri=str(data.get("uri", "")))
+        uri = self._follower.uri_of(data.get("uri", "."))
+        own = Checkpoint(data.get("of", event.run), event.step, uri=uri)
         if event.kind in ("waiting", "vanished"):
             self._follower.expect(own, gone=event.kind == "vanished")
             return
+        if not data.keys() >= (_MEASURED if event.kind == "measured" else {"files"}):
+            return  # what a Monitor measured has no files
         files = as_stamps(data["files"])
         self._follower.restore(own, files)
         if event.kind == "skipped" and data.get("fault"):
@@ -365,19 +374,18 @@ class Sidecar:
         last = self._state.last.get(event.run)
         if last is not None and last.checkpoint.step > event.step:
             return
-        held = Retained.of(data["held"], files)
+        held = Retained.of(data["held"], self._held_in, self._follower.folder)
         self._state.last[event.run] = _Last(at, data["content"], held)
+
+    def _files(self, sighting: Sighting) -> dict[str, object]:
+        return {"uri": self._follower.name_of(sighting.checkpoint.uri), "files": sighting.files}
 
     def _drop_links(self) -> None:
         """Remove links that a killed process left, except for the latest checkpoint of each segment."""
-        in_use = {str(one.held.path) for one in self._state.last.values() if one.held is not None}
-        for place in self._held_in.glob("*/*"):
-            if str(place) not in in_use:
-                Retained(place, linked=True).release()
-
-
-def _files(sighting: Sighting) -> dict[str, object]:
-    return {"uri": sighting.checkpoint.uri, "files": sighting.files}
+        in_use = {one.held.path.parent for one in self._state.last.values() if one.held is not None}
+        for place in self._held_in.glob("*"):
+            if place not in in_use:
+                remove(self._held_in, place.name)
 
 
 def _line(error: Exception) -> str:

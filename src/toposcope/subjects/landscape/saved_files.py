@@ -9,8 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from toposcope.core.errors import StoreError
 from toposcope.core.types import Checkpoint
 from toposcope.sources.layout import write_aside
+from toposcope.store import inside
 
 
 def place(folder: Path, at: Checkpoint, name: str, draw: int) -> Path:
@@ -49,7 +51,7 @@ def write_arrays(path: Path, arrays: Mapping[str, object]) -> None:
 def read_arrays(path: Path) -> dict[str, np.ndarray] | None:
     """Return the arrays of a file; None if there is none or it is damaged."""
     try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as held:
+        with open(inside.opened(path), "rb") as file, np.load(file, allow_pickle=False) as held:
             return dict(held)
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
+    except (OSError, StoreError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
         return None
