@@ -18,6 +18,7 @@ import click
 from toposcope import __version__
 from toposcope.cli.group import SuggestingGroup
 from toposcope.core.errors import BrokenOffError, InputError, did_you_mean
+from toposcope.core.legible import as_legible
 from toposcope.core.wording import typed_options
 
 if TYPE_CHECKING:
@@ -150,13 +151,14 @@ def _spoken_to_nobody() -> Iterator[None]:
     while (taken := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(taken, True)
     os.close(taken)
-    before = sys.stderr
+    before, out = sys.stderr, sys.stdout
     stream = before if before is not None else os.fdopen(os.dup(2), "w")
-    sys.stderr = cast("TextIO", _Unheard(stream))
+    sys.stderr = as_legible(cast("TextIO", _Unheard(stream)))
+    sys.stdout = out and as_legible(out)
     try:
         yield
     finally:
-        sys.stderr = before
+        sys.stderr, sys.stdout = before, out
         if before is None:
             stream.close()
 

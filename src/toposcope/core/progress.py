@@ -13,6 +13,8 @@ from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from typing import Any, Self, TypeVar
 
+from toposcope.core.legible import drawn_on
+
 T = TypeVar("T")
 
 _PLAIN_EVERY_SECONDS = 10.0
@@ -203,7 +205,7 @@ def _moving_bar(label: str) -> Any:
     from rich.progress import Progress as Bar
 
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    bar = Bar(*columns, console=Console(stderr=True), transient=True, refresh_per_second=4)
+    bar = Bar(*columns, console=Console(file=drawn_on(sys.stderr)), transient=True, refresh_per_second=4)
     bar.add_task(label, total=None)
     return bar
 
@@ -217,7 +219,7 @@ def _bar(label: str, work: float | None) -> tuple[Any, Any]:
     columns = (texts[0], BarColumn(), TimeElapsedColumn(), TimeRemainingColumn(), texts[1])
     bar = Bar(
         *columns,
-        console=Console(stderr=True),
+        console=Console(file=drawn_on(sys.stderr)),
         speed_estimate_period=_RATE_OVER_SECONDS,
         get_time=lambda: time.monotonic(),
     )

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 import re
 import shutil
+import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from toposcope.core.legible import drawn_on, legible
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,7 +88,8 @@ class Table:
         its cells. `compact` draws fewer rules.
         """
         width = width or shutil.get_terminal_size((ELSEWHERE, 24)).columns
-        widths = _widths([self.columns, *self.rows], width)
+        columns, *rows = [[legible(cell) for cell in row] for row in (self.columns, *self.rows)]
+        widths = _widths([columns, *rows], width)
         if widths is None:
             print("\n".join(self._blocks(width)))
             return
@@ -97,13 +101,13 @@ class Table:
         style = box.SIMPLE_HEAD if compact else box.HEAVY_HEAD
         title = textwrap.fill(self.title, width, break_on_hyphens=False, break_long_words=False)
         printed = Printed(box=style)
-        for column, wide in zip(self.columns, widths, strict=True):
+        for column, wide in zip(columns, widths, strict=True):
             printed.add_column(Text(column), overflow="fold", width=wide)
-        for i, row in enumerate(self.rows, start=1):
-            printed.add_row(*(Text(cell) for cell in row), end_section=i in self.sections)
-        console = Console(width=max(width, sum(widths) + _EDGES * len(widths) + 1))
+        for i, row in enumerate(rows, start=1):
+            printed.add_row(*map(Text, row), end_section=i in self.sections)
+        console = Console(file=drawn_on(sys.stdout), width=max(width, sum(widths) + _EDGES * len(widths) + 1))
         if title:
-            console.print(Text(title, style="bold"), soft_wrap=True)
+            console.print(Text(legible(title), style="bold"), soft_wrap=True)
         console.print(printed)
 
     def _blocks(self, width: int) -> Iterator[str]:

@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from toposcope.core.errors import InputError
+from toposcope.core.legible import legible, shown
 from toposcope.core.tabular import escape_markdown
 from toposcope.page.cited import cited
 from toposcope.page.glossary import FirstUses, anchor, defined
@@ -103,6 +104,7 @@ def _html() -> Environment:
     environment = Environment(
         loader=PackageLoader("toposcope.page"),
         autoescape=True,
+        finalize=shown,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -143,4 +145,4 @@ def data_url(svg: bytes) -> Markup:
 
 
 def _escaped(value: object) -> object:
-    return escape_markdown(value) if isinstance(value, str) else value
+    return escape_markdown(legible(value)) if isinstance(value, str) else value

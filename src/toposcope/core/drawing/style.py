@@ -22,9 +22,11 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
+from matplotlib.text import Text
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
 from toposcope.core.groups import short
+from toposcope.core.legible import legible
 
 INK = "#24292f"
 MUTED = "#5f6b7a"
@@ -383,6 +385,10 @@ def _compact(svg: bytes) -> bytes:
 
 def _render(figure: Figure, kind: str, metadata: dict[str, None]) -> bytes:
     buffer = io.BytesIO()
+    for artist in figure.findobj(Artist):  # names of runs are labels, and mark groups of an SVG
+        artist.set_gid(legible(artist.get_gid() or "") or None)
+        if isinstance(artist, Text):
+            artist.set_text(legible(artist.get_text()))
     with house():
         figure.savefig(buffer, format=kind, metadata=metadata)
     return buffer.getvalue()

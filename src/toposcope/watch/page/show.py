@@ -11,6 +11,7 @@ from jinja2 import Environment, PackageLoader, PrefixLoader, StrictUndefined
 
 from toposcope.core.commands import recommended
 from toposcope.core.forms import and_more, capital, number
+from toposcope.core.legible import shown
 from toposcope.page import appendix
 from toposcope.study.findings.summary import KINDS, FirstScreen
 from toposcope.watch.first_line import FirstLine, Lead, RunVerdict
@@ -206,6 +207,7 @@ def _environment() -> Environment:
     made = Environment(
         loader=PrefixLoader({"page": PackageLoader("toposcope.watch.page")}),
         autoescape=True,
+        finalize=shown,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
