@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from toposcope.cli.output import RenamedOption, json_option, print_json, print_table, say, without_option
+from toposcope.cli.part_faults import naming_part_faults
 from toposcope.cli.reading import pattern_option, renamed
 from toposcope.core.commands import recommended
 from toposcope.core.errors import InputError
@@ -131,6 +132,7 @@ class _TableName(click.Choice[str]):
 )
 @without_option
 @json_option
+@naming_part_faults("source", printed=False)
 def command(
     source: Path | None,
     targets: tuple[str, ...],

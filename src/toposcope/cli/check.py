@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import click
 
 from toposcope.cli.output import json_option, plain, print_json, print_table, say, without_option
+from toposcope.cli.part_faults import naming_part_faults
 from toposcope.cli.reading import pattern_option, renamed, step_pattern_option
 from toposcope.core.errors import InputError
 
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     "--every", type=float, default=10.0, show_default=True, help="Seconds between two readings with --follow."
 )
 @json_option
+@naming_part_faults("targets")
 def command(
     targets: tuple[str, ...],
     horizon: int | None,

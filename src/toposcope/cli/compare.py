@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toposcope.cli.output import json_option, print_json, print_table, say
+from toposcope.cli.part_faults import naming_part_faults
 from toposcope.cli.reading import pattern_option, renamed, step_pattern_option
 from toposcope.core.errors import InputError
 from toposcope.core.types import Normalization, Scope
@@ -86,6 +87,7 @@ MOST_RUNS = 40
 )
 @step_pattern_option
 @json_option
+@naming_part_faults("first", "second")
 def command(
     first: str,
     second: str,

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from toposcope.cli.output import json_option, print_json
+from toposcope.cli.part_faults import naming_part_faults
 
 
 @click.command("export")
@@ -35,6 +36,7 @@ from toposcope.cli.output import json_option, print_json
     help="Write the files in the layout of the embedding report (see `toposcope reproduce`, seed003).",
 )
 @json_option
+@naming_part_faults("store")
 def command(store: Path, out: Path, kind: str, shape: str, layout: str | None, as_json: bool) -> int:
     """Write the tables of STORE as CSV, JSON or NetCDF files.
 

@@ -22,6 +22,7 @@ from toposcope.cli.forecast_lines import (
     show_trendless,
 )
 from toposcope.cli.output import json_option, print_json, print_table, say, without_option
+from toposcope.cli.part_faults import naming_part_faults
 from toposcope.cli.reading import pattern_option, renamed, step_pattern_option
 from toposcope.core.errors import InputError
 from toposcope.core.wording import option
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
 )
 @without_option
 @json_option
+@naming_part_faults("targets")
 def command(
     targets: tuple[str, ...],
     siblings: tuple[str, ...],

@@ -7,12 +7,14 @@ from pathlib import Path
 import click
 
 from toposcope.cli.output import json_option, print_json, say
+from toposcope.cli.part_faults import naming_part_faults
 
 
 @click.command("merge")
 @click.argument("stores", metavar="STORE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder of the new store.")
 @json_option
+@naming_part_faults("stores")
 def command(stores: tuple[Path, ...], out: Path, as_json: bool) -> int:
     """Join STOREs that were measured with the same settings into a new store, without measuring again.
 

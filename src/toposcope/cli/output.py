@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import shutil
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -44,8 +46,23 @@ without_option = click.option(
 )
 
 
+_beside: ContextVar[Mapping[str, object]] = ContextVar("beside")
+
+
+@contextlib.contextmanager
+def beside_json(more: Mapping[str, object]) -> Iterator[None]:
+    """Let `print_json` print these fields beside those of its dictionary."""
+    token = _beside.set(more)
+    try:
+        yield
+    finally:
+        _beside.reset(token)
+
+
 def print_json(payload: object) -> None:
     """Print `payload` as strict JSON: NaN and infinity become null."""
+    if isinstance(payload, Mapping):
+        payload = {**payload, **_beside.get({})}
     click.echo(json.dumps(plain(payload), indent=2, allow_nan=False))
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from toposcope.cli.output import RenamedOption, json_option, print_json, say, show_first, without_option
+from toposcope.cli.part_faults import naming_part_faults
 from toposcope.cli.reading import pattern_option, renamed
 
 
@@ -40,6 +41,7 @@ from toposcope.cli.reading import pattern_option, renamed
 )
 @without_option
 @json_option
+@naming_part_faults("stores", printed=False)
 def command(
     stores: tuple[Path, ...], out: Path, title: str, target: str | None, targets: Path | None,
     rename: tuple[str, ...], pattern: str | None, without: tuple[str, ...], as_json: bool,

@@ -272,6 +272,8 @@ def _single(path: Path, fields: Sequence[str]) -> Part:
         written = 0
     except (TypeError, ValueError) as error:
         raise broken(path) from error
+    if not fields[1].isdecimal():
+        raise StoreError(f"{path} is no part of a store, by its name; remove it")
     held = (HeldUnit(int(fields[1]), fields[3], written),)
     return Part(path, fields[0], fields[2], held=held, written=written, latest=written)
 
@@ -357,6 +359,16 @@ def missing(folder: Path) -> list[str]:
     claimed = {name: number for part in scan(folder) for name, number in part.replaces.items()}
     known = ledger.of(folder)
     return [name for name in known.missing(present) if known.there[name] > claimed.get(name, -1)]
+
+
+def strangers(folder: Path) -> list[str]:
+    """Return the files of a table's folder that were not written there, such as a copy under another name."""
+    try:
+        present = filter(is_part, os.listdir(folder))
+    except FileNotFoundError:
+        return []
+    known = ledger.of(folder).footers
+    return sorted(name for name in present if name not in known)
 
 
 def _check_footers(parts: Iterable[Part]) -> None:

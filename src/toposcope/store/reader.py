@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 REMEASURE = "bring it back, or repeat the sweep"
+REMOVE = "remove it, or join stores with toposcope merge"
 
 
 class StoreReader:
@@ -105,11 +106,19 @@ class StoreReader:
             )
             for row in failed
         )
-        gone = (
-            AuditFinding("", None, "", f"{name} was written and is gone; {REMEASURE}", fault="missing-part")
-            for name in self.missing()
-        )
+        gone = (AuditFinding("", None, "", said, fault=fault) for fault, said in self._part_faults())
         return tuple(dict.fromkeys([*audited, *lost, *gone]))
+
+    def part_faults(self) -> tuple[str, ...]:
+        """Return a sentence for each part that is missing, or that was not written into this store."""
+        return tuple(f"{self.path}/{said}" for _, said in self._part_faults())
+
+    def _part_faults(self) -> Iterator[tuple[str, str]]:
+        for name in self.missing():
+            yield "missing-part", f"{name} was written and is gone; {REMEASURE}"
+        for table in TABLES:
+            for name in parts.strangers(self.path / table):
+                yield "foreign-part", f"{table}/{name} was not written into this store; {REMOVE}"
 
     def missing(self) -> list[str]:
         """Return the files, TABLE/NAME, that were written into the store and are missing now."""

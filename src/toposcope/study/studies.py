@@ -18,7 +18,6 @@ from toposcope.runs.reading import planned_beside
 from toposcope.runs.without import without_runs
 from toposcope.store import Store
 from toposcope.store.manifest import read_manifest
-from toposcope.store.reader import REMEASURE
 from toposcope.study.convergence import without_unconverged
 from toposcope.study.derived import with_derived
 from toposcope.study.merged_stores import Source
@@ -124,7 +123,7 @@ class _StoreTables:
                 f"{store.path} has no measured features: nothing was measured into it yet, or all of it "
                 "failed; repeat the command that made it"
             )
-        gone = tuple(f"{store.path / name} was written and is gone; {REMEASURE}" for name in store.missing())
+        gone = store.part_faults()
         return cls(
             store, without_runs(features, without), without_runs(store.metrics(), without),
             without_runs(store.runs(), without), without_runs(store.audit(), without),
