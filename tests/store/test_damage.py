@@ -83,7 +83,7 @@ def test_a_part_that_is_deleted_is_named_and_one_that_was_joined_is_not(tmp_path
     assert pack.name in found.message
 
 
-def test_a_store_without_a_ledger_reads_as_before(tmp_path):
+def test_a_store_copied_without_its_ledger_is_read_and_says_so(tmp_path):
     import shutil
 
     store = _filled(tmp_path / "s")
@@ -91,8 +91,8 @@ def test_a_store_without_a_ledger_reads_as_before(tmp_path):
     shutil.copytree(store.path, tmp_path / "old")
     old = Store.open(tmp_path / "old")
     assert len(old.features()) == 60
-    _parts(old)[0].unlink()
-    assert not old.findings
+    (found,) = old.findings
+    assert (found.fault, "hidden folders too" in found.message) == ("no-ledger", True)
 
 
 def test_a_store_that_took_the_place_of_another_misses_nothing_of_it(tmp_path):

@@ -13,7 +13,7 @@ import pyarrow as pa
 from toposcope.core.observations import AuditFinding
 from toposcope.core.tabular import Tables, answered, counted
 from toposcope.core.types import RunRecord, Status
-from toposcope.store import log, newest, parts
+from toposcope.store import ledger, log, newest, parts
 from toposcope.store.reading import expression, steady
 from toposcope.store.schema import TABLES
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 REMEASURE = "bring it back, or repeat the sweep"
+WITH_HIDDEN = "copy the whole store again, hidden folders too"
 REMOVE = "remove it, or join stores with toposcope merge"
 
 
@@ -116,6 +117,10 @@ class StoreReader:
     def _part_faults(self) -> Iterator[tuple[str, str]]:
         for name in self.missing():
             yield "missing-part", f"{name} was written and is gone; {REMEASURE}"
+        if not (self.path / ledger.FOLDER).is_dir():
+            if any(parts.strangers(self.path / table) for table in TABLES):
+                yield "no-ledger", f"{ledger.FOLDER} is gone, so no part can be checked; {WITH_HIDDEN}"
+            return
         for table in TABLES:
             for name in parts.strangers(self.path / table):
                 yield "foreign-part", f"{table}/{name} was not written into this store; {REMOVE}"
