@@ -54,6 +54,13 @@ def test_nine_times_the_rate_is_named_with_both_numbers() -> None:
     ]
 
 
+def test_rates_that_both_fall_to_0_are_not_called_equal_there() -> None:
+    steps = np.arange(5, 501, 5)
+    others = [seed(i, steps=steps, learning_rate=warmed(steps)) for i in range(4)]
+    (one,) = named(seed(9, steps=steps, learning_rate=warmed(steps, 9 * PEAK)), others)
+    assert "the same from" not in one
+
+
 def test_a_longer_warmup_is_a_difference_up_to_where_the_rates_are_equal_again() -> None:
     others = [seed(i, learning_rate=warmed(STEPS, warmup=100)) for i in range(4)]
     (one,) = named(seed(9, learning_rate=warmed(STEPS, warmup=200)), others)

@@ -160,7 +160,9 @@ def _difference(
     apart = gap > APART * largest
     if apart.sum() < LASTING or not (named or _by_one_factor(values, theirs)):
         return None
-    at, last = int(np.argmax(gap)), int(np.flatnonzero(apart)[-1])
+    at = int(np.argmax(gap))
+    # near the end of a decay both rates are near 0, and as far apart as their own sizes allow
+    last = int(np.flatnonzero(gap > APART * np.maximum(np.abs(values), np.abs(theirs)))[-1])
     again = float(steps[last + 1]) if last + LASTING < len(steps) else None
     return LoggedDifference(label, float(values[at]), float(theirs[at]), float(steps[at]), again)
 
@@ -192,12 +194,12 @@ def _by_one_factor(values: np.ndarray, theirs: np.ndarray) -> bool:
 def _shown(value: float) -> str:
     """Return the value of a setting as it is written.
 
-    >>> _shown(0.00045), _shown(65536.0), _shown(0.9), _shown(5e-05)
-    ('4.5e-4', '65,536', '0.9', '5e-5')
+    >>> _shown(0.0045), _shown(65536.0), _shown(0.9), _shown(5e-05)
+    ('4.5e-3', '65,536', '0.9', '5e-5')
     """
     if value.is_integer():
         return f"{int(value):,}"
-    if abs(value) >= 1e-3:
+    if abs(value) >= 1e-2:
         return f"{value:.4g}"
     digits, _, power = f"{value:.2e}".partition("e")
     return f"{digits.rstrip('0').rstrip('.')}e{int(power)}"
