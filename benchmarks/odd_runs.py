@@ -23,7 +23,7 @@ import pandas as pd
 
 from toposcope.core.seeding import rng
 from toposcope.logs.belonging import Stated, stated
-from toposcope.runs.odd import Member, odd_among
+from toposcope.runs.odd import Member, odd_of
 from toposcope.statistics.odd import odd_runs
 from toposcope.store import Store
 from toposcope.study.labels import Labels
@@ -86,7 +86,7 @@ def members_of(folder: Path, store: Path | None) -> list[Member]:
             rows = table.of_run(path.name).set_index("step")
             features = {name: rows[name].dropna() for name in Labels(table).primary()}
         facts = stated({"config": config["config"]})
-        found.append(Member(Stated(path.name, facts, 1.0), losses, features))
+        found.append(Member(Stated(path.name, facts, 1.0), losses, {"weights": features} if features else {}))
     return found
 
 
@@ -112,7 +112,7 @@ def trained(folder: Path, draws: int) -> None:
                     if kind != "healthy":
                         group[0] = runs[kind][g.integers(len(runs[kind]))]
                         odd = group[0].run
-                    found = odd_among(group).found
+                    found = odd_of(group).found
                     hits += any(one.run == odd for one in found)
                     named += any(one.run == odd and one.differs for one in found)
                     wrong += any(one.run != odd for one in found)
@@ -144,7 +144,7 @@ def public(folder: Path) -> None:
             for run in group["run"]
             if run in by_run
         ]
-        found = odd_among(members)
+        found = odd_of(members)
         tested += found.compared > 0
         odd += bool(found.found)
         print(f"  {name[-48:]:50}{len(members):3} repeats: {[str(one.sentence) for one in found.found]}")

@@ -186,6 +186,39 @@ def test_what_was_not_read_is_said_with_its_reason(tmp_path: Path):
     assert any("the state of the optimiser (optimizer)" in line for line in seen.lines)
 
 
+@pytest.mark.parametrize(
+    ("options", "steps"), [({}, {100, 200}), ({"cheap": True}, {100, 200}), ({"newest": True}, {200})]
+)
+def test_a_tensor_without_data_is_a_fault_of_the_checkpoint(
+    options: dict[str, bool], steps: set[int], tmp_path: Path
+):
+    """The answer was "nothing found", exit code 0, and no run can be resumed from it."""
+    torch = pytest.importorskip("torch")
+    for step, state in zip((100, 200), walk(1, "walk", 2), strict=True):
+        made = {name: torch.from_numpy(value) for name, value in state.items()}
+        made["lm_head.weight"] = torch.empty(4, 4, device="meta")
+        made["h.0.attn.rotary_emb.inv_freq"] = torch.empty(4, device="meta")  # made again by its model
+        made["extra.weight"] = torch.eye(4).to_sparse()  # only not read
+        torch.save({"model": made}, tmp_path / f"step_{step}.pt")
+    answer = ts.audit(tmp_path, **options)
+    assert {(one.step, one.fault, one.tensor) for one in answer.faults} == {
+        (step, "tensor-without-data", "lm_head.weight") for step in steps
+    }
+    assert not answer.ok
+    assert "has no data; save it after" in answer.faults[0].message
+    if not options:
+        ground = ts.check(tmp_path).runs[0].judgement.grounds[0]
+        assert (ground.kind, ground.level) == ("tensor-without-data", "look")
+
+
+def test_the_answer_of_python_counts_what_was_checked(tmp_path: Path):
+    states = dict(zip((0, 10), walk(1, "walk", 2), strict=True))
+    many = len(states[0])
+    first, second = repr(ts.audit(states)).splitlines()[:2]
+    assert first.endswith("nothing found")
+    assert second == f"checked {many} of {many} tensors, 0 skipped"
+
+
 def test_a_tensor_that_the_index_lacks_is_named(tmp_path: Path):
     folder = tmp_path / "checkpoint-100"
     folder.mkdir()
@@ -195,7 +228,10 @@ def test_a_tensor_that_the_index_lacks_is_named(tmp_path: Path):
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": table}))
     answer = ts.audit(folder)
     assert "not in the index" in answer.coverage.skipped[HEAD]
-    assert "nothing found in what was checked" in repr(answer)
+    assert [(one.fault, one.tensor) for one in answer.faults] == [("tensor-not-in-index", HEAD)]
+    assert not answer.ok
+    assert f"skipped {HEAD}: it is in model-00001-of-00001.safetensors" in repr(answer)
+    assert ts.check(folder).runs[0].judgement.grounds[0].kind == "tensor-not-in-index"
 
 
 def test_nothing_is_equal_where_nothing_could_be_read():

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from toposcope.runs.checking import check as check_runs
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from toposcope.runs.sources import StoreFacts
     from toposcope.store import Store
 
@@ -23,7 +25,22 @@ def of_store(store: Store) -> StoreFacts:
     from toposcope.watch.coverage import without_losses
     from toposcope.watch.replay import replays_of
 
-    return StoreFacts(changed_of_store(store), without_losses(store), replays_of(store.path))
+    return StoreFacts(
+        changed_of_store(store), without_losses(store), replays_of(store.path), partial(_measured, store)
+    )
+
+
+def _measured(store: Store) -> Mapping[str, Mapping[str, Mapping[str, pd.Series]]]:
+    """Return the primary features of each subject of a store, as its analysis compares them."""
+    from toposcope.core.errors import InputError
+    from toposcope.study.odd_measured import measured_curves
+    from toposcope.study.studies import StudyRequest, studies_of
+
+    try:
+        _, wholes = studies_of(store, StudyRequest((), (), None, {}))
+    except InputError:  # a store of losses alone, such as that of a watch that has just begun
+        return {}
+    return {one.subject.name: measured_curves(one.series, one.labels.primary()) for one in wholes}
 
 
 def _with_store(function: Callable[_Options, _Answer]) -> Callable[_Options, _Answer]:

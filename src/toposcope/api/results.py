@@ -163,15 +163,18 @@ class Audit:
         return "nothing found in what was checked" if self.coverage.checked else "no tensor was checked"
 
     def __repr__(self) -> str:
-        """Return the answer, then the first findings."""
+        """Return the answer, what was checked, and the first findings."""
         note = f" {self.apart}" if self.apart else ""
+        seen = (
+            "" if self.coverage is None else "".join(f"\n{line}" for line in self.coverage.lines_with_count)
+        )
         does = "".join(f"\n{one.run} step {one.step:,}: {one.sentence}" for one in self.adapters)
         does += "".join(f"\n{one.run} is {one.sentence}" for one in self.odd)
         if not self.findings:
             nothing = "no fault found" if self.odd else self.nothing_found
-            seen = counted(self.checkpoints, self.runs)
-            return f"{seen}: {'no other finding.' if note else nothing}{note}{does}"
-        first = self.apart + " " * bool(note) + self.line
+            read = counted(self.checkpoints, self.runs)
+            return f"{read}: {'no other finding.' if note else nothing}{note}{seen}{does}"
+        first = self.apart + " " * bool(note) + self.line + seen
         return "\n".join([first, *map(str, self.findings[:5])]) + does
 
     def _repr_html_(self) -> str:

@@ -70,7 +70,7 @@ def command(
         nothing = "no fault of a checkpoint found" if answer.apart or answer.odd else answer.nothing_found
         say(f"{seen} {read}: {nothing}")
     if answer.coverage is not None:
-        for line in (answer.coverage.line, *answer.coverage.lines):
+        for line in answer.coverage.lines_with_count:
             say(line)
     for title, part in (("Findings", answer.faults), ("Remarks", answer.remarks)):
         if part:

@@ -7,7 +7,7 @@ changed in its siblings. A frozen layer hardly affects a loss, so the curves alo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,33 +15,40 @@ import pandas as pd
 
 from toposcope.core.forms import listed
 from toposcope.logs.belonging import SETTINGS, Stated, kin
+from toposcope.runs.odd_settings import logged_differences
 from toposcope.statistics.odd import FEWEST, MOST_PART, OddRun, odd_runs
 
 _NAMED = 2
-"""Quantities that the sentence names."""
+"""Quantities, and settings of the log, that the sentence names."""
+
+
+def _no_log() -> pd.DataFrame:
+    return pd.DataFrame({"step": []})
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A run with what its files state; its losses and features by label, each a series by step.
+    """A run with what its files state; its losses by label, each a series by step.
 
-    `changed` says of each matrix whether it ever changed over the checkpoints; empty where that is not known.
+    `features` are measured quantities: for each subject, series by label. `changed` says of each matrix
+    whether it ever changed over the checkpoints; empty where that is not known. `logged` returns the rows of
+    its log with every column: it is called only for an odd run and its siblings.
     """
 
     stated: Stated
     losses: Mapping[str, pd.Series]
-    features: Mapping[str, pd.Series] = field(default_factory=dict)
+    features: Mapping[str, Mapping[str, pd.Series]] = field(default_factory=dict)
     changed: Mapping[str, bool] = field(default_factory=dict)
+    logged: Callable[[], pd.DataFrame] = _no_log
 
     @property
     def run(self) -> str:
         """The run's name."""
         return self.stated.run
 
-    @property
-    def curves(self) -> dict[str, pd.Series]:
-        """The losses, then the features."""
-        return {**self.losses, **self.features}
+    def curves(self, subject: str | None) -> Mapping[str, pd.Series]:
+        """Return the losses, then the features of a subject, if one is given."""
+        return self.losses if subject is None else {**self.losses, **self.features.get(subject, {})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +126,38 @@ class OddRuns:
         return replace(self, found=mine)
 
 
-def odd_among(members: Sequence[Member], losses: pd.DataFrame | None = None) -> OddRuns:
-    """Return which of some runs are not like their siblings: runs of one size, task, corpus and tokenizer.
+def odd_of(members: Sequence[Member]) -> OddRuns:
+    """Return which of some runs are not like their siblings: the one judgement of every command.
 
-    `losses` has run, step and loss, for runs whose files do not state what sets them apart.
+    The losses and the matrices that never changed come first. Runs that these do not set apart are compared
+    by their measured features, too, a subject at a time. So what is said of a run by its losses does not
+    depend on whether anything was measured. Where the files do not say which runs belong together, their
+    losses do.
+    """
+    tables = [
+        pd.DataFrame({"step": curve.index, "loss": curve.to_numpy()}).assign(run=member.run)
+        for member in members
+        if (curve := member.losses.get("loss")) is not None and len(curve)
+    ]
+    losses = pd.concat(tables, ignore_index=True) if tables else None
+    judged = odd_among(members, losses)
+    odd, compared = list(judged.found), judged.compared
+    for subject in dict.fromkeys(subject for member in members for subject in member.features):
+        apart = {one.run for one in odd}
+        rest = [replace(member, changed={}) for member in members if member.run not in apart]
+        measured = odd_among(rest, losses, subject=subject)
+        odd += measured.found
+        compared = max(compared, measured.compared)
+    return OddRuns(tuple(sorted(odd, key=lambda one: one.p or 0.0)), compared, len(members))
+
+
+def odd_among(
+    members: Sequence[Member], losses: pd.DataFrame | None = None, *, subject: str | None = None
+) -> OddRuns:
+    """Return which runs are not like their siblings: runs of one size, task, corpus and tokenizer.
+
+    They are compared by their losses, and by the features of a `subject` if one is given. `losses` has run,
+    step and loss, for runs whose files do not state what sets them apart.
     """
     by_name = {member.run: member for member in members}
     found: list[Odd] = []
@@ -131,7 +166,7 @@ def odd_among(members: Sequence[Member], losses: pd.DataFrame | None = None) -> 
         group = [by_name[name] for name in names]
         if len(group) <= FEWEST:
             continue
-        curves, steps = _common(group)
+        curves, steps = _common(group, subject)
         if not curves and sum(bool(member.changed) for member in group) <= FEWEST:
             continue
         compared += len(group)
@@ -181,20 +216,21 @@ def _described(
     since = one.since if one else None
     return Odd(
         mine.run, tuple(sibling.run for sibling in siblings), one.p if one else None, since, tuple(beside),
-        _differing(mine.stated, [sibling.stated for sibling in siblings]),
-        at_once=since is not None and since <= by_curves.steps[0], frozen=frozen,
+        _differing(mine, siblings), at_once=since is not None and since <= by_curves.steps[0],
+        frozen=frozen,
     )  # fmt: skip
 
 
-def _common(group: Sequence[Member]) -> tuple[dict[str, np.ndarray], np.ndarray]:
+def _common(group: Sequence[Member], subject: str | None = None) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Return the curves (runs, steps) of the quantities that all runs have, at the steps that all share.
 
     A quantity that shares no step with the others is left out.
     """
     found: dict[str, list[pd.Series]] = {}
     steps: pd.Index | None = None
-    for name in group[0].curves:
-        mine = [member.curves.get(name, pd.Series(dtype=float)) for member in group]
+    every = [member.curves(subject) for member in group]
+    for name in every[0]:
+        mine = [curves.get(name, pd.Series(dtype=float)) for curves in every]
         mine = [one[~one.index.duplicated(keep="last")] for one in mine]
         shared = mine[0].index
         for one in mine[1:]:
@@ -209,17 +245,24 @@ def _common(group: Sequence[Member]) -> tuple[dict[str, np.ndarray], np.ndarray]
     return curves, at.to_numpy(float)
 
 
-def _differing(one: Stated, others: Sequence[Stated]) -> tuple[str, ...]:
-    """Return in words the settings in which a run differs from most of the others."""
-    found = []
+def _differing(member: Member, siblings: Sequence[Member]) -> tuple[str, ...]:
+    """Return in words the settings in which a run differs: by its files, then by its log."""
+    stated = _stated_differences(member.stated, [sibling.stated for sibling in siblings])
+    logged = logged_differences(member.logged(), [sibling.logged() for sibling in siblings], stated)
+    return (*stated.values(), *map(str, logged[:_NAMED]))
+
+
+def _stated_differences(one: Stated, others: Sequence[Stated]) -> dict[str, str]:
+    """Return the settings of its files in which a run differs from most of the others, each in words."""
+    found = {}
     for name in SETTINGS:
         theirs = Counter(other.facts[name] for other in others if name in other.facts)
         if not theirs or name not in one.facts:
             continue
         common, _ = theirs.most_common(1)[0]
         if one.facts[name] != common:
-            found.append(f"{name} is {_against(one.facts[name], common)}")
-    return tuple(found)
+            found[name] = f"{name} is {_against(one.facts[name], common)}"
+    return found
 
 
 def _against(mine: str, theirs: str) -> str:

@@ -6,14 +6,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
 
 from toposcope.logs.belonging import Stated, size_of, stated
-from toposcope.runs.odd import Member, OddRuns, odd_among
-from toposcope.runs.sources import Changed, not_known
+from toposcope.runs.odd import Member, OddRuns, odd_of
+from toposcope.runs.sources import Changed, Measured, not_known
+from toposcope.statistics.odd import FEWEST
+
+Rows: TypeAlias = Callable[[str], pd.DataFrame]
+"""Returns by its name the rows of a run with every column of its log; empty where there are none."""
 
 _LOGGED = {"loss": "loss", "heldout_loss": "held-out loss"}
 
@@ -24,7 +30,7 @@ def odd_of_tables(metrics: pd.DataFrame, runs: pd.DataFrame, changed: Changed = 
     Parameters
     ----------
     metrics
-        Columns run, step and any of loss and heldout_loss.
+        Columns run, step, any of loss and heldout_loss, and whatever else the log holds.
     runs
         Columns run and, where known, parameters and config, as a store has them.
     changed
@@ -33,41 +39,48 @@ def odd_of_tables(metrics: pd.DataFrame, runs: pd.DataFrame, changed: Changed = 
     return odd_of(members_of(metrics, runs, changed))
 
 
-def odd_of(members: Sequence[Member]) -> OddRuns:
-    """Return which runs are not like their siblings; losses group them where nothing else does."""
-    losses = [
-        pd.DataFrame({"step": curve.index, "loss": curve.to_numpy()}).assign(run=member.run)
-        for member in members
-        if (curve := member.losses.get("loss")) is not None and len(curve)
-    ]
-    return odd_among(members, pd.concat(losses, ignore_index=True) if losses else None)
-
-
 def members_of(
     metrics: pd.DataFrame,
     runs: pd.DataFrame,
     changed: Changed = not_known,
     named: Mapping[str, str] | None = None,
+    *,
+    rows: Rows | None = None,
+    measured: Measured | None = None,
 ) -> list[Member]:
     """Return the runs of a log with their losses at its own steps, and what their files state.
 
     A run that went back to an earlier checkpoint is one member, which has the name of its latest part.
-    `named` are the runs that count, each with its name; None means all.
+    `named` are the runs that count, each with its name; None means all. `rows` has every column of the log of
+    a run; by default those of `metrics`. `measured` are the features of the runs by subject.
     """
     logged = list(map(str, metrics["run"].unique())) if len(metrics) else []
     listed = list(map(str, runs["run"])) if "run" in runs else []
     names = [run for run in dict.fromkeys([*listed, *logged]) if named is None or run in named]
-    rows = {str(row["run"]): row for row in runs.to_dict("records")} if "run" in runs else {}
-    found = []
+    records = {str(row["run"]): row for row in runs.to_dict("records")} if "run" in runs else {}
+    tables = {str(run): part for run, part in metrics.groupby("run", sort=False)} if len(metrics) else {}
+    features = measured() if measured is not None and len(names) > FEWEST else {}
+    members = []
     for parts in _parts(names):
-        last, own = parts[-1], _joined(metrics, parts)
+        last, own = parts[-1], _joined(partial(rows_of, tables), parts)
         curves = {label: curve_by_step(own, column) for column, label in _LOGGED.items() if column in own}
-        row: Mapping[object, object] = rows.get(last, {})
-        one = Stated(last if named is None else named[last], stated(row), size_of(row.get("parameters")))
-        curves = {label: curve for label, curve in curves.items() if len(curve)}
-        moved = {name: moved for part in parts for name, moved in changed(part).items()}
-        found.append(Member(one, curves, changed=moved))
-    return found
+        record: Mapping[object, object] = records.get(last, {})
+        name, size = last if named is None else named[last], size_of(record.get("parameters"))
+        members.append(
+            Member(
+                Stated(name, stated(record), size),
+                {label: curve for label, curve in curves.items() if len(curve)},
+                {subject: of_runs[last] for subject, of_runs in features.items() if last in of_runs},
+                {matrix: moved for part in parts for matrix, moved in changed(part).items()},
+                partial(_joined, rows or partial(rows_of, tables), parts),
+            )
+        )
+    return members
+
+
+def rows_of(tables: Mapping[str, pd.DataFrame], run: str) -> pd.DataFrame:
+    """Return the rows of a run; none where it has no table."""
+    return tables[run] if run in tables else pd.DataFrame({"step": []})
 
 
 def _parts(names: Sequence[str]) -> list[list[str]]:
@@ -83,16 +96,13 @@ def _parts(names: Sequence[str]) -> list[list[str]]:
     return list(found.values())
 
 
-def _joined(metrics: pd.DataFrame, parts: Sequence[str]) -> pd.DataFrame:
+def _joined(rows: Rows, parts: Sequence[str]) -> pd.DataFrame:
     """Return the rows of a run as it is now: a part holds up to where the next one begins."""
-    if not len(metrics):
-        return metrics
-    own = metrics["run"].astype(str)
-    rows = metrics[own == parts[0]]
+    own = rows(parts[0])
     for part in parts[1:]:
-        later = metrics[own == part]
-        rows = pd.concat([rows[rows["step"] < later["step"].min()], later]) if len(later) else rows
-    return rows
+        later = rows(part)
+        own = pd.concat([own[own["step"] < later["step"].min()], later]) if len(later) else own
+    return own
 
 
 def curve_by_step(rows: pd.DataFrame, column: str) -> pd.Series:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from toposcope.core.wording import option, rendered
 from toposcope.logs.remarks import LOOK, Remark
-from toposcope.runs.odd import Member, Odd
-from toposcope.runs.odd_members import members_of, odd_of
+from toposcope.runs.odd import Member, Odd, odd_of
+from toposcope.runs.odd_members import members_of, rows_of
 from toposcope.runs.sources import LOSSES
 from toposcope.statistics.odd import FEWEST
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from toposcope.runs.sources import Contents
 
 _REMEDY = "compare its settings and data with theirs, or leave it out: "
+_SETTING = "train it again with their setting, or leave it out: "
 _FROZEN = "check which parameters it trains, or leave it out: "
 
 
@@ -48,7 +50,11 @@ def _groups(runs: Sequence[RunCheck], contents: Sequence[Contents]) -> list[list
     rest: list[Member] = []
     for place in contents:
         named = {one.run: one.name for one in runs if one.source == place.name}
-        members = members_of(_losses(place), _listed(place, named), place.changed, named)
+        logged = {run.name: run.table for run in place.log.runs}
+        members = members_of(
+            _losses(place), _listed(place, named), place.changed, named,
+            rows=partial(rows_of, logged), measured=place.measured,
+        )  # fmt: skip
         if len(members) > FEWEST:
             by_place.append(members)
         else:
@@ -73,5 +79,5 @@ def _listed(place: Contents, named: Sequence[str] | dict[str, str]) -> pd.DataFr
 
 
 def _ground(one: Odd, run: str) -> Remark:
-    remedy = _FROZEN if one.p is None else _REMEDY
+    remedy = _FROZEN if one.p is None else _SETTING if one.differs else _REMEDY
     return Remark(LOOK, "odd run", one.since, one.sentence, rendered(remedy + option("without", run)))

@@ -30,11 +30,18 @@ LOSSES = ("loss", "heldout_loss")
 
 Changed: TypeAlias = "Callable[[str], Mapping[str, bool]]"
 """By the name of a run: each matrix, and whether it ever changed; empty where that is not known."""
+Measured: TypeAlias = "Callable[[], Mapping[str, Mapping[str, Mapping[str, pd.Series]]]]"
+"""Returns what was measured: by subject, run and label, a series by step."""
 
 STATED = "step and loss from the checkpoints themselves"
 FILE_ALONE = "checkpoints (a log alone was given; give the folder that holds them)"
 _NO_CHECKPOINT = "checkpoints (none in the folder)"
 _OF_STORE = "checkpoints (the store's audit is included; give their folder to audit them again)"
+
+
+def not_measured() -> Mapping[str, Mapping[str, Mapping[str, pd.Series]]]:
+    """Return nothing: no feature was measured."""
+    return {}
 
 
 def not_known(run: str) -> Mapping[str, bool]:
@@ -51,7 +58,8 @@ class Contents:
     step and loss, and `repaired` what was cut or left out of the log. `problems` are logs in a folder that
     cannot be read, and `no_logs` the files that are not logs. `changed` has for each run the matrices that
     ever changed. `to_add` says how its runs get losses where a log in the folder would not be read. `replays`
-    repeats the alarms of the watch of a store. `question` names logs of the run that disagree.
+    repeats the alarms of the watch of a store, and `measured` returns the features of its runs. `question`
+    names logs of the run that disagree.
     """
 
     name: str
@@ -67,6 +75,7 @@ class Contents:
     to_add: str = ""
     replays: Replays | None = None
     question: str = ""
+    measured: Measured = not_measured
 
 
 @dataclass(frozen=True)
@@ -74,12 +83,13 @@ class StoreFacts:
     """What a check takes from a store beside its losses; higher rooms that know its measurements give it.
 
     `changed` says of a run which of its matrices ever changed, `to_add` how its runs get losses, `replays`
-    repeats the alarms of its watch.
+    repeats the alarms of its watch. `measured` returns the features of its runs.
     """
 
     changed: Changed = not_known
     to_add: str = ""
     replays: Replays | None = None
+    measured: Measured = not_measured
 
 
 OfStore: TypeAlias = "Callable[[Store], StoreFacts]"
@@ -151,7 +161,7 @@ def _of_store(path: str, name: str, of_store: OfStore) -> Contents:
     return Contents(
         name, log_of_store(path), "step and loss from the store",
         store.measured_steps(), tuple(store.audited()), _OF_STORE, changed=facts.changed,
-        to_add=facts.to_add, replays=facts.replays,
+        to_add=facts.to_add, replays=facts.replays, measured=facts.measured,
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from toposcope.core.observations import AuditFinding
 from toposcope.sources.audit_content import content, first_values
 from toposcope.sources.audit_evidence import SMALL, StepEvidence, TensorEvidence
+from toposcope.sources.names import BUFFERS
 
 SPIKE = 3.0
 """A step is off the path if both distances to it are this many times the distance between its neighbours.
@@ -120,6 +121,17 @@ def structure(steps: Evidence) -> Iterator[AuditFinding]:
                     f"is {item.info.dtype}; at the other steps it is {expected.info.dtype}",
                     name,
                 )
+
+
+def not_loadable(steps: Evidence) -> Iterator[AuditFinding]:
+    """Find tensors that a checkpoint names and that nothing can load from it: no data, not in the index.
+
+    A buffer is not one of them: models make it again.
+    """
+    for step in _readable(steps):
+        for name, item in step.tensors.items():
+            if item.info.fault and not BUFFERS.search(name):
+                yield _finding(step, item.info.fault, item.info.skip.removeprefix("it "), name)
 
 
 def values(steps: Evidence) -> Iterator[AuditFinding]:
@@ -356,6 +368,7 @@ CHECKS: tuple[Callable[[Evidence], Iterator[AuditFinding]], ...] = (
     labels,
     identical,
     structure,
+    not_loadable,
     values,
     copies,
     content,

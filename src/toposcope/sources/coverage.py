@@ -110,6 +110,11 @@ class Coverage:
             )
         return found
 
+    @property
+    def lines_with_count(self) -> list[str]:
+        """How many tensors were checked, then what was not and why."""
+        return [self.line, *self.lines]
+
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain JSON."""
         return {

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from toposcope.core.types import Normalization, Scope
-from toposcope.logs.belonging import Stated, size_of, stated
-from toposcope.runs.odd import Member, OddRuns, odd_among
-from toposcope.runs.odd_members import Changed, curve_by_step, odd_of_tables
+from toposcope.runs.odd import OddRuns, odd_of
+from toposcope.runs.odd_members import Changed, curve_by_step, members_of, odd_of_tables, rows_of
 from toposcope.statistics.odd import FEWEST
 from toposcope.subjects.weights.features import (
     BASELINES,
@@ -23,10 +23,9 @@ from toposcope.subjects.weights.features import (
 
 if TYPE_CHECKING:
     from toposcope.store import Store
+    from toposcope.study.study_rows import StudyRows
     from toposcope.study.table import SeriesTable
 
-_LOSSES = (("heldout_loss",), ("loss_smooth", "loss"))
-"""The losses of a study that are compared: of the training loss the smoothed one where there is one."""
 _STILL = ((UPDATES, UPDATE_NORM.name), (BASELINES, MATRIX_NORM.name), (NEURAL_PERSISTENCE, PERSISTENCE.name))
 """Features of single matrices without draws, by probe: they are constant if the matrix is."""
 _ROUNDING = 1e-12
@@ -48,26 +47,38 @@ def odd_of_store(store: Store) -> OddRuns:
 
 
 def odd_of_measured(
-    series: SeriesTable, primary: Sequence[str], features: pd.DataFrame, metrics: pd.DataFrame
+    series: SeriesTable, primary: Sequence[str], features: pd.DataFrame, log: StudyRows | None, subject: str
 ) -> OddRuns:
-    """Return which measured runs are not like their siblings, by their losses and the primary features.
+    """Return which runs of a study are not like their siblings: what `check` says of the same source.
 
-    `primary` are the columns of those features; `features` and `metrics` are the store's. Both are empty for
-    a table made elsewhere.
+    `primary` are the columns of the primary features of `subject`, and `features` the store's rows, which are
+    empty for a log. The further columns of a log count only if it has no loss: `check` does not read them.
     """
-    losses = [next((n for n in names if n in series.values), "") for names in _LOSSES]
-    rows = series.runs.drop_duplicates("run").set_index("run", drop=False).to_dict("index")
+    metrics = pd.DataFrame(columns=["run", "step"]) if log is None else log.metrics
+    runs = series.runs if log is None else log.runs
+    known = set(map(str, runs["run"])) if "run" in runs else set()
+    listed = pd.concat([runs, pd.DataFrame({"run": [run for run in series.run_names if run not in known]})])
     moved = matrices_changed(features) if len(series.run_names) > FEWEST else {}
-    members = []
-    for run in series.run_names:
-        row, own = rows.get(run, {}), series.of_run(run)
-        lost, measured = (
-            {series.label(column): curve_by_step(own, column) for column in columns if column}
-            for columns in (losses, primary)
-        )
-        facts = Stated(run, stated(row), size_of(row.get("parameters")))
-        members.append(Member(facts, lost, measured, moved.get(run, {})))
-    return odd_among(members, metrics if len(metrics) else None)
+    rows = metrics if log is None or log.logged is None else log.logged
+    tables = {str(run): part for run, part in rows.groupby("run", sort=False)}
+    of_log = log is not None and not len(features)
+    measured = {} if of_log else {subject: measured_curves(series, primary)}
+    members = members_of(
+        metrics,
+        listed,
+        lambda run: moved.get(run, {}),
+        rows=partial(rows_of, tables),
+        measured=lambda: measured,
+    )
+    return odd_of(members)
+
+
+def measured_curves(series: SeriesTable, primary: Sequence[str]) -> dict[str, dict[str, pd.Series]]:
+    """Return the primary features of each run by their labels, each a series by step."""
+    return {
+        run: {series.label(column): curve_by_step(series.of_run(run), column) for column in primary}
+        for run in series.run_names
+    }
 
 
 def changed_of_store(store: Store) -> Changed:

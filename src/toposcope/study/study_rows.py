@@ -19,7 +19,8 @@ class StudyRows:
 
     `features` and `diagrams` are a store's long rows, `catalogue` what its probes declare, `wide` a table of
     run, step and one column for each feature; None if nothing was measured. `notes` say how the columns of a
-    plain table were understood.
+    plain table were understood. `logged` has every column of a log; None for a store, whose `metrics` are all
+    that is known.
     """
 
     metrics: pd.DataFrame
@@ -29,6 +30,7 @@ class StudyRows:
     diagrams: pd.DataFrame | None = None
     catalogue: pd.DataFrame | None = None
     notes: tuple[str, ...] = ()
+    logged: pd.DataFrame | None = None
 
 
 def log_from_frame(
@@ -93,4 +95,4 @@ def rows_of_log(log: Log, column: str = "loss", copies: Copies | None = None) ->
     if any(run.config.keys() - {*DESCRIBES} for run in log.runs):
         facts = [{k: v for k, v in run.config.items() if k not in DESCRIBES} for run in log.runs]
         runs["config"] = pd.Series(facts, runs.index, dtype=object)
-    return StudyRows(metrics, runs, wide, notes=(*log.assumed, *notes))
+    return StudyRows(metrics, runs, wide, notes=(*log.assumed, *notes), logged=table)

@@ -333,7 +333,9 @@ class StudyTables:
     def odd(self) -> OddRuns:
         """Which runs are not like their siblings, those with another setting included."""
         whole = self.among or self
-        found = odd_of_measured(whole.series, whole.labels.primary(), whole.features, whole.metrics)
+        found = odd_of_measured(
+            whole.series, whole.labels.primary(), whole.features, whole.log, whole.subject.name
+        )
         return found.of(self.series.run_names)
 
     def has(self, feature: str, *, probe: str) -> bool:

@@ -20,14 +20,24 @@ MAX_DIMS = 16
 MAX_ELEMENTS = 2**48
 
 
+WITHOUT_DATA = "tensor-without-data"
+NOT_IN_INDEX = "tensor-not-in-index"
+"""The faults of a tensor that is named in a checkpoint and that nothing can load from it."""
+
+
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
-    """A tensor without its values; if it cannot be read as numbers, `skip` says why."""
+    """A tensor without its values; if it cannot be read as numbers, `skip` says why.
+
+    `fault` is the kind of finding if the checkpoint is to blame, because nothing can load the tensor from it;
+    it is empty if only this reader cannot read it.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     skip: str = ""
+    fault: str = ""
 
     @property
     def size(self) -> int:

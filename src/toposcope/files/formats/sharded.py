@@ -10,7 +10,7 @@ import numpy as np
 
 from toposcope.core.errors import SourceError
 from toposcope.files.blobs import Blob, Folder, check_name
-from toposcope.files.formats.reader import Facts, Reader, TensorInfo, find, read_json
+from toposcope.files.formats.reader import NOT_IN_INDEX, Facts, Reader, TensorInfo, find, read_json
 
 _SHARD = re.compile(r"(?P<stem>.+)-(?P<index>\d{5})-of-(?P<count>\d{5})(?P<suffix>\.\w+)")
 
@@ -52,7 +52,7 @@ class ShardedReader:
                 for name, info in inside.items():
                     if name not in self._table:
                         why = f"it is in {shard} but not in the index, so nothing loads it; fix the index"
-                        found[name] = replace(info, skip=why)
+                        found[name] = replace(info, skip=why, fault=NOT_IN_INDEX)
             self._infos = found
         return self._infos
 

@@ -18,7 +18,7 @@ from toposcope.core.errors import SourceError
 from toposcope.files.blobs import Blob, stream
 from toposcope.files.formats.inert import Record, Symbol, brief
 from toposcope.files.formats.pickled import PickleData
-from toposcope.files.formats.reader import BROKEN_ARCHIVE, DTYPES, TensorInfo, check_shape
+from toposcope.files.formats.reader import BROKEN_ARCHIVE, DTYPES, WITHOUT_DATA, TensorInfo, check_shape
 
 # Largest pickle in a PyTorch file, in bytes: tensors lie outside, so a larger one is not an index of weights.
 MAX_PICKLE = 512 * 2**20
@@ -80,15 +80,19 @@ class StoredTensor:
 
 @dataclass(frozen=True, slots=True)
 class UnreadTensor:
-    """A tensor of a PyTorch file that cannot be read as an array of numbers, and why."""
+    """A tensor of a PyTorch file that cannot be read as an array of numbers, and why.
+
+    `fault` is the kind of finding if nothing could read it.
+    """
 
     why: str
     shape: tuple[int, ...] = ()
     dtype: np.dtype[Any] = DTYPES["float32"]
+    fault: str = ""
 
     def info(self, name: str) -> TensorInfo:
         """Return name, shape and dtype as far as they are known, and the reason."""
-        return TensorInfo(name, self.shape, self.dtype, self.why)
+        return TensorInfo(name, self.shape, self.dtype, self.why, self.fault)
 
 
 class TorchArchive:
@@ -289,7 +293,7 @@ def _meta(archive: TorchArchive, record: Record) -> UnreadTensor:
     dtype, shape = record.arguments[:2]
     known = DTYPES.get(dtype.name if isinstance(dtype, Symbol) else "", DTYPES["float32"])
     why = "it is on the meta device and has no data; save it after its weights are loaded"
-    return UnreadTensor(why, check_shape(archive.label, "", shape), known)
+    return UnreadTensor(why, check_shape(archive.label, "", shape), known, WITHOUT_DATA)
 
 
 def _sparse(archive: TorchArchive, record: Record) -> UnreadTensor:

@@ -29,7 +29,8 @@ def odd(study: StudyTables) -> Finding | None:
         "compared": found.compared,
         "runs": found.runs,
         "fewest": FEWEST,
-        "level": LEVEL,
+        "level": LEVEL * (2 if len(study.features) else 1),  # one test of the losses, one with the features
+        "features": len(study.features) > 0,
         "seeds": max(len(group.runs) for group in study.sizes),
         "command": rendered(command("train", out="DIR", seeds=seeds)),
         "leave_out": rendered(option("without", found.found[0].run)) if found.found else "",
