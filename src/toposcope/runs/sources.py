@@ -31,6 +31,7 @@ LOSSES = ("loss", "heldout_loss")
 Changed: TypeAlias = "Callable[[str], Mapping[str, bool]]"
 """By the name of a run: each matrix, and whether it ever changed; empty where that is not known."""
 
+BESIDE = "step and loss from the files beside the checkpoints"
 STATED = "step and loss from the checkpoints themselves"
 FILE_ALONE = "checkpoints (a log alone was given; give the folder that holds them)"
 _NO_CHECKPOINT = "checkpoints (none in the folder)"
@@ -197,11 +198,11 @@ def _of_series(
     from toposcope.runs.reading import read_source
     from toposcope.sources.unchanged import changed_matrices
 
-    said = "step and loss from the files beside the checkpoints"
     try:
         log = read_source(path, name, reading, logs=False)
     except SourceError:  # the audit has found that the losses cannot be read
         log = Log(path, "files beside the checkpoints", (), {})
+    said = BESIDE if any(len(run.table) for run in log.runs) else ""
     own = Contents(name, log, said, series.steps, findings, changed=lambda run: changed_matrices(series, run))
     if _has_losses(own.log) or not Path(path).is_dir():
         return [own]

@@ -123,6 +123,12 @@ class _TensorPair:
         most = BIAS_FACTOR if self.bias else FACTOR
         return not 1 / most < abs(factor) < most
 
+    @property
+    def begins_to_move(self) -> bool:
+        """Whether the tensor stood still at all of the last checkpoints, and now moves."""
+        still = bool(self.past.changes) and not any(one.distance for one in self.past.changes)
+        return still and self.change.distance > 0
+
     def history(self, name: str) -> list[float]:
         return [float(getattr(change, name)) for change in self.past.changes]
 
@@ -133,6 +139,7 @@ def content(steps: Sequence[StepEvidence]) -> Iterator[AuditFinding]:
     good = [step for step in steps if not step.error]
     for before, step in itertools.pairwise(good):
         pairs = _pairs(before, step, pasts)
+        _forget_stillness(pairs)
         failed: dict[str, _Failed] = {}
         for name, pair in pairs.items():
             wrong = _judge(pair)
@@ -144,6 +151,16 @@ def content(steps: Sequence[StepEvidence]) -> Iterator[AuditFinding]:
                 pair.past.repeated.append(pair.now.repeated)
             pair.past.failed = wrong is not None and not back
         yield from _findings(step, before.checkpoint.step, failed, len(pairs))
+
+
+def _forget_stillness(pairs: Mapping[str, _TensorPair]) -> None:
+    """Forget the history of tensors that begin to move together: stillness does not say how far they move.
+
+    That is a frozen layer that is let go. A single tensor that moves for the first time may be a fault.
+    """
+    begun = [pair for pair in pairs.values() if pair.begins_to_move]
+    for pair in begun if len(begun) > 1 else ():
+        pair.past.changes.clear()
 
 
 def first_values(steps: Sequence[StepEvidence]) -> Iterator[AuditFinding]:
