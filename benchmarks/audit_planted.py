@@ -2,9 +2,9 @@
 
     python -m benchmarks.audit_planted FOLDER --first 99 --runs 9 --seconds 1000
 
-Trains the healthy runs of `benchmarks.planted` that FOLDER lacks, writes every checkpoint in the format of its
-run, and audits each series: whole, and its newest checkpoint alone. A run that has its line in FOLDER/lines.jsonl
-is not trained again.
+Trains the healthy runs of `benchmarks.planted` that FOLDER lacks, writes every checkpoint in the format of
+its run, and audits each series: whole, and its newest checkpoint alone. A run that has its line in
+FOLDER/lines.jsonl is not trained again.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ def table(lines: list[dict[str, Any]]) -> str:
         newest = sum(any(not found[1] for found in one["newest"]) for one in part)
         out.append(f"| {name} | {len(part)} | {len(faulty)} | {remarked} | {newest} |")
     faults = sum(any(not found[1] for found in one["findings"]) for one in lines)
-    return "\n".join([*out, f"with a fault: {faults} of {len(lines)} (95%: at most {upper(faults, len(lines)):.1%})"])
+    return "\n".join(
+        [*out, f"with a fault: {faults} of {len(lines)} (95%: at most {upper(faults, len(lines)):.1%})"]
+    )
 
 
 def main() -> None:

@@ -241,7 +241,8 @@ def test_an_adapter_of_a_compiled_model_is_read_under_its_plain_names(tmp_path: 
     base = base_of(g)
     save_file(base, tmp_path / "base.safetensors")
     weights = adapter_of(g, base, 4, scale=0.01)
-    inside = {name.replace("base_model.model.", "base_model.model._orig_mod."): w for name, w in weights.items()}
+    start = "base_model.model."
+    inside = {name.replace(start, f"{start}_orig_mod."): values for name, values in weights.items()}
     made = ts.compare(tmp_path / "base.safetensors", write_adapter(tmp_path / "compiled", inside, 4))
     plain = ts.compare(tmp_path / "base.safetensors", write_adapter(tmp_path / "plain", weights, 4))
     assert isinstance(made, AdapterComparison)

@@ -84,7 +84,7 @@ def by_trainer(folder: Path, model: Any = None, *, rate: float = RATE, **changed
 
 
 def adapted(folder: Path, model: Any, config: Any) -> tuple[Path, Path]:
-    """Save a base, train an adapter on it with transformers' Trainer; return the base's and the run's folder."""
+    """Save a base, train an adapter on it with transformers' Trainer; return the folders of both."""
     from peft import get_peft_model
 
     base = folder / "base"

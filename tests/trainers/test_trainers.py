@@ -51,7 +51,6 @@ def test_check_reads_losses_plan_and_checkpoints(layout: Layout, written: Folder
     assert bool(run["read"]) == bool(layout.losses)
 
 
-
 def test_every_matrix_is_measured_under_its_name_and_role(
     layout: Layout, written: Folder, call: Call, tmp_path: Path
 ) -> None:

@@ -226,7 +226,7 @@ def _rms(item: TensorEvidence) -> float:
 
 def _judge(pair: _TensorPair) -> _Failed | None:
     """Return the first check that fails."""
-    checked = (_emptied, _faint, _scaled, *((_moved_rows,) if pair.matrix else ()), _replaced)
+    checked = (_emptied, _faint, _scaled, *((_moved_rows,) if pair.matrix else ()), _replaced, _vanished)
     return next((failed for check in checked if (failed := check(pair)) is not None), None)
 
 
@@ -240,6 +240,15 @@ def _faint(pair: _TensorPair) -> _Failed | None:
     if not 0 < now < DENORMAL or before < NEAR_ZERO:
         return None
     return _Failed("denormal-tensor", f"holds values near {now:.0e}, where the largest was {before:.2g}")
+
+
+def _vanished(pair: _TensorPair) -> _Failed | None:
+    now, before = pair.now.largest, pair.before.largest
+    if not _large(pair.now) or not 0 < now < NEAR_ZERO <= before:
+        return None
+    return _Failed(
+        "near-zero-tensor", f"holds values of at most {now:.2g}, where the largest was {before:.2g}"
+    )
 
 
 def _scaled(pair: _TensorPair) -> _Failed | None:
@@ -290,7 +299,9 @@ def _replaced(pair: _TensorPair) -> _Failed | None:
     if len(history) < checks.LATELY:
         failed = _replaced_at_once(pair)
     elif pair.matrix:
+        # A restless history hides rows that turn, but not that all others stand still.
         failed = bool(checks.RENEWED_ROWS(change.renewed, history, beside=change.renewed_rows))
+        failed = failed or _replaced_at_once(pair)
     else:
         failed = bool(checks.STRETCHED_VECTOR(change.along, history)) and change.cosine < UNLIKE
     if not failed:
