@@ -48,7 +48,7 @@ def _save(folder: Path, suffix: str, step: int, tensors: Tensors) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["safetensors", "pt", "npz"])
-@pytest.mark.parametrize("count", [2, 5, 10])
+@pytest.mark.parametrize("count", [2, 5, 10, pytest.param(30, marks=pytest.mark.slow)])
 def test_a_fault_of_the_newest_checkpoint_is_found_with_its_factor_and_the_way_back(
     tmp_path: Path, suffix: str, count: int
 ):
@@ -239,3 +239,36 @@ def test_nothing_is_equal_where_nothing_could_be_read():
     answer = ts.audit(states)
     assert answer.findings == ()
     assert "no tensor was checked" in repr(answer)
+
+
+@pytest.mark.parametrize(("count", "faults"), [(2, 0), (1, 1)])
+def test_tensors_that_begin_to_move_together_were_let_go(count: int, faults: int):
+    """A frozen layer has no history of how far it moves; one tensor that moves alone may be a fault."""
+    rng, path = np.random.default_rng(0), walk(1, "walk", 12)
+    frozen = {name: path[0][name] for name in (FC1, "layers.0.attn.proj.weight")}
+    path = [state | frozen for state in path]
+    for name in list(frozen)[:count]:
+        turned = frozen[name] + 2 * (rng.random((len(frozen[name]), 1)) < 0.3) * _noise(frozen[name])
+        path[-1] = path[-1] | {name: turned.astype(np.float32)}
+    found = [one for one in audit(open_series(dict(enumerate(path)))) if not one.is_remark]
+    assert [one.tensor for one in found] == [FC1] * faults
+
+
+def test_values_that_vanish_are_found_where_the_other_tensors_move_far():
+    """Where all tensors move far along themselves, the factor of one shows nothing, and its values do."""
+    start = walk(1, "walk", 1)[0]
+    grown = {name: np.float32(1.6) * value for name, value in start.items()}
+    grown[FC1] = np.float32(1e-20) * start[FC1]
+    found = audit(open_series({0: start, 10: grown}))
+    assert [(one.fault, one.tensor) for one in found if not one.is_remark] == [("near-zero-tensor", FC1)]
+
+
+def test_noise_is_found_in_a_tensor_whose_rows_turned_before():
+    rng, path = np.random.default_rng(0), walk(1, "walk", 10)
+    for step in range(2, 9):  # a few rows turn at each step, so their share is no limit
+        rows = rng.permutation(len(path[0][FC1]))[:5]
+        for state in path[step:]:
+            state[FC1][rows] = -state[FC1][rows]
+    path[-1] = path[-1] | {FC1: _noise(path[-1][FC1]).astype(np.float32)}
+    found = [one for one in audit(open_series(dict(enumerate(path)))) if not one.is_remark]
+    assert [(one.fault, one.step, one.tensor) for one in found] == [("replaced-tensor", 9, FC1)]

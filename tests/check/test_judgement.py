@@ -164,3 +164,9 @@ def test_a_plateau_says_that_the_loss_hardly_moves_and_by_how_much(rise, moves) 
     (one,) = health(pd.DataFrame({"step": steps, "loss": loss}))
     assert one.kind == "plateau"
     assert f"the loss hardly moves: {moves} +- " in one.sentence
+
+
+def test_a_fault_of_a_checkpoint_is_said_before_that_there_are_few_losses():
+    scaled = AuditFinding("a", 7, "w", "was multiplied by 100 since step 6", fault="rescaled-tensor")
+    judged = judge(audit=[scaled], losses=3, last_checkpoint=7)
+    assert [one.kind for one in judged.grounds] == ["rescaled-tensor", "too early"]

@@ -234,3 +234,32 @@ def test_matrices_that_only_one_has_are_counted(tmp_path: Path, call) -> None:
     assert code == 1
     assert out.startswith("no common matrix changed; ")
     assert "matrices are not in both" in out
+
+
+def test_an_adapter_of_a_compiled_model_is_read_under_its_plain_names(tmp_path: Path) -> None:
+    g = np.random.default_rng(6)
+    base = base_of(g)
+    save_file(base, tmp_path / "base.safetensors")
+    weights = adapter_of(g, base, 4, scale=0.01)
+    start = "base_model.model."
+    inside = {name.replace(start, f"{start}_orig_mod."): values for name, values in weights.items()}
+    made = ts.compare(tmp_path / "base.safetensors", write_adapter(tmp_path / "compiled", inside, 4))
+    plain = ts.compare(tmp_path / "base.safetensors", write_adapter(tmp_path / "plain", weights, 4))
+    assert isinstance(made, AdapterComparison)
+    assert made.ok
+    assert made.relative.equals(plain.relative)
+
+
+def test_a_tied_head_that_only_one_of_two_stores_is_no_difference(tmp_path: Path) -> None:
+    g = np.random.default_rng(7)
+    embedding = {"model.embed_tokens.weight": g.normal(size=(40, WIDTH)).astype(np.float32)}
+    base = base_of(g) | embedding
+    tied = {name: np.float32(1.1) * value for name, value in base.items()}
+    tied["lm_head.weight"] = tied["model.embed_tokens.weight"].copy()
+    save_file(base, tmp_path / "base.safetensors")
+    save_file(tied, tmp_path / "tied.safetensors")
+    sides = (tmp_path / "base.safetensors", tmp_path / "tied.safetensors")
+    for first, second in (sides, sides[::-1]):
+        assert ts.compare(first, second, points=12).ok
+    save_file(tied | {"lm_head.weight": -tied["lm_head.weight"]}, tmp_path / "tied.safetensors")
+    assert not ts.compare(*sides, points=12).ok

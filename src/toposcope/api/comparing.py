@@ -13,6 +13,8 @@ from toposcope.runs.compare_sources import LOSSES, names_of, seeds_at, series_at
 from toposcope.runs.compared_seeds import RunComparison, diverged, is_loss
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from toposcope.core.types import Checkpoint
     from toposcope.runs.compare_sources import Seeds, Side
     from toposcope.runs.reading import Reading
@@ -158,10 +160,26 @@ def _of_weights(
     if not faults and of_other_shapes(sides[0], sides[1]):
         return None
     faults += [] if several else equal(sides[0], sides[1])
+    moved = weight_changes(sides[0], sides[1])
+    table = _without_tied_heads(both(sides[0], sides[1], options=options), moved, sides)
     return Comparison(
-        labels[0], labels[1], both(sides[0], sides[1], options=options), weight_changes(sides[0], sides[1]),
+        labels[0], labels[1], table, moved,
         series_parting(series[0], series[1]) if several else None, tuple(faults),
     )  # fmt: skip
+
+
+def _without_tied_heads(
+    table: pd.DataFrame, moved: pd.DataFrame, sides: Sequence[tuple[Series, Checkpoint]]
+) -> pd.DataFrame:
+    """Leave out the heads that one side stores although they are its embedding, and the other does not."""
+    from toposcope.sources.content import tied_heads
+
+    alone = set(table["name"].dropna()) - set(moved["name"])
+    tied: set[str] = set()
+    for series, checkpoint in sides if alone else ():
+        with series.reading(checkpoint) as reader:
+            tied |= alone.intersection(tied_heads(reader))
+    return table[~table["name"].isin(tied)]
 
 
 def _seeds(side: Side, name: str, reading: Reading, opened: Series | SourceError | None) -> Seeds:

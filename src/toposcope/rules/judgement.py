@@ -118,7 +118,8 @@ def judge(
     found += [_of_audit(one, last_checkpoint) for one in audit]
     found += [Remark(LOOK, "log", None, text) for text in wrong]
     grounds = [one for one in found if one.level != NOTICED]
-    grounds.sort(key=lambda one: -LEVELS.index(one.level))
+    # A fault is said before that there are too few losses to look for others.
+    grounds.sort(key=lambda one: (-LEVELS.index(one.level), one.kind in (TOO_EARLY, NO_LOSS)))
     return Judgement(tuple(grounds), tuple(one for one in found if one.level == NOTICED))
 
 

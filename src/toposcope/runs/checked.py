@@ -105,7 +105,7 @@ class Check:
             found.append(f"Noticed: {noticed} passing events over all runs; no action is needed.")
         found += _shared("Limits", [one.limits for one in self.runs], least=2, whole=True)
         found += _shared("Not checked", [one.unseen for one in self.runs])
-        found += _shared("Log", [(one.read,) for one in self.runs])
+        found += _shared("Log", [(one.read,) if one.read else () for one in self.runs])
         return (*found, *self._remarks())
 
     def _remarks(self) -> list[str]:

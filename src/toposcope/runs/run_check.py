@@ -122,7 +122,7 @@ class RunCheck:
             found.append(f"Limits: {sentences(self.limits)}")
         if self.unseen:
             found.append(f"Not checked: {', '.join(self.unseen)}.")
-        return (*found, f"Log: {self.read}.")
+        return (*found, f"Log: {self.read}.") if self.read else tuple(found)
 
     @property
     def grounds(self) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ Changed: TypeAlias = "Callable[[str], Mapping[str, bool]]"
 Measured: TypeAlias = "Callable[[], Mapping[str, Mapping[str, Mapping[str, pd.Series]]]]"
 """Returns what was measured: by subject, run and label, a series by step."""
 
+BESIDE = "step and loss from the files beside the checkpoints"
 STATED = "step and loss from the checkpoints themselves"
 FILE_ALONE = "checkpoints (a log alone was given; give the folder that holds them)"
 _NO_CHECKPOINT = "checkpoints (none in the folder)"
@@ -207,11 +208,11 @@ def _of_series(
     from toposcope.runs.reading import read_source
     from toposcope.sources.unchanged import changed_matrices
 
-    said = "step and loss from the files beside the checkpoints"
     try:
         log = read_source(path, name, reading, logs=False)
     except SourceError:  # the audit has found that the losses cannot be read
         log = Log(path, "files beside the checkpoints", (), {})
+    said = BESIDE if any(len(run.table) for run in log.runs) else ""
     own = Contents(name, log, said, series.steps, findings, changed=lambda run: changed_matrices(series, run))
     if _has_losses(own.log) or not Path(path).is_dir():
         return [own]

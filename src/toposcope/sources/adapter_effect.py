@@ -50,14 +50,17 @@ def _effect(weights: BaseWeights, method: str, change: AdapterChange, adapter: R
     if stored.values is None:
         return AdapterEffect(*plain, math.nan, why=stored.why)
     values = stored.values.astype(np.float32)
+    # The shape tells outputs from inputs except where the matrix is square; a Conv1D stores inputs first.
+    turned = len(values) == values.shape[-1] and bool(adapter.facts().config.get("fan_in_fan_out"))
     norm = change.norm
     if change.finite and method == "DoRA":
         magnitude = _magnitude(adapter, change.name)
         if magnitude is not None:
-            norm = _rescaled(values, adapter.read(change.name), magnitude)
+            tuned = values + adapter.read(change.name)
+            norm = _rescaled(*((values.T, tuned.T) if turned else (values, tuned)), magnitude)
     elif change.finite and method == IA3:
         factors = adapter.read(f"{change.name.removesuffix('.weight')}{SCALES}").astype(np.float32)
-        norm = float(np.linalg.norm(values * (factors - 1)))
+        norm = float(np.linalg.norm((values.T if turned else values) * (factors - 1)))
     size = float(np.linalg.norm(values))
     return AdapterEffect(change.name, norm, change.rank, change.effective, norm / size if size else math.nan)
 
@@ -80,15 +83,16 @@ def _magnitude(adapter: Reader, name: str) -> np.ndarray | None:
     return None if stored is None else adapter.read(stored).astype(np.float32).ravel()
 
 
-def _rescaled(weight: np.ndarray, change: np.ndarray, magnitude: np.ndarray) -> float:
+def _rescaled(weight: np.ndarray, tuned: np.ndarray, magnitude: np.ndarray) -> float:
     """Return the norm of DoRA's change of a weight; the magnitudes are those of its outputs.
 
+    `tuned` is W + B A. Of a square matrix the outputs are the rows.
+
     >>> eye = np.eye(2, dtype=np.float32)
-    >>> _rescaled(eye, np.zeros((2, 2), np.float32), np.array([1.0, 3.0], np.float32))
+    >>> _rescaled(eye, eye, np.array([1.0, 3.0], np.float32))
     2.0
     """
     axis = 1 if len(magnitude) == len(weight) else 0
-    tuned = weight + change
     norms = np.linalg.norm(tuned, axis=axis, keepdims=True)
     scale = magnitude.reshape(norms.shape) / np.where(norms > 0, norms, 1)
     return float(np.linalg.norm(scale * tuned - weight))

@@ -123,6 +123,12 @@ class _TensorPair:
         most = BIAS_FACTOR if self.bias else FACTOR
         return not 1 / most < abs(factor) < most
 
+    @property
+    def begins_to_move(self) -> bool:
+        """Whether the tensor stood still at all of the last checkpoints, and now moves."""
+        still = bool(self.past.changes) and not any(one.distance for one in self.past.changes)
+        return still and self.change.distance > 0
+
     def history(self, name: str) -> list[float]:
         return [float(getattr(change, name)) for change in self.past.changes]
 
@@ -133,6 +139,7 @@ def content(steps: Sequence[StepEvidence]) -> Iterator[AuditFinding]:
     good = [step for step in steps if not step.error]
     for before, step in itertools.pairwise(good):
         pairs = _pairs(before, step, pasts)
+        _forget_stillness(pairs)
         failed: dict[str, _Failed] = {}
         for name, pair in pairs.items():
             wrong = _judge(pair)
@@ -144,6 +151,16 @@ def content(steps: Sequence[StepEvidence]) -> Iterator[AuditFinding]:
                 pair.past.repeated.append(pair.now.repeated)
             pair.past.failed = wrong is not None and not back
         yield from _findings(step, before.checkpoint.step, failed, len(pairs))
+
+
+def _forget_stillness(pairs: Mapping[str, _TensorPair]) -> None:
+    """Forget the history of tensors that begin to move together: stillness does not say how far they move.
+
+    That is a frozen layer that is let go. A single tensor that moves for the first time may be a fault.
+    """
+    begun = [pair for pair in pairs.values() if pair.begins_to_move]
+    for pair in begun if len(begun) > 1 else ():
+        pair.past.changes.clear()
 
 
 def first_values(steps: Sequence[StepEvidence]) -> Iterator[AuditFinding]:
@@ -209,7 +226,7 @@ def _rms(item: TensorEvidence) -> float:
 
 def _judge(pair: _TensorPair) -> _Failed | None:
     """Return the first check that fails."""
-    checked = (_emptied, _faint, _scaled, *((_moved_rows,) if pair.matrix else ()), _replaced)
+    checked = (_emptied, _faint, _scaled, *((_moved_rows,) if pair.matrix else ()), _replaced, _vanished)
     return next((failed for check in checked if (failed := check(pair)) is not None), None)
 
 
@@ -223,6 +240,15 @@ def _faint(pair: _TensorPair) -> _Failed | None:
     if not 0 < now < DENORMAL or before < NEAR_ZERO:
         return None
     return _Failed("denormal-tensor", f"holds values near {now:.0e}, where the largest was {before:.2g}")
+
+
+def _vanished(pair: _TensorPair) -> _Failed | None:
+    now, before = pair.now.largest, pair.before.largest
+    if not _large(pair.now) or not 0 < now < NEAR_ZERO <= before:
+        return None
+    return _Failed(
+        "near-zero-tensor", f"holds values of at most {now:.2g}, where the largest was {before:.2g}"
+    )
 
 
 def _scaled(pair: _TensorPair) -> _Failed | None:
@@ -273,7 +299,9 @@ def _replaced(pair: _TensorPair) -> _Failed | None:
     if len(history) < checks.LATELY:
         failed = _replaced_at_once(pair)
     elif pair.matrix:
+        # A restless history hides rows that turn, but not that all others stand still.
         failed = bool(checks.RENEWED_ROWS(change.renewed, history, beside=change.renewed_rows))
+        failed = failed or _replaced_at_once(pair)
     else:
         failed = bool(checks.STRETCHED_VECTOR(change.along, history)) and change.cosine < UNLIKE
     if not failed:

@@ -32,19 +32,29 @@ def signature(infos: Mapping[str, TensorInfo]) -> Signature:
 
 def count_parameters(reader: Reader) -> int:
     """Return the number of distinct parameters, without buffers; a head tied to the embedding counts once."""
-    infos = {
+    infos = _parameters(reader)
+    return sum(info.size for info in infos.values()) - sum(infos[head].size for head in tied_heads(reader))
+
+
+def tied_heads(reader: Reader) -> list[str]:
+    """Return the output heads that hold the values of an embedding: some writers leave them out."""
+    infos = _parameters(reader)
+    family = family_for(infos)
+    roles = {name: place(family, name).role for name in infos}
+    embeddings = [infos[name] for name, role in roles.items() if role == Role.EMBEDDING]
+    return [
+        name
+        for name, role in roles.items()
+        if role == Role.HEAD and any(_same(reader, infos[name], one) for one in embeddings)
+    ]
+
+
+def _parameters(reader: Reader) -> dict[str, TensorInfo]:
+    return {
         name: info
         for name, info in reader.infos().items()
         if info.dtype in WEIGHT_DTYPES and not BUFFERS.search(name)
     }
-    family = family_for(infos)
-    total = sum(info.size for info in infos.values())
-    roles = {name: place(family, name).role for name in infos}
-    embeddings = [name for name, role in roles.items() if role == Role.EMBEDDING]
-    for head in (name for name, role in roles.items() if role == Role.HEAD):
-        if any(_same(reader, infos[head], infos[name]) for name in embeddings):
-            total -= infos[head].size
-    return total
 
 
 def _same(reader: Reader, a: TensorInfo, b: TensorInfo) -> bool:

@@ -73,9 +73,12 @@ class DistributedReader:
             self._unplaced = len(self._places)
             self._infos: dict[str, TensorInfo] = {}
             self._chunks: dict[str, list[_Chunk]] = {}
+            self._beside: dict[str, None] = {}
             for name, record in _state(content)["state_dict_metadata"].items():
                 plain = self._text(name).removeprefix(APP)
-                if record.symbol.name == "TensorStorageMetadata" and not plain.startswith(OPTIMIZER):
+                if plain.startswith(OPTIMIZER):
+                    self._beside[plain.partition(".")[0]] = None
+                elif record.symbol.name == "TensorStorageMetadata":
                     self._add(name, _state(record))
         except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
             if isinstance(error, SourceError):
@@ -185,14 +188,15 @@ class DistributedReader:
         return archive.read(tensor)
 
     def facts(self) -> Facts:
-        """Return the step if the checkpoint states one."""
+        """Return the step if the checkpoint states one, and the names of what is not weights."""
+        beside = tuple(self._beside)
         for key in STEP_KEYS:
             if (key, _at(())) in self._places:
                 file, start, length = self._places[key, _at(())]
                 value = TorchArchive(Slice(self._folder.open(file), start, length)).tree
                 if type(value) is int:
-                    return Facts(step=value)
-        return Facts()
+                    return Facts(step=value, beside=beside)
+        return Facts(beside=beside)
 
 
 def _at(offset: tuple[Any, ...]) -> str:

@@ -75,8 +75,11 @@ class RenamedTensors:
         return self._inner.rows(self._stored[name], start, stop)
 
     def facts(self) -> Facts:
-        """Return the facts of the file."""
-        return self._inner.facts()
+        """Return the facts of the file; of an adapter, its changes have the new names."""
+        facts = self._inner.facts()
+        new = {old: name for name, old in self._stored.items()}
+        changes = {new[old]: rank for old, rank in facts.changes.items() if old in new}
+        return replace(facts, changes=changes) if facts.changes else facts
 
 
 def renamed(reader: Reader, names: Mapping[str, str]) -> Reader:
