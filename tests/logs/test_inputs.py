@@ -142,3 +142,10 @@ def test_an_event_without_a_loss_is_no_loss_and_a_written_nan_is_one(tmp_path):
     assert ts.check(tmp_path / "events.out.tfevents.1").ok
     (tmp_path / "events.out.tfevents.2").write_bytes(event_file([*rows, (61, "train/loss", float("nan"))]))
     assert ts.check(tmp_path / "events.out.tfevents.2").line.startswith("stop")
+
+
+def test_the_metrics_of_a_log_have_the_columns_of_a_store():
+    from toposcope.logs.metrics import empty
+    from toposcope.store.schema import METRICS
+
+    assert list(empty().columns) == METRICS.names

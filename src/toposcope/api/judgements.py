@@ -83,7 +83,7 @@ def analyze(
 def stores_among(source: Source | Sequence[Source]) -> list[Path]:
     """Return the folders of the stores among the sources."""
     from toposcope.runs.reading import listed
-    from toposcope.store.manifest import MANIFEST
+    from toposcope.store import MANIFEST
 
     paths = [Path(one) for one in listed(source) if isinstance(one, str)]
     return [path for path in paths if (path / MANIFEST).is_file()]

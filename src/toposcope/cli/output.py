@@ -1,10 +1,11 @@
-"""How commands print: a readable table, or JSON with `--json`."""
+"""How commands print (a readable table, or JSON with `--json`), and the options that several share."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import math
+import re
 import shutil
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,6 +13,8 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from toposcope.core.errors import InputError
 
 if TYPE_CHECKING:
     from toposcope.study.analysis import Analysis
@@ -107,3 +110,30 @@ def plain(value: object) -> object:
     if value is None or isinstance(value, str | int | bool):
         return value
     return str(value)
+
+
+pattern_option = click.option(
+    "--pattern",
+    metavar="REGEX",
+    help="Regex for the lines of a text log that is not recognised: 'it (?P<step>\\d+) L=(?P<loss>\\S+)'. "
+    "Further groups: heldout_loss, learning_rate, grad_norm, epoch.",
+)
+step_pattern_option = click.option(
+    "--step-pattern",
+    metavar="REGEX",
+    help="Regex with one group that extracts the step from the name of a file or folder: 'run_(\\d+)'.",
+)
+
+
+def renamed(pairs: Sequence[str]) -> dict[str, str]:
+    """Return the columns that `OLD=NEW` renames.
+
+    >>> renamed(["val=heldout_loss"])
+    {'val': 'heldout_loss'}
+    """
+    for pair in pairs:
+        if not re.fullmatch(r"[^=]+=[^=]+", pair):
+            raise InputError(
+                "not OLD=NEW", argument="rename", value=pair, remedy="write for example val=heldout_loss"
+            )
+    return dict(pair.split("=") for pair in pairs)  # type: ignore[misc]

@@ -11,7 +11,7 @@ import pandas as pd
 
 from toposcope.core.errors import InputError, did_you_mean
 from toposcope.core.wording import option, renaming
-from toposcope.logs.belonging import DESCRIBES, configuration, size_of
+from toposcope.logs.facts import DESCRIBES, configuration, size_of
 from toposcope.logs.log import Log
 from toposcope.logs.meanings import ALIASES, SCALES, losses_among, meaning, plain
 from toposcope.logs.records import PLANNED

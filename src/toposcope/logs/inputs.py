@@ -17,7 +17,7 @@ from toposcope.logs.dialects.json_text import flat, text_values
 from toposcope.logs.meanings import ALIASES, chosen, meaning, plain
 from toposcope.logs.records import collected
 from toposcope.logs.run import Run
-from toposcope.store.manifest import MANIFEST
+from toposcope.store import MANIFEST
 
 STDIN = "-"
 """The path that stands for standard input."""

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.forms import step_text
-from toposcope.logs.objective import Companion, Direction, LossKind, companions
+from toposcope.logs.objective import Companion, Direction, companions
 from toposcope.rules.rule import LOOK, NOTICED, JudgedRun, Remark, Rule
 
 RECENT = 5
@@ -24,10 +24,6 @@ GAP = 20
 """A collapse takes up to 20 records, so the level before it is read from records that are older."""
 HISTORY = 20
 """The fewest records that make a level to compare with."""
-
-
-_JUDGED = (LossKind.POLICY, LossKind.PREFERENCE, LossKind.SIGNED)
-"""A loss of these kinds is judged by the columns beside it; an auxiliary loss is not the run's."""
 
 
 class Limits(NamedTuple):
@@ -71,7 +67,7 @@ class CompanionRule(Rule):
 
     def judge(self, run: JudgedRun) -> Sequence[Remark]:
         """Return a remark for each judged column in which something is or was wrong."""
-        if run.objective not in _JUDGED:
+        if not run.by_companions:
             return ()
         return [remark for one in self.judged(run) for remark in self._remarks(run, one)]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.errors import InputError
-from toposcope.logs import belonging
+from toposcope.logs import facts
 from toposcope.logs.curve import Curve, curve_from_metrics
 from toposcope.logs.described import metric_columns
 from toposcope.logs.objective import companions, described, objective_of
@@ -70,7 +70,7 @@ def curve_of(
         problems.append(Problem(run.name, f"{conflict}; is it another run's?", left_out=False))
     return replace(
         curve, notes=(*curve.notes, *plan.notes), covariates=_tokens_per_step(rows, run.config),
-        remarks=tuple(remarks), topology=run.topology, facts=belonging.stated({"config": run.config}),
+        remarks=tuple(remarks), topology=run.topology, facts=facts.stated({"config": run.config}),
         stated=stated,
     ), problems  # fmt: skip
 

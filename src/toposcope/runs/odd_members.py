@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from toposcope.logs.belonging import Stated, size_of, stated
+from toposcope.logs.facts import Stated, size_of, stated
+from toposcope.runs.contents import Changed, not_known
 from toposcope.runs.odd import Member, OddRuns, odd_among
-from toposcope.runs.sources import Changed, not_known
 
 _LOGGED = {"loss": "loss", "heldout_loss": "held-out loss"}
 

@@ -11,14 +11,14 @@ import pandas as pd
 
 from toposcope.core.wording import option, rendered
 from toposcope.logs.remarks import LOOK, Remark
+from toposcope.runs.contents import LOSSES
 from toposcope.runs.odd import Member, Odd
 from toposcope.runs.odd_members import members_of, odd_of
-from toposcope.runs.sources import LOSSES
 from toposcope.statistics.odd import FEWEST
 
 if TYPE_CHECKING:
+    from toposcope.runs.contents import Contents
     from toposcope.runs.run_check import RunCheck
-    from toposcope.runs.sources import Contents
 
 _REMEDY = "compare its settings and data with theirs, or leave it out: "
 _FROZEN = "check which parameters it trains, or leave it out: "

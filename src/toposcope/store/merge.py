@@ -18,8 +18,8 @@ import pyarrow as pa
 from toposcope.core.errors import StoreError
 from toposcope.core.observations import AuditFinding
 from toposcope.core.wording import command
-from toposcope.store import inside, parts
-from toposcope.store.manifest import MANIFEST, difference, kind_of_store
+from toposcope.store import MANIFEST, inside, parts
+from toposcope.store.manifest import difference, kind_of_store
 from toposcope.store.newest import Slot, newest, slots
 from toposcope.store.schema import TABLES
 from toposcope.store.store import Store

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
-from toposcope.core.commands import free_place
+from toposcope.core import WEIGHT_FILES
 from toposcope.core.errors import StoreError
 from toposcope.core.observations import AuditFinding
-from toposcope.core.types import WEIGHT_FILES, Checkpoint, Feature, Row, RunRecord, Status
-from toposcope.core.wording import command
+from toposcope.core.types import Checkpoint, Feature, Row, RunRecord, Status
+from toposcope.core.wording import command, free_place
 from toposcope.store import columns, log, newest, parts
 from toposcope.store.manifest import (
     MANIFEST,

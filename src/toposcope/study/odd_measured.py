@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from toposcope.core.types import Normalization, Scope
-from toposcope.logs.belonging import Stated, size_of, stated
+from toposcope.logs.facts import Stated, size_of, stated
 from toposcope.runs.odd import Member, OddRuns, odd_among
 from toposcope.runs.odd_members import Changed, curve_by_step, odd_of_tables
 from toposcope.statistics.odd import FEWEST
