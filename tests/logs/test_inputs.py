@@ -149,3 +149,18 @@ def test_the_metrics_of_a_log_have_the_columns_of_a_store():
     from toposcope.store.schema import METRICS
 
     assert list(empty().columns) == METRICS.names
+
+
+def test_a_store_read_as_a_log_keeps_the_records_of_its_runs(tmp_path):
+    from toposcope.core.types import RunRecord
+    from toposcope.logs import read_log
+    from toposcope.runs.reading import log_of_store
+    from toposcope.store import Store
+
+    store = Store.create(tmp_path / "store", recipe={})
+    store.write_runs([RunRecord("a", parameters=1000, corpus="pile", config={"max_iters": 900})])
+    rows = pd.DataFrame({"run": "a", "step": range(1, 30), "loss": [5 / n for n in range(1, 30)]})
+    store.write_metrics(rows)
+    (plain,), (known,) = read_log(store.path).runs, log_of_store(store.path).runs
+    assert (plain.parameters, dict(plain.config)) == (known.parameters, dict(known.config))
+    assert plain.config["max_iters"] == 900

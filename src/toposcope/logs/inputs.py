@@ -13,6 +13,7 @@ import pandas as pd
 
 from toposcope.core.errors import SourceError
 from toposcope.files.blobs import Folder
+from toposcope.logs.described import recorded_runs
 from toposcope.logs.dialects.json_text import flat, text_values
 from toposcope.logs.meanings import ALIASES, chosen, meaning, plain
 from toposcope.logs.records import collected
@@ -160,13 +161,17 @@ def blob_of_stream(source: str | Path | IO[Any]) -> MemoryBlob:
 
 
 def runs_of_store(path: str | Path) -> list[Run] | None:
-    """Return the runs of a store with their metrics; None if the folder is no store."""
+    """Return the runs of a store with their metrics and records; None if the folder is no store.
+
+    Those without a row come last.
+    """
     if not (Path(path) / MANIFEST).is_file():
         return None
     from toposcope.store import Store
 
-    metrics = Store.open(path).metrics()
-    return [Run(str(name), own.drop(columns="run")) for name, own in metrics.groupby("run", sort=False)]
+    store = Store.open(path)
+    records = {str(row["run"]): row for row in store.runs().to_dict("records")}
+    return recorded_runs(store.metrics().groupby("run", sort=False), records)
 
 
 def runs_of_run_folder(folder: Folder) -> list[Run] | None:

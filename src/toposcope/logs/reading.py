@@ -134,8 +134,8 @@ def raw_log(path: Given, pattern: str | None = None) -> tuple[str, Sequence[Run]
             f"{type(path).__name__} is no log",
             remedy="give a path, a data frame, or columns such as step and loss",
         )
-    if runs := runs_of_store(path):
-        return STORE, runs
+    if runs := [run for run in runs_of_store(path) or () if len(run.table)]:
+        return STORE, [replace(run, table=run.table.drop(columns="run")) for run in runs]
     place = open_location(str(path))
     return _read_folder(place) if isinstance(place, Folder) else _read_file(place, pattern)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -108,15 +108,23 @@ def _tokens_per_step(rows: pd.DataFrame, config: Mapping[str, object]) -> dict[s
 
 
 def without_infinities(
-    table: pd.DataFrame, run: str, columns: Sequence[str]
+    table: pd.DataFrame, run: str | None = None, columns: Collection[str] | None = None
 ) -> tuple[pd.DataFrame, list[Problem]]:
-    """Return the rows of a run with NaN for infinities, and a problem for each of the columns with some."""
-    numeric = [name for name in columns if pd.api.types.is_numeric_dtype(table[name])]
+    """Return a table with NaN for infinities, and a problem for each run and column with some.
+
+    Without `run` the table has a column of that name; `columns` are by default all others.
+    """
+    names = table["run"] if run is None else pd.Series(run, table.index, dtype=object)
+    numeric = [
+        name
+        for name in (table.columns if columns is None else columns)
+        if name != "run" and pd.api.types.is_numeric_dtype(table[name])
+    ]
     infinite = table[numeric].astype(float).abs() == np.inf
-    counts = infinite.sum()
     problems = [
-        Problem(run, f"{count:,} infinite values of {column!r} left out", left_out=False)
-        for column, count in counts.items()
+        Problem(str(one), f"{count:,} infinite values of {column!r} left out", left_out=False)
+        for column in infinite.columns[infinite.any()]
+        for one, count in infinite[column].groupby(names, sort=False).sum().items()
         if count
     ]
     if not problems:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -13,7 +13,7 @@ from toposcope.core.errors import InputError, SourceError, did_you_mean
 from toposcope.core.wording import renaming
 from toposcope.files import LIGHTNING_METRICS, TRAINER_STATE
 from toposcope.logs import Log, Run, log_of_runs
-from toposcope.logs.inputs import STANDARD_INPUT, STDIN, tables_among
+from toposcope.logs.inputs import STANDARD_INPUT, STDIN, runs_of_store, tables_among
 from toposcope.logs.naming import names_of_paths
 from toposcope.logs.run import is_nan_column
 from toposcope.store import MANIFEST
@@ -310,16 +310,14 @@ def read_source(path: str, name: str, reading: Reading, *, logs: bool = True) ->
 
 def log_of_store(path: str | Path) -> Log:
     """Return the log of the runs of a store."""
-    from toposcope.store import Store
-
-    store = Store.open(path)
-    records = {str(row["run"]): row for row in store.runs().to_dict("records")}
-    return Log(str(path), "store", _recorded(store.metrics().groupby("run", sort=False), records), {})
+    return Log(str(path), "store", tuple(runs_of_store(path) or ()), {})
 
 
 def log_of_series(series: Series) -> Log:
     """Return the log of the runs of a series of checkpoints, by the files beside them."""
     import dataclasses
+
+    from toposcope.logs.described import recorded_runs
 
     records = {run.run: dataclasses.asdict(run) for run in series.runs}
     rows = ((run, series.metrics(run)) for run in records)
@@ -328,23 +326,9 @@ def log_of_series(series: Series) -> Log:
         replace(run, notes=(f"{questions[run.name].question()}; give one of them instead of the folder",))
         if run.name in questions
         else run
-        for run in _recorded(rows, records)
+        for run in recorded_runs(rows, records)
     )
     return Log(series.uri, "files beside the checkpoints", runs, {}, assumed=tuple(series.logs().values()))
-
-
-def _recorded(
-    rows: Iterable[tuple[object, pd.DataFrame]], records: Mapping[str, Mapping[Any, Any]]
-) -> tuple[Run, ...]:
-    """Return the runs of a store or a series with their records; those without a row come last."""
-    import pandas as pd
-
-    from toposcope.logs.described import recorded
-
-    logged = {str(run): table for run, table in rows if len(table)}
-    empty = pd.DataFrame({"run": [], "step": []})
-    names = dict.fromkeys([*logged, *records])
-    return tuple(recorded(run, logged.get(run, empty), records.get(run, {})) for run in names)
 
 
 def log_at(source: str | pd.DataFrame, name: str, reading: Reading) -> Log:
