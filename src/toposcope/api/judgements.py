@@ -33,6 +33,7 @@ def analyze(
     source
         A `Store`, the path of one, a DataFrame with the columns step, features and losses (run, parameters
         and seed if there are several runs), or the path of a table or a log: see `read_log`.
+        The runs of several logs are named by their files, as in `check`.
     targets
         Columns that the others are compared with; the findings are about the first one. By default the
         held-out loss or the loss, and the log perplexity for representations.

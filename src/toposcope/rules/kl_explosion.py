@@ -7,9 +7,10 @@ The constants were set on simulated runs (`benchmarks.policy_rates`, draws below
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 
 from toposcope.logs.objective import Companion, Direction
-from toposcope.rules.companion import CompanionRule, Limits, level_before, unlimited
+from toposcope.rules.companion import RECENT, CompanionRule, Limits, level_before, unlimited
 from toposcope.rules.rule import JudgedRun
 
 RISEN = ((0.5, 20, 5.0), (0.9, 200, 3.0))
@@ -23,7 +24,11 @@ _FAST = {"gap": 6, "fewest": 20}
 
 
 class KLExplosion(CompanionRule):
-    """The last five KLs exceed .001, five times the level before, and three times the top of the range."""
+    """The last five medians of five KLs exceed .001, five times the level before, three times the range's top.
+
+    A single KL scatters by half of itself: medians are compared with the range of medians, so that a tenfold
+    rise stands out of it.
+    """
 
     name = "KL explosion"
     directions = (Direction.KL, Direction.STEP_KL)
@@ -42,9 +47,9 @@ class KLExplosion(CompanionRule):
         return Limits(unlimited(values), above)
 
     def series(self, run: JudgedRun, column: Companion) -> tuple[np.ndarray, np.ndarray]:
-        """Return the size of each KL."""
+        """Return at each record the median size of the last five KLs."""
         step, values = super().series(run, column)
-        return step, np.abs(values)
+        return step, pd.Series(np.abs(values)).rolling(RECENT, min_periods=1).median().to_numpy(float)
 
 
 def _top(size: np.ndarray, *, gap: int, fewest: int) -> np.ndarray:
