@@ -6,7 +6,7 @@ import io
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, TypeAlias, TypeGuard
+from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,9 @@ from toposcope.logs.meanings import ALIASES, chosen, meaning, plain
 from toposcope.logs.records import collected
 from toposcope.logs.run import Run
 from toposcope.store import MANIFEST
+
+if TYPE_CHECKING:
+    from toposcope.store import Store
 
 STDIN = "-"
 """The path that stands for standard input."""
@@ -171,7 +174,17 @@ def runs_of_store(path: str | Path) -> list[Run] | None:
 
     store = Store.open(path)
     records = {str(row["run"]): row for row in store.runs().to_dict("records")}
-    return recorded_runs(store.metrics().groupby("run", sort=False), records)
+    metrics = store.metrics().groupby("run", sort=False)
+    return recorded_runs(((run, with_companions(store, str(run), rows)) for run, rows in metrics), records)
+
+
+def with_companions(store: Store, run: str, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the metrics of a run in a store with the columns that its log has beside the loss."""
+    beside = store.companions(run)
+    if beside is None:
+        return rows
+    further = beside[["step", *(name for name in beside if name not in rows)]]
+    return rows.merge(further, on="step", how="left")
 
 
 def runs_of_run_folder(folder: Folder) -> list[Run] | None:

@@ -24,8 +24,8 @@ class RateEnded(Rule):
     """The learning rate is below 1e-3 of its peak in the last 5% of the steps, or in the last three rows.
 
     The last three logged steps count where the run is known to go on. The peak is a rate that two rows reach.
-    Rates that are written with too few digits to tell 1e-3 of the peak from 0 are not judged. In a log that is
-    read to its end, a rate of exactly 0 in more than the last 5% of the rows calls for a look: these rows
+    Rates that are written with too few digits to tell 1e-3 of the peak from 0 are not judged. In a run that is
+    not known to go on, a rate of exactly 0 in more than the last 5% of the rows calls for a look: these rows
     trained nothing.
     """
 
@@ -72,7 +72,7 @@ def _idle(rate: np.ndarray, step: np.ndarray, peak: float) -> list[Remark]:
         f"the learning rate has been 0 since step {step_text(step[first])}, in the last {count:,} rows; "
         f"its peak was {peak:.3g}"
     )
-    return [Remark(LOOK, RATE_ENDED, float(step[first]), sentence, "end the next schedule where the run ends")]
+    return [Remark(LOOK, RATE_ENDED, float(step[first]), sentence, "plan the rate to the end of the run")]
 
 
 def _rounded(rate: np.ndarray) -> bool:

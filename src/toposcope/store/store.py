@@ -201,6 +201,18 @@ class Store(StoreReader):
             table = pa.Table.from_pandas(frame, schema=METRICS, preserve_index=False)
             write(self.path / "metrics", str(run), table, self._metadata())
 
+    def write_companions(self, run: str, table: pd.DataFrame) -> None:
+        """Write the columns beside a run's loss, such as a reward, by step; they replace its earlier ones."""
+        path = self.path / "companions" / f"{parts.slug(run)}.parquet"
+        parts.write_atomically(pa.Table.from_pandas(table, preserve_index=False), path, self._metadata())
+
+    def companions(self, run: str) -> pd.DataFrame | None:
+        """Return the columns beside a run's loss by step; None where there are none."""
+        import pandas as pd
+
+        path = self.path / "companions" / f"{parts.slug(run)}.parquet"
+        return pd.read_parquet(path) if path.is_file() else None
+
     def write_audit(self, uri: str, findings: Iterable[AuditFinding]) -> None:
         """Write the findings of an audit of the series `uri`; they replace its earlier findings."""
         path = self.path / "audit" / f"{parts.slug(uri)}.parquet"
