@@ -247,8 +247,8 @@ def with_direction(rows: pd.DataFrame) -> list[str]:
     """Return the columns that may judge a run beside its loss, whichever of them `companions` chooses.
 
     >>> import pandas as pd
-    >>> with_direction(pd.DataFrame({"loss": [0.1], "entropy": [0.6], "kl": [0.1], "note": ["a"], "lr": [1e-3]}))
-    ['entropy', 'kl']
+    >>> with_direction(pd.DataFrame({"loss": [0.1], "entropy": [0.6], "note": ["a"], "lr": [1e-3]}))
+    ['entropy']
     """
     return [name for name in _numeric(rows) if _direction(plain(name)) is not None]
 

@@ -26,7 +26,7 @@ before a jump took the first growth of a healthy KL for one: 5 of 250 simulated 
 
 
 class KLExplosion(CompanionRule):
-    """The last five medians of five KLs exceed .001, five times the level before, three times the range's top.
+    """The last five medians of five KLs exceed .001, five times the level, and 3 times the range.
 
     A single KL scatters by half of itself: medians are compared with the range of medians, so that a tenfold
     rise stands out of it.

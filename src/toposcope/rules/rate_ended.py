@@ -24,9 +24,9 @@ class RateEnded(Rule):
     """The learning rate is below 1e-3 of its peak in the last 5% of the steps, or in the last three rows.
 
     The last three logged steps count where the run is known to go on. The peak is a rate that two rows reach.
-    Rates that are written with too few digits to tell 1e-3 of the peak from 0 are not judged. In a run that is
-    not known to go on, a rate of exactly 0 in more than the last 5% of the rows calls for a look: these rows
-    trained nothing.
+    Rates that are written with too few digits to tell 1e-3 of the peak from 0 are not judged. In a run that
+    is not known to go on, a rate of exactly 0 in more than the last 5% of the rows calls for a look: these
+    rows trained nothing.
     """
 
     name = RATE_ENDED

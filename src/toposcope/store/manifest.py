@@ -19,7 +19,6 @@ import toposcope
 from toposcope.store import MANIFEST, inside
 from toposcope.store.schema import SCHEMA_VERSION
 
-
 _MOST = 1 << 24
 """The most bytes of a manifest; one with a long recipe has some thousand."""
 
