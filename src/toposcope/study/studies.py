@@ -102,8 +102,9 @@ def logs_as_one(given: Sequence[Source], request: StudyRequest) -> pd.DataFrame 
     for path in paths:
         log = _read(path, request)
         alone = len(log.runs) == 1 and "run" not in log.table
-        for run, table in [("", log.table)] if alone else log.table.groupby("run", sort=False):
-            name = f"{names.get(path, path)}: {run}" if run else names.get(path, path)
+        parts = [("", log.table)] if alone else log.table.groupby("run", sort=False)
+        for run, table in parts:
+            name = ": ".join(filter(None, (names.get(path, path), str(run))))
             rows.append(table.assign(run=name))
             named.append((name, path))
     refuse_same_names(named)
