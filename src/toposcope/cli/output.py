@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toposcope.core.errors import InputError
+from toposcope.core.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from toposcope.study.analysis import Analysis
@@ -25,6 +25,23 @@ _NARROWEST = 20
 """Narrower terminals are treated as this wide: a long word would fill their lines."""
 _COLUMNS = 120
 """Columns that a first screen takes at most: longer lines are slow to read."""
+
+
+class SuggestingGroup(click.Group):
+    """A group whose error for an unknown subcommand suggests the nearest."""
+
+    def has_command(self, ctx: click.Context, name: str) -> bool:
+        """Return whether a subcommand is known."""
+        return name in self.list_commands(ctx)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the subcommand at the start of `args`."""
+        if args and not args[0].startswith("-") and not self.has_command(ctx, args[0]):
+            names = self.list_commands(ctx)
+            ctx.fail(f"No such command {args[0]!r}{did_you_mean(args[0], names)}")
+        return super().resolve_command(ctx, args)
 
 
 class RenamedOption(click.Option):
