@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.seeding import rng
-from toposcope.logs.belonging import Stated, stated
+from toposcope.logs.facts import Stated, stated
 from toposcope.runs.odd import Member, odd_of
 from toposcope.statistics.odd import odd_runs
 from toposcope.store import Store

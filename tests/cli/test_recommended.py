@@ -15,8 +15,7 @@ import pytest
 
 import toposcope as ts
 from toposcope.cli.main import COMMANDS, toposcope
-from toposcope.core.commands import free_place, recommended
-from toposcope.core.wording import command, rendered
+from toposcope.core.wording import command, free_place, recommended, rendered
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "toposcope"
@@ -100,7 +99,7 @@ def test_a_message_writes_no_command_by_hand() -> None:
     by_hand += [
         str(path.relative_to(ROOT))
         for path in sorted(SOURCE.rglob("*.py"))
-        if path.name != "commands.py" and 'join(["toposcope"' in path.read_text()
+        if path.name != "wording.py" and 'join(["toposcope"' in path.read_text()
     ]
     assert by_hand == []
 
@@ -218,7 +217,7 @@ def test_no_text_writes_an_option_by_hand() -> None:
     flag = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
     foreign = {  # options of other programs; the spelling
         "sweep/cluster.py", "files/formats/foreign.py", "files/formats/parallel.py",
-        "files/formats/ranks.py",        "core/wording.py", "core/commands.py",
+        "files/formats/ranks.py", "core/wording.py",
     }  # fmt: skip
     by_hand = [
         f"{name}:{node.lineno}: {node.value}"

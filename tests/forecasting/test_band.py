@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from toposcope.forecasting import constant, cosine, forecast, forecast_planned
-from toposcope.forecasting.band import AHEAD, curve_interval, path_errors
+from toposcope.forecasting.backtests import AHEAD, curve_interval, path_errors
 from toposcope.forecasting.families import Pow3
 from toposcope.forecasting.siblings import SiblingTransfer
 from toposcope.logs.curve import curve_from_metrics

@@ -142,3 +142,25 @@ def test_an_event_without_a_loss_is_no_loss_and_a_written_nan_is_one(tmp_path):
     assert ts.check(tmp_path / "events.out.tfevents.1").ok
     (tmp_path / "events.out.tfevents.2").write_bytes(event_file([*rows, (61, "train/loss", float("nan"))]))
     assert ts.check(tmp_path / "events.out.tfevents.2").line.startswith("stop")
+
+
+def test_the_metrics_of_a_log_have_the_columns_of_a_store():
+    from toposcope.logs.metrics import empty
+    from toposcope.store.schema import METRICS
+
+    assert list(empty().columns) == METRICS.names
+
+
+def test_a_store_read_as_a_log_keeps_the_records_of_its_runs(tmp_path):
+    from toposcope.core.types import RunRecord
+    from toposcope.logs import read_log
+    from toposcope.runs.reading import log_of_store
+    from toposcope.store import Store
+
+    store = Store.create(tmp_path / "store", recipe={})
+    store.write_runs([RunRecord("a", parameters=1000, corpus="pile", config={"max_iters": 900})])
+    rows = pd.DataFrame({"run": "a", "step": range(1, 30), "loss": [5 / n for n in range(1, 30)]})
+    store.write_metrics(rows)
+    (plain,), (known,) = read_log(store.path).runs, log_of_store(store.path).runs
+    assert (plain.parameters, dict(plain.config)) == (known.parameters, dict(known.config))
+    assert plain.config["max_iters"] == 900

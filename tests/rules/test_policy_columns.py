@@ -147,3 +147,14 @@ def test_the_limits_at_a_record_follow_from_earlier_records_alone(rule, count):
 
 def test_a_small_kl_is_no_explosion_whatever_it_was():
     assert said(policy(kl=policy()["kl"] * 1e-4 * (1 + 9 * SINCE))) == []
+
+
+def test_a_kl_that_scatters_by_more_than_half_of_itself_and_grows_tenfold_is_found():
+    found = []
+    for draw in range(20):
+        noise = rng(test="scattered KL", draw=draw).standard_normal(COUNT)
+        kl = 0.01 * np.exp(0.7 * noise)
+        assert said(policy(kl=kl)) == []
+        late = said(policy(kl=kl * (1 + 9 * SINCE)).iloc[: AT + 40])
+        found.append([(one.kind, one.level) for one in late] == [("KL explosion", LOOK)])
+    assert np.mean(found) >= 0.9

@@ -73,6 +73,16 @@ def test_two_runs_of_one_name_are_called_by_their_stores(tmp_path: Path) -> None
     assert sorted(found["step"].dropna()) == [3, 3]
 
 
+def test_the_columns_beside_the_losses_go_with_their_run(tmp_path: Path) -> None:
+    a, b = measured(tmp_path / "a", "run", "x"), measured(tmp_path / "b", "run", "yyy")
+    for store, entropy in ((a, 0.5), (b, 0.25)):
+        store.write_companions("run", pd.DataFrame({"step": [1, 2], "entropy": [entropy, entropy]}))
+    both, _ = merge([a, b], tmp_path / "both")
+    kept = {run: both.companions(run) for run in ("a/run", "b/run", "run")}
+    assert kept["run"] is None
+    assert [kept[run]["entropy"].iloc[0] for run in ("a/run", "b/run")] == [0.5, 0.25]
+
+
 def test_parts_of_one_run_become_one_run(tmp_path: Path) -> None:
     whole = measured(tmp_path / "whole", "run", "x")
     early = measured(tmp_path / "early", "run", "x", steps=range(6))

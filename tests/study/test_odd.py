@@ -15,7 +15,7 @@ from safetensors.numpy import save_file
 import toposcope as ts
 from toposcope.cli.main import main
 from toposcope.core.wording import rendered, typed_options
-from toposcope.logs.belonging import Stated
+from toposcope.logs.facts import Stated
 from toposcope.runs.odd import Member, odd_among
 from toposcope.statistics.odd import odd_runs
 from toposcope.study.findings.base import Finding

@@ -6,7 +6,7 @@ import pytest
 
 from toposcope.core.errors import InputError
 from toposcope.core.types import Row, RunRecord
-from toposcope.rules import shares
+from toposcope.rules import registry as shares
 from toposcope.store import Store, Unit
 from toposcope.watch.alarms import registry
 from toposcope.watch.alarms.base import Alarm, AlarmSettings

@@ -11,7 +11,7 @@ from toposcope.runs.checking import check as check_runs
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toposcope.runs.sources import StoreFacts
+    from toposcope.runs.contents import StoreFacts
     from toposcope.store import Store
 
 _Options = ParamSpec("_Options")
@@ -20,7 +20,7 @@ _Answer = TypeVar("_Answer")
 
 def of_store(store: Store) -> StoreFacts:
     """Return what a check takes from a store beside its losses."""
-    from toposcope.runs.sources import StoreFacts
+    from toposcope.runs.contents import StoreFacts
     from toposcope.study.odd_measured import changed_of_store
     from toposcope.watch.coverage import without_losses
     from toposcope.watch.replay import replays_of

@@ -33,6 +33,7 @@ def analyze(
     source
         A `Store`, the path of one, a DataFrame with the columns step, features and losses (run, parameters
         and seed if there are several runs), or the path of a table or a log: see `read_log`.
+        The runs of several logs are named by their files, as in `check`.
     targets
         Columns that the others are compared with; the findings are about the first one. By default the
         held-out loss or the loss, and the log perplexity for representations.
@@ -83,7 +84,7 @@ def analyze(
 def stores_among(source: Source | Sequence[Source]) -> list[Path]:
     """Return the folders of the stores among the sources."""
     from toposcope.runs.reading import listed
-    from toposcope.store.manifest import MANIFEST
+    from toposcope.store import MANIFEST
 
     paths = [Path(one) for one in listed(source) if isinstance(one, str)]
     return [path for path in paths if (path / MANIFEST).is_file()]

@@ -8,12 +8,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toposcope.cli.output import RenamedOption, json_option, print_json, print_table, say, without_option
+from toposcope.cli.output import (
+    RenamedOption,
+    json_option,
+    pattern_option,
+    print_json,
+    print_table,
+    renamed,
+    say,
+    without_option,
+)
 from toposcope.cli.part_faults import naming_part_faults
-from toposcope.cli.reading import pattern_option, renamed
-from toposcope.core.commands import recommended
 from toposcope.core.errors import InputError
-from toposcope.core.wording import option
+from toposcope.core.wording import option, recommended
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,9 +10,18 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
-from toposcope.cli.output import json_option, plain, print_json, print_table, say, without_option
+from toposcope.cli.output import (
+    json_option,
+    pattern_option,
+    plain,
+    print_json,
+    print_table,
+    renamed,
+    say,
+    step_pattern_option,
+    without_option,
+)
 from toposcope.cli.part_faults import naming_part_faults
-from toposcope.cli.reading import pattern_option, renamed, step_pattern_option
 from toposcope.core.errors import InputError
 
 if TYPE_CHECKING:

@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toposcope.cli.output import json_option, print_json, print_table, say
+from toposcope.cli.output import (
+    json_option,
+    pattern_option,
+    print_json,
+    print_table,
+    renamed,
+    say,
+    step_pattern_option,
+)
 from toposcope.cli.part_faults import naming_part_faults
-from toposcope.cli.reading import pattern_option, renamed, step_pattern_option
 from toposcope.core.errors import InputError
 from toposcope.core.types import Normalization, Scope
 from toposcope.subjects.weights.features import (

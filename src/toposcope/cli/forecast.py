@@ -21,9 +21,17 @@ from toposcope.cli.forecast_lines import (
     show_scores,
     show_trendless,
 )
-from toposcope.cli.output import json_option, print_json, print_table, say, without_option
+from toposcope.cli.output import (
+    json_option,
+    pattern_option,
+    print_json,
+    print_table,
+    renamed,
+    say,
+    step_pattern_option,
+    without_option,
+)
 from toposcope.cli.part_faults import naming_part_faults
-from toposcope.cli.reading import pattern_option, renamed, step_pattern_option
 from toposcope.core.errors import InputError
 from toposcope.core.wording import option
 

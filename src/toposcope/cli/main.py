@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 import click
 
 from toposcope import __version__
-from toposcope.cli.group import SuggestingGroup
+from toposcope.cli.output import SuggestingGroup
 from toposcope.core.errors import BrokenOffError, InputError, did_you_mean
 from toposcope.core.legible import as_legible
 from toposcope.core.wording import typed_options

@@ -1,10 +1,11 @@
-"""How commands print: a readable table, or JSON with `--json`."""
+"""How commands print (a readable table, or JSON with `--json`), and the options that several share."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import math
+import re
 import shutil
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,6 +13,8 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from toposcope.core.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from toposcope.study.analysis import Analysis
@@ -22,6 +25,23 @@ _NARROWEST = 20
 """Narrower terminals are treated as this wide: a long word would fill their lines."""
 _COLUMNS = 120
 """Columns that a first screen takes at most: longer lines are slow to read."""
+
+
+class SuggestingGroup(click.Group):
+    """A group whose error for an unknown subcommand suggests the nearest."""
+
+    def has_command(self, ctx: click.Context, name: str) -> bool:
+        """Return whether a subcommand is known."""
+        return name in self.list_commands(ctx)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the subcommand at the start of `args`."""
+        if args and not args[0].startswith("-") and not self.has_command(ctx, args[0]):
+            names = self.list_commands(ctx)
+            ctx.fail(f"No such command {args[0]!r}{did_you_mean(args[0], names)}")
+        return super().resolve_command(ctx, args)
 
 
 class RenamedOption(click.Option):
@@ -107,3 +127,30 @@ def plain(value: object) -> object:
     if value is None or isinstance(value, str | int | bool):
         return value
     return str(value)
+
+
+pattern_option = click.option(
+    "--pattern",
+    metavar="REGEX",
+    help="Regex for the lines of a text log that is not recognised: 'it (?P<step>\\d+) L=(?P<loss>\\S+)'. "
+    "Further groups: heldout_loss, learning_rate, grad_norm, epoch.",
+)
+step_pattern_option = click.option(
+    "--step-pattern",
+    metavar="REGEX",
+    help="Regex with one group that extracts the step from the name of a file or folder: 'run_(\\d+)'.",
+)
+
+
+def renamed(pairs: Sequence[str]) -> dict[str, str]:
+    """Return the columns that `OLD=NEW` renames.
+
+    >>> renamed(["val=heldout_loss"])
+    {'val': 'heldout_loss'}
+    """
+    for pair in pairs:
+        if not re.fullmatch(r"[^=]+=[^=]+", pair):
+            raise InputError(
+                "not OLD=NEW", argument="rename", value=pair, remedy="write for example val=heldout_loss"
+            )
+    return dict(pair.split("=") for pair in pairs)  # type: ignore[misc]

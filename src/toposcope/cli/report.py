@@ -6,9 +6,17 @@ from pathlib import Path
 
 import click
 
-from toposcope.cli.output import RenamedOption, json_option, print_json, say, show_first, without_option
+from toposcope.cli.output import (
+    RenamedOption,
+    json_option,
+    pattern_option,
+    print_json,
+    renamed,
+    say,
+    show_first,
+    without_option,
+)
 from toposcope.cli.part_faults import naming_part_faults
-from toposcope.cli.reading import pattern_option, renamed
 
 
 @click.command("report")

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from toposcope.cli.embedding_study import Seed003Call
-from toposcope.cli.group import SuggestingGroup
-from toposcope.cli.output import json_option, print_json, print_table
+from toposcope.cli.output import SuggestingGroup, json_option, print_json, print_table
 from toposcope.papers import reproducing
 from toposcope.papers.reproducing import STUDIES, StudyCall
 

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toposcope.cli.output import print_json, print_table, say
-from toposcope.cli.reading import pattern_option, renamed, step_pattern_option
-from toposcope.core.commands import recommended
+from toposcope.cli.output import pattern_option, print_json, print_table, renamed, say, step_pattern_option
 from toposcope.core.errors import InputError
 from toposcope.core.observations import Observation
 from toposcope.core.repeats import together
-from toposcope.core.wording import option
+from toposcope.core.wording import option, recommended
 
 if TYPE_CHECKING:
     import pandas as pd

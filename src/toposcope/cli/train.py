@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toposcope.cli.output import RenamedOption, json_option, print_json, print_table
-from toposcope.core.commands import recommended
 from toposcope.core.errors import InputError, RecipeError
-from toposcope.core.wording import option
+from toposcope.core.wording import option, recommended
 from toposcope.recipes import training_recipes
 from toposcope.recipes.training import parse_override
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toposcope.cli.output import json_option, print_json, say
-from toposcope.cli.reading import pattern_option, renamed, step_pattern_option
+from toposcope.cli.output import json_option, pattern_option, print_json, renamed, say, step_pattern_option
 from toposcope.core.errors import InputError
 from toposcope.core.wording import option
 

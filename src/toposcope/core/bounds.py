@@ -7,6 +7,9 @@ from collections.abc import Sequence
 
 from toposcope.core.errors import InputError
 
+MAX_STEP = 10**15
+"""Steps must be below this: names have at most 15 digits, and floats above 2^53 are not exact."""
+
 
 def check_positive(name: str, value: float | None) -> None:
     """Raise InputError unless a number is finite and above 0, or not given."""

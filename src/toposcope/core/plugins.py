@@ -41,8 +41,8 @@ def brought_classes(group: str, kind: type[T]) -> Iterator[type[T]]:
 class Extensible(Generic[T]):
     """The classes of one kind: the package's `own`, those of installed packages, and those of this process.
 
-    `group` is the entry-point group, `name_of` returns the name of a class, and `doubled` is the error for a
-    name that two classes have.
+    `own` may be a function, which is called where all of them are wanted. `group` is the entry-point group,
+    `name_of` returns the name of a class, and `doubled` is the error for a name that two classes have.
 
     >>> named = Extensible("toposcope.errors", ValueError, (), lambda one: one.__name__, "{} exists already")
     >>> named.add(UnicodeError) is UnicodeError, list(named.by_name())
@@ -51,7 +51,7 @@ class Extensible(Generic[T]):
 
     group: str
     kind: type[T]
-    own: tuple[type[T], ...]
+    own: tuple[type[T], ...] | Callable[[], tuple[type[T], ...]]
     name_of: Callable[[type[T]], str]
     doubled: str
     added: list[type[T]] = field(default_factory=list)
@@ -66,7 +66,7 @@ class Extensible(Generic[T]):
         """
         if made not in self.added:
             # not those of installed packages: the caller may be one of them, still being imported
-            self._named((*self.own, *self.added, made))
+            self._named((*self._own(), *self.added, made))
             self.added.append(made)
         return made
 
@@ -78,7 +78,22 @@ class Extensible(Generic[T]):
         InputError
             When two have one name, or an installed package brings something else.
         """
-        return self._named(dict.fromkeys((*self.own, *self._installed, *self.added)))
+        return self._named(dict.fromkeys((*self._own(), *self._installed, *self.added)))
+
+    def others(self) -> tuple[type[T], ...]:
+        """Return the classes that installed packages and this process brought.
+
+        Raises
+        ------
+        InputError
+            As `by_name`.
+        """
+        if self._installed:
+            self.by_name()  # refuses a doubled name
+        return tuple(dict.fromkeys((*self._installed, *self.added)))
+
+    def _own(self) -> tuple[type[T], ...]:
+        return self.own if isinstance(self.own, tuple) else self.own()
 
     @cached_property
     def _installed(self) -> tuple[type[T], ...]:

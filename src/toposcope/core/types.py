@@ -13,11 +13,6 @@ import numpy.typing
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-WEIGHT_FILES = frozenset(
-    {".safetensors", ".npz", ".pt", ".pth", ".ckpt", ".bin", ".th", ".tar"}
-    | {".gguf", ".h5", ".hdf5", ".keras", ".onnx", ".msgpack", ".nemo", ".pdparams"}
-)
-"""Endings of weight files, read or only named: they are not logs, and a folder that holds any is a series."""
 CUTS = (0.2, 0.3, 0.5)
 """Shares of training at which finished runs are forecast, to score the forecasts."""
 
@@ -418,22 +413,3 @@ class Row:
     status: Status = Status.OK
     note: str = ""
     scope: Scope = Scope.MODEL
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A number with its uncertainty: `value` within [`low`, `high`] at confidence `level`, from `n` data.
-
-    `status` is "ok" or a problem, and `reason` states it in words. Without an interval the bounds are NaN.
-
-    >>> Estimate(2.0, 1.5, 2.5, level=0.95, n=12).status
-    'ok'
-    """
-
-    value: float
-    low: float
-    high: float
-    level: float
-    n: int
-    status: str = "ok"
-    reason: str = ""

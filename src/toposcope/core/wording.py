@@ -1,5 +1,7 @@
 """Options and commands in a text, in the spelling of its reader: the command line's or Python's.
 
+A command that a message or a page recommends is written in one place, so that each runs as it is printed.
+
 A text names an option or a command by `option` or `command`. Both return a mark, which stands in the text
 until `rendered` replaces it. An error renders its text when it is printed; other texts are rendered where
 they are made.
@@ -10,10 +12,11 @@ from __future__ import annotations
 import json
 import pkgutil
 import re
-from collections.abc import Callable, Iterator
+import shlex
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-
-from toposcope.core.commands import recommended, typed
+from itertools import chain, count
+from pathlib import Path
 
 _OPEN, _CLOSE = "\ue000", "\ue001"
 """The ends of a mark: characters of Unicode's private use area."""
@@ -76,7 +79,7 @@ def renaming(old: str, new: str) -> str:
 
 
 def command(name: str, *words: object, **options: object) -> str:
-    """Return the mark of a command, by its arguments and options; see `toposcope.core.commands.recommended`.
+    """Return the mark of a command, by its arguments and options; see `recommended`.
 
     >>> write_calls_by("toposcope.api.calls:call")
     >>> rendered(command("weights", "SERIES", out="my runs"))
@@ -131,3 +134,58 @@ def _command(name: str, words: list[str], options: dict[str, object]) -> str:
 
 
 _SPELT: dict[str, Callable[..., str]] = {"option": _option, "renaming": _renaming, "command": _command}
+
+
+def typed(name: str, value: object) -> str:
+    """Return one option as it is typed, quoted for a shell.
+
+    >>> typed("without", "my run")
+    "--without 'my run'"
+    """
+    return shlex.join(_flags(name.replace("_", "-"), value))
+
+
+def recommended(name: str, *words: object, **options: object) -> str:
+    """Return a command as it is typed: quoted for a shell, its options complete.
+
+    An option whose value is None or False is left out, one that is True is a flag, one that is a list comes
+    once for each item. A word in capitals, such as SERIES, stands for what the reader has to name.
+
+    Parameters
+    ----------
+    name
+        The subcommand.
+    words
+        Its arguments: names that exist.
+    options
+        Its options; `step_pattern` is `--step-pattern`.
+
+    Examples
+    --------
+    >>> recommended("weights", "my runs", out="store", features="all", diagrams=True, losses=None)
+    "toposcope weights 'my runs' --out store --features all --diagrams"
+    >>> recommended("forecast", "store", rename=["val=loss"])
+    'toposcope forecast store --rename val=loss'
+    """
+    typed = chain.from_iterable(_flags(key.replace("_", "-"), value) for key, value in options.items())
+    return shlex.join(["toposcope", name, *map(str, words), *typed])
+
+
+def _flags(name: str, value: object) -> Iterable[str]:
+    if value is None or value is False:
+        return ()
+    if value is True:
+        return (f"--{name}",)
+    values = value if isinstance(value, list | tuple) else [value]
+    return chain.from_iterable((f"--{name}", str(one)) for one in values)
+
+
+def free_place(place: str | Path) -> Path:
+    """Return a path that does not exist yet: the one given, or with the first number that is free.
+
+    >>> free_place("/nowhere/report").as_posix()
+    '/nowhere/report'
+    """
+    place = Path(place)
+    beside = (place.with_name(f"{place.name}-{number}") for number in count(2))
+    return place if not place.exists() else next(one for one in beside if not one.exists())

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-PLANNED_RATE = "planned_rate"
-"""The fact that holds a planned learning rate: kind, peak, last, warmup, steps and, if known, decay."""
+from toposcope.files import PLANNED_RATE
 
 _STEPS = (
     "max_steps", "max_iters", "train_iters", "total_steps", "num_iterations", "max_train_steps",

@@ -9,6 +9,7 @@ from contextvars import ContextVar
 
 import numpy as np
 
+from toposcope.core.bounds import MAX_STEP
 from toposcope.core.errors import SourceError
 
 _COUNT = r"(?P<count>\d{1,15}(?:\.\d{1,3}(?=[km]))?)(?P<unit>[km](?![a-z0-9]))?"
@@ -46,8 +47,6 @@ _AFTER_STEP = re.compile(
 """The tokens at the end of a name such as step-50K-105b."""
 _MILLIONS = re.compile(r"(?P<count>\d{1,6}(?:\.\d{1,3})?)(?P<unit>M)", re.I)
 _SEED = re.compile(r"[-_]seed[-_]?(\d{1,15})$", re.I)
-MAX_STEP = 10**15
-"""Steps must be below this: names have at most 15 digits, and floats above 2^53 are not exact."""
 _stated: ContextVar[re.Pattern[str] | None] = ContextVar("step_pattern", default=None)
 _MULTIPLE = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
 

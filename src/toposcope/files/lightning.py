@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from toposcope.files import LIGHTNING_METRICS
 from toposcope.files.blobs import Folder, read_text
 from toposcope.files.configuration import read_yaml, stated_plan
 
-METRICS = "metrics.csv"
 HPARAMS = "hparams.yaml"
 CHECKPOINTS = "checkpoints"
 
 
 def is_lightning(folder: Folder) -> bool:
     """Return whether a folder is a version_N that Lightning's CSV logger wrote."""
-    return METRICS in folder.files() and CHECKPOINTS in folder.folders()
+    return LIGHTNING_METRICS in folder.files() and CHECKPOINTS in folder.folders()
 
 
 def lightning_facts(folder: Folder) -> dict[str, Any]:

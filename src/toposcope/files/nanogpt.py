@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from toposcope.files import NANOGPT_CHECKPOINT
 from toposcope.files.blobs import Folder
 from toposcope.files.formats.reader import Facts
-
-CHECKPOINT = "ckpt.pt"
 
 
 def nanogpt_facts(facts: Facts) -> dict[str, Any]:
@@ -42,11 +41,11 @@ def facts_beside(folder: Folder) -> dict[str, Any]:
     SourceError
         When it is not a checkpoint.
     """
-    if CHECKPOINT not in folder.files():
+    if NANOGPT_CHECKPOINT not in folder.files():
         return {}
     from toposcope.files.formats.registry import open_file
 
-    return nanogpt_facts(open_file(folder.open(CHECKPOINT)).facts())
+    return nanogpt_facts(open_file(folder.open(NANOGPT_CHECKPOINT)).facts())
 
 
 def _positive(config: Mapping[str, Any], name: str) -> int | None:

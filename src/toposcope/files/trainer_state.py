@@ -6,10 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from toposcope.files import TRAINER_STATE
 from toposcope.files.blobs import Folder
 from toposcope.files.formats.reader import read_json
-
-TRAINER_STATE = "trainer_state.json"
 
 _FACTS = {
     "max_steps": "planned_steps",

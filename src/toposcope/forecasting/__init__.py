@@ -1,11 +1,16 @@
-"""Forecasts of the final loss and the remaining curve, with intervals; topology is always ablated."""
+"""Forecasts of the final loss and the remaining curve, with intervals; topology is always ablated.
+
+The laws of a planned rate are loaded on first use.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import lazy_loader
+
 from toposcope.forecasting.base import Forecast, Forecaster, Point
-from toposcope.forecasting.laws import fit_law
 from toposcope.forecasting.one_run import forecast
-from toposcope.forecasting.planned import forecast_planned
 from toposcope.logs.curve import Curve, curve_from_metrics
 from toposcope.logs.schedule import (
     Schedule,
@@ -15,6 +20,10 @@ from toposcope.logs.schedule import (
     read_schedule,
     stable_decay,
 )
+
+if TYPE_CHECKING:
+    from toposcope.forecasting.laws import fit_law
+    from toposcope.forecasting.planned import forecast_planned
 
 __all__ = [
     "Curve",
@@ -32,3 +41,8 @@ __all__ = [
     "read_schedule",
     "stable_decay",
 ]
+
+__getattr__, _, _ = lazy_loader.attach(
+    __name__,
+    submod_attrs={"laws": ["fit_law"], "planned": ["forecast_planned"]},
+)

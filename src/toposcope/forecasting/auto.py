@@ -20,15 +20,7 @@ from toposcope.core.errors import InputError
 from toposcope.forecasting.backtests import own_errors, sibling_errors
 from toposcope.forecasting.base import Forecaster, Point, future_steps
 from toposcope.forecasting.families import LastValue, Pow3, Pow4, SmoothedPow3
-from toposcope.forecasting.laws import MultiPower, Tissue
 from toposcope.forecasting.plain_law import PlainLaw
-from toposcope.forecasting.siblings import (
-    MeanFall,
-    PathTransfer,
-    ShrunkTransfer,
-    SiblingTransfer,
-    SizeTransfer,
-)
 from toposcope.logs.curve import Curve, level_and_slope
 
 POWER = 4.0
@@ -55,9 +47,13 @@ _HELD_BACK = (
 
 def default_candidates() -> tuple[Forecaster, ...]:
     """Return what `Auto` averages: transfers from siblings, laws of the rate, the run's own curve."""
-    from_siblings = (SiblingTransfer(), ShrunkTransfer(), MeanFall(), SizeTransfer(), PathTransfer())
+    # a run alone, without a plan, needs none of these
+    from toposcope.forecasting import laws
+    from toposcope.forecasting import siblings as kin
+
+    transfers = (kin.SiblingTransfer(), kin.ShrunkTransfer(), kin.MeanFall(), kin.SizeTransfer())
     own = (PlainLaw(), Pow3(), SmoothedPow3(), Pow4(), LastValue())
-    return (*from_siblings, MultiPower(), Tissue(), *own)
+    return (*transfers, kin.PathTransfer(), laws.MultiPower(), laws.Tissue(), *own)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +106,8 @@ class Auto(Forecaster):
     """
 
     label: str = "auto"
-    candidates: tuple[Forecaster, ...] = field(default_factory=default_candidates)
+    chosen: tuple[Forecaster, ...] | None = None
+    """What is averaged instead of `default_candidates`."""
     siblings: Sequence[Curve] = ()
     share: float = 0.0
     falls: Falls | None = None
@@ -123,6 +120,11 @@ class Auto(Forecaster):
     def name(self) -> str:
         """The method's name in tables."""
         return self.label
+
+    @property
+    def candidates(self) -> tuple[Forecaster, ...]:
+        """The methods that are averaged."""
+        return default_candidates() if self.chosen is None else self.chosen
 
     @classmethod
     def without_laws(cls) -> Self:
@@ -187,6 +189,8 @@ class Auto(Forecaster):
             if len(errors) >= 2:
                 weighed.append((method.fit(self.siblings, self.share), weight(errors)))
         if not weighed and len(self.siblings) == 1:
+            from toposcope.forecasting.siblings import MeanFall
+
             return [(MeanFall().fit(self.siblings, self.share), 1.0)]
         return weighed or [(LastValue(), 1.0)]
 
@@ -197,6 +201,8 @@ class Auto(Forecaster):
         """
         points = [(PlainLaw.name, 1.0, law)]
         if _planned(seen):
+            from toposcope.forecasting.laws import MultiPower
+
             rate = [m for m in self.candidates if isinstance(m, MultiPower)]
             by_rate = self._points([(m.fit((), self.share), 1.0) for m in rate], seen)
             points = by_rate if by_rate and _anneals(seen) else [*points, *by_rate]

@@ -10,7 +10,6 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from toposcope.core.types import Estimate
 from toposcope.forecasting.unplanned import coverage
 from toposcope.logs.curve import FINAL_SHARE, Curve
 
@@ -27,6 +26,25 @@ EARLIEST = 0.16
 
 LEAST_SEEN = 8
 """The fewest losses for a forecast."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number with its uncertainty: `value` within [`low`, `high`] at confidence `level`, from `n` data.
+
+    `status` is "ok" or a problem, and `reason` states it in words. Without an interval the bounds are NaN.
+
+    >>> Estimate(2.0, 1.5, 2.5, level=0.95, n=12).status
+    'ok'
+    """
+
+    value: float
+    low: float
+    high: float
+    level: float
+    n: int
+    status: str = "ok"
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +106,8 @@ class Forecast:
 
     `errors` has the log errors log(actual / predicted) behind the interval: one per left-out sibling, or one
     per earlier cut of the same run. `curve_low` and `curve_high` are the interval of `loss` at every `step`
-    (`toposcope.forecasting.band`); empty if there is no curve or no interval. `used` are the methods of an
-    average with their weights.
+    (`toposcope.forecasting.backtests`); empty if there is no curve or no interval. `used` are the methods of
+    an average with their weights.
 
     `status` is "ok"; "no plan" if the rest of the learning rate is unknown and no sibling shows it: `low` is
     lower by the most that an annealing gained in published runs, and `coverage` says how often the interval

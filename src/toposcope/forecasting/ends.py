@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 
 from toposcope.core.wording import option, rendered
-from toposcope.forecasting.kin import with_groups
 from toposcope.logs.curve import Curve
 from toposcope.logs.schedule import Schedule
 
@@ -24,7 +23,11 @@ def split_runs(
     end of the longest sibling. A note names the sibling; runs of other groups are not used (`with_groups`).
     With `all_finished`, a run without a plan ended where its log does.
     """
-    everyone = with_groups([*own, *others])
+    everyone = [*own, *others]
+    if len(everyone) > 1:
+        from toposcope.forecasting.kin import with_groups
+
+        everyone = with_groups(everyone)
     own, others = everyone[: len(own)], everyone[len(own) :]
     finished = [curve for curve in others if curve.finished]
     unfinished: list[Curve] = []

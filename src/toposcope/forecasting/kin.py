@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pandas as pd
 
-from toposcope.logs.belonging import Group, Stated, grouped
+from toposcope.logs.belonging import Group, grouped
 from toposcope.logs.curve import Curve
+from toposcope.logs.facts import Stated
 
 
 def groups_of_curves(curves: Sequence[Curve]) -> tuple[Group, ...]:

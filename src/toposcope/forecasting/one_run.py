@@ -11,17 +11,16 @@ import numpy as np
 from toposcope.core.distributions import normal_quantile
 from toposcope.core.errors import InputError
 from toposcope.core.wording import rendered
-from toposcope.forecasting import beyond
 from toposcope.forecasting.backtests import (
     Backtest,
     backtest_of,
     check_needs,
+    curve_interval,
     half_width,
     leverage_half_width,
     own_backtests,
     sibling_backtests,
 )
-from toposcope.forecasting.band import curve_interval
 from toposcope.forecasting.base import (
     EARLIEST,
     LEVEL,
@@ -91,20 +90,24 @@ def forecast(
         f"runs that do not belong with {seen.run} are left out: {', '.join(strange)}" if strange else ""
     )
     widened = ""
-    if len(tests) >= 3 and (more := _beyond(method, seen, finished, share) * _of_level(level)):
-        half, widened = math.hypot(half, more), beyond.said(seen, finished)
+    if len(tests) >= 3:
+        more, widened = _beyond(method, seen, finished, share)
+        half = math.hypot(half, more * _of_level(level))
     said = [note for note in (borrowed, point.note, widened, left, strangers) if note]
     return _with_interval(method, seen, point, tests, half, source, said, level)
 
 
-def _beyond(method: Forecaster, seen: Curve, siblings: Sequence[Curve], share: float) -> float:
-    """Return the square that is added to the half-width of a run beyond the sizes of all its siblings."""
+def _beyond(method: Forecaster, seen: Curve, siblings: Sequence[Curve], share: float) -> tuple[float, str]:
+    """Return what widens the interval of a run beyond the sizes of all its siblings, and the note on it."""
+    from toposcope.forecasting import beyond
+
     made = [
         (test.error, beyond.distance(one, rest))
         for one, rest in beyond.outward(seen, siblings)
         if (test := backtest_of(method, one, rest, share)) is not None
     ]
-    return beyond.term(made, beyond.distance(seen, siblings)) if made else 0.0
+    more = beyond.term(made, beyond.distance(seen, siblings)) if made else 0.0
+    return more, beyond.said(seen, siblings) if more else ""
 
 
 def _of_level(level: float) -> float:

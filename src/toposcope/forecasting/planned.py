@@ -10,8 +10,7 @@ import numpy as np
 from toposcope.core.errors import InputError
 from toposcope.core.wording import option
 from toposcope.forecasting.annealing import DEFAULT, PUBLISHED, Shape
-from toposcope.forecasting.backtests import interval
-from toposcope.forecasting.band import curve_interval, path_errors
+from toposcope.forecasting.backtests import curve_interval, interval, path_errors
 from toposcope.forecasting.base import LEVEL, Forecast
 from toposcope.forecasting.families import warmup_end
 from toposcope.forecasting.laws import fit_law

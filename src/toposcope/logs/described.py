@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,7 @@ import pandas as pd
 
 from toposcope.core.errors import InputError, did_you_mean
 from toposcope.core.wording import option, renaming
-from toposcope.logs.belonging import DESCRIBES, configuration, size_of
+from toposcope.logs.facts import DESCRIBES, configuration, size_of
 from toposcope.logs.log import Log
 from toposcope.logs.meanings import ALIASES, SCALES, losses_among, meaning, plain
 from toposcope.logs.records import PLANNED
@@ -60,7 +60,7 @@ def described(read: Log, *, name: str, column: str = "loss", held_out: bool = Fa
     for run, rows in table.groupby("run", sort=False):
         part = parts.get(str(run))
         plan = stated.get(str(run)) or planned.get(str(run))
-        config = _kinds(rows) | ({PLANNED: plan} if plan else {})
+        config = (dict(part.config) if part else {}) | _kinds(rows) | ({PLANNED: plan} if plan else {})
         size = sizes[str(run)] or (part.parameters if part else 0)
         own = rows.drop(columns=[c for c in ("parameters", *DESCRIBES) if c in rows])
         made = part if part is not None else Run(str(run), own)
@@ -75,6 +75,16 @@ def recorded(name: str, rows: pd.DataFrame, record: Mapping[Any, Any]) -> Run:
     kinds = {key: record[key] for key in DESCRIBES if record.get(key) not in (None, "")}
     size = size_of(record.get("parameters"))
     return Run(name, rows, parameters=int(size), config={**configuration(record.get("config")), **kinds})
+
+
+def recorded_runs(
+    rows: Iterable[tuple[object, pd.DataFrame]], records: Mapping[str, Mapping[Any, Any]]
+) -> list[Run]:
+    """Return the runs of a store or a series with their records; those without a row come last."""
+    logged = {str(run): table for run, table in rows if len(table)}
+    empty = pd.DataFrame({"run": [], "step": []})
+    names = dict.fromkeys([*logged, *records])
+    return [recorded(run, logged.get(run, empty), records.get(run, {})) for run in names]
 
 
 def metric_columns(table: pd.DataFrame, column: str) -> list[str]:

@@ -8,8 +8,8 @@ from typing import TypeAlias
 import numpy as np
 import pandas as pd
 
-from toposcope.logs.belonging import DESCRIBES
 from toposcope.logs.described import changing
+from toposcope.logs.facts import DESCRIBES
 from toposcope.logs.run import is_nan_column
 
 Copies: TypeAlias = Callable[[pd.DataFrame, Sequence[str], Sequence[str]], Mapping[str, str]]

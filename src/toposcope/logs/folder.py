@@ -6,15 +6,14 @@ import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from toposcope.core.types import WEIGHT_FILES
+from toposcope.core import WEIGHT_FILES
+from toposcope.logs.dialects.dialect import EVENTS
 from toposcope.logs.meanings import TRAINED
-from toposcope.store.manifest import MANIFEST
+from toposcope.store import MANIFEST
 
 LOGS = (".log", ".csv", ".tsv", ".jsonl", ".wandb")
 """Files with these endings in a folder of logs must be logs; others are only reported if they are not."""
 _NONE = (*WEIGHT_FILES, ".py", ".md", ".png", ".svg", ".pdf", ".toml", ".yaml", ".yml", ".html", ".sh")
-EVENTS = "tfevents"
-"""A part of the names of TensorBoard's event files."""
 _WANDB = ".wandb"
 DEEPEST = 3
 """How deep below the given folder to search for logs."""

@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 
 from toposcope.core.errors import SourceError
+from toposcope.files import LIGHTNING_METRICS
 from toposcope.files.blobs import Blob, Folder, read_text
 from toposcope.files.formats.reader import read_json
-from toposcope.files.lightning import METRICS
 from toposcope.logs import log_of_table, read_log
 from toposcope.logs.dialects.json_files import SUMMARY
 from toposcope.logs.dialects.table_text import table_of_text
@@ -78,7 +78,7 @@ def lightning_metrics(folder: Folder, run: str) -> pd.DataFrame:
     SourceError
         When the file is not a table.
     """
-    blob = folder.open(METRICS)
+    blob = folder.open(LIGHTNING_METRICS)
     try:
         table = table_of_text(read_text(blob), [])
     except ValueError as error:

@@ -6,18 +6,22 @@ import io
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, TypeAlias, TypeGuard
+from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import numpy as np
 import pandas as pd
 
 from toposcope.core.errors import SourceError
 from toposcope.files.blobs import Folder
+from toposcope.logs.described import recorded_runs
 from toposcope.logs.dialects.json_text import flat, text_values
 from toposcope.logs.meanings import ALIASES, chosen, meaning, plain
 from toposcope.logs.records import collected
 from toposcope.logs.run import Run
-from toposcope.store.manifest import MANIFEST
+from toposcope.store import MANIFEST
+
+if TYPE_CHECKING:
+    from toposcope.store import Store
 
 STDIN = "-"
 """The path that stands for standard input."""
@@ -160,13 +164,27 @@ def blob_of_stream(source: str | Path | IO[Any]) -> MemoryBlob:
 
 
 def runs_of_store(path: str | Path) -> list[Run] | None:
-    """Return the runs of a store with their metrics; None if the folder is no store."""
+    """Return the runs of a store with their metrics and records; None if the folder is no store.
+
+    Those without a row come last.
+    """
     if not (Path(path) / MANIFEST).is_file():
         return None
     from toposcope.store import Store
 
-    metrics = Store.open(path).metrics()
-    return [Run(str(name), own.drop(columns="run")) for name, own in metrics.groupby("run", sort=False)]
+    store = Store.open(path)
+    records = {str(row["run"]): row for row in store.runs().to_dict("records")}
+    metrics = store.metrics().groupby("run", sort=False)
+    return recorded_runs(((run, with_companions(store, str(run), rows)) for run, rows in metrics), records)
+
+
+def with_companions(store: Store, run: str, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the metrics of a run in a store with the columns that its log has beside the loss."""
+    beside = store.companions(run)
+    if beside is None:
+        return rows
+    further = beside[["step", *(name for name in beside if name not in rows)]]
+    return rows.merge(further, on="step", how="left")
 
 
 def runs_of_run_folder(folder: Folder) -> list[Run] | None:

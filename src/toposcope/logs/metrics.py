@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from toposcope.files.labels import MAX_STEP
+from toposcope.core.bounds import MAX_STEP
 from toposcope.logs.meanings import chosen
-from toposcope.store.schema import METRICS
 
 COLUMNS = ("step", "tokens", "loss", "heldout_loss", "learning_rate", "grad_norm", "weight_norm", "seconds")
 """The store's metrics columns; `toposcope.logs.meanings` has other trainers' names for them."""
@@ -51,7 +50,7 @@ def tidy(rows: Iterable[Mapping[str, Any]] | pd.DataFrame, run: str) -> pd.DataF
         table[name] = table[name].round().astype("Int64")
     table["step"] = table["step"].astype("int64")
     table.insert(0, "run", pd.Series(run, index=table.index, dtype=object))
-    return table[METRICS.names]
+    return table[["run", *COLUMNS]]
 
 
 def _framed(rows: list[Mapping[str, Any]]) -> pd.DataFrame:

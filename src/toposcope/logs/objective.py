@@ -243,6 +243,16 @@ def companions(rows: pd.DataFrame, column: str = "loss") -> tuple[Companion, ...
     )
 
 
+def with_direction(rows: pd.DataFrame) -> list[str]:
+    """Return the columns that may judge a run beside its loss, whichever of them `companions` chooses.
+
+    >>> import pandas as pd
+    >>> with_direction(pd.DataFrame({"loss": [0.1], "entropy": [0.6], "note": ["a"], "lr": [1e-3]}))
+    ['entropy']
+    """
+    return [name for name in _numeric(rows) if _direction(plain(name)) is not None]
+
+
 def described(objective: LossKind, beside: Iterable[Companion] = ()) -> str:
     """Return what the loss is and what judges the run, in one sentence; empty for a loss with a trend.
 

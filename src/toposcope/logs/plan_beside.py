@@ -12,13 +12,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from toposcope import files
 from toposcope.core.errors import SourceError
+from toposcope.files import LIGHTNING_METRICS, NANOGPT_CHECKPOINT, TRAINER_STATE
 from toposcope.files.blobs import LocalFolder
-from toposcope.files.configuration import read_yaml, stated_plan
-from toposcope.files.labels import step_of
-from toposcope.files.lightning import METRICS, lightning_facts
-from toposcope.files.nanogpt import CHECKPOINT, facts_beside
-from toposcope.files.trainer_state import TRAINER_STATE
 from toposcope.logs.records import PLANNED
 
 PLAN_FROM = "plan_from"
@@ -56,19 +53,21 @@ def plan_beside(log: Path, *, alone: bool) -> dict[str, Any]:
     ({'planned_steps': 400, 'plan_from': 'hparams.yaml'}, {})
     """
     place = log.resolve().parent
-    if log.name == METRICS and not alone:
-        found = lightning_facts(LocalFolder(place))
+    if log.name == LIGHTNING_METRICS and not alone:
+        found = files.lightning_facts(LocalFolder(place))
         return found | {PLAN_FROM: "hparams.yaml"} if found else {}
     if not alone:
         return {}
     for file in _files(place):
-        if file.resolve() != log.resolve() and (found := stated_plan(_read(file))):
+        if file.resolve() != log.resolve() and (found := files.stated_plan(_read(file))):
             return found | {PLAN_FROM: str(file.relative_to(place))}
+    if not (place / NANOGPT_CHECKPOINT).is_file():
+        return {}
     try:
-        found = facts_beside(LocalFolder(place))
+        found = files.facts_beside(LocalFolder(place))
     except SourceError as error:
-        raise SourceError(f"{CHECKPOINT} beside it states no plan: {error}") from error
-    return found | {PLAN_FROM: CHECKPOINT} if found else {}
+        raise SourceError(f"{NANOGPT_CHECKPOINT} beside it states no plan: {error}") from error
+    return found | {PLAN_FROM: NANOGPT_CHECKPOINT} if found else {}
 
 
 def with_plan(own: Mapping[str, Any], beside: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,8 +87,8 @@ def with_plan(own: Mapping[str, Any], beside: Mapping[str, Any]) -> dict[str, An
 def _files(place: Path) -> Iterator[Path]:
     """Yield the files of a folder that may state a plan, the most reliable first."""
     states = [place / TRAINER_STATE]
-    folders = [one for one in place.glob("checkpoint-*") if step_of(one.name) is not None]
-    folders.sort(key=lambda one: step_of(one.name) or 0, reverse=True)
+    folders = [one for one in place.glob("checkpoint-*") if files.step_of(one.name) is not None]
+    folders.sort(key=lambda one: files.step_of(one.name) or 0, reverse=True)
     states += [one / TRAINER_STATE for one in folders]
     yield from (one for one in states[:2] if one.is_file())
     inside = {one.name.lower(): one for one in place.iterdir() if one.is_file()} if place.is_dir() else {}
@@ -112,7 +111,7 @@ def _read(file: Path) -> Mapping[str, Any]:
         elif file.suffix == ".toml":
             said = tomllib.loads(text)
         else:
-            said = read_yaml(text)
+            said = files.read_yaml(text)
     except (OSError, ValueError, RecursionError) as error:
         why = str(error).splitlines()[0][:80]
         raise SourceError(f"{file.name} beside it states no plan: it cannot be read ({why})") from error

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from toposcope.files.configuration import PLANNED_RATE
+from toposcope.files import PLANNED_RATE
 from toposcope.logs.plan_beside import BESIDE, PLAN_FROM, PLAN_UNUSED
 from toposcope.logs.schedule import Schedule, cosine
 

@@ -13,7 +13,8 @@ import pandas as pd
 from toposcope.core.errors import EmptyLogError, SourceError, did_you_mean
 from toposcope.core.wording import renaming, rendered
 from toposcope.files.blobs import Blob, Folder, open_location
-from toposcope.logs.dialects.notebook import is_notebook, outputs
+from toposcope.logs import dialects
+from toposcope.logs.dialects.json_text import is_notebook
 from toposcope.logs.dialects.registry import FILES, FOLDERS, TEXTS
 from toposcope.logs.dialects.tables import CSV, PARQUET, losses_as_numbers, numeric, runs_of_table
 from toposcope.logs.inputs import (
@@ -37,7 +38,7 @@ from toposcope.logs.run import Run, is_nan_column, nan_column
 from toposcope.logs.splitting import LARGEST_STEP, cut, with_written_nan
 from toposcope.logs.steps import filled, steady_step, with_counted_rows, with_rising_steps
 from toposcope.logs.texts import read_text, unknown
-from toposcope.store.manifest import MANIFEST
+from toposcope.store import MANIFEST
 
 RUN_FOLDER, STORE, NOTEBOOK, IN_MEMORY = "run folder", "store", "notebook", "table in memory"
 _UNTOLD = (CSV.name, IN_MEMORY, PARQUET.name, STORE, RUN_FOLDER)
@@ -133,8 +134,8 @@ def raw_log(path: Given, pattern: str | None = None) -> tuple[str, Sequence[Run]
             f"{type(path).__name__} is no log",
             remedy="give a path, a data frame, or columns such as step and loss",
         )
-    if runs := runs_of_store(path):
-        return STORE, runs
+    if runs := [run for run in runs_of_store(path) or () if len(run.table)]:
+        return STORE, [replace(run, table=run.table.drop(columns="run")) for run in runs]
     place = open_location(str(path))
     return _read_folder(place) if isinstance(place, Folder) else _read_file(place, pattern)
 
@@ -392,7 +393,7 @@ def _read_file(blob: Blob, pattern: str | None) -> tuple[str, Sequence[Run]]:
 
 def _read_notebook(blob: Blob, pattern: str | None) -> tuple[str, Sequence[Run]]:
     """Return the runs of the tables in a notebook's outputs, or else of the log that its cells printed."""
-    runs, printed = outputs(blob)
+    runs, printed = dialects.notebook.outputs(blob)
     if runs := [run for run in runs if len(run.table)]:
         return NOTEBOOK, runs
     if (read := read_text(MemoryBlob(bytes_of(printed), blob.label), TEXTS, pattern)) is not None:

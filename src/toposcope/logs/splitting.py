@@ -54,7 +54,7 @@ def cut(
     for part in range(count):
         own = table[which == part].reset_index(drop=True)
         planned = run.planned_steps if "run" in own else _stated(own, PLANNED) or run.planned_steps
-        parameters = _stated(own, PARAMETERS) or 0
+        parameters = _stated(own, PARAMETERS) or run.parameters
         own, gone = _without_replaced(own, name, notes)
         if alone:
             own = _together(own, taken, text=text)
@@ -64,7 +64,7 @@ def cut(
         distinct.append(own)
         own = _tidied(_without_closing(own, keep) if alone else own, taken)
         own_name = name if count == 1 else f"{name}-{part + 1}"
-        runs.append(Run(own_name, own, planned, parameters, replaced=gone))
+        runs.append(Run(own_name, own, planned, parameters, config=run.config, replaced=gone))
     return [replace(runs[0], name=name)] if len(runs) == 1 else runs
 
 

@@ -14,9 +14,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from toposcope.core.commands import free_place
 from toposcope.core.errors import InputError
-from toposcope.core.wording import command
+from toposcope.core.wording import command, free_place
 from toposcope.papers.fourier import (
     COLUMNS,
     CONTROL,

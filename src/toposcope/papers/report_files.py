@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from toposcope.core.commands import free_place
 from toposcope.core.errors import StoreError
 from toposcope.core.types import Scope
-from toposcope.core.wording import command
+from toposcope.core.wording import command, free_place
 from toposcope.store.export import records
 from toposcope.store.parts import slug
 from toposcope.store.store import Store

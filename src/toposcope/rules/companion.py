@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from toposcope.core.forms import step_text
-from toposcope.logs.objective import Companion, Direction, LossKind, companions
-from toposcope.rules.rule import LOOK, NOTICED, JudgedRun, Remark, Rule
+from toposcope.logs.described import loss_column
+from toposcope.logs.objective import Companion, Direction, companions
+from toposcope.rules.rule import LOOK, NOTICED, JudgedRun, Remark, Rule, Signal
 
 RECENT = 5
 """A single record may be an accident of one batch: all of the last five must agree."""
@@ -24,10 +26,6 @@ GAP = 20
 """A collapse takes up to 20 records, so the level before it is read from records that are older."""
 HISTORY = 20
 """The fewest records that make a level to compare with."""
-
-
-_JUDGED = (LossKind.POLICY, LossKind.PREFERENCE, LossKind.SIGNED)
-"""A loss of these kinds is judged by the columns beside it; an auxiliary loss is not the run's."""
 
 
 class Limits(NamedTuple):
@@ -71,13 +69,56 @@ class CompanionRule(Rule):
 
     def judge(self, run: JudgedRun) -> Sequence[Remark]:
         """Return a remark for each judged column in which something is or was wrong."""
-        if run.objective not in _JUDGED:
+        if not run.by_companions:
             return ()
         return [remark for one in self.judged(run) for remark in self._remarks(run, one)]
 
     def judged(self, run: JudgedRun) -> list[Companion]:
         """Return the columns that it judges in a run."""
         return [one for one in companions(run.rows, run.column) if one.direction in self.directions]
+
+    def signals(self, run: JudgedRun) -> list[Signal]:
+        """Return a signal at each record at which something begins to be wrong; later records change none."""
+        return [
+            Signal(
+                int(step[one.start]), self._sentence(column, step, values[: one.start + 1], one), noticed=mild
+            )
+            for column, step, values in self._series(run)
+            for one in episodes(values, self.limits(values))
+            for mild in [self._is_mild(run, step, one)]
+        ]
+
+    def passed(self, signal: Signal, rows: pd.DataFrame) -> int | None:
+        """Return the step of the log at which all of the last five are back; None while they are not."""
+        run = JudgedRun.of(rows, column=loss_column(rows))
+        return next(
+            (
+                int(step[one.stop])
+                for _, step, values in self._series(run)
+                for one in episodes(values, self.limits(values))
+                if step[one.start] == signal.step and one.stop < len(values)
+            ),
+            None,
+        )
+
+    def _series(self, run: JudgedRun) -> list[tuple[Companion, np.ndarray, np.ndarray]]:
+        """Return each judged column of a run with step and value of its records; none for another loss."""
+        if not run.by_companions:
+            return []
+        made = [(column, *self.series(run, column)) for column in self.judged(run)]
+        return [one for one in made if len(one[1])]
+
+    def _is_mild(self, run: JudgedRun, step: np.ndarray, episode: Episode) -> bool:
+        """Return whether something wrong needs no action, by the log up to the record where it is found."""
+        seen = replace(run, rows=run.rows[run.rows["step"] <= step[episode.start]])
+        return self.level_of(seen, float(step[max(0, episode.start - RECENT)])) == NOTICED
+
+    def _sentence(self, column: Companion, step: np.ndarray, values: np.ndarray, episode: Episode) -> str:
+        """Return how far a column went by the last of some records, in words."""
+        since = f"step {step_text(float(step[max(0, episode.start - RECENT)]))}"
+        return _sentence(
+            f"{column.direction.value} ({column.name})", values, episode._replace(stop=len(values)), since
+        )
 
     def _remarks(self, run: JudgedRun, column: Companion) -> list[Remark]:
         step, values = self.series(run, column)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 CANONICAL = ("loss", "heldout_loss", "learning_rate", "grad_norm")
 """The columns that a rule finds under these names whatever the trainer calls them."""
+_BY_COMPANIONS = (LossKind.POLICY, LossKind.PREFERENCE, LossKind.SIGNED)
+"""A loss of these kinds is judged by the columns beside it; an auxiliary loss is not the run's."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,11 @@ class JudgedRun:
     def objective(self) -> LossKind:
         """What the loss is, by the names of the columns and its values."""
         return objective_of(self.rows, self.column)
+
+    @property
+    def by_companions(self) -> bool:
+        """Whether the columns beside the loss judge the run, such as a reward."""
+        return self.objective in _BY_COMPANIONS
 
     @property
     def policy(self) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from toposcope.core.observations import AuditFinding
 from toposcope.logs.remarks import LOOK, NOT_FINITE, NOTICED, STOP, Remark
 from toposcope.rules.registry import once
 from toposcope.rules.rises import FEWEST
@@ -14,6 +13,7 @@ from toposcope.rules.rises import FEWEST
 if TYPE_CHECKING:
     import pandas as pd
 
+    from toposcope.core.observations import AuditFinding
     from toposcope.logs.curve import Curve
 
 ALL_RIGHT, NOT_JUDGED = "all right", "not judged"

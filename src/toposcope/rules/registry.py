@@ -1,29 +1,32 @@
-"""The rules of a log by name, a line each; those of installed packages and of the calling process follow."""
+"""The rules of a log by name, a line each; those of installed packages and of the calling process follow.
+
+A log is replayed at the levels of a watch. A watch divides one false-alarm rate among all of its alarms, so
+the shares of those on weights are reserved here, where a log alone is judged, too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import cache
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
+from toposcope import rules as room
+from toposcope.core.errors import InputError
 from toposcope.core.plugins import Extensible
 from toposcope.logs.remarks import NOTICED, Remark
 from toposcope.rules.accuracy import Accuracy
-from toposcope.rules.all_clipped import AllClipped, AllTruncated
 from toposcope.rules.dead_run import DeadRun
 from toposcope.rules.diverging import Diverging
-from toposcope.rules.entropy_collapse import EntropyCollapse
 from toposcope.rules.gradient_spike import GradientSpike
 from toposcope.rules.judged_run import JudgedRun
-from toposcope.rules.kl_explosion import KLExplosion
 from toposcope.rules.loss_spike import LossSpike
 from toposcope.rules.not_finite import LossNotFinite
 from toposcope.rules.overfitting import Overfitting
 from toposcope.rules.plateau import Plateau
-from toposcope.rules.policy_gradient import PolicyGradient
 from toposcope.rules.rate_ended import RateEnded
-from toposcope.rules.response_length import ResponseLength
-from toposcope.rules.reward_collapse import RewardCollapse, RewardWithoutSpread
 from toposcope.rules.rule import BOTH, Rule
+from toposcope.statistics.alarms.spending import RATE, AlarmFamily
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,19 +44,29 @@ RULES: tuple[type[Rule], ...] = (
     Plateau,
     LossSpike,
     GradientSpike,
-    EntropyCollapse,
-    RewardCollapse,
-    RewardWithoutSpread,
-    KLExplosion,
-    AllClipped,
-    AllTruncated,
-    ResponseLength,
-    PolicyGradient,
 )
-"""The rules in the order in which they speak."""
+"""The rules of every log in the order in which they speak; those of `rules.companions` follow."""
+
+ALARMS = "toposcope.alarms"
+"""The entry-point group with which an installed package offers alarms on weights."""
+FORECAST_TARGET = "forecast target"
+"""The alarm that has a share only where a target loss is given."""
+RESERVED: dict[str, float] = {
+    "update norm": 1.0,
+    "phase boundary": 1.0,  # unspent: the other alarms keep the levels at which their rates were measured
+    "matrix or head": 2.0,
+    "sibling band": 1.0,
+}
+"""The shares of the alarms on weights; `reserve` adds those of alarms that are added."""
+TARGET_SHARE = 1.0
+
+
+def _own() -> tuple[type[Rule], ...]:
+    return (*RULES, *room.companions.RULES)
+
 
 EXTENSIBLE = Extensible(
-    GROUP, Rule, RULES, lambda rule: rule.name, "rule {} exists already; give yours another name"
+    GROUP, Rule, _own, lambda rule: rule.name, "rule {} exists already; give yours another name"
 )
 """Every rule by its name, with those that were added."""
 
@@ -76,9 +89,14 @@ def rules() -> tuple[type[Rule], ...]:
     return tuple(EXTENSIBLE.by_name().values())
 
 
+def rules_of(run: JudgedRun) -> tuple[type[Rule], ...]:
+    """Return the rules that apply to a run: those of companion columns only where these judge it."""
+    return rules() if run.by_companions else (*RULES, *EXTENSIBLE.others())
+
+
 def looking_back() -> tuple[type[Rule], ...]:
     """Return the rules that follow a log row by row: `watch` makes an alarm of each."""
-    return tuple(rule for rule in rules() if rule.looks_back())
+    return tuple(rule for rule in (*RULES, *EXTENSIBLE.others()) if rule.looks_back())
 
 
 def remarks_on(run: JudgedRun, *, noticed: bool = True) -> list[Remark]:
@@ -87,7 +105,7 @@ def remarks_on(run: JudgedRun, *, noticed: bool = True) -> list[Remark]:
     Without `noticed`, only what calls for a look or a stop.
     """
     remarks: list[Remark] = []
-    for rule in rules():
+    for rule in rules_of(run):
         silent = rule.looks != BOTH or (rule.of_trend and run.policy)
         if not silent and not any(one.kind in rule.unless for one in remarks):
             remarks += rule().judge(run)
@@ -120,7 +138,7 @@ def once(judged: Sequence[Remark], replayed: Sequence[Remark]) -> list[Remark]:
     """Return what whole logs and the replayed alarms show, each thing once, in the order of the rules."""
     remarks: list[Remark] = []
     left, alarms = list(judged), list(replayed)
-    for rule in rules():
+    for rule in _rules_of_kinds({one.kind for one in (*judged, *replayed)}):
         kinds = rule.speaks_of()
         mine = [one for one in left if one.kind in kinds]
         heard = [one for one in alarms if one.kind == rule.alarm_name()]
@@ -132,9 +150,50 @@ def once(judged: Sequence[Remark], replayed: Sequence[Remark]) -> list[Remark]:
 
 def place(kind: str) -> int:
     """Return the place of a kind of remark in the list of rules; other kinds come last."""
-    return next((at for at, rule in enumerate(rules()) if kind in rule.speaks_of()), len(rules()))
+    named = _rules_of_kinds({kind})
+    return next((at for at, rule in enumerate(named) if kind in rule.speaks_of()), len(rules()))
+
+
+def _rules_of_kinds(kinds: Collection[str]) -> tuple[type[Rule], ...]:
+    """Return the rules up to the last that speaks of one of the kinds, and maybe more."""
+    usual = {kind for rule in RULES for kind in rule.speaks_of()}
+    return RULES if usual.issuperset(kinds) else rules()
 
 
 def is_alarm(kind: str) -> bool:
     """Return whether a kind of remark is the alarm of a rule that looks back."""
     return any(rule.alarm_name() == kind for rule in looking_back())
+
+
+def reserve(alarm: str, share: float) -> None:
+    """Reserve the share of an alarm on weights that was added to this process."""
+    if share > 0:
+        RESERVED[alarm] = share
+
+
+def family(rate: float = RATE, *, target: bool = False) -> AlarmFamily:
+    """Return the tests that share a run's false-alarm rate; `target` says that a final loss is to be reached.
+
+    >>> family().rate_of("loss spike")
+    0.00625
+    """
+    shares = {rule.alarm_name(): rule.share for rule in looking_back() if rule.share > 0}
+    shares |= {**_installed(), **RESERVED}
+    return AlarmFamily(rate, shares | ({FORECAST_TARGET: TARGET_SHARE} if target else {}))
+
+
+@cache
+def _installed() -> Mapping[str, float]:
+    """Return the shares of the alarms that installed packages offer."""
+    shares = {}
+    for point in entry_points(group=ALARMS):
+        try:
+            alarm = point.load()
+        except Exception as error:  # a package's own module may raise anything while it is imported
+            raise InputError(
+                f"{ALARMS}: {point.value} cannot be imported ({type(error).__name__}: {error})",
+                remedy="correct the package, or uninstall it",
+            ) from error
+        if getattr(alarm, "share", 0) > 0:
+            shares[str(alarm.test)] = float(alarm.share)
+    return shares

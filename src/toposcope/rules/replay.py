@@ -14,9 +14,8 @@ from toposcope.core.wording import rendered
 from toposcope.logs.metrics import tidy
 from toposcope.logs.run import nan_column
 from toposcope.rules.judged_run import trained
-from toposcope.rules.registry import looking_back
+from toposcope.rules.registry import family, looking_back
 from toposcope.rules.rule import LOOK, NOTICED, LogRow, Remark, Rule, Signal
-from toposcope.rules.shares import family
 from toposcope.statistics.alarms.spending import Spending
 
 if TYPE_CHECKING:

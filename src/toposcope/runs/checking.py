@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from toposcope.forecasting import Curve, Forecast, Schedule
+    from toposcope.logs.run import Run
     from toposcope.rules.judgement import Judgement
+    from toposcope.runs.contents import Contents, OfStore
     from toposcope.runs.reading import Given, Reading
-    from toposcope.runs.sources import Contents, OfStore
     from toposcope.runs.trendless import Trendless
 
 WITHOUT_LOSS = "without a finite loss left out"
@@ -106,9 +107,8 @@ go back to a checkpoint before step 301
     from toposcope.forecasting import read_schedule
     from toposcope.logs.described import canonical_name
     from toposcope.logs.naming import refuse_same_names
+    from toposcope.runs.contents import refuse_unknown_column
     from toposcope.runs.reading import Reading, listed
-    from toposcope.runs.sources import refuse_unknown_column
-    from toposcope.runs.without import as_names, refuse_unknown
 
     check_shares(level)
     if horizon is not None and horizon < 1:
@@ -131,8 +131,7 @@ go back to a checkpoint before step 301
     named = canonical_name(column) if column else None
     refuse_unknown_column(named, contents)
     settings = _Settings(reading, tuple(others), level, named)
-    gone = as_names(without)
-    refuse_unknown(gone, *_known(contents))
+    gone = _left_out(without, contents) if without else ()
     read = [one for place in contents for one in _read(place, settings, gone)]
     refuse_same_names((one.name, one.place.log.path) for one in read)
     runs = [_answer(one, settings, _ended_beside(one, read, others)) for one in read]
@@ -180,6 +179,8 @@ def _off_siblings(runs: Sequence[RunCheck], settings: _Settings) -> list[RunChec
 
 def _siblings(beside: Sequence[str | pd.DataFrame], reading: Reading) -> tuple[list[Curve], list[str]]:
     """Return the finished runs to forecast from, and the given runs that are not finished."""
+    if not beside:
+        return [], []
     from toposcope.runs.reading import read_curves, refuse_twins
 
     curves, left, _ = read_curves(beside, replace(reading, horizon=None, plan=None))
@@ -193,8 +194,9 @@ def _contents(
     given: Sequence[str | pd.DataFrame], reading: Reading, of_store: OfStore | None
 ) -> tuple[list[Contents], list[str]]:
     """Return the contents of every place, each once, and why some could not be read."""
+    from toposcope.runs.contents import nothing_more, said_of
     from toposcope.runs.reading import distinct
-    from toposcope.runs.sources import nothing_more, read_contents, said_of, with_logs
+    from toposcope.runs.sources import read_contents
 
     logs = [one for one in given if isinstance(one, str) and Path(one).is_file()]
     names = _names([one for one in given if isinstance(one, str)])
@@ -208,7 +210,7 @@ def _contents(
             problems.append(said_of(name, error))
         except OSError as error:
             problems.append(f"{name}: {error.strerror or error}")
-    return with_logs(_once(found)), problems
+    return _joined(_once(found)), problems
 
 
 def _names(paths: Sequence[str]) -> dict[str, str]:
@@ -224,9 +226,18 @@ def _names(paths: Sequence[str]) -> dict[str, str]:
     return names_of_paths([path for path in paths if path != STDIN]) | stdin
 
 
+def _joined(contents: list[Contents]) -> list[Contents]:
+    """Return the contents; a folder of checkpoints of one run and the log of one run are one."""
+    if len(contents) < 2:
+        return contents
+    from toposcope.runs.folders import with_logs
+
+    return with_logs(contents)
+
+
 def _once(contents: Sequence[Contents]) -> list[Contents]:
     """Return the contents without logs alone that a folder has given, too."""
-    from toposcope.runs.sources import FILE_ALONE
+    from toposcope.runs.contents import FILE_ALONE
 
     inside = {Path(one.log.path).resolve() for one in contents if one.steps or one.unseen != FILE_ALONE}
     return [one for one in contents if one.unseen != FILE_ALONE or Path(one.log.path).resolve() not in inside]
@@ -250,6 +261,8 @@ def _notes(contents: Sequence[Contents], gone: Sequence[str]) -> list[str]:
 
 def _separate_groups(curves: Mapping[str, Curve]) -> str:
     """Return which runs do not belong together; empty where all do."""
+    if len(curves) < 2:
+        return ""
     from toposcope.forecasting.kin import groups_of_curves
     from toposcope.logs.belonging import said
 
@@ -269,6 +282,15 @@ def _unstated(read: Sequence[_Read], runs: Sequence[RunCheck]) -> list[str]:
 def _names_of_runs(place: Contents) -> list[str]:
     logged = (run.name for run in place.log.runs if len(run.table))
     return list(dict.fromkeys([*logged, *place.steps]))
+
+
+def _left_out(without: str | Sequence[str], contents: Sequence[Contents]) -> tuple[str, ...]:
+    """Return the names of the runs to leave out; an unknown one is refused."""
+    from toposcope.runs.without import as_names, refuse_unknown
+
+    names = as_names(without)
+    refuse_unknown(names, *_known(contents))
+    return names
 
 
 def _called(place: Contents) -> dict[str, str]:
@@ -307,7 +329,6 @@ def _read(place: Contents, settings: _Settings, gone: Sequence[str]) -> list[_Re
     from toposcope.logs.plans import planned_end
     from toposcope.logs.run import Run
     from toposcope.runs.reading import judged_curve
-    from toposcope.runs.trendless import trendless_of
 
     logged = {run.name: run for run in place.log.runs}
     made = []
@@ -317,11 +338,18 @@ def _read(place: Contents, settings: _Settings, gone: Sequence[str]) -> list[_Re
         own = logged.get(run) or Run(run, pd.DataFrame())
         column = settings.column or loss_column(own.table)
         curve, wrong = judged_curve(own, settings.reading, column)
-        trendless = trendless_of(own, column, settings.reading.horizon) if curve is None else None
+        trendless = _trendless(own, column, settings) if curve is None else None
         few = curve is None and column in own.table and own.table[column].notna().any()
         planned = planned_end(own.config, own.table) if few else None
         made.append(_Read(place, run, name, own.table, column, curve, wrong, trendless, planned))
     return made
+
+
+def _trendless(run: Run, column: str, settings: _Settings) -> Trendless | None:
+    """Return what judges a run without a curve; None for a loss that should fall."""
+    from toposcope.runs.trendless import trendless_of
+
+    return trendless_of(run, column, settings.reading.horizon)
 
 
 def _ended_beside(one: _Read, read: Sequence[_Read], siblings: Sequence[Curve]) -> list[Curve]:

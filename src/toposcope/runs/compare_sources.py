@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from toposcope.core import WEIGHT_FILES
 from toposcope.core.errors import InputError, SourceError
-from toposcope.core.types import WEIGHT_FILES
-from toposcope.logs.belonging import Stated, stated
+from toposcope.logs.facts import Stated, stated
 from toposcope.logs.inputs import STANDARD_INPUT, is_stdin
 from toposcope.logs.naming import names_of_paths, refuse_same_names
 from toposcope.logs.run import Run
+from toposcope.runs.contents import said_of
 from toposcope.runs.seeds import Recipe, SeedRun
-from toposcope.runs.sources import read_contents, said_of
+from toposcope.runs.sources import read_contents
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from toposcope.runs.contents import Contents
     from toposcope.runs.reading import Reading
-    from toposcope.runs.sources import Contents
     from toposcope.sources import Series
     from toposcope.store import Store
 

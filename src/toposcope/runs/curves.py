@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
 from toposcope.core.errors import InputError
-from toposcope.logs import belonging
+from toposcope.logs import facts
 from toposcope.logs.curve import Curve, curve_from_metrics
 from toposcope.logs.described import metric_columns
 from toposcope.logs.objective import companions, described, objective_of
@@ -70,7 +70,7 @@ def curve_of(
         problems.append(Problem(run.name, f"{conflict}; is it another run's?", left_out=False))
     return replace(
         curve, notes=(*curve.notes, *plan.notes), covariates=_tokens_per_step(rows, run.config),
-        remarks=tuple(remarks), topology=run.topology, facts=belonging.stated({"config": run.config}),
+        remarks=tuple(remarks), topology=run.topology, facts=facts.stated({"config": run.config}),
         stated=stated,
     ), problems  # fmt: skip
 
@@ -108,15 +108,23 @@ def _tokens_per_step(rows: pd.DataFrame, config: Mapping[str, object]) -> dict[s
 
 
 def without_infinities(
-    table: pd.DataFrame, run: str, columns: Sequence[str]
+    table: pd.DataFrame, run: str | None = None, columns: Collection[str] | None = None
 ) -> tuple[pd.DataFrame, list[Problem]]:
-    """Return the rows of a run with NaN for infinities, and a problem for each of the columns with some."""
-    numeric = [name for name in columns if pd.api.types.is_numeric_dtype(table[name])]
+    """Return a table with NaN for infinities, and a problem for each run and column with some.
+
+    Without `run` the table has a column of that name; `columns` are by default all others.
+    """
+    names = table["run"] if run is None else pd.Series(run, table.index, dtype=object)
+    numeric = [
+        name
+        for name in (table.columns if columns is None else columns)
+        if name != "run" and pd.api.types.is_numeric_dtype(table[name])
+    ]
     infinite = table[numeric].astype(float).abs() == np.inf
-    counts = infinite.sum()
     problems = [
-        Problem(run, f"{count:,} infinite values of {column!r} left out", left_out=False)
-        for column, count in counts.items()
+        Problem(str(one), f"{count:,} infinite values of {column!r} left out", left_out=False)
+        for column in infinite.columns[infinite.any()]
+        for one, count in infinite[column].groupby(names, sort=False).sum().items()
         if count
     ]
     if not problems:

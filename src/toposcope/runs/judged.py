@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from toposcope.core.observations import AuditFinding
 from toposcope.logs.remarks import Remark
 from toposcope.logs.run import nan_column
 from toposcope.rules.judged_run import JudgedRun, trained
@@ -18,6 +17,7 @@ from toposcope.rules.rises import FEWEST
 if TYPE_CHECKING:
     import pandas as pd
 
+    from toposcope.core.observations import AuditFinding
     from toposcope.forecasting import Curve
 
 _BESIDE = ("learning_rate", "grad_norm")

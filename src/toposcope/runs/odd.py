@@ -14,7 +14,8 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.forms import listed
-from toposcope.logs.belonging import SETTINGS, Stated, kin
+from toposcope.logs.belonging import kin
+from toposcope.logs.facts import SETTINGS, Stated
 from toposcope.runs.odd_settings import logged_differences
 from toposcope.statistics.odd import FEWEST, MOST_PART, OddRun, odd_runs
 

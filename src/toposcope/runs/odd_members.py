@@ -13,9 +13,9 @@ from typing import TypeAlias
 import numpy as np
 import pandas as pd
 
-from toposcope.logs.belonging import Stated, size_of, stated
+from toposcope.logs.facts import Stated, size_of, stated
+from toposcope.runs.contents import Changed, Measured, not_known
 from toposcope.runs.odd import Member, OddRuns, odd_of
-from toposcope.runs.sources import Changed, Measured, not_known
 from toposcope.statistics.odd import FEWEST
 
 Rows: TypeAlias = Callable[[str], pd.DataFrame]

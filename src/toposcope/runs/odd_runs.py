@@ -12,14 +12,14 @@ import pandas as pd
 
 from toposcope.core.wording import option, rendered
 from toposcope.logs.remarks import LOOK, Remark
+from toposcope.runs.contents import LOSSES
 from toposcope.runs.odd import Member, Odd, odd_of
 from toposcope.runs.odd_members import members_of, rows_of
-from toposcope.runs.sources import LOSSES
 from toposcope.statistics.odd import FEWEST
 
 if TYPE_CHECKING:
+    from toposcope.runs.contents import Contents
     from toposcope.runs.run_check import RunCheck
-    from toposcope.runs.sources import Contents
 
 _REMEDY = "compare its settings and data with theirs, or leave it out: "
 _SETTING = "train it again with their setting, or leave it out: "

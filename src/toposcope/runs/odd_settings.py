@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.forms import step_text
-from toposcope.logs.belonging import SETTINGS
+from toposcope.logs.facts import SETTINGS
 from toposcope.logs.meanings import SCALES, plain
 from toposcope.logs.run import is_nan_column
 

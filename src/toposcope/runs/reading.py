@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from toposcope import files
+from toposcope.core import WEIGHT_FILES
 from toposcope.core.errors import InputError, SourceError, did_you_mean
-from toposcope.core.types import WEIGHT_FILES
 from toposcope.core.wording import renaming
+from toposcope.files import LIGHTNING_METRICS, TRAINER_STATE
 from toposcope.logs import Log, Run, log_of_runs
-from toposcope.logs.folder import LOGS, log_files
-from toposcope.logs.inputs import STANDARD_INPUT, STDIN, tables_among
+from toposcope.logs.inputs import STANDARD_INPUT, STDIN, runs_of_store, tables_among
 from toposcope.logs.naming import names_of_paths
 from toposcope.logs.run import is_nan_column
-from toposcope.store.manifest import MANIFEST
+from toposcope.store import MANIFEST
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -111,6 +112,8 @@ def read_curves(sources: Sequence[str | pd.DataFrame], reading: Reading) -> Read
 
     A folder that is neither a store, nor a series, nor a log is a folder of logs.
     """
+    from toposcope.logs.folder import log_files
+
     names = table_names([source for source in sources if isinstance(source, str)])
     parts = []
     for source in distinct(sources):
@@ -127,6 +130,7 @@ def read_curves(sources: Sequence[str | pd.DataFrame], reading: Reading) -> Read
 
 def _read_files(files: Sequence[Path], error: SourceError, reading: Reading) -> Read:
     """Return the curves of the logs in a folder; files that cannot be read as logs are named."""
+    from toposcope.logs.folder import LOGS
     from toposcope.runs.curves import Problem
 
     names = table_names([*map(str, files)])
@@ -281,8 +285,6 @@ def read_source(path: str, name: str, reading: Reading, *, logs: bool = True) ->
     how many steps are planned, and by which learning rate (`logs.plan_beside`). With `logs`, runs without
     losses have those of the logs beside their checkpoints.
     """
-    from toposcope.files.lightning import METRICS
-    from toposcope.files.trainer_state import TRAINER_STATE
     from toposcope.logs import is_log
 
     if path == STDIN:
@@ -297,7 +299,7 @@ def read_source(path: str, name: str, reading: Reading, *, logs: bool = True) ->
     try:
         series = open_series(path, step_pattern=reading.step_pattern, logs=logs)
     except SourceError:
-        beside = [file for file in (METRICS, TRAINER_STATE) if (place / file).is_file()]
+        beside = [file for file in (LIGHTNING_METRICS, TRAINER_STATE) if (place / file).is_file()]
         if beside:
             return read_source(str(place / beside[0]), place.name, reading)
         if not is_log(path):
@@ -308,16 +310,14 @@ def read_source(path: str, name: str, reading: Reading, *, logs: bool = True) ->
 
 def log_of_store(path: str | Path) -> Log:
     """Return the log of the runs of a store."""
-    from toposcope.store import Store
-
-    store = Store.open(path)
-    records = {str(row["run"]): row for row in store.runs().to_dict("records")}
-    return Log(str(path), "store", _recorded(store.metrics().groupby("run", sort=False), records), {})
+    return Log(str(path), "store", tuple(runs_of_store(path) or ()), {})
 
 
 def log_of_series(series: Series) -> Log:
     """Return the log of the runs of a series of checkpoints, by the files beside them."""
     import dataclasses
+
+    from toposcope.logs.described import recorded_runs
 
     records = {run.run: dataclasses.asdict(run) for run in series.runs}
     rows = ((run, series.metrics(run)) for run in records)
@@ -326,36 +326,20 @@ def log_of_series(series: Series) -> Log:
         replace(run, notes=(f"{questions[run.name].question()}; give one of them instead of the folder",))
         if run.name in questions
         else run
-        for run in _recorded(rows, records)
+        for run in recorded_runs(rows, records)
     )
     return Log(series.uri, "files beside the checkpoints", runs, {}, assumed=tuple(series.logs().values()))
 
 
-def _recorded(
-    rows: Iterable[tuple[object, pd.DataFrame]], records: Mapping[str, Mapping[Any, Any]]
-) -> tuple[Run, ...]:
-    """Return the runs of a store or a series with their records; those without a row come last."""
-    import pandas as pd
-
-    from toposcope.logs.described import recorded
-
-    logged = {str(run): table for run, table in rows if len(table)}
-    empty = pd.DataFrame({"run": [], "step": []})
-    names = dict.fromkeys([*logged, *records])
-    return tuple(recorded(run, logged.get(run, empty), records.get(run, {})) for run in names)
-
-
 def log_at(source: str | pd.DataFrame, name: str, reading: Reading) -> Log:
     """Return the runs of a log or a table, and the columns used; `name` is that of a single run."""
-    from toposcope.files.labels import step_of
-    from toposcope.files.trainer_state import TRAINER_STATE
     from toposcope.logs import label_of, raw_log
 
     dialect, raw = raw_log(source, reading.pattern)
     path = label_of(source)
     if Path(path).name == TRAINER_STATE:  # the folder is named after the run
         folder = Path(path).resolve().parent
-        name = folder.parent.name if step_of(folder.name) is not None else folder.name
+        name = folder.parent.name if files.step_of(folder.name) is not None else folder.name
     elif len(raw) == 1 and raw[0].name:
         name = raw[0].name
     columns = list(dict.fromkeys(str(c) for run in raw for c in run.table if not is_nan_column(c)))

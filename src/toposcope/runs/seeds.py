@@ -10,7 +10,8 @@ import pandas as pd
 
 from toposcope.core.errors import InputError
 from toposcope.core.wording import option, rendered
-from toposcope.logs.belonging import Stated, grouped
+from toposcope.logs.belonging import grouped
+from toposcope.logs.facts import Stated
 from toposcope.statistics.parting import Parting, parting
 from toposcope.statistics.seeds import (
     Difference,

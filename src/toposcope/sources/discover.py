@@ -14,6 +14,7 @@ from toposcope.core.errors import SourceError
 from toposcope.core.forms import and_more
 from toposcope.core.types import Checkpoint, RunRecord
 from toposcope.core.wording import option
+from toposcope.files import TRAINER_STATE
 from toposcope.files.blobs import Blob, Folder, LocalFolder, readable
 from toposcope.files.formats.foreign import ForeignFormatError, foreign_folder
 from toposcope.files.formats.ranks import open_ranks_of, rank_of
@@ -28,12 +29,7 @@ from toposcope.files.labels import (
     tokens_of,
 )
 from toposcope.files.lightning import CHECKPOINTS, is_lightning, lightning_facts
-from toposcope.files.trainer_state import (
-    TRAINER_STATE,
-    stated_step,
-    trainer_state,
-    training_facts,
-)
+from toposcope.files.trainer_state import stated_step, trainer_state, training_facts
 from toposcope.logs import history
 from toposcope.logs.metrics import empty, tidy
 from toposcope.logs.run_folder import parquet_parts

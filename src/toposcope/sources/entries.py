@@ -58,6 +58,8 @@ class Source:
     """The rows of losses that the checkpoints themselves state, for a run without any other."""
     log: Callable[[], str] = str
     """The log beside the checkpoints that the losses come from, in one line; empty for none."""
+    rows: Callable[[], pd.DataFrame | None] = lambda: None
+    """What the log beside the checkpoints has, under any names; None without one."""
     choice: Callable[[], LogOfRun] = LogOfRun
     """The log beside the checkpoints, or those among which the reader has to choose."""
 

@@ -38,6 +38,7 @@ def with_logs_beside(folder: LocalFolder, found: Sequence[Source]) -> list[Sourc
             metrics=partial(beside.metrics, one.run.run),
             facts=partial(beside.facts, one.run.run),
             log=partial(beside.said, one.run.run),
+            rows=partial(beside.rows, one.run.run),
             choice=partial(beside.choice, one.run.run),
         )
         for one in found
@@ -78,6 +79,11 @@ class _Beside:
             return ""
         others = agreeing([self._name(other) for other in self._choice(run).agreeing])
         return "; ".join([f"{self._name(log.path)}, {log.said}", *others])
+
+    def rows(self, run: str) -> pd.DataFrame | None:
+        """Return the table of the log that a run's losses come from; None for none."""
+        log = None if self._has_losses(run) else self._log(run)
+        return None if log is None else log.runs[0].table
 
     def choice(self, run: str) -> LogOfRun:
         """Return the log of a run without losses of its own; where several disagree, those to choose from."""

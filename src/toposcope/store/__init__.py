@@ -7,4 +7,7 @@ from __future__ import annotations
 
 import lazy_loader
 
+MANIFEST = "store.json"
+"""The file that makes a folder a store."""
+
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)  # the names stand in __init__.pyi

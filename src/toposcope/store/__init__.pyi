@@ -5,4 +5,6 @@ from .units import KeptDiagram as KeptDiagram
 from .units import Result as Result
 from .units import Unit as Unit
 
+MANIFEST: str
+
 __all__ = ["KeptDiagram", "Result", "Store", "Unit", "catalogue_table", "open_store"]

@@ -16,10 +16,8 @@ from typing import Any
 import numpy as np
 
 import toposcope
-from toposcope.store import inside
+from toposcope.store import MANIFEST, inside
 from toposcope.store.schema import SCHEMA_VERSION
-
-MANIFEST = "store.json"
 
 _MOST = 1 << 24
 """The most bytes of a manifest; one with a long recipe has some thousand."""

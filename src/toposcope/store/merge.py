@@ -18,10 +18,10 @@ import pyarrow as pa
 from toposcope.core.errors import StoreError
 from toposcope.core.observations import AuditFinding
 from toposcope.core.wording import command
-from toposcope.store import inside, parts
-from toposcope.store.manifest import MANIFEST, difference, kind_of_store
+from toposcope.store import MANIFEST, inside, parts
+from toposcope.store.manifest import difference, kind_of_store
 from toposcope.store.newest import Slot, newest, slots
-from toposcope.store.schema import TABLES
+from toposcope.store.schema import COMPANIONS, TABLES
 from toposcope.store.store import Store
 
 _MEASURED = ("features", "diagrams")
@@ -254,7 +254,7 @@ def _copy_files(store: Store, out: Path, names: Mapping[str, str]) -> None:
 
 def _files(path: Path) -> Iterator[Path]:
     for folder in sorted(path.iterdir()):
-        if folder.is_dir() and folder.name not in TABLES and not folder.name.startswith("."):
+        if folder.is_dir() and folder.name not in (*TABLES, COMPANIONS) and not folder.name.startswith("."):
             inside.refuse_linked(folder)
             for file in sorted(folder.rglob("*")):
                 if not file.is_dir() and not inside.is_plain(file):
@@ -280,6 +280,10 @@ def _write_rest(stores: Sequence[Store], made: Store, names: Sequence[Mapping[st
     ]
     metrics = pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
     made.write_metrics(metrics.drop_duplicates(["run", "step"]).sort_values(["run", "step"], kind="stable"))
+    for store, of_store in reversed(list(zip(stores, names, strict=True))):
+        for run in store.metrics()["run"].unique():
+            if (beside := store.companions(run)) is not None:
+                made.write_companions(of_store.get(run, run), beside)
     audited: dict[str, dict[AuditFinding, None]] = {}
     for store, of_store in zip(stores, names, strict=True):
         for uri in sorted(set(store.audit()["uri"])):

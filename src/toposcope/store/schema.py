@@ -120,6 +120,8 @@ CATALOGUE = pa.schema(
     ]
 )
 
+COMPANIONS = "companions"
+"""The folder with the columns beside the losses of runs, under the names of their logs: no fixed table."""
 TABLES = {
     "runs": RUNS,
     "metrics": METRICS,

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
-from toposcope.core.commands import free_place
+from toposcope.core import WEIGHT_FILES
 from toposcope.core.errors import StoreError
 from toposcope.core.observations import AuditFinding
-from toposcope.core.types import WEIGHT_FILES, Checkpoint, Feature, Row, RunRecord, Status
-from toposcope.core.wording import command
-from toposcope.store import columns, log, newest, parts
+from toposcope.core.types import Checkpoint, Feature, Row, RunRecord, Status
+from toposcope.core.wording import command, free_place
+from toposcope.store import columns, inside, log, newest, parts
 from toposcope.store.manifest import (
     MANIFEST,
     difference,
@@ -28,7 +28,7 @@ from toposcope.store.manifest import (
 )
 from toposcope.store.reader import StoreReader
 from toposcope.store.reading import steady
-from toposcope.store.schema import METRICS, SCHEMA_VERSION, TABLES
+from toposcope.store.schema import COMPANIONS, METRICS, SCHEMA_VERSION, TABLES
 from toposcope.store.units import KeptDiagram, Result, Unit, recipe_hash
 
 if TYPE_CHECKING:
@@ -200,6 +200,21 @@ class Store(StoreReader):
             frame = frame.reindex(columns=METRICS.names)
             table = pa.Table.from_pandas(frame, schema=METRICS, preserve_index=False)
             write(self.path / "metrics", str(run), table, self._metadata())
+
+    def write_companions(self, run: str, table: pd.DataFrame) -> None:
+        """Write the columns beside a run's loss, such as a reward, by step; they replace its earlier ones."""
+        path = self.path / COMPANIONS / f"{parts.slug(run)}.parquet"
+        parts.write_atomically(pa.Table.from_pandas(table, preserve_index=False), path, self._metadata())
+
+    def companions(self, run: str) -> pd.DataFrame | None:
+        """Return the columns beside a run's loss by step; None where there are none."""
+        path = self.path / COMPANIONS / f"{parts.slug(run)}.parquet"
+        inside.refuse_linked(path.parent)
+        if not os.path.lexists(path):
+            return None
+        os.close(inside.opened(path))  # it is a plain file
+        table: pd.DataFrame = parts.read_whole(path).to_pandas()
+        return table
 
     def write_audit(self, uri: str, findings: Iterable[AuditFinding]) -> None:
         """Write the findings of an audit of the series `uri`; they replace its earlier findings."""

@@ -27,7 +27,7 @@ from toposcope.study.findings import words
 from toposcope.study.merged_stores import Source, difference_of_recipes, joined
 from toposcope.study.own import PARTS, tables_of
 from toposcope.study.published import NOTHING, PublishedRules
-from toposcope.study.studies import StudyRequest, runs_of, studies_of, study_of_rows
+from toposcope.study.studies import StudyRequest, logs_as_one, runs_of, studies_of, study_of_rows
 from toposcope.study.study import Study, groups_among, problems_of, why_nothing
 from toposcope.study.targets import read_targets
 
@@ -336,7 +336,10 @@ def analysis_of(
     gone = as_names(without)
     read = read if read is None else without_runs(read, gone)
     request = StudyRequest(named, tuple(columns), read, rename or {}, gone, pattern)
-    with joined(given) as sources:
+    several = logs_as_one(given, request)
+    if several is not None:
+        request = replace(request, rename={})  # done where they were read
+    with joined(given if several is None else [several]) as sources:
         if gone:
             of_each = [set(runs_of(one, request)) for one in sources]
             refuse_unknown(gone, dict.fromkeys(run for runs in of_each for run in sorted(runs)))

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from toposcope.core.commands import free_place
 from toposcope.core.errors import StoreError
-from toposcope.core.wording import command
+from toposcope.core.wording import command, free_place
 from toposcope.logs import is_log
 from toposcope.store import Store
 from toposcope.store.manifest import difference, kind_of_store

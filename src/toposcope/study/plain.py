@@ -10,7 +10,7 @@ import pandas as pd
 
 from toposcope.core.errors import InputError
 from toposcope.core.wording import renaming
-from toposcope.logs import belonging
+from toposcope.logs import facts
 from toposcope.logs.copies import copies
 from toposcope.logs.described import changing
 from toposcope.logs.meanings import canonical
@@ -18,7 +18,7 @@ from toposcope.logs.run import is_nan_column
 from toposcope.study.efficiency import SMOOTH, TARGETS, targets_of_run
 from toposcope.study.table import SeriesTable, from_frame, with_targets
 
-DESCRIBES = tuple(dict.fromkeys(("family", "parameters", "seed", "schedule", "corpus", *belonging.DESCRIBES)))
+DESCRIBES = tuple(dict.fromkeys(("family", "parameters", "seed", "schedule", "corpus", *facts.DESCRIBES)))
 """Columns that describe a run: constant along it, never features."""
 WORKED_OUT = ("gap", "efficiency", "efficiency_flop")
 """Targets that are computed from the losses, as in a store."""

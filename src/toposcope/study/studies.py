@@ -14,7 +14,8 @@ from toposcope.core.wording import renaming
 from toposcope.logs import Log, is_log, unchecked_log
 from toposcope.logs.belonging import Group, groups_of
 from toposcope.logs.described import described
-from toposcope.runs.reading import planned_beside
+from toposcope.logs.naming import refuse_same_names
+from toposcope.runs.reading import planned_beside, table_names
 from toposcope.runs.without import without_runs
 from toposcope.store import Store
 from toposcope.store.manifest import read_manifest
@@ -81,6 +82,33 @@ def studies_of(source: Source, request: StudyRequest) -> tuple[list[Study], list
     ]
     order = [study.subject.name for study in whole]
     return sorted((s for part in split for s in part), key=lambda s: order.index(s.subject.name)), whole
+
+
+def logs_as_one(given: Sequence[Source], request: StudyRequest) -> pd.DataFrame | None:
+    """Return the rows of several logs under the names of their runs; None where not every source is a log.
+
+    A log of one run gives it the name of its file, with what tells files of one name apart, as in `check`.
+
+    Raises
+    ------
+    InputError
+        When two runs have one name.
+    """
+    paths = [str(one) for one in given if isinstance(one, str | Path) and is_log(one)]
+    if len(paths) < 2 or len(paths) < len(given):
+        return None
+    names = table_names(paths)
+    rows, named = [], []
+    for path in paths:
+        log = _read(path, request)
+        alone = len(log.runs) == 1 and "run" not in log.table
+        parts = [("", log.table)] if alone else log.table.groupby("run", sort=False)
+        for run, table in parts:
+            name = ": ".join(filter(None, (names.get(path, path), str(run))))
+            rows.append(table.assign(run=name))
+            named.append((name, path))
+    refuse_same_names(named)
+    return pd.concat(rows, ignore_index=True)
 
 
 def _read(source: str | Path | pd.DataFrame, request: StudyRequest) -> Log:

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from toposcope.core.commands import free_place
-from toposcope.core.wording import command, option
+from toposcope.core.wording import command, free_place, option
 from toposcope.logs.belonging import Group
 from toposcope.scaling.power_law import LEAST_SIZES_FOR_FLOOR
 from toposcope.statistics.trends.innovations import LEAST_LENGTH

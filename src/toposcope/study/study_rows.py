@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from toposcope.logs import Log, log_of_table, with_index
-from toposcope.logs.belonging import DESCRIBES
 from toposcope.logs.described import as_named, canonical_name, described, metric_columns, unknown
+from toposcope.logs.facts import DESCRIBES
 from toposcope.logs.features import Copies, features_of
 
 

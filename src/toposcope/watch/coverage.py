@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toposcope.core.commands import free_place
 from toposcope.core.errors import InputError
 from toposcope.core.forms import and_more, listed
 from toposcope.core.types import Role, Scope
-from toposcope.core.wording import command, option, rendered
+from toposcope.core.wording import command, free_place, option, rendered
 from toposcope.statistics.alarms.panel import FEWEST
 from toposcope.statistics.alarms.residuals import FEWEST as RESIDUALS
 from toposcope.statistics.alarms.residuals import LEVEL_WINDOW

@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from toposcope.core.commands import recommended
 from toposcope.core.errors import InputError
 from toposcope.core.types import Checkpoint, RunRecord
+from toposcope.core.wording import recommended
 from toposcope.logs.metrics import tidy
 from toposcope.sources.discover import Source
 from toposcope.sources.memory import in_memory

@@ -58,6 +58,13 @@ class LossFile:
             self._read()
         return own if self._table is None else history.join(own, self._table, run)
 
+    def rows(self, run: str) -> pd.DataFrame | None:
+        """Return what the file logs of a run, under any names; None before there is something."""
+        table = self._table
+        if table is None or "run" not in table:
+            return table
+        return table[table["run"].astype(str) == run].drop(columns="run")
+
     def planned(self, run: str) -> dict[str, Any]:
         """Return the plan that the file, or one beside it, states for a run.
 
@@ -125,6 +132,31 @@ class LossCopy:
         self._store.write_metrics(joined[new].assign(run=segment), add=True)
         changed = joined["step"].to_numpy()[new]
         return int(changed[0]), int(changed[-1])
+
+
+class CompanionCopy:
+    """Keeps the columns beside a policy's loss in the store, for the rules that judge the run by them."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._seen: dict[str, tuple[object, ...]] = {}
+
+    def copy(self, rows: pd.DataFrame | None, segment: str, *, after: int) -> None:
+        """Write the columns with a direction in the rows with steps above `after`, if something is new."""
+        from toposcope.logs.objective import with_direction
+
+        names = [] if rows is None else with_direction(rows)
+        if rows is None or not names:
+            return
+        table = rows[rows["step"] > after][["step", *names]].dropna(how="all", subset=names)
+        table = table.groupby("step", as_index=False, sort=True).last()
+        if not len(table) or not (table["step"] % 1 == 0).all():  # the store counts whole steps
+            return
+        table = table.astype({"step": "int64"})
+        mark = (len(table), tuple(table.count().items()))
+        if self._seen.get(segment) != mark:
+            self._seen[segment] = mark
+            self._store.write_companions(segment, table)
 
 
 class PlanCopy:

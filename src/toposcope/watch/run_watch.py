@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from toposcope.rules.replay import rows_of
+from toposcope.rules.rule import Signal
 from toposcope.statistics.alarms.spending import RATE
 from toposcope.watch.alarms.base import Alarm, AlarmSettings, Alert, OtherRuns, SeenCheckpoint
+from toposcope.watch.alarms.of_rule import rule_of_companions
 from toposcope.watch.alarms.registry import alarms_of_run, family
 
 if TYPE_CHECKING:
@@ -89,6 +91,8 @@ class RunWatch:
 
     def passed(self, alert: Alert, rows: pd.DataFrame) -> int | None:
         """Return the step of the log at which an alarm passed; None if it has not."""
+        if (rule := rule_of_companions(alert.test)) is not None:
+            return rule().passed(Signal(alert.step, alert.sentence), rows)
         made = next((one for one in self.alarms if one.test == alert.test), None)
         return None if made is None else made.passed(alert, rows)
 

@@ -26,7 +26,7 @@ from toposcope.watch.checked import Checked, UncheckedLog
 from toposcope.watch.follow import FolderVisit, Follower, Sighting
 from toposcope.watch.growing import GrowingSeries, Measurer, Turn, opened, take_turn
 from toposcope.watch.journal import FOLDER, Event, Journal
-from toposcope.watch.losses import LossCopy, LossFile, PlanCopy
+from toposcope.watch.losses import CompanionCopy, LossCopy, LossFile, PlanCopy
 from toposcope.watch.retained import Retained, as_stamps, remove, retain
 from toposcope.watch.segments import Segments
 
@@ -96,6 +96,7 @@ class Sidecar:
             Measurer(store, probes, keep_diagrams=keep_diagrams),
         )
         self._losses = LossCopy(store)
+        self._companions = CompanionCopy(store)
         self._plans = PlanCopy(store)
         self._logs: set[str] = set()
         """Runs for which the log beside their checkpoints was reported."""
@@ -329,6 +330,8 @@ class Sidecar:
             elif said and name not in self._logs:
                 self._logs.add(name)
                 events.append(self.journal.append("log", name, sentence=f"losses from {said}"))
+            rows = source.rows() if log is None else log.rows(name)
+            self._companions.copy(rows, segment, after=self._state.starts.get(segment, -1))
             span = self._losses.copy(history, segment, after=self._state.starts.get(segment, -1))
             if span is not None:
                 events.append(self.journal.append("metrics", segment, first=span[0], last=span[1]))

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from toposcope.core.errors import InputError
 from toposcope.core.wording import option
 from toposcope.rules.replay import Replays
-from toposcope.store import Store
-from toposcope.store.manifest import MANIFEST, kind_of_store
+from toposcope.store import MANIFEST, Store
+from toposcope.store.manifest import kind_of_store
 from toposcope.watch.budget import Budget
 from toposcope.watch.checked import Checked
 from toposcope.watch.coverage import not_judged

@@ -11,11 +11,13 @@ import numpy as np
 
 from toposcope.core.types import Use
 from toposcope.logs.belonging import groups_of
+from toposcope.logs.inputs import with_companions
 from toposcope.statistics.alarms.spending import RATE
 from toposcope.study.catalogue import leading_features
 from toposcope.subjects.catalogue import completed
 from toposcope.watch.alarms.advice import next_step
 from toposcope.watch.alarms.base import AlarmSettings, Alert, ByStep, OtherRuns, SeenCheckpoint, culprits
+from toposcope.watch.alarms.of_rule import companion_alerts, of_objective
 from toposcope.watch.alarms.registry import family
 from toposcope.watch.journal import Event
 from toposcope.watch.loss_health import logs_of
@@ -90,7 +92,7 @@ class Watchman:
         found: list[Alert] = []
         for run, table in new.metrics.groupby("run", sort=True):
             table = table.sort_values("step")
-            found += self._watch(str(run)).metrics(table)
+            found += self._on_log(str(run), table)
             self._remember(str(run), table)
         for run, of_run in _plain(new.features).groupby("run", sort=True):
             watch, planned = self._watch(str(run)), self._planned(str(run))
@@ -107,6 +109,15 @@ class Watchman:
         events = [self._write(finding) for finding in found if _key(finding) not in self._announced]
         notice = [event for event in events if event.kind != "look"]
         return [*notice, *self._complete()]
+
+    def _on_log(self, run: str, table: pd.DataFrame) -> list[Alert]:
+        """Return what new rows of a log show, a policy's by the columns beside its loss."""
+        found = self._watch(run).metrics(table)
+        store = self._live.store
+        if store.companions(run) is None:
+            return found
+        rows = with_companions(store, run, store.metrics(run))
+        return [*of_objective(found, rows), *companion_alerts(run, rows)]
 
     def _record_settings(self) -> None:
         """Write settings that differ from the recorded ones: what replays the alarms needs the same."""

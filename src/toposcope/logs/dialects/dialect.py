@@ -13,6 +13,11 @@ from toposcope.logs.run import Run
 _LOOKED_AT = 4096
 """Only these first characters decide the dialect, so a hostile line takes no longer than a real one."""
 
+EVENTS = "tfevents"
+"""A part of the names of TensorBoard's event files."""
+WANDB, SQLITE = b":W&B", b"SQLite format 3\0"
+"""The first bytes of an offline run of W&B, and of a SQLite database."""
+
 
 class Mark(Protocol):
     """What says whether a line belongs to a dialect, such as a compiled regular expression."""

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 
 from toposcope.core.errors import SourceError
-from toposcope.files.blobs import Folder
+from toposcope.files.blobs import Blob, Folder
 from toposcope.files.configuration import stated_plan
 from toposcope.files.events import event_rows
-from toposcope.logs.dialects.dialect import FileDialect, FolderDialect
-from toposcope.logs.dialects.wandb import DIALECT as WANDB
+from toposcope.logs.dialects import wandb
+from toposcope.logs.dialects.dialect import EVENTS
 from toposcope.logs.lines import lines
 from toposcope.logs.meanings import HELD_OUT, TRAINED, chosen
 from toposcope.logs.records import PLANNED, collected, number
@@ -20,7 +20,6 @@ from toposcope.logs.run import Run, is_nan_column, nan_column
 
 DEEPEST = 5
 """How many folders deep to search for logs."""
-_EVENTS = "tfevents"
 
 
 def within(folder: Folder, depth: int = 0) -> Iterator[tuple[str, Folder]]:
@@ -40,10 +39,10 @@ def within(folder: Folder, depth: int = 0) -> Iterator[tuple[str, Folder]]:
 
 
 def _events_in(folder: Folder) -> list[str]:
-    return [name for name in folder.files() if _EVENTS in name.lower()]
+    return [name for name in folder.files() if EVENTS in name.lower()]
 
 
-def _events(folder: Folder) -> Sequence[Run]:
+def tensorboard(folder: Folder) -> Sequence[Run]:
     """Return a run for each folder with event files; the values of several files at a step are merged.
 
     A folder `train` and folders such as `validation` or `eval` beside it, or a folder such as `eval` inside
@@ -97,7 +96,7 @@ def _mlflow_runs(folder: Folder) -> list[tuple[str, Folder]]:
     ]
 
 
-def _mlflow(folder: Folder) -> Sequence[Run]:
+def mlflow(folder: Folder) -> Sequence[Run]:
     """Return the runs of a file store: `metrics/NAME` has lines of timestamp, value and step."""
     runs = []
     for below, one in _mlflow_runs(folder):
@@ -130,27 +129,31 @@ def _wandb_files(folder: Folder) -> list[tuple[Folder, str]]:
     return [(one, file) for _, one in within(folder) for file in one.files() if file.endswith(".wandb")]
 
 
-def _wandb(folder: Folder) -> Sequence[Run]:
+def wandb_folder(folder: Folder) -> Sequence[Run]:
     """Return the runs of every file once: beside its run folders, W&B links the latest one again."""
     files = [one.open(file) for one, file in _wandb_files(folder)]
     return [
         run
         for blob in {os.path.realpath(one.label): one for one in files}.values()
-        for run in WANDB.read(blob)
+        for run in wandb.runs(blob)
     ]
 
 
-def _any(found: Iterator[object]) -> bool:
-    return next(found, None) is not None
+def event_file(blob: Blob) -> Sequence[Run]:
+    """Return the run of one event file."""
+    return [Run("", collected(event_rows(blob), blob.label))]
 
 
-TENSORBOARD = FolderDialect(
-    "TensorBoard", lambda folder: _any(one for _, one in within(folder) if _events_in(one)), _events
-)
-MLFLOW = FolderDialect("MLflow", lambda folder: bool(_mlflow_runs(folder)), _mlflow)
-WANDB_FOLDER = FolderDialect("W&B", lambda folder: bool(_wandb_files(folder)), _wandb)
-EVENT_FILE = FileDialect(
-    "TensorBoard",
-    lambda name, head: _EVENTS in name,
-    lambda blob: [Run("", collected(event_rows(blob), blob.label))],
-)
+def is_tensorboard(folder: Folder) -> bool:
+    """Return whether event files lie in a folder or in those inside it."""
+    return any(_events_in(one) for _, one in within(folder))
+
+
+def is_mlflow(folder: Folder) -> bool:
+    """Return whether runs of MLflow's file store lie in a folder."""
+    return bool(_mlflow_runs(folder))
+
+
+def is_wandb(folder: Folder) -> bool:
+    """Return whether offline runs of W&B lie in a folder."""
+    return bool(_wandb_files(folder))

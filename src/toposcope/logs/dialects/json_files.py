@@ -12,10 +12,9 @@ import pandas as pd
 from toposcope.core.errors import SourceError
 from toposcope.files.blobs import Blob
 from toposcope.files.formats.reader import parse_json
-from toposcope.logs.dialects.dialect import FileDialect
 from toposcope.logs.dialects.json_text import flat, text_values
 from toposcope.logs.dialects.tables import runs_of_table
-from toposcope.logs.lines import LONGEST, lines, text_of, whole_text
+from toposcope.logs.lines import LONGEST, lines, whole_text
 from toposcope.logs.meanings import meaning
 from toposcope.logs.records import PLANNED, Record, collected, number
 from toposcope.logs.run import Run
@@ -78,7 +77,7 @@ def _objects(text: str) -> tuple[list[Any], str]:
     return values, text[at:]
 
 
-def _jsonl(blob: Blob) -> Sequence[Run]:
+def jsonl(blob: Blob) -> Sequence[Run]:
     """Return the runs of a file with one record per line; text values, such as a run's name, are kept."""
     texts: list[dict[str, str]] = []
     notes: list[str] = []
@@ -100,7 +99,8 @@ def _with_texts(table: pd.DataFrame, texts: Sequence[Mapping[str, object]]) -> p
     return pd.concat([table, named[[name for name in named if name not in table]]], axis=1)
 
 
-def _json(blob: Blob) -> Sequence[Run]:
+def json_runs(blob: Blob) -> Sequence[Run]:
+    """Return the runs of a file that is one JSON value."""
     notes: list[str] = []
     text = whole_text(blob, LARGEST, notes).replace("\0", "").lstrip("\ufeff").strip()
     content = _parsed(text, blob.label, notes)
@@ -210,28 +210,3 @@ def _is_loss(name: str) -> bool:
 def _singular(name: str) -> str:
     """Return the name of a list of losses as that of a column: train_loss, not train_losses."""
     return f"{name[:-4]}{name[-4:].lower().removesuffix('es')}" if name.lower().endswith("losses") else name
-
-
-def _is_jsonl(name: str, head: bytes) -> bool:
-    name = name.removesuffix(".gz")
-    begun = [line.strip() for line in text_of(head).lstrip("\ufeff\n\r \0").splitlines()]
-    first, second = (*begun, "", "")[:2]
-    if name.endswith((".jsonl", ".ndjson")):
-        return first not in ("{", "[")
-    return _is_object(first) and (second.startswith("{") or (not second and not name.endswith(".json")))
-
-
-def _is_object(line: str) -> bool:
-    """Return whether a line is a JSON object, which has its names in double quotes."""
-    return line.startswith("{") and line.endswith("}") and line[1:].lstrip().startswith(('"', "}"))
-
-
-def _is_json(name: str, head: bytes) -> bool:
-    text = text_of(head).lstrip("\ufeff\0").lstrip()
-    inside = text[1:].lstrip()
-    begins = (text[:1] == "{" and inside[:1] == '"') or (text[:1] == "[" and inside[:1] == "{")
-    return name.removesuffix(".gz").endswith((".json", ".jsonl")) or begins
-
-
-JSONL = FileDialect("JSONL", _is_jsonl, _jsonl, (".jsonl", ".ndjson"))
-JSON = FileDialect("JSON", _is_json, _json, (".json", ".jsonl", ".ndjson"))

@@ -9,6 +9,7 @@ from typing import Any
 
 from toposcope.files.blobs import readable
 from toposcope.logs.dialects.dialect import TextDialect
+from toposcope.logs.lines import text_of
 from toposcope.logs.records import PLANNED, Record, number
 
 # Nesting depth to which numbers of objects become columns; deeper ones are left out.
@@ -66,6 +67,34 @@ def records(lines: Iterable[str]) -> Iterator[Record]:
                 continue
             if isinstance(content, dict) and (said := flat(content)):
                 yield said
+
+
+def is_jsonl(name: str, head: bytes) -> bool:
+    """Return whether a file has one JSON object per line, by its lower-case name and its first bytes."""
+    name = name.removesuffix(".gz")
+    begun = [line.strip() for line in text_of(head).lstrip("\ufeff\n\r \0").splitlines()]
+    first, second = (*begun, "", "")[:2]
+    if name.endswith((".jsonl", ".ndjson")):
+        return first not in ("{", "[")
+    return _is_object(first) and (second.startswith("{") or (not second and not name.endswith(".json")))
+
+
+def _is_object(line: str) -> bool:
+    """Return whether a line is a JSON object, which has its names in double quotes."""
+    return line.startswith("{") and line.endswith("}") and line[1:].lstrip().startswith(('"', "}"))
+
+
+def is_json(name: str, head: bytes) -> bool:
+    """Return whether a file is JSON, by its lower-case name and its first bytes."""
+    text = text_of(head).lstrip("\ufeff\0").lstrip()
+    inside = text[1:].lstrip()
+    begins = (text[:1] == "{" and inside[:1] == '"') or (text[:1] == "[" and inside[:1] == "{")
+    return name.removesuffix(".gz").endswith((".json", ".jsonl")) or begins
+
+
+def is_notebook(name: str, head: bytes) -> bool:
+    """Return whether a file is a notebook, by its lower-case name or its first bytes."""
+    return name.endswith(".ipynb") or (b'"cells"' in head and b'"cell_type"' in head)
 
 
 DIALECT = TextDialect(

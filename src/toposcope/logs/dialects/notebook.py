@@ -24,11 +24,6 @@ _TAG = re.compile(r"<[^>]*>")
 _PLAN = re.compile(r"<progress\b[^>]*\bmax=['\"]?(\d{1,15})", re.IGNORECASE)
 
 
-def is_notebook(name: str, head: bytes) -> bool:
-    """Return whether a file is a notebook, by its lower-case name or its first bytes."""
-    return name.endswith(".ipynb") or (b'"cells"' in head and b'"cell_type"' in head)
-
-
 def outputs(blob: Blob) -> tuple[list[Run], str]:
     """Return a run for each table of losses in a notebook's outputs, and the text that its cells printed.
 

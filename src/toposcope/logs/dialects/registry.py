@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from toposcope.logs import dialects
 from toposcope.logs.dialects import (
     boxes,
     build_nanogpt,
     columns,
-    folders,
-    json_files,
     json_text,
     litgpt,
     llmc,
@@ -20,12 +19,10 @@ from toposcope.logs.dialects import (
     rwkv,
     tables,
     torchtitan,
-    trackio,
     transformers,
     verl,
-    wandb,
 )
-from toposcope.logs.dialects.dialect import FileDialect, FolderDialect, TextDialect
+from toposcope.logs.dialects.dialect import EVENTS, SQLITE, WANDB, FileDialect, FolderDialect, TextDialect
 
 TEXTS: tuple[TextDialect, ...] = (
     modded_nanogpt.DIALECT,
@@ -46,12 +43,44 @@ TEXTS: tuple[TextDialect, ...] = (
     columns.DIALECT,
 )
 FILES: tuple[FileDialect, ...] = (
-    folders.EVENT_FILE,
-    wandb.DIALECT,
-    trackio.DIALECT,
+    FileDialect(
+        "TensorBoard", lambda name, head: EVENTS in name, lambda blob: dialects.folders.event_file(blob)
+    ),
+    FileDialect(
+        "W&B",
+        lambda name, head: name.endswith(".wandb") or head.startswith(WANDB),
+        lambda blob: dialects.wandb.runs(blob),
+    ),
+    FileDialect(
+        "trackio", lambda name, head: head.startswith(SQLITE), lambda blob: dialects.trackio.runs(blob)
+    ),
     tables.PARQUET,
-    json_files.JSONL,
-    json_files.JSON,
+    FileDialect(
+        "JSONL", json_text.is_jsonl, lambda blob: dialects.json_files.jsonl(blob), (".jsonl", ".ndjson")
+    ),
+    FileDialect(
+        "JSON",
+        json_text.is_json,
+        lambda blob: dialects.json_files.json_runs(blob),
+        (".json", ".jsonl", ".ndjson"),
+    ),
     tables.CSV,
 )
-FOLDERS: tuple[FolderDialect, ...] = (folders.TENSORBOARD, folders.MLFLOW, folders.WANDB_FOLDER)
+FOLDERS: tuple[FolderDialect, ...] = (
+    FolderDialect(
+        "TensorBoard",
+        lambda folder: dialects.folders.is_tensorboard(folder),
+        lambda folder: dialects.folders.tensorboard(folder),
+    ),
+    FolderDialect(
+        "MLflow",
+        lambda folder: dialects.folders.is_mlflow(folder),
+        lambda folder: dialects.folders.mlflow(folder),
+    ),
+    FolderDialect(
+        "W&B",
+        lambda folder: dialects.folders.is_wandb(folder),
+        lambda folder: dialects.folders.wandb_folder(folder),
+    ),
+)
+"""A lambda loads the module of a dialect when a file or a folder has been recognised."""

@@ -12,12 +12,10 @@ from urllib.parse import quote
 
 from toposcope.core.errors import SourceError
 from toposcope.files.blobs import Blob, LocalBlob, stream
-from toposcope.logs.dialects.dialect import FileDialect
 from toposcope.logs.dialects.json_text import flat
 from toposcope.logs.records import collected
 from toposcope.logs.run import Run
 
-MAGIC = b"SQLite format 3\0"
 _NEEDED = {"run_name", "step", "metrics"}
 
 
@@ -35,7 +33,8 @@ def _local(blob: Blob) -> Iterator[Path]:
         yield path
 
 
-def _runs(blob: Blob) -> Sequence[Run]:
+def runs(blob: Blob) -> Sequence[Run]:
+    """Return the runs of a database, in the order of their first records."""
     try:
         with (
             _local(blob) as path,
@@ -67,6 +66,3 @@ def _rows(base: sqlite3.Connection, name: str) -> Iterator[dict[str, float]]:
             continue
         if isinstance(content, dict):
             yield flat({**content, "step": step})
-
-
-DIALECT = FileDialect("trackio", lambda name, head: head.startswith(MAGIC), _runs)

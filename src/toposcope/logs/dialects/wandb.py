@@ -17,13 +17,12 @@ from toposcope.core.errors import SourceError
 from toposcope.files.blobs import Blob, stream
 from toposcope.files.configuration import stated_plan
 from toposcope.files.events import fields_of
-from toposcope.logs.dialects.dialect import FileDialect
+from toposcope.logs.dialects.dialect import WANDB
 from toposcope.logs.dialects.json_text import flat
 from toposcope.logs.dialects.tables import COUNTER
 from toposcope.logs.records import PLANNED, collected
 from toposcope.logs.run import Run
 
-MAGIC = b":W&B"
 # The format of W&B's DataStore: blocks of 32 KiB, a header of checksum, length and kind before each piece.
 _BLOCK = 1 << 15
 _HEADER = struct.Struct("<IHB")
@@ -38,7 +37,7 @@ LARGEST = 1 << 26
 def _records(blob: Blob) -> Iterator[bytes]:
     """Yield the records; one that is cut short at the end of a live file is left out."""
     with stream(blob) as file:
-        if not file.read(7).startswith(MAGIC):
+        if not file.read(7).startswith(WANDB):
             raise SourceError(f"{blob.label}: is not an offline W&B run; fetch it again")
         at, held = 7, bytearray()
         while True:
@@ -64,7 +63,8 @@ def _records(blob: Blob) -> Iterator[bytes]:
                 yield bytes(held)
 
 
-def _run(blob: Blob) -> Sequence[Run]:
+def runs(blob: Blob) -> Sequence[Run]:
+    """Return the run of a file; an unfinished last record is left out."""
     name = ""
     config: dict[str, Any] = {}
 
@@ -112,6 +112,3 @@ def _items(content: bytes) -> dict[str, Any]:
             except (ValueError, RecursionError):
                 continue
     return found
-
-
-DIALECT = FileDialect("W&B", lambda name, head: name.endswith(".wandb") or head.startswith(MAGIC), _run)

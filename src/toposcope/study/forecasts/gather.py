@@ -19,7 +19,7 @@ from toposcope.logs.remarks import Remark
 from toposcope.logs.run import Run
 from toposcope.logs.schedule import Schedule
 from toposcope.rules.registry import assess as assess_log
-from toposcope.runs.curves import Problem, curve_of
+from toposcope.runs.curves import Problem, curve_of, without_infinities
 from toposcope.store import Store
 from toposcope.store.draws import counted, is_counted, over_draws
 from toposcope.study.catalogue import leading_features
@@ -107,7 +107,7 @@ def _featured(
         metrics = [run.table.assign(run=run.name) for run in runs]
         wide = _at_some_steps(pd.concat(metrics, ignore_index=True)) if metrics else None
     else:
-        wide, problems = _without_infinities(wide)
+        wide, problems = without_infinities(wide)
     if wide is None:
         return tuple(runs), problems
     made = []
@@ -197,21 +197,6 @@ def _infinite(features: pd.DataFrame) -> list[Problem]:
         Problem(str(run), f"{count:,} infinite values of {feature!r} left out", left_out=False)
         for (run, feature), count in counts.items()
     ]
-
-
-def _without_infinities(table: pd.DataFrame) -> tuple[pd.DataFrame, list[Problem]]:
-    """Return the table with NaN for infinities, and where they were: one problem per run and column."""
-    problems = []
-    numeric = [c for c in table.columns if c != "run" and pd.api.types.is_numeric_dtype(table[c])]
-    infinite = table[numeric].astype(float).abs() == np.inf
-    for column in infinite.columns[infinite.any()]:
-        for run, count in infinite[column].groupby(table["run"], sort=False).sum().items():
-            if count:
-                reason = f"{count:,} infinite values of {column!r} left out"
-                problems.append(Problem(str(run), reason, left_out=False))
-    if not problems:
-        return table, problems
-    return table.assign(**{str(c): table[c].mask(infinite[c]) for c in numeric}), problems
 
 
 def _at_some_steps(metrics: pd.DataFrame) -> pd.DataFrame | None:

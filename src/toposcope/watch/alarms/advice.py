@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from toposcope.rules.replay import advised
 from toposcope.watch.alarms.base import Alarm
+from toposcope.watch.alarms.of_rule import rule_of_companions
 from toposcope.watch.alarms.registry import alarms
 
 
@@ -13,4 +14,6 @@ def next_step(test: str, good: int | None) -> str:
     >>> next_step("not finite", 300)
     'stop, and resume from step 300: later checkpoints are unusable'
     """
+    if (rule := rule_of_companions(test)) is not None:
+        return rule.remedy
     return advised(next((one.next for one in alarms() if one.test == test), Alarm.next), good)

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from toposcope.rules.rule import LogRow, Rule, Signal
+from toposcope.logs.described import loss_column
+from toposcope.rules import companions
+from toposcope.rules.registry import looking_back
+from toposcope.rules.rule import JudgedRun, LogRow, Rule, Signal
 from toposcope.watch.alarms.base import Alarm, Alert, Watched
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from toposcope.rules.companion import CompanionRule
 
 
 class RuleAlarm(Alarm):
@@ -56,3 +61,29 @@ def _made(rule: type[Rule]) -> type[Alarm]:
         "__doc__": rule.__doc__, "__module__": __name__,
     }  # fmt: skip
     return type(f"{rule.__name__}Alarm", (RuleAlarm,), attributes)
+
+
+def companion_alerts(run: str, rows: pd.DataFrame) -> list[Alert]:
+    """Return what the rules of the columns beside a policy's loss say of a log up to its last row.
+
+    Each alert is the same however far the log has grown since, so the journal has it once.
+    """
+    judged = JudgedRun.of(rows, column=loss_column(rows))
+    return [
+        Alert("notice" if one.noticed else "alarm", rule.name, run, one.step, one.sentence, one.data)
+        for rule in companions.RULES
+        for one in rule().signals(judged)
+    ]
+
+
+def of_objective(alerts: Sequence[Alert], rows: pd.DataFrame) -> list[Alert]:
+    """Return the alerts without those of rules that judge a trend, where the loss has none."""
+    if not JudgedRun.of(rows, column=loss_column(rows)).policy:
+        return list(alerts)
+    silent = {rule.alarm_name() for rule in looking_back() if rule.of_trend}
+    return [one for one in alerts if one.test not in silent]
+
+
+def rule_of_companions(test: str) -> type[CompanionRule] | None:
+    """Return the rule of companion columns that has an alarm's name; None for another alarm."""
+    return next((rule for rule in companions.RULES if rule.name == test), None)

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from toposcope.core.errors import InputError
 from toposcope.core.plugins import Extensible
-from toposcope.rules.registry import looking_back
-from toposcope.rules.shares import reserve
+from toposcope.rules.registry import looking_back, reserve
 from toposcope.statistics.alarms.spending import RATE, AlarmFamily, Spending
 from toposcope.watch.alarms.base import Alarm, AlarmSettings, Watched
 from toposcope.watch.alarms.content import ContentFault

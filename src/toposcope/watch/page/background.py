@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from toposcope.core.commands import recommended
-from toposcope.core.wording import are_typed
+from toposcope.core.wording import are_typed, recommended
 from toposcope.watch.page.doing import Work
 from toposcope.watch.page.live import Live
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, PrefixLoader, StrictUndefined
 
-from toposcope.core.commands import recommended
 from toposcope.core.forms import and_more, capital, number
 from toposcope.core.legible import shown
+from toposcope.core.wording import recommended
 from toposcope.page import appendix
 from toposcope.study.findings.summary import KINDS, FirstScreen
 from toposcope.watch.first_line import FirstLine, Lead, RunVerdict

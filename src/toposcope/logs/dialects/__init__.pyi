@@ -1,0 +1,7 @@
+from . import folders as folders
+from . import json_files as json_files
+from . import notebook as notebook
+from . import trackio as trackio
+from . import wandb as wandb
+
+__all__ = ["folders", "json_files", "notebook", "trackio", "wandb"]

@@ -1,0 +1,206 @@
+"""The contents of a folder for a check: its checkpoints with their audit, and the logs beside them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toposcope.core.errors import InputError, SourceError
+from toposcope.core.forms import listed
+from toposcope.core.wording import command, rendered
+from toposcope.files import LIGHTNING_METRICS, TRAINER_STATE
+from toposcope.logs.folder import LOGS, log_files
+from toposcope.runs.contents import LOSSES, Contents, logged, said_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from toposcope.core.observations import AuditFinding
+    from toposcope.logs import Log
+    from toposcope.logs.pairing import LogOfRun
+    from toposcope.runs.reading import Reading
+    from toposcope.sources import Series
+
+BESIDE = "step and loss from the files beside the checkpoints"
+STATED = "step and loss from the checkpoints themselves"
+_NO_CHECKPOINT = "checkpoints (none in the folder)"
+
+
+def contents_of_folder(
+    path: str, name: str, reading: Reading, *, audited: bool, chosen: Sequence[str]
+) -> list[Contents]:
+    """Return the contents of a folder or a file of weights: see `sources.read_contents`."""
+    from toposcope.files.formats.foreign import ForeignFormatError
+    from toposcope.logs import is_log
+    from toposcope.sources import open_series
+    from toposcope.sources.audit import audit
+
+    try:
+        series = open_series(path, step_pattern=reading.step_pattern, logs=False)
+    except SourceError as error:
+        place = Path(path)
+        if not place.is_dir():
+            raise
+        foreign = isinstance(error, ForeignFormatError)
+        unseen = f"checkpoints ({error})" if foreign else _NO_CHECKPOINT
+        if is_log(path) or any((place / file).is_file() for file in (LIGHTNING_METRICS, TRAINER_STATE)):
+            whole = replace(logged(path, name, reading), unseen=unseen)
+            return [replace(whole, repaired=(*whole.repaired, *_unread(place, name, whole.log.path)))]
+        found = _logs_inside(place, name, reading)
+        if not found and foreign:
+            raise
+        if not found:
+            raise SourceError(
+                f"{path}: contains no log, no checkpoint and no store ({error}); name one"
+            ) from error
+        return [replace(one, unseen=unseen) for one in found]
+    findings = tuple(audit(series, cheap=True)) if audited else ()
+    return _of_series(series, path, name, reading, findings=findings, chosen=chosen)
+
+
+def _of_series(
+    series: Series, path: str, name: str, reading: Reading, *, findings: tuple[AuditFinding, ...],
+    chosen: Sequence[str],
+) -> list[Contents]:  # fmt: skip
+    """Return the runs of a series with their audit; where they have no losses, the log beside them."""
+    from toposcope.logs import Log
+    from toposcope.runs.reading import read_source
+    from toposcope.sources.unchanged import changed_matrices
+
+    try:
+        log = read_source(path, name, reading, logs=False)
+    except SourceError:  # the audit has found that the losses cannot be read
+        log = Log(path, "files beside the checkpoints", (), {})
+    said = BESIDE if any(len(run.table) for run in log.runs) else ""
+    own = Contents(name, log, said, series.steps, findings, changed=lambda run: changed_matrices(series, run))
+    if _has_losses(own.log) or not Path(path).is_dir():
+        return [own]
+    beside = _logs_inside(Path(path), name, reading, {str(one.uri) for one in series} - {path})
+    if not beside:
+        try:
+            stated = read_source(path, name, reading, logs=True)  # with what the checkpoints themselves state
+        except SourceError:  # the audit has found that the losses cannot be read
+            return [own]
+        return [replace(own, log=stated, said=STATED) if _has_losses(stated) else own]
+    folders = {run.run: Path(os.path.relpath(run.uri, path)) for run in series.runs}
+    return with_logs(_each_with_its_log(own, path, beside, folders, chosen))
+
+
+def _each_with_its_log(
+    own: Contents, path: str, beside: list[Contents], folders: Mapping[str, Path], chosen: Sequence[str]
+) -> list[Contents]:
+    """Give each run the log that lies with its checkpoints, or that has its name.
+
+    `folders` are those of the checkpoints of each run, from the folder `path` that all of them lie in.
+    """
+    named = {one.log.path: one for one in beside}
+    places = {at: Path(os.path.relpath(at, path)) for at, one in named.items() if len(_runs_of(one)) == 1}
+    bare = {run: folder for run, folder in folders.items() if run in own.steps}
+
+    def rows(log: str) -> pd.DataFrame:
+        return next(run.table for run in named[log].log.runs if len(run.table))
+
+    from toposcope.logs.pairing import logs_of_runs
+
+    choices = logs_of_runs(bare, places, rows, chosen)
+    taken = {log for one in choices.values() for log in (one.log, *one.agreeing, *one.short, *one.candidates)}
+    loose = [one for at, one in named.items() if at not in taken]
+    short = [named[log].name for one in choices.values() for log in one.short]
+    by_run = {run: _part(own, run, len(choices) == len(own.steps) == 1) for run in choices}
+    given = {id(one) for part in by_run.values() for one in part.audit}
+    left = {run: steps for run, steps in own.steps.items() if run not in choices}
+    rest = replace(
+        own, name=f"{own.name}: {next(iter(left))}" if len(left) == 1 and choices else own.name, steps=left,
+        audit=tuple(one for one in own.audit if id(one) not in given),
+        log=replace(own.log, runs=tuple(run for run in own.log.runs if run.name not in choices)),
+    )  # fmt: skip
+    joined = [_with_log(by_run[run], run, choice, named, path) for run, choice in choices.items()]
+    found = [*([rest] if rest.steps or rest.audit else []), *joined, *loose]
+    problems = tuple(problem for one in beside for problem in one.problems)
+    no_logs = (*(place for one in beside for place in one.no_logs), *short)
+    found = [replace(one, problems=(), no_logs=()) for one in found]
+    return [replace(found[0], problems=problems, no_logs=no_logs), *found[1:]]
+
+
+def _part(own: Contents, run: str, alone: bool) -> Contents:
+    """Return the checkpoints of one run, with what was found in them."""
+    return replace(
+        own, name=own.name if alone else f"{own.name}: {run}", steps={run: own.steps[run]},
+        audit=own.audit if alone else tuple(one for one in own.audit if run in (one.runs or (one.run,))),
+        log=replace(own.log, runs=tuple(one for one in own.log.runs if one.name == run)),
+    )  # fmt: skip
+
+
+def _with_log(
+    part: Contents, run: str, choice: LogOfRun, named: Mapping[str, Contents], path: str
+) -> Contents:
+    """Return a run with its log; where several disagree, with the question which one to take."""
+    from toposcope.logs.pairing import agreeing
+
+    if choice.log:
+        joined = _joined(part, run, named[choice.log])
+        others = agreeing([named[log].name for log in choice.agreeing])
+        return replace(joined, repaired=(*joined.repaired, *others))
+    question = choice.question(lambda log: named[log].name)
+    remedy = rendered(f"{question}; choose one: {command('check', path, choice.candidates[0])}")
+    return replace(part, to_add=remedy, question=question)
+
+
+def _runs_of(log: Contents) -> list[str]:
+    return [run.name for run in log.log.runs if len(run.table)]
+
+
+def _joined(own: Contents, run: str, log: Contents) -> Contents:
+    """Return a log of one run with the checkpoints of that run, which has another name there."""
+    (name,) = _runs_of(log)
+    named = tuple(replace(one, run=name, runs=()) for one in own.audit)
+    steps = {name: own.steps[run]}
+    return replace(log, steps=steps, audit=named, unseen="", changed=lambda _: own.changed(run))
+
+
+def with_logs(contents: list[Contents]) -> list[Contents]:
+    """Join the checkpoints of one run with the log of one run, if there is nothing else."""
+    bare = [one for one in contents if one.steps and not _has_losses(one.log)]
+    logs = [one for one in contents if not one.steps]
+    if len(contents) != 2 or len(bare) != 1 or len(logs) != 1 or len(bare[0].steps) != 1:
+        return contents
+    if len(_runs_of(logs[0])) != 1:
+        return contents
+    return [_joined(bare[0], next(iter(bare[0].steps)), logs[0])]
+
+
+def _has_losses(log: Log) -> bool:
+    return any(run.table[name].notna().any() for run in log.runs for name in LOSSES if name in run.table)
+
+
+def _unread(folder: Path, name: str, read: str) -> list[str]:
+    """Return a note on the files that look like logs and were not read, because another is the log."""
+    files = (file for file in log_files(folder) if file.suffix.lower() in LOGS and str(file) != read)
+    names = [f"{name}/{file.relative_to(folder)}" for file in files]
+    return [f"not read, because the trainer's own log is there: {listed(names, most=4)}"] if names else []
+
+
+def _logs_inside(
+    folder: Path, name: str, reading: Reading, checkpoints: Collection[str] = ()
+) -> list[Contents]:
+    """Return the logs in a folder and in the folders inside it; other files are named."""
+    found: list[Contents] = []
+    problems: list[str] = []
+    no_logs: list[str] = []
+    for file in log_files(folder, checkpoints):
+        label = f"{name}/{file.relative_to(folder)}" if file != folder else name
+        try:
+            found.append(replace(logged(str(file), label, reading), unseen=_NO_CHECKPOINT))
+        except InputError as error:
+            if file.suffix.lower() in LOGS:
+                problems.append(said_of(label, error))
+            else:
+                no_logs.append(label)
+    if not found and problems:
+        raise SourceError(problems[0])
+    if found:
+        found[0] = replace(found[0], problems=tuple(problems), no_logs=tuple(no_logs))
+    return found
