@@ -15,7 +15,7 @@ from toposcope.logs.records import PLANNED, Record
 
 _BAR = re.compile(rf"^([^|]{{0,200}})\|[^|]{{0,400}}\|\s{{0,4}}({STEP})/({STEP})\s{{0,4}}\[(.{{0,4000}})")
 _EPOCH = re.compile(rf"\bepoch\s{{0,2}}[:#]?\s{{0,2}}({STEP})", re.IGNORECASE)
-_OTHER = re.compile(r"valid|sanity|eval|test|predict", re.IGNORECASE)
+_OTHER = re.compile(r"valid|\bval\b|\bdev\b|sanity|eval|test|predict", re.IGNORECASE)
 """Words that mark a bar as not the training's."""
 _PAIR = re.compile(
     rf"(?<![\w/])(?P<name>[A-Za-z_][\w/.-]{{0,60}}?)\s{{0,2}}[:=]\s{{0,4}}(?P<number>{NUMBER})(?![\w.])"
