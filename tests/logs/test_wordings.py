@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from toposcope.core.errors import SourceError
 from toposcope.logs import read_log
 
 LOSSES = [round(4.0 * 0.95**k + 0.5, 4) for k in range(30)]
@@ -127,3 +128,60 @@ def test_a_last_step_without_a_loss_is_kept_if_it_has_what_others_have(tmp_path:
     kept = read_at(tmp_path, rows + '{"step": 30, "reward": 31}\n', "log.jsonl")
     summary = read_at(tmp_path, rows + '{"step": 30, "runtime": 31}\n', "log.jsonl")
     assert (kept["step"].iloc[-1], summary["step"].iloc[-1]) == (30, 29)
+
+
+def test_a_loss_beside_accuracy_of_validation_is_held_out(tmp_path: Path) -> None:
+    rows = [
+        f"epoch {e}: train acc: 50%, loss: {x}\nepoch {e}: val acc: 40%, loss: {x + 1}\n" for e, x in EPOCHS
+    ]
+    table = read_at(tmp_path, "".join(rows))
+    last = table.iloc[-1]
+    assert (last["step"], last["loss"], last["heldout_loss"]) == (10, LOSSES[9], LOSSES[9] + 1)
+
+
+def test_stated_global_steps_say_how_many_batches_of_a_bar_are_training(tmp_path: Path) -> None:
+    text = ""
+    for epoch in range(3):
+        bars = [
+            f"Epoch {epoch}: 9%|# | {k}/12 [00:01<00:10, 9.1it/s, loss={LOSSES[epoch]}]" for k in (5, 10, 12)
+        ]
+        stated = (
+            f"Epoch {epoch}, global step {(epoch + 1) * 10}: 'val_loss' reached {LOSSES[epoch] + 1} (best)"
+        )
+        text += "\r".join(bars) + f"{stated}\n"
+    table = read_at(tmp_path, text)
+    assert table["step"].tolist() == [5, 10, 15, 20, 25, 30]
+    assert table["heldout_loss"].iloc[-1] == LOSSES[2] + 1
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.txt"])
+def test_bare_columns_are_read_where_one_counts_and_one_varies(tmp_path: Path, name: str) -> None:
+    settings = "".join(f"{k * 100}, {loss}, 0.02\n" for k, loss in enumerate(LOSSES))
+    table = read_at(tmp_path, settings, name)
+    assert (table["step"].iloc[-1], table["loss"].iloc[-1]) == (2900, LAST)
+    (tmp_path / "two.csv").write_text("".join(f"{k}, {x}, {x + 1}\n" for k, x in enumerate(LOSSES)))
+    with pytest.raises(SourceError, match="have no names"):
+        read_log(tmp_path / "two.csv")
+
+
+def test_the_quickstart_of_pytorch(tmp_path: Path) -> None:
+    text = ""
+    for epoch in range(3):
+        text += f"Epoch {epoch + 1}\n-----\n"
+        text += "".join(f"loss: {LOSSES[k]:>7f}  [{k * 6400 + 64:>5d}/60000]\n" for k in range(10))
+        text += "Test Error: \n Accuracy: 70.0%, Avg loss: 0.500000 \n\n"
+    table = read_at(tmp_path, text)
+    trained = table.dropna(subset="loss").iloc[-1]
+    assert (trained["step"], trained["loss"]) == (177_664, round(LOSSES[9], 6))
+    assert table["heldout_loss"].dropna().iloc[-1] == 0.5
+
+
+def test_a_loss_before_a_bar(tmp_path: Path) -> None:
+    bars = [f"loss: {LOSSES[k]}: 9%|# | {k}/29 [00:01<00:10, 9.1it/s]" for k in range(1, 30)]
+    table = read_at(tmp_path, "\r".join(bars) + "\n")
+    assert (table["step"].iloc[-1], table["loss"].iloc[-1]) == (29, LAST)
+
+
+def test_losses_inside_a_printed_dictionary_keep_its_step(tmp_path: Path) -> None:
+    table = read_at(tmp_path, in_steps("{{'step': {step}, 'metrics': {{'loss': {loss}, 'acc': 0.5}}}}"))
+    assert (table["step"].iloc[-1], table["loss"].iloc[-1]) == (290, LAST)

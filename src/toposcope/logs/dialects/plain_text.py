@@ -57,6 +57,7 @@ def records(lines: Iterable[str]) -> Iterator[dict[str, float]]:
     """Yield the numbers of each line with a loss, and where the line or an earlier one says that it is."""
     heading: dict[str, float] = {}
     title = ""
+    opened = False  # whether a line has begun with a quantity of training: `train acc: 50%, loss: 1.4`
     for line in whole_bars(lines):
         if not any(word in line for word in _WORDS):
             title = _titled(line, title)
@@ -65,6 +66,10 @@ def records(lines: Iterable[str]) -> Iterator[dict[str, float]]:
         read = _TextLine(line, title)
         if title and read.places:
             read = _TextLine(line)
+        if read.opening:
+            opened = opened or read.opening == "train"
+            if opened and read.opening != "train" and read.bare:
+                read = _TextLine(line, read.opening)
         title = title if not read.places and (read.held or read.trained) else _titled(line, "")
         if not (read.trained or read.held):
             heading = _headed(heading, read.places) if read.places else heading
@@ -107,7 +112,8 @@ class _TextLine:
     def __init__(self, line: str, title: str = "") -> None:
         self.said: dict[str, float] = {}
         self.places: dict[str, float] = {}
-        self.trained = self.held = self.lost = False
+        self.trained = self.held = self.lost = self.bare = False
+        self.opening = ""
         self._line, self._tag = line, "eval" if _SAVED in line else title
         self._tagged = bool(self._tag) or _TAG.search(line) is not None
         end = 0
@@ -158,6 +164,9 @@ class _TextLine:
     def _quantity(self, meant: Phrase, found: re.Match[str]) -> None:
         """Note a loss or another quantity; under a tag that says so, it is held out."""
         name, value = meant.name, number(found["number"])
+        if not self.said and not self._tag and meant.kind == OTHER and (meant.held_out or meant.trained):
+            self.opening = "train" if meant.trained else "eval"
+        self.bare = self.bare or (meant.kind == LOSS and not (meant.held_out or meant.trained))
         outside = bool(self._tag) and not self._tag.lower().startswith("train")
         held = meant.held_out or (outside and not meant.trained)
         if held and not meant.held_out:

@@ -15,11 +15,19 @@ _AT = re.compile(
     r"\(?(\d[\d,]{0,14}(?:\s?/\s?\d[\d,]{0,14})?)\)?\s{0,3}(?:[:=,-]|is|was)?\s{0,3}(?=[-+]?(?:[\d.]|nan|inf))"
 )
 _ARROW = re.compile(r"(?<=[A-Za-z_)\]])\s{0,3}(?:→|⇒|[-=]{1,2}>)\s{0,3}(?=[-+]?(?:[\d.]|nan|inf))")
-_TOTAL = re.compile(r"(?<=[\s,;{(|])[Tt]otal(?=\s{0,3}[:=]?\s{0,3}[\d.])")
+_THEN_PLACE = re.compile(
+    r"^(\s{0,12}[A-Za-z_ ]{0,24}[Ll]oss:\s{0,6}[-+\d.naife]{1,24})\s{1,6}"
+    r"\[\s{0,9}(\d{1,12})\s?/\s?(\d{1,12})\]\s*$"
+)
+"""PyTorch's quickstart: `loss: 2.303494  [   64/60000]`."""
+_TOTAL = re.compile(r"(?<=[\s,;{(|'\"])[Tt]otal(?=['\"]?\s{0,3}[:=]?\s{0,3}[\d.])")
 
 
 _BAR = re.compile(r"^[\s\x08]{0,200}(\d{1,12})/(\d{1,12}) ?(?:\[[=>.]{3}|[━\u2500-\u257f]{3})")
 """Keras draws a bar again after each batch, with the mean loss so far: only its last drawing is a record."""
+_HEADING = re.compile(r"^\W{0,12}Epoch \d{1,9}/\d{1,9}\s{0,8}$")
+_SAVES = re.compile(r"^\s{0,8}Epoch \d{1,9}: ")
+"""What a callback prints between the last drawings of a bar: `Epoch 1: val_loss improved from inf to 0.2`."""
 _MOST_BARS = 100_000
 
 
@@ -32,24 +40,30 @@ def whole_bars(lines: Iterable[str]) -> Iterator[str]:
     """
     drawn: list[str] = []  # from the first drawing on, until a bar is full
     ended, last = False, ""
+    headed, trained = False, False  # a bar that no epoch stands above, after others, is an evaluation
     lines = iter(lines)
     for line in lines:
+        if not (drawn or last or "━" in line or "[" in line or "poch" in line):
+            yield line
+            continue
         found = _BAR.match(line) if "/" in line[:240] and ("[" in line or "━" in line) else None
-        full = found is not None and found[1] == found[2]
-        if full:
+        if found and found[1] == found[2] and " ETA:" not in line:
             if drawn:
                 yield from (one for one in drawn if not _BAR.match(one))
-            drawn, ended, last = [], True, line
+            drawn, ended = [], True
+            last = line if headed or not trained else line.replace(" loss:", " test_loss:")
         elif found and ended:
             continue
         elif (found or drawn) and not ended:
+            headed = headed or _HEADING.match(line) is not None
             drawn.append(line)
             if len(drawn) == _MOST_BARS:
                 break
         else:
-            if last and line.strip():
+            if last and line.strip() and not _SAVES.match(line):
                 yield last
-                last = ""
+                trained, headed, last = trained or headed, False, ""
+            headed = headed or ("poch" in line and _HEADING.match(line) is not None)
             yield line
     yield from drawn
     if last:
@@ -67,6 +81,8 @@ def reworded(line: str) -> str:
     """
     if " at " in line or " after " in line or " for " in line or " in " in line or " on " in line:
         line = _AT.sub(_placed_first, line)
+    if "]" in line and (found := _THEN_PLACE.match(line)):
+        return f"batch {found[2]}/{found[3]}, {found[1].strip()}"
     if "→" in line or "->" in line or "=>" in line or "⇒" in line:
         line = _ARROW.sub(": ", line)
     if "Losses" in line and "otal" in line:
