@@ -156,8 +156,19 @@ def _without_closing(table: pd.DataFrame, keep: Collection[str]) -> pd.DataFrame
     if not len(used) or used[-1] == len(table) - 1:
         return table
     own = table.iloc[: used[-1] + 1]
+    if _is_another_step(own, table.iloc[used[-1] + 1 :], {*wanted, *marks}):
+        return table
     habit = own[[*losses, *(mark for mark in marks)]].notna().any(axis=1).mean()
     return own if habit >= _HABIT else table
+
+
+def _is_another_step(own: pd.DataFrame, later: pd.DataFrame, known: Collection[str]) -> bool:
+    """Return whether what follows the last loss is one further step, with a quantity that most rows have."""
+    if "step" not in own or later["step"].nunique() != 1 or later["step"].iloc[0] <= own["step"].max():
+        return False
+    others = [c for c in own if c not in ("run", "step", "epoch", *known)]
+    usual = [c for c in others if own[c].notna().mean() >= _HABIT and own[c].nunique() > 1]
+    return bool(later[usual].notna().to_numpy().any())
 
 
 def with_written_nan(table: pd.DataFrame) -> pd.DataFrame:

@@ -19,7 +19,7 @@ _PLACES = (GLOBAL, STEP, PLACE, EPOCH)
 
 
 def records(lines: Iterable[str]) -> Iterator[Record]:
-    """Yield the numbers of each box with a loss."""
+    """Yield the numbers of each box that has a loss or a place in training."""
     box: dict[str, float] = {}
     for line in lines:
         if found := _ROW.match(line):
@@ -41,7 +41,9 @@ def _record(box: dict[str, float]) -> Iterator[Record]:
             said[name] = value
             if meant.kind == LOSS and value != value:
                 said[NOT_A_NUMBER] = 1.0
-    if any(phrase(name.rpartition("/")[2]).kind == LOSS for name in box):
+    if any(phrase(name.rpartition("/")[2]).kind == LOSS for name in box) or any(
+        name.startswith(PLACED) for name in said
+    ):
         yield said
 
 

@@ -21,6 +21,9 @@ _ROW = re.compile(r"<tr\b.*?</tr>", re.DOTALL | re.IGNORECASE)
 _CELL = re.compile(r"<t[hd]\b[^>]*>(.*?)</t[hd]>", re.DOTALL | re.IGNORECASE)
 _TABLE = re.compile(r"<table\b.*?</table>", re.DOTALL | re.IGNORECASE)
 _TAG = re.compile(r"<[^>]*>")
+_PRINTED = re.compile(
+    r"^epoch {2,12}train_loss\b[^\n]{0,200}\n(?:\d{1,9} {1,20}[\d.]+[^\n]{0,200}(?:\n|$))+", re.MULTILINE
+)
 _PLAN = re.compile(r"<progress\b[^>]*\bmax=['\"]?(\d{1,15})", re.IGNORECASE)
 
 
@@ -40,6 +43,7 @@ def outputs(blob: Blob) -> tuple[list[Run], str]:
     printed: list[str] = []
     for output in _outputs(cells):
         printed.append(_joined(output.get("text")))
+        runs += _runs_of_columns(printed[-1])
         data = output.get("data")
         if isinstance(data, Mapping):
             runs += _runs_of_html(_joined(data.get("text/html")))
@@ -56,6 +60,19 @@ def _joined(text: object) -> str:
     if isinstance(text, list):
         return "".join(piece for piece in text if isinstance(piece, str))
     return text if isinstance(text, str) else ""
+
+
+def _runs_of_columns(text: str) -> list[Run]:
+    """Return the runs of the tables that fastai prints: names two blanks apart, and rows below them."""
+    runs = []
+    for found in _PRINTED.finditer(text):
+        rows = ["\t".join(row.split()) for row in found[0].strip().split("\n")]
+        names = rows[0].split("\t")
+        table = "\n".join("\t".join(row.split("\t")[: len(names)]) for row in rows) + "\n"
+        if looks_like_table(table):
+            notes: list[str] = []
+            runs.append(Run("", table_of_text(table, notes), notes=tuple(notes)))
+    return runs
 
 
 def _runs_of_html(page: str) -> list[Run]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from toposcope.logs.dialects.dialect import TextDialect
 from toposcope.logs.dialects.phrases import EPOCH, GLOBAL, LOSS, OTHER, PLACE, STEP, Phrase, phrase
+from toposcope.logs.dialects.wordings import reworded, whole_bars
 from toposcope.logs.places import HEADING, HELD, LEADING, NOT_A_NUMBER, OF, PLACED, placed
 from toposcope.logs.records import number
 
@@ -32,36 +33,69 @@ _NEXT = re.compile(r"[\])]?\s{0,3}[|,:-]?\s{0,3}[\[(]?\s{0,6}(\d{1,15})\s{0,3}/\
 _LEADS = re.compile(
     r"^\s{0,8}[\[(]?\s{0,4}(\d{1,12})(?:/(\d{1,12}))?(?:\s{0,3}(?:[|\]),]|:(?!\d))|\s{1,3}(?=[A-Za-z|]))"
 )
+_BRACKETS = re.compile(r"^\s{0,8}\[\s{0,4}(\d{1,9})\s{0,3},\s{0,6}(\d{1,12})\]")
+"""An epoch and a place within it: `[1,  2000] loss: 2.3`, as in PyTorch's tutorial."""
 _TAG = re.compile(
     r"(?<![\w./-])(?i:(train(?:ing)?)|val(?:id(?:ation)?)?|dev|eval(?:uati(?:on|ng))?|test(?:ing)?|held-?out)"
     r"(?![\w/-]|\.\w)"
 )
+_TITLE = 120
+"""A title of lines has so many characters at most."""
+_RULE = re.compile(r"^\s*$|.*(?i:epoch|step|train)")
+"""A line that ends what a title says: a blank one, or one of training."""
 _SAVED = "Saving dict for global step"
 """TensorFlow's words before the losses of an evaluation."""
 _SCALES = {"k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9}
 _SECONDS = {"ms": 1e-3, "s": 1.0}
 _TIMES = frozenset(["train_time", "time", "elapsed"])
 _PLACES = frozenset([GLOBAL, STEP, PLACE, EPOCH])
-_LOSSES = ("oss", "OSS", "xent", "ost", "COST", "ntropy", "nll", "NLL", " ce", "CE")
+_LOSSES = ("oss", "OSS", "Score at", "xent", "ost", "COST", "ntropy", "nll", "NLL", " ce", "CE")
 _WORDS = (*_LOSSES, "poch", "POCH", "tep", "STEP", "ter", "ITER", "atch", "BATCH", "pdate")
 
 
 def records(lines: Iterable[str]) -> Iterator[dict[str, float]]:
     """Yield the numbers of each line with a loss, and where the line or an earlier one says that it is."""
     heading: dict[str, float] = {}
-    for line in lines:
+    title = ""
+    opened = False  # whether a line has begun with a quantity of training: `train acc: 50%, loss: 1.4`
+    for line in whole_bars(lines):
         if not any(word in line for word in _WORDS):
+            title = _titled(line, title)
             continue
-        read = _TextLine(line[:_LONGEST])
+        line = reworded(line[:_LONGEST])
+        read = _TextLine(line, title)
+        if title and read.places:
+            read = _TextLine(line)
+        if read.opening:
+            opened = opened or read.opening == "train"
+            if opened and read.opening != "train" and read.bare:
+                read = _TextLine(line, read.opening)
+        title = title if not read.places and (read.held or read.trained) else _titled(line, "")
         if not (read.trained or read.held):
             heading = _headed(heading, read.places) if read.places else heading
             continue
-        if not read.places and (found := _LEADS.match(line)):
+        if not read.places and (found := _BRACKETS.match(line)):
+            read.place(EPOCH, found[1], None, None)
+            read.place(PLACE, found[2], None, None)
+        elif not read.places and (found := _LEADS.match(line)):
             read.place(LEADING, found[1], None, found[2])
         marks = {} if read.trained else {HELD: 1.0}
         if read.lost:
             marks[NOT_A_NUMBER] = 1.0
         yield {**heading, **read.said, **read.places, **marks}
+
+
+def _titled(line: str, before: str) -> str:
+    """Return the tag of lines below a title: a line such as `Evaluation Results:`, which has no number.
+
+    >>> _titled("  Evaluation Results:", ""), _titled("Tokens: 12", "eval"), _titled("Validating...", "")
+    ('Evaluation', 'eval', '')
+    """
+    text = line.rstrip()
+    if not text.endswith(":") or len(text) > _TITLE:
+        return "" if _RULE.match(text) else before
+    found = _TAG.search(text)
+    return found[0] if found and not any(letter.isdigit() for letter in text.split()[-1]) else ""
 
 
 def _headed(heading: dict[str, float], places: dict[str, float]) -> dict[str, float]:
@@ -75,11 +109,12 @@ def _headed(heading: dict[str, float], places: dict[str, float]) -> dict[str, fl
 class _TextLine:
     """What a line says: numbers by name, the places that it names, and whether it has losses."""
 
-    def __init__(self, line: str) -> None:
+    def __init__(self, line: str, title: str = "") -> None:
         self.said: dict[str, float] = {}
         self.places: dict[str, float] = {}
-        self.trained = self.held = self.lost = False
-        self._line, self._tag = line, "eval" if _SAVED in line else ""
+        self.trained = self.held = self.lost = self.bare = False
+        self.opening = ""
+        self._line, self._tag = line, "eval" if _SAVED in line else title
         self._tagged = bool(self._tag) or _TAG.search(line) is not None
         end = 0
         for found in _PAIR.finditer(line):
@@ -129,6 +164,9 @@ class _TextLine:
     def _quantity(self, meant: Phrase, found: re.Match[str]) -> None:
         """Note a loss or another quantity; under a tag that says so, it is held out."""
         name, value = meant.name, number(found["number"])
+        if not self.said and not self._tag and meant.kind == OTHER and (meant.held_out or meant.trained):
+            self.opening = "train" if meant.trained else "eval"
+        self.bare = self.bare or (meant.kind == LOSS and not (meant.held_out or meant.trained))
         outside = bool(self._tag) and not self._tag.lower().startswith("train")
         held = meant.held_out or (outside and not meant.trained)
         if held and not meant.held_out:
@@ -153,14 +191,16 @@ def _scaled(digits: str, unit: str | None) -> float:
     return number(digits.replace("_", "")) * _SCALES.get(unit or "", 1.0)
 
 
-DIALECT = TextDialect(
-    "text",
-    _LOSSES,
-    re.compile(
+class _Mark:
+    """A loss beside its number, in any of the wordings."""
+
+    _LOSS = re.compile(
         rf"(?i:loss|xent|cross[- _]?entropy|\bnll\b|\bcost\b|\bce\b)[\w/.-]{{0,30}}['\"]?\s{{0,12}}"
         rf"(?:[:=,]\s{{0,12}})?['\"]?(?:{NUMBER})"
-    ),
-    records,
-    placed,
-    general=True,
-)
+    )
+
+    def search(self, line: str, /) -> object:
+        return self._LOSS.search(line) or self._LOSS.search(reworded(line))
+
+
+DIALECT = TextDialect("text", _LOSSES, _Mark(), records, placed, general=True)

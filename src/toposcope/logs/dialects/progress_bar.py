@@ -1,24 +1,34 @@
 """A progress bar that shows the loss, as Lightning and tqdm draw it.
 
 `Epoch 1:  5%|...| 100/2000 [00:10<03:10, 10.0it/s, v_num=0, train_loss=2.31]`: a bar that restarts counts the
-steps of one epoch, so the steps of earlier epochs are added.
+steps of one epoch, so the steps of earlier epochs are added. Earlier versions of Lightning count batches of
+validation in the same bar; there `Epoch 1, global step 400: 'val_loss' reached 2.4` says how many it trains.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import numpy as np
 
 from toposcope.logs.dialects.dialect import TextDialect
 from toposcope.logs.dialects.pairs import NUMBER, STEP, pairs
-from toposcope.logs.records import PLANNED, Record
+from toposcope.logs.records import PLANNED, Record, number
+from toposcope.logs.run import Run
 
 _BAR = re.compile(rf"^([^|]{{0,200}})\|[^|]{{0,400}}\|\s{{0,4}}({STEP})/({STEP})\s{{0,4}}\[(.{{0,4000}})")
 _EPOCH = re.compile(rf"\bepoch\s{{0,2}}[:#]?\s{{0,2}}({STEP})", re.IGNORECASE)
-_OTHER = re.compile(r"valid|sanity|eval|test|predict", re.IGNORECASE)
+_ENDED = re.compile(
+    rf"\bEpoch (\d{{1,9}}), global step (\d{{1,12}}): '?([\w./-]{{1,60}})'? (?:reached ({NUMBER}))?"
+)
+_BATCH, _BEFORE, _ENDS = "\0batch", "\0epochs before", "\0steps at the end"
+_OTHER = re.compile(r"valid|\bval\b|\bdev\b|sanity|eval|test|predict", re.IGNORECASE)
 """Words that mark a bar as not the training's."""
 _PAIR = re.compile(
-    rf"(?<![\w/])(?P<name>[A-Za-z_][\w/.-]{{0,60}}?)\s{{0,2}}[:=]\s{{0,4}}(?P<number>{NUMBER})(?![\w.])"
+    rf"(?<![\w/])(?P<name>[A-Za-z_][\w/.-]{{0,60}}?)(?:\s{{0,2}}[:=]\s{{0,4}}|(?<=loss) )"
+    rf"(?P<number>{NUMBER})(?![\w.])"
 )
 
 
@@ -26,22 +36,58 @@ def records(lines: Iterable[str]) -> Iterator[Record]:
     """Yield the numbers each time the training's bar is drawn; the last drawing of a step counts."""
     first: float | None = None
     for line in lines:
+        if "global step" in line and (ended := _ENDED.search(line)):
+            yield from _end_of_epoch(ended)
         if "/" not in line or not (found := _BAR.search(line)) or _OTHER.search(found[1]):
             continue
-        said = pairs(found[4], _PAIR)
+        said = pairs(f"{found[1]}, {found[4]}", _PAIR)
         if not any(name.lower().endswith("loss") for name in said):
             continue
         step, length = float(found[2]), float(found[3])
         if epoch := _EPOCH.search(found[1]):
             first = float(epoch[1]) if first is None else first
-            yield {**said, "step": step + (float(epoch[1]) - first) * length, "epoch": float(epoch[1])}
+            before = float(epoch[1]) - first
+            yield {
+                **said,
+                "step": step + before * length,
+                "epoch": float(epoch[1]),
+                _BATCH: step,
+                _BEFORE: before,
+            }
         else:
             yield {**said, "step": step, PLANNED: length}
+
+
+def _end_of_epoch(found: re.Match[str]) -> Iterator[Record]:
+    """Yield what Lightning says at the end of an epoch: the steps, and a held-out loss if it has one."""
+    held = {"val_loss": number(found[4])} if found[4] and "loss" in found[3] and "val" in found[3] else {}
+    yield {**held, "step": float(found[2]), "epoch": float(found[1]), _ENDS: float(found[2])}
+
+
+def _in_steps(run: Run) -> Run:
+    """Return a run whose bars count steps of training, by the steps that are stated at the end of epochs."""
+    table = run.table
+    if _ENDS in table and _BEFORE in table:
+        first = float(table.loc[table[_BEFORE] == 0, "epoch"].iloc[0])
+        ends = table[table[_ENDS].notna()]
+        each = (ends[_ENDS] / (ends["epoch"] - first + 1)).to_numpy(float)
+        length = float(np.median(each))
+        if np.abs(each - length).max(initial=0.0) < 1:  # else the run was resumed, or epochs differ
+            step = np.minimum(table[_BATCH], length) + table[_BEFORE] * length
+            table = table.assign(step=step.round().where(table[_BATCH].notna(), table["step"]))
+            rows = table["step"].groupby(table["epoch"]).cummax()  # an evaluation draws the bar anew
+            table = table[(table["step"] >= rows) | table["epoch"].isna()]
+    hidden = [name for name in (_BATCH, _BEFORE, _ENDS) if name in table]
+    return replace(run, table=table.drop(columns=hidden))
 
 
 DIALECT = TextDialect(
     "progress bar",
     ("it/s", "s/it"),
-    re.compile(r"\|\s*\d+/\d+\s*\[[^\]]*loss\s?[:=]", re.IGNORECASE),
+    re.compile(
+        r"\|\s*\d+/\d+\s*\[[^\]]*loss\s?[:=]|loss\s?[:= ]\s?[\d.]+[^|]{0,80}\|[^|]{0,400}\|\s*\d+/\d+\s*\[",
+        re.IGNORECASE,
+    ),
     records,
+    _in_steps,
 )

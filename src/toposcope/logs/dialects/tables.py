@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -28,7 +29,7 @@ _BETWEEN = " - "
 COUNTER = "_step"
 """W&B's own counter of records, which is the trainer's step only if the trainer sets it."""
 _LOSSES = ("loss", "heldout_loss")
-_KINDS = ("mode", "split", "phase", "stage", "subset", "set")
+_KINDS = ("mode", "split", "phase", "stage", "subset", "set", "type", "event", "kind", "tag")
 """Columns that say of each row whether it is of training."""
 _METRIC, _RUN = ("key", "metric", "metric_name"), ("run", "run_id", "run_uuid", "run_name")
 
@@ -104,17 +105,32 @@ def _held_out_apart(table: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFra
     >>> _held_out_apart(rows, {name: name for name in rows}).drop(columns="mode").to_dict("list")
     {'step': [1, 1], 'loss': [2.0, nan], 'val_loss': [nan, 2.5]}
     """
-    kind = next((names[name] for name in _KINDS if name in names and _may_be_text(table[names[name]])), None)
     loss = names.get("loss")
-    if kind is None or loss is None or "val_loss" in names:
+    if loss is None or "val_loss" in names:
         return table
-    words = table[kind].astype(str).str.strip().str.lower()
-    held = words.isin(HELD_OUT).to_numpy()
-    if not held.any() or not (held | (words.isin(TRAINED) | table[kind].isna()).to_numpy()).all():
+    logged = table[loss].notna().to_numpy()
+    for name in _KINDS:
+        if name in names and _may_be_text(table[names[name]]):
+            said = [_word_of(text) for text in table[names[name]]]
+            held = np.array([word in HELD_OUT for word in said])
+            trained = np.array([word in TRAINED or not word for word in said])
+            if held[logged].any() and (held | trained)[logged].all():
+                break
+    else:
         return table
     columns = {loss: "val_loss", nan_column(loss): nan_column("val_loss")}
     apart = {new: table[old].where(held) for old, new in columns.items() if old in table}
     return table.assign(**{old: table[old].mask(held) for old in columns if old in table}, **apart)
+
+
+def _word_of(text: object) -> str:
+    """Return the word of a cell that says whether it is of training, such as "eval" of `eval_step`.
+
+    >>> _word_of("Eval_step"), _word_of("train"), _word_of(None), _word_of("epoch_end")
+    ('eval', 'train', '', 'epoch')
+    """
+    words = re.split(r"[^a-z]+", text.strip().lower()) if isinstance(text, str) else [""]
+    return next((word for word in words if word in HELD_OUT or word in TRAINED), words[0])
 
 
 def _names(table: pd.DataFrame) -> list[str]:

@@ -24,7 +24,8 @@ from toposcope.logs.run import Run
 COUNTED = "record"
 """The name of the step if records are counted."""
 _RECORD = re.compile(
-    r"\{'(?:loss|eval_loss|train_runtime)'\s*:.*?\}|\{[^{}]*'(?:loss|eval_loss)'\s*:[^{}]*\}"
+    r"\{'(?:loss|eval_loss|train_runtime)'\s*:.*?\}|(?:\{[^{}]*'(?:step|global_step|iter|iteration)'\s*:\s*\d+[^{}]*)?"
+    r"\{[^{}]*'(?:loss|eval_loss)'\s*:[^{}]*\}"
 )
 _PAIR = re.compile(rf"'(?P<name>[^']{{1,80}})'\s*:\s*'?(?P<number>{NUMBER})'?\s*(?=[,}}])")
 _BAR = re.compile(rf"\|\s*({STEP})/({STEP})\s*\[")
