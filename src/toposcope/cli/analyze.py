@@ -11,6 +11,7 @@ import click
 from toposcope.cli.output import (
     RenamedOption,
     json_option,
+    naming_part_faults,
     pattern_option,
     print_json,
     print_table,
@@ -18,7 +19,6 @@ from toposcope.cli.output import (
     say,
     without_option,
 )
-from toposcope.cli.part_faults import naming_part_faults
 from toposcope.core.errors import InputError
 from toposcope.core.wording import option, recommended
 

@@ -12,6 +12,7 @@ import click
 
 from toposcope.cli.output import (
     json_option,
+    naming_part_faults,
     pattern_option,
     plain,
     print_json,
@@ -21,7 +22,6 @@ from toposcope.cli.output import (
     step_pattern_option,
     without_option,
 )
-from toposcope.cli.part_faults import naming_part_faults
 from toposcope.core.errors import InputError
 
 if TYPE_CHECKING:

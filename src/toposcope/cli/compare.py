@@ -9,6 +9,7 @@ import click
 
 from toposcope.cli.output import (
     json_option,
+    naming_part_faults,
     pattern_option,
     print_json,
     print_table,
@@ -16,7 +17,6 @@ from toposcope.cli.output import (
     say,
     step_pattern_option,
 )
-from toposcope.cli.part_faults import naming_part_faults
 from toposcope.core.errors import InputError
 from toposcope.core.types import Normalization, Scope
 from toposcope.subjects.weights.features import (

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from toposcope.cli.output import json_option, print_json
-from toposcope.cli.part_faults import naming_part_faults
+from toposcope.cli.output import json_option, naming_part_faults, print_json
 
 
 @click.command("export")

@@ -23,6 +23,7 @@ from toposcope.cli.forecast_lines import (
 )
 from toposcope.cli.output import (
     json_option,
+    naming_part_faults,
     pattern_option,
     print_json,
     print_table,
@@ -31,7 +32,6 @@ from toposcope.cli.output import (
     step_pattern_option,
     without_option,
 )
-from toposcope.cli.part_faults import naming_part_faults
 from toposcope.core.errors import InputError
 from toposcope.core.wording import option
 

@@ -9,6 +9,7 @@ import click
 from toposcope.cli.output import (
     RenamedOption,
     json_option,
+    naming_part_faults,
     pattern_option,
     print_json,
     renamed,
@@ -16,7 +17,6 @@ from toposcope.cli.output import (
     show_first,
     without_option,
 )
-from toposcope.cli.part_faults import naming_part_faults
 
 
 @click.command("report")

@@ -191,7 +191,7 @@ def _scaled(digits: str, unit: str | None) -> float:
     return number(digits.replace("_", "")) * _SCALES.get(unit or "", 1.0)
 
 
-class _Mark:
+class _AnyWording:
     """A loss beside its number, in any of the wordings."""
 
     _LOSS = re.compile(
@@ -203,4 +203,4 @@ class _Mark:
         return self._LOSS.search(line) or self._LOSS.search(reworded(line))
 
 
-DIALECT = TextDialect("text", _LOSSES, _Mark(), records, placed, general=True)
+DIALECT = TextDialect("text", _LOSSES, _AnyWording(), records, placed, general=True)
