@@ -41,6 +41,14 @@ def test_a_loss_of_exactly_zero_to_the_end_is_a_dead_run():
     assert said(zero(57)) == [], "three zeros may be chance while the gradient is finite"
 
 
+def test_a_small_loss_that_is_rounded_to_zero_is_no_dead_run():
+    small = np.r_[np.resize([0.004, 0.003, 0.002], 40), np.zeros(20)]
+    assert said(small) == []
+    assert said(small / 100) == []
+    assert said(np.r_[np.resize([4.12, 3.05, 2.21], 40), np.zeros(20)]) == [("stop", 410)]
+    assert said(small + np.r_[np.linspace(1e-9, 2e-9, 40), np.zeros(20)]) == [("stop", 410)]
+
+
 def test_a_log_with_a_dead_run_is_told_once_and_not_forecast(tmp_path):
     lines = []
     for at, step in enumerate(STEP):

@@ -33,7 +33,8 @@ class DeadRun(Rule):
     """From some step to the end the loss is exactly 0, or stands, or no gradient is finite.
 
     The loss is exactly 0 in the last ten rows (three if the gradient norm is NaN there), and before that was
-    above a twentieth of its first level; or the last ten losses are equal to four digits, although the ten
+    above a twentieth of its first level and above ten units of its last digit (0.000 after 0.003 may be
+    rounded); or the last ten losses are equal to four digits, although the ten
     before them moved; or the gradient norm is NaN in the last ten rows (three if the loss dropped by a third
     at once there, or is 0 or stands). It is silent about a policy's loss with finite gradients, about
     infinite gradient norms, which a loss scaler makes, and about logs that repeat values.
@@ -90,9 +91,16 @@ def _zero(loss: np.ndarray, lost: np.ndarray, *, policy: bool) -> tuple[int, str
     if len(loss) - first < (SURE if no_gradient else STANDS) or (policy and not no_gradient):
         return None
     begin, before = abs(float(np.median(loss[:3]))), abs(float(np.median(loss[max(0, first - 3) : first])))
-    if before < SOLVED * begin:
+    rounded = before <= _MOVES * _unit(loss[max(0, first - STANDS) : first])
+    if before < SOLVED * begin or (rounded and not no_gradient):
         return None
     return first, f"the loss is exactly 0, after {loss[first - 1]:.4g}"
+
+
+def _unit(loss: np.ndarray) -> float:
+    """Return one unit of the last digit to which some losses are written."""
+    texts = (np.format_float_positional(value, trim="-") for value in loss)
+    return float(10.0 ** -max(len(text.partition(".")[2]) for text in texts))
 
 
 def _stands(loss: np.ndarray, lost: np.ndarray, *, policy: bool) -> tuple[int, str] | None:
@@ -109,8 +117,8 @@ def _stands(loss: np.ndarray, lost: np.ndarray, *, policy: bool) -> tuple[int, s
     before = np.diff(loss[max(0, first - STANDS) : first])
     if np.mean(np.diff(loss[:first]) == 0) > _STAIRS:
         return None
-    unit = 10.0 ** -len(text.partition(".")[2])
-    if np.median(np.abs(before)) <= _MOVES * unit or abs(loss[first - 1] - loss[-1]) <= _MOVES * unit:
+    least = _MOVES * _unit(loss[-1:])
+    if np.median(np.abs(before)) <= least or abs(loss[first - 1] - loss[-1]) <= least:
         return None
     return first, f"the last {len(loss) - first:,} losses are all {loss[-1]:.6g}"
 
