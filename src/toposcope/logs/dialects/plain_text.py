@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from toposcope.logs.dialects.dialect import TextDialect
 from toposcope.logs.dialects.phrases import EPOCH, GLOBAL, LOSS, OTHER, PLACE, STEP, Phrase, phrase
+from toposcope.logs.dialects.sentences import in_pairs
 from toposcope.logs.dialects.wordings import reworded, whole_bars
 from toposcope.logs.places import HEADING, HELD, LEADING, NOT_A_NUMBER, OF, PLACED, placed
 from toposcope.logs.records import number
@@ -49,7 +50,7 @@ _SCALES = {"k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9}
 _SECONDS = {"ms": 1e-3, "s": 1.0}
 _TIMES = frozenset(["train_time", "time", "elapsed"])
 _PLACES = frozenset([GLOBAL, STEP, PLACE, EPOCH])
-_LOSSES = ("oss", "OSS", "Score at", "xent", "ost", "COST", "ntropy", "nll", "NLL", " ce", "CE")
+_LOSSES = ("oss", "OSS", "Score at", "otal", "xent", "ost", "COST", "ntropy", "nll", "NLL", " ce", "CE")
 _WORDS = (*_LOSSES, "poch", "POCH", "tep", "STEP", "ter", "ITER", "atch", "BATCH", "pdate")
 
 
@@ -62,7 +63,7 @@ def records(lines: Iterable[str]) -> Iterator[dict[str, float]]:
         if not any(word in line for word in _WORDS):
             title = _titled(line, title)
             continue
-        line = reworded(line[:_LONGEST])
+        line = reworded(in_pairs(line[:_LONGEST]))
         read = _TextLine(line, title)
         if title and read.places:
             read = _TextLine(line)
@@ -200,7 +201,7 @@ class _AnyWording:
     )
 
     def search(self, line: str, /) -> object:
-        return self._LOSS.search(line) or self._LOSS.search(reworded(line))
+        return self._LOSS.search(line) or self._LOSS.search(reworded(in_pairs(line)))
 
 
 DIALECT = TextDialect("text", _LOSSES, _AnyWording(), records, placed, general=True)
