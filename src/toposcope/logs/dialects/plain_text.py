@@ -13,7 +13,8 @@ from toposcope.logs.dialects.dialect import TextDialect
 from toposcope.logs.dialects.phrases import EPOCH, GLOBAL, LOSS, OTHER, PLACE, STEP, Phrase, phrase
 from toposcope.logs.dialects.sentences import in_pairs
 from toposcope.logs.dialects.wordings import reworded, whole_bars
-from toposcope.logs.places import HEADING, HELD, LEADING, NOT_A_NUMBER, OF, PLACED, placed
+from toposcope.logs.evaluations import ANNOUNCED, announces
+from toposcope.logs.places import HEADING, HELD, LEADING, NOT_A_NUMBER, OF, PLACED, ROUNDED, placed
 from toposcope.logs.records import number
 
 NUMBER = r"[-+]?(?:\d[\d,_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|NaN|NAN|inf|Infinity)"  # 1_000 as well
@@ -59,9 +60,11 @@ def records(lines: Iterable[str]) -> Iterator[dict[str, float]]:
     heading: dict[str, float] = {}
     title = ""
     opened = False  # whether a line has begun with a quantity of training: `train acc: 50%, loss: 1.4`
+    announced = False
     for line in whole_bars(lines):
         if not any(word in line for word in _WORDS):
             title = _titled(line, title)
+            announced = announced or announces(line)
             continue
         line = reworded(in_pairs(line[:_LONGEST]))
         read = _TextLine(line, title)
@@ -74,6 +77,7 @@ def records(lines: Iterable[str]) -> Iterator[dict[str, float]]:
         title = title if not read.places and (read.held or read.trained) else _titled(line, "")
         if not (read.trained or read.held):
             heading = _headed(heading, read.places) if read.places else heading
+            announced = announced or announces(line)
             continue
         if not read.places and (found := _BRACKETS.match(line)):
             read.place(EPOCH, found[1], None, None)
@@ -83,6 +87,9 @@ def records(lines: Iterable[str]) -> Iterator[dict[str, float]]:
         marks = {} if read.trained else {HELD: 1.0}
         if read.lost:
             marks[NOT_A_NUMBER] = 1.0
+        if announced and read.trained:
+            marks[ANNOUNCED] = 1.0
+        announced = False
         yield {**heading, **read.said, **read.places, **marks}
 
 
@@ -129,6 +136,8 @@ class _TextLine:
         value, name = _scaled(digits, unit), PLACED + kind
         if value >= 0 and name not in self.places:
             self.places[name] = value
+            if unit in _SCALES and kind in (STEP, GLOBAL):
+                self.places[ROUNDED] = _SCALES[unit] / 10 ** len(digits.partition(".")[2])
             if of:
                 self.places[name + OF] = _scaled(of.rstrip("kKMB"), of[-1])
 
