@@ -45,7 +45,7 @@ def announced_apart(table: pd.DataFrame, held: str, lost: str) -> pd.DataFrame:
     losses = [c for c in table if _is_trained_loss(str(c))]
     rows = np.flatnonzero(table[losses].notna().any(axis=1).to_numpy()) if losses else np.array([], int)
     announced = table[ANNOUNCED].notna().to_numpy()[rows]
-    if announced.all() or not announced.any():
+    if not announced.any() or announced.sum() > (~announced).sum() + 1:
         return table
     places = [c for c in table if str(c).startswith(HIDDEN) and c not in (ANNOUNCED, held, lost)]
     where = table[places].iloc[rows].astype(float)

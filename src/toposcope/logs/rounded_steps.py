@@ -21,8 +21,8 @@ def unrounded(
 ) -> tuple[np.ndarray, str]:
     """Return the steps of records whose printed steps are rounded and come again, and a note.
 
-    The steps are evenly spaced if one interval gives all that is printed; else they follow a finer counter of the same
-    lines, to which they are proportional; else they are interpolated.
+    The steps are evenly spaced if one interval gives all that is printed; else they follow a finer counter of
+    the same lines, to which they are proportional; else they are interpolated.
 
     Parameters
     ----------
