@@ -50,6 +50,9 @@ ANNOUNCED = {
     "v alone": "Epoch {i}: loss={x} v_loss={y} acc=0.3",
     "v below": "Epoch {i}: loss={x}\nEpoch {i}: v_loss={y}",
     "slash": "step {s} train/loss: {x} val/loss: {y}",
+    "Chinese": "Epoch: {i} | Loss: {x}\nEpoch {i} 完成 | 训练损失: {x} | 验证损失: {y} | 时间: 388.3s",
+    "Russian": "Шаг {s}: потери {x}\nвалидация, потери: {y}",
+    "Japanese": "エポック {i} 訓練損失: {x} 検証損失: {y}",
     "dev": "step {s} loss: {x}, dev_loss: {y}",
     "valid": "step {s} loss: {x}, valid loss: {y}",
 }

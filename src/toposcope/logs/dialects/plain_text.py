@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from toposcope.logs.dialects.dialect import TextDialect
 from toposcope.logs.dialects.phrases import EPOCH, GLOBAL, LOSS, OTHER, PLACE, STEP, Phrase, phrase
-from toposcope.logs.dialects.sentences import in_pairs
+from toposcope.logs.dialects.sentences import FOREIGN_LOSSES, in_pairs, is_foreign
 from toposcope.logs.dialects.wordings import reworded, whole_bars
 from toposcope.logs.evaluations import ANNOUNCED, announces
 from toposcope.logs.places import HEADING, HELD, LEADING, NOT_A_NUMBER, OF, PLACED, ROUNDED, placed
@@ -51,7 +51,21 @@ _SCALES = {"k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9}
 _SECONDS = {"ms": 1e-3, "s": 1.0}
 _TIMES = frozenset(["train_time", "time", "elapsed"])
 _PLACES = frozenset([GLOBAL, STEP, PLACE, EPOCH])
-_LOSSES = ("oss", "OSS", "Score at", "otal", "xent", "ost", "COST", "ntropy", "nll", "NLL", " ce", "CE")
+_LOSSES = (
+    "oss",
+    "OSS",
+    "Score at",
+    "otal",
+    "xent",
+    "ost",
+    "COST",
+    "ntropy",
+    "nll",
+    "NLL",
+    " ce",
+    "CE",
+    *FOREIGN_LOSSES,
+)
 _WORDS = (*_LOSSES, "poch", "POCH", "tep", "STEP", "ter", "ITER", "atch", "BATCH", "pdate")
 
 
@@ -62,7 +76,7 @@ def records(lines: Iterable[str]) -> Iterator[dict[str, float]]:
     opened = False  # whether a line has begun with a quantity of training: `train acc: 50%, loss: 1.4`
     announced = False
     for line in whole_bars(lines):
-        if not any(word in line for word in _WORDS):
+        if not any(word in line for word in _WORDS) and not is_foreign(line[:_LONGEST]):
             title = _titled(line, title)
             announced = announced or announces(line)
             continue

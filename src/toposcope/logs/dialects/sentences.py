@@ -54,6 +54,16 @@ _BESIDE = frozenset(
         "global_step",
     ]
 )
+_ENGLISH = {
+    "训练": "train ", "訓練": "train ", "验证": "val ", "驗證": "val ", "检验": "val ", "検証": "val ",
+    "测试": "test ", "測試": "test ", "損失": "loss ", "损失": "loss ", "손실": "loss ", "학습": "train ",
+    "훈련": "train ", "검증": "val ", "потери": "loss", "обучение": "train", "валидация": "val",
+    "эпоха": "epoch", "エポック": "epoch ", "에포크": "epoch ", "轮次": "epoch ", "步数": "step ",
+    "шаг": "step",
+}  # fmt: skip
+"""Words of other scripts for what a line names."""
+_FOREIGN = re.compile("|".join(sorted(_ENGLISH, key=len, reverse=True)), re.IGNORECASE)
+FOREIGN_LOSSES = ("损失", "損失", "손실", "отери")
 _EPISODES = re.compile(r"\bep(?=\s?[:=])")
 
 
@@ -67,7 +77,9 @@ def in_pairs(line: str) -> str:
     >>> in_pairs("56/10105 in 0 epoch finished, Loss is 1.43")
     'epoch 0, step 56/10105, finished, Loss: 1.43'
     """
-    if " | " in line or "|" in line[:240]:
+    if is_foreign(line):
+        line = _FOREIGN.sub(lambda found: _ENGLISH[found[0].lower()], line)
+    if "|" in line[:240]:
         line = _without_drawing(line)
     if "epch" in line:  # LeRobot: beside an epoch, `ep` counts episodes
         line = _EPISODES.sub("episodes", line).replace("epch", "epoch")
@@ -77,6 +89,15 @@ def in_pairs(line: str) -> str:
     if "loss" in lower or "cost" in lower:
         return _loss_beside(line) if "improv" not in lower else line
     return _TOTAL.sub("total cost", line) if "total" in lower and _is_total_alone(line) else line
+
+
+def is_foreign(line: str) -> bool:
+    """Return whether a line names something in a word of another script.
+
+    >>> is_foreign("Эпоха 3/10"), is_foreign("epoch 3/10")
+    (True, False)
+    """
+    return not line.isascii() and _FOREIGN.search(line) is not None
 
 
 def _loss_beside(line: str) -> str:
