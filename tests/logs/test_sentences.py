@@ -49,8 +49,9 @@ FORMS = {
     "after many": "Mean loss (of a batch) after {s} updates was {x}",
     "total": "[epoch: {e}/3, iter: {p}/100] total: {x} ",
     "total and rate": "epoch {e} step {p} lr=0.0010 Total: {x}",
-    "total with an exponent": "iter: {s}, total = {x}e+00",
+    "total with an exponent": "epoch: [{e}/3], iter: {p}, total = {x}e+00",
     "a drawn bar": "Validation: |          | 0/? [00:00<?, ?it/s]\x1b[A[\x1b[37m12/09/24 13:56:50\x1b[0m] \x1b[34mINFO\x1b[0m   step {s}: loss {x:.4e}\x1b[0m",
+    "a drawn bar of an epoch": "Epoch {e}:  45%|###  | 9/20 [00:01<00:01, 9.1it/s] step {p} loss {x}",
     "a drawn bar without codes": "Testing:   0%|          | 0/12 [00:00<?, ?it/s]Step {s}, loss: {x}",
     "a drawn bar and its cursor": "eval: 100%|####| 12/12 [00:01<00:00, 9.1it/s]\x1b[A\x1b[A | step {s} | loss {x} |",
 }
@@ -76,6 +77,8 @@ NO_LOSS = {
     "best": "step {s}: best loss so far is {x}",
     "total of seconds": "iter: {s}, data: 0.2, total: {x}",
     "total and unit": "step {s} total: {x}s",
+    "total of a benchmark": "iter: {s} total: {x}",
+    "lower": "step {s}: the loss is 0.5 lower",
     "total of samples": "step {s} total: 1200",
     "total of an epoch": "epoch: {i}, total: {x}",
 }
@@ -116,3 +119,11 @@ def test_the_last_drawing_of_a_bar_at_a_step_counts(name: str, tmp_path: Path) -
     table = read_at(tmp_path, text + "\nDone!\n")
     assert table["step"].tolist() == [s + 10 for s in STEPS]
     assert table["loss"].tolist() == LOSSES
+
+
+@pytest.mark.parametrize("form", ["epoch: {i}/30, loss: {x}", "step={i} loss={x}", "Iter: {i} | loss {x}"])
+def test_records_without_ends_of_lines_are_told_apart(form: str, tmp_path: Path) -> None:
+    first, rest = in_steps(form).split("\n", 1)
+    table = read_at(tmp_path, f"{first}\n{rest.replace(chr(10), '')}\n")
+    assert table["loss"].tolist() == LOSSES
+    assert table["step"].tolist() == [*range(30)]

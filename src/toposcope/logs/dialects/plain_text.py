@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from toposcope.logs.dialects.dialect import TextDialect
 from toposcope.logs.dialects.phrases import EPOCH, GLOBAL, LOSS, OTHER, PLACE, STEP, Phrase, phrase
-from toposcope.logs.dialects.sentences import FOREIGN_LOSSES, in_pairs, is_foreign
+from toposcope.logs.dialects.sentences import FOREIGN_LOSSES, in_pairs, is_foreign, separate
 from toposcope.logs.dialects.wordings import reworded, whole_bars
 from toposcope.logs.evaluations import ANNOUNCED, announces
 from toposcope.logs.places import HEADING, HELD, LEADING, NOT_A_NUMBER, OF, PLACED, ROUNDED, placed
@@ -75,7 +75,7 @@ def records(lines: Iterable[str]) -> Iterator[dict[str, float]]:
     title = ""
     opened = False  # whether a line has begun with a quantity of training: `train acc: 50%, loss: 1.4`
     announced = False
-    for line in whole_bars(lines):
+    for line in separate(whole_bars(lines)):
         if not any(word in line for word in _WORDS) and not is_foreign(line[:_LONGEST]):
             title = _titled(line, title)
             announced = announced or announces(line)

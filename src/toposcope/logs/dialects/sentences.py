@@ -7,9 +7,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 
-_VALUE = r"(?=[-+]?(?:[\d.,]{1,40}(?:[eE][-+]?\d{1,4})?|nan|NaN|inf)(?![\w.,]|\s?%|\stimes\b))"
-"""A number that is no share or multiple of another."""
+_NOT_MORE = r"(?![\w.,]|\s?%|\s(?:times|lower|higher|less|more|better|worse|below|above)\b)"
+_VALUE = rf"(?=[-+]?(?:[\d.,]{{1,40}}(?:[eE][-+]?\d{{1,4}})?|nan|NaN|inf){_NOT_MORE})"
+"""A number that is no difference from another and no share of it."""
 _LOSS = r"(?<![\w/])(?:[A-Za-z_]{1,20} ){0,3}[\w/]{0,20}(?i:loss|cost)(?:es)?"
 _ASIDE = r"(?: \([^()]{0,40}\))?"
 _WORD = r"(?i:global |training )?(?i:step|iteration|iter|epoch|batch|update)s?"
@@ -38,6 +40,7 @@ _TOTAL = re.compile(
     r"(?<=[\s\])|,;])(?i:total)(?=\s?[:=]\s{0,4}\d{1,12}\.\d{1,20}(?:[eE][-+]?\d{1,3})?\s{0,8}$)"
 )
 _ITERATION = re.compile(r"\b(?i:iter|iters|iteration|step|batch)\b[ :=#]{1,3}\d")
+_EPOCH = re.compile(r"\b(?i:epoch|ep)\b[ :=#\[]{1,3}\d")
 _NAMED = re.compile(r"([A-Za-z_][\w/.-]{0,40})\s{0,3}[:=]\s{0,4}[-+\d.]")
 _BESIDE = frozenset(
     [
@@ -64,7 +67,22 @@ _ENGLISH = {
 """Words of other scripts for what a line names."""
 _FOREIGN = re.compile("|".join(sorted(_ENGLISH, key=len, reverse=True)), re.IGNORECASE)
 FOREIGN_LOSSES = ("损失", "損失", "손실", "отери")
+_OPENS = re.compile(r"((?i:epoch|step|iter|iteration)\s?[:=]\s?)\d")
 _EPISODES = re.compile(r"\bep(?=\s?[:=])")
+
+
+def separate(lines: Iterable[str]) -> Iterator[str]:
+    """Yield lines; one in which the name that it begins with comes again right after a number is several.
+
+    >>> [*separate(["epoch: 1/9, loss: 2.5epoch: 2/9, loss: 2.25", "epoch: 3/9, loss: 2.0"])]
+    ['epoch: 1/9, loss: 2.5', 'epoch: 2/9, loss: 2.25', 'epoch: 3/9, loss: 2.0']
+    """
+    for line in lines:
+        found = _OPENS.match(line)
+        if found and line.find(found[1], found.end()) > 0:
+            yield from re.split(rf"(?<=\d)(?={re.escape(found[1])}\d)", line)
+        else:
+            yield line
 
 
 def in_pairs(line: str) -> str:
@@ -127,17 +145,19 @@ def _place(text: str) -> str:
 
 
 def _without_drawing(line: str) -> str:
-    """Return a line without the bar drawn before it, if what follows names its own place.
+    """Return a line without the bar drawn before it, if what follows names its place and the bar none.
 
     >>> _without_drawing("Validation: |     | 0/? [00:00<?, ?it/s][12:00:01] Epoch 3: loss 2.5")
     '[12:00:01] Epoch 3: loss 2.5'
     """
     found = _DRAWN.match(line)
-    return line[found.end() :] if found and _PLACED.search(line, found.end()) else line
+    if not found or _PLACED.search(line[: line.index("|")]):
+        return line
+    return line[found.end() :] if _PLACED.search(line, found.end()) else line
 
 
 def _is_total_alone(line: str) -> bool:
-    """Return whether a line has a total beside an iteration and no other quantity: that is a loss.
+    """Return whether a line has a total beside an epoch and iteration and no other quantity: that is a loss.
 
     >>> _is_total_alone("[epoch: 2/9, iter: 100/1794] total: 1.82")
     True
@@ -145,4 +165,6 @@ def _is_total_alone(line: str) -> bool:
     False
     """
     names = _NAMED.findall(line)
-    return _ITERATION.search(line) is not None and all(name.lower() in _BESIDE for name in names)
+    if not _ITERATION.search(line) or not _EPOCH.search(line):
+        return False
+    return all(name.lower() in _BESIDE for name in names)
