@@ -9,10 +9,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.logs.dialects.phrases import EPOCH, GLOBAL, LOSS, PART, PLACE, STEP, phrase
-from toposcope.logs.evaluations import announced_apart, prefixed
-from toposcope.logs.phases import in_phases
 from toposcope.logs.records import PLANNED
-from toposcope.logs.rounded_steps import unrounded
 from toposcope.logs.run import Run, is_nan_column
 
 PLACED, OF, HEADING = "\0", " of", "\0above "
@@ -36,12 +33,14 @@ def placed(run: Run) -> Run:
     The step is, in this order, a step that never falls, a step or a place within the epoch, the number at the
     begin of a line, the epoch, and what a line above names. What falls where the epoch rises is counted on.
     """
+    from toposcope.logs.evaluations import announced_apart
+    from toposcope.logs.phases import in_phases
+
     table = announced_apart(run.table, HELD, NOT_A_NUMBER)
     roles = losses_of(table)
     main = roles.get("loss") or roles.get("heldout_loss")
-    losses = (
-        [main] if main else [str(c) for c in table if phrase(str(c)).kind == LOSS]
-    )  # parts: the user chooses
+    parts = [str(c) for c in table if phrase(str(c)).kind == LOSS]
+    losses = [main] if main else parts  # the user chooses
     trained = table[losses].notna().any(axis=1).to_numpy()
     if NOT_A_NUMBER in table:
         trained = trained | table[NOT_A_NUMBER].notna().to_numpy()
@@ -73,6 +72,8 @@ def losses_of(table: pd.DataFrame) -> dict[str, str]:
     >>> losses_of(pd.DataFrame({"l1 loss": [0.0], "total_loss": [2.0], "Dev Loss": [3.0]}))
     {'loss': 'total_loss', 'heldout_loss': 'Dev Loss'}
     """
+    from toposcope.logs.evaluations import prefixed
+
     meant = {str(c): phrase(str(c)) for c in table if not str(c).startswith(PLACED)}
     meant = {name: one for name, one in meant.items() if not is_nan_column(name)}
     found: dict[str, str] = {}
@@ -133,6 +134,8 @@ def _steps(table: pd.DataFrame, name: str, trained: np.ndarray) -> tuple[np.ndar
     values = table[name].to_numpy(float)
     planned = _of(table, name, trained)
     if ROUNDED in table and name in (PLACED + STEP, PLACED + GLOBAL):
+        from toposcope.logs.rounded_steps import unrounded
+
         epoch = _column(table, EPOCH)
         counters = {"epoch": epoch, **{str(c): _visible(table)[c].to_numpy(float) for c in _visible(table)}}
         values, note = unrounded(values, table[ROUNDED].to_numpy(float), trained, counters)

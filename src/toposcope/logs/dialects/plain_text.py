@@ -11,9 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from toposcope.logs.dialects.dialect import TextDialect
 from toposcope.logs.dialects.phrases import EPOCH, GLOBAL, LOSS, OTHER, PLACE, STEP, Phrase, phrase
-from toposcope.logs.dialects.sentences import FOREIGN_LOSSES, in_pairs, is_foreign, separate
 from toposcope.logs.dialects.wordings import reworded, whole_bars
-from toposcope.logs.evaluations import ANNOUNCED, announces
 from toposcope.logs.places import HEADING, HELD, LEADING, NOT_A_NUMBER, OF, PLACED, ROUNDED, placed
 from toposcope.logs.records import number
 
@@ -52,25 +50,17 @@ _SECONDS = {"ms": 1e-3, "s": 1.0}
 _TIMES = frozenset(["train_time", "time", "elapsed"])
 _PLACES = frozenset([GLOBAL, STEP, PLACE, EPOCH])
 _LOSSES = (
-    "oss",
-    "OSS",
-    "Score at",
-    "otal",
-    "xent",
-    "ost",
-    "COST",
-    "ntropy",
-    "nll",
-    "NLL",
-    " ce",
-    "CE",
-    *FOREIGN_LOSSES,
+    *("oss", "OSS", "Score at", "otal", "xent", "ost", "COST", "ntropy", "nll", "NLL", " ce", "CE"),
+    *("损失", "損失", "손실", "отери"),
 )
 _WORDS = (*_LOSSES, "poch", "POCH", "tep", "STEP", "ter", "ITER", "atch", "BATCH", "pdate")
 
 
 def records(lines: Iterable[str]) -> Iterator[dict[str, float]]:
     """Yield the numbers of each line with a loss, and where the line or an earlier one says that it is."""
+    from toposcope.logs.dialects.sentences import in_pairs, is_foreign, separate
+    from toposcope.logs.evaluations import ANNOUNCED, announces
+
     heading: dict[str, float] = {}
     title = ""
     opened = False  # whether a line has begun with a quantity of training: `train acc: 50%, loss: 1.4`
@@ -224,7 +214,11 @@ class _AnyWording:
     )
 
     def search(self, line: str, /) -> object:
-        return self._LOSS.search(line) or self._LOSS.search(reworded(in_pairs(line)))
+        if found := self._LOSS.search(line):
+            return found
+        from toposcope.logs.dialects.sentences import in_pairs
+
+        return self._LOSS.search(reworded(in_pairs(line)))
 
 
 DIALECT = TextDialect("text", _LOSSES, _AnyWording(), records, placed, general=True)

@@ -66,7 +66,6 @@ _ENGLISH = {
 }  # fmt: skip
 """Words of other scripts for what a line names."""
 _FOREIGN = re.compile("|".join(sorted(_ENGLISH, key=len, reverse=True)), re.IGNORECASE)
-FOREIGN_LOSSES = ("损失", "損失", "손실", "отери")
 _OPENS = re.compile(r"((?i:epoch|step|iter|iteration)\s?[:=]\s?)\d")
 _EPISODES = re.compile(r"\bep(?=\s?[:=])")
 
