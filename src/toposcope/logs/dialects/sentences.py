@@ -92,7 +92,7 @@ def in_pairs(line: str) -> str:
     >>> in_pairs("Epoch 1, Step 25, avg loss so far is 0.0219")
     'Epoch 1, Step 25, avg loss: 0.0219'
     >>> in_pairs("56/10105 in 0 epoch finished, Loss is 1.43")
-    'epoch 0, step 56/10105, finished, Loss: 1.43'
+    'epoch 0, iteration 56/10105, finished, Loss: 1.43'
     """
     if is_foreign(line):
         line = _FOREIGN.sub(lambda found: _ENGLISH[found[0].lower()], line)
@@ -101,7 +101,7 @@ def in_pairs(line: str) -> str:
     if "epch" in line:  # LeRobot: beside an epoch, `ep` counts episodes
         line = _EPISODES.sub("episodes", line).replace("epch", "epoch")
     if "epoch" in line and line.lstrip()[:1].isdigit() and (found := _BEGINS.match(line)):
-        line = f"epoch {found[2] or found[3]}, step {found[1]},{line[found.end() :]}"
+        line = f"epoch {found[2] or found[3]}, iteration {found[1]},{line[found.end() :]}"
     lower = line.lower()
     if "loss" in lower or "cost" in lower:
         return _loss_beside(line) if "improv" not in lower else line
