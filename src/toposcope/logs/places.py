@@ -18,6 +18,8 @@ HELD = "\0held out"
 """Marks a record that has held-out losses alone."""
 NOT_A_NUMBER = "\0not a number"
 """Marks a record whose training loss was written as NaN, which is no absent one."""
+ROUNDED = PLACED + "rounded"
+"""The column of what a step is rounded to: 1,000 for `12K`."""
 LEADING = "leading"
 """The kind of a number at the begin of a line, which is the step where no other number is."""
 _KINDS = (GLOBAL, STEP, PLACE, LEADING, EPOCH)
@@ -31,10 +33,14 @@ def placed(run: Run) -> Run:
     The step is, in this order, a step that never falls, a step or a place within the epoch, the number at the
     begin of a line, the epoch, and what a line above names. What falls where the epoch rises is counted on.
     """
-    table = run.table
+    from toposcope.logs.evaluations import announced_apart
+    from toposcope.logs.phases import in_phases
+
+    table = announced_apart(run.table, HELD, NOT_A_NUMBER)
     roles = losses_of(table)
     main = roles.get("loss") or roles.get("heldout_loss")
-    losses = [main] if main else [c for c in table if phrase(str(c)).kind == LOSS]  # parts: the user chooses
+    parts = [str(c) for c in table if phrase(str(c)).kind == LOSS]
+    losses = [main] if main else parts  # the user chooses
     trained = table[losses].notna().any(axis=1).to_numpy()
     if NOT_A_NUMBER in table:
         trained = trained | table[NOT_A_NUMBER].notna().to_numpy()
@@ -48,8 +54,11 @@ def placed(run: Run) -> Run:
     kept = (filled >= 0) & ~(trained & np.isnan(step))
     made = _visible(table)
     epoch = _column(table, EPOCH)
-    if not np.isnan(epoch).all() and not name.endswith(EPOCH):
+    if not np.isnan(epoch).all() and (notes or not name.endswith(EPOCH)):
         made["epoch"] = epoch
+    if not main and (phase := in_phases(table, losses, step)) is not None:
+        made.insert(0, "loss", phase)
+        roles, notes = {"loss": "loss"}, (*notes, f"each run has a loss of its own: {', '.join(losses)}")
     made.insert(0, "step", filled)
     if planned:
         made[PLANNED] = float(planned)
@@ -63,6 +72,8 @@ def losses_of(table: pd.DataFrame) -> dict[str, str]:
     >>> losses_of(pd.DataFrame({"l1 loss": [0.0], "total_loss": [2.0], "Dev Loss": [3.0]}))
     {'loss': 'total_loss', 'heldout_loss': 'Dev Loss'}
     """
+    from toposcope.logs.evaluations import prefixed
+
     meant = {str(c): phrase(str(c)) for c in table if not str(c).startswith(PLACED)}
     meant = {name: one for name, one in meant.items() if not is_nan_column(name)}
     found: dict[str, str] = {}
@@ -76,6 +87,8 @@ def losses_of(table: pd.DataFrame) -> dict[str, str]:
             found[role] = min(often, key=lambda name: (meant[name].order, "test" in name.lower()))
         elif len(names) == 1:
             found[role] = names[0]
+    if "heldout_loss" not in found and (v_loss := prefixed(list(meant), found.get("loss", ""))):
+        found["heldout_loss"] = v_loss
     return found
 
 
@@ -120,13 +133,21 @@ def _steps(table: pd.DataFrame, name: str, trained: np.ndarray) -> tuple[np.ndar
     """Return the step of each record by the place `name`, the planned steps (0: unknown), and notes."""
     values = table[name].to_numpy(float)
     planned = _of(table, name, trained)
+    if ROUNDED in table and name in (PLACED + STEP, PLACED + GLOBAL):
+        from toposcope.logs.rounded_steps import unrounded
+
+        epoch = _column(table, EPOCH)
+        counters = {"epoch": epoch, **{str(c): _visible(table)[c].to_numpy(float) for c in _visible(table)}}
+        values, note = unrounded(values, table[ROUNDED].to_numpy(float), trained, counters)
+        if note:
+            return values, planned, (note,)
     if name.endswith(EPOCH):
         if _several(values[trained]) or (values[trained] % 1 != 0).any():
             return _counted(values, trained), 0, ("steps counted within the epoch",)
         return values, planned, ()
     epoch = _column(table, EPOCH)
     epochs = _of(table, PLACED + EPOCH, trained) or _of(table, HEADING + PLACED + EPOCH, trained)
-    if name.endswith((GLOBAL, LEADING)) or np.isnan(epoch[trained]).mean() > _ENOUGH:
+    if name.endswith(GLOBAL) or np.isnan(epoch[trained]).mean() > _ENOUGH:
         return values, planned if epochs < 2 else 0, ()
     if not _local(values[trained], epoch[trained]):
         one = np.nanmin(epoch[trained]) == np.nanmax(epoch[trained])

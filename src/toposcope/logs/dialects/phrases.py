@@ -7,10 +7,24 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 HELD_OUT = frozenset(
-    ["val", "valid", "validation", "dev", "eval", "evaluation", "evaluating", "test", "testing", "heldout"]
+    [
+        "val",
+        "valid",
+        "validation",
+        "dev",
+        "eval",
+        "evaluation",
+        "evaluating",
+        "test",
+        "testing",
+        "heldout",
+        "va",
+        "vld",
+        "tst",
+    ]
 )
 """Words of a loss that the model was not trained on."""
-TRAINED = frozenset(["train", "training", "trained"])
+TRAINED = frozenset(["train", "training", "trained", "tr", "trn"])
 LOSSES = frozenset(["loss", "losses"])
 LIKE_LOSSES = frozenset(
     ["xent", "ce", "nll", "cost", "crossentropy", "cross_entropy", "celoss", "crossentropyloss"]
@@ -34,7 +48,8 @@ _STEPS_OF = frozenset(["global", "train", "training", "trainer", "optimizer", "g
 _WHOLE = frozenset(
     ["total", "tot", "overall", "train", "training", "avg", "average", "mean", "batch", "step", "epoch",
      "iter", "iteration", "current", "running", "lm", "sum", "all", "global", "smooth", "smoothed",
-     "moving", "ema", "final", "last", "reduced", "value", "item", "model", "ce", "raw", *HELD_OUT]
+     "moving", "ema", "final", "last", "reduced", "value", "item", "model", "ce", "raw", "tr", "trn",
+     *HELD_OUT]
 )  # fmt: skip
 """Words beside "loss" that name no part of it."""
 _SMOOTH = frozenset(["avg", "average", "mean", "running", "smooth", "smoothed", "moving", "ema", "epoch"])
@@ -93,7 +108,8 @@ def phrase(text: str) -> Phrase:
     parts = [part for part in _SPLIT.split(name.lower()) if part]
     if not parts:
         return Phrase(NOTHING, "")
-    held = any(part in HELD_OUT for part in parts) or "held_out" in name.lower() or "held-out" in name.lower()
+    stems = [*parts, *(part.removesuffix("loss") for part in parts)]  # "valloss"
+    held = any(word in HELD_OUT for word in stems) or "held_out" in name.lower() or "held-out" in name.lower()
     trained = any(part in TRAINED for part in parts)
     if kind := _place(parts):
         return Phrase(kind, name, held, trained)

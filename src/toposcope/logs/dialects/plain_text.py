@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from toposcope.logs.dialects.dialect import TextDialect
 from toposcope.logs.dialects.phrases import EPOCH, GLOBAL, LOSS, OTHER, PLACE, STEP, Phrase, phrase
 from toposcope.logs.dialects.wordings import reworded, whole_bars
-from toposcope.logs.places import HEADING, HELD, LEADING, NOT_A_NUMBER, OF, PLACED, placed
+from toposcope.logs.places import HEADING, HELD, LEADING, NOT_A_NUMBER, OF, PLACED, ROUNDED, placed
 from toposcope.logs.records import number
 
 NUMBER = r"[-+]?(?:\d[\d,_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|NaN|NAN|inf|Infinity)"  # 1_000 as well
@@ -49,20 +49,28 @@ _SCALES = {"k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9}
 _SECONDS = {"ms": 1e-3, "s": 1.0}
 _TIMES = frozenset(["train_time", "time", "elapsed"])
 _PLACES = frozenset([GLOBAL, STEP, PLACE, EPOCH])
-_LOSSES = ("oss", "OSS", "Score at", "xent", "ost", "COST", "ntropy", "nll", "NLL", " ce", "CE")
+_LOSSES = (
+    *("oss", "OSS", "Score at", "otal", "xent", "ost", "COST", "ntropy", "nll", "NLL", " ce", "CE"),
+    *("损失", "損失", "손실", "отери"),
+)
 _WORDS = (*_LOSSES, "poch", "POCH", "tep", "STEP", "ter", "ITER", "atch", "BATCH", "pdate")
 
 
 def records(lines: Iterable[str]) -> Iterator[dict[str, float]]:
     """Yield the numbers of each line with a loss, and where the line or an earlier one says that it is."""
+    from toposcope.logs.dialects.sentences import in_pairs, is_foreign, separate
+    from toposcope.logs.evaluations import ANNOUNCED, announces
+
     heading: dict[str, float] = {}
     title = ""
     opened = False  # whether a line has begun with a quantity of training: `train acc: 50%, loss: 1.4`
-    for line in whole_bars(lines):
-        if not any(word in line for word in _WORDS):
+    announced = False
+    for line in separate(whole_bars(lines)):
+        if not any(word in line for word in _WORDS) and not is_foreign(line[:_LONGEST]):
             title = _titled(line, title)
+            announced = announced or announces(line)
             continue
-        line = reworded(line[:_LONGEST])
+        line = reworded(in_pairs(line[:_LONGEST]))
         read = _TextLine(line, title)
         if title and read.places:
             read = _TextLine(line)
@@ -73,6 +81,7 @@ def records(lines: Iterable[str]) -> Iterator[dict[str, float]]:
         title = title if not read.places and (read.held or read.trained) else _titled(line, "")
         if not (read.trained or read.held):
             heading = _headed(heading, read.places) if read.places else heading
+            announced = announced or announces(line)
             continue
         if not read.places and (found := _BRACKETS.match(line)):
             read.place(EPOCH, found[1], None, None)
@@ -82,6 +91,9 @@ def records(lines: Iterable[str]) -> Iterator[dict[str, float]]:
         marks = {} if read.trained else {HELD: 1.0}
         if read.lost:
             marks[NOT_A_NUMBER] = 1.0
+        if announced and read.trained:
+            marks[ANNOUNCED] = 1.0
+        announced = False
         yield {**heading, **read.said, **read.places, **marks}
 
 
@@ -128,6 +140,8 @@ class _TextLine:
         value, name = _scaled(digits, unit), PLACED + kind
         if value >= 0 and name not in self.places:
             self.places[name] = value
+            if unit in _SCALES and kind in (STEP, GLOBAL):
+                self.places[ROUNDED] = _SCALES[unit] / 10 ** len(digits.partition(".")[2])
             if of:
                 self.places[name + OF] = _scaled(of.rstrip("kKMB"), of[-1])
 
@@ -200,7 +214,11 @@ class _AnyWording:
     )
 
     def search(self, line: str, /) -> object:
-        return self._LOSS.search(line) or self._LOSS.search(reworded(line))
+        if found := self._LOSS.search(line):
+            return found
+        from toposcope.logs.dialects.sentences import in_pairs
+
+        return self._LOSS.search(reworded(in_pairs(line)))
 
 
 DIALECT = TextDialect("text", _LOSSES, _AnyWording(), records, placed, general=True)

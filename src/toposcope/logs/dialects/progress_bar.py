@@ -85,7 +85,8 @@ DIALECT = TextDialect(
     "progress bar",
     ("it/s", "s/it"),
     re.compile(
-        r"\|\s*\d+/\d+\s*\[[^\]]*loss\s?[:=]|loss\s?[:= ]\s?[\d.]+[^|]{0,80}\|[^|]{0,400}\|\s*\d+/\d+\s*\[",
+        r"\|\s*\d+/\d+\s*\[[^\]]*loss(?:\s?[:=]|\s\d)"
+        r"|loss\s?[:= ]\s?[\d.]+[^|]{0,80}\|[^|]{0,400}\|\s*\d+/\d+\s*\[",
         re.IGNORECASE,
     ),
     records,

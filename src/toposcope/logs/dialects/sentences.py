@@ -1,0 +1,169 @@
+"""Lines that say a loss in a sentence, in the form that `plain_text` reads: places, then names and numbers.
+
+`Loss at epoch 9 and iteration 500 is 0.18` becomes `epoch 9, iteration 500, Loss: 0.18`, and
+`avg loss so far is 0.02` becomes `avg loss: 0.02`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+_NOT_MORE = r"(?![\w.,]|\s?%|\s(?:times|lower|higher|less|more|better|worse|below|above)\b)"
+_VALUE = rf"(?=[-+]?(?:[\d.,]{{1,40}}(?:[eE][-+]?\d{{1,4}})?|nan|NaN|inf){_NOT_MORE})"
+"""A number that is no difference from another and no share of it."""
+_LOSS = r"(?<![\w/])(?:[A-Za-z_]{1,20} ){0,3}[\w/]{0,20}(?i:loss|cost)(?:es)?"
+_ASIDE = r"(?: \([^()]{0,40}\))?"
+_WORD = r"(?i:global |training )?(?i:step|iteration|iter|epoch|batch|update)s?"
+_COUNT = r"\d[\d,]{0,14}(?:\s?/\s?\d[\d,]{0,14})?"
+_PLACE = rf"(?:{_WORD}[ :#=]{{1,3}}\(?{_COUNT}\)?|{_COUNT}(?:st|nd|rd|th)? {_WORD})"
+_SAYS = r"\s{0,3}(?:[:=,-]|(?:is|was)\b:?)?\s{0,3}"
+_AT = re.compile(
+    rf"(?P<name>{_LOSS}){_ASIDE} (?:at|after|for|in|on) (?:the )?(?P<first>{_PLACE})"
+    rf"(?:(?:,? and|,|,? of|,? in|,? at) (?:the )?(?P<second>{_PLACE}))?{_SAYS}{_VALUE}"
+)
+_REVERSED = re.compile(rf"^(?P<count>{_COUNT})(?:st|nd|rd|th)? (?P<word>{_WORD})$")
+_IS = re.compile(
+    rf"((?i:loss|cost)(?:es)?){_ASIDE}(?: (?:so far|until now|now|currently|value))?"
+    rf" (?:is|was|are|equals|of)(?:\s?[:=])?\s{{1,3}}(?:about )?{_VALUE}"
+)
+_NOT_A_NUMBER = re.compile(r"(?i:(?:is|was|of)\s?[:=]?\s{1,3}(?:nan|inf))")
+_PLACED = re.compile(rf"\b(?:{_PLACE})", re.IGNORECASE)
+_BEGINS = re.compile(
+    r"^\s{0,8}(\d{1,12}/\d{1,12}),? (?:in|of) (?:the )?"
+    r"(?:(?i:epoch) (\d{1,9})|(\d{1,9})(?:st|nd|rd|th)? (?i:epoch))\b"
+)
+_DRAWN = re.compile(
+    r"^[^|]{0,200}\|[^|]{0,400}\|\s{0,4}[\d?]{1,12}/[\d?]{1,12}\s{0,4}\[[^\]]{0,200}\](?:\x1b?\[A)*(?=\s{0,40}\S)"
+)
+_TOTAL = re.compile(
+    r"(?<=[\s\])|,;])(?i:total)(?=\s?[:=]\s{0,4}\d{1,12}\.\d{1,20}(?:[eE][-+]?\d{1,3})?\s{0,8}$)"
+)
+_ITERATION = re.compile(r"\b(?i:iter|iters|iteration|step|batch)\b[ :=#]{1,3}\d")
+_EPOCH = re.compile(r"\b(?i:epoch|ep)\b[ :=#\[]{1,3}\d")
+_NAMED = re.compile(r"([A-Za-z_][\w/.-]{0,40})\s{0,3}[:=]\s{0,4}[-+\d.]")
+_BESIDE = frozenset(
+    [
+        "epoch",
+        "epochs",
+        "iter",
+        "iters",
+        "iteration",
+        "step",
+        "batch",
+        "lr",
+        "learning_rate",
+        "total",
+        "global_step",
+    ]
+)
+_ENGLISH = {
+    "训练": "train ", "訓練": "train ", "验证": "val ", "驗證": "val ", "检验": "val ", "検証": "val ",
+    "测试": "test ", "測試": "test ", "損失": "loss ", "损失": "loss ", "손실": "loss ", "학습": "train ",
+    "훈련": "train ", "검증": "val ", "потери": "loss", "обучение": "train", "валидация": "val",
+    "эпоха": "epoch", "エポック": "epoch ", "에포크": "epoch ", "轮次": "epoch ", "步数": "step ",
+    "шаг": "step",
+}  # fmt: skip
+"""Words of other scripts for what a line names."""
+_FOREIGN = re.compile("|".join(sorted(_ENGLISH, key=len, reverse=True)), re.IGNORECASE)
+_OPENS = re.compile(r"((?i:epoch|step|iter|iteration)\s?[:=]\s?)\d")
+_EPISODES = re.compile(r"\bep(?=\s?[:=])")
+
+
+def separate(lines: Iterable[str]) -> Iterator[str]:
+    """Yield lines; one in which the name that it begins with comes again right after a number is several.
+
+    >>> [*separate(["epoch: 1/9, loss: 2.5epoch: 2/9, loss: 2.25", "epoch: 3/9, loss: 2.0"])]
+    ['epoch: 1/9, loss: 2.5', 'epoch: 2/9, loss: 2.25', 'epoch: 3/9, loss: 2.0']
+    """
+    for line in lines:
+        found = _OPENS.match(line)
+        if found and line.find(found[1], found.end()) > 0:
+            yield from re.split(rf"(?<=\d)(?={re.escape(found[1])}\d)", line)
+        else:
+            yield line
+
+
+def in_pairs(line: str) -> str:
+    """Return a line with each sentence about a loss as places and a name beside its number.
+
+    >>> in_pairs("Loss at epoch 9 and iteration 500 is 0.187"), in_pairs("loss after 10 epochs: 0.3")
+    ('epoch 9, iteration 500, Loss: 0.187', 'epochs 10, loss: 0.3')
+    >>> in_pairs("Epoch 1, Step 25, avg loss so far is 0.0219")
+    'Epoch 1, Step 25, avg loss: 0.0219'
+    >>> in_pairs("56/10105 in 0 epoch finished, Loss is 1.43")
+    'epoch 0, iteration 56/10105, finished, Loss: 1.43'
+    """
+    if is_foreign(line):
+        line = _FOREIGN.sub(lambda found: _ENGLISH[found[0].lower()], line)
+    if "|" in line[:240]:
+        line = _without_drawing(line)
+    if "epch" in line:  # LeRobot: beside an epoch, `ep` counts episodes
+        line = _EPISODES.sub("episodes", line).replace("epch", "epoch")
+    if "epoch" in line and line.lstrip()[:1].isdigit() and (found := _BEGINS.match(line)):
+        line = f"epoch {found[2] or found[3]}, iteration {found[1]},{line[found.end() :]}"
+    lower = line.lower()
+    if "loss" in lower or "cost" in lower:
+        return _loss_beside(line) if "improv" not in lower else line
+    return _TOTAL.sub("total cost", line) if "total" in lower and _is_total_alone(line) else line
+
+
+def is_foreign(line: str) -> bool:
+    """Return whether a line names something in a word of another script.
+
+    >>> is_foreign("Эпоха 3/10"), is_foreign("epoch 3/10")
+    (True, False)
+    """
+    return not line.isascii() and _FOREIGN.search(line) is not None
+
+
+def _loss_beside(line: str) -> str:
+    """Return a line whose losses stand beside their numbers."""
+    if " at " in line or " after " in line or " for " in line or " in " in line or " on " in line:
+        line = _AT.sub(_places_first, line)
+    if not any(word in line for word in (" is", " was ", " are ", " equals ", " of ")):
+        return line
+    if _NOT_A_NUMBER.search(line) and not _PLACED.search(line):
+        return line  # "Loss is nan, stopping training" says it of the records before
+    return _IS.sub(r"\1: ", line)
+
+
+def _places_first(found: re.Match[str]) -> str:
+    places = [_place(found[name]) for name in ("first", "second") if found[name]]
+    return f"{', '.join(places)}, {found['name']}: "
+
+
+def _place(text: str) -> str:
+    """Return a place with its word first.
+
+    >>> _place("10 epochs"), _place("iteration 500")
+    ('epochs 10', 'iteration 500')
+    """
+    found = _REVERSED.match(text)
+    return f"{found['word']} {found['count']}" if found else text
+
+
+def _without_drawing(line: str) -> str:
+    """Return a line without the bar drawn before it, if what follows names its place and the bar none.
+
+    >>> _without_drawing("Validation: |     | 0/? [00:00<?, ?it/s][12:00:01] Epoch 3: loss 2.5")
+    '[12:00:01] Epoch 3: loss 2.5'
+    """
+    found = _DRAWN.match(line)
+    if not found or _PLACED.search(line[: line.index("|")]):
+        return line
+    return line[found.end() :] if _PLACED.search(line, found.end()) else line
+
+
+def _is_total_alone(line: str) -> bool:
+    """Return whether a line has a total beside an epoch and iteration and no other quantity: that is a loss.
+
+    >>> _is_total_alone("[epoch: 2/9, iter: 100/1794] total: 1.82")
+    True
+    >>> _is_total_alone("iter: 1 data: 0.1 total: 0.3")
+    False
+    """
+    names = _NAMED.findall(line)
+    if not _ITERATION.search(line) or not _EPOCH.search(line):
+        return False
+    return all(name.lower() in _BESIDE for name in names)

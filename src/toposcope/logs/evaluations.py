@@ -1,0 +1,103 @@
+"""Losses of evaluations whose names do not say so: the line before does, or a name without a prefix."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+import pandas as pd
+
+from toposcope.logs.dialects.phrases import HELD_OUT, LOSS, TRAINED, phrase
+from toposcope.logs.run import is_nan_column
+
+HIDDEN = "\0"
+"""Begins the name of a column that is no number of the log."""
+ANNOUNCED = HIDDEN + "announced"
+"""Marks the first record after a line without numbers that says an evaluation: `testing in eval mode`."""
+_PREFIX = "v_"
+_POLICY = ("policy", "reward", "return", "entropy", "actor", "critic", "value", "pi_", "p_", "score", "adv")
+"""Beside these, `v_loss` is the loss of a value function."""
+_MOSTLY = 0.5
+_LONGEST = 120
+_WORDS = HELD_OUT - {"dev"}
+
+
+def announces(line: str) -> bool:
+    """Return whether a line without numbers says that an evaluation follows.
+
+    >>> announces("testing in eval mode..."), announces("Validation loss: 2.5"), announces("Now training")
+    (True, False, False)
+    """
+    if len(line) > _LONGEST or any(letter.isdigit() for letter in line):
+        return False
+    words = {*"".join(c if c.isalpha() else " " for c in line.lower()).split()}
+    return bool(words & (_WORDS | {"validating"})) and not words & TRAINED
+
+
+def announced_apart(table: pd.DataFrame, held: str, lost: str) -> pd.DataFrame:
+    """Return a table whose announced records are held out, if they name the place of the record before.
+
+    An announced record at a place of its own is one of training, which goes on after the evaluation. `held`
+    marks records that are held out, `lost` those with a training loss that is no number.
+    """
+    if ANNOUNCED not in table:
+        return table
+    losses = [c for c in table if _is_trained_loss(str(c))]
+    rows = np.flatnonzero(table[losses].notna().any(axis=1).to_numpy()) if losses else np.array([], int)
+    announced = table[ANNOUNCED].notna().to_numpy()[rows]
+    if not announced.any() or announced.sum() > (~announced).sum() + 1:
+        return table
+    places = [c for c in table if str(c).startswith(HIDDEN) and c not in (ANNOUNCED, held, lost)]
+    where = table[places].iloc[rows].astype(float)
+    same = _repeats(where.to_numpy(), announced)
+    follows = np.r_[False, ~announced[:-1]]
+    if same[announced & follows].mean() <= _MOSTLY or same[~announced].mean() > _MOSTLY:
+        return table
+    table = table.copy()
+    at = rows[announced]
+    for name in losses:
+        moved = np.full(len(table), np.nan)
+        moved[at] = table[name].to_numpy(float)[at]
+        table[f"eval {name}"] = moved
+        table.loc[table.index[at], name] = np.nan
+    table.loc[table.index[at], held] = 1.0
+    if lost in table:
+        table.loc[table.index[at], lost] = np.nan
+    return table
+
+
+def _repeats(where: np.ndarray, announced: np.ndarray) -> np.ndarray:
+    """Return which records stand at the place of the last one before that is not announced, or at none."""
+    same = np.zeros(len(where), bool)
+    before: np.ndarray | None = None
+    for row, (place, is_announced) in enumerate(zip(where, announced, strict=True)):
+        if before is not None:
+            known = ~np.isnan(place)
+            same[row] = bool((place[known] == before[known]).all())
+        before = before if is_announced else place
+    return same
+
+
+def _is_trained_loss(name: str) -> bool:
+    meant = phrase(name) if not name.startswith(HIDDEN) and not is_nan_column(name) else None
+    return meant is not None and meant.kind == LOSS and not meant.held_out
+
+
+def prefixed(names: Collection[str], loss: str) -> str:
+    """Return the name of the held-out loss that is the loss's with `v_` before it; empty if there is none.
+
+    `v_loss` is held out if another quantity stands with and without `v_`, too, or if there is no other loss
+    and no word of a policy.
+
+    >>> prefixed(["loss", "v_loss", "kl", "v_kl"], "loss"), prefixed(["loss", "v_loss", "entropy"], "loss")
+    ('v_loss', '')
+    """
+    name = next((one for one in names if one.lower() == _PREFIX + loss.lower()), "")
+    if not name:
+        return ""
+    plain = {one.lower() for one in names}
+    if sum(_PREFIX + one in plain for one in plain) > 1:
+        return name
+    others = [one for one in names if one not in (name, loss)]
+    alone = not any(phrase(one).kind == LOSS for one in others)
+    return name if alone and not any(word in one.lower() for one in others for word in _POLICY) else ""
