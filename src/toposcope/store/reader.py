@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 REMEASURE = "bring it back, or repeat the sweep"
 WITH_HIDDEN = "copy the whole store again, hidden folders too"
-REMOVE = "remove it, or join stores with toposcope merge"
+REMOVE = "remove it; stores are joined by a merge, not by copying files"
 
 
 class StoreReader:
