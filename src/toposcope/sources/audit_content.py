@@ -301,7 +301,8 @@ def _replaced(pair: _TensorPair) -> _Failed | None:
     elif pair.matrix:
         # A restless history hides rows that turn, but not that all others stand still.
         failed = bool(checks.RENEWED_ROWS(change.renewed, history, beside=change.renewed_rows))
-        failed = failed or _replaced_at_once(pair)
+        of_its_size = pair.now.largest < FACTOR * pair.before.largest  # a huge value is no noise
+        failed = failed or (of_its_size and _replaced_at_once(pair))
     else:
         failed = bool(checks.STRETCHED_VECTOR(change.along, history)) and change.cosine < UNLIKE
     if not failed:
