@@ -102,7 +102,8 @@ def test_the_exit_code_says_whether_there_were_problems(tmp_path, capsys) -> Non
     frame.to_csv(file, index=False)
     assert ended(call, capsys)[0] == 0
     short = frame.head(2).assign(run="short")
-    pd.concat([frame, frame.iloc[[3]], short]).to_csv(file, index=False)
+    # the row stands beside its step: after the end of the run it would be a restart
+    pd.concat([frame[:4], frame.iloc[[3]], frame[4:], short]).to_csv(file, index=False)
     code, out, _ = ended(call, capsys)
     assert code == 1
     assert "note: run s0: 1 repeated rows of a step, averaged" in out
