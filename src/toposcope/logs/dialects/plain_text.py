@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 from toposcope.logs.dialects.dialect import TextDialect
+from toposcope.logs.dialects.keras_bars import whole_bars
 from toposcope.logs.dialects.phrases import EPOCH, GLOBAL, LOSS, OTHER, PLACE, STEP, Phrase, phrase
-from toposcope.logs.dialects.wordings import reworded, whole_bars
 from toposcope.logs.places import HEADING, HELD, LEADING, NOT_A_NUMBER, OF, PLACED, ROUNDED, placed
 from toposcope.logs.records import number
 
@@ -70,7 +70,7 @@ def records(lines: Iterable[str]) -> Iterator[dict[str, float]]:
             title = _titled(line, title)
             announced = announced or announces(line)
             continue
-        line = reworded(in_pairs(line[:_LONGEST]))
+        line = in_pairs(line[:_LONGEST])
         read = _TextLine(line, title)
         if title and read.places:
             read = _TextLine(line)
@@ -218,7 +218,7 @@ class _AnyWording:
             return found
         from toposcope.logs.dialects.sentences import in_pairs
 
-        return self._LOSS.search(reworded(in_pairs(line)))
+        return self._LOSS.search(in_pairs(line))
 
 
 DIALECT = TextDialect("text", _LOSSES, _AnyWording(), records, placed, general=True)

@@ -22,6 +22,8 @@ _AT = re.compile(
     rf"(?P<name>{_LOSS}){_ASIDE} (?:at|after|for|in|on) (?:the )?(?P<first>{_PLACE})"
     rf"(?:(?:,? and|,|,? of|,? in|,? at) (?:the )?(?P<second>{_PLACE}))?{_SAYS}{_VALUE}"
 )
+_SCORE = re.compile(rf"(?<![\w/])(?<![A-Za-z_] )Score (?:at|after) (?P<first>{_PLACE}){_SAYS}{_VALUE}")
+"""What Deeplearning4j's listener calls the loss: `Score at iteration 100 is 1.13`."""
 _REVERSED = re.compile(rf"^(?P<count>{_COUNT})(?:st|nd|rd|th)? (?P<word>{_WORD})$")
 _IS = re.compile(
     rf"((?i:loss|cost)(?:es)?){_ASIDE}(?: (?:so far|until now|now|currently|value))?"
@@ -36,6 +38,13 @@ _BEGINS = re.compile(
 _DRAWN = re.compile(
     r"^[^|]{0,200}\|[^|]{0,400}\|\s{0,4}[\d?]{1,12}/[\d?]{1,12}\s{0,4}\[[^\]]{0,200}\](?:\x1b?\[A)*(?=\s{0,40}\S)"
 )
+_ARROW = re.compile(r"(?<=[A-Za-z_)\]])\s{0,3}(?:→|⇒|[-=]{1,2}>)\s{0,3}(?=[-+]?(?:[\d.]|nan|inf))")
+_THEN_PLACE = re.compile(
+    r"^(\s{0,12}[A-Za-z_ ]{0,24}[Ll]oss:\s{0,6}[-+\d.naife]{1,24})\s{1,6}"
+    r"\[\s{0,9}(\d{1,12})\s?/\s?(\d{1,12})\]\s*$"
+)
+"""PyTorch's quickstart: `loss: 2.303494  [   64/60000]`."""
+_TOTAL_OF_LOSSES = re.compile(r"(?<=[\s,;{(|'\"])[Tt]otal(?=['\"]?\s{0,3}[:=]?\s{0,3}[\d.])")
 _TOTAL = re.compile(
     r"(?<=[\s\])|,;])(?i:total)(?=\s?[:=]\s{0,4}\d{1,12}\.\d{1,20}(?:[eE][-+]?\d{1,3})?\s{0,8}$)"
 )
@@ -93,6 +102,10 @@ def in_pairs(line: str) -> str:
     'Epoch 1, Step 25, avg loss: 0.0219'
     >>> in_pairs("56/10105 in 0 epoch finished, Loss is 1.43")
     'epoch 0, iteration 56/10105, finished, Loss: 1.43'
+    >>> in_pairs("Score at iteration 100 is 1.13"), in_pairs("[step 3] loss → 2.5")
+    ('iteration 100, loss: 1.13', '[step 3] loss: 2.5')
+    >>> in_pairs("[Losses: x 0.27, conf 4.3, total 15.1]")
+    '[Losses: x 0.27, conf 4.3, total_loss 15.1]'
     """
     if is_foreign(line):
         line = _FOREIGN.sub(lambda found: _ENGLISH[found[0].lower()], line)
@@ -102,10 +115,25 @@ def in_pairs(line: str) -> str:
         line = _EPISODES.sub("episodes", line).replace("epch", "epoch")
     if "epoch" in line and line.lstrip()[:1].isdigit() and (found := _BEGINS.match(line)):
         line = f"epoch {found[2] or found[3]}, iteration {found[1]},{line[found.end() :]}"
+    if "Score" in line:
+        line = _SCORE.sub(lambda found: f"{_place(found['first'])}, loss: ", line)
     lower = line.lower()
     if "loss" in lower or "cost" in lower:
-        return _loss_beside(line) if "improv" not in lower else line
-    return _TOTAL.sub("total cost", line) if "total" in lower and _is_total_alone(line) else line
+        line = _loss_beside(line) if "improv" not in lower else line
+    elif "total" in lower and _is_total_alone(line):
+        line = _TOTAL.sub("total cost", line)
+    return _by_signs(line)
+
+
+def _by_signs(line: str) -> str:
+    """Return a line in which no arrow stands for a colon, and a place or a total is named as one."""
+    if "]" in line and (found := _THEN_PLACE.match(line)):
+        return f"batch {found[2]}/{found[3]}, {found[1].strip()}"
+    if "→" in line or "->" in line or "=>" in line or "⇒" in line:
+        line = _ARROW.sub(": ", line)
+    if "Losses" in line and "otal" in line:
+        line = _TOTAL_OF_LOSSES.sub("total_loss", line)
+    return line
 
 
 def is_foreign(line: str) -> bool:
