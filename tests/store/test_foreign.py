@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -113,8 +114,6 @@ def test_paths_in_the_journal_do_not_depend_on_the_folder_of_the_shell(tmp_path,
     monkeypatch.chdir(tmp_path)
     store = Store.create(tmp_path / "store", recipe=OPTIONS.recipe())
     probes = weight_probes(["updates"], OPTIONS)
-    from pathlib import Path
-
     Sidecar(Follower(Path("out"), rest=0), Store.open(Path("store")), probes).visit()
     checkpoint(tmp_path / "out", 20)
     (tmp_path / "elsewhere").mkdir()

@@ -4,8 +4,6 @@ import contextlib
 import errno
 import json
 import os
-import shutil
-import subprocess
 
 import numpy as np
 import pytest
@@ -149,27 +147,20 @@ def test_a_numbered_file_that_was_written_over_is_not_taken_for_what_it_was(tmp_
 
 
 @pytest.mark.faults
-def test_a_store_on_a_full_and_other_file_system_loses_no_comparison(tmp_path):
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", disk], capture_output=True)
-    if mounted.returncode:
-        pytest.skip("no file system can be mounted here")
-    try:
-        for step in (10, 20):
-            _numbered(tmp_path / "out", step)
-            _sidecar(tmp_path, "disk/store").visit()
-        _numbered(tmp_path / "out", 30)
-        filler = disk / "filler"
-        with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
-            while file.write(bytes(4096)):
-                pass
-        with pytest.raises(OSError, match="No space"):
-            _sidecar(tmp_path, "disk/store").visit()
-        filler.unlink()
-        sidecar = _sidecar(tmp_path, "disk/store")
-        sidecar.visit()
-        assert _compared(sidecar.store) == [20, 30]
-    finally:
-        subprocess.run(["umount", "-l", disk], check=True)
-        shutil.rmtree(disk, ignore_errors=True)
+def test_a_store_on_a_full_and_other_file_system_loses_no_comparison(tmp_path, mount):
+    disk = mount("size=4m")
+    store = f"{disk.name}/store"
+    for step in (10, 20):
+        _numbered(tmp_path / "out", step)
+        _sidecar(tmp_path, store).visit()
+    _numbered(tmp_path / "out", 30)
+    filler = disk / "filler"
+    with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+        while file.write(bytes(4096)):
+            pass
+    with pytest.raises(OSError, match="No space"):
+        _sidecar(tmp_path, store).visit()
+    filler.unlink()
+    sidecar = _sidecar(tmp_path, store)
+    sidecar.visit()
+    assert _compared(sidecar.store) == [20, 30]
