@@ -11,7 +11,7 @@ import numpy as np
 from toposcope.core.errors import SourceError
 from toposcope.files.blobs import Blob
 from toposcope.files.formats.foreign import ForeignFormatError, optimizer_alone
-from toposcope.files.formats.inert import Record, Symbol, brief
+from toposcope.files.formats.inert import Record, brief
 from toposcope.files.formats.reader import Facts, TensorInfo, check_rows, find
 from toposcope.files.formats.stated_losses import stated_losses
 from toposcope.files.formats.torch_file import StoredTensor, TorchArchive, holds_tensors, tensors_of
@@ -54,12 +54,8 @@ class TorchReader:
             return optimizer_alone(self.label)
         parts = [self.tree.get(key) for key in WEIGHTS] if isinstance(self.tree, Mapping) else [self.tree]
         module = next((part for part in parts if isinstance(part, Record)), None)
-        # A hostile symbol can be a structure without an end to its text, so only a name is read.
-        if (
-            module is not None
-            and isinstance(module.symbol, Symbol)
-            and module.symbol.module.startswith("__torch__")
-        ):
+        # A hostile symbol can be a structure without an end to its text: `brief` has one.
+        if module is not None and brief(module.symbol).startswith("__torch__."):
             return ForeignFormatError(
                 f"{self.label}: is a TorchScript module, whose code is not run; "
                 "save torch.jit.load(FILE).state_dict() with torch.save"
