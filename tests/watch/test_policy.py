@@ -67,3 +67,15 @@ def test_a_healthy_policy_raises_no_alarm(tmp_path):
     with watching(tmp_path, policy()) as watch:
         answer = watch.once()
     assert (answer.alarms, answer.passed) == ((), ())
+
+
+def test_a_monitor_judges_what_is_logged_beside_the_loss(tmp_path):
+    rows = policy(entropy=policy()["entropy"] * (1 - SINCE))
+    weights = {"layers.0.mlp.fc1.weight": np.eye(4, dtype=np.float32)}
+    with ts.Monitor(tmp_path / "store", every=20, features=["baselines"]) as monitor:
+        for row in rows.to_dict("records"):
+            monitor.observe(weights, int(row.pop("step")), **row)
+    events = Watchman(tmp_path / "store").journal.read()
+    ((test, step),) = [(one.data["test"], one.step) for one in events if one.kind == "alarm"]
+    assert test == "entropy collapse"
+    assert AT < step <= AT + 25

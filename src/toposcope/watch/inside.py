@@ -29,7 +29,7 @@ from toposcope.subjects.weights.options import WeightOptions
 from toposcope.watch.growing import GrowingSeries, Measurer, Turn, take_turn
 from toposcope.watch.journal import FOLDER, Journal
 from toposcope.watch.lock import locked
-from toposcope.watch.losses import LossCopy
+from toposcope.watch.losses import CompanionCopy, LossCopy
 from toposcope.watch.watchman import Watchman
 from toposcope.watch.weights_here import bytes_of, copied, placeholder, tensors_of, why_refused
 
@@ -266,7 +266,7 @@ class _History:
             os.close(self._handle)
             self._handle = -1
 
-    def new(self, run: str) -> tuple[Any, int]:
+    def new(self) -> tuple[list[dict[str, Any]], int]:
         """Return the complete lines that the store does not have yet, and the byte at which they end."""
         content = inside.after(self.path, self._taken)
         content = content[: content.rfind(b"\n") + 1]
@@ -276,7 +276,7 @@ class _History:
                 rows.append(json.loads(line))
             except ValueError:
                 continue  # torn by a kill
-        return tidy(rows, run), self._taken + len(content)
+        return rows, self._taken + len(content)
 
     def take(self, end: int) -> None:
         """Mark the lines up to a byte as stored."""
@@ -290,7 +290,9 @@ class _Background:
         self._monitor, self._history = monitor, known
         self._series = GrowingSeries(split=split)
         self._measurer = Measurer(monitor.store, probes)
-        self._losses = LossCopy(monitor.store)
+        self._losses, self._companions = LossCopy(monitor.store), CompanionCopy(monitor.store)
+        self._logged: Any = None
+        """Everything that was logged, under the names it came with."""
         self._watchman = Watchman(monitor.store.path)
         self._last: Checkpoint | None = None
         self._begun = False
@@ -336,14 +338,24 @@ class _Background:
 
     def _judge(self, copy: _Copy | None) -> None:
         run = self._monitor.run.run
-        table, end = self._history.new(run)
-        span = self._losses.copy(table, run, after=-1)
+        rows, end = self._history.new()
+        self._copy_companions(rows, run)
+        span = self._losses.copy(tidy(rows, run), run, after=-1)
         self._history.take(end)
         if span is not None:
             self._monitor.tell("metrics", span[1], first=span[0], last=span[1])
         with self._monitor._lock:
             self._watchman.journal = self._monitor.journal
             self._watchman.judge()
+
+    def _copy_companions(self, rows: list[dict[str, Any]], run: str) -> None:
+        """Copy what was logged beside the loss, such as a reward; the store's copy is replaced as a whole."""
+        import pandas as pd
+
+        if rows:
+            known = [] if self._logged is None else [self._logged]
+            self._logged = pd.concat([*known, pd.DataFrame(rows)], ignore_index=True)
+        self._companions.copy(self._logged, run, after=-1)
 
 
 def _source(run: RunRecord, copy: _Copy) -> Source:
