@@ -61,7 +61,8 @@ def placed(run: Run) -> Run:
         roles, notes = {"loss": "loss"}, (*notes, f"each run has a loss of its own: {', '.join(losses)}")
     made.insert(0, "step", filled)
     if planned:
-        made[PLANNED] = float(planned)
+        stated = _of(table, name, trained) == planned
+        made[PLANNED] = _planned(table[name + OF], step, trained, planned) if stated else float(planned)
     made = made[kept].reset_index(drop=True)
     return replace(run, table=made, roles={"step": "step", **roles}, notes=(*run.notes, *notes))
 
@@ -127,6 +128,19 @@ def _of(table: pd.DataFrame, name: str, trained: np.ndarray) -> int:
         return 0
     values, counts = np.unique(stated, return_counts=True)
     return int(values[counts.argmax()])
+
+
+def _planned(stated: pd.Series, step: np.ndarray, trained: np.ndarray, usual: int) -> np.ndarray:
+    """Return the plan of each record: what most records state between two falls of the step, or the usual."""
+    rows = np.flatnonzero(trained & np.isfinite(step))
+    part = np.zeros(len(step), np.int64)
+    part[rows[1:]] = np.diff(step[rows]) < 0
+    of = stated.to_numpy(float)
+    part, planned = np.cumsum(part), np.full(len(step), float(usual))
+    for own in (part == k for k in np.unique(part)):
+        values, counts = np.unique(of[own & trained & np.isfinite(of)], return_counts=True)
+        planned[own] = values[counts.argmax()] if len(values) else usual
+    return planned
 
 
 def _steps(table: pd.DataFrame, name: str, trained: np.ndarray) -> tuple[np.ndarray, int, Sequence[str]]:

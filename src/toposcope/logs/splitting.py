@@ -23,6 +23,10 @@ _OF_TRAINING = (*_LOSSES, "learning_rate", "grad_norm")
 """A record at the end of a log with none of these is a summary, not a step of training."""
 _HABIT = 0.5
 """If at least this share of the earlier records logs a loss, one without is an exception."""
+_COUNTERS = frozenset(["epoch", "epochs", "episode", "episodes", "game", "round"])
+"""Columns that count beside the step."""
+_ENOUGH = 5
+"""The fewest losses of a run that say at which level it began and where it stood."""
 
 
 def cut(
@@ -42,8 +46,9 @@ def cut(
     """
     if not len(table):
         return []
+    table = _without_copies(table, name, notes)
     alone = "run" not in table and "step" in table
-    which = parts(table["step"].to_numpy(float)) if alone else np.zeros(len(table), int)
+    which = run_numbers(table) if alone else np.zeros(len(table), int)
     count = int(which.max()) + 1
     if not text and _in_no_order(table, count):
         which, count = np.zeros(len(table), int), 1
@@ -65,7 +70,128 @@ def cut(
         own = _tidied(_without_closing(own, keep) if alone else own, taken)
         own_name = name if count == 1 else f"{name}-{part + 1}"
         runs.append(Run(own_name, own, planned, parameters, config=run.config, replaced=gone))
+    runs = runs if keep else _with_losses(runs, name, notes)
     return [replace(runs[0], name=name)] if len(runs) == 1 else runs
+
+
+def run_numbers(table: pd.DataFrame) -> np.ndarray:
+    """Return the run number (0, 1, ...) of each row of a table under canonical names.
+
+    Another run begins where the step falls to the first one or below a tenth of the last (`parts`). It also
+    begins where the step falls and the run before had reached its planned end, or the loss begins again at
+    the level of the start; where a counter beside the step begins again; and at a first step that comes again
+    with another loss. All other falls are restarts.
+
+    >>> rows = pd.DataFrame({"step": [1, 1, 2, 3, 1, 1], "loss": [9.0, 8.5, 4.0, 3.0, 8.0, 9.0]})
+    >>> run_numbers(rows).tolist()
+    [0, 1, 1, 1, 2, 3]
+    >>> rows = pd.DataFrame({"step": [50, 100, 150, 100, 150], "loss": 2.0, PLANNED: [150.0] * 3 + [900] * 2})
+    >>> run_numbers(rows).tolist()
+    [0, 0, 0, 1, 1]
+    """
+    step = table["step"].to_numpy(float)
+    if not (np.diff(step) <= 0).any():
+        return np.zeros(len(table), np.int64)
+    if (counted := _by_counter(table, step)) is not None:
+        return counted
+    loss = table["loss"].to_numpy(float) if "loss" in table else np.full(len(table), np.nan)
+    planned = table[PLANNED].to_numpy(float) if PLANNED in table else np.full(len(table), np.nan)
+    begins = np.diff(parts(step), prepend=0) > 0
+    rows = np.flatnonzero(np.isfinite(loss))
+    begin = 0
+    for place in np.flatnonzero(np.diff(step[rows]) < 0) + 1:
+        at = rows[place]
+        begin = max(begin, int(np.flatnonzero(begins[: at + 1]).max(initial=0)))
+        own = rows[(rows >= begin) & (rows < at)]
+        if not begins[rows[place - 1] + 1 : at + 1].any() and len(own) > 1:
+            reached = _reached(step[own], planned[own])
+            begins[at] = reached or _begins_high(step[own], loss[own], step[at], loss[at])
+    return np.cumsum(begins | _first_again(step, loss, rows, begins))
+
+
+def _reached(step: np.ndarray, planned: np.ndarray) -> bool:
+    """Return whether a run had reached its planned end; steps may count from 0."""
+    stated = planned[np.isfinite(planned)]
+    return bool(len(stated)) and step.max() >= stated[-1] - (step[0] == 0) > 0
+
+
+def _begins_high(step: np.ndarray, loss: np.ndarray, again: float, value: float) -> bool:
+    """Return whether a loss at the step `again` is nearer to the run's first than to any since that step.
+
+    A checkpoint has a loss that the run had there; a diverged run has high losses since that step.
+    """
+    since = loss[step >= again]
+    if len(loss) < _ENOUGH or not len(since):
+        return False
+    return loss[0] > since.max() and value - since.max() > loss[0] - value
+
+
+def _first_again(step: np.ndarray, loss: np.ndarray, rows: np.ndarray, begins: np.ndarray) -> np.ndarray:
+    """Return where the first step of a run comes again with another loss: a run of one record was before.
+
+    That is so only where no other step comes twice, and several runs begin.
+    """
+    again = np.zeros(len(step), bool)
+    own, values = step[rows], loss[rows]
+    twice = np.flatnonzero((np.diff(own) == 0) & (np.diff(values) != 0)) + 1
+    first = np.cumsum(begins)[rows]
+    starts = own[np.searchsorted(first, first)]  # the first step of the run of each record
+    if (own[twice] == starts[twice]).all() and len(twice) + begins.sum() > 1:
+        again[rows[twice]] = True
+    return again
+
+
+def _by_counter(table: pd.DataFrame, step: np.ndarray) -> np.ndarray | None:
+    """Return the run of each row by a counter that rises with every row or begins again; None without one.
+
+    Most of its begins must be falls of the step, and all falls of the step its begins.
+    """
+    falls = np.diff(step) < 0
+    for column in (c for c in table if str(c).lower() in _COUNTERS):
+        values = pd.to_numeric(table[column], errors="coerce").to_numpy(float)
+        begins = values[1:] == values[0]
+        rises = np.diff(values) > 0
+        agree = falls.any() and not (falls & ~begins).any() and 2 * falls.sum() >= begins.sum()
+        if agree and (begins | rises).all():
+            return np.cumsum(np.r_[False, begins])
+    return None
+
+
+def _with_losses(runs: list[Run], name: str, notes: list[str]) -> list[Run]:
+    """Return the runs that log a loss, if any does: a start that logged none is no run."""
+    logged = [run for run in runs if any(c in run.table and run.table[c].notna().any() for c in _LOSSES)]
+    logged = [run for run in runs if run in logged or any(nan_column(c) in run.table for c in _LOSSES)]
+    if not logged or len(logged) == len(runs):
+        return runs
+    notes.append(f"{name}: {len(runs) - len(logged):,} starts without a loss left out")
+    return logged
+
+
+def _without_copies(table: pd.DataFrame, name: str, notes: list[str]) -> pd.DataFrame:
+    """Return a table without rows after a fall of the step that repeat earlier ones and end before the last.
+
+    A restart trains the steps again, so its rows are others, or go on to the last step.
+    """
+    if "step" not in table:
+        return table
+    step = table["step"].to_numpy(float)
+    if not (np.diff(step) < 0).any():
+        return table
+    copy = table.duplicated().to_numpy()
+    gone = np.zeros(len(table), bool)
+    for rows in (
+        table.groupby("run", sort=False).indices.values() if "run" in table else [np.arange(len(table))]
+    ):
+        falls = np.flatnonzero(np.diff(step[rows]) < 0) + 1
+        for at in falls[copy[rows[falls]]]:
+            before = step[rows[:at]]
+            later = np.flatnonzero((step[rows[at:]] > before.max()) | (np.diff(step[rows[at - 1 :]]) < 0))
+            end = at + (later[later > 0].min() if (later > 0).any() else len(rows) - at)
+            gone[rows[at:end]] |= copy[rows[at:end]].all() and step[rows[end - 1]] < before.max()
+    if not gone.any():
+        return table
+    notes.append(f"{name}: {int(gone.sum()):,} rows that repeat earlier ones left out")
+    return table[~gone].reset_index(drop=True)
 
 
 def _tidied(table: pd.DataFrame, taken: Mapping[str, str]) -> pd.DataFrame:
