@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.forms import step_text
-from toposcope.logs.records import PARAMETERS, PLANNED, parts, replaced
+from toposcope.logs.records import PARAMETERS, PLANNED, TRAINING, is_elsewhere, parts, replaced
 from toposcope.logs.run import Run, is_nan_column, nan_column, written_nan
 
 LARGEST_STEP = 2.0**53
@@ -25,8 +25,6 @@ _HABIT = 0.5
 """If at least this share of the earlier records logs a loss, one without is an exception."""
 _COUNTERS = frozenset(["epoch", "epochs", "episode", "episodes", "game", "round"])
 """Columns that count beside the step."""
-_ENOUGH = 5
-"""The fewest losses of a run that say at which level it began and where it stood."""
 
 
 def cut(
@@ -57,7 +55,7 @@ def cut(
     runs: list[Run] = []
     distinct: list[pd.DataFrame] = []
     for part in range(count):
-        own = table[which == part].reset_index(drop=True)
+        own = table[which == part].reset_index(drop=True).drop(columns=TRAINING, errors="ignore")
         planned = run.planned_steps if "run" in own else _stated(own, PLANNED) or run.planned_steps
         parameters = _stated(own, PARAMETERS) or run.parameters
         own, gone = _without_replaced(own, name, notes)
@@ -78,9 +76,9 @@ def run_numbers(table: pd.DataFrame) -> np.ndarray:
     """Return the run number (0, 1, ...) of each row of a table under canonical names.
 
     Another run begins where the step falls to the first one or below a tenth of the last (`parts`). It also
-    begins where the step falls and the run before had reached its planned end, or the loss begins again at
-    the level of the start; where a counter beside the step begins again; and at a first step that comes again
-    with another loss. All other falls are restarts.
+    begins where the step falls and the run before had reached its planned end, or the loss is not that of a
+    checkpoint (`is_elsewhere`); where a counter beside the step begins again; and at a first step that comes
+    again with another loss. All other falls are restarts.
 
     >>> rows = pd.DataFrame({"step": [1, 1, 2, 3, 1, 1], "loss": [9.0, 8.5, 4.0, 3.0, 8.0, 9.0]})
     >>> run_numbers(rows).tolist()
@@ -89,6 +87,8 @@ def run_numbers(table: pd.DataFrame) -> np.ndarray:
     >>> run_numbers(rows).tolist()
     [0, 0, 0, 1, 1]
     """
+    if TRAINING in table:
+        return table[TRAINING].to_numpy(np.int64)
     step = table["step"].to_numpy(float)
     if not (np.diff(step) <= 0).any():
         return np.zeros(len(table), np.int64)
@@ -105,7 +105,7 @@ def run_numbers(table: pd.DataFrame) -> np.ndarray:
         own = rows[(rows >= begin) & (rows < at)]
         if not begins[rows[place - 1] + 1 : at + 1].any() and len(own) > 1:
             reached = _reached(step[own], planned[own])
-            begins[at] = reached or _begins_high(step[own], loss[own], step[at], loss[at])
+            begins[at] = reached or is_elsewhere(step[own], loss[own], step[at], loss[at])
     return np.cumsum(begins | _first_again(step, loss, rows, begins))
 
 
@@ -113,17 +113,6 @@ def _reached(step: np.ndarray, planned: np.ndarray) -> bool:
     """Return whether a run had reached its planned end; steps may count from 0."""
     stated = planned[np.isfinite(planned)]
     return bool(len(stated)) and step.max() >= stated[-1] - (step[0] == 0) > 0
-
-
-def _begins_high(step: np.ndarray, loss: np.ndarray, again: float, value: float) -> bool:
-    """Return whether a loss at the step `again` is nearer to the run's first than to any since that step.
-
-    A checkpoint has a loss that the run had there; a diverged run has high losses since that step.
-    """
-    since = loss[step >= again]
-    if len(loss) < _ENOUGH or not len(since):
-        return False
-    return loss[0] > since.max() and value - since.max() > loss[0] - value
 
 
 def _first_again(step: np.ndarray, loss: np.ndarray, rows: np.ndarray, begins: np.ndarray) -> np.ndarray:
@@ -172,7 +161,7 @@ def _without_copies(table: pd.DataFrame, name: str, notes: list[str]) -> pd.Data
 
     A restart trains the steps again, so its rows are others, or go on to the last step.
     """
-    if "step" not in table:
+    if "step" not in table or TRAINING in table:
         return table
     step = table["step"].to_numpy(float)
     if not (np.diff(step) < 0).any():

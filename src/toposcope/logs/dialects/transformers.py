@@ -9,7 +9,7 @@ bar and the last epoch). Without these, records are counted.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +18,7 @@ import pandas as pd
 from toposcope.logs.dialects.dialect import TextDialect
 from toposcope.logs.dialects.pairs import NUMBER, STEP, pairs
 from toposcope.logs.places import NOT_A_NUMBER
-from toposcope.logs.records import PLANNED, Record, number
+from toposcope.logs.records import BEGINS_AGAIN, PLANNED, TRAINING, Record, is_elsewhere, number
 from toposcope.logs.run import Run
 
 COUNTED = "record"
@@ -38,6 +38,10 @@ _BARS = 64
 _MARK, _LAST, _STATED = "\0bar ", "\0last epoch", "\0stated"
 _MOST = 0.9
 """Nearly all records: the last one may stand at the end of training."""
+_ROUNDED = 0.02
+"""Epochs are printed with two decimals, and some trainers print a record a second time with all."""
+_FINE = 1e-9
+"""The relative error of an epoch that is printed with all its digits."""
 _RISING = 0.5
 """A bar is that of training if it rises between at least this share of the records."""
 
@@ -89,22 +93,89 @@ def with_steps(run: Run) -> Run:
     logged = table["loss"].notna() if "loss" in table else pd.Series(True, table.index)
     if NOT_A_NUMBER in table:
         logged |= table[NOT_A_NUMBER].notna()
+    visible = [column for column in table if not str(column).startswith("\0")]
+    summary = table[visible].isna().all(axis=1) & ~logged
+    number = _trainings(table, summary.to_numpy(), logged.to_numpy())
+    own = [
+        _of_training(table.iloc[rows], summary.iloc[rows], logged.iloc[rows], bars)
+        for rows, bars in _with_bars(table, number)
+    ]
+    if len(own) == 1:
+        return replace(run, table=own[0].reset_index(drop=True))
+    if any("step" in one for one in own):
+        own = [one.rename(columns={COUNTED: "step"}) for one in own]
+    parts = [one.assign(**{TRAINING: float(k)}) for k, one in enumerate(own)]
+    return replace(run, table=pd.concat(parts, ignore_index=True))
+
+
+def _trainings(table: pd.DataFrame, summary: np.ndarray, logged: np.ndarray) -> np.ndarray:
+    """Return the number of the training of each record (0, 1, ...).
+
+    Another one begins where the epoch falls after the summary of a training, to the first epoch, or below a
+    tenth of the last, or where its loss there is not that of a checkpoint.
+    """
+    begins = np.zeros(len(table), bool)
+    epoch = table["epoch"].to_numpy(float) if "epoch" in table else np.full(len(table), np.nan)
+    rows = np.flatnonzero(logged & np.isfinite(epoch))
+    loss = table["loss"].to_numpy(float) if "loss" in table else None
+    ended = np.cumsum(summary)
+    begin = 0
+    for place in np.flatnonzero(np.diff(epoch[rows]) < 0) + 1:
+        last, at = rows[place - 1], rows[place]
+        first, top = epoch[rows[begin]], epoch[rows[begin:place]].max()
+        returns = epoch[at] <= first + _ROUNDED / 2 and top > first + _ROUNDED
+        before = rows[begin:place]
+        if top - epoch[at] > _ROUNDED and loss is not None:
+            returns |= is_elsewhere(epoch[before], loss[before], epoch[at], loss[at])
+        if ended[at] > ended[last] or returns or epoch[at] < min(BEGINS_AGAIN * top, top - _ROUNDED):
+            between = np.arange(last + 1, at + 1)
+            own = between[(ended[between] == ended[at]) & ~summary[between] & (epoch[between] <= epoch[at])]
+            begins[own[0]], begin = True, place
+    return np.cumsum(begins)
+
+
+def _with_bars(table: pd.DataFrame, number: np.ndarray) -> Iterator[tuple[np.ndarray, list[str]]]:
+    """Yield the rows of each training, and the bars that were drawn in it: others have stood still."""
+    if not len(number):
+        yield np.arange(0), []
+        return
+    bars = [str(column) for column in table if str(column).startswith(_MARK)]
+    counts = table[bars].ffill().fillna(-1.0).to_numpy(float)
+    lengths = np.array([float(bar.removeprefix(_MARK)) for bar in bars])
+    before = np.full(len(bars), -1.0)
+    for k in range(int(number.max()) + 1):
+        rows = np.flatnonzero(number == k)
+        after = rows[-1] + 1
+        last = counts[rows[-1]]
+        drawn = (counts[rows] != before).any(axis=0)
+        # a bar that stands at its end when the next training begins was drawn to its end in this one
+        late = (counts[after] == lengths) & (last < lengths) if after < len(table) else lengths < 0
+        yield rows, [bar for bar, is_own in zip(bars, drawn | late, strict=True) if is_own]
+        before = np.where(late, lengths, last)
+
+
+def _of_training(
+    table: pd.DataFrame, summary: pd.Series, logged: pd.Series, bars: Sequence[str]
+) -> pd.DataFrame:
+    """Return the records of one training with their steps, and without what only says them."""
+    table = table[[column for column in table if not str(column).startswith(_MARK) or column in bars]]
     own = table[[column for column in table if not str(column).startswith("\0")]]
-    summary = own.isna().all(axis=1) & ~logged
     epochs = _epochs(table, summary)
     table, own, trained = table[~summary], own[~summary].copy(), logged[~summary].to_numpy()
     total = _last(table, _STATED)
     if stated := next((name for name in ("step", "global_step") if name in own), None):
         name, step = "step", own[stated].to_numpy(float)
     elif bar := _training_bar(table, trained, total):
-        name, step = "step", _ended(table[bar].fillna(0.0).to_numpy(float), trained)
+        count = table[bar].fillna(0.0).to_numpy(float)
         total = total or float(bar.removeprefix(_MARK))
+        step = _by_fine_epoch(table, count, trained, total)
+        name, step = "step", _ended(count, trained) if step is None else step
     else:
         name, step, total = _by_epoch(table, trained, epochs, total)
     own[name] = step
     if total:
         own[PLANNED] = total
-    return replace(run, table=own.reset_index(drop=True))
+    return own
 
 
 def _epochs(table: pd.DataFrame, summary: pd.Series) -> float:
@@ -147,6 +218,26 @@ def _ended(count: np.ndarray, trained: np.ndarray) -> np.ndarray:
     stride = strides[counts.argmax()] if len(strides) else 1.0
     late = stride > 1 and ((count[trained] + 1) % stride == 0).mean() >= _MOST
     return count + 1 if late else count
+
+
+def _by_fine_epoch(
+    table: pd.DataFrame, count: np.ndarray, trained: np.ndarray, total: float
+) -> np.ndarray | None:
+    """Return the steps that epochs printed with all decimals say; None if they differ from the bar's by two.
+
+    A bar is drawn now and then, and may stand one step behind the record.
+    """
+    epoch = table["epoch"].to_numpy(float) if "epoch" in table else np.full(len(table), np.nan)
+    rows = np.flatnonzero(trained & (epoch > 0))
+    if not len(rows) or len(rows) < trained.sum():
+        return None
+    length = float(np.median(count[rows] / epoch[rows]))  # the steps of an epoch
+    epochs = max(round(total / length), 1) if length else 1
+    step = epoch * total / epochs
+    exact = np.abs(step - np.round(step))[rows] < _FINE * np.maximum(step[rows], 1.0)
+    if not exact.all() or (np.abs(step - count)[rows] > 1.5).any():
+        return None
+    return np.where(np.isfinite(step), np.round(step), count)
 
 
 def _by_epoch(
