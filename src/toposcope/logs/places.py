@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from toposcope.logs.dialects.phrases import EPOCH, GLOBAL, LOSS, PART, PLACE, STEP, phrase
+from toposcope.logs.dialects.phrases import EPOCH, GLOBAL, LOSS, PART, PLACE, STEP, Phrase, phrase
 from toposcope.logs.records import PLANNED
 from toposcope.logs.run import Run, is_nan_column
 
@@ -85,12 +85,23 @@ def losses_of(table: pd.DataFrame) -> dict[str, str]:
         most = max((counts[name] for name in whole), default=0)
         often = [name for name in whole if counts[name] >= _ENOUGH * most]
         if often:
-            found[role] = min(often, key=lambda name: (meant[name].order, "test" in name.lower()))
+            first = min(often, key=lambda name: (meant[name].order, "test" in name.lower()))
+            found[role] = first if held else _said_trained(table, first, often, meant)
         elif len(names) == 1:
             found[role] = names[0]
     if "heldout_loss" not in found and (v_loss := prefixed(list(meant), found.get("loss", ""))):
         found["heldout_loss"] = v_loss
     return found
+
+
+def _said_trained(table: pd.DataFrame, first: str, names: Sequence[str], meant: Mapping[str, Phrase]) -> str:
+    """Return a loss, or one as good that says it is of training, if no record has both.
+
+    In one record they are the loss of this step and a mean.
+    """
+    alike = (name for name in names if meant[name].trained and meant[name].order == meant[first].order)
+    apart = (name for name in alike if not (table[name].notna() & table[first].notna()).any())
+    return first if meant[first].trained else next(apart, first)
 
 
 def _place(table: pd.DataFrame, trained: np.ndarray) -> str:
