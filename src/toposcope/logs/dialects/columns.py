@@ -43,11 +43,9 @@ def records(lines: Iterable[str]) -> Iterator[Record]:
         if len(line) > _MOST:
             continue
         first = line[:64].lstrip(" |\t[")[:1]
-        if names and first.isdigit():
-            if said := _row(line, names):
-                yield said
-                continue
-        if first.isdigit() and not names and (found := _TWO.match(line)):
+        if names and first.isdigit() and (said := _row(line, names)):
+            yield said
+        elif first.isdigit() and not names and (found := _TWO.match(line)):
             yield {"step": float(found[1]), "loss": number(found[2])}
         elif "oss" in line or "OSS" in line or _TOTAL in line:
             names = _names(line) or names

@@ -28,7 +28,8 @@ _PAIR = re.compile(
     rf"|,?\s{{1,12}}|(?=[\[(])))"
     rf"[\[(]?\s{{0,6}}(?P<number>{NUMBER})(?:(?<=\d)(?:st|nd|rd|th)\b)?(?P<unit>ms|s|%|[kKMB])?(?!\w|\.\d|:\d)"
     rf"(?P<time>\s?(?:sec(?:ond)?|min(?:ute)?|hour|hr)s?\b)?"
-    rf"(?:\s{{0,6}}(?:/|of)\s{{0,6}}(?P<of>\d[\d,_]{{0,20}}[kKMB]?)(?![\w.])|\s\((?P<mean>{NUMBER})\))?"
+    rf"(?:\s{{0,6}}(?:/|of)\s{{0,6}}(?P<of>\d[\d,_]{{0,20}}[kKMB]?)(?![\w.])"
+    rf"|\s\((?P<mean>(?![-+]){NUMBER})\))?"  # a number with a sign is a change
 )
 _NEXT = re.compile(r"[\])]?\s{0,3}[|,:-]?\s{0,3}[\[(]?\s{0,6}(\d{1,15})\s{0,3}/\s{0,3}(\d{1,15})(?![\w.])")
 """The place within an epoch, right after its number: `Epoch: 1 [640/60000`, `epoch 1 | 200/2983 batches`."""
@@ -118,8 +119,13 @@ def _titled(line: str, before: str) -> str:
 
     >>> _titled("  Evaluation Results:", ""), _titled("Tokens: 12", "eval"), _titled("Validating...", "")
     ('Evaluation', 'eval', '')
+    >>> _titled("--> EVAL PERFORMANCE", "")
+    'EVAL'
     """
     text = line.rstrip()
+    if text.isupper() and len(text) <= _TITLE and not any(letter.isdigit() for letter in text):
+        found = _TAG.search(text)
+        return found[0] if found else "" if _RULE.match(text) else before
     if not text.endswith(":") or len(text) > _TITLE:
         return "" if _RULE.match(text) else before
     found = _TAG.search(text)

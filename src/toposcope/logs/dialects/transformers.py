@@ -130,7 +130,7 @@ def _trainings(table: pd.DataFrame, summary: np.ndarray, logged: np.ndarray) -> 
         if ended[at] > ended[last] or returns or epoch[at] < min(BEGINS_AGAIN * top, top - _ROUNDED):
             between = np.arange(last + 1, at + 1)
             own = between[(ended[between] == ended[at]) & ~summary[between] & (epoch[between] <= epoch[at])]
-            begins[own[0]], begin = True, place
+            begins[own[0]], begin = True, int(place)
     return np.cumsum(begins)
 
 
@@ -168,8 +168,8 @@ def _of_training(
     elif bar := _training_bar(table, trained, total):
         count = table[bar].fillna(0.0).to_numpy(float)
         total = total or float(bar.removeprefix(_MARK))
-        step = _by_fine_epoch(table, count, trained, total)
-        name, step = "step", _ended(count, trained) if step is None else step
+        fine = _by_fine_epoch(table, count, trained, total)
+        name, step = "step", _ended(count, trained) if fine is None else fine
     else:
         name, step, total = _by_epoch(table, trained, epochs, total)
     own[name] = step
@@ -235,7 +235,7 @@ def _by_fine_epoch(
     epochs = max(round(total / length), 1) if length else 1
     step = epoch * total / epochs
     exact = np.abs(step - np.round(step))[rows] < _FINE * np.maximum(step[rows], 1.0)
-    if not exact.all() or (np.abs(step - count)[rows] > 1.5).any():
+    if not exact.all() or (np.abs(step - count)[rows] < 1.5).mean() < _MOST:
         return None
     return np.where(np.isfinite(step), np.round(step), count)
 
