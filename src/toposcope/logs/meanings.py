@@ -49,7 +49,7 @@ _LAST_RESORT = ("actor_loss", "act_loss", "actor_pg_loss")
 """A policy's loss; it is the loss if there is no other."""
 _PERIODS = ("epoch", "episode", "epoca", "época", "epoche", "epoque")
 """What is the step of a log that counts nothing shorter."""
-_BITS = ("bpb", "bpc", "bits_per_byte")
+_BITS = {"bpb": "bits per byte", "bpc": "bits per character", "bits_per_byte": "bits per byte"}
 """Held-out losses in another unit; one of them is the held-out loss if there is no other."""
 _COUNTERS = ("_step",)
 """Columns that count records, under their original names; they are the step if there is no other."""
@@ -188,6 +188,19 @@ def twins(columns: Collection[object], taken: Mapping[str, object]) -> dict[str,
     others = [str(column) for column in columns if str(column) not in used]
     found = {known: [one for one in others if meaning(one) == known] for known in taken if known != "step"}
     return {known: alike for known, alike in found.items() if alike}
+
+
+def units(taken: Mapping[str, str]) -> list[str]:
+    """Return a note where the held-out loss is in another unit than the loss.
+
+    >>> units({"loss": "loss", "heldout_loss": "val_bpb"})
+    ["'val_bpb' is in bits per byte, not in the unit of 'loss'"]
+    """
+    held, loss = taken.get("heldout_loss", ""), taken.get("loss", "")
+    unit = next((words for name, words in _BITS.items() if plain(held).endswith(name)), "")
+    if not unit or plain(loss).endswith(plain(held)[-3:]):
+        return []
+    return [f"{held!r} is in {unit}" + (f", not in the unit of {loss!r}" if loss else "")]
 
 
 def canonical(frame: pd.DataFrame, *, keep: Collection[str] = ()) -> pd.DataFrame:

@@ -46,13 +46,15 @@ def placed(run: Run) -> Run:
         trained = trained | table[NOT_A_NUMBER].notna().to_numpy()
     if not trained.any():
         return replace(run, table=_visible(table), roles=roles)
-    often = max(losses, key=lambda name: float(table[name].notna().mean()))
-    if not (name := _place(table, trained if main else table[often].notna().to_numpy())):
+    if not main:  # its parts may stand on lines of their own
+        often = max(losses, key=lambda name: np.count_nonzero(table[name].notna()))
+        trained = table[often].notna().to_numpy()
+    if not (name := _place(table, trained)):
         return replace(run, table=_visible(table), roles=roles)
     step, planned, notes = _steps(table, name, trained)
     step = np.where(trained | _comparable(table, name, step), step, np.nan)
     filled = pd.Series(step).ffill().bfill().to_numpy(float)
-    kept = (filled >= 0) & ~(trained & np.isnan(step) & bool(main))  # parts may stand on lines of their own
+    kept = (filled >= 0) & ~(trained & np.isnan(step))
     made = _visible(table)
     epoch = _column(table, EPOCH)
     if not np.isnan(epoch).all() and (notes or not name.endswith(EPOCH)):

@@ -33,7 +33,7 @@ from toposcope.logs.inputs import (
 )
 from toposcope.logs.lines import head_of, is_text
 from toposcope.logs.log import Log
-from toposcope.logs.meanings import ALIASES, chosen, losses_among, twins
+from toposcope.logs.meanings import ALIASES, chosen, losses_among, twins, units
 from toposcope.logs.run import Run, is_nan_column, nan_column
 from toposcope.logs.splitting import LARGEST_STEP, cut, with_written_nan
 from toposcope.logs.steps import filled, steady_step, with_counted_rows, with_rising_steps
@@ -237,7 +237,11 @@ def log_of_runs(
     columns = list(dict.fromkeys(columns))
     roles = {meaning: column for run in raw for meaning, column in run.roles.items()}
     taken = _taken(columns, rename, label, keep, roles)
-    taken, sums = _with_totals(tables, taken, rename)
+    sums: list[str] = []
+    if "loss" not in taken and "heldout_loss" not in taken and taken.get("step", "") not in rename:
+        from toposcope.logs.totals import with_totals
+
+        taken, sums = with_totals(tables, taken)
     raw, taken = with_counted_rows(raw, taken)
     if "step" in taken and taken["step"] not in rename:
         taken["step"] = steady_step(tables, taken["step"], columns)
@@ -245,7 +249,12 @@ def log_of_runs(
         _refuse_unknown(taken, columns, label)
     text = dialect in {one.name for one in TEXTS}
     runs: list[Run] = []
-    notes = [*sums, *_choices(columns, taken, rename), *(note for run in raw for note in run.notes)]
+    notes = [
+        *sums,
+        *units(taken),
+        *_choices(columns, taken, rename),
+        *(note for run in raw for note in run.notes),
+    ]
     lost = 0
     for run in raw:
         if len(run.table):
@@ -287,22 +296,6 @@ def _taken(
     taken = {known: str(column) for known, column in chosen(free).items()}
     said = {known: column for known, column in roles.items() if column in free}
     return {**_without(taken, said.values()), **_without(said, given.values()), **given}
-
-
-def _with_totals(
-    tables: Sequence[pd.DataFrame], taken: dict[str, str], rename: Mapping[str, str]
-) -> tuple[dict[str, str], list[str]]:
-    """Return meanings with the loss that is the sum of others, if no name says which one is; and notes."""
-    if "loss" in taken or "step" not in taken or taken["step"] in rename or "heldout_loss" in taken:
-        return taken, []
-    from toposcope.logs.totals import total_among
-
-    notes: list[str] = []
-    for role in ("loss", "heldout_loss"):
-        if found := total_among(tables, taken["step"], held_out=role != "loss"):
-            taken = {**taken, role: found[0]}
-            notes.append(f"{found[0]!r} is taken as {role}: it is the sum of {', '.join(found[1])}")
-    return taken, notes
 
 
 def _without(taken: Mapping[str, str], columns: Collection[str]) -> dict[str, str]:

@@ -30,13 +30,6 @@ BEGINS_AGAIN = 0.1
 checkpoint. A chosen value: restarts use one of the latest checkpoints, new runs begin at step 0 or the first
 logged step. Of the 34 later parts of public text logs in parameter-golf's curves, none begins above it."""
 
-_LEAST = 5
-"""The fewest losses of a run that say at which level it began and where it stood."""
-_FAR_BACK = 0.5
-"""Below this share of the last step no loss goes on as it was: restarts use one of the latest checkpoints."""
-_LAST = 3
-"""So many losses say where a run has come to."""
-
 
 class Columns:
     """Numbers by name, added record by record and kept as plain arrays."""
@@ -128,28 +121,6 @@ def parts(step: np.ndarray) -> np.ndarray:
             now, begin = now + 1, at
             part[at:] = now
     return part
-
-
-def is_elsewhere(step: np.ndarray, loss: np.ndarray, again: float, value: float) -> bool:
-    """Return whether a loss at the step `again` cannot come from a checkpoint of a run there.
-
-    It then is nearer to the run's first loss than to any since that step (a new model), or, far back, nearer
-    to each of the last losses than to any until that step (the last weights, trained anew). Where the run
-    diverged or the levels are not apart, it may be a restart.
-
-    >>> steps, losses = np.arange(6.0), np.array([9, 7, 5, 4, 3, 2.0])
-    >>> [is_elsewhere(steps, losses, 2, value) for value in (8.5, 5.2, 4.6)]
-    [True, False, False]
-    >>> is_elsewhere(np.arange(9.0), np.array([9, 8, 7, 6, 5, 4, 2.1, 2.1, 2.0]), 1, 2.2)
-    True
-    """
-    since, until = loss[step >= again], loss[step <= again]
-    if len(loss) < _LEAST or not len(since) or not len(until):
-        return False
-    highest, lowest, last = since.max(), until.min(), loss[-_LAST:].max()
-    high = loss[0] > highest and value - highest > loss[0] - value
-    low = again < _FAR_BACK * step[-1] and last < lowest and value - last < lowest - value
-    return bool(high or low)
 
 
 def replaced(step: np.ndarray, trained: np.ndarray) -> np.ndarray:

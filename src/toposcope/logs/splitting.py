@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.forms import step_text
-from toposcope.logs.records import PARAMETERS, PLANNED, TRAINING, is_elsewhere, parts, replaced
+from toposcope.logs.records import PARAMETERS, PLANNED, TRAINING, parts, replaced
 from toposcope.logs.run import Run, is_nan_column, nan_column, written_nan
 
 LARGEST_STEP = 2.0**53
@@ -23,8 +23,6 @@ _OF_TRAINING = (*_LOSSES, "learning_rate", "grad_norm")
 """A record at the end of a log with none of these is a summary, not a step of training."""
 _HABIT = 0.5
 """If at least this share of the earlier records logs a loss, one without is an exception."""
-_COUNTERS = frozenset(["epoch", "epochs", "episode", "episodes", "game", "round"])
-"""Columns that count beside the step."""
 
 
 def cut(
@@ -44,9 +42,13 @@ def cut(
     """
     if not len(table):
         return []
-    table = _without_copies(table, name, notes)
     alone = "run" not in table and "step" in table
-    which = run_numbers(table) if alone else np.zeros(len(table), int)
+    which = np.zeros(len(table), int)
+    if "step" in table and (TRAINING in table or _returns(table)):
+        from toposcope.logs.starts import run_numbers, without_copies
+
+        table = without_copies(table, name, notes)
+        which = run_numbers(table) if alone else np.zeros(len(table), int)
     count = int(which.max()) + 1
     if not text and _in_no_order(table, count):
         which, count = np.zeros(len(table), int), 1
@@ -72,80 +74,6 @@ def cut(
     return [replace(runs[0], name=name)] if len(runs) == 1 else runs
 
 
-def run_numbers(table: pd.DataFrame) -> np.ndarray:
-    """Return the run number (0, 1, ...) of each row of a table under canonical names.
-
-    Another run begins where the step falls to the first one or below a tenth of the last (`parts`). It also
-    begins where the step falls and the run before had reached its planned end, or the loss is not that of a
-    checkpoint (`is_elsewhere`); where a counter beside the step begins again; and at a first step that comes
-    again with another loss. All other falls are restarts.
-
-    >>> rows = pd.DataFrame({"step": [1, 1, 2, 3, 1, 1], "loss": [9.0, 8.5, 4.0, 3.0, 8.0, 9.0]})
-    >>> run_numbers(rows).tolist()
-    [0, 1, 1, 1, 2, 3]
-    >>> rows = pd.DataFrame({"step": [50, 100, 150, 100, 150], "loss": 2.0, PLANNED: [150.0] * 3 + [900] * 2})
-    >>> run_numbers(rows).tolist()
-    [0, 0, 0, 1, 1]
-    """
-    if TRAINING in table:
-        return table[TRAINING].to_numpy(np.int64)
-    step = table["step"].to_numpy(float)
-    if not (np.diff(step) <= 0).any():
-        return np.zeros(len(table), np.int64)
-    if (counted := _by_counter(table, step)) is not None:
-        return counted
-    loss = table["loss"].to_numpy(float) if "loss" in table else np.full(len(table), np.nan)
-    planned = table[PLANNED].to_numpy(float) if PLANNED in table else np.full(len(table), np.nan)
-    begins = np.diff(parts(step), prepend=0) > 0
-    rows = np.flatnonzero(np.isfinite(loss))
-    begin = 0
-    for place in np.flatnonzero(np.diff(step[rows]) < 0) + 1:
-        at = rows[place]
-        begin = max(begin, int(np.flatnonzero(begins[: at + 1]).max(initial=0)))
-        own = rows[(rows >= begin) & (rows < at)]
-        if not begins[rows[place - 1] + 1 : at + 1].any() and len(own) > 1:
-            reached = _reached(step[own], planned[own])
-            begins[at] = reached or is_elsewhere(step[own], loss[own], step[at], loss[at])
-    return np.cumsum(begins | _first_again(step, loss, rows, begins))
-
-
-def _reached(step: np.ndarray, planned: np.ndarray) -> bool:
-    """Return whether a run had reached its planned end; steps may count from 0."""
-    stated = planned[np.isfinite(planned)]
-    return bool(len(stated)) and step.max() >= stated[-1] - (step[0] == 0) > 0
-
-
-def _first_again(step: np.ndarray, loss: np.ndarray, rows: np.ndarray, begins: np.ndarray) -> np.ndarray:
-    """Return where the first step of a run comes again with another loss: a run of one record was before.
-
-    That is so only where no other step comes twice, and several runs begin.
-    """
-    again = np.zeros(len(step), bool)
-    own, values = step[rows], loss[rows]
-    twice = np.flatnonzero((np.diff(own) == 0) & (np.diff(values) != 0)) + 1
-    first = np.cumsum(begins)[rows]
-    starts = own[np.searchsorted(first, first)]  # the first step of the run of each record
-    if (own[twice] == starts[twice]).all() and len(twice) + begins.sum() > 1:
-        again[rows[twice]] = True
-    return again
-
-
-def _by_counter(table: pd.DataFrame, step: np.ndarray) -> np.ndarray | None:
-    """Return the run of each row by a counter that rises with every row or begins again; None without one.
-
-    Most of its begins must be falls of the step, and all falls of the step its begins.
-    """
-    falls = np.diff(step) < 0
-    for column in (c for c in table if str(c).lower() in _COUNTERS):
-        values = pd.to_numeric(table[column], errors="coerce").to_numpy(float)
-        begins = values[1:] == values[0]
-        rises = np.diff(values) > 0
-        agree = falls.any() and not (falls & ~begins).any() and 2 * falls.sum() >= begins.sum()
-        if agree and (begins | rises).all():
-            return np.cumsum(np.r_[False, begins])
-    return None
-
-
 def _with_losses(runs: list[Run], name: str, notes: list[str]) -> list[Run]:
     """Return the runs that log a loss, if any does: a start that logged none is no run."""
     logged = [run for run in runs if any(c in run.table and run.table[c].notna().any() for c in _LOSSES)]
@@ -156,31 +84,11 @@ def _with_losses(runs: list[Run], name: str, notes: list[str]) -> list[Run]:
     return logged
 
 
-def _without_copies(table: pd.DataFrame, name: str, notes: list[str]) -> pd.DataFrame:
-    """Return a table without rows after a fall of the step that repeat earlier ones and end before the last.
-
-    A restart trains the steps again, so its rows are others, or go on to the last step.
-    """
-    if "step" not in table or TRAINING in table:
-        return table
+def _returns(table: pd.DataFrame) -> bool:
+    """Return whether the step falls, or comes again with another loss."""
     step = table["step"].to_numpy(float)
-    if not (np.diff(step) < 0).any():
-        return table
-    copy = table.duplicated().to_numpy()
-    gone = np.zeros(len(table), bool)
-    for rows in (
-        table.groupby("run", sort=False).indices.values() if "run" in table else [np.arange(len(table))]
-    ):
-        falls = np.flatnonzero(np.diff(step[rows]) < 0) + 1
-        for at in falls[copy[rows[falls]]]:
-            before = step[rows[:at]]
-            later = np.flatnonzero((step[rows[at:]] > before.max()) | (np.diff(step[rows[at - 1 :]]) < 0))
-            end = at + (later[later > 0].min() if (later > 0).any() else len(rows) - at)
-            gone[rows[at:end]] |= copy[rows[at:end]].all() and step[rows[end - 1]] < before.max()
-    if not gone.any():
-        return table
-    notes.append(f"{name}: {int(gone.sum()):,} rows that repeat earlier ones left out")
-    return table[~gone].reset_index(drop=True)
+    trained = step[table["loss"].notna().to_numpy()] if "loss" in table else step
+    return bool((np.diff(step) < 0).any() or (np.diff(trained) == 0).any())
 
 
 def _tidied(table: pd.DataFrame, taken: Mapping[str, str]) -> pd.DataFrame:

@@ -42,6 +42,16 @@ def total_among(tables: Sequence[pd.DataFrame], step: str, *, held_out: bool) ->
     return None
 
 
+def with_totals(tables: Sequence[pd.DataFrame], taken: dict[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Return meanings with the losses that are sums of others, where no name says which one is; and notes."""
+    notes: list[str] = []
+    for role in ("loss", "heldout_loss"):
+        if found := total_among(tables, taken.get("step", ""), held_out=role != "loss"):
+            taken = {**taken, role: found[0]}
+            notes.append(f"{found[0]!r} is taken as {role}: it is the sum of {', '.join(found[1])}")
+    return taken, notes
+
+
 def _is_loss(name: str, held_out: bool) -> bool:
     meant = phrase(name)
     return meant.kind == LOSS and meant.held_out == held_out and not is_nan_column(name)

@@ -37,18 +37,26 @@ _TOTAL = "total"
 
 
 def records(lines: Iterable[str]) -> Iterator[Record]:
-    """Yield the numbers of each row."""
+    """Yield the numbers of each row; of rows before a bar, which hold means so far, the last of an epoch."""
     names: Sequence[str] = ()
+    drawn: dict[str, float] = {}
     for line in lines:
         if len(line) > _MOST:
             continue
         first = line[:64].lstrip(" |\t[")[:1]
-        if names and first.isdigit() and (said := _row(line, names)):
+        if names and "%|" in line:
+            said = _row(line, names)
+            if drawn and said and said[names[0]] != drawn[names[0]]:
+                yield drawn
+            drawn = said or drawn
+        elif names and first.isdigit() and (said := _row(line, names)):
             yield said
         elif first.isdigit() and not names and (found := _TWO.match(line)):
             yield {"step": float(found[1]), "loss": number(found[2])}
         elif "oss" in line or "OSS" in line or _TOTAL in line:
             names = _names(line) or names
+    if drawn:
+        yield drawn
 
 
 def _cells(line: str) -> list[str]:

@@ -54,7 +54,21 @@ _TIMES = frozenset(["train_time", "time", "elapsed"])
 _PLACES = frozenset([GLOBAL, STEP, PLACE, EPOCH])
 _LOSSES = (
     *("oss", "OSS", "Score at", "otal", "xent", "ost", "COST", "ntropy", "nll", "NLL", " ce", "CE"),
-    *("损失", "損失", "손실", "отери", "rdida", "erda", "eldout=", "val=", "valid="),
+    *(
+        "损失",
+        "損失",
+        "손실",
+        "отери",
+        "rdida",
+        "erda",
+        "erlust",
+        "erte",
+        "eldout=",
+        "val=",
+        "valid=",
+        "eldout:",
+        "val:",
+    ),
 )
 _WORDS = (
     *_LOSSES,
@@ -233,7 +247,8 @@ class _AnyWording:
     """A loss beside its number, in any of the wordings."""
 
     _LOSS = re.compile(
-        rf"(?i:loss|xent|cross[- _]?entropy|\bnll\b|\bcost\b|\bce\b)[\w/.-]{{0,30}}['\"]?\s{{0,12}}"
+        rf"(?i:loss|verlust|p[eé]rdida|perda|perte|xent|cross[- _]?entropy|\bnll\b|\bcost\b|\bce\b)"
+        rf"[\w/.-]{{0,30}}['\"]?\s{{0,12}}"
         rf"(?:[:=,]\s{{0,12}})?['\"]?(?:{NUMBER})"
     )
 

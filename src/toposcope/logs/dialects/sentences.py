@@ -31,6 +31,7 @@ _IS = re.compile(
 )
 _NOT_A_NUMBER = re.compile(r"(?i:(?:is|was|of)\s?[:=]?\s{1,3}(?:nan|inf))")
 _PLACED = re.compile(rf"\b(?:{_PLACE})", re.IGNORECASE)
+_NTH = re.compile(r"\b(\d{1,12})(?:st|nd|rd|th) ((?i:epoch|step|iteration|iter|batch|update))\b")
 _BEGINS = re.compile(
     r"^\s{0,8}(\d{1,12}/\d{1,12}),? (?:in|of) (?:the )?"
     r"(?:(?i:epoch) (\d{1,9})|(\d{1,9})(?:st|nd|rd|th)? (?i:epoch))\b"
@@ -126,6 +127,8 @@ def in_pairs(line: str) -> str:
         line = _without_drawing(line)
     if "epch" in line:  # LeRobot: beside an epoch, `ep` counts episodes
         line = _EPISODES.sub("episodes", line).replace("epch", "epoch")
+    if "th " in line or "st " in line or "nd " in line or "rd " in line:
+        line = _NTH.sub(r"\2 \1", line)
     if "epoch" in line and line.lstrip()[:1].isdigit() and (found := _BEGINS.match(line)):
         line = f"epoch {found[2] or found[3]}, iteration {found[1]},{line[found.end() :]}"
     if "Score" in line:

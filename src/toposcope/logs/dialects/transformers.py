@@ -9,7 +9,7 @@ bar and the last epoch). Without these, records are counted.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +18,7 @@ import pandas as pd
 from toposcope.logs.dialects.dialect import TextDialect
 from toposcope.logs.dialects.pairs import NUMBER, STEP, pairs
 from toposcope.logs.places import NOT_A_NUMBER
-from toposcope.logs.records import BEGINS_AGAIN, PLANNED, TRAINING, Record, is_elsewhere, number
+from toposcope.logs.records import PLANNED, TRAINING, Record, number
 from toposcope.logs.run import Run
 
 COUNTED = "record"
@@ -95,10 +95,16 @@ def with_steps(run: Run) -> Run:
         logged |= table[NOT_A_NUMBER].notna()
     visible = [column for column in table if not str(column).startswith("\0")]
     summary = table[visible].isna().all(axis=1) & ~logged
-    number = _trainings(table, summary.to_numpy(), logged.to_numpy())
+    epoch = table["epoch"].to_numpy(float) if "epoch" in table else np.zeros(0)
+    if not (np.diff(epoch[np.isfinite(epoch)]) < 0).any():
+        return replace(run, table=_of_training(table, summary, logged).reset_index(drop=True))
+    from toposcope.logs.starts import trainings
+
+    loss = table["loss"].to_numpy(float) if "loss" in table else None
+    number = trainings(epoch, loss, logged.to_numpy(), np.cumsum(summary), apart=_ROUNDED)
     own = [
-        _of_training(table.iloc[rows], summary.iloc[rows], logged.iloc[rows], bars)
-        for rows, bars in _with_bars(table, number)
+        _of_training(table.iloc[rows].drop(columns=still), summary.iloc[rows], logged.iloc[rows])
+        for rows, still in _with_bars(table, number)
     ]
     if len(own) == 1:
         return replace(run, table=own[0].reset_index(drop=True))
@@ -108,37 +114,8 @@ def with_steps(run: Run) -> Run:
     return replace(run, table=pd.concat(parts, ignore_index=True))
 
 
-def _trainings(table: pd.DataFrame, summary: np.ndarray, logged: np.ndarray) -> np.ndarray:
-    """Return the number of the training of each record (0, 1, ...).
-
-    Another one begins where the epoch falls after the summary of a training, to the first epoch, or below a
-    tenth of the last, or where its loss there is not that of a checkpoint.
-    """
-    begins = np.zeros(len(table), bool)
-    epoch = table["epoch"].to_numpy(float) if "epoch" in table else np.full(len(table), np.nan)
-    rows = np.flatnonzero(logged & np.isfinite(epoch))
-    loss = table["loss"].to_numpy(float) if "loss" in table else None
-    ended = np.cumsum(summary)
-    begin = 0
-    for place in np.flatnonzero(np.diff(epoch[rows]) < 0) + 1:
-        last, at = rows[place - 1], rows[place]
-        first, top = epoch[rows[begin]], epoch[rows[begin:place]].max()
-        returns = epoch[at] <= first + _ROUNDED / 2 and top > first + _ROUNDED
-        before = rows[begin:place]
-        if top - epoch[at] > _ROUNDED and loss is not None:
-            returns |= is_elsewhere(epoch[before], loss[before], epoch[at], loss[at])
-        if ended[at] > ended[last] or returns or epoch[at] < min(BEGINS_AGAIN * top, top - _ROUNDED):
-            between = np.arange(last + 1, at + 1)
-            own = between[(ended[between] == ended[at]) & ~summary[between] & (epoch[between] <= epoch[at])]
-            begins[own[0]], begin = True, int(place)
-    return np.cumsum(begins)
-
-
 def _with_bars(table: pd.DataFrame, number: np.ndarray) -> Iterator[tuple[np.ndarray, list[str]]]:
-    """Yield the rows of each training, and the bars that were drawn in it: others have stood still."""
-    if not len(number):
-        yield np.arange(0), []
-        return
+    """Yield the rows of each training, and the bars that stood still in it: they are of another one."""
     bars = [str(column) for column in table if str(column).startswith(_MARK)]
     counts = table[bars].ffill().fillna(-1.0).to_numpy(float)
     lengths = np.array([float(bar.removeprefix(_MARK)) for bar in bars])
@@ -150,15 +127,12 @@ def _with_bars(table: pd.DataFrame, number: np.ndarray) -> Iterator[tuple[np.nda
         drawn = (counts[rows] != before).any(axis=0)
         # a bar that stands at its end when the next training begins was drawn to its end in this one
         late = (counts[after] == lengths) & (last < lengths) if after < len(table) else lengths < 0
-        yield rows, [bar for bar, is_own in zip(bars, drawn | late, strict=True) if is_own]
+        yield rows, [bar for bar, is_own in zip(bars, drawn | late, strict=True) if not is_own]
         before = np.where(late, lengths, last)
 
 
-def _of_training(
-    table: pd.DataFrame, summary: pd.Series, logged: pd.Series, bars: Sequence[str]
-) -> pd.DataFrame:
+def _of_training(table: pd.DataFrame, summary: pd.Series, logged: pd.Series) -> pd.DataFrame:
     """Return the records of one training with their steps, and without what only says them."""
-    table = table[[column for column in table if not str(column).startswith(_MARK) or column in bars]]
     own = table[[column for column in table if not str(column).startswith("\0")]]
     epochs = _epochs(table, summary)
     table, own, trained = table[~summary], own[~summary].copy(), logged[~summary].to_numpy()
