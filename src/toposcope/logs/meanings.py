@@ -47,13 +47,26 @@ SCALES = ("lr_scale", "lr_multiplier", "lr_factor")
 """Columns with the learning rate up to a factor, which is enough to see that it rose or ended."""
 _LAST_RESORT = ("actor_loss", "act_loss", "actor_pg_loss")
 """A policy's loss; it is the loss if there is no other."""
-_PERIODS = ("epoch", "episode")
+_PERIODS = ("epoch", "episode", "epoca", "época", "epoche", "epoque")
 """What is the step of a log that counts nothing shorter."""
+_BITS = {"bpb": "bits per byte", "bpc": "bits per character", "bits_per_byte": "bits per byte"}
+"""Held-out losses in another unit; one of them is the held-out loss if there is no other."""
 _COUNTERS = ("_step",)
 """Columns that count records, under their original names; they are the step if there is no other."""
 _LIGHTNING_RATE = re.compile(r"lr-[A-Za-z]\w*(?:/pg\d+)?$")
 """Lightning's LearningRateMonitor's names for the learning rate of an optimizer, or of its first group."""
-HELD_OUT = ("val", "valid", "validation", "eval", "evaluation", "test", "heldout", "held_out", "dev")
+HELD_OUT = (
+    "val",
+    "valid",
+    "validation",
+    "validate",
+    "eval",
+    "evaluation",
+    "test",
+    "heldout",
+    "held_out",
+    "dev",
+)
 TRAINED = ("train", "training")
 """Words beside a number that say what it was measured on."""
 
@@ -116,6 +129,8 @@ def chosen(columns: Collection[object]) -> dict[str, object]:
         found["step"] = by_name[long]
     if "loss" not in found:
         found |= {known: by_name[name] for known, name in _alike(by_name, found).items()}
+    if "heldout_loss" not in found and (held := _held_out(by_name, found)):
+        found["heldout_loss"] = by_name[held]
     if "learning_rate" not in found:
         monitored = [column for column in columns if _LIGHTNING_RATE.match(str(column))]
         found |= {"learning_rate": monitored[0]} if monitored else {}
@@ -135,6 +150,19 @@ def _alike(names: Collection[str], found: Collection[str]) -> dict[str, str]:
     if not trained and len(losses) == 1 and "heldout_loss" not in found:
         return {"heldout_loss": losses[0]}
     return {}
+
+
+def _held_out(names: Collection[str], found: Mapping[str, object]) -> str:
+    """Return the only held-out loss beside a loss of training, or else a held-out one in bits per byte.
+
+    >>> _held_out(["main_loss", "validation_main_loss"], {"loss": ""}), _held_out(["loss", "val_bpb"], {})
+    ('validation_main_loss', 'val_bpb')
+    """
+    ended = [name for name in names if name.endswith("_loss") and _says_held_out(name)]
+    if len(ended) == 1 and "loss" in found:
+        return ended[0]
+    bits = (f"{word}_{unit}" for unit in _BITS for word in HELD_OUT)
+    return next((name for name in bits if name in names), "")
 
 
 def _says_held_out(name: str) -> bool:
@@ -160,6 +188,19 @@ def twins(columns: Collection[object], taken: Mapping[str, object]) -> dict[str,
     others = [str(column) for column in columns if str(column) not in used]
     found = {known: [one for one in others if meaning(one) == known] for known in taken if known != "step"}
     return {known: alike for known, alike in found.items() if alike}
+
+
+def units(taken: Mapping[str, str]) -> list[str]:
+    """Return a note where the held-out loss is in another unit than the loss.
+
+    >>> units({"loss": "loss", "heldout_loss": "val_bpb"})
+    ["'val_bpb' is in bits per byte, not in the unit of 'loss'"]
+    """
+    held, loss = taken.get("heldout_loss", ""), taken.get("loss", "")
+    unit = next((words for name, words in _BITS.items() if plain(held).endswith(name)), "")
+    if not unit or plain(loss).endswith(plain(held)[-3:]):
+        return []
+    return [f"{held!r} is in {unit}" + (f", not in the unit of {loss!r}" if loss else "")]
 
 
 def canonical(frame: pd.DataFrame, *, keep: Collection[str] = ()) -> pd.DataFrame:

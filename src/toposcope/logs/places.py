@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from toposcope.logs.dialects.phrases import EPOCH, GLOBAL, LOSS, PART, PLACE, STEP, phrase
+from toposcope.logs.dialects.phrases import EPOCH, GLOBAL, LOSS, PART, PLACE, STEP, Phrase, phrase
 from toposcope.logs.records import PLANNED
 from toposcope.logs.run import Run, is_nan_column
 
@@ -46,6 +46,9 @@ def placed(run: Run) -> Run:
         trained = trained | table[NOT_A_NUMBER].notna().to_numpy()
     if not trained.any():
         return replace(run, table=_visible(table), roles=roles)
+    if not main:  # its parts may stand on lines of their own
+        often = max(losses, key=lambda name: np.count_nonzero(table[name].notna()))
+        trained = table[often].notna().to_numpy()
     if not (name := _place(table, trained)):
         return replace(run, table=_visible(table), roles=roles)
     step, planned, notes = _steps(table, name, trained)
@@ -61,7 +64,8 @@ def placed(run: Run) -> Run:
         roles, notes = {"loss": "loss"}, (*notes, f"each run has a loss of its own: {', '.join(losses)}")
     made.insert(0, "step", filled)
     if planned:
-        made[PLANNED] = float(planned)
+        stated = _of(table, name, trained) == planned
+        made[PLANNED] = _planned(table[name + OF], step, trained, planned) if stated else float(planned)
     made = made[kept].reset_index(drop=True)
     return replace(run, table=made, roles={"step": "step", **roles}, notes=(*run.notes, *notes))
 
@@ -84,12 +88,23 @@ def losses_of(table: pd.DataFrame) -> dict[str, str]:
         most = max((counts[name] for name in whole), default=0)
         often = [name for name in whole if counts[name] >= _ENOUGH * most]
         if often:
-            found[role] = min(often, key=lambda name: (meant[name].order, "test" in name.lower()))
+            first = min(often, key=lambda name: (meant[name].order, "test" in name.lower()))
+            found[role] = first if held else _said_trained(table, first, often, meant)
         elif len(names) == 1:
             found[role] = names[0]
     if "heldout_loss" not in found and (v_loss := prefixed(list(meant), found.get("loss", ""))):
         found["heldout_loss"] = v_loss
     return found
+
+
+def _said_trained(table: pd.DataFrame, first: str, names: Sequence[str], meant: Mapping[str, Phrase]) -> str:
+    """Return a loss, or one as good that says it is of training, if no record has both.
+
+    In one record they are the loss of this step and a mean.
+    """
+    alike = (name for name in names if meant[name].trained and meant[name].order == meant[first].order)
+    apart = (name for name in alike if not (table[name].notna() & table[first].notna()).any())
+    return first if meant[first].trained else next(apart, first)
 
 
 def _place(table: pd.DataFrame, trained: np.ndarray) -> str:
@@ -127,6 +142,19 @@ def _of(table: pd.DataFrame, name: str, trained: np.ndarray) -> int:
         return 0
     values, counts = np.unique(stated, return_counts=True)
     return int(values[counts.argmax()])
+
+
+def _planned(stated: pd.Series, step: np.ndarray, trained: np.ndarray, usual: int) -> np.ndarray:
+    """Return the plan of each record: what most records state between two falls of the step, or the usual."""
+    rows = np.flatnonzero(trained & np.isfinite(step))
+    part = np.zeros(len(step), np.int64)
+    part[rows[1:]] = np.diff(step[rows]) < 0
+    of = stated.to_numpy(float)
+    part, planned = np.cumsum(part), np.full(len(step), float(usual))
+    for own in (part == k for k in np.unique(part)):
+        values, counts = np.unique(of[own & trained & np.isfinite(of)], return_counts=True)
+        planned[own] = values[counts.argmax()] if len(values) else usual
+    return planned
 
 
 def _steps(table: pd.DataFrame, name: str, trained: np.ndarray) -> tuple[np.ndarray, int, Sequence[str]]:

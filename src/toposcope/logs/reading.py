@@ -33,7 +33,7 @@ from toposcope.logs.inputs import (
 )
 from toposcope.logs.lines import head_of, is_text
 from toposcope.logs.log import Log
-from toposcope.logs.meanings import ALIASES, chosen, losses_among, twins
+from toposcope.logs.meanings import ALIASES, chosen, losses_among, twins, units
 from toposcope.logs.run import Run, is_nan_column, nan_column
 from toposcope.logs.splitting import LARGEST_STEP, cut, with_written_nan
 from toposcope.logs.steps import filled, steady_step, with_counted_rows, with_rising_steps
@@ -237,6 +237,11 @@ def log_of_runs(
     columns = list(dict.fromkeys(columns))
     roles = {meaning: column for run in raw for meaning, column in run.roles.items()}
     taken = _taken(columns, rename, label, keep, roles)
+    sums: list[str] = []
+    if "loss" not in taken and "heldout_loss" not in taken and taken.get("step", "") not in rename:
+        from toposcope.logs.totals import with_totals
+
+        taken, sums = with_totals(tables, taken)
     raw, taken = with_counted_rows(raw, taken)
     if "step" in taken and taken["step"] not in rename:
         taken["step"] = steady_step(tables, taken["step"], columns)
@@ -244,7 +249,12 @@ def log_of_runs(
         _refuse_unknown(taken, columns, label)
     text = dialect in {one.name for one in TEXTS}
     runs: list[Run] = []
-    notes = [*_choices(columns, taken, rename), *(note for run in raw for note in run.notes)]
+    notes = [
+        *sums,
+        *units(taken),
+        *_choices(columns, taken, rename),
+        *(note for run in raw for note in run.notes),
+    ]
     lost = 0
     for run in raw:
         if len(run.table):

@@ -19,6 +19,8 @@ Record = Mapping[str, float]
 
 PLANNED = "planned_steps"
 """The name of the planned steps in a record."""
+TRAINING = "training_number"
+"""The name of the number of the training that a record belongs to, where the dialect knows it."""
 PARAMETERS = "model_parameters"
 """The name of the number of parameters in a record."""
 MOST_COLUMNS = 4096

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.forms import step_text
-from toposcope.logs.records import PARAMETERS, PLANNED, parts, replaced
+from toposcope.logs.records import PARAMETERS, PLANNED, TRAINING, parts, replaced
 from toposcope.logs.run import Run, is_nan_column, nan_column, written_nan
 
 LARGEST_STEP = 2.0**53
@@ -43,7 +43,12 @@ def cut(
     if not len(table):
         return []
     alone = "run" not in table and "step" in table
-    which = parts(table["step"].to_numpy(float)) if alone else np.zeros(len(table), int)
+    which = np.zeros(len(table), int)
+    if "step" in table and (TRAINING in table or _returns(table)):
+        from toposcope.logs.starts import run_numbers, without_copies
+
+        table = without_copies(table, name, notes)
+        which = run_numbers(table) if alone else np.zeros(len(table), int)
     count = int(which.max()) + 1
     if not text and _in_no_order(table, count):
         which, count = np.zeros(len(table), int), 1
@@ -52,7 +57,7 @@ def cut(
     runs: list[Run] = []
     distinct: list[pd.DataFrame] = []
     for part in range(count):
-        own = table[which == part].reset_index(drop=True)
+        own = table[which == part].reset_index(drop=True).drop(columns=TRAINING, errors="ignore")
         planned = run.planned_steps if "run" in own else _stated(own, PLANNED) or run.planned_steps
         parameters = _stated(own, PARAMETERS) or run.parameters
         own, gone = _without_replaced(own, name, notes)
@@ -65,7 +70,25 @@ def cut(
         own = _tidied(_without_closing(own, keep) if alone else own, taken)
         own_name = name if count == 1 else f"{name}-{part + 1}"
         runs.append(Run(own_name, own, planned, parameters, config=run.config, replaced=gone))
+    runs = runs if keep else _with_losses(runs, name, notes)
     return [replace(runs[0], name=name)] if len(runs) == 1 else runs
+
+
+def _with_losses(runs: list[Run], name: str, notes: list[str]) -> list[Run]:
+    """Return the runs that log a loss, if any does: a start that logged none is no run."""
+    logged = [run for run in runs if any(c in run.table and run.table[c].notna().any() for c in _LOSSES)]
+    logged = [run for run in runs if run in logged or any(nan_column(c) in run.table for c in _LOSSES)]
+    if not logged or len(logged) == len(runs):
+        return runs
+    notes.append(f"{name}: {len(runs) - len(logged):,} starts without a loss left out")
+    return logged
+
+
+def _returns(table: pd.DataFrame) -> bool:
+    """Return whether the step falls, or comes again with another loss."""
+    step = table["step"].to_numpy(float)
+    trained = step[table["loss"].notna().to_numpy()] if "loss" in table else step
+    return bool((np.diff(step) < 0).any() or (np.diff(trained) == 0).any())
 
 
 def _tidied(table: pd.DataFrame, taken: Mapping[str, str]) -> pd.DataFrame:

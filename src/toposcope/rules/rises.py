@@ -22,8 +22,9 @@ SPREADS = 6.0
 """They must also exceed it by this many standard errors of a window's level."""
 WON = 0.01
 """A rise below this share of the run's fall (first level less lowest) is negligible."""
-SOLVED, LOST = 0.05, 0.1
-"""A loss below a twentieth of the fall has solved its task; there, a rise up to a tenth is negligible."""
+SOLVED, LOST, UNSOLVED = 0.05, 0.1, 0.25
+"""A loss below a twentieth of the fall has solved its task; there, a rise up to a tenth is negligible. From
+there to a quarter of the fall, the share that is negligible goes down to `WON`."""
 LEAST = 40
 """The fewest losses for windows of seven; with fewer, the last three must have risen by 35%."""
 FEWEST = 6
@@ -109,7 +110,8 @@ def scaled(loss: np.ndarray) -> Scale:
     low = float(np.min(levels(loss, min(window, len(loss)))))
     won = max(0.0, float(np.median(loss[:3])) - low)
     floor = WON * won or 1e-12
-    return Scale(np.log(loss + floor), won, floor, LOST if low < SOLVED * won else WON)
+    unsolved = float(np.clip((low / won - SOLVED) / (UNSOLVED - SOLVED), 0.0, 1.0)) if won else 1.0
+    return Scale(np.log(loss + floor), won, floor, LOST + unsolved * (WON - LOST))
 
 
 def find(scale: Scale, rate: np.ndarray | None = None) -> Rise | None:

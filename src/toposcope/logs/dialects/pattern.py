@@ -195,7 +195,7 @@ def _pattern_of(line: str) -> str:
     if not whole:
         return ""
     step = next((one for one in whole if _named(line, one, "step|iter|epoch|update|it|batch")), whole[0])
-    others = [one for one in parts if one is not step]
+    others = [one for one in parts if one is not step and not _TIME.match(line, one.end())]
     if not others:
         return ""
     loss = next((one for one in others if _named(line, one, "loss|cost|nll|xent|l")), others[0])
@@ -206,9 +206,14 @@ def _pattern_of(line: str) -> str:
     middle = _literal(between) if len(between) <= _WIDEST else f".*?{_literal(_word(between))}"
     before = _word(line[: first[0].start()])
     start = _literal(before) if before.strip() else r"^\s*"
-    pattern = f"{start}{first[1]}{middle}{second[1]}"
+    after = "," if line[second[0].end() :].startswith(",") else ""  # a comma may belong to a number
+    pattern = f"{start}{first[1]}{middle}{second[1]}{after}"
     found = re.search(pattern, line)
     return pattern if found and found["step"] == step[0] and found["loss"] == loss[0] else ""
+
+
+_TIME = re.compile(r"\s?(?:ms|s|secs?|seconds?|mins?|minutes?|h|hours?)\b|%")
+"""What follows a number that is no loss: `Cost: 715.7 sec`."""
 
 
 def _without_clock(line: str) -> str:

@@ -21,15 +21,20 @@ HELD_OUT = frozenset(
         "va",
         "vld",
         "tst",
+        "validate",
+        "validacion",
+        "validacao",
     ]
 )
 """Words of a loss that the model was not trained on."""
-TRAINED = frozenset(["train", "training", "trained", "tr", "trn"])
-LOSSES = frozenset(["loss", "losses"])
+TRAINED = frozenset(["train", "training", "trained", "tr", "trn", "treino", "treinamento", "entrenamiento"])
+LOSSES = frozenset(["loss", "losses", "perdida", "perda", "perte", "verlust"])
 LIKE_LOSSES = frozenset(
     ["xent", "ce", "nll", "cost", "crossentropy", "cross_entropy", "celoss", "crossentropyloss"]
 )
 """Names of a loss that count where nothing is called a loss."""
+BITS = frozenset(["bpb", "bpc", "bits_per_byte", "bits_per_char", "bits_per_character"])
+"""Names of a loss in bits per byte or character."""
 
 GLOBAL, STEP, PLACE, EPOCH = "global", "step", "place", "epoch"
 """A step that never falls; a step of the run or of an epoch; a place within an epoch; an epoch."""
@@ -43,6 +48,7 @@ _PLACES = {
     "batch": PLACE, "batches": PLACE, "batch_idx": PLACE, "batch_id": PLACE, "minibatch": PLACE,
     "mini_batch": PLACE, "batch_step": PLACE, "batch_index": PLACE,
     "epoch": EPOCH, "epochs": EPOCH, "ep": EPOCH, "epoch_id": EPOCH, "epoch_num": EPOCH, "epoch_idx": EPOCH,
+    "epoca": EPOCH, "epocas": EPOCH, "epoche": EPOCH, "epoque": EPOCH,
 }  # fmt: skip
 _STEPS_OF = frozenset(["global", "train", "training", "trainer", "optimizer", "gradient", "opt", "current"])
 _WHOLE = frozenset(
@@ -150,6 +156,8 @@ def _order(parts: list[str]) -> int:
         return 0
     if not named:
         rest = [part for part in parts if part not in _WHOLE]
+        if "_".join(rest) in BITS and any(part in HELD_OUT for part in parts):
+            return 6
         like = joined.endswith("cross_entropy") or any(part in LIKE_LOSSES for part in parts)
         return 5 if like and all(part in LIKE_LOSSES or part in ("cross", "entropy") for part in rest) else 0
     rest = [part for part in parts if part not in LOSSES and part not in _WHOLE]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from toposcope.logs.dialects.dialect import TextDialect
 from toposcope.logs.dialects.keras_bars import whole_bars
@@ -25,8 +26,10 @@ _PAIR = re.compile(
     rf"(?<![\w/.-])(?:(?P<glued>{_GLUED})|(?P<name>{_NAME})"
     rf"(?P<between>['\"]?\s{{0,12}}[:=]\s{{0,12}}['\"]?"
     rf"|,?\s{{1,12}}|(?=[\[(])))"
-    rf"[\[(]?\s{{0,6}}(?P<number>{NUMBER})(?P<unit>ms|s|%|[kKMB])?(?!\w|\.\d|:\d)"
-    rf"(?:\s{{0,6}}(?:/|of)\s{{0,6}}(?P<of>\d[\d,_]{{0,20}}[kKMB]?)(?![\w.])|\s\((?P<mean>{NUMBER})\))?"
+    rf"[\[(]?\s{{0,6}}(?P<number>{NUMBER})(?:(?<=\d)(?:st|nd|rd|th)\b)?(?P<unit>ms|s|%|[kKMB])?(?!\w|\.\d|:\d)"
+    rf"(?P<time>\s?(?:sec(?:ond)?|min(?:ute)?|hour|hr)s?\b)?"
+    rf"(?:\s{{0,6}}(?:/|of)\s{{0,6}}(?P<of>\d[\d,_]{{0,20}}[kKMB]?)(?![\w.])"
+    rf"|\s\((?P<mean>(?![-+]){NUMBER})\))?"  # a number with a sign is a change
 )
 _NEXT = re.compile(r"[\])]?\s{0,3}[|,:-]?\s{0,3}[\[(]?\s{0,6}(\d{1,15})\s{0,3}/\s{0,3}(\d{1,15})(?![\w.])")
 """The place within an epoch, right after its number: `Epoch: 1 [640/60000`, `epoch 1 | 200/2983 batches`."""
@@ -51,9 +54,37 @@ _TIMES = frozenset(["train_time", "time", "elapsed"])
 _PLACES = frozenset([GLOBAL, STEP, PLACE, EPOCH])
 _LOSSES = (
     *("oss", "OSS", "Score at", "otal", "xent", "ost", "COST", "ntropy", "nll", "NLL", " ce", "CE"),
-    *("损失", "損失", "손실", "отери"),
+    *(
+        "损失",
+        "損失",
+        "손실",
+        "отери",
+        "rdida",
+        "erda",
+        "erlust",
+        "erte",
+        "eldout=",
+        "val=",
+        "valid=",
+        "eldout:",
+        "val:",
+    ),
 )
-_WORDS = (*_LOSSES, "poch", "POCH", "tep", "STEP", "ter", "ITER", "atch", "BATCH", "pdate")
+_WORDS = (
+    *_LOSSES,
+    "bpb",
+    "bpc",
+    "poc",
+    "poch",
+    "POCH",
+    "tep",
+    "STEP",
+    "ter",
+    "ITER",
+    "atch",
+    "BATCH",
+    "pdate",
+)
 
 
 def records(lines: Iterable[str]) -> Iterator[dict[str, float]]:
@@ -102,8 +133,13 @@ def _titled(line: str, before: str) -> str:
 
     >>> _titled("  Evaluation Results:", ""), _titled("Tokens: 12", "eval"), _titled("Validating...", "")
     ('Evaluation', 'eval', '')
+    >>> _titled("--> EVAL PERFORMANCE", "")
+    'EVAL'
     """
     text = line.rstrip()
+    if text.isupper() and len(text) <= _TITLE and not any(letter.isdigit() for letter in text):
+        found = _TAG.search(text)
+        return found[0] if found else "" if _RULE.match(text) else before
     if not text.endswith(":") or len(text) > _TITLE:
         return "" if _RULE.match(text) else before
     found = _TAG.search(text)
@@ -158,6 +194,8 @@ class _TextLine:
                 self.place(PLACE, place[1], None, place[2])
         elif self._tagged and _TAG.fullmatch(text) and self._stands(found):
             self._tag = text
+        elif meant.kind in (LOSS, OTHER) and (found["time"] or found["unit"] in _SECONDS):
+            self._quantity(replace(meant, kind=OTHER), found)  # `Cost: 715.7 sec` is no loss
         elif meant.kind == LOSS or (meant.kind == OTHER and found["unit"] not in _SCALES):
             self._quantity(meant, found)
 
@@ -209,7 +247,8 @@ class _AnyWording:
     """A loss beside its number, in any of the wordings."""
 
     _LOSS = re.compile(
-        rf"(?i:loss|xent|cross[- _]?entropy|\bnll\b|\bcost\b|\bce\b)[\w/.-]{{0,30}}['\"]?\s{{0,12}}"
+        rf"(?i:loss|verlust|p[eé]rdida|perda|perte|xent|cross[- _]?entropy|\bnll\b|\bcost\b|\bce\b)"
+        rf"[\w/.-]{{0,30}}['\"]?\s{{0,12}}"
         rf"(?:[:=,]\s{{0,12}})?['\"]?(?:{NUMBER})"
     )
 

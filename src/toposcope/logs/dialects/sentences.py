@@ -31,6 +31,7 @@ _IS = re.compile(
 )
 _NOT_A_NUMBER = re.compile(r"(?i:(?:is|was|of)\s?[:=]?\s{1,3}(?:nan|inf))")
 _PLACED = re.compile(rf"\b(?:{_PLACE})", re.IGNORECASE)
+_NTH = re.compile(r"\b(\d{1,12})(?:st|nd|rd|th) ((?i:epoch|step|iteration|iter|batch|update))\b")
 _BEGINS = re.compile(
     r"^\s{0,8}(\d{1,12}/\d{1,12}),? (?:in|of) (?:the )?"
     r"(?:(?i:epoch) (\d{1,9})|(\d{1,9})(?:st|nd|rd|th)? (?i:epoch))\b"
@@ -72,11 +73,24 @@ _ENGLISH = {
     "훈련": "train ", "검증": "val ", "потери": "loss", "обучение": "train", "валидация": "val",
     "эпоха": "epoch", "エポック": "epoch ", "에포크": "epoch ", "轮次": "epoch ", "步数": "step ",
     "шаг": "step",
+    "época": "epoch", "épocas": "epoch", "époque": "epoch", "étape": "step", "iteración": "iteration",
+    "iteração": "iteration", "pérdida": "loss", "validación": "val", "validação": "val",
 }  # fmt: skip
 """Words of other scripts for what a line names."""
 _FOREIGN = re.compile("|".join(sorted(_ENGLISH, key=len, reverse=True)), re.IGNORECASE)
 _OPENS = re.compile(r"((?i:epoch|step|iter|iteration)\s?[:=]\s?)\d")
 _EPISODES = re.compile(r"\bep(?=\s?[:=])")
+
+
+_TAG_WITH_MORE = re.compile(
+    r"\[[A-Za-z]{1,20}[-_](?i:val|valid|validation|eval|test|dev)(?![A-Za-z])[^\[\]]{0,40}\]"
+)
+_BARE_TRAINED = re.compile(r"(?<![\w/.-])(?i:(train(?:ing)?)(?=\s?[=:]\s{0,3}\d{1,9}\.\d))")
+_BARE_HELD = re.compile(
+    r"(?<![\w/.-])(?i:(val|valid|validation|dev|eval|test|held-?out)(?=\s?[=:]\s{0,3}\d{1,9}\.\d))"
+)
+"""`train=2.41 val=2.52`: what is measured is not named."""
+_MEASURED = ("acc", "f1", "auc", "score", "reward", "bleu", "iou", "map", "ppl", "perplex", "error", "time")
 
 
 def separate(lines: Iterable[str]) -> Iterator[str]:
@@ -113,16 +127,37 @@ def in_pairs(line: str) -> str:
         line = _without_drawing(line)
     if "epch" in line:  # LeRobot: beside an epoch, `ep` counts episodes
         line = _EPISODES.sub("episodes", line).replace("epch", "epoch")
+    if "th " in line or "st " in line or "nd " in line or "rd " in line:
+        line = _NTH.sub(r"\2 \1", line)
     if "epoch" in line and line.lstrip()[:1].isdigit() and (found := _BEGINS.match(line)):
         line = f"epoch {found[2] or found[3]}, iteration {found[1]},{line[found.end() :]}"
     if "Score" in line:
         line = _SCORE.sub(lambda found: f"{_place(found['first'])}, loss: ", line)
     lower = line.lower()
+    if "=" in line or ":" in line:
+        line = _bare_losses(line, lower)
     if "loss" in lower or "cost" in lower:
         line = _loss_beside(line) if "improv" not in lower else line
     elif "total" in lower and _is_total_alone(line):
         line = _TOTAL.sub("total cost", line)
     return _by_signs(line)
+
+
+def _bare_losses(line: str, lower: str) -> str:
+    """Return a line in which a loss of training and a held-out one are named, if it names no measure at all.
+
+    >>> _bare_losses("epoch 1/9 train=2.41 heldout=2.52", "epoch 1/9 train=2.41 heldout=2.52")
+    'epoch 1/9 train loss=2.41 heldout loss=2.52'
+    >>> _bare_losses("epoch 1 acc: train=0.41 val=0.5", "epoch 1 acc: train=0.41 val=0.5")
+    'epoch 1 acc: train=0.41 val=0.5'
+    """
+    if "train" not in lower or "loss" in lower or not _PLACED.search(line):
+        return line
+    if any(word in lower for word in _MEASURED) or not (
+        _BARE_TRAINED.search(line) and _BARE_HELD.search(line)
+    ):
+        return line
+    return _BARE_HELD.sub(r"\1 loss", _BARE_TRAINED.sub(r"\1 loss", line))
 
 
 def _by_signs(line: str) -> str:
@@ -131,6 +166,8 @@ def _by_signs(line: str) -> str:
         return f"batch {found[2]}/{found[3]}, {found[1].strip()}"
     if "→" in line or "->" in line or "=>" in line or "⇒" in line:
         line = _ARROW.sub(": ", line)
+    if "[" in line and "oss" in line:
+        line = _TAG_WITH_MORE.sub("[Val]", line)
     if "Losses" in line and "otal" in line:
         line = _TOTAL_OF_LOSSES.sub("total_loss", line)
     return line

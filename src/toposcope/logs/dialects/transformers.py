@@ -18,7 +18,7 @@ import pandas as pd
 from toposcope.logs.dialects.dialect import TextDialect
 from toposcope.logs.dialects.pairs import NUMBER, STEP, pairs
 from toposcope.logs.places import NOT_A_NUMBER
-from toposcope.logs.records import PLANNED, Record, number
+from toposcope.logs.records import PLANNED, TRAINING, Record, number
 from toposcope.logs.run import Run
 
 COUNTED = "record"
@@ -38,6 +38,10 @@ _BARS = 64
 _MARK, _LAST, _STATED = "\0bar ", "\0last epoch", "\0stated"
 _MOST = 0.9
 """Nearly all records: the last one may stand at the end of training."""
+_ROUNDED = 0.02
+"""Epochs are printed with two decimals, and some trainers print a record a second time with all."""
+_FINE = 1e-9
+"""The relative error of an epoch that is printed with all its digits."""
 _RISING = 0.5
 """A bar is that of training if it rises between at least this share of the records."""
 
@@ -89,22 +93,63 @@ def with_steps(run: Run) -> Run:
     logged = table["loss"].notna() if "loss" in table else pd.Series(True, table.index)
     if NOT_A_NUMBER in table:
         logged |= table[NOT_A_NUMBER].notna()
+    visible = [column for column in table if not str(column).startswith("\0")]
+    summary = table[visible].isna().all(axis=1) & ~logged
+    epoch = table["epoch"].to_numpy(float) if "epoch" in table else np.zeros(0)
+    if not (np.diff(epoch[np.isfinite(epoch)]) < 0).any():
+        return replace(run, table=_of_training(table, summary, logged).reset_index(drop=True))
+    from toposcope.logs.starts import trainings
+
+    loss = table["loss"].to_numpy(float) if "loss" in table else None
+    number = trainings(epoch, loss, logged.to_numpy(), np.cumsum(summary), apart=_ROUNDED)
+    own = [
+        _of_training(table.iloc[rows].drop(columns=still), summary.iloc[rows], logged.iloc[rows])
+        for rows, still in _with_bars(table, number)
+    ]
+    if len(own) == 1:
+        return replace(run, table=own[0].reset_index(drop=True))
+    if any("step" in one for one in own):
+        own = [one.rename(columns={COUNTED: "step"}) for one in own]
+    parts = [one.assign(**{TRAINING: float(k)}) for k, one in enumerate(own)]
+    return replace(run, table=pd.concat(parts, ignore_index=True))
+
+
+def _with_bars(table: pd.DataFrame, number: np.ndarray) -> Iterator[tuple[np.ndarray, list[str]]]:
+    """Yield the rows of each training, and the bars that stood still in it: they are of another one."""
+    bars = [str(column) for column in table if str(column).startswith(_MARK)]
+    counts = table[bars].ffill().fillna(-1.0).to_numpy(float)
+    lengths = np.array([float(bar.removeprefix(_MARK)) for bar in bars])
+    before = np.full(len(bars), -1.0)
+    for k in range(int(number.max()) + 1):
+        rows = np.flatnonzero(number == k)
+        after = rows[-1] + 1
+        last = counts[rows[-1]]
+        drawn = (counts[rows] != before).any(axis=0)
+        # a bar that stands at its end when the next training begins was drawn to its end in this one
+        late = (counts[after] == lengths) & (last < lengths) if after < len(table) else lengths < 0
+        yield rows, [bar for bar, is_own in zip(bars, drawn | late, strict=True) if not is_own]
+        before = np.where(late, lengths, last)
+
+
+def _of_training(table: pd.DataFrame, summary: pd.Series, logged: pd.Series) -> pd.DataFrame:
+    """Return the records of one training with their steps, and without what only says them."""
     own = table[[column for column in table if not str(column).startswith("\0")]]
-    summary = own.isna().all(axis=1) & ~logged
     epochs = _epochs(table, summary)
     table, own, trained = table[~summary], own[~summary].copy(), logged[~summary].to_numpy()
     total = _last(table, _STATED)
     if stated := next((name for name in ("step", "global_step") if name in own), None):
         name, step = "step", own[stated].to_numpy(float)
     elif bar := _training_bar(table, trained, total):
-        name, step = "step", _ended(table[bar].fillna(0.0).to_numpy(float), trained)
+        count = table[bar].fillna(0.0).to_numpy(float)
         total = total or float(bar.removeprefix(_MARK))
+        fine = _by_fine_epoch(table, count, trained, total)
+        name, step = "step", _ended(count, trained) if fine is None else fine
     else:
         name, step, total = _by_epoch(table, trained, epochs, total)
     own[name] = step
     if total:
         own[PLANNED] = total
-    return replace(run, table=own.reset_index(drop=True))
+    return own
 
 
 def _epochs(table: pd.DataFrame, summary: pd.Series) -> float:
@@ -147,6 +192,26 @@ def _ended(count: np.ndarray, trained: np.ndarray) -> np.ndarray:
     stride = strides[counts.argmax()] if len(strides) else 1.0
     late = stride > 1 and ((count[trained] + 1) % stride == 0).mean() >= _MOST
     return count + 1 if late else count
+
+
+def _by_fine_epoch(
+    table: pd.DataFrame, count: np.ndarray, trained: np.ndarray, total: float
+) -> np.ndarray | None:
+    """Return the steps that epochs printed with all decimals say; None if they differ from the bar's by two.
+
+    A bar is drawn now and then, and may stand one step behind the record.
+    """
+    epoch = table["epoch"].to_numpy(float) if "epoch" in table else np.full(len(table), np.nan)
+    rows = np.flatnonzero(trained & (epoch > 0))
+    if not len(rows) or len(rows) < trained.sum():
+        return None
+    length = float(np.median(count[rows] / epoch[rows]))  # the steps of an epoch
+    epochs = max(round(total / length), 1) if length else 1
+    step = epoch * total / epochs
+    exact = np.abs(step - np.round(step))[rows] < _FINE * np.maximum(step[rows], 1.0)
+    if not exact.all() or (np.abs(step - count)[rows] < 1.5).mean() < _MOST:
+        return None
+    return np.where(np.isfinite(step), np.round(step), count)
 
 
 def _by_epoch(

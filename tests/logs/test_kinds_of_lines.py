@@ -1,0 +1,159 @@
+# ruff: noqa: E501 -- the lines of trainers are this long
+"""Kinds of lines and tables that real logs have: other languages, bits per byte, rows under names, sums."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import toposcope as ts
+from toposcope.core.errors import InputError
+
+COUNT = 12
+LOSSES = [round(2 + 4 / (i + 1), 4) for i in range(COUNT)]
+
+
+def read(tmp_path: Path, content: str, name: str = "train.log") -> ts.Log:
+    (tmp_path / name).write_text(content)
+    return ts.read_log(tmp_path / name)
+
+
+def lines(line: str) -> str:
+    return "".join(line.format(i=i, s=i + 1, x=x, y=x + 1) + "\n" for i, x in enumerate(LOSSES))
+
+
+TEXTS = {
+    "ordinals": "current step: {s}th step\nbatch loss:{x}",
+    "ordinals in a row": "In the {s}th epoch, train loss: {x}\nval loss: {y}",
+    "spanish": "Época {s}/20\n  Pérdida: {x}",
+    "portuguese": "Epoca {s} - perda: {x} - val loss: {y}",
+    "german": "Epoche {s}: Verlust {x}",
+    "a tag with more": "[Train] Epoch {s:03}: loss = {x}\n[Diff-Val(Test-Normal)] Epoch {s:03} (Det): loss = {y}",
+    "another tag with more": "[Train] Epoch {s}: loss = {x}\n[ema_eval (2 crops)] Epoch {s}: loss = {y}",
+    "no word for the loss": "[pre] epoch {s}/20  train={x}  heldout={y}  lr=1.50e-04  (best)",
+    "no word for the loss, colons": "Epoch {s} | train: {x} | val: {y}",
+    "a time that is called cost": "Epoch {s} Train, Loss: {x}, Cost: 715.7 sec",
+    "train_loss beside a benchmark's": "epoch {s} lr 0.1\ntrain_loss {x}\ncifar10 train : [loss = 0.07, top1 = 97%]",
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_lines_are_read_by_their_words(tmp_path: Path, name: str) -> None:
+    (run,) = read(tmp_path, lines(TEXTS[name])).runs
+    table = run.table[run.table["loss"].notna()]
+    assert table["loss"].tolist() == LOSSES
+    assert table["step"].tolist() == [*range(1, COUNT + 1)]
+    held = "{y}" in TEXTS[name]
+    assert ("heldout_loss" in run.table) == held
+    if held:
+        assert run.table["heldout_loss"].dropna().tolist() == pytest.approx([x + 1 for x in LOSSES])
+
+
+def test_a_train_loss_of_the_same_record_is_a_mean(tmp_path: Path) -> None:
+    (run,) = read(tmp_path, lines("step={s} loss={x} train_loss=4.5")).runs
+    assert run.table["loss"].tolist() == LOSSES
+
+
+@pytest.mark.parametrize("text", ["epoch {s} acc: train={x} val={y}", "train={x} val={y}"])
+def test_numbers_of_something_else_are_no_losses(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InputError, match="no line names a step and a loss"):
+        read(tmp_path, lines(text))
+
+
+def test_a_time_is_offered_as_no_loss(tmp_path: Path) -> None:
+    text = lines("Epoch {s} Train, reg:{x}, stage:{y}, Cost: 715.7 sec")
+    with pytest.raises(InputError) as refused:
+        read(tmp_path, text)
+    pattern = str(refused.value).split("pattern=")[1].strip("'\"").replace("\\\\", "\\")
+    log = ts.read_log(tmp_path / "train.log", pattern=pattern)
+    assert log.table["loss"].tolist() == LOSSES
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.log", "step {s:05} | loss {x}\nStep {s:05} | Validation bpb: {y}"),
+        ("b.log", "epoch {s} train loss {x} eval bpc {y}"),
+        ("c.jsonl", '{{"step": {s}, "loss": {x}, "val_bpb": {y}}}'),
+    ],
+)
+def test_bits_per_byte_are_held_out(tmp_path: Path, name: str, content: str) -> None:
+    log = read(tmp_path, lines(content), name)
+    assert log.table["loss"].tolist() == LOSSES
+    assert log.table["heldout_loss"].tolist() == pytest.approx([x + 1 for x in LOSSES])
+    assert "is in bits" in log.said
+    both = read(tmp_path, lines("step {s} loss {x} val_loss {y} val_bpb 1.25"), "both.log")
+    assert both.table["heldout_loss"].tolist() == pytest.approx([x + 1 for x in LOSSES])
+
+
+def test_held_out_losses_have_longer_names_too(tmp_path: Path) -> None:
+    rows = lines('{{"main/loss": {x}, "validation/main/loss": {y}, "iteration": {s}}},')
+    log = read(tmp_path, f"[\n{rows.rstrip().rstrip(',')}\n]", "log")
+    assert log.table["loss"].tolist() == LOSSES
+    assert log.table["heldout_loss"].notna().all()
+    csv = "epoca,train_loss,validate_loss\n" + lines("{s},{x},{y}")
+    log = read(tmp_path, csv, "historico.csv")
+    assert log.table["heldout_loss"].notna().all()
+    assert log.table["step"].tolist() == [*range(1, COUNT + 1)]
+
+
+YOLO = "     Epoch   gpu_mem      GIoU       obj       cls     total   targets  img_size\n"
+JDE = "2021-01-25 05:58:00 [INFO]:    Epoch       Batch       box      conf     total  nTargets\n"
+
+
+def test_rows_below_names_may_have_a_bar_or_a_time(tmp_path: Path) -> None:
+    bar = "{row}: {p}%|####| {k}/2 [00:01<00:01,  1.0s/it]\r"
+    rows = "     {i}/11        0G      2.72     0.107     0.022    {x}        69       640"
+    text = "".join(
+        bar.format(row=rows.format(i=i, x=x + (1 if k < 2 else 0)), p=50 * k, k=k)
+        for i, x in enumerate(LOSSES)
+        for k in (1, 2)
+    )
+    (run,) = read(tmp_path, YOLO + text).runs
+    assert run.table["loss"].tolist() == LOSSES
+    assert run.table["step"].tolist() == [*range(COUNT)]
+    assert run.planned_steps == 11
+    timed = "2021-01-25 05:58:59 [INFO]:     {i}/11       0/165     0.227      2.06    {x}      83.0\n"
+    text = "".join(timed.format(i=i, x=x) for i, x in enumerate(LOSSES))
+    (run,) = read(tmp_path, JDE + "loaded 3 files\n" + text).runs
+    assert run.table["loss"].tolist() == LOSSES
+
+
+def test_a_history_within_a_text_is_read(tmp_path: Path) -> None:
+    head = "Model: bert\nTotal params: 12,345\n_____\n,loss,acc,val_loss,val_acc\n"
+    log = read(tmp_path, head + lines("{i},{x},0.5,{y},0.4") + "\n   precision  recall\n0  0.91  0.92\n")
+    assert log.table["loss"].tolist() == LOSSES
+    assert log.table["heldout_loss"].notna().all()
+    assert log.table["step"].tolist() == [*range(COUNT)]
+
+
+def parts(names: str, between: str = ", ") -> str:
+    rng = np.random.default_rng(0)
+    made = []
+    for step in range(30):
+        first, second = rng.uniform(1, 2, 2).round(4)
+        values = {"a": first, "b": second, "sum": first + second, "other": rng.uniform(5, 6)}
+        made.append(f"epoch {step}{between}" + between.join(
+            f"{name}: {values[key]:.4f}" for name, key in (pair.split("=") for pair in names.split())
+        ))  # fmt: skip
+    return "\n".join(made) + "\n"
+
+
+@pytest.mark.parametrize("between", [", ", "\n"])
+def test_the_sum_of_the_others_is_the_total(tmp_path: Path, between: str) -> None:
+    log = read(tmp_path, parts("loss_gen=a loss_mel=b loss_1=sum loss_disc=other", between))
+    assert log.taken["loss"] == "loss_1"
+    assert "it is the sum of loss_gen, loss_mel" in log.said
+    assert len(log.table) == 30
+    log = read(tmp_path, parts("tgt_origin_loss=a tgt_cluster_loss=b tgt_loss=sum", between))
+    assert log.taken["loss"] == "tgt_loss"
+
+
+def test_losses_of_which_none_is_the_sum_are_refused_with_a_choice_that_works(tmp_path: Path) -> None:
+    with pytest.raises(
+        InputError, match="several losses and none is the total: loss_gen, loss_disc"
+    ) as refused:
+        read(tmp_path, parts("loss_gen=a loss_disc=other loss_kl=b"))
+    assert "rename={'loss_gen': 'loss'}" in str(refused.value)
+    log = ts.read_log(tmp_path / "train.log", rename={"loss_gen": "loss"})
+    assert len(log.table) == 30
