@@ -141,7 +141,9 @@ def _of_adapters(series: Series, run: str, findings: list[AuditFinding]) -> list
 
 
 PATH_FAULTS = ("off-path", "jump", "out-of-order")
-REPLACED = ("replaced-tensor", "replaced-rows", "exchanged-rows", "copied-rows", "other-weights")
+REPLACED = (
+    "replaced-tensor", "replaced-rows", "exchanged-rows", "swapped-rows", "copied-rows", "other-weights",
+)  # fmt: skip
 
 _OF_VALUES = (
     *REPLACED, "rescaled-tensor", "negated-tensor", "denormal-tensor", "near-zero-tensor", "zero-tensor",
