@@ -172,7 +172,7 @@ class _TensorPair:
 
 
 def _leap(change: TensorChange, past: _PastContent) -> float:
-    """Return how many times as far a tensor moved as at most at its last checkpoints; NaN if it has too few."""
+    """Return how many times as far a tensor moved as at most at its last four changes; NaN without these."""
     farthest = max((one.distance for one in past.changes), default=0.0)
     return change.distance / farthest if len(past.changes) == checks.LATELY and farthest else math.nan
 
