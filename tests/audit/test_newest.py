@@ -19,7 +19,7 @@ from toposcope.sources import audit, open_series
 from toposcope.sources.audit import audited
 
 sys.path.insert(0, str(Path(__file__).parent))
-from planted import FC1, HEAD, STEPS, file, walk, write
+from planted import EMB, FC1, HEAD, STEPS, file, walk, write
 
 Tensors = dict[str, np.ndarray]
 
@@ -232,6 +232,26 @@ def test_a_tensor_that_the_index_lacks_is_named(tmp_path: Path):
     assert not answer.ok
     assert f"skipped {HEAD}: it is in model-00001-of-00001.safetensors" in repr(answer)
     assert ts.check(folder).runs[0].judgement.grounds[0].kind == "tensor-not-in-index"
+
+
+@pytest.mark.parametrize("by", ["values", "configuration"])
+def test_a_tied_head_that_the_index_lacks_is_no_fault(tmp_path: Path, by: str):
+    """Nothing is lost with it: the model takes its embedding."""
+    folder = tmp_path / "checkpoint-100"
+    folder.mkdir()
+    state = walk(1, "walk", 1)[0]
+    if by == "values":
+        state[HEAD] = state[EMB].copy()
+    save_file(state, folder / "model-00001-of-00001.safetensors")
+    table = {name: "model-00001-of-00001.safetensors" for name in state if name != HEAD}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": table}))
+    tie = {"tie_word_embeddings": True} if by == "configuration" else {}
+    (folder / "config.json").write_text(json.dumps(tie))
+    answer = ts.audit(folder)
+    assert answer.findings == ()
+    assert answer.ok
+    assert answer.coverage.skipped == {HEAD: f"it is not in the index, and tied to {EMB}, which is"}
+    assert "fix the index" not in repr(answer)
 
 
 def test_nothing_is_equal_where_nothing_could_be_read():
