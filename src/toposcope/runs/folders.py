@@ -78,7 +78,10 @@ def _of_series(
     own = Contents(name, log, said, series.steps, findings, changed=lambda run: changed_matrices(series, run))
     if _has_losses(own.log) or not Path(path).is_dir():
         return [own]
-    beside = _logs_inside(Path(path), name, reading, {str(one.uri) for one in series} - {path})
+    try:
+        beside = _logs_inside(Path(path), name, reading, {str(one.uri) for one in series} - {path})
+    except SourceError as error:  # what is called a log there is none that can be read
+        own, beside = replace(own, problems=(str(error),)), []
     folders = {run.run: Path(os.path.relpath(run.uri, path)) for run in series.runs}
     found = with_logs(_each_with_its_log(own, path, beside, folders, chosen)) if beside else [own]
     if all(_has_losses(one.log) or one.question for one in found):

@@ -100,6 +100,10 @@ NOT_WEIGHTS = (
 verl, Megatron-LM and OLMo."""
 
 
+_OPT = re.compile(r"opt\d{6}")
+"""The beginning of the file of an optimizer's state beside model010000.pt."""
+
+
 def add_format(form: FileFormat | FolderFormat) -> None:
     """Register a format in this process; the package's own formats are tried first.
 
@@ -125,7 +129,7 @@ def _files() -> tuple[FileFormat, ...]:
 def is_weights_file(name: str) -> bool:
     """Return whether a file name is that of a checkpoint's weights."""
     suffixes = tuple(suffix for form in _files() for suffix in form.suffixes)
-    return name.endswith(suffixes) and not name.startswith((".", *NOT_WEIGHTS))
+    return name.endswith(suffixes) and not name.startswith((".", *NOT_WEIGHTS)) and not _OPT.match(name)
 
 
 def open_file(blob: Blob) -> Reader:

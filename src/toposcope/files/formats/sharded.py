@@ -64,7 +64,7 @@ class ShardedReader:
         return self._infos
 
     def _left_out(self, shard: str, info: TensorInfo, indexed: Mapping[str, TensorInfo]) -> TensorInfo:
-        """Return a tensor that the index lacks; it is missed only if it is not a copy of one that is there."""
+        """Return a tensor that the index lacks; it is missed unless it is a copy of one that is there."""
         alike = [one.name for one in indexed.values() if one.shape == info.shape and one.dtype == info.dtype]
         tied = [name for name in alike if self._tied and _EMBEDDING.search(name)]
         twin = next((name for name in (tied or alike) if tied or self._equal(shard, info, name)), None)
