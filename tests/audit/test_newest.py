@@ -116,8 +116,9 @@ def test_a_permutation_is_named_only_where_it_is_shown():
         assert [one.fault for one in audit(open_series(states))] == [fault]
 
 
+@pytest.mark.parametrize(("source", "copy"), [(0, 2), (2, 0)])
 @pytest.mark.parametrize("count", [2, 8])
-def test_a_copied_expert_is_a_copy(count: int):
+def test_a_copied_expert_is_a_copy(count: int, source: int, copy: int):
     rng = np.random.default_rng(0)
     names = [f"layers.0.experts.{index}.w1.weight" for index in range(4)]
     now = {name: rng.normal(size=(16, 8)) for name in names}
@@ -125,10 +126,10 @@ def test_a_copied_expert_is_a_copy(count: int):
     for step in range(count):
         states[step] = {name: value.astype(np.float32) for name, value in now.items()}
         now = {name: value + 0.05 * rng.normal(size=value.shape) for name, value in now.items()}
-    states[count - 1][names[2]] = states[count - 1][names[0]].copy()
+    states[count - 1][names[copy]] = states[count - 1][names[source]].copy()
     (found,) = audit(open_series(states))
-    assert (found.fault, found.tensor) == ("copied-tensor", names[2])
-    assert repr(names[0]) in found.message
+    assert (found.fault, found.tensor) == ("copied-tensor", names[copy])
+    assert repr(names[source]) in found.message
 
 
 def test_equal_layers_of_one_checkpoint_are_a_remark():
@@ -176,11 +177,13 @@ def test_what_was_not_read_is_said_with_its_reason(tmp_path: Path):
     state = {name: torch.from_numpy(value) for name, value in walk(1, "walk", 1)[0].items()}
     state["meta.weight"] = torch.empty(4, 4, device="meta")
     state["sparse.weight"] = torch.eye(4).to_sparse()
+    state["complex.weight"] = torch.eye(4, dtype=torch.complex64)
     for step in (100, 200):
         torch.save({"model": state, "optimizer": {"state": {}}}, tmp_path / f"step_{step}.pt")
         state = {name: value if value.is_sparse else value * 1.01 for name, value in state.items()}
     seen = audited(open_series(tmp_path)).coverage
-    assert seen.line == "checked 13 of 15 tensors, 2 skipped"
+    assert seen.line == "checked 13 of 16 tensors, 3 skipped"
+    assert "complex64" in seen.skipped["complex.weight"]
     assert "meta device" in seen.skipped["meta.weight"]
     assert "sparse" in seen.skipped["sparse.weight"]
     assert any("the state of the optimiser (optimizer)" in line for line in seen.lines)

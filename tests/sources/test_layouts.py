@@ -73,6 +73,12 @@ def test_the_optimizer_of_a_file_of_weights_is_said_not_to_be_checked(tmp_path: 
     assert f"not checked: the state of the optimiser ({file}" in " ".join(coverage.lines)
 
 
+def test_an_archive_of_stable_baselines_is_named_as_a_file_as_well(tmp_path: Path):
+    LAYOUTS["stable_baselines"].write(tmp_path)
+    with pytest.raises(SourceError, match="Stable-Baselines3"):
+        open_series(tmp_path / "rl_model_100_steps.zip")
+
+
 def test_a_generator_and_a_discriminator_are_told_apart_by_the_pattern_that_is_named(tmp_path: Path):
     for step in (1000, 2000):
         for name in "GD":

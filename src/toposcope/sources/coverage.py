@@ -39,7 +39,12 @@ class RunCoverage:
         readable = [step for step in steps if not step.error]
         judged = steps[-1:] if newest else steps
         tensors = [item for step in judged for item in step.tensors.values()]
-        skipped = {item.info.name: item.info.skip for item in tensors if item.info.skip}
+        unread = {
+            item.info.name: f"its type {item.info.dtype} is not read"
+            for item in tensors
+            if item.info.dtype.kind == "c"
+        }
+        skipped = unread | {item.info.name: item.info.skip for item in tensors if item.info.skip}
         names = {item.info.name for item in tensors}
         hashed = any(step.hashed for step in judged)
         optimizer = dict.fromkeys(name for step in judged for name in _optimizer_of(step))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from toposcope.core.errors import SourceError
-from toposcope.files.blobs import Folder
+from toposcope.files.blobs import Blob, Folder
 from toposcope.files.labels import step_of
 
 
@@ -191,14 +191,13 @@ def _zarr(folder: Folder, folders: list[str], depth: int = 1) -> bool:
 
 def _is_policy(folder: Folder) -> Callable[[str], bool]:
     """Return a test of names: Stable-Baselines3 writes an archive with a file of the policy's weights."""
+    return lambda name: name.endswith(".zip") and foreign_archive(folder.open(name)) is not None
 
-    def test(name: str) -> bool:
-        if not name.endswith(".zip"):
-            return False
-        blob = folder.open(name)
-        return _POLICY in blob.read(max(0, blob.size - _ZIP_END), blob.size).tobytes()
 
-    return test
+def foreign_archive(blob: Blob) -> Foreign | None:
+    """Return the foreign format of a zip archive by the names in it; None for others."""
+    names = blob.read(max(0, blob.size - _ZIP_END), blob.size).tobytes()
+    return STABLE_BASELINES if _POLICY in names else None
 
 
 def _is_flax(folder: Folder) -> Callable[[str], bool]:
