@@ -19,7 +19,7 @@ from toposcope.sources import audit, open_series
 from toposcope.sources.audit import audited
 
 sys.path.insert(0, str(Path(__file__).parent))
-from planted import FC1, HEAD, STEPS, file, walk, write
+from planted import EMB, FC1, HEAD, STEPS, file, walk, write
 
 Tensors = dict[str, np.ndarray]
 
@@ -116,8 +116,9 @@ def test_a_permutation_is_named_only_where_it_is_shown():
         assert [one.fault for one in audit(open_series(states))] == [fault]
 
 
+@pytest.mark.parametrize(("source", "copy"), [(0, 2), (2, 0)])
 @pytest.mark.parametrize("count", [2, 8])
-def test_a_copied_expert_is_a_copy(count: int):
+def test_a_copied_expert_is_a_copy(count: int, source: int, copy: int):
     rng = np.random.default_rng(0)
     names = [f"layers.0.experts.{index}.w1.weight" for index in range(4)]
     now = {name: rng.normal(size=(16, 8)) for name in names}
@@ -125,10 +126,10 @@ def test_a_copied_expert_is_a_copy(count: int):
     for step in range(count):
         states[step] = {name: value.astype(np.float32) for name, value in now.items()}
         now = {name: value + 0.05 * rng.normal(size=value.shape) for name, value in now.items()}
-    states[count - 1][names[2]] = states[count - 1][names[0]].copy()
+    states[count - 1][names[copy]] = states[count - 1][names[source]].copy()
     (found,) = audit(open_series(states))
-    assert (found.fault, found.tensor) == ("copied-tensor", names[2])
-    assert repr(names[0]) in found.message
+    assert (found.fault, found.tensor) == ("copied-tensor", names[copy])
+    assert repr(names[source]) in found.message
 
 
 def test_equal_layers_of_one_checkpoint_are_a_remark():
@@ -176,11 +177,13 @@ def test_what_was_not_read_is_said_with_its_reason(tmp_path: Path):
     state = {name: torch.from_numpy(value) for name, value in walk(1, "walk", 1)[0].items()}
     state["meta.weight"] = torch.empty(4, 4, device="meta")
     state["sparse.weight"] = torch.eye(4).to_sparse()
+    state["complex.weight"] = torch.eye(4, dtype=torch.complex64)
     for step in (100, 200):
         torch.save({"model": state, "optimizer": {"state": {}}}, tmp_path / f"step_{step}.pt")
         state = {name: value if value.is_sparse else value * 1.01 for name, value in state.items()}
     seen = audited(open_series(tmp_path)).coverage
-    assert seen.line == "checked 13 of 15 tensors, 2 skipped"
+    assert seen.line == "checked 13 of 16 tensors, 3 skipped"
+    assert "complex64" in seen.skipped["complex.weight"]
     assert "meta device" in seen.skipped["meta.weight"]
     assert "sparse" in seen.skipped["sparse.weight"]
     assert any("the state of the optimiser (optimizer)" in line for line in seen.lines)
@@ -232,6 +235,26 @@ def test_a_tensor_that_the_index_lacks_is_named(tmp_path: Path):
     assert not answer.ok
     assert f"skipped {HEAD}: it is in model-00001-of-00001.safetensors" in repr(answer)
     assert ts.check(folder).runs[0].judgement.grounds[0].kind == "tensor-not-in-index"
+
+
+@pytest.mark.parametrize("by", ["values", "configuration"])
+def test_a_tied_head_that_the_index_lacks_is_no_fault(tmp_path: Path, by: str):
+    """Nothing is lost with it: the model takes its embedding."""
+    folder = tmp_path / "checkpoint-100"
+    folder.mkdir()
+    state = walk(1, "walk", 1)[0]
+    if by == "values":
+        state[HEAD] = state[EMB].copy()
+    save_file(state, folder / "model-00001-of-00001.safetensors")
+    table = {name: "model-00001-of-00001.safetensors" for name in state if name != HEAD}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": table}))
+    tie = {"tie_word_embeddings": True} if by == "configuration" else {}
+    (folder / "config.json").write_text(json.dumps(tie))
+    answer = ts.audit(folder)
+    assert answer.findings == ()
+    assert answer.ok
+    assert answer.coverage.skipped == {HEAD: f"it is not in the index, and tied to {EMB}, which is"}
+    assert "fix the index" not in repr(answer)
 
 
 def test_nothing_is_equal_where_nothing_could_be_read():

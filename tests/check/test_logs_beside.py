@@ -121,3 +121,21 @@ def test_the_first_line_of_a_watch_has_the_ground_of_a_check_without_an_alarm(tm
     )
     assert (code, ground.kind) == (1, "plateau")
     assert out.splitlines()[0] == f"no alarm in 2 checkpoints of 1 run, but look: run: {ground}"
+
+
+@pytest.mark.parametrize("steps", [range(600, 601), range(200, 2001, 200)])
+def test_a_run_without_a_log_has_the_losses_of_its_checkpoints_beside_a_run_with_one(tmp_path, steps):
+    torch = pytest.importorskip("torch")
+    for run, at in (("one", range(100, 401, 100)), ("two", steps)):
+        (tmp_path / run).mkdir()
+        for step in at:
+            weight = torch.full((8, 8), 1.0) + 1e-3 * step * torch.eye(8)
+            state = {"model": {"w.weight": weight}, "iter_num": step, "best_val_loss": 2 + 40 / step**0.5}
+            torch.save(state, tmp_path / run / f"ckpt_{step}.pt")
+    table = pd.DataFrame({"step": np.arange(1, 61), "loss": falling(60)})
+    table.to_csv(tmp_path / "one" / "log.csv", index=False)
+    runs = {str(one["run"]): one for one in ts.check(tmp_path).to_dict()["runs"]}
+    (log,) = (one for name, one in runs.items() if name.endswith("one/log.csv"))
+    (stated,) = (one for name, one in runs.items() if name.endswith("two"))
+    assert (log["losses"], log["checkpoints"]) == (60, 4)
+    assert (stated["losses"], stated["checkpoints"], stated["step"]) == (len(steps), len(steps), steps[-1])

@@ -14,11 +14,13 @@ from toposcope.api.checking import check
 from toposcope.core.errors import InputError, SourceError
 from toposcope.core.types import Role
 from toposcope.sources import open_series
-from toposcope.sources.audit import audit
+from toposcope.sources.audit import audit, audited
 
 sys.path.insert(0, str(Path(__file__).parent))
 from layouts import LAYOUTS, llama, put, put_safe, tensors
+from more_layouts import MORE
 
+LAYOUTS = {**LAYOUTS, **MORE}
 READ = [name for name, layout in LAYOUTS.items() if layout.steps]
 REFUSED = [name for name, layout in LAYOUTS.items() if layout.words]
 
@@ -34,6 +36,56 @@ def test_a_layout_is_read_as_one_run_with_its_steps(tmp_path: Path, name: str):
     matrices = [list(series.matrices(checkpoint)) for checkpoint in series]
     assert len({tuple(matrix.name for matrix in one) for one in matrices}) == 1
     assert matrices[0]
+
+
+@pytest.mark.parametrize("name", [name for name in READ if name in MORE])
+def test_a_layout_without_losses_is_checked(tmp_path: Path, name: str):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    LAYOUTS[name].write(folder)
+    (run,) = check(str(folder)).to_dict()["runs"]
+    assert run["checkpoints"] == len(LAYOUTS[name].steps)
+    assert run["level"] == ("all right" if run["losses"] else "not judged")
+
+
+@pytest.mark.parametrize(
+    ("name", "beside"),
+    [
+        ("axolotl", "model.safetensors"),
+        ("trainer_with_best", "checkpoint-best"),
+        ("litgpt_with_final", "final"),
+        ("lightning_with_last", "last-v1.ckpt and last.ckpt"),
+        ("nemo_megatron", "megatron_gpt--val_loss=2.12-step=200-consumed_samples=1600.0-last.ckpt"),
+        ("mmdetection", "best_coco_bbox_mAP_epoch_11.pth"),
+        ("timm_last_and_best", "model_best.pth.tar"),
+    ],
+)
+def test_weights_beside_the_checkpoints_are_said_not_to_be_checked(tmp_path: Path, name: str, beside: str):
+    LAYOUTS[name].write(tmp_path)
+    coverage = audited(open_series(tmp_path)).coverage
+    assert f"not checked: {beside} beside the checkpoints" in " ".join(coverage.lines)
+
+
+@pytest.mark.parametrize(("name", "file"), [("nanochat", "optim_000100_"), ("guided_diffusion", "opt010000")])
+def test_the_optimizer_of_a_file_of_weights_is_said_not_to_be_checked(tmp_path: Path, name: str, file: str):
+    LAYOUTS[name].write(tmp_path)
+    coverage = audited(open_series(tmp_path)).coverage
+    assert f"not checked: the state of the optimiser ({file}" in " ".join(coverage.lines)
+
+
+def test_an_archive_of_stable_baselines_is_named_as_a_file_as_well(tmp_path: Path):
+    LAYOUTS["stable_baselines"].write(tmp_path)
+    with pytest.raises(SourceError, match="Stable-Baselines3"):
+        open_series(tmp_path / "rl_model_100_steps.zip")
+
+
+def test_a_generator_and_a_discriminator_are_told_apart_by_the_pattern_that_is_named(tmp_path: Path):
+    for step in (1000, 2000):
+        for name in "GD":
+            put(tmp_path / f"{name}_{step}.pth", {"model": tensors(llama(step // 10)), "iteration": step})
+    with pytest.raises(SourceError, match=r"'D_\(\\d\+\)' if that is the step"):
+        open_series(tmp_path)
+    assert list(open_series(tmp_path, step_pattern=r"G_(\d+)").steps.values()) == [[1000, 2000]]
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -28,7 +28,10 @@ _EPOCH_AFTER = re.compile(r"(?P<count>\d{1,15})(?P<unit>)[_-]?epochs?", re.I)
 _NUMBERED = re.compile(
     r"(?:model|weights?|gpt|net|state|params|rwkv)[_\-=](?P<count>\d{1,15})(?P<unit>k?)", re.I
 )
+_PADDED = re.compile(r"(?:model|weights?|ckpt|checkpoint|net)(?P<count>\d{6,15})(?P<unit>)", re.I)
+"""A word and a number of six digits at least, as in model010000 (guided diffusion)."""
 _BARE = re.compile(r"(?P<count>\d{1,15})(?P<unit>k?)", re.I)
+_COPY = re.compile(r"(?:^|[^a-z])(?:best|last|latest|final|ema)(?:[^a-z]|$)", re.I)
 _PARTS = frozenset(
     ["rank", "shard", "part", "size", "mp", "tp", "pp", "dp", "layer", "expert", "fold", "seed"]
 )
@@ -110,10 +113,12 @@ def step_of_file(name: str) -> int | None:
 
     >>> step_of_file("model_0"), step_of_file("gpt_250"), step_of_file("weights-3"), step_of_file("model")
     (0, 250, 3, None)
+    >>> step_of_file("model010000"), step_of_file("model7")
+    (10000, None)
     """
     step = step_of(name)
     if step is None and _stated.get() is None:
-        found = _NUMBERED.fullmatch(name)
+        found = _NUMBERED.fullmatch(name) or _PADDED.fullmatch(name)
         step = _number(found) if found else None
     return step
 
@@ -141,6 +146,15 @@ def step_of(name: str) -> int | None:
         return tokens
     found = found or _EPOCH.search(name) or _EPOCH_AFTER.fullmatch(name)
     return _number(found) if found else None
+
+
+def is_copy(name: str) -> bool:
+    """Return whether a name calls a checkpoint the best, the last or an average; a step may stand beside it.
+
+    >>> is_copy("checkpoint_best"), is_copy("model-step=200-last"), is_copy("blasted_100")
+    (True, True, False)
+    """
+    return _COPY.search(name) is not None
 
 
 def step_among(name: str, names: Iterable[str]) -> int | None:

@@ -78,15 +78,28 @@ def _of_series(
     own = Contents(name, log, said, series.steps, findings, changed=lambda run: changed_matrices(series, run))
     if _has_losses(own.log) or not Path(path).is_dir():
         return [own]
-    beside = _logs_inside(Path(path), name, reading, {str(one.uri) for one in series} - {path})
-    if not beside:
-        try:
-            stated = read_source(path, name, reading, logs=True)  # with what the checkpoints themselves state
-        except SourceError:  # the audit has found that the losses cannot be read
-            return [own]
-        return [replace(own, log=stated, said=STATED) if _has_losses(stated) else own]
+    try:
+        beside = _logs_inside(Path(path), name, reading, {str(one.uri) for one in series} - {path})
+    except SourceError as error:  # what is called a log there is none that can be read
+        own, beside = replace(own, problems=(str(error),)), []
     folders = {run.run: Path(os.path.relpath(run.uri, path)) for run in series.runs}
-    return with_logs(_each_with_its_log(own, path, beside, folders, chosen))
+    found = with_logs(_each_with_its_log(own, path, beside, folders, chosen)) if beside else [own]
+    if all(_has_losses(one.log) or one.question for one in found):
+        return found
+    try:
+        stated = read_source(path, name, reading, logs=True)  # with what the checkpoints themselves state
+    except SourceError:  # the audit has found that the losses cannot be read
+        return found
+    return [_with_stated(one, stated) for one in found]
+
+
+def _with_stated(part: Contents, stated: Log) -> Contents:
+    """Return checkpoints without a log with the losses that they state themselves, if they do."""
+    if _has_losses(part.log) or part.question:
+        return part
+    runs = tuple(run for run in stated.runs if run.name in part.steps)
+    log = replace(stated, runs=runs)
+    return replace(part, log=log, said=STATED) if _has_losses(log) else part
 
 
 def _each_with_its_log(

@@ -17,6 +17,7 @@ from toposcope.sources.adapter_state import adapter_state
 from toposcope.sources.audit_checks import CHECKS, NEWEST_CHECKS
 from toposcope.sources.audit_content import FACTOR
 from toposcope.sources.audit_evidence import StepEvidence, distance, gather
+from toposcope.sources.beside import weights_beside
 from toposcope.sources.coverage import Coverage, RunCoverage
 from toposcope.sources.rows import exchanged_share
 from toposcope.sources.series import Series
@@ -78,7 +79,7 @@ def audited(series: Series, *, cheap: bool = False, newest: bool = False, quiet:
                 quiet=quiet,
             )
         )
-        seen.append(RunCoverage.of(run, steps, newest=newest))
+        seen.append(RunCoverage.of(run, steps, newest=newest, beside=weights_beside(series, run)))
         found += _of_run(series, run, steps, cheap=cheap, newest=newest)
     order = {run: index for index, run in enumerate(series.names)}
     found = together(found, lambda finding: finding.fault)
@@ -141,7 +142,9 @@ def _of_adapters(series: Series, run: str, findings: list[AuditFinding]) -> list
 
 
 PATH_FAULTS = ("off-path", "jump", "out-of-order")
-REPLACED = ("replaced-tensor", "replaced-rows", "exchanged-rows", "copied-rows", "other-weights")
+REPLACED = (
+    "replaced-tensor", "replaced-rows", "exchanged-rows", "swapped-rows", "copied-rows", "other-weights",
+)  # fmt: skip
 
 _OF_VALUES = (
     *REPLACED, "rescaled-tensor", "negated-tensor", "denormal-tensor", "near-zero-tensor", "zero-tensor",

@@ -202,7 +202,8 @@ def copies(steps: Evidence) -> Iterator[AuditFinding]:
             yield _finding(where[0], "equal-tensors", f"is a copy of {first!r}", second)
         if 2 * len(where) <= len(good):
             for step in where:
-                yield _finding(step, "copied-tensor", f"is a copy of {first!r} at this step only", second)
+                source, copy = _by_origin(step, first, second)
+                yield _finding(step, "copied-tensor", f"is a copy of {source!r} at this step only", copy)
     for before, step in itertools.pairwise(good):
         same = [
             n
@@ -218,6 +219,13 @@ def copies(steps: Evidence) -> Iterator[AuditFinding]:
                         f"is unchanged since step {before.checkpoint.step:,}; others moved",
                         name,
                     )
+
+
+def _by_origin(step: StepEvidence, first: str, second: str) -> tuple[str, str]:
+    """Return the source and the copy of two equal tensors: the copy resembles its former values less."""
+    here, there = (step.tensors[name].moved for name in (first, second))
+    turned = here is not None and there is not None and here.cosine < there.cosine
+    return (second, first) if turned else (first, second)
 
 
 def _mostly_changes(good: list[StepEvidence], name: str) -> bool:

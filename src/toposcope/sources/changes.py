@@ -23,7 +23,8 @@ class TensorChange:
 
     `distance` is the norm of D, `along` is <D, W'> / <W', W'>, `purity` the cosine of D and W', `cosine` that
     of W and W', and `ratio` |W| / |W'|. The others count rows: the share and number of those whose cosine
-    with their former values is below 1/2, and the number of those that swapped places.
+    with their former values is below 1/2, the number of those that swapped places, and which did so beyond
+    doubt.
     """
 
     distance: float
@@ -34,6 +35,7 @@ class TensorChange:
     renewed: float = 0.0
     renewed_rows: int = 0
     exchanged_rows: int = 0
+    swapped_rows: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +97,8 @@ def change_of(now: np.ndarray, then: np.ndarray, *, low_rank: bool = False) -> T
     both = np.sqrt(squares * before)
     alike = np.divide(products, both, out=np.ones(len(here)), where=both > 0)
     unlike = int((alike < UNLIKE).sum()) if now.ndim > 1 else 0
-    placed = exchanged(here, there, moved, before, low_rank=low_rank) if now.ndim > 1 else 0
-    return TensorChange(far, along, purity, cosine, norm / past, unlike / len(here), unlike, placed)
+    placed, swapped = exchanged(here, there, moved, before, low_rank=low_rank) if now.ndim > 1 else (0, ())
+    return TensorChange(far, along, purity, cosine, norm / past, unlike / len(here), unlike, placed, swapped)
 
 
 def _blocks(*arrays: np.ndarray) -> Iterator[tuple[int, list[np.ndarray]]]:

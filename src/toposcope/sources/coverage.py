@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,13 +11,16 @@ from typing import Any
 from toposcope.core.forms import listed
 from toposcope.sources.audit_evidence import StepEvidence
 
+_OPTIMIZER = re.compile(r"optim|^opt\d{6}", re.I)
+
 
 @dataclass(frozen=True, slots=True)
 class RunCoverage:
     """The tensors of a run's checkpoints: how many were checked, and why others were not.
 
     `hashed` says that only the hashes of files were compared. `alone` says that there is one checkpoint, so
-    nothing could be compared with it. `optimizer` names the files or parts with the state of an optimiser.
+    nothing could be compared with it. `optimizer` names the files or parts with the state of an optimiser,
+    `beside` weights in the run's folder that are no checkpoint of it.
     """
 
     run: str
@@ -25,20 +29,28 @@ class RunCoverage:
     hashed: bool = False
     alone: bool = False
     optimizer: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, run: str, steps: Sequence[StepEvidence], *, newest: bool = False) -> RunCoverage:
+    def of(
+        cls, run: str, steps: Sequence[StepEvidence], *, newest: bool = False, beside: Sequence[str] = ()
+    ) -> RunCoverage:
         """Return the coverage of a run by its evidence; of its newest checkpoint alone if so asked."""
         readable = [step for step in steps if not step.error]
         judged = steps[-1:] if newest else steps
         tensors = [item for step in judged for item in step.tensors.values()]
-        skipped = {item.info.name: item.info.skip for item in tensors if item.info.skip}
+        unread = {
+            item.info.name: f"its type {item.info.dtype} is not read"
+            for item in tensors
+            if item.info.dtype.kind == "c"
+        }
+        skipped = unread | {item.info.name: item.info.skip for item in tensors if item.info.skip}
         names = {item.info.name for item in tensors}
         hashed = any(step.hashed for step in judged)
         optimizer = dict.fromkeys(name for step in judged for name in _optimizer_of(step))
         return cls(
             run, 0 if hashed else len(names) - len(skipped), skipped, hashed, len(readable) == 1,
-            tuple(optimizer),
+            tuple(optimizer), tuple(beside),
         )  # fmt: skip
 
 
@@ -46,10 +58,13 @@ def _optimizer_of(step: StepEvidence) -> list[str]:
     """Return the files and parts of a checkpoint that hold the state of an optimiser."""
     place = Path(step.checkpoint.uri)
     try:
-        files = sorted(one.name for one in place.iterdir()) if place.is_dir() else []
+        files = sorted(one.name for one in (place if place.is_dir() else place.parent).iterdir())
     except OSError:
         files = []
-    return [name for name in (*files, *step.facts.beside) if "optim" in name.lower()]
+    if not place.is_dir():  # a file for the optimiser beside each file of weights, with the same step
+        stated = re.compile(rf"(?<!\d)0*{step.checkpoint.step}(?!\d)")
+        files = [name for name in files if stated.search(name)]
+    return [name for name in (*files, *step.facts.beside) if _OPTIMIZER.search(name)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +116,11 @@ class Coverage:
         optimizer = dict.fromkeys(name for run in self.runs for name in run.optimizer)
         if optimizer:
             found.append(f"not checked: the state of the optimiser ({listed(list(optimizer), most=3)})")
+        if beside := list(dict.fromkeys(name for run in self.runs for name in run.beside)):
+            found.append(
+                f"not checked: {listed(beside, most=3)} beside the checkpoints (the name states no step, or "
+                "another has its step); audit each by its own path"
+            )
         alone = [run.run for run in self.runs if run.alone]
         if alone:
             found.append(
@@ -122,6 +142,7 @@ class Coverage:
                 {
                     "run": run.run, "checked": run.checked, "skipped": dict(run.skipped),
                     "hashes_only": run.hashed, "alone": run.alone, "optimizer": list(run.optimizer),
+                    "beside": list(run.beside),
                 }
                 for run in self.runs
             ]

@@ -22,6 +22,7 @@ from toposcope.files.formats.reader import read_json, step_in
 from toposcope.files.formats.registry import config_of, is_weights_file
 from toposcope.files.labels import (
     checked_step,
+    is_copy,
     pattern_of,
     stated_pattern,
     step_of,
@@ -55,20 +56,10 @@ __all__ = ["Entry", "Source", "Unread", "base_name", "discover", "open_folder", 
 
 # How many folders deep to search for runs: a wrong path must not cause a crawl through the whole disk.
 MAX_DEPTH = 3
-GENERIC = frozenset(
-    [
-        "model",
-        "pytorch_model",
-        "checkpoint",
-        "ckpt",
-        "last",
-        "best",
-        "final",
-        "latest",
-        "adapter_model",
-        "consolidated",
-    ]
-)
+GENERIC = frozenset([
+    "model", "pytorch_model", "checkpoint", "ckpt", "last", "best", "final", "latest", "adapter_model",
+    "consolidated",
+])  # fmt: skip
 """File names that say nothing about the run; the folder's name is used instead."""
 
 
@@ -193,6 +184,8 @@ def _runs(folder: Folder, depth: int, unread: list[Unread]) -> list[Source]:
     weights = [name for name in files if is_weights_file(name)]
     if weights and (ranked := _ranked(folder, weights)):
         return [_one_of_ranks(folder, ranked)]
+    if weights and all(map(is_copy, weights)):
+        return [_one_of_copies(folder, weights)]
     if weights:
         raise SourceError(_stepless(folder.label, weights))
     inside = [] if depth == MAX_DEPTH else _runs_inside(folder, depth, unread)
@@ -277,6 +270,13 @@ def _one_of_ranks(folder: Folder, names: list[str]) -> Source:
     run = base_name(folder.label)
     entry = Entry(Checkpoint(run, 0, None, folder.label), lambda: open_ranks_of(folder, names, open_plain))
     return Source(RunRecord(run, uri=folder.label), (entry,), empty, config_of(folder))
+
+
+def _one_of_copies(folder: Folder, names: list[str]) -> Source:
+    """Return the run of a folder with files named best, last and so on, and no step: its last one is read."""
+    name = next((name for name in names if "last" in name.lower() or "latest" in name.lower()), names[0])
+    source = rename(_one_file(folder.open(name)), base_name(folder.label))
+    return dataclasses.replace(source, run=dataclasses.replace(source.run, uri=folder.label))
 
 
 def _may_hold_runs(name: str) -> bool:

@@ -21,7 +21,7 @@ from toposcope.files.formats.ranks import open_ranks_of, rank_of
 from toposcope.files.formats.reader import Reader
 from toposcope.files.formats.registry import folder_format, is_weights_file, open_checkpoint, open_file
 from toposcope.files.formats.sharded import from_shards, is_shard, part_of
-from toposcope.files.labels import step_among, step_of, step_of_file, tokens_of
+from toposcope.files.labels import is_copy, step_among, step_of, step_of_file, tokens_of
 from toposcope.logs.pairing import LogOfRun
 from toposcope.sources.names import shared_names
 
@@ -194,7 +194,7 @@ def labelled(folder: Folder, run: str, unread: list[Unread]) -> list[Entry]:
             whole = rank[0]
         if step is not None and not is_shard(name):
             files.setdefault((whole, step), []).append(name)
-    entries = [_file_entry(folder, names, run, step) for (_, step), names in files.items()]
+    entries = [_file_entry(folder, names, run, step) for (_, step), names in _without_copies(files).items()]
     folders = folder.folders()
     among = partial(step_among, names=folders)
     named = [(name, _step(folder, name, name, among, unread)) for name in folders]
@@ -205,6 +205,13 @@ def labelled(folder: Folder, run: str, unread: list[Unread]) -> list[Entry]:
         lost = {name: why for name, why in folder.lost(links=False).items() if step_of(name) is not None}
         unread += [Unread(f"{folder.label}/{name}", why) for name, why in lost.items()]
     return entries
+
+
+def _without_copies(files: Mapping[tuple[str, int], list[str]]) -> dict[tuple[str, int], list[str]]:
+    """Return the files of checkpoints without those named best or last whose step another file has."""
+    own = {step for whole, step in files if not is_copy(whole)}
+    return {(whole, step): names for (whole, step), names in files.items()
+            if not (is_copy(whole) and step in own)}  # fmt: skip
 
 
 def _step(

@@ -13,6 +13,11 @@ import numpy as np
 NEAR = 0.5
 """A row is in another's place if its distance to it is at most this share of that to its former value."""
 
+CERTAIN = 1 / 4
+"""Rows changed places beyond doubt if each is at most at this share of its move from the former values of
+another, while the matrix's median row moved at most by this share of it. Rows of a position embedding that
+learns from near 0 drift through each other's places together: half the distance alone is no proof."""
+
 MANY, FEW = 1 / 8, 4
 """The smallest share and number of a low-rank product's rows that count as swapped: pairs occur by chance."""
 
@@ -49,7 +54,9 @@ def row_faults(now: np.ndarray, then: np.ndarray, *, low_rank: bool = False) -> 
     products, both = np.einsum("ij,ij->i", now, then, dtype=np.float64), here * past
     alike = np.divide(products, both, out=np.ones(len(now)), where=both > 0)
     return RowFaults(
-        exchanged_rows=float(_on_cycles(now, then, np.linalg.norm(now - then, axis=1), low_rank=low_rank)),
+        exchanged_rows=float(
+            len(_on_cycles(now, then, np.linalg.norm(now - then, axis=1), low_rank=low_rank))
+        ),
         repeated_rows=_repeated(now[here > 0]) / max(len(now), 1),
         renewed_rows=float(np.mean(alike < UNLIKE)),
         renewed_count=float(np.sum(alike < UNLIKE)),
@@ -73,14 +80,19 @@ def scaling(now: np.ndarray, then: np.ndarray) -> tuple[float, float]:
 
 def exchanged(
     now: np.ndarray, then: np.ndarray, moved: np.ndarray, squares: np.ndarray, *, low_rank: bool = False
-) -> int:
-    """Return how many rows swapped places, from the squared norms of each row's move and former value.
+) -> tuple[int, tuple[int, ...]]:
+    """Return how many rows swapped places, and which of them beyond doubt.
 
-    This costs nothing where fewer than two rows moved by half of their norm, which is usual.
+    `moved` and `squares` are the squared norms of each row's move and former value. This costs nothing where
+    fewer than two rows moved by half of their norm, which is usual.
     """
     if (moved >= UNLIKE**2 * squares).sum() < 2 or not moved.any():
-        return 0
-    return _on_cycles(now, then, np.sqrt(moved), low_rank=low_rank)
+        return 0, ()
+    far = np.sqrt(moved)
+    count = len(_on_cycles(now, then, far, low_rank=low_rank))
+    rows = _on_cycles(now, then, far, low_rank=low_rank, near=CERTAIN) if count else ()
+    alone = [row for row in rows if CERTAIN * far[row] >= np.median(far)]
+    return count, tuple(alone) if len(alone) == len(rows) else ()
 
 
 def exchanged_share(now: np.ndarray, then: np.ndarray) -> float:
@@ -91,31 +103,35 @@ def exchanged_share(now: np.ndarray, then: np.ndarray) -> float:
     (0.9, 0.0)
     """
     moved = np.linalg.norm(now - then, axis=1)
-    return _on_cycles(now, then, moved, low_rank=False) / max(1, min(int((moved > 0).sum()), MOST))
+    return len(_on_cycles(now, then, moved, low_rank=False)) / max(1, min(int((moved > 0).sum()), MOST))
 
 
-def _on_cycles(now: np.ndarray, then: np.ndarray, moved: np.ndarray, *, low_rank: bool) -> int:
+def _on_cycles(
+    now: np.ndarray, then: np.ndarray, moved: np.ndarray, *, low_rank: bool, near: float = NEAR
+) -> list[int]:
+    """Return the rows, in order, each of which is near the former values of another of them."""
     far = np.flatnonzero(moved > 0)
     if len(far) > MOST:
         far = far[np.argpartition(-moved[far], MOST)[:MOST]]
     if len(far) < 2:
-        return 0
+        return []
     a, b = now[far].astype(np.float64), then[far].astype(np.float64)
     square = (a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1)[None] - 2.0 * a @ b.T
     np.fill_diagonal(square, np.inf)
     other = square.argmin(axis=1)
     nearest = square.min(axis=1)
-    took = (nearest <= (NEAR * moved[far]) ** 2) & (moved[far] >= UNLIKE * np.linalg.norm(b, axis=1))
+    took = (nearest <= (near * moved[far]) ** 2) & (moved[far] >= UNLIKE * np.linalg.norm(b, axis=1))
     if low_rank:
         np.put_along_axis(square, other[:, None], np.inf, axis=1)
-        took &= nearest <= NEAR**2 * square.min(axis=1)
+        took &= nearest <= near**2 * square.min(axis=1)
     on = set(np.flatnonzero(took).tolist())
     while on:
         reached = on & {int(other[i]) for i in on}
         if len(reached) == len(on):
             break
         on = reached
-    return 0 if low_rank and len(on) < max(FEW, MANY * len(now)) else len(on)
+    few = low_rank and len(on) < max(FEW, MANY * len(now))
+    return [] if few else sorted(int(far[i]) for i in on)
 
 
 def repeated(rows: np.ndarray, squares: np.ndarray) -> int:

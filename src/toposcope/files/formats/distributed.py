@@ -29,8 +29,8 @@ from toposcope.files.formats.torch_file import MAX_PICKLE, StoredTensor, TorchAr
 
 METADATA = ".metadata"
 OPTIMIZER = ("optim", "optimizer", "lr_scheduler", "dataloader", "train_state")
-APP = "app."
-"""What PyTorch's recipe for a state of model and optimizer puts in front of both."""
+APP = ("app.", "state.")
+"""What PyTorch's recipe for a state of model and optimizer, and Composer, put in front of both."""
 STEP_KEYS = ("step", "global_step", "iteration", "train_state.step")
 
 
@@ -75,7 +75,8 @@ class DistributedReader:
             self._chunks: dict[str, list[_Chunk]] = {}
             self._beside: dict[str, None] = {}
             for name, record in _state(content)["state_dict_metadata"].items():
-                plain = self._text(name).removeprefix(APP)
+                plain = self._text(name)
+                plain = next((plain.removeprefix(one) for one in APP if plain.startswith(one)), plain)
                 if plain.startswith(OPTIMIZER):
                     self._beside[plain.partition(".")[0]] = None
                 elif record.symbol.name == "TensorStorageMetadata":

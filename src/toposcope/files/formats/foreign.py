@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from toposcope.core.errors import SourceError
-from toposcope.files.blobs import Folder
+from toposcope.files.blobs import Blob, Folder
+from toposcope.files.labels import step_of
 
 
 class ForeignFormatError(SourceError):
@@ -35,6 +36,14 @@ GGML = Foreign(
     "ggml, a former format of llama.cpp",
     "read the checkpoint that it was made from, or convert it with llama.cpp's "
     "convert_llama_ggml_to_gguf.py and then as GGUF",
+)
+LLM_C = Foreign(
+    "a file of llm.c",
+    "convert it with llm.c's dev/eval/export_hf.py --input FILE --output OUT, and name OUT step_N",
+)
+STABLE_BASELINES = Foreign(
+    "an archive of Stable-Baselines3",
+    "unzip policy.pth out of each into a folder of its own: unzip FILE policy.pth -d step_N",
 )
 ORBAX = Foreign(
     "a checkpoint of Orbax (JAX)",
@@ -79,6 +88,10 @@ NEMO = Foreign(
     (".nemo",),
 )
 PADDLE = Foreign("PaddlePaddle's .pdparams", f"load it with paddle.load(FILE) and {_SAVEZ}", (".pdparams",))
+ARRAYS = Foreign(
+    "a checkpoint of zarr arrays (Levanter, Paxml)",
+    f"restore it with the trainer that wrote it, or open each array with zarr.open, and {_SAVEZ}",
+)
 ZARR = Foreign(
     "a distributed checkpoint of Megatron-LM in zarr arrays",
     "start its training once with Megatron-LM's --ckpt-convert-format torch_dist --ckpt-convert-save OUT",
@@ -99,6 +112,12 @@ _BY_END = (
 )  # fmt: skip
 _GGML_MAGIC = (b"lmgg", b"fmgg", b"tjgg", b"algg")
 """ggml, ggmf, ggjt and ggla, written as little-endian numbers."""
+_LLM_C_MAGIC = (20240326, 20240527)
+"""The first numbers of llm.c's models and of its states of optimisers (train_gpt2.cu)."""
+_ZIP_END, _POLICY = 1 << 14, b"policy.pth"
+"""How many bytes at the end of an archive, where its directory is, are searched for the weights' name."""
+_DEEPEST = 4
+"""How many folders deep the arrays of a tree lie at most, below the folder that is asked."""
 _HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 _ORBAX = frozenset(["_METADATA", "_CHECKPOINT_METADATA", "manifest.ocdbt", "orbax.checkpoint"])
 _FLAX_STEP = re.compile(r"checkpoint_\d+")
@@ -131,6 +150,8 @@ def foreign_file(name: str, head: bytes) -> Foreign | None:
         return HDF5
     if head.startswith(b"GGUF"):
         return GGUF
+    if name.endswith(".bin") and int.from_bytes(head[:4], "little") in _LLM_C_MAGIC:
+        return LLM_C
     return next((form for form in (*_BY_END, PICKLE) if name.lower().endswith(form.ends or (" ",))), None)
 
 
@@ -142,7 +163,10 @@ def foreign_folder(folder: Folder) -> ForeignFormatError | None:
     if "saved_model.pb" in files:
         return refusal(folder.label, SAVED_MODEL)
     if _zarr(folder, folders):
-        return refusal(folder.label, T5X if "checkpoint" in files else ZARR)
+        arrays = T5X if "checkpoint" in files else ZARR if "common.pt" in files else ARRAYS
+        return refusal(folder.label, arrays)
+    if (archive := next(filter(_is_policy(folder), files), None)) is not None:
+        return refusal(f"{folder.label}/{archive}", STABLE_BASELINES)
     for name in files:
         form = next((form for form in _BY_END if name.lower().endswith(form.ends)), None)
         if form is TENSORFLOW and not any(other.startswith(name.removesuffix(".index")) and ".data-" in other
@@ -157,9 +181,23 @@ def foreign_folder(folder: Folder) -> ForeignFormatError | None:
     return None
 
 
-def _zarr(folder: Folder, folders: list[str]) -> bool:
-    """Return whether one of the first subfolders is an array of zarr."""
-    return any("." in name and ".zarray" in folder.sub(name).files() for name in folders[:3])
+def _zarr(folder: Folder, folders: list[str], depth: int = 1) -> bool:
+    """Return whether one of the first subfolders is an array of zarr, or a tree of such arrays."""
+    inner = [folder.sub(name) for name in folders[:3] if step_of(name) is None]
+    if any({".zarray", "zarr.json"} & set(one.files()) for one in inner):
+        return True
+    return depth < _DEEPEST and any(_zarr(one, one.folders(), depth + 1) for one in inner[:1])
+
+
+def _is_policy(folder: Folder) -> Callable[[str], bool]:
+    """Return a test of names: Stable-Baselines3 writes an archive with a file of the policy's weights."""
+    return lambda name: name.endswith(".zip") and foreign_archive(folder.open(name)) is not None
+
+
+def foreign_archive(blob: Blob) -> Foreign | None:
+    """Return the foreign format of a zip archive by the names in it; None for others."""
+    names = blob.read(max(0, blob.size - _ZIP_END), blob.size).tobytes()
+    return STABLE_BASELINES if _POLICY in names else None
 
 
 def _is_flax(folder: Folder) -> Callable[[str], bool]:

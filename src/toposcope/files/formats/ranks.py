@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from toposcope.core.errors import SourceError
 from toposcope.files.blobs import Blob, Folder
 from toposcope.files.formats.foreign import ForeignFormatError
 from toposcope.files.formats.reader import Reader
+from toposcope.files.formats.sharded import from_shards
 
 _RANK = re.compile(
     r"(?P<front>.*?)[_.-]?(?<![a-z])(?P<word>rank|shard)[_.-]?(?P<rank>\d{1,5})(?P<rest>(?:[^\d].*)?)", re.I
 )
+_NUMBERED = re.compile(r"(?P<front>consolidated|weights|model)\.(?P<rank>\d{2})(?P<rest>\.\w+)")
+"""The files of one checkpoint that Meta's Llama (a part of every tensor) and MLX (some tensors) number."""
 _VERL = re.compile(r"model_world_size_\d+_rank_\d+\.pt")
 _SAMPLE = 4
 """Tensors whose values are compared to see whether ranks hold copies; parts differ in the first."""
@@ -20,6 +24,10 @@ WHOLE = (
     "save the whole state from rank 0: torch.distributed.checkpoint.state_dict.get_model_state_dict(model, "
     "options=StateDictOptions(full_state_dict=True)), or a distributed checkpoint, which is read"
 )
+MERGED = (
+    "merge them with transformers 4: python -m transformers.models.llama.convert_llama_weights_to_hf "
+    "--input_dir FOLDER --output_dir OUT"
+)
 
 
 def rank_of(name: str) -> tuple[str, int] | None:
@@ -27,14 +35,14 @@ def rank_of(name: str) -> tuple[str, int] | None:
 
     >>> rank_of("ckpt_000100_rank1.pt"), rank_of("ep0-ba100-rank0.pt"), rank_of("frank1.pt")
     (('ckpt_000100.pt', 1), ('ep0-ba100.pt', 0), None)
-    >>> rank_of("ckpt_rank3_step100.pt")
-    ('ckpt_step100.pt', 3)
+    >>> rank_of("ckpt_rank3_step100.pt"), rank_of("consolidated.01.pth")
+    (('ckpt_step100.pt', 3), ('consolidated.pth', 1))
     """
-    found = _RANK.fullmatch(name)
+    found = _NUMBERED.fullmatch(name) or _RANK.fullmatch(name)
     return (found["front"] + found["rest"], int(found["rank"])) if found else None
 
 
-def open_rank_files(label: str, readers: Sequence[Reader]) -> Reader:
+def open_rank_files(label: str, readers: Sequence[Reader], remedy: str = WHOLE) -> Reader:
     """Return the first of the files that the ranks of one checkpoint wrote, if all hold the same.
 
     Raises
@@ -48,7 +56,7 @@ def open_rank_files(label: str, readers: Sequence[Reader]) -> Reader:
     parted = all(_names(first) == _names(other) for other in others)
     share = "half" if len(readers) == 2 else f"one of {len(readers):,} parts"
     what = f"each has {share} of every tensor" if parted else "each has some of the tensors"
-    raise ForeignFormatError(f"{label}: is one of {len(readers):,} ranks of one checkpoint, {what}; {WHOLE}")
+    raise ForeignFormatError(f"{label}: is one of {len(readers):,} ranks of one checkpoint, {what}; {remedy}")
 
 
 def _names(reader: Reader) -> set[str]:
@@ -92,4 +100,16 @@ def open_ranks_of(folder: Folder, names: Sequence[str], open_one: Callable[[Blob
     """Open the files of one checkpoint, one for each rank, by rank."""
     ordered = sorted(names, key=lambda name: (rank_of(name) or ("", 0))[1])
     readers = [open_one(folder.open(name)) for name in ordered]
-    return open_rank_files(readers[0].label, readers)
+    numbered = all(map(_NUMBERED.fullmatch, ordered))
+    if numbered and not set.intersection(*map(_names, readers)):
+        _check_numbers(folder, ordered)
+        opened = dict(zip(ordered, readers, strict=True))
+        return from_shards(folder, ordered, lambda blob: opened[blob.label.rsplit("/", 1)[-1]])
+    return open_rank_files(readers[0].label, readers, MERGED if numbered else WHOLE)
+
+
+def _check_numbers(folder: Folder, names: Sequence[str]) -> None:
+    """Refuse numbered files of which one is missing; how many there were is not known."""
+    for number, name in enumerate(names):
+        if (rank_of(name) or ("", 0))[1] != number:
+            raise SourceError(f"{folder.label}: the file before {name} is missing; fetch it")

@@ -15,7 +15,7 @@ from toposcope.core.plugins import brought
 from toposcope.files.blobs import Blob, Folder
 from toposcope.files.formats.adapter import bare_adapter, open_adapter
 from toposcope.files.formats.distributed import METADATA, DistributedReader
-from toposcope.files.formats.foreign import foreign_file, refusal
+from toposcope.files.formats.foreign import foreign_archive, foreign_file, refusal
 from toposcope.files.formats.llama2c_file import Llama2cFile
 from toposcope.files.formats.nanotron import NanotronReader, is_nanotron
 from toposcope.files.formats.npz_file import NpzFile
@@ -100,6 +100,10 @@ NOT_WEIGHTS = (
 verl, Megatron-LM and OLMo."""
 
 
+_OPT = re.compile(r"opt\d{6}")
+"""The beginning of the file of an optimizer's state beside model010000.pt."""
+
+
 def add_format(form: FileFormat | FolderFormat) -> None:
     """Register a format in this process; the package's own formats are tried first.
 
@@ -125,7 +129,7 @@ def _files() -> tuple[FileFormat, ...]:
 def is_weights_file(name: str) -> bool:
     """Return whether a file name is that of a checkpoint's weights."""
     suffixes = tuple(suffix for form in _files() for suffix in form.suffixes)
-    return name.endswith(suffixes) and not name.startswith((".", *NOT_WEIGHTS))
+    return name.endswith(suffixes) and not name.startswith((".", *NOT_WEIGHTS)) and not _OPT.match(name)
 
 
 def open_file(blob: Blob) -> Reader:
@@ -176,6 +180,8 @@ def _open_file(blob: Blob) -> Reader:
         raise SourceError(f"{blob.label}: is empty (0 bytes); fetch it again")
     head = blob.read(0, min(blob.size, 64)).tobytes()
     if (foreign := foreign_file(name, head)) is not None:
+        raise refusal(blob.label, foreign)
+    if name.endswith(".zip") and (foreign := foreign_archive(blob)) is not None:
         raise refusal(blob.label, foreign)
     if not fitting:
         known = ", ".join(dict.fromkeys(suffix for form in _files() for suffix in form.suffixes))

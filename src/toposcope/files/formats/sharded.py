@@ -14,18 +14,27 @@ from toposcope.files.formats.reader import NOT_IN_INDEX, Facts, Reader, TensorIn
 
 _SHARD = re.compile(r"(?P<stem>.+)-(?P<index>\d{5})-of-(?P<count>\d{5})(?P<suffix>\.\w+)")
 
+_EMBEDDING = re.compile(r"emb|wte|shared", re.I)
+"""Names of input embeddings, to which an output head may be tied."""
+
+_ROWS = 1 << 22
+"""Bytes at a time when two tensors are compared."""
+
 _PART = re.compile(r"(?P<stem>(?:hf|meta)_model)_(?P<part>\d{4})_(?P<epoch>\d{1,9})(?P<suffix>\.\w+)")
 
 
 class ShardedReader:
     """Several files as one checkpoint; a file is opened when its first tensor is read.
 
-    `table` maps tensor names to shard names and `open_shard` opens a shard.
+    `table` maps tensor names to shard names and `open_shard` opens a shard. `tied` says that the model's
+    configuration ties its head to its embedding.
     """
 
-    def __init__(self, label: str, table: Mapping[str, str], open_shard: Callable[[str], Reader]) -> None:
+    def __init__(
+        self, label: str, table: Mapping[str, str], open_shard: Callable[[str], Reader], *, tied: bool = False
+    ) -> None:
         self.label = label
-        self._table, self._open = dict(table), open_shard
+        self._table, self._open, self._tied = dict(table), open_shard, tied
         self._shards: dict[str, Reader] = {}
         self._infos: dict[str, TensorInfo] | None = None
 
@@ -38,6 +47,7 @@ class ShardedReader:
         """Return every tensor's name, shape and dtype, shard by shard."""
         if self._infos is None:
             found: dict[str, TensorInfo] = {}
+            left: list[tuple[str, TensorInfo]] = []
             for shard in dict.fromkeys(self._table.values()):
                 inside = self._shard(shard).infos()
                 for name, where in self._table.items():
@@ -49,12 +59,30 @@ class ShardedReader:
                                 "fetch both again"
                             )
                         found[name] = inside[name]
-                for name, info in inside.items():
-                    if name not in self._table:
-                        why = f"it is in {shard} but not in the index, so nothing loads it; fix the index"
-                        found[name] = replace(info, skip=why, fault=NOT_IN_INDEX)
-            self._infos = found
+                left += [(shard, info) for name, info in inside.items() if name not in self._table]
+            self._infos = found | {info.name: self._left_out(shard, info, found) for shard, info in left}
         return self._infos
+
+    def _left_out(self, shard: str, info: TensorInfo, indexed: Mapping[str, TensorInfo]) -> TensorInfo:
+        """Return a tensor that the index lacks; it is missed unless it is a copy of one that is there."""
+        alike = [one.name for one in indexed.values() if one.shape == info.shape and one.dtype == info.dtype]
+        tied = [name for name in alike if self._tied and _EMBEDDING.search(name)]
+        twin = next((name for name in (tied or alike) if tied or self._equal(shard, info, name)), None)
+        if twin is not None:
+            return replace(info, skip=f"it is not in the index, and tied to {twin}, which is")
+        why = f"it is in {shard} but not in the index, so nothing loads it; fix the index"
+        return replace(info, skip=why, fault=NOT_IN_INDEX)
+
+    def _equal(self, shard: str, info: TensorInfo, other: str) -> bool:
+        """Return whether a tensor of a shard has exactly the values of an indexed one of the same shape."""
+        if not info.shape or info.skip:
+            return False
+        here, there = self._shard(shard), self._shard(self._table[other])
+        many = max(1, _ROWS // max(1, info.nbytes // max(1, info.shape[0])))
+        parts = [(start, min(start + many, info.shape[0])) for start in range(0, info.shape[0], many)]
+        return all(
+            here.rows(info.name, *part).tobytes() == there.rows(other, *part).tobytes() for part in parts
+        )
 
     def read(self, name: str) -> np.ndarray:
         """Read one tensor."""
@@ -92,7 +120,9 @@ def from_index(folder: Folder, index: str, open_file: Callable[[Blob], Reader]) 
             raise SourceError(
                 f"{folder.label}/{shard}: the index names this shard, but the file is missing; fetch it again"
             )
-    return ShardedReader(folder.label, table, lambda shard: open_file(folder.open(shard)))
+    config = read_json(folder.open("config.json")) if "config.json" in have else {}
+    tied = isinstance(config, dict) and config.get("tie_word_embeddings") is True
+    return ShardedReader(folder.label, table, lambda shard: open_file(folder.open(shard)), tied=tied)
 
 
 def from_shards(folder: Folder, names: list[str], open_file: Callable[[Blob], Reader]) -> ShardedReader:
