@@ -430,4 +430,6 @@ def open_store(path: str | Path) -> Store:
     >>> print(str(ts.open_store(folder)).splitlines()[0])
     1 checkpoint of 1 run measured by baselines
     """
+    if not isinstance(path, str | Path):
+        raise StoreError(f"a store is opened by its path, not by a value of the type {type(path).__name__}; give its folder")
     return Store.open(path)
