@@ -266,7 +266,7 @@ def test_a_change_within_the_noise_of_the_draws_is_no_change(make_study):
     noisy = study.series.spread.copy()
     noisy[H0] = 1e6
     object.__setattr__(study.series, "spread", noisy)
-    assert "did not move beyond the noise in 3" in said(study, "changed").text
+    assert "shows no clear trend in 3" in said(study, "changed").text
 
 
 @pytest.mark.parametrize(("above", "where"), [(True, "above it in 3 of 3"), (False, "inside it in 3 of 3")])
