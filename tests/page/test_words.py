@@ -51,7 +51,9 @@ def test_what_could_not_be_tested_is_counted_beside_what_was(make_study):
         "Only 1 of 2 measures of the topology of the weights could be tested, and it does not move with the "
         "minibatch loss more than chance."
     )
-    assert found.check.startswith("only 1 of 2 measures could be tested, and it does not add to the minibatch")
+    assert found.check.startswith(
+        "only 1 of 2 measures could be tested, and it does not add to the minibatch"
+    )
 
 
 def test_a_title_over_mostly_untested_measures_claims_nothing_of_them(make_study):

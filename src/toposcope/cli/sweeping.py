@@ -32,7 +32,6 @@ STEPS_HELP = (
 )
 
 
-
 class StoreOption(click.Option):
     """The store that a sweep writes: required, except with --plan, which writes nothing."""
 

@@ -431,5 +431,7 @@ def open_store(path: str | Path) -> Store:
     1 checkpoint of 1 run measured by baselines
     """
     if not isinstance(path, str | Path):
-        raise StoreError(f"a store is opened by its path, not by a value of the type {type(path).__name__}; give its folder")
+        raise StoreError(
+            f"a store is opened by its path, not by a value of the type {type(path).__name__}; give its folder"
+        )
     return Store.open(path)

@@ -97,7 +97,9 @@ def move_of(study: StudyTables, column: str) -> dict[str, object] | None:
     ends = first_last(study.series, column)
     if ends.empty:
         return None
-    shapes = [_shape(study, column, *line) for line in zip(ends["run"], *_net(study, column, ends), strict=True)]
+    shapes = [
+        _shape(study, column, *line) for line in zip(ends["run"], *_net(study, column, ends), strict=True)
+    ]
     kinds = Counter(str(shape.kind) for shape in shapes)
     return {
         "column": column, "label": study.labels.label(column), "of": len(ends),
