@@ -39,7 +39,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_an_impossible_end_is_one_line(command: str, horizon: object) -> None:
     call: Callable[..., object] = getattr(ts, command)
     given = (LOG, LOG) if command == "compare" else (LOG,)
-    with pytest.raises(ts.InputError, match="horizon.*: no run can end there; give the step"):
+    with pytest.raises(ts.InputError, match=r"horizon.*: no run can end there; give the step"):
         call(*given, horizon=horizon)
 
 
@@ -52,7 +52,7 @@ def test_an_end_beyond_every_run_is_one_line_at_the_command_line(log: str, capsy
 @pytest.mark.parametrize("given", [5, None, 3.5, b"x", object(), {}, {"a": "train.log"}, [5], [None]])
 def test_what_is_no_source_is_one_line_with_a_remedy(command: str, given: object) -> None:
     call: Callable[..., object] = getattr(ts, command)
-    with pytest.raises(ts.InputError, match="; give|give ") as refused:
+    with pytest.raises(ts.InputError, match="give ") as refused:
         call(given)
     assert "\n" not in str(refused.value)
 

@@ -32,8 +32,8 @@ def said(study, question="beyond"):
 def test_nothing_found_is_said_with_what_would_have_been_missed(study):
     found = said(study)
     assert found.act == (
-        "The topology of the weights adds nothing here: none of 2 measures moves with the minibatch loss more "
-        "than chance."
+        "The topology of the weights adds nothing here: none of 2 measures moves with the minibatch loss "
+        "more than chance."
     )
     assert (
         "nothing beyond the trend in any of the 2 (one test each over 3 runs, Holm over 3 rows)"

@@ -1,4 +1,4 @@
-"""A judgement is as strong as its evidence: too little is not tested, and what simpler numbers beat is said."""
+"""As strong as the evidence: too little is not tested, and what simpler numbers beat is told."""
 
 from __future__ import annotations
 
@@ -48,19 +48,9 @@ def test_a_prediction_that_norms_beat_does_not_simply_hold(norms, p, expected):
      (["adds", "trend only", "cannot tell"], "of 3 rows m0: h1")],
 )  # fmt: skip
 def test_rows_that_could_not_be_tested_do_not_count_as_tested(verdicts, said):
-    columns = [
-        "spearman",
-        "partial_step",
-        "effective_n",
-        "block_low",
-        "block_high",
-        "walk_p",
-        "r",
-        "lag",
-        "p",
-    ]
-    rows = [dict.fromkeys(columns, 0.1) | {"run": f"m{i}", "column": "h1", "p_holm": 1.0, "n": 9, "verdict": v}
-            for i, v in enumerate(verdicts)]  # fmt: skip
+    numbers = "spearman partial_step effective_n block_low block_high walk_p r lag p".split()
+    row = dict.fromkeys(numbers, 0.1) | {"column": "h1", "p_holm": 1.0, "n": 9}
+    rows = [row | {"run": f"m{i}", "verdict": verdict} for i, verdict in enumerate(verdicts)]
     assert said in worth_section(pd.DataFrame(rows)).note
 
 

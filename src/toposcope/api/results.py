@@ -310,10 +310,11 @@ class Comparison:
         cosine = float(self.moved["cosine"].median())
         count = self.moved["cosine"].notna().sum()
         matrices = f"{count:,} matri{'x' if count == 1 else 'ces'}"
-        return f"their weights are as unlike as those of separate models (median cosine {cosine:.2f} of {matrices})"
+        unlike = "their weights are as unlike as those of separate models"
+        return f"{unlike} (median cosine {cosine:.2f} of {matrices})"
 
     def _named(self, role: str) -> str:
-        """Return what the matrices of a role are called: by their kind, or by the name that moved farthest."""
+        """Return what the matrices of a role are called: by their kind, or the one that moved farthest."""
         if role in _LAYERS:
             return _LAYERS[role]
         mine = self.moved[self.moved["role"].astype(str) == role]

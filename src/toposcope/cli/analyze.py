@@ -84,8 +84,8 @@ class _TableName(click.Choice[str]):
     multiple=True,
     type=_TableName(),
     metavar="NAME",
-    help=f"Print this table instead of the answer; with --json, beside it. Can be repeated. One of {', '.join(_TABLES)}, "
-    "or a table that the measured subject declares.",
+    help="Print this table instead of the answer; with --json, beside it. Can be repeated. One of "
+    f"{', '.join(_TABLES)}, or a table that the measured subject declares.",
 )
 @click.option("--all", "everything", is_flag=True, help="Print the answer and all tables.")
 @click.option(

@@ -431,7 +431,6 @@ def open_store(path: str | Path) -> Store:
     1 checkpoint of 1 run measured by baselines
     """
     if not isinstance(path, str | Path):
-        raise StoreError(
-            f"a store is opened by its path, not by a value of the type {type(path).__name__}; give its folder"
-        )
+        kind = type(path).__name__
+        raise StoreError(f"a value of the type {kind} is no store", remedy="give the path of its folder")
     return Store.open(path)

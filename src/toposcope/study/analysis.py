@@ -20,7 +20,6 @@ from toposcope.rules.judgement import ALL_RIGHT, FEWEST, JudgeOfLog, worst
 from toposcope.runs.log_results import LogResults
 from toposcope.runs.reading import listed, sources_of
 from toposcope.runs.without import as_names, refuse_unknown, without_runs
-from toposcope.store import Store
 from toposcope.study.compact import verdict_table
 from toposcope.study.findings import words
 from toposcope.study.merged_stores import Source, difference_of_recipes, joined

@@ -89,8 +89,8 @@ class Shape:
 def curve_noise(values: np.ndarray) -> float:
     """Return the standard deviation that a smooth curve through the values leaves.
 
-    It is the median of the absolute second differences, scaled for normal noise: a straight line has none, and
-    the few second differences at a turn or a jump do not change a median.
+    It is the median of the absolute second differences, scaled for normal noise. A straight line has none,
+    and the few second differences at a turn or a jump do not change a median.
     """
     if len(values) < 3:
         return 0.0

@@ -110,7 +110,7 @@ def move_of(study: StudyTables, column: str) -> dict[str, object] | None:
 
 
 def _net(study: StudyTables, column: str, ends: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
-    """Return for each run the standard error of a value over draws, and whether its ends differ beyond noise."""
+    """Return each run's standard error of a value over draws, and whether its ends differ beyond noise."""
     noise, change = draw_noise(study.series, column, ends), ends["last"] - ends["first"]
     beyond = ends["run"].map(lambda run: beyond_scatter(study.series, column, run))
     return pd.Series(noise / np.sqrt(2.0)), (change.abs() > 2 * noise) & beyond

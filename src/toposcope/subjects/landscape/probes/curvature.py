@@ -40,7 +40,7 @@ Axes = dict[str, Any]
 
 @dataclass(frozen=True)
 class Curvature(Probe):
-    """The ends of the spectrum and its largest eigenvalues, with residual and convergence in the note, and the trace with its interval.
+    """The ends of the spectrum, its largest eigenvalues with residual and convergence, and the trace.
 
     One draw per batch. The curvature along random directions is the null of the top eigenvalue. Values that
     have not converged have the status "unconverged", and no analysis reads them. With `folder`, the spectral
@@ -108,7 +108,7 @@ class Curvature(Probe):
         )
 
     def _highest(self, matrix: Matvec, objective: Objective, axes: Axes) -> SpectrumEnd:
-        """Return the algebraically largest eigenvalue; a second search is made only if it is not the first."""
+        """Return the algebraically largest eigenvalue; it is searched again where the first is negative."""
         pairs = self._top(matrix, objective, 1, axes)
         if pairs.values[0] >= 0:
             return SpectrumEnd(pairs)
