@@ -317,6 +317,11 @@ def test_export_wide(store: Path, tmp_path: Path, call: Call) -> None:
 def test_export_netcdf(store: Path, tmp_path: Path, call: Call) -> None:
     xarray = pytest.importorskip("xarray")
     assert call("export", store, "--out", tmp_path / "x", "--format", "netcdf", "--json")[0] == 0
+    with xarray.open_dataset(tmp_path / "x" / "features.nc") as root:
+        assert "rips" in root.attrs["groups"].split()
+        assert root.attrs["open"].startswith("xarray.open_dataset('features.nc', group=")
+    printed = call("export", store, "--out", tmp_path / "x", "--format", "netcdf")[1]
+    assert "open it by: xarray.open_dataset(" in " ".join(printed.split())
     with xarray.open_dataset(tmp_path / "x" / "features.nc", group="rips") as data:
         assert set(data["h0_total"].dims) == {"run", "step", "item", "draw"}
         found = data["h0_total"].sel(run="one", step=20, item="pooled|euclidean").to_numpy()

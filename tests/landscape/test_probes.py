@@ -462,6 +462,19 @@ def test_too_large_a_measurement_is_refused_and_names_the_cheap_one(run, tmp_pat
     assert LandscapeStudy(large, source, tmp_path, ("sharpness",)).cost(series).forwards > 0
 
 
+@pytest.mark.parametrize("name", ["sharpness", "curvature", "surface", "paths", "retrain"])
+def test_the_expected_time_is_that_of_a_pass_that_was_timed(run, tmp_path, monkeypatch, name) -> None:
+    study = LandscapeStudy(SMALL, ObjectiveSource(None), tmp_path, (name,))
+    (predicted,) = study.probes()
+    clock = iter(range(0, 1000, 3))
+    monkeypatch.setattr("toposcope.subjects.landscape.timed.time.perf_counter", lambda: float(next(clock)))
+    (timed,) = study.of(open_series(str(run))).probes()
+    shapes = [(8, 8)]
+    assert timed.source.slowness > 1.0  # a pass of three seconds, of a tiny model
+    expected = timed.source.slowness * predicted.expected_seconds(shapes)
+    assert timed.expected_seconds(shapes) == pytest.approx(expected)
+
+
 @pytest.mark.parametrize("names", [("curvature",), ("surface",)])
 def test_products_of_models_that_are_differentiated_once_are_timed_and_counted(
     tmp_path, monkeypatch, names, once

@@ -48,7 +48,17 @@ def test_a_prediction_that_norms_beat_does_not_simply_hold(norms, p, expected):
      (["adds", "trend only", "cannot tell"], "of 3 rows m0: h1")],
 )  # fmt: skip
 def test_rows_that_could_not_be_tested_do_not_count_as_tested(verdicts, said):
-    numbers = "spearman partial_step effective_n block_low block_high walk_p r lag p".split()
+    numbers = (
+        "spearman",
+        "partial_step",
+        "effective_n",
+        "block_low",
+        "block_high",
+        "walk_p",
+        "r",
+        "lag",
+        "p",
+    )
     row = dict.fromkeys(numbers, 0.1) | {"column": "h1", "p_holm": 1.0, "n": 9}
     rows = [row | {"run": f"m{i}", "verdict": verdict} for i, verdict in enumerate(verdicts)]
     assert said in worth_section(pd.DataFrame(rows)).note
