@@ -176,9 +176,7 @@ def _netcdf(store: Store, features: pd.DataFrame, path: Path) -> Path:
         if not path.exists():
             _root(path, netcdf_groups(features))
         dataset.attrs = {"recipe": json.dumps(store.recipe), "recipe_hash": store.recipe_hash, "probe": probe}
-        dataset.to_netcdf(
-            path, mode="a", group=_group(probe), engine="netcdf4"
-        )
+        dataset.to_netcdf(path, mode="a", group=_group(probe), engine="netcdf4")
     if not path.exists():
         raise StoreError(f"{store.path} has no features to export; measure some first")
     return path
