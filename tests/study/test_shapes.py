@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import toposcope as ts
-from toposcope.study.shapes import Kind, shape_of
+from toposcope.study.shapes import Course, shape_of
 
 N = 41
 AT = np.arange(N) * 25
@@ -56,8 +56,8 @@ def test_a_shape_is_told_as_it_is(name):
 @pytest.mark.parametrize("name", TABLE)
 def test_the_verb_agrees_with_the_two_values_beside_it(name):
     shape = shape_of(AT[: len(TABLE[name][0])], TABLE[name][0])
-    if shape.kind in (Kind.ROSE, Kind.FELL):
-        assert (shape.points[-1][1] > shape.points[0][1]) is (shape.kind is Kind.ROSE)
+    if shape.kind in (Course.ROSE, Course.FELL):
+        assert (shape.points[-1][1] > shape.points[0][1]) is (shape.kind is Course.ROSE)
 
 
 def test_a_dip_that_the_noise_might_make_is_no_rise_from_its_bottom():
@@ -68,19 +68,19 @@ def test_a_dip_that_the_noise_might_make_is_no_rise_from_its_bottom():
 @pytest.mark.parametrize("n", [6, 7, 12, 61, 300])
 def test_noise_alone_is_rarely_given_a_shape(n):
     draws = np.random.default_rng(n).standard_normal((1500, n))
-    told = np.mean([shape_of(range(n), one).kind is not Kind.STILL for one in draws])
+    told = np.mean([shape_of(range(n), one).kind is not Course.STILL for one in draws])
     assert told < 0.05  # 3.5% is stated; standard error half a point
 
 
 @pytest.mark.parametrize("n", [8, 60])
 def test_the_noise_of_draws_alone_is_rarely_given_a_shape(n):
     draws = np.random.default_rng(n).standard_normal((1500, n))
-    assert np.mean([shape_of(range(n), one, drawn=1.0).kind is not Kind.STILL for one in draws]) < 0.04
+    assert np.mean([shape_of(range(n), one, drawn=1.0).kind is not Course.STILL for one in draws]) < 0.04
 
 
 def test_the_draws_say_whether_a_dip_is_real():
-    assert shape_of(AT[:8], DIP, drawn=0.2).kind is Kind.DIP
-    assert shape_of(AT[:8], DIP, drawn=3.0).kind is Kind.STILL
+    assert shape_of(AT[:8], DIP, drawn=0.2).kind is Course.DIP
+    assert shape_of(AT[:8], DIP, drawn=3.0).kind is Course.STILL
 
 
 @pytest.mark.parametrize("name", ["smooth dip", "oscillation", "jump", "rise"])

@@ -52,11 +52,12 @@ _PAGE = """<!doctype html>
 <title>{title}</title>
 <style>
 :root {{ color-scheme: light dark; }}
-body {{ margin: 0 auto; max-width: 72rem; padding: 1.2rem; font: 1rem/1.5 system-ui, "DejaVu Sans", sans-serif; }}
+body {{ margin: 0 auto; max-width: 72rem; padding: 1.2rem; font: 1rem/1.5 system-ui, sans-serif; }}
 h1 {{ font-size: 1.6rem; }} h2 {{ font-size: 1.2rem; margin: 2rem 0 .5rem; }}
 .scroll {{ overflow-x: auto; }} p {{ max-width: 50rem; }}
 table {{ border-collapse: collapse; font-size: .92rem; }}
-th, td {{ text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid #8884; }}
+th, td {{ text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0; }}
+tr {{ border-bottom: 1px solid #8884; }}
 </style></head>
 <body><main>
 <h1>{title}</h1>

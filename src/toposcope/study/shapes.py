@@ -13,7 +13,7 @@ import numpy as np
 from toposcope.core.forms import number
 
 
-class Kind(StrEnum):
+class Course(StrEnum):
     """The shapes that words tell apart; the value is how several runs of one shape are counted."""
 
     POINT = "has one value"
@@ -26,7 +26,7 @@ class Kind(StrEnum):
     SWINGS = "rose and fell several times"
 
 
-MOVED = frozenset({Kind.ROSE, Kind.FELL, Kind.DIP, Kind.PEAK, Kind.SWINGS})
+MOVED = frozenset({Course.ROSE, Course.FELL, Course.DIP, Course.PEAK, Course.SWINGS})
 FEWEST = 6
 """The fewest values from which the noise of a curve is estimated."""
 _SPAN = 8.0
@@ -43,13 +43,13 @@ _JUMP = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class CurveShape:
     """A curve's shape: its first value, its turns and its last value, as (step, value).
 
     `jump` are the steps of the two neighbours between which most of a rise or a fall lies.
     """
 
-    kind: Kind
+    kind: Course
     points: tuple[tuple[float, float], ...]
     low: float = float("nan")
     high: float = float("nan")
@@ -66,22 +66,22 @@ class Shape:
         if not self.points:
             return "has no value"
         values = [number(value, form) for _, value in self.points]
-        if self.kind is Kind.POINT:
+        if self.kind is Course.POINT:
             return f"has one value ({values[0]}, at step {self.points[0][0]:,.0f})"
-        if self.kind is Kind.CONSTANT:
+        if self.kind is Course.CONSTANT:
             return f"stayed at {values[0]}"
         span = f"{number(self.low, form)} to {number(self.high, form)}"
-        if self.kind is Kind.STILL:
+        if self.kind is Course.STILL:
             return f"shows no clear trend ({span})"
-        if self.kind is Kind.SWINGS:
+        if self.kind is Course.SWINGS:
             return f"turned {len(self.points) - 2:,} times ({span}; {values[-1]} at the end)"
         if self.jump is not None:
-            verb = "jumped" if self.kind is Kind.ROSE else "dropped"
+            verb = "jumped" if self.kind is Course.ROSE else "dropped"
             between = f"between steps {self.jump[0]:,.0f} and {self.jump[1]:,.0f}"
             return f"{verb} from {values[0]} to {values[-1]}, mostly {between}"
         if len(values) == 2:
             return f"{self.kind} from {values[0]} to {values[1]}"
-        first, then = ("fell", "rose") if self.kind is Kind.DIP else ("rose", "fell")
+        first, then = ("fell", "rose") if self.kind is Course.DIP else ("rose", "fell")
         at = f"{self.points[1][0]:,.0f}"
         return f"{first} from {values[0]} to {values[1]} at step {at}, then {then} to {values[2]}"
 
@@ -97,7 +97,7 @@ def curve_noise(values: np.ndarray) -> float:
     return float(np.median(np.abs(np.diff(values, 2)))) / (0.6745 * np.sqrt(6.0))
 
 
-def shape_of(steps: object, values: object, *, drawn: float = 0.0) -> Shape:
+def shape_of(steps: object, values: object, *, drawn: float = 0.0) -> CurveShape:
     """Return the shape of a curve; `drawn` is the standard error of a value over draws, 0 without draws.
 
     A rise or a fall counts if it is larger than what noise alone spans (of the draws, or of what a smooth
@@ -107,39 +107,41 @@ def shape_of(steps: object, values: object, *, drawn: float = 0.0) -> Shape:
     at, curve = np.asarray(steps, float), np.asarray(values, float)
     at, curve = at[np.isfinite(curve)], curve[np.isfinite(curve)]
     if len(curve) < 2:
-        return Shape(Kind.POINT, tuple(zip(at.tolist(), curve.tolist(), strict=True)))
+        return CurveShape(Course.POINT, tuple(zip(at.tolist(), curve.tolist(), strict=True)))
     low, high = float(curve.min()), float(curve.max())
     if low == high:
-        return Shape(Kind.CONSTANT, ((at[0], low), (at[-1], low)), low, high)
+        return CurveShape(Course.CONSTANT, ((at[0], low), (at[-1], low)), low, high)
     noise = _DRAWN_SPAN * drawn
     if not drawn and len(curve) >= FEWEST:
         noise = _SPAN * curve_noise(curve)
     turns = _turns(curve, max(noise, _SHARE * (high - low)))
     if len(turns) < 2:
-        return Shape(Kind.STILL, ((at[0], curve[0]), (at[-1], curve[-1])), low, high)
+        return CurveShape(Course.STILL, ((at[0], curve[0]), (at[-1], curve[-1])), low, high)
     places = [0, *turns[1:-1], len(curve) - 1]
     points = tuple((float(at[i]), float(curve[i])) for i in places)
     kind = _kind([value for _, value in points])
-    return Shape(kind, points, low, high, _jump(at, curve) if kind in (Kind.ROSE, Kind.FELL) else None)
+    return CurveShape(
+        kind, points, low, high, _jump(at, curve) if kind in (Course.ROSE, Course.FELL) else None
+    )
 
 
-def monotone(steps: object, values: object) -> Shape:
+def monotone(steps: object, values: object) -> CurveShape:
     """Return the rise or the fall from the first value to the last, which another test has shown."""
     at, curve = np.asarray(steps, float), np.asarray(values, float)
     points = ((float(at[0]), float(curve[0])), (float(at[-1]), float(curve[-1])))
-    return Shape(
+    return CurveShape(
         _kind([curve[0], curve[-1]]), points, float(curve.min()), float(curve.max()), _jump(at, curve)
     )
 
 
-def _kind(values: list[float]) -> Kind:
+def _kind(values: list[float]) -> Course:
     signs = np.sign(np.diff(values))
     if len(signs) == 1:
-        return Kind.ROSE if signs[0] > 0 else Kind.FELL if signs[0] < 0 else Kind.STILL
+        return Course.ROSE if signs[0] > 0 else Course.FELL if signs[0] < 0 else Course.STILL
     alternate = bool((signs[1:] == -signs[:-1]).all() and signs[0])
     if len(signs) == 2 and alternate:
-        return Kind.PEAK if signs[0] > 0 else Kind.DIP
-    return Kind.SWINGS
+        return Course.PEAK if signs[0] > 0 else Course.DIP
+    return Course.SWINGS
 
 
 def _turns(values: np.ndarray, least: float) -> list[int]:

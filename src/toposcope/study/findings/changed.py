@@ -17,7 +17,7 @@ from toposcope.store.draws import over_draws
 from toposcope.study.findings.base import Finding
 from toposcope.study.net_change import beyond_scatter, draw_noise, first_last
 from toposcope.study.rows import null_band, of_column
-from toposcope.study.shapes import Kind, Shape, monotone, shape_of
+from toposcope.study.shapes import Course, CurveShape, monotone, shape_of
 
 if TYPE_CHECKING:
     from toposcope.study.tables import StudyTables
@@ -103,9 +103,10 @@ def move_of(study: StudyTables, column: str) -> dict[str, object] | None:
     kinds = Counter(str(shape.kind) for shape in shapes)
     return {
         "column": column, "label": study.labels.label(column), "of": len(ends),
-        "rose": kinds[Kind.ROSE], "fell": kinds[Kind.FELL], "still": kinds[Kind.STILL] + kinds[Kind.CONSTANT],
+        "rose": kinds[Course.ROSE], "fell": kinds[Course.FELL], 
+        "still": kinds[Course.STILL] + kinds[Course.CONSTANT],
         "kinds": [list(pair) for pair in kinds.most_common()], "words": shapes[0].words(),
-        "ranges": _ranges(study, ends) if set(kinds) <= {Kind.ROSE, Kind.FELL} else [],
+        "ranges": _ranges(study, ends) if set(kinds) <= {Course.ROSE, Course.FELL} else [],
     }  # fmt: skip
 
 
@@ -116,11 +117,11 @@ def _net(study: StudyTables, column: str, ends: pd.DataFrame) -> tuple[pd.Series
     return pd.Series(noise / np.sqrt(2.0)), (change.abs() > 2 * noise) & beyond
 
 
-def _shape(study: StudyTables, column: str, run: str, drawn: float, clear: bool) -> Shape:
+def _shape(study: StudyTables, column: str, run: str, drawn: float, clear: bool) -> CurveShape:
     """Return the shape of a column in a run; what has no turn may still have moved from end to end."""
     known = study.series.of_run(run)[["step", column]].dropna()
     shape = shape_of(known["step"], known[column], drawn=drawn)
-    return monotone(known["step"], known[column]) if shape.kind is Kind.STILL and clear else shape
+    return monotone(known["step"], known[column]) if shape.kind is Course.STILL and clear else shape
 
 
 def _ranges(study: StudyTables, ends: pd.DataFrame) -> list[dict[str, object]]:

@@ -117,9 +117,7 @@ class Findings:
             return wrong
         if on is not None and (on.strength == "faulty" or on.numbers["ahead"]):
             return on
-        columns = self.subject == "table" and (
-            beyond.numbers.get("columns") or beyond.numbers.get("left_out_columns")
-        )
+        columns = self.subject == "table" and beyond.numbers.get("columns")
         if columns or "trained" not in self:
             return beyond
         moved = self.get("changed")
