@@ -161,4 +161,5 @@ ON_PAGE = OnPage(
     needs=lambda study: bool(np.isfinite(study.forecasts["error"].to_numpy(float)).any()),
     draw=lambda study: draw(last_cut(study.forecasts), study.published.called),
     caption=caption,
+    folded=True,
 )

@@ -103,7 +103,7 @@ def move_of(study: StudyTables, column: str) -> dict[str, object] | None:
     kinds = Counter(str(shape.kind) for shape in shapes)
     return {
         "column": column, "label": study.labels.label(column), "of": len(ends),
-        "rose": kinds[Course.ROSE], "fell": kinds[Course.FELL], 
+        "rose": kinds[Course.ROSE], "fell": kinds[Course.FELL],
         "still": kinds[Course.STILL] + kinds[Course.CONSTANT],
         "kinds": [list(pair) for pair in kinds.most_common()], "words": shapes[0].words(),
         "ranges": _ranges(study, ends) if set(kinds) <= {Course.ROSE, Course.FELL} else [],

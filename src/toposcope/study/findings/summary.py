@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 GOOD, BAD, OPEN, NONE, SOME = "OK", "!!", "--", "no", "yes"
 """Marks of a check: nothing is wrong, something is, it is unknown, nothing was found, something was."""
+WORDS = {GOOD: "sound", BAD: "look", OPEN: "not tested", NONE: "nothing new", SOME: "adds"}
+"""The word of each mark on a page and in a notebook, beside its dot."""
 KINDS = {GOOD: "good", BAD: "bad", OPEN: "open", NONE: "none", SOME: "some"}
 """The class of each mark on a page, which has its colour."""
 
@@ -71,7 +73,7 @@ class FirstScreen:
     def as_html(self) -> str:
         """Return it for a notebook: about ten lines."""
         rows = "".join(
-            f"<tr><td><strong>{html.escape(one.mark)}</strong></td><td>{html.escape(one.name)}</td>"
+            f"<tr><td style='text-align:left'>● {WORDS[one.mark]}</td><td>{html.escape(one.name)}</td>"
             f"<td style='text-align:left'>{html.escape(one.text)}</td></tr>"
             for one in self.checks
         )
