@@ -140,7 +140,8 @@ class Findings:
         left_out = ", ".join([*gone, *(f"{one['column']} ({one['why']})" for one in copied)])
         group = "" if self.lead.question == "odd" else self.group  # the odd run may be of another one
         title = of_group(group, lead.title or lead.act)
-        return FirstScreen(title, checks, self._to_do(), f"{left_out}." if left_out else "")
+        about, to_do = self._to_do()
+        return FirstScreen(title, checks, to_do, f"{left_out}." if left_out else "", about)
 
     def _checks(self) -> tuple[CheckLine, ...]:
         return tuple(self._check(question, name) for question, name in _CHECKS)
@@ -156,10 +157,10 @@ class Findings:
             mark = OPEN
         return CheckLine(mark, name, self.said(found).check)
 
-    def _to_do(self) -> str:
-        """Return the one thing to do: the lead's remedy, else the first remedy among the checks."""
+    def _to_do(self) -> tuple[str, str]:
+        """Return the one thing to do, after its question: the lead's remedy, else that of the first check."""
         if self.onward and not any(one.mark == BAD for one in self._checks()):
-            return self.onward
+            return "", self.onward
         order = [self.lead.question, *(one for one in _ACTS if one != self.lead.question)]
         if "odd" in self and self["odd"].strength == "alone":
             order = [
@@ -169,8 +170,8 @@ class Findings:
         for question in order:
             found = self.get(question)
             if found is not None and (todo := self.said(found).todo):
-                return todo
-        return NOTHING
+                return question, todo
+        return "", NOTHING
 
     @property
     def headline(self) -> str:

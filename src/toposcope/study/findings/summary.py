@@ -50,6 +50,8 @@ class FirstScreen:
     checks: tuple[CheckLine, ...]
     next: str
     left_out: str = ""
+    about: str = ""
+    """The question of the finding whose remedy is `next`; "" where nothing has to be done."""
 
     @property
     def to_do(self) -> tuple[str, str]:
@@ -88,7 +90,8 @@ class FirstScreen:
     def as_data(self) -> dict[str, object]:
         """Return it as plain data."""
         checks = [{"mark": one.mark, "name": one.name, "text": one.text} for one in self.checks]
-        return {"title": self.title, "checks": checks, "next": self.next, "left_out": self.left_out}
+        shown = {"title": self.title, "checks": checks, "next": self.next, "left_out": self.left_out}
+        return {**shown, "about": self.about}
 
 
 def _command(text: str) -> tuple[str, str]:
