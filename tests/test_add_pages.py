@@ -130,7 +130,7 @@ def test_a_subject_is_one_module_and_is_found_in_every_room(tmp_path: Path) -> N
         tmp_path, "outliers", "runs", "--out", "s", "--losses", "log.csv", "--quantile", "0.9"
     )
     assert measured.returncode == 0, measured.stderr
-    verdict = _toposcope(tmp_path, "analyze", "s", "--json")
+    verdict = _toposcope(tmp_path, "analyze", "s", "--table", "extremes", "--json")
     assert verdict.returncode == 0, verdict.stderr
     assert "outlier" in verdict.stdout
     answer = json.loads(verdict.stdout)

@@ -97,7 +97,7 @@ def test_the_packages_of_a_functions_name_are_called_whatever_is_imported_first(
 def test_an_analysis_answers_first_and_holds_every_table(frame):
     analysis = ts.analyze(frame)
     first = repr(analysis).splitlines()[0]
-    assert first.startswith(("The other column was not found to say more", "It is unknown whether", "1 of "))
+    assert first.startswith(("The other column adds nothing here", "It is unknown whether", "1 of "))
     assert analysis._repr_html_().startswith("<p><strong>" + first[:20])
     assert set(analysis.trends["run"]) == {"r0", "r1", "r2"}
     for name in ("families", "phases", "segments", "scaling", "saturation", "forecasts", "lags"):
@@ -212,7 +212,7 @@ def test_a_missing_column_names_its_remedy(frame):
 def test_a_table_gets_a_page_of_its_own(frame, tmp_path):
     made = ts.report(ts.analyze(frame), tmp_path / "report")
     text = made.page.read_text(encoding="utf-8")
-    assert " not found to say more than the " in repr(made).splitlines()[0]
+    assert " adds nothing here: " in repr(made).splitlines()[0]
     assert "Columns of a table of training runs" in text
     assert 'id="figure-table_correlations"' in text
 

@@ -21,6 +21,8 @@ from unittest import mock
 
 import numpy as np
 
+from toposcope.study.analysis import DEFAULT_TABLES
+
 FOLDER = Path(__file__).parent
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 MAPS = {"by_probe", "examined", "notes", "renamed", "theory", "true_rates"}
@@ -219,7 +221,10 @@ def outputs(folder: Path, names: Sequence[str] = ()) -> dict[str, list[object]]:
             printed(["compare", at("seeds"), at("others"), "--horizon", "1000"]),
             printed(["compare", *_tuned(folder)]),
         ],
-        "analyze": lambda: [printed(["analyze", at("table.csv")]), printed(["analyze", at("store")])],
+        "analyze": lambda: [
+            printed(["analyze", at("table.csv")]),
+            printed(["analyze", at("store"), *(f"--table={name}" for name in DEFAULT_TABLES)]),
+        ],
         "law": lambda: [
             printed(["analyze", at("models.csv"), "--law", law]) for law in ("power", "offset")
         ],

@@ -45,14 +45,44 @@ def test_exit_codes_say_how_it_went(tmp_path, capsys):
     assert captured.err.startswith(f"problem: {bad}: neither")
 
 
-def test_several_runs_have_a_table_worst_first(tmp_path, capsys):
-    files = [write(tmp_path / f"{n}.log", modded(x)) for n, x in (("a", falling()), ("b", diverging()))]
-    assert typed(*files) == 1
+def logs_of(tmp_path, names: str, ill: str) -> list[Path]:
+    return [write(tmp_path / f"{n}.log", modded(diverging() if n in ill else falling())) for n in names]
+
+
+def test_many_runs_have_a_table_worst_first(tmp_path, capsys):
+    assert typed(*logs_of(tmp_path, "abcd", "bd")) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "stop: 1 of 2 runs to stop (b.log), 1 all right"
+    assert lines[0] == "stop: 2 of 4 runs to stop (b.log, d.log), 2 all right"
     rows = [line for line in lines if line.startswith("│")]
-    assert [name for row in rows if (name := row.split("│")[1].strip())] == ["b.log", "a.log"]
+    assert [name for row in rows if (name := row.split("│")[1].strip())] == [
+        "b.log",
+        "d.log",
+        "a.log",
+        "c.log",
+    ]
     assert "where it ends" in next(line for line in lines if "answer" in line)
+    assert sum(line.startswith("stop: b.log at step") for line in lines) == 1
+
+
+@pytest.mark.parametrize(("names", "ill"), [("ab", "b"), ("ab", "ab"), ("abc", "")])
+def test_a_few_runs_are_a_sentence_each_and_no_table(tmp_path, capsys, monkeypatch, names, ill):
+    monkeypatch.setenv("COLUMNS", "80")
+    typed(*logs_of(tmp_path, names, ill))
+    out = capsys.readouterr().out
+    assert "│" not in out
+    for name in names:
+        assert out.count(f": {name}.log at step 400") == 1
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_runs_whose_table_does_not_fit_are_sentences(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    long = ["a-name-that-leaves-no-room-for-columns-" + n for n in "abcd"]
+    typed(*(write(tmp_path / f"{name}.log", modded(falling())) for name in long))
+    out = " ".join(capsys.readouterr().out.split())
+    assert "│" not in out
+    assert [out.count(f"{name}.log at step 400") for name in long] == [1] * 4
+    assert "answer all right" not in out
 
 
 @pytest.mark.parametrize("make", [falling, diverging, lost])

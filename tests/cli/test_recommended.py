@@ -53,7 +53,9 @@ def complete(line: str) -> str:
     lacks = [
         param.opts[0]
         for param in called.params
-        if param.required and not has_value(given.get(str(param.name)))
+        if param.required
+        and not has_value(given.get(str(param.name)))
+        and not (param.name == "out" and "--plan" in words)
     ]
     lacks += ["--out"] if name == "train" and "--out" not in words else []
     lacks += ["--budget"] if "--advise" in words and "--budget" not in words else []

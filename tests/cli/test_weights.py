@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from safetensors.numpy import save_file
 
+import toposcope as ts
 from tests.faults.injury import write_series
 from toposcope.cli.main import main
 from toposcope.core.seeding import rng
@@ -316,6 +317,11 @@ def test_export_wide(store: Path, tmp_path: Path, call: Call) -> None:
 def test_export_netcdf(store: Path, tmp_path: Path, call: Call) -> None:
     xarray = pytest.importorskip("xarray")
     assert call("export", store, "--out", tmp_path / "x", "--format", "netcdf", "--json")[0] == 0
+    with xarray.open_dataset(tmp_path / "x" / "features.nc") as root:
+        assert "rips" in root.attrs["groups"].split()
+        assert root.attrs["open"].startswith("xarray.open_dataset('features.nc', group=")
+    printed = call("export", store, "--out", tmp_path / "x", "--format", "netcdf")[1]
+    assert "open it by: xarray.open_dataset(" in " ".join(printed.split())
     with xarray.open_dataset(tmp_path / "x" / "features.nc", group="rips") as data:
         assert set(data["h0_total"].dims) == {"run", "step", "item", "draw"}
         found = data["h0_total"].sel(run="one", step=20, item="pooled|euclidean").to_numpy()
@@ -452,3 +458,24 @@ def test_a_rename_that_is_none(runs: Path, tmp_path: Path, call: Call) -> None:
     code, _, err = call("weights", runs, "--out", tmp_path / "s", "--rename", "loss")
     assert code == 2
     assert "--rename 'loss': not OLD=NEW" in err
+
+
+@pytest.mark.parametrize("scale", [1.0, 1.2])
+def test_two_unrelated_series_have_nothing_in_common_and_a_tuned_one_has(scale: float) -> None:
+    g = np.random.default_rng(3)
+    names = [f"model.layers.{layer}.self_attn.{kind}_proj.weight" for layer in range(3) for kind in "qk"]
+    base, other = ({name: g.normal(size=(40, 40)) for name in names} for _ in range(2))
+    found = ts.compare({0: base}, {0: {name: scale * other[name] for name in names}}, draws=1)
+    assert found.headline.startswith("the two have nothing in common: ")
+    assert "changed most" not in found.headline
+    tuned = {name: value + scale * g.normal(size=value.shape) for name, value in base.items()}
+    assert "nothing in common" not in ts.compare({0: base}, {0: tuned}, draws=1).headline
+
+
+def test_matrices_of_no_known_role_are_named() -> None:
+    g = np.random.default_rng(4)
+    base = {"lump.a": g.normal(size=(5, 6)), "lump.b": g.normal(size=(5, 6))}
+    tuned = {"lump.a": 1.5 * base["lump.a"], "lump.b": 1.1 * base["lump.b"]}
+    assert ts.compare({0: base}, {0: tuned}, draws=1).headline.startswith("lump.a and 1 more changed most")
+    alone = ts.compare({0: {"lump.a": base["lump.a"]}}, {0: {"lump.a": tuned["lump.a"]}}, draws=1)
+    assert alone.headline == "lump.a changed by 50% of its norm"

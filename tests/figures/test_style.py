@@ -116,3 +116,11 @@ def test_the_callers_settings_are_untouched():
         figure, _ = _axes()
         style.to_svg(figure)
     assert dict(mpl.rcParams) == before
+
+
+def test_what_a_notebooks_backend_sets_inside_the_style_stays_set():
+    with mpl.rc_context():
+        mpl.rcParams["interactive"] = False
+        with style.house():
+            mpl.interactive(True)  # as the first import of pyplot in a notebook does
+        assert mpl.is_interactive()

@@ -338,10 +338,18 @@ def test_an_eigenvalue_that_did_not_converge_enters_no_verdict(run, tmp_path, mo
     # every note tells of the products of its own eigenvalue
     notes = rows.set_index(["step", "draw", "feature"])["note"]
     names = {"top": "top_eigenvalue", "low": "bottom_eigenvalue", "gauss-newton": "gauss_newton_top"}
+    turned = {"top": "bottom_eigenvalue", "high": "top_eigenvalue"}  # the largest magnitude is the lowest
     for (step, draw, which), products in counts.items():
-        assert f", {products} products" in notes[step, draw, names[which]]
-    assert any(counts[step, draw, "low"] != counts[step, draw, "top"] for step, draw, _ in counts)
-    assert notes.xs("bottom_eigenvalue", level="feature").str.contains("of the distance to the top one").any()
+        of = names | (turned if (step, draw, "high") in counts else {})
+        assert f", {products} products" in notes[step, draw, of[which]]
+    assert any(
+        counts[step, draw, which] != counts[step, draw, "top"]
+        for step, draw, which in counts
+        if which != "top"
+    )
+    assert (
+        notes.xs("bottom_eigenvalue", level="feature").str.contains("of the distance to the other end").any()
+    )
 
 
 def test_what_did_not_converge_asks_for_products_and_not_for_checkpoints(run, tmp_path, capsys, monkeypatch):
@@ -458,6 +466,19 @@ def test_too_large_a_measurement_is_refused_and_names_the_cheap_one(run, tmp_pat
     with pytest.raises(InputError, match="or the critical sharpness"):
         LandscapeStudy(large, source, tmp_path).cost(series)
     assert LandscapeStudy(large, source, tmp_path, ("sharpness",)).cost(series).forwards > 0
+
+
+@pytest.mark.parametrize("name", ["sharpness", "curvature", "surface", "paths", "retrain"])
+def test_the_expected_time_is_that_of_a_pass_that_was_timed(run, tmp_path, monkeypatch, name) -> None:
+    study = LandscapeStudy(SMALL, ObjectiveSource(None), tmp_path, (name,))
+    (predicted,) = study.probes()
+    clock = iter(range(0, 1000, 3))
+    monkeypatch.setattr("toposcope.subjects.landscape.timed.time.perf_counter", lambda: float(next(clock)))
+    (timed,) = study.of(open_series(str(run))).probes()
+    shapes = [(8, 8)]
+    assert timed.source.slowness > 1.0  # a pass of three seconds, of a tiny model
+    expected = timed.source.slowness * predicted.expected_seconds(shapes)
+    assert timed.expected_seconds(shapes) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("names", [("curvature",), ("surface",)])

@@ -10,7 +10,14 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from tests.landscape.conftest import tiny_objective
 from toposcope.core.errors import InputError
 from toposcope.models.curvature import HessianProduct
-from toposcope.subjects.landscape.geometry.lanczos import Basis, _check_memory, random_start, top_eigenpairs
+from toposcope.subjects.landscape.geometry.lanczos import (
+    Basis,
+    Eigenpairs,
+    _check_memory,
+    random_start,
+    spectrum_ends,
+    top_eigenpairs,
+)
 from toposcope.subjects.landscape.geometry.sharpness import along_update, critical_step
 from toposcope.subjects.landscape.geometry.trace import hutchinson, spectral_density
 
@@ -67,6 +74,20 @@ def test_every_copy_of_a_multiple_eigenvalue_is_found() -> None:
     found = top_eigenpairs(lambda v: 2.0 * v, random_start(5, torch.float64), k=5)
     np.testing.assert_allclose(found.values, 2.0)
     torch.testing.assert_close(found.vectors @ found.vectors.T, torch.eye(5, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_the_top_eigenvalue_is_the_algebraically_largest_whatever_the_largest_magnitude(sign: float) -> None:
+    matrix = sign * torch.diag(torch.linspace(-24.1, 13.9, 50, dtype=torch.float64))
+
+    def product(v: torch.Tensor) -> torch.Tensor:
+        return matrix @ v
+
+    def find(of, end: str) -> Eigenpairs:  # type: ignore[no-untyped-def]
+        return top_eigenpairs(of, random_start(50, torch.float64, end=end), k=1, tolerance=1e-9)
+
+    top, low = spectrum_ends(find(product, "first"), product, find)
+    assert [top.value, low.value] == pytest.approx([13.9, -24.1] if sign > 0 else [24.1, -13.9])
 
 
 def test_a_transformers_eigenvalues_are_those_of_its_dense_hessian_and_of_arpack(objective, dense) -> None:

@@ -116,7 +116,9 @@ def test_titles_are_findings(tmp_path: Path) -> None:
     g = np.random.default_rng(1)
     beside = pd.DataFrame({"step": STEPS, "loss": losses(0), "mine": g.standard_normal(40)})
     title = ts.analyze(beside).findings.first.title
-    assert title == "The other column was not found to say more than the minibatch loss."
+    assert title == (
+        "The other column adds nothing here: it does not move with the minibatch loss more than chance."
+    )
 
 
 def test_a_notebook_shows_at_most_150_words(tmp_path: Path) -> None:

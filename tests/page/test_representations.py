@@ -291,9 +291,7 @@ def test_the_verdict_is_said_as_its_strength_is(study):
     nothing = _with_verdicts(nothing, "trend only", columns=both_kinds)
     headline, said = answers(nothing)
     assert headline == answers(study)[0], "the runs are the same"
-    assert said["beyond"].startswith(
-        "Nothing shows that the topology of these representations says more than the log perplexity: no "
-    )
+    assert said["beyond"].startswith("The topology of these representations adds nothing here: none of ")
     assert "nothing beyond the trend in" in said["beyond"]
     found = _with_verdicts(nothing, "adds", columns=[TOTAL])
     _, said = answers(found)

@@ -12,11 +12,13 @@ import pytest
 from tests.on_page import captions, with_tables
 from toposcope.page.figures import correlations, forecast, scaling
 from toposcope.page.parts import _of_adapters, of_means
+from toposcope.papers.published import PUBLISHED
+from toposcope.study.findings import words as wording
 from toposcope.study.findings.base import Finding
 from toposcope.study.findings.changed import changed
 from toposcope.study.net_change import half_steps
 from toposcope.study.own import questions_of
-from toposcope.subjects.roster import subjects
+from toposcope.subjects.roster import subject_of, subjects
 
 H0 = "rips/euclidean/pooled/h0_total"
 NP = "neural_persistence/seed004/neural_persistence"
@@ -30,8 +32,8 @@ def said(study, question="beyond"):
 def test_nothing_found_is_said_with_what_would_have_been_missed(study):
     found = said(study)
     assert found.act == (
-        "Nothing shows that the topology of the weights says more than the minibatch loss: no test found "
-        "that any of 2 primary features moves with it more than two unrelated drifting curves do."
+        "The topology of the weights adds nothing here: none of 2 measures moves with the minibatch loss "
+        "more than chance."
     )
     assert (
         "nothing beyond the trend in any of the 2 (one test each over 3 runs, Holm over 3 rows)"
@@ -39,6 +41,34 @@ def test_nothing_found_is_said_with_what_would_have_been_missed(study):
     )
     assert found.limits.startswith(
         "A correlation of innovations below r = 0.40 would have been missed more often than one time in five."
+    )
+
+
+def test_what_could_not_be_tested_is_counted_beside_what_was(make_study):
+    study = make_study(verdicts={H0: "cannot tell", NP: "trend only"})
+    found = said(study)
+    assert found.act == (
+        "Only 1 of 2 measures of the topology of the weights could be tested, and it does not move with the "
+        "minibatch loss more than chance."
+    )
+    assert found.check.startswith(
+        "only 1 of 2 measures could be tested, and it does not add to the minibatch"
+    )
+
+
+def test_a_title_over_mostly_untested_measures_claims_nothing_of_them(make_study):
+    finding = make_study(verdicts=dict.fromkeys((H0, NP), "trend only")).findings["beyond"]
+    for cannot, claims in ((0, True), (1, True), (2, False), (30, False)):
+        numbers = {**finding.numbers, "tested": 2, "cannot": cannot}
+        words = words_of(dataclasses.replace(finding, numbers=numbers))
+        assert ("adds nothing here" in words.title) is claims
+        assert ("already says it" in words.check) is claims
+        assert not cannot or str(2 + cannot) in words.title
+
+
+def words_of(finding):
+    return wording.said(
+        finding, subject=subject_of("weights"), topology="the topology of the weights", target="loss"
     )
 
 
@@ -110,11 +140,11 @@ def test_every_answer_begins_with_a_line_and_the_terminal_holds_it(make_study, v
 @pytest.mark.parametrize(
     ("verdict", "mark", "text"),
     [
-        ("adds", "yes", "2 of 2 features move with the minibatch loss beyond a shared trend"),
+        ("adds", "yes", "2 of 2 measures move with the minibatch loss beyond a shared trend"),
         (
             "trend only",
             "no",
-            "nothing found beyond the minibatch loss: 2 features tested, none passed (a relation below r =",
+            "the minibatch loss already says it: 2 measures tested, none adds to it (weak links, r < 0.",
         ),
         ("cannot tell", "--", "not known: too few checkpoints"),
     ],
@@ -238,7 +268,7 @@ def test_a_change_within_the_noise_of_the_draws_is_no_change(make_study):
     noisy = study.series.spread.copy()
     noisy[H0] = 1e6
     object.__setattr__(study.series, "spread", noisy)
-    assert "did not move beyond the noise in 3" in said(study, "changed").text
+    assert "shows no clear trend in 3" in said(study, "changed").text
 
 
 @pytest.mark.parametrize(("above", "where"), [(True, "above it in 3 of 3"), (False, "inside it in 3 of 3")])
@@ -362,7 +392,7 @@ def test_a_run_that_diverges_is_said_first(make_study):
     assert found.first.checks[1].mark == "!!"
     assert found.first.checks[1].text.startswith("small: diverging (step ")
     assert found["on"].numbers["faulty"][0]["remedy"] in found.first.next
-    assert "nothing found beyond the minibatch loss" in found.first.checks[3].text
+    assert "the minibatch loss already says it" in found.first.checks[3].text
     assert len(found.as_text().splitlines()) <= 15
     assert study.findings["on"].strength == "finished"
 
@@ -389,7 +419,7 @@ def test_norms_and_spectra_alone_are_not_called_topology(make_study):
     bare = dataclasses.replace(study, series=series).findings
     assert bare.said(bare["beyond"]).act.startswith(
         (
-            "Nothing shows that the size of the weights (norms and",
+            "The size of the weights (norms and spectra) adds nothing here",
             "It is unknown whether the size of",
         )
     )
@@ -490,3 +520,9 @@ def test_surfaces_lead_where_no_loss_ranks_the_runs(make_study):
     )
     ranked = dataclasses.replace(found, answers=(*found, surfaces), questions=asked)
     assert ranked.lead.question == "trained"
+
+
+def test_every_published_rule_is_called_in_words():
+    names = [rule.name for rule in PUBLISHED.forecasters({"neural_persistence"})]
+    assert set(PUBLISHED.called) == set(names)
+    assert not any(":" in words or "TDA" in words for words in PUBLISHED.called.values())

@@ -153,6 +153,10 @@ def test_public_runs_by_the_command(tmp_path: Path) -> None:
     claims = section(found, "Of 4 claims")["rows"]
     assert claims[0]["here"].startswith("0 of 6;")
     assert (tmp_path / "out" / "public-runs.md").read_text().startswith("# Public runs, reproduced")
+    page = (tmp_path / "out" / "public-runs.html").read_text()
+    assert "<h1>Public runs, reproduced</h1>" in page
+    assert "A spike has its cause in its own run" in page
+    assert "<script" not in page
 
 
 @pytest.mark.slow

@@ -70,7 +70,7 @@ def test_once_answers_first_and_goes_on_from_the_store(tmp_path, capsys):
     code, printed = _watch(capsys, tmp_path / "run", *_options(tmp_path))
     assert code == 0
     assert printed.out.splitlines()[0] == "no alarm in 2 checkpoints of 1 run"
-    assert "measured: run step 20" in printed.out
+    assert "run step 20 measured (" in printed.out
     _save(tmp_path / "run", 30)
     code, printed = _watch(
         capsys, tmp_path / "store", "--once", "--rest", 0, "--json", "--features", "updates"

@@ -89,15 +89,15 @@ def compare(
     >>> import numpy as np
     >>> base, tuned = ({0: {"fc.weight": np.vander(range(1, 5)) * scale}} for scale in (1.0, 2.0))
     >>> compare(base, tuned).headline
-    'other matrices changed most, by 100% of their norm (means; all 1 matrices changed)'
+    'fc.weight changed by 100% of its norm'
     """
+    from toposcope.core.bounds import check_horizon
     from toposcope.logs.described import canonical_name
     from toposcope.logs.inputs import tables_among
     from toposcope.papers.weight_presets import preset as preset_options
     from toposcope.runs.reading import Reading
 
-    if horizon is not None and horizon < 1:
-        raise InputError("no run can end there", argument="horizon", value=horizon, remedy="give 1 or more")
+    check_horizon(horizon)
     first, second, *siblings = (tables_among(side) for side in (first, second, *siblings))  # type: ignore
     options = preset_options(preset, points=points, draws=draws)
     of_losses = bool(siblings) or horizon is not None or column is not None

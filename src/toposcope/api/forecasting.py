@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toposcope.api.forecasts import Forecasts
-from toposcope.core.bounds import check_positive, check_shares
+from toposcope.core.bounds import check_horizon, check_positive, check_shares
 from toposcope.core.errors import InputError
 from toposcope.core.types import CUTS
 from toposcope.core.wording import option
@@ -116,6 +116,7 @@ def forecast(
     check_shares(level, cuts)
     check_positive("parameters", parameters or None)
     check_positive("annealed", annealed)
+    check_horizon(horizon)
     if annealed is not None and (horizon is not None or schedule is not None):
         raise InputError(
             "it plans the rate and the end of the run",

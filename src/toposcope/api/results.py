@@ -38,9 +38,11 @@ _MOST_KINDS = 6
 """Kinds of matrices that a comparison names in its line."""
 
 
+_UNRELATED = 0.1
+"""Below this median cosine of their matrices, two series share under 1% of what their weights are."""
 _LAYERS = {"mlp": "mlp layers", "attention": "attention layers", "head": "heads", "embedding": "embeddings",
-           "other": "other matrices", "norm": "norms"}  # fmt: skip
-"""The name of the matrices of each role."""
+           "norm": "norms"}  # fmt: skip
+"""The name of the matrices of each role; those of no known role are named themselves."""
 
 
 @runtime_checkable
@@ -185,7 +187,8 @@ class Audit:
 class Comparison:
     """Two checkpoints compared: `table` has a row for each matrix and feature, second minus first.
 
-    `moved` has for each matrix how far its weights moved: name, role, change, in parts of the first's norm.
+    `moved` has for each matrix how far its weights moved: name, role, change, in parts of the first's norm,
+    and the cosine of the angle between the two.
     `parting` is the step up to which two series are equal; None if only checkpoints were given. `faults` say
     why a fine-tune cannot be used: values that are not finite, or the weights of the base.
     """
@@ -284,12 +287,39 @@ class Comparison:
         moved = int((self.moved["change"] > 0).sum())
         if not moved:
             return f"no common matrix changed{self._alone}" if self._alone else "no matrix changed"
-        kinds = [(_LAYERS.get(str(role), str(role)), _percent(float(mean))) for role, mean in means.items()]
+        if self.unrelated:
+            return f"the two have nothing in common: {self._angle}{self._alone}"
+        if len(self.moved) == 1:
+            name, change = self.moved.iloc[0]["name"], float(self.moved.iloc[0]["change"])
+            return f"{name} changed by {_percent(change)} of its norm{self._alone}"
+        kinds = [(self._named(str(role)), _percent(float(mean))) for role, mean in means.items()]
         rest = "".join(f", {name} by {change}" for name, change in kinds[1:])
         of = f"all {moved:,}" if moved == len(self.moved) else f"{moved:,} of {len(self.moved):,}"
         most, change = kinds[0]
         said = f"{most} changed most, by {change} of their norm{rest} (means; {of} matrices changed)"
         return said + self._alone
+
+    @property
+    def unrelated(self) -> bool:
+        """Whether the weights are as unlike as those of two models that were trained apart."""
+        known = self.moved["cosine"].dropna().abs()
+        return bool(len(known)) and float(known.median()) < _UNRELATED
+
+    @property
+    def _angle(self) -> str:
+        cosine = float(self.moved["cosine"].median())
+        count = self.moved["cosine"].notna().sum()
+        matrices = f"{count:,} matri{'x' if count == 1 else 'ces'}"
+        unlike = "their weights are as unlike as those of separate models"
+        return f"{unlike} (median cosine {cosine:.2f} of {matrices})"
+
+    def _named(self, role: str) -> str:
+        """Return what the matrices of a role are called: by their kind, or the one that moved farthest."""
+        if role in _LAYERS:
+            return _LAYERS[role]
+        mine = self.moved[self.moved["role"].astype(str) == role]
+        first = str(mine.sort_values("change", ascending=False, kind="stable")["name"].iloc[0])
+        return first if len(mine) == 1 else f"{first} and {len(mine) - 1:,} more"
 
     @property
     def unmatched(self) -> tuple[str, ...]:

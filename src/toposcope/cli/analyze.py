@@ -84,8 +84,8 @@ class _TableName(click.Choice[str]):
     multiple=True,
     type=_TableName(),
     metavar="NAME",
-    help=f"Print this table instead of the answer. Can be repeated. One of {', '.join(_TABLES)}, "
-    "or a table that the measured subject declares.",
+    help="Print this table instead of the answer; with --json, beside it. Can be repeated. One of "
+    f"{', '.join(_TABLES)}, or a table that the measured subject declares.",
 )
 @click.option("--all", "everything", is_flag=True, help="Print the answer and all tables.")
 @click.option(
@@ -132,7 +132,7 @@ class _TableName(click.Choice[str]):
     type=int,
     default=40,
     show_default=True,
-    help="Number of rows to print of each table; --json and --out give all rows.",
+    help="Number of rows to print of each table; --json with --table and --out give all rows.",
 )
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False), help="Write the tables as CSV to this folder."
@@ -201,12 +201,13 @@ def command(
         answer = (everything or not parts) and out is None and analysis.losses_alone
         if not analysis.wrong and not answer:  # the losses give an answer, whatever else can be computed
             analysis.refuse_nothing([name for name in chosen if name in parts or name not in analysis.own])
-        _work_out(analysis, chosen if everything or parts or as_json or out is not None else ())
+        _work_out(analysis, chosen if everything or parts or out is not None else ())
     for line in analysis.read:
         click.echo(line, err=True)
     if as_json:
         grid = analysis.nearest_grid()
-        print_json({**analysis.to_json(chosen), "true_rates_of": grid, "true_rates": _rates(grid)})
+        asked_for = chosen if everything or parts else ()
+        print_json({**analysis.to_json(asked_for), "true_rates_of": grid, "true_rates": _rates(grid)})
     else:
         _show(analysis, chosen if everything or parts else (), rows, answer=everything or not parts)
     if out is not None:

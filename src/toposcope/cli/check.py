@@ -16,7 +16,6 @@ from toposcope.cli.output import (
     pattern_option,
     plain,
     print_json,
-    print_table,
     renamed,
     say,
     step_pattern_option,
@@ -112,11 +111,15 @@ def command(
 
 
 def show(found: Check) -> None:
-    """Print the answer, for several runs a table, then the grounds."""
-    first, *rest = found.lines
+    """Print the answer, for many runs a table if it fits, then the grounds; a run is told once."""
+    from toposcope.core.tabular import of_cells
+
+    table = of_cells("", *found.cells)
+    tabular = found.tabular and table.fits()
+    first, *rest = found.lines_beside(table=tabular)
     say(first)
-    if len(found.runs) > 1:
-        print_table("", *found.cells)
+    if tabular:
+        table.show()
     for line in rest:
         say(line, err=line.startswith(("problem: ", "note: ")))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from toposcope.cli.output import json_option, naming_part_faults, print_json
+from toposcope.cli.output import json_option, naming_part_faults, print_json, say
 
 
 @click.command("export")
@@ -39,6 +39,8 @@ from toposcope.cli.output import json_option, naming_part_faults, print_json
 def command(store: Path, out: Path, kind: str, shape: str, layout: str | None, as_json: bool) -> int:
     """Write the tables of STORE as CSV, JSON or NetCDF files.
 
+    A NetCDF file has the features, a group for each probe: xarray.open_dataset(FILE, group=PROBE).
+
     pandas can read a store without an export: pandas.read_parquet("STORE/features").
     """
     from toposcope.papers.report_files import write_report_files
@@ -55,4 +57,8 @@ def command(store: Path, out: Path, kind: str, shape: str, layout: str | None, a
     else:
         for path in files:
             click.echo(str(path))
+        if kind == "netcdf" and layout is None:
+            from toposcope.store.export import how_to_open, netcdf_groups
+
+            say(f"open it by: {how_to_open(str(files[0]), netcdf_groups(opened.features()))}")
     return 0

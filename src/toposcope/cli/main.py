@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import importlib
+import json
 import os
 import re
 import signal
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import click
@@ -19,7 +21,7 @@ from toposcope import __version__
 from toposcope.cli.output import SuggestingGroup
 from toposcope.core.errors import BrokenOffError, InputError, did_you_mean
 from toposcope.core.legible import as_legible
-from toposcope.core.wording import typed_options
+from toposcope.core.wording import recommended, typed_options
 
 if TYPE_CHECKING:
     from toposcope.subjects.subject import Subject
@@ -67,6 +69,12 @@ class LazyGroup(SuggestingGroup):
     def has_command(self, ctx: click.Context, name: str) -> bool:
         """Return whether a subcommand is known; further subjects are looked for only if it is not ours."""
         return name in COMMANDS or super().has_command(ctx, name)
+
+    def suggestion(self, ctx: click.Context, word: str) -> str:
+        """Return the end of the error for an unknown subcommand; of a path it is what checks it."""
+        if Path(word).exists() or Path(word).suffix or os.sep in word:
+            return f"; to check a log or a folder, type: {recommended('check', word)}"
+        return super().suggestion(ctx, word)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return the subcommand."""
@@ -187,36 +195,36 @@ def _run(args: list[str] | None) -> None:
             obj=typed,
         )
         sys.exit(code if isinstance(code, int) else 0)
-    except click.exceptions.Abort:
-        writes = typed[:1] == ["watch"] or any(word.partition("=")[0] == "--out" for word in typed)
-        rest = "finished work is saved: repeat the command to continue" if writes else "nothing was written"
-        _die(f"interrupted; {rest}", 1)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         sys.exit(2)
-    except click.ClickException as error:
-        _die(_worded(error), 2)
-    except BrokenOffError as error:
-        _die(str(error), 1)
-    except InputError as error:
-        _die(str(error), 2)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-    except MemoryError as error:
-        _die(
-            f"there is not enough memory ({error or 'none is left'}); measure fewer points or texts at once",
-            1,
-        )
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            where = error.filename or "writing"
-            _die(
-                f"the disk is full ({where}); finished work is saved: free some space and repeat the command",
-                1,
-            )
-        where = f": {error.filename}" if error.filename else ""
-        _die(f"{error.strerror or error}{where}", 2)
+    except (click.exceptions.Abort, click.ClickException, InputError, MemoryError, OSError) as error:
+        _die(*_message(error, typed), as_json="--json" in typed)
+
+
+def _message(error: BaseException, typed: list[str]) -> tuple[str, int]:
+    """Return the line of an error, and the exit code."""
+    if isinstance(error, click.exceptions.Abort):
+        writes = typed[:1] == ["watch"] or any(word.partition("=")[0] == "--out" for word in typed)
+        rest = "finished work is saved: repeat the command to continue" if writes else "nothing was written"
+        return f"interrupted; {rest}", 1
+    if isinstance(error, click.ClickException):
+        return _worded(error), 2
+    if isinstance(error, InputError):
+        return str(error), 1 if isinstance(error, BrokenOffError) else 2
+    if isinstance(error, MemoryError):
+        missing = error or "none is left"
+        return f"there is not enough memory ({missing}); measure fewer points or texts at once", 1
+    assert isinstance(error, OSError)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        where = error.filename or "writing"
+        saved = "finished work is saved: free some space and repeat the command"
+        return f"the disk is full ({where}); {saved}", 1
+    where = f": {error.filename}" if error.filename else ""
+    return f"{error.strerror or error}{where}", 2
 
 
 def _check_text(typed: list[str]) -> None:
@@ -240,7 +248,11 @@ def _worded(error: click.ClickException) -> str:
     return f"{message}; see: {called} --help"
 
 
-def _die(message: str, code: int) -> None:
+def _die(message: str, code: int, *, as_json: bool) -> None:
+    """Print the error and exit; with --json, what reads the output gets it as JSON, too."""
     line = " ".join(message.split())
+    if as_json:
+        with contextlib.suppress(OSError):  # nobody may read the output any more
+            click.echo(json.dumps({"error": line, "exit_code": code}))
     print(f"toposcope: error: {line}", file=sys.stderr)
     sys.exit(code)

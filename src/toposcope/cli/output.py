@@ -41,9 +41,12 @@ class SuggestingGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the subcommand at the start of `args`."""
         if args and not args[0].startswith("-") and not self.has_command(ctx, args[0]):
-            names = self.list_commands(ctx)
-            ctx.fail(f"No such command {args[0]!r}{did_you_mean(args[0], names)}")
+            ctx.fail(f"No such command {args[0]!r}{self.suggestion(ctx, args[0])}")
         return super().resolve_command(ctx, args)
+
+    def suggestion(self, ctx: click.Context, word: str) -> str:
+        """Return the end of the error for an unknown subcommand: the nearest that there is."""
+        return did_you_mean(word, self.list_commands(ctx))
 
 
 class RenamedOption(click.Option):

@@ -27,9 +27,7 @@ from toposcope.cli.output import (
     type=click.Path(path_type=Path),
     help="Folder of the report. An earlier report in it is replaced.",
 )
-@click.option(
-    "--title", default="The topology of these training runs", show_default=True, help="Title of the page."
-)
+@click.option("--title", default="Training report", show_default=True, help="Title of the page.")
 @click.option(
     "--target",
     help="Column that the measurements are compared with.  [default: the held-out loss, the loss or the log "

@@ -65,7 +65,8 @@ def command(ctx: click.Context, as_json: bool) -> None:
     """Run a study again: train missing runs, measure them, and judge each claim.
 
     A study's page has every claim with the source's number, the number found here, the statistic, and one of
-    four judgements: holds, holds only as drift, does not hold, cannot be tested here. Then it shows the
+    five judgements: holds, holds only as drift, holds but simpler numbers do better, does not hold, cannot be
+    tested here. Then it shows the
     tables behind them. If a command was stopped, repeat it: it continues.
     """
     if ctx.invoked_subcommand is None and as_json:

@@ -15,7 +15,7 @@ from toposcope.cli.output import pattern_option, print_json, print_table, rename
 from toposcope.core.errors import InputError
 from toposcope.core.observations import Observation
 from toposcope.core.repeats import together
-from toposcope.core.wording import option, recommended
+from toposcope.core.wording import free_place, option, recommended
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,11 +31,23 @@ STEPS_HELP = (
     "included), A:B:EVERY (A, A + EVERY, ... up to B), or a list of steps such as 0,1000."
 )
 
+
+class StoreOption(click.Option):
+    """The store that a sweep writes: required, except with --plan, which writes nothing."""
+
+    def process_value(self, ctx: click.Context, value: object) -> object:
+        """Return the place; without one, a plan is that of a store that does not exist yet."""
+        if ctx.params.get("plan") and self.value_is_missing(value):
+            return free_place("store")
+        return super().process_value(ctx, value)
+
+
 out_option = click.option(
     "--out",
+    cls=StoreOption,
     required=True,
     type=click.Path(path_type=Path),
-    help="Folder of the store. It is created if it does not exist.",
+    help="Folder of the store. It is created if it does not exist. --plan needs none.",
 )
 split_option = click.option("--split", help="Part of the data set to read.  [default: validation]")
 tokenizer_option = click.option(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from numbers import Real
 
 from toposcope.core.errors import InputError
 
@@ -15,6 +16,20 @@ def check_positive(name: str, value: float | None) -> None:
     """Raise InputError unless a number is finite and above 0, or not given."""
     if value is not None and not (math.isfinite(value) and value > 0):
         raise InputError("not a finite number above 0", argument=name, value=value, remedy="give one")
+
+
+def check_horizon(horizon: object) -> None:
+    """Raise InputError unless the step at which runs will end is a whole number in range, or not given."""
+    if horizon is None:
+        return
+    whole = isinstance(horizon, Real) and math.isfinite(horizon) and horizon == math.floor(horizon)
+    if not whole or not 1 <= horizon < MAX_STEP:  # type: ignore[operator]
+        raise InputError(
+            "no run can end there",
+            argument="horizon",
+            value=horizon,
+            remedy=f"give the step at which the runs will end, a whole number from 1 to {MAX_STEP - 1:,}",
+        )
 
 
 def check_shares(level: float, cuts: Sequence[float] = ()) -> None:

@@ -81,6 +81,14 @@ class Table:
         frame = pd.DataFrame(self.rows, columns=list(self.columns)) if self.frame is None else self.frame
         write_csv(frame, path)
 
+    def fits(self, width: int | None = None) -> bool:
+        """Return whether the table has columns at this width; else `show` prints a block for each row."""
+        width = width or shutil.get_terminal_size((ELSEWHERE, 24)).columns
+        return _widths(self._legible(), width) is not None
+
+    def _legible(self) -> list[list[str]]:
+        return [[legible(cell) for cell in row] for row in (self.columns, *self.rows)]
+
     def show(self, *, width: int | None = None, compact: bool = False) -> None:
         """Print the table to the terminal, in its width, with every word of every cell whole.
 
@@ -88,7 +96,7 @@ class Table:
         its cells. `compact` draws fewer rules.
         """
         width = width or shutil.get_terminal_size((ELSEWHERE, 24)).columns
-        columns, *rows = [[legible(cell) for cell in row] for row in (self.columns, *self.rows)]
+        columns, *rows = self._legible()
         widths = _widths([columns, *rows], width)
         if widths is None:
             print("\n".join(self._blocks(width)))

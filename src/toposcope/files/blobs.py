@@ -15,6 +15,9 @@ from toposcope.core.errors import SourceError
 MAX_SMALL_FILE = 256 * 2**20
 """Largest file (JSON, index, log) that is read into memory as a whole."""
 
+OUTSIDE = "outside the folder that was opened"
+"""What the error of a link to a place elsewhere says of it."""
+
 
 class Blob(Protocol):
     """A file whose bytes are read by range."""
@@ -192,7 +195,7 @@ class LocalFolder:
         real = Path(os.path.realpath(path))
         if not any(real.is_relative_to(root) for root in self._roots):
             raise SourceError(
-                f"{path}: is a link to {real}, outside the folder that was opened; "
+                f"{path}: is a link to {real}, {OUTSIDE}; "
                 "copy the target into the folder, or open the target alone"
             )
         return path

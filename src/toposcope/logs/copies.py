@@ -8,6 +8,11 @@ A column is a function of a target if one of these holds over all runs together,
 - form: the column, or its logarithm, is a line in the target, or in the target's logarithm, exponential or
   reciprocal.
 
+- history: it is the running minimum, maximum or mean of the target, the mean of a window, an exponential
+  average, or the target some rows earlier or later (`logs/history_copies.py`).
+
+- name: every word of it says training loss, however it was averaged.
+
 So two smooth curves that only fall are not functions of each other by their order alone, and a held-out loss
 is not a function of the loss. A column is a function of the step if one of these holds:
 
@@ -16,6 +21,8 @@ is not a function of the loss. A column is a function of the step if one of thes
 - several runs whose targets differ have the same value at the same step;
 - it is a clock: every word of its name means time, tokens or a count, or its values are Unix times, and it
   only rises or only falls, except at restarts.
+
+A clock that goes both ways measures speed (milliseconds a step, tokens per second). It is left out, too.
 
 What the other limits were set on is not recorded. They are judged by the copies, and by the quantities that
 are none, of tests/study/test_copied_columns.py.
@@ -63,6 +70,24 @@ _FILLERS = frozenset({
     "seen", "processed", "consumed", "so", "far", "s", "h", "ms", "min", "gpu", "perf", "throughput",
     "optimizer",
 })  # fmt: skip
+_TIMED = frozenset({
+    "time", "times", "wall", "walltime", "clock", "elapsed", "runtime", "duration", "seconds", "second",
+    "secs", "sec", "s", "minutes", "hours", "hour", "eta", "ms", "us", "dt", "millis",
+    "milliseconds", "microseconds",
+    "mfu", "hfu", "tps", "fps", "speed", "throughput", "latency", "tflops", "gflops",
+})  # fmt: skip
+"""Words of which a speed or a time has one: a name of counts alone may be anything."""
+_OF_SPEED = frozenset({
+    "per", "tok", "toks", "it", "its", "avg", "mean", "median", "forward", "backward", "fwd", "bwd", "data",
+    "load", "loading", "device", "k",
+})  # fmt: skip
+"""Words that may stand beside them."""
+_OF_LOSS = frozenset({
+    "loss", "train", "training", "lm", "batch", "minibatch", "step", "epoch", "avg", "average", "mean",
+    "running",
+    "smooth", "smoothed", "ema",
+})  # fmt: skip
+"""Words of the names of a training loss."""
 _RANGES = {"__MIN": "minimum", "__MAX": "maximum"}
 """Suffixes of the columns that an export of Weights & Biases writes beside each column."""
 _LOSSES = ("loss", "heldout_loss", "loss_smooth", "gap", "efficiency", "efficiency_flop")
@@ -88,12 +113,16 @@ def copies(table: pd.DataFrame, targets: Sequence[str], columns: Sequence[str]) 
     """
     found: dict[str, str] = {}
     for column in columns:
-        why = _range_of(column, table, targets)
+        why = _range_of(column, table, targets) or _again(column, targets)
         if not why and _of_step(table, column, targets):
             why = "a function of the step"
+        if not why and _tells_speed(column):
+            why = "a clock"
         if not why:
             of = next((target for target in targets if _of_target(table, column, target)), "")
             why = f"a function of {_named(of)}" if of else ""
+        if not why:
+            why = _of_history(table, column, targets)
         if why:
             found[column] = why
     return found
@@ -102,6 +131,14 @@ def copies(table: pd.DataFrame, targets: Sequence[str], columns: Sequence[str]) 
 def _named(target: str) -> str:
     """Return the name of a target in a sentence: "the loss", but "piqa"."""
     return f"the {_NAMES.get(target, target)}" if target in _LOSSES else target
+
+
+def _again(column: str, targets: Sequence[str]) -> str:
+    """Return which loss a column is once more, by its name alone: a log may have it twice."""
+    words = _words(column)
+    training = "loss" in words and all(word in _OF_LOSS for word in words)
+    name = "loss" if training else meaning(column)
+    return f"{_named(name)} again" if name in targets and name in _LOSSES[:2] else ""
 
 
 def _range_of(column: str, table: pd.DataFrame, targets: Sequence[str]) -> str:
@@ -217,6 +254,21 @@ def _line(x: np.ndarray, y: np.ndarray, dx: np.ndarray, dy: np.ndarray) -> bool:
     return bool(found[1] != 0 and np.all(np.abs(y - rows @ found) <= allowed))
 
 
+def _of_history(table: pd.DataFrame, column: str, targets: Sequence[str]) -> str:
+    """Return of which target's history a column is made, and how; "" for none."""
+    from toposcope.logs.history_copies import history_of
+
+    for target in targets:
+        known = table[["run", "step", target, column]].dropna().sort_values(["run", "step"], kind="stable")
+        runs = [
+            (rows[target].to_numpy(float), rows[column].to_numpy(float)) for _, rows in known.groupby("run")
+        ]
+        errors = (rounding(known[target].to_numpy(float)), rounding(known[column].to_numpy(float)))
+        if len(known) and (how := history_of(runs, *(float(np.max(error)) for error in errors))):
+            return f"{how} of {_named(target)}"
+    return ""
+
+
 def _of_step(table: pd.DataFrame, column: str, targets: Sequence[str]) -> bool:
     known = table[["run", "step", column]].dropna()
     if known[column].nunique() < 2:
@@ -232,10 +284,22 @@ def _of_step(table: pd.DataFrame, column: str, targets: Sequence[str]) -> bool:
 
 def _is_clock(column: str, values: np.ndarray) -> bool:
     """Return whether a column's name has only words of time and counts, or its values are Unix times."""
-    text = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", column)
-    words = [word for word in re.split(r"[^a-z]+", text.lower()) if word]
+    words = _words(column)
     named = any(word in _CLOCK for word in words) and all(word in _CLOCK | _FILLERS for word in words)
     return named or any(low <= values.min() and values.max() <= high for low, high in _UNIX)
+
+
+def _tells_speed(column: str) -> bool:
+    """Return whether a column's name is that of a time or a speed, as its every word says."""
+    words = _words(column)
+    return any(word in _TIMED for word in words) and all(
+        word in _TIMED | _CLOCK | _OF_SPEED | _FILLERS for word in words
+    )
+
+
+def _words(column: str) -> list[str]:
+    text = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", column)
+    return [word for word in re.split(r"[^a-z]+", text.lower()) if word]
 
 
 def _one_way(values: np.ndarray) -> bool:

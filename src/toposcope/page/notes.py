@@ -55,21 +55,16 @@ def once(caption: Caption, seen: set[str]) -> Caption:
 
 
 def way(move: Mapping[str, Any]) -> str:
-    """Return in how many runs a quantity rose and fell beyond its noise; of one run, its two ends.
+    """Return the shape of a quantity: in how many runs it rose, fell or turned; of one run, its values.
 
-    >>> way({"rose": 3, "fell": 1, "of": 5}), way({"rose": 0, "fell": 0, "of": 2})
-    ('rose in 3 and fell in 1 of 5 runs', 'did not move in 2 runs')
-    >>> way({"rose": 0, "fell": 1, "of": 1, "ranges": [{"first": [2.0, 2.0], "last": [1.0, 1.0]}]})
+    >>> way({"kinds": [["rose", 3], ["fell, then rose", 1]], "of": 4})
+    'rose in 3 and fell, then rose in 1 of 4 runs'
+    >>> way({"kinds": [["fell", 1]], "of": 1, "words": "fell from 2 to 1"})
     'fell from 2 to 1'
     """
-    moves = [(verb, move[verb]) for verb in ("rose", "fell") if move[verb]]
-    if move["of"] > 1:
-        said = " and ".join(f"{verb} in {n}" for verb, n in sorted(moves, key=lambda one: -one[1]))
-        return f"{said} of {move['of']:,} runs" if said else f"did not move in {move['of']:,} runs"
-    if not moves:
-        return "did not move beyond noise"
-    first, last = (span(move["ranges"][0][end], "{:.3g}") for end in ("first", "last"))
-    return f"{moves[0][0]} from {first} to {last}"
+    if move["of"] == 1:
+        return str(move["words"])
+    return f"{listed([f'{kind} in {n:,}' for kind, n in move['kinds']])} of {move['of']:,} runs"
 
 
 def fell(name: str, ends: pd.DataFrame, *, so_far: bool = False, form: str = "{:,.2f}") -> str:

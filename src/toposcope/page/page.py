@@ -18,7 +18,7 @@ from toposcope.core.tabular import escape_markdown
 from toposcope.page.cited import cited
 from toposcope.page.glossary import FirstUses, anchor, defined
 from toposcope.page.parts import Page
-from toposcope.study.findings.summary import KINDS
+from toposcope.study.findings.summary import KINDS, WORDS
 
 PAGE = "index.html"
 TWIN = "report.md"
@@ -109,7 +109,12 @@ def _html() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"data_url": data_url, "anchor": anchor, "kind": KINDS.__getitem__}
+    environment.filters |= {
+        "data_url": data_url,
+        "anchor": anchor,
+        "kind": KINDS.__getitem__,
+        "word": WORDS.__getitem__,
+    }
     environment.filters |= {"defined": defined, "cited": cited}
     return environment
 

@@ -18,7 +18,7 @@ from toposcope.page.notes import once
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.page.plain import tables_on_page
 from toposcope.page.roster import figures_of
-from toposcope.study.findings import words
+from toposcope.study.findings import Finding, Findings, words
 from toposcope.study.findings.summary import BAD, FirstScreen
 from toposcope.study.study import Study
 
@@ -176,10 +176,10 @@ def part_of(study: Study, *, beside: Collection[str] = ()) -> PagePart:
         answers=tuple(
             Answer(found.title(one), answer, _on_card(one.question, pictures))
             for one in found
-            if one.question != "trained"
+            if one.question not in ("trained", _JOINED[1])
             and (one.question, one.strength) not in _NO_CARD
             and (one.question != "scale" or len(study.sizes) > 1)
-            and (answer := found.said(one)).text
+            and (answer := _said(found, one)).text
         ),
         pictures=tuple(picture for _, picture in pictures if picture is not opening),
         tables={table.name: table for table in made},
@@ -231,6 +231,22 @@ _TESTED = ("tested", "baselines_tested")
 """Counts of tested features: the table of verdicts leads if any is positive; else all its rows are equal."""
 _NO_CARD = (("odd", "alone"), ("end", "unscored"), ("on", "finished"), ("on", "too few"))
 """Findings without a card: they have no answer, or a check of the first screen gives it."""
+
+
+_JOINED = ("beyond", "rivals")
+"""Two findings that answer one question, whether topology says more than cheaper numbers: one card."""
+
+
+def _said(found: Findings, finding: Finding) -> words.Said:
+    """Return the words on the card of a finding, with those of the finding that is joined to it."""
+    own, other = found.said(finding), found.get(_JOINED[1])
+    if finding.question != _JOINED[0] or other is None:
+        return own
+    more = found.said(other)
+    parts = {
+        name: f"{getattr(own, name)} {getattr(more, name)}".strip() for name in ("act", "ground", "limits")
+    }
+    return replace(own, **parts)
 
 
 def _on_card(question: str, pictures: Iterable[tuple[OnPage, Picture]]) -> Picture | None:

@@ -13,7 +13,7 @@ from toposcope.page.page import check_target, write_page
 from toposcope.page.parts import Page, PagePart, of_group, part_of
 from toposcope.study.study import Study, groups_among, problems_of
 
-TITLE = "The topology of these training runs"
+TITLE = "Training report"
 
 
 def write_studies(studies: Sequence[Study], out: str | Path, *, title: str = TITLE) -> Path:

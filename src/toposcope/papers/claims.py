@@ -1,4 +1,4 @@
-"""A paper's claims: each with its source's number, our number, and one of four judgements."""
+"""A paper's claims: each with its source's number, our number, and one of five judgements."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from toposcope.papers.sections import Section
 
 
 class Standing(StrEnum):
-    """The four judgements of a claim."""
+    """The five judgements of a claim."""
 
     HOLDS = "holds"
     DRIFT = "holds only as drift"
+    OUTDONE = "holds, but simpler numbers do better"
     FAILS = "does not hold"
     UNTESTED = "cannot be tested here"
 
@@ -83,7 +84,8 @@ def claims_section(claims: Sequence[Claim]) -> Section:
     'Of 1 claim, 1 does not hold'
     """
     counts = {one: sum(claim.judgement is one for claim in claims) for one in Standing}
-    plural = {Standing.HOLDS: "hold", Standing.DRIFT: "hold only as drift", Standing.FAILS: "do not hold"}
+    plural = {Standing.HOLDS: "hold", Standing.DRIFT: "hold only as drift", Standing.FAILS: "do not hold",
+              Standing.OUTDONE: "hold, but simpler numbers do better"}  # fmt: skip
     judgements = [
         f"{count} {plural.get(one, one.value) if count > 1 else one.value}"
         for one, count in counts.items()

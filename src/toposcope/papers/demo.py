@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from toposcope.core.wording import command, rendered
 
 if TYPE_CHECKING:
     from toposcope.study.analysis import Analysis
 
 RECIPE = "demo"
 PROBES = ("neural_persistence", "rips", "baselines", "trajectory")
-TITLE = "The topology of five small language models in training"
+TITLE = "Training report: five small language models"
+ONWARD = "Now your own run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +82,15 @@ def run_demo(
     problems = [*failed, *_measure(runs, store, jobs=jobs, quiet=quiet)]
     say("3/3 analysing and writing the report")
     with busy("writing the report", quiet=quiet):
-        analysis = analysis_of(store, published=PUBLISHED, judge=judged)
+        analysis = _with_onward(analysis_of(store, published=PUBLISHED, judge=judged))
         page = write_studies(analysis.studies, report, title=TITLE)
     return Demo(runs, store, page, analysis, tuple(problems))
+
+
+def _with_onward(analysis: Analysis) -> Analysis:
+    """Return an analysis whose next thing to do is the reader's own run: nothing is wrong with the demo."""
+    onward = rendered(f"{ONWARD}: {command('check', 'train.log')}")
+    return replace(analysis, studies=tuple(replace(one, onward=onward) for one in analysis.studies))
 
 
 def _measure(runs: Path, store: Path, *, jobs: int, quiet: bool) -> list[str]:

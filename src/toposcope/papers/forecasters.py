@@ -82,6 +82,15 @@ CONTROLS = {rule.name: LastLossControl.name for rule in (CombinedRule, TdaOnlyRu
 """Each rule that reads neural persistence, and the rule that uses the last loss instead."""
 
 
+CALLED = {
+    LossOnlyRule.name: "paper's rule, loss alone",
+    TdaOnlyRule.name: "paper's rule, neural persistence alone",
+    CombinedRule.name: "paper's rule, both",
+    LastLossControl.name: "the same without topology",
+}
+"""What figures call the rules: in words, beside those of other methods."""
+
+
 def _checkpoints(seen: Curve) -> tuple[np.ndarray, np.ndarray]:
     if len(seen.features):
         steps = seen.features["step"].to_numpy(float)

@@ -30,7 +30,7 @@ from toposcope.papers.versions import versions
 NOISE = 0.05
 """A published estimate of the noise of a single run: a smaller improvement would prove nothing."""
 MANY = 20
-"""With fewer runs, or recipes with seeds, a share of one in ten or twenty is not judged."""
+"""With fewer runs, spikes, or recipes with seeds, a share of one in ten or twenty is not judged."""
 MOST = 200
 """The most runs that are forecast: a share of .9 of them has a standard error of .02."""
 _SHOWN = 12
@@ -101,13 +101,14 @@ def _inside(held: Sequence[ForecastCoverage]) -> Claim:
 
 def _shared(shared: Sequence[SharedStep]) -> Claim:
     common = [one for one in shared if one.spikes > 1 and one.p_holm < 0.05]
+    spikes = sum(one.spikes for one in shared)
     return Claim(
         text="A spike has its cause in its own run",
         source="often assumed",
         here=f"{len(common):,} steps at which runs spike together",
-        statistic=f"{sum(one.spikes for one in common)} of {sum(one.spikes for one in shared)} spikes are "
-        "at these steps (Holm over all steps)",
-        judgement=Standing.UNTESTED if not shared else holds(not common),
+        statistic=f"{sum(one.spikes for one in common)} of {spikes} spikes are at these steps (Holm over all "
+        f"steps); {MANY} spikes are needed to say that none is shared",
+        judgement=Standing.FAILS if common else holds(True) if spikes >= MANY else Standing.UNTESTED,
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from toposcope.core.errors import BrokenOffError, InputError
 from toposcope.core.wording import option, rendered
-from toposcope.papers.sections import Section, markdown
+from toposcope.papers.sections import Section, markdown, page
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -81,11 +81,13 @@ class StudyCall:
 
 
 def write_page(study: str, sections: Sequence[Section], out: Path) -> Path:
-    """Write a study's sections as one Markdown page into a folder, and return its path."""
+    """Write a study's sections as one HTML page, beside it as Markdown, and return the page's path."""
     out.mkdir(parents=True, exist_ok=True)
-    page = out / f"{study}.md"
-    page.write_text(markdown(f"{STUDIES[study].title}, reproduced", sections), encoding="utf-8")
-    return page
+    title = f"{STUDIES[study].title}, reproduced"
+    (out / f"{study}.md").write_text(markdown(title, sections), encoding="utf-8")
+    made = out / f"{study}.html"
+    made.write_text(page(title, sections), encoding="utf-8")
+    return made
 
 
 def trained(

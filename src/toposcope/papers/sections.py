@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,47 @@ class Section:
 def markdown(title: str, sections: Sequence[Section]) -> str:
     """Return a whole study as one Markdown page."""
     return "\n\n".join([f"# {title}", *(section.as_markdown() for section in sections)]) + "\n"
+
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+:root {{ color-scheme: light dark; }}
+body {{ margin: 0 auto; max-width: 72rem; padding: 1.2rem; font: 1rem/1.5 system-ui, sans-serif; }}
+h1 {{ font-size: 1.6rem; }} h2 {{ font-size: 1.2rem; margin: 2rem 0 .5rem; }}
+.scroll {{ overflow-x: auto; }} p {{ max-width: 50rem; }}
+table {{ border-collapse: collapse; font-size: .92rem; }}
+th, td {{ text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0; }}
+tr {{ border-bottom: 1px solid #8884; }}
+</style></head>
+<body><main>
+<h1>{title}</h1>
+{sections}
+</main></body></html>
+"""
+"""A page without scripts and without other files, for light and dark screens."""
+
+
+def page(title: str, sections: Sequence[Section]) -> str:
+    """Return a whole study as one self-contained HTML page, its claims first.
+
+    >>> one = Section("T", ("a",), (("x < y",),), "Why.")
+    >>> "<td>x &lt; y</td>" in page("P", [one])
+    True
+    """
+    return _PAGE.format(title=escape(title), sections="\n".join(map(_as_html, sections)))
+
+
+def _as_html(section: Section) -> str:
+    head = "".join(f"<th scope='col'>{escape(name)}</th>" for name in section.columns)
+    rows = "".join(
+        "<tr>" + "".join(f"<td>{escape(cell(value))}</td>" for value in row) + "</tr>" for row in section.rows
+    )
+    note = f"<p>{escape(section.note)}</p>" if section.note else ""
+    table = f"<div class='scroll'><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+    return f"<section><h2>{escape(section.title)}</h2>{table}{note}</section>"
 
 
 def cell(value: object) -> str:

@@ -185,11 +185,10 @@ def worth_section(trends: pd.DataFrame) -> Section:
     shown = [*names, "r", "lag", "p", "p_holm", "verdict"]
     lines = tuple(tuple(row) for row in trends[shown].itertuples(index=False))
     adds = trends[trends["verdict"] == "adds"]
-    found = (
-        "none adds"
-        if adds.empty
-        else ", ".join(f"{r}: {c}" for r, c in zip(adds["run"], adds["column"], strict=True))
-    )
+    tested, rows = int((trends["verdict"] != "cannot tell").sum()), len(trends)
+    named = ", ".join(f"{r}: {c}" for r, c in zip(adds["run"], adds["column"], strict=True))
+    none = f"none of the {tested:,} that could be tested adds" if tested else "none could be tested"
+    found = f"of {rows:,} rows {named or none}"
     note = (
         "Perplexity falls with the step almost without exception, so anything that drifts correlates with "
         "it. partial_step is Spearman's rho given the log step. walk_p is how often two independent random "

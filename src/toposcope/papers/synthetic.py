@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from toposcope.core.forms import interval
 from toposcope.core.progress import Progress
-from toposcope.papers.claims import Claim, claims_section, holds
+from toposcope.papers.claims import Claim, Standing, claims_section
 from toposcope.papers.measuring import measured
 from toposcope.papers.sections import Section
 from toposcope.papers.versions import versions
@@ -71,8 +72,15 @@ def _claim(rows: dict[tuple[str, str], dict[Any, Any]], target: str) -> Claim:
         here=f"error {mine['mae']:.3f}; mean of the other families {mine['mean_mae']:.3f}; {beside}",
         statistic=f"effect {mine['effect']:+.3f} {interval(mine, 'low', 'high', '{:+.3f}')}, "
         f"p {mine['null_p']:.2g} (shuffled exponents)",
-        judgement=holds(bool(mine["high"] < 0 and mine["null_p"] < 0.05)),
+        judgement=_judged(mine, min(rows[target, other]["mae"] for other in BESIDE)),
     )
+
+
+def _judged(mine: Mapping[str, Any], cheaper: float) -> Standing:
+    """Judge a prediction: it has to beat the mean of the others, and its error those of cheaper numbers."""
+    if not (mine["high"] < 0 and mine["null_p"] < 0.05):
+        return Standing.FAILS
+    return Standing.OUTDONE if cheaper < mine["mae"] else Standing.HOLDS
 
 
 def _table(rows: dict[tuple[str, str], dict[Any, Any]]) -> Section:

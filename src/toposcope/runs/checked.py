@@ -93,14 +93,18 @@ class Check:
     @property
     def lines(self) -> tuple[str, ...]:
         """The answer, then the grounds of the worst few runs, then what holds for several."""
+        return self.lines_beside(table=self.tabular)
+
+    def lines_beside(self, *, table: bool) -> tuple[str, ...]:
+        """Return the lines that stand beside the table, or those that say everything without one."""
         if len(self.runs) == 1:
             return (self.line, *self.runs[0].lines[1:], *self._remarks())
         worst = [one for one in self.runs if one.level != ALL_RIGHT]
         found = [self.line]
-        for one in worst[:MOST_SHOWN]:
+        for one in worst[:MOST_SHOWN] if table else self.runs:
             found += [one.line, *(f"  {ground}" for ground in one.grounds)]
-        if len(worst) > MOST_SHOWN:
-            found.append(f"The table has the reasons for the other {len(worst) - MOST_SHOWN}.")
+        if table and len(worst) > MOST_SHOWN:
+            found.append(f"The table names the reasons of the other {len(worst) - MOST_SHOWN}.")
         if noticed := sum(len(one.judgement.noticed) for one in self.runs):
             found.append(f"Noticed: {noticed} passing events over all runs; no action is needed.")
         found += _shared("Limits", [one.limits for one in self.runs], least=2, whole=True)
@@ -119,14 +123,19 @@ class Check:
         return pd.DataFrame([_row(one) for one in self.runs], columns=list(_COLUMNS))
 
     @property
+    def tabular(self) -> bool:
+        """Whether the runs are more than can be told in a sentence each: a table is printed."""
+        return len(self.runs) > MOST_SHOWN
+
+    @property
     def cells(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-        """The columns and rows of the table that is printed; grounds only where there are some."""
+        """The columns and rows of the table that is printed; kinds of grounds only where there are some."""
         columns = ("run", "answer", "step", "of", "loss", "where it ends", "reason")
         rows: list[tuple[object, ...]] = [
             (
                 one.name, one.level, None if one.step is None else step_text(one.step),
                 None if one.horizon is None else f"{one.horizon:,}", one.loss, _short_end(one),
-                "; ".join(ground.sentence for ground in one.judgement.grounds),
+                ", ".join(dict.fromkeys(ground.kind for ground in one.judgement.grounds)),
             )
             for one in self.runs
         ]  # fmt: skip

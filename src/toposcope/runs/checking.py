@@ -103,7 +103,7 @@ of the learning rate; right in 93% of tests on 212 real runs)
     stop: the table at step 400 (loss nan): the last 100 logged losses, from step 301 on, are not finite; \
 go back to a checkpoint before step 301
     """
-    from toposcope.core.bounds import check_shares
+    from toposcope.core.bounds import check_horizon, check_shares
     from toposcope.forecasting import read_schedule
     from toposcope.logs.described import canonical_name
     from toposcope.logs.naming import refuse_same_names
@@ -111,13 +111,7 @@ go back to a checkpoint before step 301
     from toposcope.runs.reading import Reading, listed
 
     check_shares(level)
-    if horizon is not None and horizon < 1:
-        raise InputError(
-            "no run can end there",
-            argument="horizon",
-            value=horizon,
-            remedy="give the step at which the runs will end, 1 or more",
-        )
+    check_horizon(horizon)
     given, beside = listed(sources), listed(siblings)
     if not given:
         raise InputError("no input is given; name a log, a folder or a store to check")

@@ -103,7 +103,7 @@ def series_at(side: Side, *, split: str, step_pattern: str | None) -> Series | S
         logged = is_stdin(side) or (place.is_file() and place.suffix.lower() not in WEIGHT_FILES)
         if logged or (place / "store.json").is_file():
             return None
-    elif not isinstance(side, Mapping) and all(_is_log(one) for one in side):
+    elif isinstance(side, list | tuple) and all(_is_log(one) for one in side):
         return None
     try:
         return open_series(side, split=split, step_pattern=step_pattern)  # type: ignore[arg-type]

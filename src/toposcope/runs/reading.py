@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -68,11 +68,46 @@ def listed(given: Given | Sequence[Given]) -> list[str | pd.DataFrame]:
     """Return the given source or sources as a list of paths and tables."""
     import pandas as pd
 
-    given = tables_among(given)  # type: ignore[assignment]
-    alone = isinstance(given, str | Path | pd.DataFrame) or _is_store(given)
-    several: list[Any] = [given] if alone else list(given)  # type: ignore[arg-type]
-    stores = [one.path if _is_store(one) else one for one in several]
+    stores = [one.path if _is_store(one) else one for one in sources_of(given)]
     return [one if isinstance(one, pd.DataFrame) else str(one) for one in stores]
+
+
+def sources_of(given: object) -> list[Any]:
+    """Return the given source or sources as a list of paths, tables and open stores.
+
+    Raises
+    ------
+    InputError
+        When one of them is none of these.
+    """
+    given = tables_among(given)
+    several = list(given) if isinstance(given, Iterable) and not _is_alone(given) else [given]
+    for one in several:
+        if not _is_source(one):
+            raise InputError(
+                f"{_shown(one)} is no log and no store",
+                remedy="give a path, a data frame, columns such as step and loss, or a list of these",
+            )
+    return several
+
+
+def _is_alone(given: object) -> bool:
+    return _is_source(given) or isinstance(given, Mapping | bytes)
+
+
+def _is_source(given: object) -> bool:
+    import pandas as pd
+
+    return isinstance(given, str | Path | pd.DataFrame) or _is_store(given)
+
+
+def _shown(given: object) -> str:
+    """Return a value for an error: a mapping by its keys, a number or None as it is, others by their type."""
+    kind = type(given).__name__
+    if isinstance(given, Mapping):
+        return f"a {kind} with {', '.join(map(repr, list(given)[:3])) or 'nothing'} in it"
+    plain = given is None or isinstance(given, int | float | bytes)
+    return repr(given) if plain else f"an object of the type {kind}"
 
 
 def _is_store(given: object) -> bool:

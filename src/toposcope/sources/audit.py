@@ -13,6 +13,7 @@ from toposcope.core.observations import AuditFinding
 from toposcope.core.progress import track
 from toposcope.core.repeats import together
 from toposcope.core.types import Checkpoint
+from toposcope.files.blobs import OUTSIDE
 from toposcope.sources.adapter_state import adapter_state
 from toposcope.sources.audit_checks import CHECKS, NEWEST_CHECKS
 from toposcope.sources.audit_content import FACTOR
@@ -82,7 +83,9 @@ def audited(series: Series, *, cheap: bool = False, newest: bool = False, quiet:
         seen.append(RunCoverage.of(run, steps, newest=newest, beside=weights_beside(series, run)))
         found += _of_run(series, run, steps, cheap=cheap, newest=newest)
     order = {run: index for index, run in enumerate(series.names)}
-    found = together(found, lambda finding: finding.fault)
+    linked = [one for one in found if OUTSIDE in one.message]
+    found = together([one for one in found if OUTSIDE not in one.message], lambda finding: finding.fault)
+    found += together(linked, most=1)  # one link leads out of a folder for the reason of all the others
     found.sort(
         key=lambda f: (order.get(f.run, len(order)), -1 if f.step is None else f.step, f.fault, f.tensor)
     )

@@ -93,7 +93,7 @@ def open_series(
         held = [_select(source, steps) for source in given]
         _check_some(given, held, steps)
         return Series("memory", held, split=split, losses=table)
-    uris = [uri] if isinstance(uri, str | Path) else list(uri)
+    uris = _addresses(uri)
     sources: list[Source] = []
     unread: list[Unread] = []
     for one in uris:
@@ -108,6 +108,18 @@ def open_series(
     chosen = [_select(source, steps) for source in sources]
     _check_some(sources, chosen, steps)
     return Series(", ".join(str(one) for one in uris), chosen, split=split, losses=table, unread=unread)
+
+
+def _addresses(uri: object) -> list[str | Path]:
+    """Return one or several addresses as a list; anything else is refused."""
+    several = [uri] if isinstance(uri, str | Path) else uri
+    if isinstance(several, list | tuple) and several and all(isinstance(at, str | Path) for at in several):
+        return list(several)
+    shown = repr(uri) if uri is None or isinstance(uri, int | float | bytes) else f"this {type(uri).__name__}"
+    raise SourceError(
+        f"{shown} is no series of checkpoints",
+        remedy="give a path, a list of paths, {step: state_dict} or a module",
+    )
 
 
 def hint(series: Series) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toposcope.core.errors import MissingExtraError, StoreError
+from toposcope.core.forms import listed
 from toposcope.core.tabular import write_csv
 from toposcope.core.types import Scope, Status
 from toposcope.store.store import Store
@@ -112,7 +113,8 @@ def export(store: Store, out: Path, *, kind: str, shape: str) -> list[Path]:
     """Write a store's tables into the folder `out` and return the files.
 
     `kind` is "csv", "json" or "netcdf"; `shape` is "long" (the tidy rows) or "wide". NetCDF has only the
-    features, one group per probe, in one shape.
+    features, in one shape: a group for each probe, with the dimensions run, step, item and draw. The root has
+    no data; its attribute "open" is the call that opens a group.
 
     Raises
     ------
@@ -171,10 +173,39 @@ def _plain(value: object) -> object:
 def _netcdf(store: Store, features: pd.DataFrame, path: Path) -> Path:
     path.unlink(missing_ok=True)
     for probe, dataset in arrays(features).items():
+        if not path.exists():
+            _root(path, netcdf_groups(features))
         dataset.attrs = {"recipe": json.dumps(store.recipe), "recipe_hash": store.recipe_hash, "probe": probe}
-        dataset.to_netcdf(
-            path, mode="a" if path.exists() else "w", group=re.sub(r"\W", "_", probe), engine="netcdf4"
-        )
+        dataset.to_netcdf(path, mode="a", group=_group(probe), engine="netcdf4")
     if not path.exists():
         raise StoreError(f"{store.path} has no features to export; measure some first")
     return path
+
+
+def netcdf_groups(features: pd.DataFrame) -> list[str]:
+    """Return the groups of a NetCDF file of these features, in order."""
+    counted = features[~features["status"].isin(_LEFT_OUT)]
+    return [_group(str(probe)) for probe in sorted(counted["probe"].unique())]
+
+
+def _group(probe: str) -> str:
+    return re.sub(r"\W", "_", probe)
+
+
+def _root(path: Path, groups: Sequence[str]) -> None:
+    """Write what `xarray.open_dataset(path)` shows: which groups there are, and how to open one."""
+    from xarray import Dataset
+
+    Dataset(attrs={"groups": " ".join(groups), "open": how_to_open(path.name, groups)}).to_netcdf(
+        path, mode="w", engine="netcdf4"
+    )
+
+
+def how_to_open(name: str, groups: Sequence[str]) -> str:
+    """Return the call that opens one probe's features.
+
+    >>> how_to_open("features.nc", ["rips", "baselines"])
+    "xarray.open_dataset('features.nc', group='rips'); the groups are rips and baselines"
+    """
+    others = f"; the groups are {listed(list(groups))}" if len(groups) > 1 else ""
+    return f"xarray.open_dataset({name!r}, group={groups[0]!r}){others}"

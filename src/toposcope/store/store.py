@@ -430,4 +430,7 @@ def open_store(path: str | Path) -> Store:
     >>> print(str(ts.open_store(folder)).splitlines()[0])
     1 checkpoint of 1 run measured by baselines
     """
+    if not isinstance(path, str | Path):
+        kind = type(path).__name__
+        raise StoreError(f"a value of the type {kind} is no store", remedy="give the path of its folder")
     return Store.open(path)

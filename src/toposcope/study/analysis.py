@@ -16,12 +16,10 @@ import pandas as pd
 from toposcope.core.errors import InputError
 from toposcope.core.tabular import Tables, pictured
 from toposcope.logs.belonging import Group, said
-from toposcope.logs.inputs import tables_among
 from toposcope.rules.judgement import ALL_RIGHT, FEWEST, JudgeOfLog, worst
 from toposcope.runs.log_results import LogResults
-from toposcope.runs.reading import listed
+from toposcope.runs.reading import listed, sources_of
 from toposcope.runs.without import as_names, refuse_unknown, without_runs
-from toposcope.store import Store
 from toposcope.study.compact import verdict_table
 from toposcope.study.findings import words
 from toposcope.study.merged_stores import Source, difference_of_recipes, joined
@@ -271,11 +269,7 @@ class Analysis:
             raise InputError(f"nothing could be computed: {why_nothing(self.studies[0], parts, reasons)}")
 
     def to_json(self, parts: Sequence[str] = ()) -> dict[str, object]:
-        """Return the findings, tables as records, and the problems, as plain data.
-
-        By default the tables are `DEFAULT_TABLES` and those that its subjects declare.
-        """
-        parts = parts or (*DEFAULT_TABLES, *self.own)
+        """Return the findings, the named tables as records, and the problems, as plain data."""
         found_data = [found.as_data() for found in self.all_findings]
         made = {name: self.table(name).to_dict("records") for name in parts}
         groups = [{"label": one.label, "runs": list(one.runs)} for one in self.groups]
@@ -331,8 +325,9 @@ def analysis_of(
     """
     named = (targets,) if isinstance(targets, str) else tuple(targets)
     read = read_targets(Path(scores)) if isinstance(scores, str | Path) else scores
-    source = tables_among(source)  # type: ignore[assignment]
-    given = [source] if isinstance(source, Store | str | Path | pd.DataFrame) else list(source)
+    given = sources_of(source)
+    if not given:
+        raise InputError("no input is given; name a log, a table or a store to analyse")
     gone = as_names(without)
     read = read if read is None else without_runs(read, gone)
     request = StudyRequest(named, tuple(columns), read, rename or {}, gone, pattern)

@@ -79,6 +79,8 @@ class PublishedRules:
     """The rule that a sentence quotes, and its part from the loss alone."""
     source: str = ""
     """What sentences call where the rules are from."""
+    called: Mapping[str, str] = field(default_factory=dict)
+    """What figures and captions call the forecasters, by their names."""
 
 
 NOTHING = PublishedRules()

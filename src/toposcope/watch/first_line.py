@@ -26,6 +26,47 @@ class Lead(Enum):
     NOTHING = "nothing to act on"
 
 
+_PLAIN = ("not finite", "content")
+"""The tests whose sentence names the tensor and what happened to it."""
+_STATISTICAL = ("matrix or head", "update level", "update norm", "growth")
+"""The tests whose sentence counts standard deviations: they are told last."""
+
+
+def events_of(alarms: Sequence[Event]) -> list[list[Event]]:
+    """Return the alarms by the event that raised them, each with its plainest alarm first, in their order.
+
+    Alarms of one run are of one event if they are at one step, or one is after the last good step of another.
+    """
+    found: list[list[Event]] = []
+    for alarm in alarms:
+        mine = next((event for event in found if any(_same_event(alarm, one) for one in event)), None)
+        if mine is None:
+            found.append([alarm])
+        else:
+            mine.append(alarm)
+    return [sorted(event, key=_plainness) for event in found]
+
+
+def _same_event(one: Event, other: Event) -> bool:
+    if one.run != other.run:
+        return False
+    if one.step == other.step:
+        return True
+    early, late = sorted((one, other), key=lambda alarm: -1 if alarm.step is None else alarm.step)
+    good = late.data.get("last_good")
+    return good is not None and early.step is not None and good < early.step
+
+
+def _plainness(alarm: Event) -> int:
+    test = str(alarm.data.get("test", ""))
+    return 0 if test in _PLAIN else 2 if test in _STATISTICAL else 1
+
+
+def began(event: Sequence[Event]) -> int | None:
+    """Return the first step of the alarms of an event."""
+    return min((alarm.step for alarm in event if alarm.step is not None), default=None)
+
+
 class RunVerdict(NamedTuple):
     """The verdict on a run, and its first ground."""
 
@@ -38,7 +79,7 @@ class RunVerdict(NamedTuple):
 class FirstLine:
     """What to act on first: `said` of a `run` at a `step`; `next` says what to do after an alarm.
 
-    `count` is the number of open alarms, or of problems.
+    `count` is the number of events with open alarms, or of problems.
     """
 
     lead: Lead
@@ -57,7 +98,7 @@ class FirstLine:
         *,
         checked: bool,
     ) -> FirstLine:
-        """Return the latest open alarm, else the first problem, else the worst verdict on a run.
+        """Return the plainest alarm of the latest event, else the first problem, else the worst verdict.
 
         Parameters
         ----------
@@ -76,9 +117,10 @@ class FirstLine:
         'look: a: plateau'
         """
         if alarms:
-            last = alarms[-1]
-            said, to_do = (str(last.data.get(name) or "") for name in ("sentence", "next"))
-            return cls(Lead.ALARM, said, last.run, last.step, to_do, len(alarms))
+            events = events_of(alarms)
+            last = next(event for event in events if alarms[-1] in event)
+            said, to_do = (str(last[0].data.get(name) or "") for name in ("sentence", "next"))
+            return cls(Lead.ALARM, said, last[0].run, began(last), to_do, len(events))
         if problems or not checked:
             lead = Lead.PROBLEM if checked else Lead.UNCHECKED
             return cls(lead, problems[0] if problems else "", count=len(problems))

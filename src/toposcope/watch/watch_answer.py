@@ -119,8 +119,7 @@ def lines_of(event: Event) -> Iterator[tuple[str, str]]:
     where, data = event.place, event.data
     what = data.get("sentence") or data.get("why") or ""
     if event.kind == "measured":
-        units = data["units"]
-        what = f"{units:,} unit{'s' * (units != 1)} in {data['seconds']} s"
+        what = f"measured ({float(data['seconds']):.1f} s)"
         what += f"; tensors measured: {len(data['sampled']):,}" if data["sampled"] else ""
         what += "".join(f"; {why}" for why in data["problems"])
     if event.kind == "segment":
@@ -128,7 +127,10 @@ def lines_of(event: Event) -> Iterator[tuple[str, str]]:
     kind = "not checked" if event.kind == "unseen" else "passed" if "passed" in data else event.kind
     where = where or data.get("sink", "")
     where = where or (data["place"] if event.kind == "unseen" and data["place"] not in what else "")
-    yield (f"{kind}: {where}: {what}" if where else f"{kind}: {what}"), ""
+    if event.kind == "measured":
+        yield f"{where} {what}".strip(), ""
+    else:
+        yield (f"{kind}: {where}: {what}" if where else f"{kind}: {what}"), ""
     if event.kind == "alarm" and data.get("next"):
         yield f"next: {data['next']}", "    "
     if event.kind in ("health", "odd run") or "passed" in data:

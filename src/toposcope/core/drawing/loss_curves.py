@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -14,7 +14,8 @@ from matplotlib.figure import Figure
 from toposcope.core.drawing.lines import draw_group, runs_are_named
 from toposcope.core.drawing.marks import ALARM, Marks, mark_symptoms
 from toposcope.core.drawing.series import DrawnSize, binned, sizes
-from toposcope.core.drawing.style import end_labels, house, new_figure, on_axes, say_empty, step_axis
+from toposcope.core.drawing.style import INK, end_labels, house, new_figure, on_axes, say_empty, step_axis
+from toposcope.core.groups import short
 from toposcope.core.lines import one_value_each
 
 _ODD_WIDTH = 2.4
@@ -71,6 +72,7 @@ def draw(
             for run in group.runs:
                 if ahead and run in ahead:
                     _cone(ax, run, ahead[run], group.colour)
+        clip_spikes(ax, metrics, ("loss", "heldout_loss") if both else ("loss",))
         ends = _forecast_ends(groups, ahead or {})
         end_labels(ax, [(ends.get(text, y), text, colour) for y, text, colour in labels])
         if ahead:
@@ -79,6 +81,35 @@ def draw(
         if symptoms:
             mark_symptoms(ax, symptoms)
     return figure
+
+
+_WASTED = 2.0
+"""Spikes are clipped where they make the axis this many times as high as the other losses need."""
+_USUAL = 0.98
+"""The share of a run's losses that are no spikes; its first losses are high in every run."""
+
+
+def clip_spikes(ax: Axes, metrics: pd.DataFrame, columns: Sequence[str]) -> None:
+    """End the axis above the usual losses where a spike would waste it; label the spike with its value."""
+    runs = [
+        (name, rows["step"].to_numpy(float)[known], values[known])
+        for name, rows in metrics.groupby("run", sort=False)
+        for values in (rows[column].to_numpy(float) for column in columns)
+        if (known := np.isfinite(values)).any()
+    ]
+    if not runs:
+        return
+    usual = max(max(y[0], float(np.quantile(y, _USUAL, method="lower"))) for _, _, y in runs)
+    low, high = float(ax.dataLim.ymin), float(ax.dataLim.ymax)
+    if not usual > low or high - low <= _WASTED * (usual - low):
+        return
+    top = usual + 0.12 * (usual - low)
+    ax.set_ylim(low - 0.05 * (usual - low), top)
+    for _, x, y in runs:
+        if y.max() > top:
+            at = float(x[int(np.argmax(y))])
+            ax.annotate(f"↑ {short(float(y.max()))}", (at, top), xytext=(2, -2), textcoords="offset points",
+                        va="top", fontsize=7.5, color=INK, gid="clipped")  # fmt: skip
 
 
 def _separated(groups: list[DrawnSize], every: list[DrawnSize], odd: Collection[str]) -> list[DrawnSize]:

@@ -86,9 +86,17 @@ _RC: Any = {
 
 @contextmanager
 def house() -> Iterator[None]:
-    """Draw in the house style inside the block; the caller's own settings return afterwards."""
-    with mpl.rc_context(_RC):
+    """Draw in the house style inside the block; the caller's own settings return afterwards.
+
+    Only the settings of the style are put back. `mpl.rc_context` puts back all of them. If pyplot is imported
+    in the block, this also undoes what a notebook's backend has just set, and no picture appears any more.
+    """
+    before = {name: mpl.rcParams[name] for name in _RC}
+    try:
+        mpl.rcParams.update(_RC)
         yield
+    finally:
+        mpl.rcParams.update(before)
 
 
 def new_figure(

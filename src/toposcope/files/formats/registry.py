@@ -12,6 +12,7 @@ import numpy as np
 
 from toposcope.core.errors import SourceError
 from toposcope.core.plugins import brought
+from toposcope.core.wording import command
 from toposcope.files.blobs import Blob, Folder
 from toposcope.files.formats.adapter import bare_adapter, open_adapter
 from toposcope.files.formats.distributed import METADATA, DistributedReader
@@ -185,7 +186,10 @@ def _open_file(blob: Blob) -> Reader:
         raise refusal(blob.label, foreign)
     if not fitting:
         known = ", ".join(dict.fromkeys(suffix for form in _files() for suffix in form.suffixes))
-        raise SourceError(f"{blob.label}: is not in a known format; known are {known}")
+        raise SourceError(
+            f"{blob.label}: is not in a known format of checkpoints; known are {known}",
+            remedy=f"a training log is read by: {command('check', blob.label)}",
+        )
     _refuse_stand_ins(blob, head)
     for form in fitting:
         if form.looks_right(head):

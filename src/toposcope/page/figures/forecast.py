@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -17,7 +19,7 @@ FLOOR = 1e-4
 """Smaller errors are drawn at this value: the axis is logarithmic."""
 
 
-def draw(forecasts: pd.DataFrame) -> Figure:
+def draw(forecasts: pd.DataFrame, called: Mapping[str, str] | None = None) -> Figure:
     """Draw the absolute error of every run's forecast, one panel per cut, one line per method.
 
     Parameters
@@ -26,6 +28,8 @@ def draw(forecasts: pd.DataFrame) -> Figure:
         One row per run, cut and method: columns run, cut (share of the run that was seen), method,
         error (predicted minus actual final loss, or its absolute value). A method whose
         name contains "control" is the control: grey, with a line through all others.
+    called
+        What the methods are called beside the axis, if it is not their names.
 
     Returns
     -------
@@ -53,7 +57,7 @@ def draw(forecasts: pd.DataFrame) -> Figure:
             if len(cuts) > 1:
                 ax.set_title(f"first {100 * cut:.0f}% seen")
         if cuts:
-            axes[0, 0].set_yticks(range(len(methods)), methods)
+            axes[0, 0].set_yticks(range(len(methods)), [(called or {}).get(name, name) for name in methods])
             axes[0, 0].invert_yaxis()
     return figure
 
@@ -114,7 +118,7 @@ def caption(study: Study) -> Caption:
         ]
         can = (
             f"The methods with the smallest mean error on these {found.runs:,} runs at {seen} are: "
-            + " / ".join(best)
+            + " / ".join(study.published.called.get(name, name) for name in best)
             + ". "
         )
         can += (
@@ -155,6 +159,7 @@ ON_PAGE = OnPage(
     "forecast",
     questions={"end": 1},
     needs=lambda study: bool(np.isfinite(study.forecasts["error"].to_numpy(float)).any()),
-    draw=lambda study: draw(last_cut(study.forecasts)),
+    draw=lambda study: draw(last_cut(study.forecasts), study.published.called),
     caption=caption,
+    folded=True,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from toposcope.store.draws import over_draws
 from toposcope.study.findings.base import Finding
 from toposcope.study.net_change import beyond_scatter, draw_noise, first_last
 from toposcope.study.rows import null_band, of_column
+from toposcope.study.shapes import Course, CurveShape, monotone, shape_of
 
 if TYPE_CHECKING:
     from toposcope.study.tables import StudyTables
@@ -32,12 +34,12 @@ def changed(study: StudyTables) -> Finding:
         "null_draws": _null_draws(study), "least_draws": LEAST,
         "null": study.subject.null,
     }  # fmt: skip
-    moved = bool(quality) or any(move["rose"] or move["fell"] for move in moves)
+    moved = bool(quality) or any(move["still"] < move["of"] for move in moves)
     return Finding(
         "changed",
         "moved" if moved else "still",
         numbers,
-        "last minus first: twice the noise of draws, and the scatter of neighbours",
+        "shape: turns beyond the noise of draws, or beyond what a smooth curve leaves",
     )
 
 
@@ -91,19 +93,35 @@ def _quality(study: StudyTables) -> dict[str, object] | None:
 
 
 def move_of(study: StudyTables, column: str) -> dict[str, object] | None:
-    """Return in how many runs a column rose or fell beyond its noise; None where no run has two values."""
+    """Return the shapes that a column had in its runs; None where no run has two values."""
     ends = first_last(study.series, column)
     if ends.empty:
         return None
-    noise, change = draw_noise(study.series, column, ends), ends["last"] - ends["first"]
-    clear = (change.abs() > 2 * noise) & ends["run"].map(
-        lambda run: beyond_scatter(study.series, column, run)
-    )
-    rose, fell = int((clear & (change > 0)).sum()), int((clear & (change < 0)).sum())
+    shapes = [
+        _shape(study, column, *line) for line in zip(ends["run"], *_net(study, column, ends), strict=True)
+    ]
+    kinds = Counter(str(shape.kind) for shape in shapes)
     return {
-        "column": column, "label": study.labels.label(column), "of": len(ends), "rose": rose, "fell": fell,
-        "still": len(ends) - rose - fell, "ranges": _ranges(study, ends),
+        "column": column, "label": study.labels.label(column), "of": len(ends),
+        "rose": kinds[Course.ROSE], "fell": kinds[Course.FELL],
+        "still": kinds[Course.STILL] + kinds[Course.CONSTANT],
+        "kinds": [list(pair) for pair in kinds.most_common()], "words": shapes[0].words(),
+        "ranges": _ranges(study, ends) if set(kinds) <= {Course.ROSE, Course.FELL} else [],
     }  # fmt: skip
+
+
+def _net(study: StudyTables, column: str, ends: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
+    """Return each run's standard error of a value over draws, and whether its ends differ beyond noise."""
+    noise, change = draw_noise(study.series, column, ends), ends["last"] - ends["first"]
+    beyond = ends["run"].map(lambda run: beyond_scatter(study.series, column, run))
+    return pd.Series(noise / np.sqrt(2.0)), (change.abs() > 2 * noise) & beyond
+
+
+def _shape(study: StudyTables, column: str, run: str, drawn: float, clear: bool) -> CurveShape:
+    """Return the shape of a column in a run; what has no turn may still have moved from end to end."""
+    known = study.series.of_run(run)[["step", column]].dropna()
+    shape = shape_of(known["step"], known[column], drawn=drawn)
+    return monotone(known["step"], known[column]) if shape.kind is Course.STILL and clear else shape
 
 
 def _ranges(study: StudyTables, ends: pd.DataFrame) -> list[dict[str, object]]:

@@ -34,6 +34,7 @@ class Findings:
     `topology` describes what is judged, and `noun` is the same in one word. `group` names the runs if others
     of the same source do not belong to them; it is "" if all do. `names` are what the user named. `questions`
     are those that only this subject answers, and `declared` is the subject itself (None: that of the name).
+    `onward` is what to do next if nothing is wrong.
 
     Examples
     --------
@@ -52,6 +53,7 @@ class Findings:
     names: frozenset[str] = frozenset()
     questions: tuple[Question, ...] = ()
     declared: Subject | None = None
+    onward: str = ""
 
     def __getitem__(self, question: str) -> Finding:
         """Return the finding on one of `QUESTIONS` or `questions`; KeyError if there is none."""
@@ -117,9 +119,7 @@ class Findings:
             return wrong
         if on is not None and (on.strength == "faulty" or on.numbers["ahead"]):
             return on
-        columns = self.subject == "table" and (
-            beyond.numbers.get("columns") or beyond.numbers.get("left_out_columns")
-        )
+        columns = self.subject == "table" and beyond.numbers.get("columns")
         if columns or "trained" not in self:
             return beyond
         moved = self.get("changed")
@@ -134,13 +134,17 @@ class Findings:
     def first(self) -> FirstScreen:
         """The first screen: a title, four checks, and one thing to do."""
         lead = self.said(self.lead)
-        checks = tuple(self._check(question, name) for question, name in _CHECKS)
+        checks = self._checks()
         copied = self["beyond"].numbers.get("left_out_columns", ())
         gone = [f"run {run} (on request)" for run in self.without]
         left_out = ", ".join([*gone, *(f"{one['column']} ({one['why']})" for one in copied)])
         group = "" if self.lead.question == "odd" else self.group  # the odd run may be of another one
         title = of_group(group, lead.title or lead.act)
-        return FirstScreen(title, checks, self._to_do(), f"{left_out}." if left_out else "")
+        about, to_do = self._to_do()
+        return FirstScreen(title, checks, to_do, f"{left_out}." if left_out else "", about)
+
+    def _checks(self) -> tuple[CheckLine, ...]:
+        return tuple(self._check(question, name) for question, name in _CHECKS)
 
     def _check(self, question: str, name: str) -> CheckLine:
         """Return the line of a check; it says why if the check could not be made."""
@@ -153,8 +157,10 @@ class Findings:
             mark = OPEN
         return CheckLine(mark, name, self.said(found).check)
 
-    def _to_do(self) -> str:
-        """Return the one thing to do: the lead's remedy, else the first remedy among the checks."""
+    def _to_do(self) -> tuple[str, str]:
+        """Return the one thing to do, after its question: the lead's remedy, else that of the first check."""
+        if self.onward and not any(one.mark == BAD for one in self._checks()):
+            return "", self.onward
         order = [self.lead.question, *(one for one in _ACTS if one != self.lead.question)]
         if "odd" in self and self["odd"].strength == "alone":
             order = [
@@ -164,8 +170,8 @@ class Findings:
         for question in order:
             found = self.get(question)
             if found is not None and (todo := self.said(found).todo):
-                return todo
-        return NOTHING
+                return question, todo
+        return "", NOTHING
 
     @property
     def headline(self) -> str:

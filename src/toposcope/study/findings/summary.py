@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 GOOD, BAD, OPEN, NONE, SOME = "OK", "!!", "--", "no", "yes"
 """Marks of a check: nothing is wrong, something is, it is unknown, nothing was found, something was."""
+WORDS = {GOOD: "sound", BAD: "look", OPEN: "not tested", NONE: "nothing new", SOME: "adds"}
+"""The word of each mark on a page and in a notebook, beside its dot."""
 KINDS = {GOOD: "good", BAD: "bad", OPEN: "open", NONE: "none", SOME: "some"}
 """The class of each mark on a page, which has its colour."""
 
@@ -48,6 +50,8 @@ class FirstScreen:
     checks: tuple[CheckLine, ...]
     next: str
     left_out: str = ""
+    about: str = ""
+    """The question of the finding whose remedy is `next`; "" where nothing has to be done."""
 
     @property
     def to_do(self) -> tuple[str, str]:
@@ -71,7 +75,7 @@ class FirstScreen:
     def as_html(self) -> str:
         """Return it for a notebook: about ten lines."""
         rows = "".join(
-            f"<tr><td><strong>{html.escape(one.mark)}</strong></td><td>{html.escape(one.name)}</td>"
+            f"<tr><td style='text-align:left'>● {WORDS[one.mark]}</td><td>{html.escape(one.name)}</td>"
             f"<td style='text-align:left'>{html.escape(one.text)}</td></tr>"
             for one in self.checks
         )
@@ -86,7 +90,8 @@ class FirstScreen:
     def as_data(self) -> dict[str, object]:
         """Return it as plain data."""
         checks = [{"mark": one.mark, "name": one.name, "text": one.text} for one in self.checks]
-        return {"title": self.title, "checks": checks, "next": self.next, "left_out": self.left_out}
+        shown = {"title": self.title, "checks": checks, "next": self.next, "left_out": self.left_out}
+        return {**shown, "about": self.about}
 
 
 def _command(text: str) -> tuple[str, str]:

@@ -9,7 +9,8 @@ from toposcope.subjects.landscape.options import LandscapeOptions
 
 _FLOP_PER_SECOND = 4e9
 _SECONDS_PER_PASS = 2e-3
-"""Rough speed of one core, and the fixed cost of a pass; used only to predict durations."""
+"""Rough speed of one core, and the fixed cost of a pass. They predict how long a model's passes take that
+cannot be timed first: one on the hub, or one whose pass takes long itself."""
 
 
 def cost_of_shapes(
@@ -35,9 +36,14 @@ def seconds_with_products(
     cost: ComputeCost,
     products: int,
     each: float | None,
+    slowness: float = 1.0,
 ) -> float:
-    """Return the rough time of work with `products` Hessian products; `each` is their time if measured."""
-    seconds = seconds_of(cost)
+    """Return the rough time of work with `products` Hessian products; `each` is their time if measured.
+
+    `slowness` is the time of a pass over the time that its size predicts.
+    """
+    seconds = slowness * seconds_of(cost)
     if each is None:
         return seconds
-    return seconds + products * (each - seconds_of(cost_of_shapes(shapes, options, FORWARDS["hessian"])))
+    predicted = slowness * seconds_of(cost_of_shapes(shapes, options, FORWARDS["hessian"]))
+    return seconds + products * (each - predicted)

@@ -40,7 +40,7 @@ OF_SHARPNESS = (
 
 TOP = Feature(
     "top_eigenvalue", "top Hessian eigenvalue", "loss / weight squared", primary=True, scopes=_MODEL,
-    description="the Hessian's eigenvalue of largest magnitude, with its sign",
+    description="the Hessian's algebraically largest eigenvalue",
     leads={Use.CHANGE: 3, Use.END: 3},
 )  # fmt: skip
 TRACE = Feature(
@@ -51,7 +51,7 @@ OF_CURVATURE = (
     TOP,
     Feature(
         "bottom_eigenvalue", "lowest Hessian eigenvalue", "loss / weight squared", scopes=_MODEL,
-        description="the lowest eigenvalue, by Lanczos on the Hessian shifted by its top eigenvalue",
+        description="the algebraically lowest eigenvalue",
     ),
     TRACE,
     Feature(

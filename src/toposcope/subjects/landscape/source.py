@@ -40,11 +40,13 @@ def _threads(model: LanguageModel) -> int | None:
 class ObjectiveSource:
     """Opens the model of a checkpoint with its batches.
 
-    Without texts, a checkpoint of a run folder reads the sequences that its training held out.
+    Without texts, a checkpoint of a run folder reads the sequences that its training held out. `slowness` is
+    the time of a pass through the model over the time that its size predicts, if one was timed.
     """
 
     texts: Texts | None
     loader: ModelLoader = field(default_factory=ModelLoader)
+    slowness: float = 1.0
 
     @contextmanager
     def objectives(self, snapshot: Snapshot, options: LandscapeOptions) -> Iterator[list[Objective]]:

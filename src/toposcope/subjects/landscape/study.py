@@ -24,7 +24,7 @@ from toposcope.subjects.landscape.probes.retrain import Retrain
 from toposcope.subjects.landscape.probes.sharpness import Sharpness
 from toposcope.subjects.landscape.probes.surface import Surfaces
 from toposcope.subjects.landscape.source import ObjectiveSource
-from toposcope.subjects.landscape.timed import HessianProducts, timed_products
+from toposcope.subjects.landscape.timed import HessianProducts, timed_pass, timed_products
 
 if TYPE_CHECKING:
     from toposcope.sources.series import Series
@@ -78,10 +78,12 @@ class LandscapeStudy:
         if run_folder_of(first := next(iter(series))) is not None:
             self.source.loader.n_layers(first)  # refuses a run without a language model
         found = replace(self, partners=partners_of(series.runs, list(series)))
-        if not self._multiplies:
-            return found
         found.cost(series)  # refuses before anything is timed
         shapes = _shapes(series, series.names[0])
+        slowness = timed_pass(series, self.source, self.options, shapes)
+        found = replace(found, source=replace(self.source, slowness=slowness))
+        if not self._multiplies:
+            return found
         return replace(found, products=timed_products(series, self.source, self.options, shapes))
 
     def _check_history(self, series: Series) -> None:

@@ -1,4 +1,4 @@
-"""The time of a Hessian-vector product for unusual models, measured before the plan is printed."""
+"""The time of a pass, and of a Hessian product of unusual models, measured before the plan is printed."""
 
 from __future__ import annotations
 
@@ -42,6 +42,29 @@ class HessianProducts:
             "The model has no second derivative. A Hessian-vector product, timed here, takes "
             f"{self.seconds:.2g} s; the estimated time includes this."
         )
+
+
+def timed_pass(
+    series: Series, source: ObjectiveSource, options: LandscapeOptions, shapes: Sequence[tuple[int, int]]
+) -> float:
+    """Return the time of a pass through the first checkpoint's model over what its size predicts.
+
+    1 for what is not timed: models of the hub, of which nothing is fetched for this; models whose pass would
+    take more than some seconds; and models that do not open, which the sweep reports.
+    """
+    expected = seconds_of(cost_of_shapes(shapes, options, 1))
+    first = next(iter(series))
+    if expected > _MOST_SECONDS or not (run_folder_of(first) is not None or local_path(first).is_dir()):
+        return 1.0
+    snapshot = RunReader(series, series.of_run(first.run))[0]
+    try:
+        with source.objectives(snapshot, replace(options, batches=1)) as (objective,):
+            objective.loss()  # the first pass compiles and fills caches
+            start = time.perf_counter()
+            objective.loss()
+            return (time.perf_counter() - start) / expected
+    except (InputError, OSError):
+        return 1.0
 
 
 def timed_products(

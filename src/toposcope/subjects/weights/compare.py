@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from toposcope.sources import Series
 
 KEY = ["probe", "scope", "name", "role", "layer", "filtration", "feature"]
+_MOVED = ["name", "role", "change", "cosine"]
+LEAST_ENTRIES = 1000
+"""Entries of a matrix for a cosine: of fewer, two random ones reach 0.1 too often (its sd is 0.03 here)."""
 
 
 class _Pair:
@@ -105,10 +108,10 @@ def _shapes(series: Series, checkpoint: Checkpoint) -> dict[str, tuple[int, ...]
 def weight_changes(
     first: tuple[SeriesLike, Checkpoint], second: tuple[SeriesLike, Checkpoint]
 ) -> pd.DataFrame:
-    """Return how far each common matrix moved: name, role, change = ||second - first|| / ||first||.
+    """Return how far each common matrix moved: name, role, change = ||second - first|| / ||first||, cosine.
 
     Matrices of different shapes are left out. The change of a matrix that was zero is infinite, or 0 if it is
-    still zero.
+    still zero. The cosine is that of the angle between the two; NaN for fewer than `LEAST_ENTRIES` entries.
     """
     import pandas as pd
 
@@ -123,8 +126,8 @@ def weight_changes(
             else:  # the two have another order, or not the same matrices
                 waiting[nearest.name] = nearest
         if theirs is not None and theirs.values.shape == mine.values.shape:
-            rows.append((mine.name, str(mine.role), _relative(mine.values, theirs.values)))
-    return pd.DataFrame(rows, columns=["name", "role", "change"])
+            rows.append((mine.name, str(mine.role), *_relative(mine.values, theirs.values)))
+    return pd.DataFrame(rows, columns=_MOVED)
 
 
 def no_differences() -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -132,13 +135,16 @@ def no_differences() -> tuple[pd.DataFrame, pd.DataFrame]:
     import pandas as pd
 
     names = [*KEY, "first", "second", "difference", "sd", "draws", "standard_error", "status"]
-    return pd.DataFrame(columns=names), pd.DataFrame(columns=["name", "role", "change"])
+    return pd.DataFrame(columns=names), pd.DataFrame(columns=_MOVED)
 
 
-def _relative(before: np.ndarray, after: np.ndarray) -> float:
-    old = before.astype(np.float64)
-    moved, size = float(np.linalg.norm(after.astype(np.float64) - old)), float(np.linalg.norm(old))
-    return moved / size if size > 0 else float("inf") if moved > 0 else 0.0
+def _relative(before: np.ndarray, after: np.ndarray) -> tuple[float, float]:
+    """Return the change in parts of the norm before, and the cosine of the angle between the two."""
+    old, new = before.astype(np.float64), after.astype(np.float64)
+    moved, size, grown = (float(np.linalg.norm(part)) for part in (new - old, old, new))
+    change = moved / size if size > 0 else float("inf") if moved > 0 else 0.0
+    enough = old.size >= LEAST_ENTRIES and size > 0 and grown > 0
+    return change, float(np.vdot(old, new)) / (size * grown) if enough else float("nan")
 
 
 def _frame(rows: list[Row]) -> pd.DataFrame:

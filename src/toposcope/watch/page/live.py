@@ -6,7 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ import pandas as pd
 from toposcope.core.groups import sizes
 from toposcope.store import parts
 from toposcope.store.schema import METRICS
+from toposcope.watch.first_line import events_of
 from toposcope.watch.journal import Event, named_later
 from toposcope.watch.loss_health import alarm_key
 from toposcope.watch.page.diagrams import StoredDiagrams
@@ -45,6 +46,27 @@ class ShownAlarm:
     """The sentence that no change exceeds its noise, if none does."""
     passed: int | None = None
     """The step of the log at which it passed; None if it has not."""
+    others: tuple[str, ...] = ()
+    """What further alarms of the same event say, with their steps."""
+
+
+def one_block(event: Sequence[ShownAlarm]) -> ShownAlarm:
+    """Return the alarms of one event, the plainest first, as one: from its first step, with one way back."""
+    first = event[0]
+    steps = [one.step for one in event if one.step is not None]
+    goods = [one.last_good for one in event if one.last_good is not None]
+    others = tuple(
+        f"{one.sentence}" + ("" if one.step in (None, min(steps)) else f" (step {one.step:,})")
+        for one in event[1:]
+    )
+    return replace(
+        first,
+        step=min(steps, default=None),
+        last_good=min(goods, default=None),
+        culprits=next((one.culprits for one in event if one.culprits), ()),
+        quiet=next((one.quiet for one in event if one.quiet), ""),
+        others=others,
+    )
 
 
 @dataclass
@@ -112,22 +134,26 @@ class Live:
         return [event for event in self.events if event.kind == "alarm"]
 
     def alarms(self, raised: Sequence[Event] | None = None) -> list[ShownAlarm]:
-        """Return alarms as they are shown, the latest first; by default all that were raised."""
+        """Return events of alarms as they are shown, the latest first; by default of all that were raised."""
         later = {
             (event.run, test, event.step): event
             for event in self.events
             if (test := named_later(event)) is not None
         }
-        found = []
-        for event in self.raised() if raised is None else raised:
-            key = alarm_key(event)
-            naming = event if event.data.get("culprits") else later.get(key, event)
-            culprits = tuple(c for c in naming.data.get("culprits") or () if isinstance(c, Mapping))
-            sentence = str(event.data.get("sentence", ""))
-            good = naming.data.get("last_good")
-            more = str(event.data.get("next", "")), str(event.data.get("quiet", "")), event.data.get("passed")
-            found.append(ShownAlarm(event.run, event.step, event.at, key[1], sentence, good, culprits, *more))
-        return found[::-1]
+        return [
+            one_block([self._shown(alarm, later) for alarm in event])
+            for event in events_of(self.raised() if raised is None else raised)[::-1]
+        ]
+
+    def _shown(self, event: Event, later: Mapping[Any, Event]) -> ShownAlarm:
+        """Return an alarm with the culprits that were named for it then or `later`."""
+        key = alarm_key(event)
+        naming = event if event.data.get("culprits") else later.get(key, event)
+        culprits = tuple(c for c in naming.data.get("culprits") or () if isinstance(c, Mapping))
+        sentence = str(event.data.get("sentence", ""))
+        good = naming.data.get("last_good")
+        more = str(event.data.get("next", "")), str(event.data.get("quiet", "")), event.data.get("passed")
+        return ShownAlarm(event.run, event.step, event.at, key[1], sentence, good, culprits, *more)
 
     def groups(self) -> dict[str, tuple[int, str]]:
         """Return the number and name of each run's group: seeds of the same size form a group."""

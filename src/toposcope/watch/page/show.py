@@ -9,11 +9,11 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, PrefixLoader, StrictUndefined
 
-from toposcope.core.forms import and_more, capital, number
+from toposcope.core.forms import and_more, capital, listed, number
 from toposcope.core.legible import shown
 from toposcope.core.wording import recommended
 from toposcope.page import appendix
-from toposcope.study.findings.summary import KINDS, FirstScreen
+from toposcope.study.findings.summary import KINDS, WORDS, FirstScreen
 from toposcope.watch.first_line import FirstLine, Lead, RunVerdict
 from toposcope.watch.journal import Event
 from toposcope.watch.loss_health import parted
@@ -26,6 +26,8 @@ FRAGMENTS = ("answer", "alarms", "forecasts", "findings", "audit")
 
 _ALARMS = 50
 """The largest number of alarms that the page lists."""
+_NAMED = 3
+"""Runs that the title names; the others are counted."""
 _FIRST = 300
 """The largest number of points of a trace in the first paint."""
 
@@ -55,7 +57,9 @@ def _context(live: Live, answer: Answer, work: Work) -> dict[str, Any]:
         forecasts = [_forecast(live, one) for one in answer.get("forecasts", ())]
         first = _first(live, standing, answer, counts)
         return {
-            "title": live.path.resolve().name, "live": live, "counts": counts, "acts": first.acts,
+            "title": _title(live), "live": live,
+            "next_alarm": first.next if first.lead is Lead.ALARM else "",
+            "counts": counts, "acts": first.acts,
             "alarms": [*live.alarms(standing), *live.alarms(back)][:_ALARMS],
             "health": list(answer.get("health", ())), "odd": list(answer.get("odd", ())),
             "headline": _headline(live, first, answer, counts),
@@ -96,8 +100,20 @@ def _headline(live: Live, first: FirstLine, answer: Mapping[str, Any], counts: M
     if answer.get("apart"):
         return str(answer["apart"])
     if answer.get("parts"):
-        return str(answer["parts"][0]["screen"]["title"])
+        return str(answer["parts"][0]["screen"]["title"]) + _of_checkpoints(answer, counts["checkpoints"])
     return so_far(counts["checkpoints"], counts["runs"], live)
+
+
+def _of_checkpoints(answer: Mapping[str, Any], there: int) -> str:
+    """Return of which checkpoints a headline speaks, if more are there by now; else nothing."""
+    seen = answer.get("seen")
+    return f" (the first {seen:,} of {there:,} checkpoints)" if seen is not None and seen < there else ""
+
+
+def _title(live: Live) -> str:
+    """Return what is watched: the runs by name; the store's folder until one is known."""
+    names = list(live.groups())
+    return listed(names, most=_NAMED, what="more runs") if names else live.path.resolve().name
 
 
 def _findings(part: Mapping[str, Any]) -> dict[str, Any]:
@@ -212,6 +228,11 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"clock": _clock, "kind": KINDS.__getitem__, "heading": _heading}
+    made.filters |= {
+        "clock": _clock,
+        "kind": KINDS.__getitem__,
+        "word": WORDS.__getitem__,
+        "heading": _heading,
+    }
     made.filters["to_do"] = lambda text: FirstScreen("", (), text).to_do
     return made

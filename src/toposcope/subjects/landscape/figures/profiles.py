@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from toposcope.core.drawing.style import GRADED, INK, house, new_figure, say_empty
 from toposcope.page.on_page import Caption, OnPage
+from toposcope.study.shapes import shape_of
 from toposcope.study.study import Study
 from toposcope.subjects.landscape.figures.shown_surfaces import ShownSurfaces, has_surfaces, shown_surfaces
 from toposcope.topology.merge_tree import MergeTree
@@ -54,13 +55,10 @@ def _drawn(study: Study) -> Figure:
 
 
 def _title(shown: ShownSurfaces) -> str:
-    """Return a title with the lowest sampled loss at the first and at the last checkpoint."""
+    """Return a title with the shape of the lowest sampled loss over the checkpoints."""
     lowest = [(one.step, float(np.nanmin(found.tree.values))) for one, found in shown]
-    (first, began), (last, ended) = lowest[0], lowest[-1]
-    if first == last:
-        return f"The lowest sampled loss is {ended:.3g}"
-    verb = "fell" if ended < began else "rose"
-    return f"The lowest sampled loss {verb} from {began:.3g} (step {first:,}) to {ended:.3g} (step {last:,})"
+    shape = shape_of(*zip(*lowest, strict=True))
+    return f"The lowest sampled loss {shape.words('{:.3g}')}"
 
 
 def _caption(study: Study) -> Caption:

@@ -176,6 +176,41 @@ def top_eigenpairs(
     return Eigenpairs(values[order], vectors, residuals[order], good, tolerance, len(basis))
 
 
+@dataclass(frozen=True, slots=True)
+class SpectrumEnd:
+    """One end of a spectrum: the leading pair of the matrix that is shifted by the other end, or by 0."""
+
+    pairs: Eigenpairs
+    shift: float = 0.0
+
+    @property
+    def value(self) -> float:
+        """The eigenvalue of the matrix itself."""
+        return float(self.pairs.values[0]) + self.shift
+
+
+def spectrum_ends(
+    pairs: Eigenpairs, matvec: Matvec, find: Callable[[Matvec, str], Eigenpairs]
+) -> tuple[SpectrumEnd, SpectrumEnd]:
+    """Return the algebraically largest and the lowest eigenvalue of a symmetric matrix.
+
+    `pairs` are its eigenvalues of largest magnitude, and `find` finds that of another matrix, from the start
+    vector of an end ("low" or "high"). Lanczos finds the largest magnitude, which is one end of the spectrum.
+    The matrix minus this value has the other end as its largest.
+
+    >>> import torch
+    >>> matrix = torch.diag(torch.tensor([1.0, -9.0, 4.0, 0.5], dtype=torch.float64))
+    >>> find = lambda product, end: top_eigenpairs(product, random_start(4, torch.float64, end=end), k=1)
+    >>> of = lambda v: matrix @ v
+    >>> [round(end.value, 6) for end in spectrum_ends(find(of, "low"), of, find)]
+    [4.0, -9.0]
+    """
+    first = float(pairs.values[0])
+    other = SpectrumEnd(find(lambda v: matvec(v) - first * v, "low" if first >= 0 else "high"), first)
+    known = SpectrumEnd(pairs)
+    return (known, other) if first >= 0 else (other, known)
+
+
 def random_start(n: int, dtype: torch.dtype, **axes: int | str) -> torch.Tensor:
     """Return a Gaussian vector, the same for the same named axes."""
     import torch

@@ -14,7 +14,13 @@ from toposcope.subjects.labels import Label
 from toposcope.subjects.landscape.cost import cost_of_shapes, seconds_with_products
 from toposcope.subjects.landscape.features import CURVATURE, DECLARED
 from toposcope.subjects.landscape.geometry.cost import FORWARDS, ComputeCost, refuse_above
-from toposcope.subjects.landscape.geometry.lanczos import Eigenpairs, random_start, top_eigenpairs
+from toposcope.subjects.landscape.geometry.lanczos import (
+    Eigenpairs,
+    SpectrumEnd,
+    random_start,
+    spectrum_ends,
+    top_eigenpairs,
+)
 from toposcope.subjects.landscape.geometry.trace import hutchinson, spectral_density
 from toposcope.subjects.landscape.options import LandscapeOptions
 from toposcope.subjects.landscape.saved_densities import save_density
@@ -34,11 +40,12 @@ Axes = dict[str, Any]
 
 @dataclass(frozen=True)
 class Curvature(Probe):
-    """Eigenvalues of either sign, with residual and convergence in the note, and the trace with its interval.
+    """The ends of the spectrum, its largest eigenvalues with residual and convergence, and the trace.
 
     One draw per batch. The curvature along random directions is the null of the top eigenvalue. Values that
     have not converged have the status "unconverged", and no analysis reads them. With `folder`, the spectral
-    density of the first batch is kept there. `product_seconds` is the time of a product, if it was measured.
+    density of the first batch is kept there. Since version 2 a top eigenvalue is the algebraically largest,
+    not that of largest magnitude. `product_seconds` is the time of a product, if it was measured.
     """
 
     options: LandscapeOptions
@@ -48,6 +55,7 @@ class Curvature(Probe):
     name: str = CURVATURE
     features: tuple[Feature, ...] = field(default=DECLARED[CURVATURE], repr=False)
     cost = Cost.COSTLY
+    version = 2
 
     def work(self, shapes: Sequence[tuple[int, int]]) -> ComputeCost:
         """Return the largest number of products for one checkpoint, as forward passes and FLOP."""
@@ -61,7 +69,9 @@ class Curvature(Probe):
     def expected_seconds(self, shapes: Sequence[tuple[int, int]]) -> float:
         """Return the rough time of one checkpoint on two cores."""
         cost = self.work(shapes)
-        return seconds_with_products(shapes, self.options, cost, self._products, self.product_seconds)
+        return seconds_with_products(
+            shapes, self.options, cost, self._products, self.product_seconds, self.source.slowness
+        )
 
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return the rows of one checkpoint."""
@@ -77,20 +87,18 @@ class Curvature(Probe):
         axes: Axes = {"run": snapshot.checkpoint.run, "step": snapshot.checkpoint.step, "batch": draw}
         hessian = HessianProduct(objective)
         pairs = self._top(hessian, objective, self.options.eigenvalues, axes)
-        note = f"{hessian.method}, {pairs.products:,} products"
-        rows = self._eigenvalue(snapshot, MODEL, "top_eigenvalue", pairs, draw, note)
+        top, low = spectrum_ends(
+            pairs, hessian, lambda matrix, end: self._top(matrix, objective, 1, {**axes, "end": end})
+        )
+        rows = self._eigenvalue(snapshot, MODEL, "top_eigenvalue", top, draw, hessian.method)
+        rows += self._eigenvalue(snapshot, MODEL, "bottom_eigenvalue", low, draw, hessian.method)
         for rank, line in enumerate(pairs.rows(), 1):
             label = Label(f"rank {rank}", scope=Scope.SETTING)
             rows += self._rows(snapshot, label, "eigenvalue", float(pairs.values[rank - 1]), draw,
                                note=_words(line), ok=bool(line["converged"]))  # fmt: skip
-        top = float(pairs.values[0])
-        low = self._top(lambda v: hessian(v) - max(top, 0.0) * v, objective, 1, {**axes, "end": "low"})
-        note = f"{hessian.method}, {low.products:,} products"
-        rows += self._eigenvalue(snapshot, MODEL, "bottom_eigenvalue", low, draw, note, shift=max(top, 0.0))
         matrix = GaussNewtonProduct(objective)
         gauss = self._top(matrix, objective, 1, {**axes, "matrix": "gauss-newton"})
-        note = f"{matrix.method}, {gauss.products:,} products"
-        rows += self._eigenvalue(snapshot, MODEL, "gauss_newton_top", gauss, draw, note)
+        rows += self._eigenvalue(snapshot, MODEL, "gauss_newton_top", SpectrumEnd(gauss), draw, matrix.method)
         rows += self._trace(snapshot, objective, hessian, draw, axes)
         return rows + self._layers(snapshot, objective, draw, axes)
 
@@ -101,16 +109,25 @@ class Curvature(Probe):
             matrix, start, k=min(k, len(here)), tolerance=_TOLERANCE, most=self.options.products, axes=axes
         )
 
+    def _highest(self, matrix: Matvec, objective: Objective, axes: Axes) -> SpectrumEnd:
+        """Return the algebraically largest eigenvalue; it is searched again where the first is negative."""
+        pairs = self._top(matrix, objective, 1, axes)
+        if pairs.values[0] >= 0:
+            return SpectrumEnd(pairs)
+        return spectrum_ends(
+            pairs, matrix, lambda shifted, end: self._top(shifted, objective, 1, {**axes, "end": end})
+        )[0]
+
     def _eigenvalue(
-        self, snapshot: Snapshot, label: Label, feature: str, pairs: Eigenpairs, draw: int, note: str,
-        *, shift: float = 0.0,
-    ) -> list[Row]:  # fmt: skip
-        line = pairs.rows()[0]
-        value, of = float(pairs.values[0]) + shift, "of the largest"
-        if shift:  # the largest of the shifted matrix
-            of = f"({float(pairs.residuals[0]):.2g}) of the distance to the top one"
+        self, snapshot: Snapshot, label: Label, feature: str, end: SpectrumEnd, draw: int, method: str = ""
+    ) -> list[Row]:
+        line = end.pairs.rows()[0]
+        of = "of the largest"
+        if end.shift:  # the largest of the shifted matrix
+            of = f"({float(end.pairs.residuals[0]):.2g}) of the distance to the other end"
+        note = f"{method + ', ' if method else ''}{end.pairs.products:,} products"
         said = f"{_words(line, of)}; {note}"
-        return self._rows(snapshot, label, feature, value, draw, note=said, ok=bool(line["converged"]))
+        return self._rows(snapshot, label, feature, end.value, draw, note=said, ok=bool(line["converged"]))
 
     def _trace(
         self, snapshot: Snapshot, objective: Objective, hessian: Matvec, draw: int, axes: Axes
@@ -132,11 +149,10 @@ class Curvature(Probe):
             return []
         rows = []
         for name, block in objective.layer_blocks().items():
-            pairs = self._top(HessianProduct(block), block, 1, {**axes, "block": name})
+            top = self._highest(HessianProduct(block), block, {**axes, "block": name})
             layer = int(name.removeprefix("layer ")) if name.startswith("layer ") else None
             label = Label(name, Role.MODEL, layer, scope=Scope.SETTING if layer is None else Scope.LAYER)
-            note = f"{pairs.products:,} products"
-            rows += self._eigenvalue(snapshot, label, "layer_top_eigenvalue", pairs, draw, note)
+            rows += self._eigenvalue(snapshot, label, "layer_top_eigenvalue", top, draw)
         return rows
 
     def _keep_density(self, snapshot: Snapshot, objective: Objective) -> None:

@@ -55,7 +55,7 @@ class Retrain(Probe):
 
     def expected_seconds(self, shapes: Sequence[tuple[int, int]]) -> float:
         """Return the rough time of one checkpoint on two cores."""
-        return seconds_of(self.work(shapes))
+        return self.source.slowness * seconds_of(self.work(shapes))
 
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return the rows of one checkpoint.

@@ -80,7 +80,9 @@ class Surfaces(Probe):
     def expected_seconds(self, shapes: Sequence[tuple[int, int]]) -> float:
         """Return the rough time of one checkpoint on two cores."""
         cost = self.work(shapes)
-        return seconds_with_products(shapes, self.options, cost, self._products, self.product_seconds)
+        return seconds_with_products(
+            shapes, self.options, cost, self._products, self.product_seconds, self.source.slowness
+        )
 
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return the rows of one checkpoint."""

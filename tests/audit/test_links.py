@@ -1,0 +1,34 @@
+"""Checkpoints that are links out of their folder: one line and a count, whatever asks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import toposcope as ts
+
+
+@pytest.fixture
+def linked(tmp_path: Path) -> Path:
+    """Return a folder of three links to checkpoints elsewhere, and one checkpoint of its own."""
+    folder, real = tmp_path / "run", tmp_path / "elsewhere"
+    folder.mkdir()
+    real.mkdir()
+    for step in (0, 10, 20):
+        np.savez(real / f"step_{step}.npz", **{"fc.weight": np.eye(3) * (step + 1.0)})
+        (folder / f"step_{step}.npz").symlink_to(real / f"step_{step}.npz")
+    np.savez(folder / "step_30.npz", **{"fc.weight": np.eye(3) * 31.0})
+    return folder
+
+
+def test_links_out_of_a_folder_are_one_finding_with_their_number(linked: Path) -> None:
+    (one,) = (found for found in ts.audit(linked).findings if found.fault == "unreadable")
+    assert one.message.endswith("; so at 3 steps from 0 to 20")
+    assert one.steps == (0, 10, 20)
+
+
+def test_a_check_says_so_once(linked: Path) -> None:
+    lines = ts.check(linked).lines
+    assert sum("is a link" in line for line in lines) == 1
