@@ -109,6 +109,18 @@ def _dot(a, b):  # type: ignore[no-untyped-def]
     return total
 
 
+@njit(cache=True)
+def orthonormal(rows):  # type: ignore[no-untyped-def]
+    """Return an orthonormal basis of the rows in their order, by Gram-Schmidt steps done twice."""
+    basis = rows.copy()
+    for k in range(len(basis)):
+        for _ in range(2):
+            for i in range(k):
+                _off(basis[i], basis[k])
+            _scaled(basis[k], 1.0 / np.sqrt(_dot(basis[k], basis[k])), basis[k])
+    return basis
+
+
 @njit(cache=True, fastmath=_FAST)
 def _off(q, x):  # type: ignore[no-untyped-def]
     """Project the unit vector q off x."""

@@ -14,11 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 
 KEEPS = (0.7, 0.8, 0.9, 0.95, 0.98, 0.995)
 """Weights of the row before in exponential means; the best is refined between its neighbours."""
-LEAST_WIDTH, WIDEST_PART = 3, 4
-"""Moving means are of 3 rows to a quarter of the series."""
+WIDTHS = range(3, 17)
+"""Moving means of so many rows are tried, up to a quarter of the series."""
 _REFINED = 1e-5
 """Precision of log(1 - keep): an error of 1e-3 still leaves shared delays in series with little noise."""
 
@@ -45,16 +46,23 @@ class RowMean:
             end = np.arange(1, series.shape[1] + 1)
             start = np.maximum(end - self.width, 0)
             return np.asarray((total[:, end] - total[:, start]) / (end - start))
-        means = series.astype(float, copy=True)
-        for t in range(1, series.shape[1]):
-            means[:, t] = self.keep * means[:, t - 1] + (1.0 - self.keep) * series[:, t]
+        means = np.array(series, float)
+        _exponential(means, self.keep)
         return means
+
+
+@njit(cache=True)
+def _exponential(means, keep):  # type: ignore[no-untyped-def]
+    """Put the exponential means of each row in its place."""
+    for row in means:
+        for t in range(1, len(row)):
+            row[t] = keep * row[t - 1] + (1.0 - keep) * row[t]
 
 
 def likeliest(score: Callable[[RowMean], float], rows: int, penalty: float) -> RowMean | None:
     """Return the mean with the smallest `score`; None if no mean lowers it by the `penalty`."""
     plain = score(RowMean())
-    widths = [RowMean(width=width) for width in range(LEAST_WIDTH, rows // WIDEST_PART + 1)]
+    widths = [RowMean(width=width) for width in WIDTHS if width <= rows // 4]
     candidates = [*(RowMean(keep=keep) for keep in KEEPS), *widths]
     scores = [score(mean) for mean in candidates]
     best, lowest = candidates[int(np.argmin(scores))], min(scores)

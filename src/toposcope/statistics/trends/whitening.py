@@ -36,7 +36,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from toposcope.core.threads import row_blocks, run_blocks
-from toposcope.statistics.trends.autoregressions import HOLE, PENALTY, fitted, whitened_rows
+from toposcope.statistics.trends.autoregressions import HOLE, PENALTY, fitted, orthonormal, whitened_rows
 from toposcope.statistics.trends.basis import trend_family
 from toposcope.statistics.trends.grids import even_steps, full_steps
 from toposcope.statistics.trends.row_means import RowMean, likeliest
@@ -189,7 +189,7 @@ def _by_rows(whole: np.ndarray, design: _Design) -> list[np.ndarray]:
         row = whole[j, design.there]
         mean = _mean_of(row, design)
         if mean is not None:
-            _replace(made, j, row, _orthonormal(mean.of(design.trends)), design)
+            _replace(made, j, row, orthonormal(mean.of(design.trends)), design)
     return made
 
 
@@ -198,9 +198,8 @@ def _mean_of(row: np.ndarray, design: _Design) -> RowMean | None:
     core = design.trends[: design.sizes[0]]
 
     def score(mean: RowMean) -> float:
-        basis = _orthonormal(mean.of(core))
-        fits = (fitted(row, basis, design.order, 0, len(basis), unit) for unit in (0, 1))
-        return float(min(fit[0] for fit in fits))
+        basis = orthonormal(mean.of(core))
+        return float(fitted(row, basis, design.order, 0, len(basis), 0)[0])
 
     return likeliest(score, len(row), PENALTY)
 
@@ -211,10 +210,6 @@ def _replace(made: list[np.ndarray], j: int, row: np.ndarray, basis: np.ndarray,
     made[0][j], made[1][j] = 0.0, HOLE
     made[0][j, design.there], made[1][j, design.there] = e[0], left[0]
     made[2][j], made[3][j], made[4][j] = trace[0], place[0], order[0]
-
-
-def _orthonormal(rows: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(np.linalg.qr(rows.T)[0].T)
 
 
 def most_order(n: int) -> int:
