@@ -144,8 +144,8 @@ RULES: dict[str, Rule] = {
     "leads and lags": Rule(
         ((joint, "LAGS", (0,)), (joint, "OWN_SHARE", 0.8)), (("51 even", "r = 0.7, 1 ahead"),)
     ),
-    "powers of the row, uneven steps": Rule(
-        ((whitening, "uneven_steps", lambda _: False),),
+    "running means over rows, uneven steps": Rule(
+        ((whitening, "likeliest", lambda *_: None),),
         (("154 Pythia", "EMA .9 of power laws + 10%"), ("48 log", "EMA .9 of power laws + 10%")),
     ),
 }  # fmt: skip
@@ -193,6 +193,7 @@ class Cell:
         """Return the test of these pairs with the rule switched off."""
         with switched_off(rule):
             anew = any(module is whitening for module, *_ in rule.off)
+            whitening._CACHE.clear()
             return self._tested(rule.known, self._whitened() if anew else None)
 
 

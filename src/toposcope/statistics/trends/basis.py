@@ -22,30 +22,20 @@ _NEGLIGIBLE = 1e-2
 """A learning rate's residual on the core is a trend above this share; a smaller one is hidden by noise."""
 
 
-def trend_family(
-    steps: np.ndarray, rate: np.ndarray | None = None, *, rows: bool = False
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return orthonormal trends as rows (most, n), the core first, and the numbers of them to choose from.
-
-    With `rows` the core also has powers and the logarithm of the row's number, because a series that was
-    smoothed row by row at uneven steps has trends in that number.
-    """
+def trend_family(steps: np.ndarray, rate: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Return orthonormal trends as rows (most, n), the core first, and the numbers of them to choose from."""
     steps = np.asarray(steps, float)
     known = (
         None if rate is None or not np.isfinite(rate).all() or np.ptp(rate) == 0 else tuple(map(float, rate))
     )
-    return _trend_family(tuple(map(float, steps)), known, rows)
+    return _trend_family(tuple(map(float, steps)), known)
 
 
 @lru_cache(maxsize=64)
-def _trend_family(
-    at: tuple[float, ...], rate: tuple[float, ...] | None, rows: bool
-) -> tuple[np.ndarray, np.ndarray]:
+def _trend_family(at: tuple[float, ...], rate: tuple[float, ...] | None) -> tuple[np.ndarray, np.ndarray]:
     steps = np.array(at)
     core = core_trends(steps)
     most, plain = round(len(steps) / 2.5), core.shape[1]
-    if rows:
-        core = _joined(core, _powers(np.arange(1.0, len(steps) + 1.0)).T)
     if rate is not None:
         core = _joined(core, schedule_trends(steps, np.array(rate)))
     most += core.shape[1] - plain  # known, not chosen, so they do not replace trends that are chosen

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from toposcope.statistics.trends.whitening import Whitened, uneven_steps
+from toposcope.statistics.trends.grids import even_steps, uneven_steps
+from toposcope.statistics.trends.whitening import Whitened
 
 TOO_FEW = "too few checkpoints"
 FEW_DECIDE = f"{TOO_FEW}: no correlation, however large, could pass"
@@ -36,6 +37,8 @@ STRETCH, MOST_OF = 8, 0.5
 """A stretch is one in this many checkpoints; a series turns in it if it has this share of its power there."""
 SAME = 0.99
 """Above this |r| no pair is refused: the largest in 150,000 refused pairs of the setting nulls is .985."""
+NOISELESS = 1e-5
+"""At uneven steps, a series of which this part is left has no noise: trends leave 2e-6 of a power law."""
 EFFECTIVE, EFFECTIVE_PART = 8.0, 0.25
 """A pair that is too smooth counts as equal only if this many innovations, and this share, carry its sum.
 
@@ -52,8 +55,16 @@ def untestable(x: Whitened, y: Whitened) -> np.ndarray:
     why = [smooth, _one_line(x, y), _one_stretch(x, y)]
     reasons = [TOO_SMOOTH, ONE_PERIOD, ONE_STRETCH]
     refused = [mine & differ for mine in why]
-    refused[0] |= smooth & ~rich(x, y)
+    refused[0] |= smooth & ~rich(x, y) | _noiseless(x) & _noiseless(y)
     return np.select(refused, reasons, "").astype(object)
+
+
+def _noiseless(x: Whitened) -> np.ndarray:
+    """Return for each column at uneven steps whether it has no noise beyond the errors of its trends."""
+    if x.count == len(x.steps) and even_steps(x.steps):
+        return np.zeros(len(x.order), bool)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.sqrt(np.sum(x.e**2, axis=0) / x.count) < NOISELESS)
 
 
 def rich(x: Whitened, y: Whitened) -> np.ndarray:

@@ -16,7 +16,8 @@ from itertools import pairwise
 import numpy as np
 
 from toposcope.core.seeding import rng
-from toposcope.statistics.trends.whitening import SHORT, uneven_steps
+from toposcope.statistics.trends.grids import uneven_steps
+from toposcope.statistics.trends.whitening import SHORT
 
 PARTS, MOST_LAGS = 3, 6
 """The number of parts of a run, and of autocorrelations in each."""
