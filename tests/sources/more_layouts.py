@@ -398,6 +398,22 @@ def t5_mesh(folder: Path) -> None:
         put(folder / f"model.ckpt-{step}.data-00001-of-00002", bytes(64))
 
 
+@layout(steps=(4_000_000_000, 8_000_000_000))
+def files_of_tokens(folder: Path) -> None:
+    for billions in (4, 8):
+        put_safe(folder / f"tokens_{billions}B.safetensors", llama(25 * billions))
+    put(folder / "tokenizer.bin", bytes(16))
+
+
+@layout(words=("2 ranks of one checkpoint",))
+def tensor_parallel_files(folder: Path) -> None:
+    for step in STEPS:
+        for rank in (0, 1):
+            part = {name: value[rank * len(value) // 2 :][: len(value) // 2].copy()
+                    for name, value in llama(step).items()}  # fmt: skip
+            put(folder / f"step{step}/model_mp{rank}.pt", {"model": tensors(part)})
+
+
 # --- names of jobs ------------------------------
 
 

@@ -73,6 +73,14 @@ def test_the_optimizer_of_a_file_of_weights_is_said_not_to_be_checked(tmp_path: 
     assert f"not checked: the state of the optimiser ({file}" in " ".join(coverage.lines)
 
 
+def test_an_average_in_the_same_files_is_said_not_to_be_checked(tmp_path: Path):
+    for step in (100, 200):
+        weights = tensors(llama(step))
+        put(tmp_path / f"ckpt_{step}.pt", {"model": weights, "model_ema": tensors(llama(step)), "step": step})
+    coverage = audited(open_series(tmp_path)).coverage
+    assert coverage.lines == ["not checked: more weights in the same files, under model_ema"]
+
+
 def test_an_archive_of_stable_baselines_is_named_as_a_file_as_well(tmp_path: Path):
     LAYOUTS["stable_baselines"].write(tmp_path)
     with pytest.raises(SourceError, match="Stable-Baselines3"):

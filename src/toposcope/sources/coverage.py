@@ -20,7 +20,8 @@ class RunCoverage:
 
     `hashed` says that only the hashes of files were compared. `alone` says that there is one checkpoint, so
     nothing could be compared with it. `optimizer` names the files or parts with the state of an optimiser,
-    `beside` weights in the run's folder that are no checkpoint of it.
+    `beside` weights in the run's folder that are no checkpoint of it, `further` parts of its files with more
+    weights.
     """
 
     run: str
@@ -30,6 +31,7 @@ class RunCoverage:
     alone: bool = False
     optimizer: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
+    further: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -51,6 +53,7 @@ class RunCoverage:
         return cls(
             run, 0 if hashed else len(names) - len(skipped), skipped, hashed, len(readable) == 1,
             tuple(optimizer), tuple(beside),
+            tuple(dict.fromkeys(name for step in judged for name in step.facts.further)),
         )  # fmt: skip
 
 
@@ -121,6 +124,8 @@ class Coverage:
                 f"not checked: {listed(beside, most=3)} beside the checkpoints (the name states no step, or "
                 "another has its step); audit each by its own path"
             )
+        if further := list(dict.fromkeys(name for run in self.runs for name in run.further)):
+            found.append(f"not checked: more weights in the same files, under {listed(further, most=3)}")
         alone = [run.run for run in self.runs if run.alone]
         if alone:
             found.append(
@@ -142,7 +147,7 @@ class Coverage:
                 {
                     "run": run.run, "checked": run.checked, "skipped": dict(run.skipped),
                     "hashes_only": run.hashed, "alone": run.alone, "optimizer": list(run.optimizer),
-                    "beside": list(run.beside),
+                    "beside": list(run.beside), "further": list(run.further),
                 }
                 for run in self.runs
             ]

@@ -12,7 +12,8 @@ from toposcope.files.formats.reader import Reader
 from toposcope.files.formats.sharded import from_shards
 
 _RANK = re.compile(
-    r"(?P<front>.*?)[_.-]?(?<![a-z])(?P<word>rank|shard)[_.-]?(?P<rank>\d{1,5})(?P<rest>(?:[^\d].*)?)", re.I
+    r"(?P<front>.*?)[_.-]?(?<![a-z])(?P<word>rank|shard|mp|tp)[_.-]?(?P<rank>\d{1,5})(?P<rest>(?:[^\d].*)?)",
+    re.I,
 )
 _NUMBERED = re.compile(r"(?P<front>consolidated|weights|model)\.(?P<rank>\d{2})(?P<rest>\.\w+)")
 """The files of one checkpoint that Meta's Llama (a part of every tensor) and MLX (some tensors) number."""

@@ -70,6 +70,8 @@ class Facts:
     """Of an adapter: the tensors that are changes of low rank to a weight, each with its rank."""
     beside: tuple[str, ...] = ()
     """The parts of the file that are not weights, such as the state of an optimiser."""
+    further: tuple[str, ...] = ()
+    """Parts of the file that hold more weights, which are not read: an average, a second model."""
 
 
 def step_in(facts: Facts) -> int:

@@ -27,6 +27,7 @@ from toposcope.files.formats.reader import Facts, Reader, TensorInfo, read_json
 from toposcope.files.formats.safetensors_file import SafetensorsFile
 from toposcope.files.formats.sharded import from_index, from_shards, is_shard
 from toposcope.files.formats.torch_reader import TorchReader
+from toposcope.files.labels import tokens_of
 from toposcope.files.trainer_state import stated_step
 
 LINK_TEXT = re.compile(rb"\.\./\.\./(?:\.\./)?blobs/[0-9a-f]{40,64}\s*$")
@@ -130,7 +131,10 @@ def _files() -> tuple[FileFormat, ...]:
 def is_weights_file(name: str) -> bool:
     """Return whether a file name is that of a checkpoint's weights."""
     suffixes = tuple(suffix for form in _files() for suffix in form.suffixes)
-    return name.endswith(suffixes) and not name.startswith((".", *NOT_WEIGHTS)) and not _OPT.match(name)
+    if not name.endswith(suffixes) or _OPT.match(name):
+        return False
+    tokens = tokens_of(name.rsplit(".", 1)[0]) is not None  # tokens_4B.pt, but not tokenizer.bin
+    return tokens or not name.startswith((".", *NOT_WEIGHTS))
 
 
 def open_file(blob: Blob) -> Reader:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,6 +22,9 @@ WEIGHTS = ("model_state_dict", "state_dict", "model", "module", "weights", "para
 
 NOT_WEIGHTS = ("optim", "scheduler", "lr_scheduler", "rng", "scaler", "ema_optim")
 """Prefixes of the parts of a training checkpoint that are not weights."""
+
+_FURTHER = re.compile(r"ema|model|state_dict|module|weights|generator|discriminator|teacher|student", re.I)
+"""Names of parts that hold weights."""
 
 STEPS = ("step", "iter_num", "global_step", "iteration", "iterations", "steps", "global_steps", "step_count")
 TOKENS = ("tokens", "tokens_seen", "num_input_tokens_seen", "consumed_tokens")
@@ -108,7 +112,16 @@ class TorchReader:
             parameters=_integer(tree, PARAMETERS),
             config=_config(tree),
             beside=tuple(key for key in tree if isinstance(key, str) and key.startswith(NOT_WEIGHTS)),
+            further=self._further(tree),
         )
+
+    def _further(self, tree: Mapping[Any, Any]) -> tuple[str, ...]:
+        """Return the parts that are named as weights are, or as their average, and were not taken."""
+        taken = self.weights()
+        names = [key for key in tree if isinstance(key, str) and _FURTHER.search(key)]
+        there = [key for key in names if not _is_named(key, NOT_WEIGHTS) and tree[key] is not taken]
+        whole = not any(part is taken for part in tree.values())  # then every part of the file was taken
+        return () if whole else tuple(key for key in there if _holds_weights(tree[key]))
 
     def _number(self, value: Any) -> float | None:
         """Return a number, or the number in a tensor of one value; None for anything else."""
@@ -123,6 +136,10 @@ class TorchReader:
 
 def _keys(tree: Any) -> list[Any]:
     return list(tree) if isinstance(tree, Mapping) else []
+
+
+def _holds_weights(part: Any) -> bool:
+    return isinstance(part, Mapping) and holds_tensors(part)
 
 
 def _is_named(key: Any, prefixes: tuple[str, ...]) -> bool:
