@@ -85,6 +85,11 @@ class PagePart:
     aside: bool = False
 
     @property
+    def pointed(self) -> bool:
+        """Whether any of its figures has curves that answer to a pointer."""
+        return any(picture.curves for picture in (*self.pictures, *filter(None, [self.opening])))
+
+    @property
     def figures(self) -> list[str]:
         """The file names of its figures."""
         on_cards = (self.opening, *(answer.picture for answer in self.answers))
