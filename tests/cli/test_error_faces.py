@@ -99,7 +99,8 @@ def test_the_json_of_an_analysis_has_the_findings_and_the_tables_that_are_asked_
     tmp_path: Path,
     capsys,  # type: ignore[no-untyped-def]
 ) -> None:
-    LOG.assign(mine=np.log(STEP + 50.0)).to_csv(tmp_path / "mine.csv", index=False)
+    noise = np.random.default_rng(0).standard_normal((2, len(STEP)))
+    LOG.assign(loss=LOSS + 0.01 * noise[0], mine=noise[1]).to_csv(tmp_path / "mine.csv", index=False)
     _, out, _ = ended(["analyze", str(tmp_path / "mine.csv"), "--json"], capsys)
     answer = json.loads(out)
     assert answer["findings"]

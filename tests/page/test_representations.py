@@ -225,7 +225,7 @@ def test_the_page_has_every_figure_and_table_as_a_file(page):
     assert text.count("<caption>") == len(TABLES) + 1 + (1 if "What could not be measured" in text else 0)
     for question in (
         "What changed?",
-        "more closely than plain numbers?",
+        "add anything to the log perplexity?",
         "When did it change?",
         "from layer to layer?",
     ):

@@ -262,8 +262,8 @@ def test_culprits_that_came_later_are_shown_at_their_alarm(tmp_path, named):
     """The second notice is as journals before 2026-11-26 have it."""
     store = Store.create(tmp_path / "store", recipe={})
     journal, moved = Journal.of(store.path), {"name": "layers.0.mlp", "sentence": "norm 1 -> 9"}
-    for test in ("loss spike", "loss drift"):
-        journal.append("alarm", "a", 5, test=test, sentence=f"a {test}", culprits=[], last_good=None)
+    for run, test in (("a", "loss spike"), ("b", "loss drift")):
+        journal.append("alarm", run, 5, test=test, sentence=f"a {test}", culprits=[], last_good=None)
     journal.append("notice", "a", 5, culprits=[moved], last_good=4, **named)
     live = Live(store.path)
     live.visit()

@@ -290,8 +290,8 @@ class Comparison:
         if self.unrelated:
             return f"the two have nothing in common: {self._angle}{self._alone}"
         if len(self.moved) == 1:
-            name, change = self.moved.iloc[0]["name"], float(self.moved.iloc[0]["change"])
-            return f"{name} changed by {_percent(change)} of its norm{self._alone}"
+            (alone,) = self.moved.to_dict("records")
+            return f"{alone['name']} changed by {_percent(float(alone['change']))} of its norm{self._alone}"
         kinds = [(self._named(str(role)), _percent(float(mean))) for role, mean in means.items()]
         rest = "".join(f", {name} by {change}" for name, change in kinds[1:])
         of = f"all {moved:,}" if moved == len(self.moved) else f"{moved:,} of {len(self.moved):,}"

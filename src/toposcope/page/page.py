@@ -6,12 +6,14 @@ import base64
 import os
 import shutil
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
+from toposcope.core.drawing.rendering import TracedCurve
 from toposcope.core.errors import InputError
 from toposcope.core.legible import legible, shown
 from toposcope.core.tabular import escape_markdown
@@ -115,8 +117,14 @@ def _html() -> Environment:
         "kind": KINDS.__getitem__,
         "word": WORDS.__getitem__,
     }
-    environment.filters |= {"defined": defined, "cited": cited}
+    environment.filters |= {"defined": defined, "cited": cited, "curves": _curves}
     return environment
+
+
+def _curves(curves: Iterable[TracedCurve]) -> Markup:
+    """Return curves as JSON in a page: names and colours, and each curve's points as one flat list."""
+    made = [[one.name, one.colour, [number for point in one.points for number in point]] for one in curves]
+    return htmlsafe_json_dumps(made, separators=(",", ":"))
 
 
 def _markdown() -> Environment:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from matplotlib.figure import Figure
 
-from toposcope.core.drawing.rendering import FOLDED, Rendered, begin_rendering
+from toposcope.core.drawing.rendering import FOLDED, Rendered, TracedCurve, begin_rendering
 from toposcope.core.forms import and_more, listed
 from toposcope.core.groups import families_of, short
 from toposcope.core.lines import left_out_of_means
@@ -27,7 +27,8 @@ from toposcope.study.study import Study
 class Picture:
     """One figure as bytes, with its file name (without ending) and its caption.
 
-    `narrow` is the same as SVG for a phone, where it has one; a `folded` one starts closed.
+    `narrow` is the same as SVG for a phone, where it has one; a `folded` one starts closed. `curves` answer
+    to a pointer.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Picture:
     caption: Caption
     folded: bool = False
     narrow: bytes = b""
+    curves: tuple[TracedCurve, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,11 @@ class PagePart:
     lead: str
     view: SurfaceView | None = None
     aside: bool = False
+
+    @property
+    def pointed(self) -> bool:
+        """Whether any of its figures has curves that answer to a pointer."""
+        return any(picture.curves for picture in (*self.pictures, *filter(None, [self.opening])))
 
     @property
     def figures(self) -> list[str]:
@@ -164,7 +171,7 @@ def part_of(study: Study, *, beside: Collection[str] = ()) -> PagePart:
     found = study.findings
     name = study.subject.name
     opening, pictures = _without_repeats(
-        (one, Picture(one.file_name(name), r.svg, r.png, worded(study, one), one.folded, r.narrow))
+        (one, Picture(one.file_name(name), r.svg, r.png, worded(study, one), one.folded, r.narrow, r.curves))
         for one, r in rendered()
     )
     return PagePart(

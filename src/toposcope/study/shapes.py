@@ -82,8 +82,8 @@ class CurveShape:
         if len(values) == 2:
             return f"{self.kind} from {values[0]} to {values[1]}"
         first, then = ("fell", "rose") if self.kind is Course.DIP else ("rose", "fell")
-        at = f"{self.points[1][0]:,.0f}"
-        return f"{first} from {values[0]} to {values[1]} at step {at}, then {then} to {values[2]}"
+        turned = f"{first} from {values[0]} to {values[1]} at step {self.points[1][0]:,.0f}"
+        return f"{turned}, then {then} to {values[2]}"
 
 
 def curve_noise(values: np.ndarray) -> float:

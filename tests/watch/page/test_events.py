@@ -59,12 +59,12 @@ def live(growing):
     return made
 
 
-GOOD = {"title": "Two runs trained without a fault", "next": "Nothing has to be done about these runs.",
-        "about": "", "left_out": "",
-        "checks": [{"mark": "OK", "name": "measurements", "text": "9 of 9 readable, none misplaced"}]}  # fmt: skip
+CHECK = {"mark": "OK", "name": "measurements", "text": "9 of 9 readable, none misplaced"}
+TO_DO = "Nothing has to be done about these runs."
+GOOD = {"title": "Two runs trained", "next": TO_DO, "about": "", "left_out": "", "checks": [CHECK]}
 SAID = {"act": "", "ground": "", "limits": "", "next": ""}
-ANSWER = {"seen": 9, "parts": [{"subject": "weights", "said": SAID,
-                                "answers": [], "acts": [], "screen": GOOD}]}  # fmt: skip
+PART = {"subject": "weights", "said": SAID, "answers": [], "acts": [], "screen": GOOD}
+ANSWER = {"seen": 9, "parts": [PART]}
 
 
 def test_the_live_page_shows_one_block_for_an_event(live):

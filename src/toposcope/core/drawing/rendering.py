@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec, SubplotSpec
 from matplotlib.image import imread
@@ -31,6 +33,21 @@ WORTH = 4
 """Fewer figures than this are drawn before a second process has started."""
 
 
+_CURVES = {"run": "", "mean": "", "loss": ", training", "ahead": ", forecast"}
+"""What the groups of curves are called in the SVG, and what is added to the name of each curve."""
+_MOST_POINTS = 120
+"""Points of a curve that answer to a pointer: more are closer than a pointer can tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class TracedCurve:
+    """A curve for the script of a page: its points as (share of the width, of the height, x, y)."""
+
+    name: str
+    colour: str
+    points: tuple[tuple[float, float, float, float], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Rendered:
     """One figure as SVG, as PNG at twice the screen's resolution, and for a phone where it can be."""
@@ -38,6 +55,31 @@ class Rendered:
     svg: bytes
     png: bytes
     narrow: bytes = b""
+    curves: tuple[TracedCurve, ...] = ()
+
+
+def traced(figure: Figure) -> tuple[TracedCurve, ...]:
+    """Return the named curves of a figure whose layout is settled, with the place of each point in it."""
+    found = []
+    for ax in figure.axes:
+        for line in ax.get_lines():
+            kind, _, name = (line.get_gid() or "").partition(" ")
+            x, y = (np.asarray(values, dtype=float) for values in line.get_data())
+            known = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
+            if kind not in _CURVES or not name or len(known) < 2:
+                continue
+            at = known[np.unique(np.linspace(0, len(known) - 1, _MOST_POINTS).astype(int))]
+            places = figure.transFigure.inverted().transform(
+                ax.transData.transform(np.column_stack([x[at], y[at]]))
+            )
+            points = tuple(
+                (round(float(px), 4), round(1.0 - float(py), 4), float(f"{a:.6g}"), float(f"{b:.4g}"))
+                for (px, py), a, b in zip(places, x[at], y[at], strict=True)
+            )
+            found.append(TracedCurve(f"{name}{_CURVES[kind]}", to_hex(line.get_color()), points))
+    return tuple(
+        sorted(found, key=lambda curve: "," in curve.name)
+    )  # training losses behind the held-out ones
 
 
 def render(figure: Figure) -> Rendered:
@@ -47,17 +89,18 @@ def render(figure: Figure) -> Rendered:
     `FOLDED` is not: it would be one more picture behind a title that few open.
     """
     svg = to_svg(figure)
+    curves = () if figure.get_label() == FOLDED else traced(figure)
     layout = figure.get_layout_engine()
     figure.set_layout_engine(None)  # found for the SVG; finding it again takes most of the time
     png = to_png(figure)
     height = figure.get_figheight()
     if len(figure.axes) != 1:
         if figure.get_label() == FOLDED or not (rows := _stacked(figure)):
-            return Rendered(svg, png)
+            return Rendered(svg, png, curves=curves)
         height *= rows
     figure.set_layout_engine(layout)
     figure.set_size_inches(_PHONE, height)
-    return Rendered(svg, png, to_svg(figure))
+    return Rendered(svg, png, to_svg(figure), curves)
 
 
 def _stacked(figure: Figure) -> float:

@@ -376,6 +376,8 @@ def to_png(figure: Figure) -> bytes:
 _LONG = re.compile(rb"(\d\.\d\d)\d+")
 _SAID = re.compile(rb"<metadata>.*?</metadata>", re.DOTALL)
 _BLANKS = re.compile(rb"\s*\n\s*")
+_AROUND = re.compile(rb"\s*([A-Za-z])\s*")
+_BETWEEN = re.compile(rb"\s+")
 _PLACES = re.compile(rb'( d| x| y|points)="([^"]*)"')
 
 
@@ -385,10 +387,15 @@ def _compact(svg: bytes) -> bytes:
     Comments stay: matplotlib draws letters as shapes, and writes what they say beside them.
 
     >>> _compact(b'<path d="M 1.23456 7.1"/><g transform="scale(0.015625)"/>')
-    b'<path d="M 1.23 7.1"/><g transform="scale(0.015625)"/>'
+    b'<path d="M1.23,7.1"/><g transform="scale(0.015625)"/>'
     """
-    short = _PLACES.sub(lambda found: found[1] + b'="' + _LONG.sub(rb"\1", found[2]) + b'"', svg)
+    short = _PLACES.sub(lambda found: found[1] + b'="' + _places(found[2]) + b'"', svg)
     return _BLANKS.sub(b"\n", _SAID.sub(b"", short))
+
+
+def _places(text: bytes) -> bytes:
+    """Return coordinates without blanks, each of which would take three bytes in the address of a picture."""
+    return _BETWEEN.sub(b",", _AROUND.sub(rb"\1", _LONG.sub(rb"\1", text)).strip())
 
 
 def _render(figure: Figure, kind: str, metadata: dict[str, None]) -> bytes:

@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from toposcope.core.drawing.checkpoints import draw_checkpoints
-from toposcope.core.observations import AuditFinding
+from toposcope.core.observations import REMARKS, AuditFinding
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.study import Study
 
@@ -28,17 +28,28 @@ def _drawn(study: Study) -> Figure:
 
 def _caption(study: Study) -> Caption:
     assert study.audit is not None
-    at = study.audit.dropna(subset=["step"])[["run", "step"]].drop_duplicates()
-    every = study.series.values[["run", "step"]]
-    known = len(pd.concat([every, at]).drop_duplicates())
     return Caption(
-        f"The audit found something wrong in {len(at):,} of {known:,} checkpoints",
-        "Each tick is a measured checkpoint of a run. A sign marks a checkpoint in which the audit found "
-        "something wrong.",
+        title(study.audit, study.series.values),
+        "Each tick is a measured checkpoint of a run. A sign marks a checkpoint on which the audit says "
+        "something.",
         "Which checkpoints to look at before anything else on this page.",
         "What went wrong there. The list of findings says what was seen; only the files can tell the cause.",
         "A line of ticks for each run against the optimiser step, with signs where the audit found faults.",
     )
+
+
+def title(audit: pd.DataFrame, values: pd.DataFrame) -> str:
+    """Return in how many checkpoints the audit found a fault, or that it has only remarks.
+
+    `audit` has the columns run, step and fault, `values` run and step of what was measured.
+    """
+    at = audit.dropna(subset=["step"])
+    known = len(pd.concat([values[["run", "step"]], at[["run", "step"]]]).drop_duplicates())
+    remarks = at["fault"].isin(REMARKS)
+    faulty, noted = (len(rows[["run", "step"]].drop_duplicates()) for rows in (at[~remarks], at[remarks]))
+    if faulty or not noted:
+        return f"The audit found something wrong in {faulty:,} of {known:,} checkpoints"
+    return f"The audit found no fault; it has a remark on {noted:,} of {known:,} checkpoints"
 
 
 ON_PAGE = OnPage(

@@ -34,7 +34,7 @@ def changed(study: StudyTables) -> Finding:
         "null_draws": _null_draws(study), "least_draws": LEAST,
         "null": study.subject.null,
     }  # fmt: skip
-    moved = bool(quality) or any(move["still"] < move["of"] for move in moves)
+    moved = bool(quality) or any(move["still"] != move["of"] for move in moves)
     return Finding(
         "changed",
         "moved" if moved else "still",

@@ -75,7 +75,8 @@ class FirstScreen:
     def as_html(self) -> str:
         """Return it for a notebook: about ten lines."""
         rows = "".join(
-            f"<tr><td style='text-align:left'>● {WORDS[one.mark]}</td><td>{html.escape(one.name)}</td>"
+            f"<tr><td style='text-align:left'>●&nbsp;{WORDS[one.mark].replace(' ', '&nbsp;')}</td>"
+            f"<td>{html.escape(one.name)}</td>"
             f"<td style='text-align:left'>{html.escape(one.text)}</td></tr>"
             for one in self.checks
         )

@@ -1,0 +1,25 @@
+"""The title over the audit's findings is as strong as they are: a remark is no fault."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from toposcope.core.observations import REMARKS
+from toposcope.page.figures.faults import title
+
+VALUES = pd.DataFrame({"run": "a", "step": range(0, 100, 10)})
+REMARK = sorted(REMARKS)[0]
+
+
+@pytest.mark.parametrize(
+    ("faults", "expected"),
+    [
+        ([REMARK, REMARK], "The audit found no fault; it has a remark on 2 of 10 checkpoints"),
+        (["identical"], "The audit found something wrong in 1 of 10 checkpoints"),
+        (["identical", REMARK, REMARK], "The audit found something wrong in 1 of 10 checkpoints"),
+    ],
+)
+def test_remarks_are_no_faults(faults: list[str], expected: str) -> None:
+    audit = pd.DataFrame({"run": "a", "step": range(0, 10 * len(faults), 10), "fault": faults})
+    assert title(audit, VALUES) == expected
