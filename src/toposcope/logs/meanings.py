@@ -51,6 +51,7 @@ _PERIODS = ("epoch", "episode", "epoca", "época", "epoche", "epoque")
 """What is the step of a log that counts nothing shorter."""
 _BITS = {"bpb": "bits per byte", "bpc": "bits per character", "bits_per_byte": "bits per byte"}
 """Held-out losses in another unit; one of them is the held-out loss if there is no other."""
+_OF_A_SET = ("runtime", "samples_per_second")
 _COUNTERS = ("_step",)
 """Columns that count records, under their original names; they are the step if there is no other."""
 _LIGHTNING_RATE = re.compile(r"lr-[A-Za-z]\w*(?:/pg\d+)?$")
@@ -161,6 +162,9 @@ def _held_out(names: Collection[str], found: Mapping[str, object]) -> str:
     ended = [name for name in names if name.endswith("_loss") and _says_held_out(name)]
     if len(ended) == 1 and "loss" in found:
         return ended[0]
+    sets = [name.removesuffix("_loss") for name in ended]
+    if ended and all(any(f"{of}_{other}" in names for other in _OF_A_SET) for of in sets):
+        return ended[0]  # transformers evaluates several sets, each with its own time
     bits = (f"{word}_{unit}" for unit in _BITS for word in HELD_OUT)
     return next((name for name in bits if name in names), "")
 

@@ -62,6 +62,11 @@ def table_of_text(text: str, notes: list[str]) -> pd.DataFrame:
         header = body.partition("\n")[0]
     if _numbers_only(header, between):
         names = _names_of_bare_columns(body, between)
+        if len(names) > 2:
+            place = names.index("loss") + 1
+            notes.append(
+                f"the columns have no names: column 1 is taken as the step, column {place} as the loss"
+            )
         body = "\t".join(names).replace("\t", " " if between == BLANKS else between) + "\n" + body
         header = body.partition("\n")[0]
     body = without_unfinished(body, between)
@@ -89,11 +94,18 @@ def looks_like_table(head: str) -> bool:
         two = _are_two_columns([fields_of(line, between) for line in lines[:-1]])
         return two or bool(_settings_beside("\n".join(lines), between))
     found = chosen(names)
-    named = "step" in found and any("loss" in plain(name) for name in names)
+    named = any("loss" in plain(name) for name in names) and ("step" in found or between in "\t;")
     numbered = len(values) - len(names)  # R numbers the rows without a name for the column
     alike = len(names) > 1 and numbered in (0, 1) and not any(_is_number(name) for name in names)
     if not (named and alike):
         return False
+    if "step" not in found:  # the rows are counted
+        rows = [fields_of(line, between) for line in lines[1:-1]]
+        return (
+            "loss" in found
+            and len(rows) > 1
+            and all(not field or _is_number(field) for row in rows for field in row)
+        )
     return _is_number(values[names.index(str(found["step"])) + numbered].partition("/")[0])
 
 
@@ -171,6 +183,8 @@ def _settings_beside(body: str, between: str) -> list[str]:
     ['step', 'loss', 'column 3']
     >>> _settings_beside("".join(f"{k}, {5 / (k + 1):.4f}, {4 / (k + 1):.4f}\n" for k in range(40)), ",")
     []
+    >>> _settings_beside("".join(f"{k}, {5 / (k + 1):.4f}, {k / 40:.4f}\n" for k in range(40)), ",")
+    ['step', 'loss', 'column 3']
     """
     rows = [fields_of(line, between) for line in body.split("\n") if line.strip()][:-1]
     count = len(rows[0]) if rows else 0
@@ -178,11 +192,39 @@ def _settings_beside(body: str, between: str) -> list[str]:
         return []
     table = np.array([[number(field) for field in row] for row in rows])
     steps, rest = table[:, 0], table[:, 1:]
-    if (steps != np.floor(steps)).any() or (np.diff(steps) <= 0).any():
+    rises = np.diff(steps) > 0
+    if (steps != np.floor(steps)).any() or not (rises | (steps[1:] == steps[0])).all():
+        return []
+    falling = [_falls(column) for column in rest.T]
+    if sum(falling) == 1 and len(rows) >= _LEAST_ROWS and not any(map(_is_unclear, rest.T)):
+        return ["step", *("loss" if falls else f"column {place}" for place, falls in enumerate(falling, 2))]
+    if not rises.all():
         return []
     varying = [len(np.unique(column)) > max(1, _FEW * len(rows)) for column in rest.T]
     names = ["loss" if varies else f"column {place}" for place, varies in enumerate(varying, 2)]
     return ["step", *names] if sum(varying) == 1 else []
+
+
+_LEAST_ROWS = 20
+"""So many rows say whether a column falls."""
+_SURE = 3.0
+"""Its last third is lower than its first by so many standard errors."""
+
+
+def _change(column: np.ndarray) -> float:
+    """Return how much lower the last third of a column is than its first, in standard errors."""
+    first, _, last = np.array_split(column, 3)
+    error = np.sqrt((first.var() + last.var()) / max(len(last), 1))
+    return float((first.mean() - last.mean()) / error) if error > 0 else 0.0
+
+
+def _falls(column: np.ndarray) -> bool:
+    return _change(column) > _SURE
+
+
+def _is_unclear(column: np.ndarray) -> bool:
+    """Return whether a column varies, and neither falls nor rises."""
+    return len(np.unique(column)) > 1 and abs(_change(column)) <= _SURE
 
 
 def _names_of_bare_columns(body: str, between: str) -> list[str]:
