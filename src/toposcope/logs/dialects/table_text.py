@@ -195,9 +195,16 @@ def _settings_beside(body: str, between: str) -> list[str]:
     rises = np.diff(steps) > 0
     if (steps != np.floor(steps)).any() or not (rises | (steps[1:] == steps[0])).all():
         return []
-    falling = [_falls(column) for column in rest.T]
-    if sum(falling) == 1 and len(rows) >= _LEAST_ROWS and not any(map(_is_unclear, rest.T)):
-        return ["step", *("loss" if falls else f"column {place}" for place, falls in enumerate(falling, 2))]
+    for part in (
+        rest,
+        rest if rises.all() else rest[: int(rises.argmin()) + 1],
+    ):  # all rows, or the first run
+        falling = [_falls(column) for column in part.T]
+        if sum(falling) == 1 and len(part) >= _LEAST_ROWS and not any(map(_is_unclear, part.T)):
+            return [
+                "step",
+                *("loss" if falls else f"column {place}" for place, falls in enumerate(falling, 2)),
+            ]
     if not rises.all():
         return []
     varying = [len(np.unique(column)) > max(1, _FEW * len(rows)) for column in rest.T]
