@@ -159,6 +159,21 @@ def test_losses_of_which_none_is_the_sum_are_refused_with_a_choice_that_works(tm
     assert len(log.table) == 30
 
 
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("train.log", "epoch {s} loss gen: {x}, loss disc: {y}, kl_loss: 0.5"),
+        ("train.jsonl", '{{"step": {s}, "loss_G": {x}, "loss_D": {y}, "kl_loss": 0.5}}'),
+    ],
+)
+def test_a_part_is_not_the_loss_because_it_ends_so(tmp_path: Path, name: str, line: str) -> None:
+    with pytest.raises(InputError, match="several losses and none is the total") as refused:
+        read(tmp_path, lines(line), name)
+    column = str(refused.value).split("rename={'")[1].split("'")[0]
+    log = ts.read_log(tmp_path / name, rename={column: "loss"})
+    assert log.table["loss"].tolist() == LOSSES
+
+
 def test_a_table_without_a_step_counts_its_rows_whatever_its_ending(tmp_path: Path) -> None:
     head = "total loss\tscore loss\tctc loss\t\n"
     log = read(tmp_path, head + lines("{x}\t0.2463\t9.22\t"), "train_log.txt")

@@ -146,11 +146,26 @@ def _alike(names: Collection[str], found: Collection[str]) -> dict[str, str]:
     if len(trained) > 1:  # my_loss beside my_val_loss; alone, my_val_loss is the only loss of a run
         trained = [name for name in trained if not _says_held_out(name)] or trained
     known_last = [name for name in _LAST_RESORT if name in names]
+    if len(trained) == 1 and any(_is_part(name) for name in names if name not in losses):
+        trained = []  # kl_loss beside loss_gen and loss_disc
+        losses = [name for name in losses if name.startswith(HELD_OUT)]
     if taken := trained if len(trained) == 1 else known_last[:1]:
         return {"loss": taken[0]}
     if not trained and len(losses) == 1 and "heldout_loss" not in found:
         return {"heldout_loss": losses[0]}
     return {}
+
+
+def _is_part(name: str) -> bool:
+    """Return whether a plain name such as loss_gen is a loss of training.
+
+    >>> _is_part("loss_gen"), _is_part("loss_scale"), _is_part("loss_val")
+    (True, False, False)
+    """
+    from toposcope.logs.dialects.phrases import LOSS, phrase
+
+    meant = phrase(name)
+    return name.startswith("loss_") and meant.kind == LOSS and not meant.held_out
 
 
 def _held_out(names: Collection[str], found: Mapping[str, object]) -> str:

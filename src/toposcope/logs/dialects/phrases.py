@@ -71,7 +71,7 @@ _NO_LOSS = frozenset(
 _BEFORE = (
     _WHOLE | TRAINED | LIKE_LOSSES
     | frozenset(["grad", "gradient", "learning", "cross", "weight", "param", "params", "tokens", "tok"])
-    | frozenset(["time", "best"])
+    | frozenset(["time", "best", "loss", "losses"])  # `loss gen: 1.2`
 )  # fmt: skip
 """Words that belong to the name after them; other words before a name are text."""
 _TEXT = frozenset(
