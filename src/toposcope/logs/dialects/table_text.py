@@ -92,7 +92,7 @@ def looks_like_table(head: str) -> bool:
         if len(lines) < 3:
             return False
         two = _are_two_columns([fields_of(line, between) for line in lines[:-1]])
-        return two or bool(_settings_beside("\n".join(lines), between))
+        return two or bool(_names_beside("\n".join(lines), between))
     found = chosen(names)
     named = any("loss" in plain(name) for name in names) and ("step" in found or between in "\t;")
     numbered = len(values) - len(names)  # R numbers the rows without a name for the column
@@ -172,73 +172,22 @@ def _are_two_columns(rows: Sequence[Sequence[str]]) -> bool:
     return bool((steps == np.floor(steps)).all() and (np.diff(steps) > 0).all())
 
 
-_FEW = 0.05
-"""A column of a setting, such as a learning rate in stages, has at most this share of different values."""
-
-
-def _settings_beside(body: str, between: str) -> list[str]:
-    r"""Return the names of three or more bare columns, a step, one that varies and settings; or nothing.
-
-    >>> _settings_beside("".join(f"{k * 100}, {5 / (k + 1):.4f}, 0.02\n" for k in range(40)), ",")
-    ['step', 'loss', 'column 3']
-    >>> _settings_beside("".join(f"{k}, {5 / (k + 1):.4f}, {4 / (k + 1):.4f}\n" for k in range(40)), ",")
-    []
-    >>> _settings_beside("".join(f"{k}, {5 / (k + 1):.4f}, {k / 40:.4f}\n" for k in range(40)), ",")
-    ['step', 'loss', 'column 3']
-    """
+def _names_beside(body: str, between: str) -> list[str]:
+    """Return the names of three or more bare columns, of which one is sure to be the loss; or nothing."""
     rows = [fields_of(line, between) for line in body.split("\n") if line.strip()][:-1]
     count = len(rows[0]) if rows else 0
     if count < 3 or not all(len(row) == count and all(map(_is_number, row)) for row in rows):
         return []
-    table = np.array([[number(field) for field in row] for row in rows])
-    steps, rest = table[:, 0], table[:, 1:]
-    rises = np.diff(steps) > 0
-    if (steps != np.floor(steps)).any() or not (rises | (steps[1:] == steps[0])).all():
-        return []
-    for part in (
-        rest,
-        rest if rises.all() else rest[: int(rises.argmin()) + 1],
-    ):  # all rows, or the first run
-        falling = [_falls(column) for column in part.T]
-        if sum(falling) == 1 and len(part) >= _LEAST_ROWS and not any(map(_is_unclear, part.T)):
-            return [
-                "step",
-                *("loss" if falls else f"column {place}" for place, falls in enumerate(falling, 2)),
-            ]
-    if not rises.all():
-        return []
-    varying = [len(np.unique(column)) > max(1, _FEW * len(rows)) for column in rest.T]
-    names = ["loss" if varies else f"column {place}" for place, varies in enumerate(varying, 2)]
-    return ["step", *names] if sum(varying) == 1 else []
+    from toposcope.logs.dialects.bare_columns import names_of
 
-
-_LEAST_ROWS = 20
-"""So many rows say whether a column falls."""
-_SURE = 3.0
-"""Its last third is lower than its first by so many standard errors."""
-
-
-def _change(column: np.ndarray) -> float:
-    """Return how much lower the last third of a column is than its first, in standard errors."""
-    first, _, last = np.array_split(column, 3)
-    error = np.sqrt((first.var() + last.var()) / max(len(last), 1))
-    return float((first.mean() - last.mean()) / error) if error > 0 else 0.0
-
-
-def _falls(column: np.ndarray) -> bool:
-    return _change(column) > _SURE
-
-
-def _is_unclear(column: np.ndarray) -> bool:
-    """Return whether a column varies, and neither falls nor rises."""
-    return len(np.unique(column)) > 1 and abs(_change(column)) <= _SURE
+    return names_of(np.array([[number(field) for field in row] for row in rows]))
 
 
 def _names_of_bare_columns(body: str, between: str) -> list[str]:
     """Return the names of columns without a header, a step and a loss, beside which only settings stand."""
     rows = [fields_of(line, between) for line in body.split("\n", 20)[:20] if line.strip()]
     if not _are_two_columns(rows[: max(1, len(rows) - 1)]):
-        if names := _settings_beside(body, between):
+        if names := _names_beside(body, between):
             return names
         raise ValueError(
             f"its {len(rows[0]):,} columns have no names; write a first line of names, such as step,loss"
