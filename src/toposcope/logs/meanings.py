@@ -112,8 +112,10 @@ def chosen(columns: Collection[object]) -> dict[str, object]:
     {'step': 'train/global_step', 'loss': 'train/loss', 'heldout_loss': 'eval/loss'}
     >>> chosen(["epoch", "nll_loss"])
     {'step': 'epoch', 'loss': 'nll_loss'}
-    >>> chosen(["step", "my_loss", "my_val_loss"]), chosen(["step", "test_loss"])
-    ({'step': 'step', 'loss': 'my_loss'}, {'step': 'step', 'heldout_loss': 'test_loss'})
+    >>> chosen(["step", "my_loss", "my_val_loss"])
+    {'step': 'step', 'loss': 'my_loss', 'heldout_loss': 'my_val_loss'}
+    >>> chosen(["step", "test_loss"])
+    {'step': 'step', 'heldout_loss': 'test_loss'}
     >>> chosen(["step", "lr-AdamW/pg1", "lr-AdamW/pg2"])
     {'step': 'step', 'learning_rate': 'lr-AdamW/pg1'}
     """

@@ -13,7 +13,7 @@ _SURE = 3.0
 
 
 def names_of(table: np.ndarray) -> list[str]:
-    """Return the names of three or more columns (rows, columns): a step, and the only one that may be the loss.
+    """Return the names of three or more columns (rows, columns): a step, and the one that may be the loss.
 
     The first column is the step if it counts, and begins again at most. The loss is the only one that falls,
     where all others rise or are constant, or the only one that is no setting. Empty where neither is so.
