@@ -157,3 +157,87 @@ def test_losses_of_which_none_is_the_sum_are_refused_with_a_choice_that_works(tm
     assert "rename={'loss_gen': 'loss'}" in str(refused.value)
     log = ts.read_log(tmp_path / "train.log", rename={"loss_gen": "loss"})
     assert len(log.table) == 30
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("train.log", "epoch {s} loss gen: {x}, loss disc: {y}, kl_loss: 0.5"),
+        ("train.jsonl", '{{"step": {s}, "loss_G": {x}, "loss_D": {y}, "kl_loss": 0.5}}'),
+    ],
+)
+def test_a_part_is_not_the_loss_because_it_ends_so(tmp_path: Path, name: str, line: str) -> None:
+    with pytest.raises(InputError, match="several losses and none is the total") as refused:
+        read(tmp_path, lines(line), name)
+    column = str(refused.value).split("rename={'")[1].split("'")[0]
+    log = ts.read_log(tmp_path / name, rename={column: "loss"})
+    assert log.table["loss"].tolist() == LOSSES
+
+
+def test_a_table_without_a_step_counts_its_rows_whatever_its_ending(tmp_path: Path) -> None:
+    head = "total loss\tscore loss\tctc loss\t\n"
+    log = read(tmp_path, head + lines("{x}\t0.2463\t9.22\t"), "train_log.txt")
+    assert log.table["loss"].tolist() == LOSSES
+    assert "the rows are counted" in log.said
+
+
+def test_the_only_bare_column_that_falls_is_the_loss(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    rows = [(k, 0.6 + k / 999, 4 / (k + 9) + rng.normal(0, 0.0005), k / 99) for k in range(99, 3000, 100)]
+    text = "".join(f"{k},{a:.4f},{x:.4f},{b:.4f}\n" for k, a, x, b in rows)
+    log = read(tmp_path, text, "log 2023-04-21.csv")
+    assert log.table["loss"].tolist() == [round(x, 4) for _, _, x, _ in rows]
+    assert "column 1 is taken as the step, column 3 as the loss" in log.said
+    epochs = read(tmp_path, text * 2, "epochs.csv")
+    assert [len(run.table) for run in epochs.runs] == [30]  # written twice
+    two = "".join(f"{k},{x:.4f},{x + 1:.4f}\n" for k, _, x, _ in rows)
+    with pytest.raises(InputError, match="have no names"):
+        read(tmp_path, two, "two.csv")
+
+
+def test_one_object_may_be_one_record(tmp_path: Path) -> None:
+    state = '{"global_step": 21900, "training_loss": 0.22, "best_metric": {"f1": 0.5}}'
+    log = read(tmp_path, state, "trainer_state.json")
+    assert (log.table["step"].tolist(), log.table["loss"].tolist()) == ([21900], [0.22])
+    assert len(read(tmp_path, '{"iteration": 7, "loss": 2.5, "config": {}}', "last.json").table) == 1
+
+
+@pytest.mark.parametrize("sets", [("wiki", "code"), ("g0", "g1", "g2")])
+def test_of_several_evaluation_sets_the_first_is_held_out(tmp_path: Path, sets: tuple[str, ...]) -> None:
+    rows = ['{"step": 10, "loss": 2.5}']
+    rows += [f'{{"step": 10, "eval_{one}_loss": 3.5, "eval_{one}_runtime": 2.1}}' for one in sets]
+    log = read(tmp_path, "\n".join(rows) + "\n", "log.jsonl")
+    assert log.taken["heldout_loss"] == f"eval_{sets[0]}_loss"
+
+
+def trainer(rows: int, epochs: int, first: float, total: int, *, fine: bool = False) -> str:
+    made = [f"  0%|     | 0/{total} [00:00<?, ?it/s]"]
+    for k in range(1, rows + 1):
+        epoch = k / rows * epochs if fine else round(k / rows * epochs, 2)
+        bar = total * k // rows - (k % 3 == 0)
+        made.append(f"{bar / total:.0%}|##  | {bar}/{total} [00:01<00:09, 1.1it/s]" if fine else "")
+        made.append(f"{{'loss': {first / k:.4f}, 'learning_rate': 1e-05, 'epoch': {epoch}}}")
+    made.append(f"{{'train_runtime': 9.1, 'train_loss': 0.1, 'epoch': {float(epochs)}}}")
+    return "\n".join([*made, f"100%|####| {total}/{total} [00:09<00:00, 3.1it/s]"]) + "\n"
+
+
+def test_each_training_that_transformers_printed_is_a_run(tmp_path: Path) -> None:
+    text = trainer(12, 3, 8.0, 1200) + "Perplexity: 1.00\n" + trainer(10, 2, 5.0, 500)
+    log = read(tmp_path, text)
+    assert [len(run.table) for run in log.runs] == [12, 10]
+    assert [run.table["step"].iloc[-1] for run in log.runs] == [1200, 500]
+    assert [run.planned_steps for run in log.runs] == [1200, 500]
+
+
+def test_losses_that_go_on_from_the_last_weights_are_another_training(tmp_path: Path) -> None:
+    record = "{{'loss': {:.4f}, 'learning_rate': 1e-05, 'epoch': {:.2f}}}\n"
+    first = "".join(record.format(3 + 4 / k, k / 50) for k in range(1, 50))
+    again = "".join(record.format(3.05 - k / 99, k / 5) for k in range(1, 5))
+    assert [len(run.table) for run in read(tmp_path, first + again).runs] == [49, 4]
+    restart = "".join(record.format(3 + 4 / k + 0.001, k / 50) for k in range(30, 60))
+    assert len(read(tmp_path, first + restart).runs) == 1
+
+
+def test_an_epoch_with_all_its_digits_says_the_step(tmp_path: Path) -> None:
+    (run,) = read(tmp_path, trainer(20, 2, 8.0, 1000, fine=True)).runs
+    assert run.table["step"].tolist() == [50 * k for k in range(1, 21)]

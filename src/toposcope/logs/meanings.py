@@ -51,6 +51,7 @@ _PERIODS = ("epoch", "episode", "epoca", "época", "epoche", "epoque")
 """What is the step of a log that counts nothing shorter."""
 _BITS = {"bpb": "bits per byte", "bpc": "bits per character", "bits_per_byte": "bits per byte"}
 """Held-out losses in another unit; one of them is the held-out loss if there is no other."""
+_OF_A_SET = ("runtime", "samples_per_second")
 _COUNTERS = ("_step",)
 """Columns that count records, under their original names; they are the step if there is no other."""
 _LIGHTNING_RATE = re.compile(r"lr-[A-Za-z]\w*(?:/pg\d+)?$")
@@ -111,8 +112,10 @@ def chosen(columns: Collection[object]) -> dict[str, object]:
     {'step': 'train/global_step', 'loss': 'train/loss', 'heldout_loss': 'eval/loss'}
     >>> chosen(["epoch", "nll_loss"])
     {'step': 'epoch', 'loss': 'nll_loss'}
-    >>> chosen(["step", "my_loss", "my_val_loss"]), chosen(["step", "test_loss"])
-    ({'step': 'step', 'loss': 'my_loss'}, {'step': 'step', 'heldout_loss': 'test_loss'})
+    >>> chosen(["step", "my_loss", "my_val_loss"])
+    {'step': 'step', 'loss': 'my_loss', 'heldout_loss': 'my_val_loss'}
+    >>> chosen(["step", "test_loss"])
+    {'step': 'step', 'heldout_loss': 'test_loss'}
     >>> chosen(["step", "lr-AdamW/pg1", "lr-AdamW/pg2"])
     {'step': 'step', 'learning_rate': 'lr-AdamW/pg1'}
     """
@@ -145,11 +148,26 @@ def _alike(names: Collection[str], found: Collection[str]) -> dict[str, str]:
     if len(trained) > 1:  # my_loss beside my_val_loss; alone, my_val_loss is the only loss of a run
         trained = [name for name in trained if not _says_held_out(name)] or trained
     known_last = [name for name in _LAST_RESORT if name in names]
+    if len(trained) == 1 and any(_is_part(name) for name in names if name not in losses):
+        trained = []  # kl_loss beside loss_gen and loss_disc
+        losses = [name for name in losses if name.startswith(HELD_OUT)]
     if taken := trained if len(trained) == 1 else known_last[:1]:
         return {"loss": taken[0]}
     if not trained and len(losses) == 1 and "heldout_loss" not in found:
         return {"heldout_loss": losses[0]}
     return {}
+
+
+def _is_part(name: str) -> bool:
+    """Return whether a plain name such as loss_gen is a loss of training.
+
+    >>> _is_part("loss_gen"), _is_part("loss_scale"), _is_part("loss_val")
+    (True, False, False)
+    """
+    from toposcope.logs.dialects.phrases import LOSS, phrase
+
+    meant = phrase(name)
+    return name.startswith("loss_") and meant.kind == LOSS and not meant.held_out
 
 
 def _held_out(names: Collection[str], found: Mapping[str, object]) -> str:
@@ -161,6 +179,9 @@ def _held_out(names: Collection[str], found: Mapping[str, object]) -> str:
     ended = [name for name in names if name.endswith("_loss") and _says_held_out(name)]
     if len(ended) == 1 and "loss" in found:
         return ended[0]
+    sets = [name.removesuffix("_loss") for name in ended]
+    if ended and all(any(f"{of}_{other}" in names for other in _OF_A_SET) for of in sets):
+        return ended[0]  # transformers evaluates several sets, each with its own time
     bits = (f"{word}_{unit}" for unit in _BITS for word in HELD_OUT)
     return next((name for name in bits if name in names), "")
 

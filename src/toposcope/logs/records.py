@@ -90,6 +90,11 @@ def number(text: object) -> float:
     >>> number(np.float32(2.5)), number(Decimal("2.5")), number(np.array(2.5)), number(np.bool_(True))
     (2.5, 2.5, 2.5, nan)
     """
+    if type(text) is str:  # most of a text's numbers: without the checks below, a fifth of its reading time
+        try:
+            return float(text.replace(",", "") if "," in text else text)
+        except ValueError:
+            return math.nan
     if isinstance(text, str):
         text = text.strip().replace(",", "")
     elif getattr(text, "ndim", None) == 0 and hasattr(text, "item"):  # numpy's scalars, tensors of losses

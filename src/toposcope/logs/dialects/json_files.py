@@ -188,7 +188,14 @@ def _list_of(content: dict[str, Any]) -> object:
         whole = {_singular(name): value for name, value in numbers.items() if len(value) == longest}
         full = {**steps, **whole}
         return [dict(zip(full, row, strict=True)) for row in zip(*full.values(), strict=True)]
-    return next((v for v in lists.values() if v and all(isinstance(row, dict) for row in v)), [])
+    records = next((v for v in lists.values() if v and all(isinstance(row, dict) for row in v)), [])
+    return records or ([content] if _is_record(content) else [])
+
+
+def _is_record(content: Mapping[str, Any]) -> bool:
+    """Return whether an object is one record: it has a step and a loss that are numbers."""
+    names = {meaning(name) for name, value in content.items() if number(value) == number(value)}
+    return "step" in names and bool(names & {*_LOSSES})
 
 
 def _flat_lists(content: Mapping[str, Any]) -> dict[str, list[Any]]:

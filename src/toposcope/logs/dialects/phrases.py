@@ -78,6 +78,9 @@ _TEXT = frozenset(
     ["with", "the", "at", "and", "of", "is", "a", "for", "info", "debug", "warning", "has", "had",
      "new", "in", "to", "from", "got", "current", "achieved", "reached", "its", "this", "initial", "s"]
 )  # fmt: skip
+_PREPOSITIONS = frozenset(
+    ["after", "before", "than", "by", "over", "under", "below", "above", "on", "per", "was", "lr", "acc"]
+)
 _SPLIT = re.compile(r"[^a-z0-9]+")
 _WORDS = re.compile(r"\s+")
 
@@ -131,10 +134,16 @@ def _name(words: list[str]) -> str:
     while begin > 0 and begin > last - 3:
         word = words[begin - 1].lower().strip(".-")
         near = begin == last and "loss" in words[last].lower() and word not in _TEXT
-        if not (near or any(part in _BEFORE for part in _SPLIT.split(word))):
+        named = begin == last and word in LOSSES and _is_part(words[last].lower())  # `loss gen: 1.2`
+        if not (near or named or any(part in _BEFORE for part in _SPLIT.split(word))):
             break
         begin -= 1
     return " ".join(words[begin:]).strip(".-/ ")
+
+
+def _is_part(word: str) -> bool:
+    """Return whether a word after "loss" may name a part of it; a place, a unit or a preposition does not."""
+    return word not in _TEXT | _PREPOSITIONS | _NO_LOSS | _BEFORE and word not in _PLACES and word.isalnum()
 
 
 def _place(parts: list[str]) -> str:

@@ -139,9 +139,9 @@ def _titled(line: str, before: str) -> str:
     text = line.rstrip()
     if text.isupper() and len(text) <= _TITLE and not any(letter.isdigit() for letter in text):
         found = _TAG.search(text)
-        return found[0] if found else "" if _RULE.match(text) else before
+        return found[0] if found else "" if not before or _RULE.match(text) else before
     if not text.endswith(":") or len(text) > _TITLE:
-        return "" if _RULE.match(text) else before
+        return "" if not before or _RULE.match(text) else before
     found = _TAG.search(text)
     return found[0] if found and not any(letter.isdigit() for letter in text.split()[-1]) else ""
 
@@ -240,7 +240,8 @@ class _TextLine:
 
 
 def _scaled(digits: str, unit: str | None) -> float:
-    return number(digits.replace("_", "")) * _SCALES.get(unit or "", 1.0)
+    value = number(digits.replace("_", "") if "_" in digits else digits)
+    return value * _SCALES[unit] if unit in _SCALES else value
 
 
 class _AnyWording:

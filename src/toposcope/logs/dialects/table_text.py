@@ -62,6 +62,11 @@ def table_of_text(text: str, notes: list[str]) -> pd.DataFrame:
         header = body.partition("\n")[0]
     if _numbers_only(header, between):
         names = _names_of_bare_columns(body, between)
+        if len(names) > 2:
+            place = names.index("loss") + 1
+            notes.append(
+                f"the columns have no names: column 1 is taken as the step, column {place} as the loss"
+            )
         body = "\t".join(names).replace("\t", " " if between == BLANKS else between) + "\n" + body
         header = body.partition("\n")[0]
     body = without_unfinished(body, between)
@@ -87,13 +92,20 @@ def looks_like_table(head: str) -> bool:
         if len(lines) < 3:
             return False
         two = _are_two_columns([fields_of(line, between) for line in lines[:-1]])
-        return two or bool(_settings_beside("\n".join(lines), between))
+        return two or bool(_names_beside("\n".join(lines), between))
     found = chosen(names)
-    named = "step" in found and any("loss" in plain(name) for name in names)
+    named = any("loss" in plain(name) for name in names) and ("step" in found or between in "\t;")
     numbered = len(values) - len(names)  # R numbers the rows without a name for the column
     alike = len(names) > 1 and numbered in (0, 1) and not any(_is_number(name) for name in names)
     if not (named and alike):
         return False
+    if "step" not in found:  # the rows are counted
+        rows = [fields_of(line, between) for line in lines[1:-1]]
+        return (
+            "loss" in found
+            and len(rows) > 1
+            and all(not field or _is_number(field) for row in rows for field in row)
+        )
     return _is_number(values[names.index(str(found["step"])) + numbered].partition("/")[0])
 
 
@@ -160,36 +172,22 @@ def _are_two_columns(rows: Sequence[Sequence[str]]) -> bool:
     return bool((steps == np.floor(steps)).all() and (np.diff(steps) > 0).all())
 
 
-_FEW = 0.05
-"""A column of a setting, such as a learning rate in stages, has at most this share of different values."""
-
-
-def _settings_beside(body: str, between: str) -> list[str]:
-    r"""Return the names of three or more bare columns, a step, one that varies and settings; or nothing.
-
-    >>> _settings_beside("".join(f"{k * 100}, {5 / (k + 1):.4f}, 0.02\n" for k in range(40)), ",")
-    ['step', 'loss', 'column 3']
-    >>> _settings_beside("".join(f"{k}, {5 / (k + 1):.4f}, {4 / (k + 1):.4f}\n" for k in range(40)), ",")
-    []
-    """
+def _names_beside(body: str, between: str) -> list[str]:
+    """Return the names of three or more bare columns, of which one is sure to be the loss; or nothing."""
     rows = [fields_of(line, between) for line in body.split("\n") if line.strip()][:-1]
     count = len(rows[0]) if rows else 0
     if count < 3 or not all(len(row) == count and all(map(_is_number, row)) for row in rows):
         return []
-    table = np.array([[number(field) for field in row] for row in rows])
-    steps, rest = table[:, 0], table[:, 1:]
-    if (steps != np.floor(steps)).any() or (np.diff(steps) <= 0).any():
-        return []
-    varying = [len(np.unique(column)) > max(1, _FEW * len(rows)) for column in rest.T]
-    names = ["loss" if varies else f"column {place}" for place, varies in enumerate(varying, 2)]
-    return ["step", *names] if sum(varying) == 1 else []
+    from toposcope.logs.dialects.bare_columns import names_of
+
+    return names_of(np.array([[number(field) for field in row] for row in rows]))
 
 
 def _names_of_bare_columns(body: str, between: str) -> list[str]:
     """Return the names of columns without a header, a step and a loss, beside which only settings stand."""
     rows = [fields_of(line, between) for line in body.split("\n", 20)[:20] if line.strip()]
     if not _are_two_columns(rows[: max(1, len(rows) - 1)]):
-        if names := _settings_beside(body, between):
+        if names := _names_beside(body, between):
             return names
         raise ValueError(
             f"its {len(rows[0]):,} columns have no names; write a first line of names, such as step,loss"
