@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from toposcope.core.types import Role
 from toposcope.statistics.alarms.growth import Change, Growth
+from toposcope.statistics.alarms.panel import SIBLINGS
 from toposcope.subjects.weights import features as of
 from toposcope.watch.alarms.base import Alarm, Alert, SeenCheckpoint, Watched
 from toposcope.watch.alarms.slow import Key, Slow, slow_alerts
@@ -15,11 +18,14 @@ from toposcope.watch.alarms.slow import Key, Slow, slow_alerts
 if TYPE_CHECKING:
     import pandas as pd
 
+MATRIX = "matrix"
+"""The kind of a matrix's norm."""
+
 GROWTHS: dict[Hashable, float] = {
     of.QK_NORM.name: 2.1,
     of.OV_NORM.name: 1.6,
     of.ROW_LARGEST.name: 0.55,
-    "matrix": 0.6,
+    MATRIX: 0.6,
     "vector": 1.2,
     "scalar": 0.6,
 }
@@ -49,8 +55,8 @@ class TensorGrowth(Alarm):
         rows = checkpoint.rows
         assert rows is not None
         index = rows[rows["feature"] == of.ROW_INDEX.name].set_index("name")["value"].to_dict()
-        found = []
-        for change in self._growth.update(checkpoint.step, _norms(rows)):
+        found, norms = [], _norms(rows)
+        for change in self._growth.update(checkpoint.step, norms, _usual(rows, norms)):
             row = int(index.get(change.key[0], -1)) if change.key[2] == of.ROW_LARGEST.name else -1
             found.append(Slow(change, _how(change, row)))
         return slow_alerts(self, checkpoint, found)
@@ -78,11 +84,30 @@ def _norms(rows: pd.DataFrame) -> dict[Key, tuple[Hashable, float]]:
     ):
         kind: Hashable = feature
         if feature == of.TENSOR_NORM.name:
-            kind = "matrix" if name in matrices else "scalar" if _scalar(name, role) else "vector"
+            kind = MATRIX if name in matrices else "scalar" if _scalar(name, role) else "vector"
             if zeros.get(name, 0.0) == 1.0:
                 continue
         found[name, head, feature] = (kind, math.log(value))
     return found
+
+
+def _usual(rows: pd.DataFrame, norms: Mapping[Key, tuple[Hashable, float]]) -> dict[Key, float]:
+    """Return the norm that each tensor would have with the median root mean square of its like.
+
+    Matrices are alike, and so are norms' gains, biases and scalars together; fewer than three have no median.
+    """
+    part = rows[(rows["feature"] == of.TENSOR_RMS.name) & (rows["value"] > 0)]
+    sizes = dict(zip(part["name"], np.log(part["value"].to_numpy(float)), strict=True))
+    alike: dict[bool, dict[Key, float]] = {True: {}, False: {}}
+    for key, (kind, _) in norms.items():
+        if key[2] == of.TENSOR_NORM.name and key[0] in sizes:
+            alike[kind == MATRIX][key] = sizes[key[0]]
+    return {
+        key: norms[key][1] - size + float(np.median(list(group.values())))
+        for group in alike.values()
+        for key, size in group.items()
+        if len(group) >= SIBLINGS
+    }
 
 
 def _scalar(name: str, role: str) -> bool:
