@@ -17,8 +17,20 @@ from torch import nn
 from torch.nn import functional
 
 from benchmarks.watch_loops import (
-    BATCH, CONTEXT, EVERY, HEADS, LAYERS, STEPS, VOCABULARY, WIDTH, Batch, Kind, PlainModel, State, Training,
-    next_tokens, usual_rate, windows,
+    CONTEXT,
+    EVERY,
+    HEADS,
+    LAYERS,
+    STEPS,
+    VOCABULARY,
+    WIDTH,
+    Batch,
+    Kind,
+    PlainModel,
+    State,
+    Training,
+    next_tokens,
+    windows,
 )  # fmt: skip
 from toposcope.core.seeding import rng
 
@@ -62,6 +74,7 @@ class Signs(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """Make an update."""
         for group in self.param_groups:
             for one in group["params"]:
                 mean = self.state[one].setdefault("mean", torch.zeros_like(one))
@@ -77,6 +90,7 @@ class Orthogonal(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """Make an update."""
         for group in self.param_groups:
             for one in group["params"]:
                 mean = self.state[one].setdefault("mean", torch.zeros_like(one))
@@ -89,10 +103,14 @@ class Orthogonal(torch.optim.Optimizer):
 
 
 def _groups(model: nn.Module) -> torch.optim.Optimizer:
-    """The embeddings learn ten times as fast as the rest, as maximal-update recipes do."""
+    """Return AdamW whose embeddings learn ten times as fast as the rest, as in maximal-update recipes."""
     fast = [one for name, one in model.named_parameters() if name.startswith(("tokens", "positions"))]
     slow = [one for name, one in model.named_parameters() if not name.startswith(("tokens", "positions"))]
     return torch.optim.AdamW([{"params": slow, "lr": 1e-3}, {"params": fast, "lr": 1e-2}])
+
+
+def _decaying(model: nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(model.parameters(), 3e-3, weight_decay=1.0)
 
 
 def _smoothed(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
@@ -140,7 +158,7 @@ HEALTHY: tuple[Kind, ...] = (
     Kind("gates from near 0", model=lambda number: _Gated()),
     Kind("dropout", model=lambda number: PlainModel(dropout=0.2)),
     Kind("label smoothing", loss=_smoothed),
-    Kind("strong weight decay", optimiser=lambda model: torch.optim.AdamW(model.parameters(), 3e-3, weight_decay=1.0)),
+    Kind("strong weight decay", optimiser=_decaying),
     Kind("checkpoints four times as far apart", saves=lambda step: step % (4 if step < 96 else 16) == 0),
     Kind("checkpoints four times as dense", saves=lambda step: step % (12 if step < 144 else 3) == 0),
     Kind("embeddings learn ten times as fast", optimiser=_groups),
@@ -149,8 +167,9 @@ HEALTHY: tuple[Kind, ...] = (
     Kind("mixture of experts, Trainer", tiny("MixtralConfig", "MixtralForCausalLM", num_key_value_heads=2,
          num_local_experts=4, num_experts_per_tok=1, intermediate_size=WIDTH), trainer=True),
     Kind("masked tokens, Trainer", tiny("BertConfig", "BertForMaskedLM", _masked), trainer=True),
-    Kind("encoder and decoder, Trainer", tiny("T5Config", "T5ForConditionalGeneration", _to_second, d_model=WIDTH,
-         d_kv=6, d_ff=4 * WIDTH, num_layers=LAYERS, num_heads=HEADS, decoder_start_token_id=0), trainer=True),
+    Kind("encoder and decoder, Trainer", tiny("T5Config", "T5ForConditionalGeneration", _to_second,
+         d_model=WIDTH, d_kv=6, d_ff=4 * WIDTH, num_layers=LAYERS, num_heads=HEADS,
+         decoder_start_token_id=0), trainer=True),
 )  # fmt: skip
 """Fifteen healthy kinds."""
 
@@ -158,13 +177,18 @@ _ROTARY = {"num_key_value_heads": 2}
 ARCHITECTURES: tuple[Kind, ...] = tuple(
     Kind(f"{name}, Trainer", tiny(f"{name}Config", f"{name}{head}", given, **settings), trainer=True)
     for name, head, given, settings in (
-        ("GPT2", "LMHeadModel", None, {"n_embd": WIDTH, "n_layer": LAYERS, "n_head": HEADS, "n_positions": 32}),
+        (
+            "GPT2",
+            "LMHeadModel",
+            None,
+            {"n_embd": WIDTH, "n_layer": LAYERS, "n_head": HEADS, "n_positions": 32},
+        ),
         ("Llama", "ForCausalLM", None, _ROTARY),
         ("Qwen2", "ForCausalLM", None, _ROTARY),
         ("GPTNeoX", "ForCausalLM", None, {}),
         ("OPT", "ForCausalLM", None, {"ffn_dim": 4 * WIDTH, "word_embed_proj_dim": WIDTH}),
         ("Bloom", "ForCausalLM", None, {"n_layer": LAYERS, "n_head": HEADS}),
-        ("Phi", "ForCausalLM", None, {}),
+        ("Mistral", "ForCausalLM", None, _ROTARY),
         ("Gemma", "ForCausalLM", None, {**_ROTARY, "head_dim": 6}),
         ("Roberta", "ForMaskedLM", _masked, {"max_position_embeddings": 40}),
         ("Mamba", "ForCausalLM", None, {"state_size": 4}),
@@ -236,7 +260,9 @@ def _leaking(run: Training) -> Batch:
 def _random(run: Training) -> Batch:
     tokens, targets = next_tokens(windows(run.number, run.step))
     if run.late >= 0:
-        targets = torch.randint(0, VOCABULARY, targets.shape, generator=torch.Generator().manual_seed(run.step))
+        targets = torch.randint(
+            0, VOCABULARY, targets.shape, generator=torch.Generator().manual_seed(run.step)
+        )
     return tokens, targets
 
 
@@ -262,7 +288,9 @@ def _all_shrinks(run: Training) -> None:
                 value.mul_(1 - 0.012)
 
 
-def _written(change: Callable[[State, Mapping[int, State]], None]) -> Callable[[Training, State, Mapping[int, State]], State]:
+def _written(
+    change: Callable[[State, Mapping[int, State]], None],
+) -> Callable[[Training, State, Mapping[int, State]], State]:
     """Return a fault of the first file after the onset alone."""
 
     def file(run: Training, state: State, earlier: Mapping[int, State]) -> State:
@@ -310,7 +338,10 @@ FAULTS: tuple[Kind, ...] = (
     Kind("random targets", batch=_random),
     Kind("a head stands still", weights=_head_held),
     Kind("a quarter of the rows of a matrix stands still", weights=_held(_UP, (slice(0, WIDTH),))),
-    Kind("a quarter of the columns of a matrix stands still", weights=_held(_UP, (slice(None), slice(0, WIDTH // 4)))),
+    Kind(
+        "a quarter of the columns of a matrix stands still",
+        weights=_held(_UP, (slice(None), slice(0, WIDTH // 4))),
+    ),
     Kind("a layer is copied over another", weights=_copied),
     Kind("a layer moves twenty times as fast", weights=_fast_layer),
     Kind("all matrices shrink by 1.2% an update", weights=_all_shrinks),
@@ -322,4 +353,4 @@ FAULTS: tuple[Kind, ...] = (
     Kind("the last quarter of the head is lost in a file", file=_written(_cut)),
     Kind("a file has the weights of five checkpoints before", file=_written(_stale)),
 )
-"""Faults; each begins three updates after a checkpoint in the middle of the run."""
+"""Seventeen faults; each begins three updates after a checkpoint in the middle of the run."""

@@ -1,11 +1,11 @@
-"""Two training loops that are not toposcope's: plain torch around `nn.TransformerEncoder`, and transformers' Trainer.
+"""Two training loops that are not toposcope's: plain torch with its own layers, and transformers' Trainer.
 
 Both call a kind (`benchmarks.watch_kinds`) at the same places, and return checkpoints and log as arrays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,7 +47,7 @@ class Training:
         return self.step - self.onset
 
     def weights(self) -> dict[str, torch.Tensor]:
-        """The parameters by name."""
+        """Return the parameters by name."""
         return dict(self.model.named_parameters())
 
 
@@ -87,7 +87,9 @@ class PlainModel(nn.Module):
     def __init__(self, *, dropout: float = 0.0, first: float = 0.02) -> None:
         super().__init__()
         self.tokens, self.positions = nn.Embedding(VOCABULARY, WIDTH), nn.Embedding(CONTEXT, WIDTH)
-        layer = nn.TransformerEncoderLayer(WIDTH, HEADS, 4 * WIDTH, dropout, batch_first=True, norm_first=True)
+        layer = nn.TransformerEncoderLayer(
+            WIDTH, HEADS, 4 * WIDTH, dropout, batch_first=True, norm_first=True
+        )
         self.body = nn.TransformerEncoder(layer, LAYERS, nn.LayerNorm(WIDTH), enable_nested_tensor=False)
         self.head = nn.Linear(WIDTH, VOCABULARY, bias=False)
         for one in self.parameters():
@@ -139,7 +141,9 @@ def trained(kind: Kind, number: int) -> Trained:
 def _plainly(kind: Kind, number: int) -> Trained:
     model = (kind.model(number) if kind.model else PlainModel()).to(kind.dtype)
     run = Training(number, model)
-    optimiser = kind.optimiser(model) if kind.optimiser else torch.optim.AdamW(model.parameters(), weight_decay=0.1)
+    optimiser = (
+        kind.optimiser(model) if kind.optimiser else torch.optim.AdamW(model.parameters(), weight_decay=0.1)
+    )
     made, loss_of = Trained({}, [], run.onset, {"num_attention_heads": HEADS}), kind.loss or _cross_entropy
     peak = [group["lr"] for group in optimiser.param_groups] if kind.optimiser else [kind.peak]
     _save(kind, run, made)
@@ -159,7 +163,9 @@ def _plainly(kind: Kind, number: int) -> Trained:
         if kind.weights:
             with torch.no_grad():
                 kind.weights(run)
-        made.log.append({"step": step, "loss": loss.item(), "grad_norm": norm.item(), "learning_rate": peak[0] * share})
+        made.log.append(
+            {"step": step, "loss": loss.item(), "grad_norm": norm.item(), "learning_rate": peak[0] * share}
+        )
         run.step = step + 1
         _save(kind, run, made)
     return made
@@ -181,7 +187,9 @@ def _save(kind: Kind, run: Training, made: Trained) -> None:
 
 
 class _Batches(torch.utils.data.IterableDataset):  # type: ignore[type-arg]
-    def __init__(self, kind: Kind, run: Training, given: Callable[[np.ndarray], Mapping[str, np.ndarray]]) -> None:
+    def __init__(
+        self, kind: Kind, run: Training, given: Callable[[np.ndarray], Mapping[str, np.ndarray]]
+    ) -> None:
         self.kind, self.run, self.given = kind, run, given
 
     def __iter__(self) -> Iterator[Mapping[str, np.ndarray]]:
@@ -222,14 +230,15 @@ def _with_trainer(kind: Kind, number: int) -> Trained:
 
         def on_log(self, args: Any, state: Any, control: Any, logs: Mapping[str, float], **_: Any) -> None:
             if "loss" in logs:
-                made.log.append({"step": state.global_step - 1, "loss": logs["loss"],
-                                 "grad_norm": logs["grad_norm"], "learning_rate": logs["learning_rate"]})  # fmt: skip
+                row = {name: logs[name] for name in ("loss", "grad_norm", "learning_rate")}
+                made.log.append({"step": state.global_step - 1, **row})
 
     with tempfile.TemporaryDirectory() as folder:
         arguments = transformers.TrainingArguments(
             folder, **{
-                "max_steps": STEPS, "per_device_train_batch_size": BATCH, "learning_rate": kind.peak, "warmup_steps": 20,
-                "lr_scheduler_type": "cosine", "logging_steps": 1, "save_strategy": "no", "report_to": [],
+                "max_steps": STEPS, "per_device_train_batch_size": BATCH, "learning_rate": kind.peak,
+                "warmup_steps": 20, "lr_scheduler_type": "cosine", "logging_steps": 1,
+                "save_strategy": "no", "report_to": [],
                 "use_cpu": True, "disable_tqdm": True, "seed": number, **kind.arguments,
             },
         )  # fmt: skip
@@ -240,8 +249,3 @@ def _with_trainer(kind: Kind, number: int) -> Trained:
         trainer.remove_callback(transformers.PrinterCallback)
         trainer.train()
     return made
-
-
-def parts(names: Sequence[str], words: str) -> list[str]:
-    """Return the names that contain a part."""
-    return [name for name in names if words in name]

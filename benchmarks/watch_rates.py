@@ -2,8 +2,8 @@
 
     python -m benchmarks.watch_rates FOLDER --runs 6 --seed-runs ../shared/data/seed_runs
 
-Trains and measures what FOLDER lacks (about 20 minutes of one core for six runs of each kind), judges all, and
-prints the tables of docs/watch.md. `--only WORDS` takes the kinds whose name contains the words.
+Trains and measures what FOLDER lacks (about 20 minutes of one core for six runs of each kind), judges all,
+and prints the tables of docs/watch.md. `--only WORDS` takes the kinds whose name contains the words.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from benchmarks.watch_kinds import ARCHITECTURES, FAULTS, HEALTHY, OPTIMISERS
 from benchmarks.watch_loops import Kind, trained
 from toposcope.rules.registry import assess
 from toposcope.subjects.weights.probes.updates import Updates
+
+GROUPS = {"healthy": HEALTHY, "architecture": ARCHITECTURES, "optimiser": OPTIMISERS, "fault": FAULTS}
 
 Measured = tuple[pd.DataFrame, pd.DataFrame, int]
 """Rows of the update probe, the log, and the update before which a fault begins."""
@@ -100,7 +102,9 @@ def table(found: Sequence[dict[str, object]], title: str) -> str:
     for kind in dict.fromkeys(str(one["kind"]) for one in found):
         part = [one for one in found if one["kind"] == kind]
         tests = sorted({str(test) for one in part for test in one["tests"]})  # type: ignore[attr-defined]
-        out.append(f"| {kind} | {len(part)} | {sum(bool(one['found']) for one in part)} | {', '.join(tests)} |")
+        out.append(
+            f"| {kind} | {len(part)} | {sum(bool(one['found']) for one in part)} | {', '.join(tests)} |"
+        )
     out.append(f"\nwith an alarm: {sum(bool(one['found']) for one in found)} of {len(found)}")
     return "\n".join(out)
 
@@ -116,12 +120,15 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=6)
     parser.add_argument("--seed-runs", type=Path)
     parser.add_argument("--only", default="")
+    parser.add_argument("--groups", default=",".join(GROUPS), help="comma-separated")
     given = parser.parse_args()
     tables = []
-    for title, kinds in {"healthy kind": HEALTHY, "architecture": ARCHITECTURES, "optimiser": OPTIMISERS, "fault": FAULTS}.items():
-        chosen = [kind for kind in kinds if given.only in kind.name]
+    for title in given.groups.split(","):
+        chosen = [kind for kind in GROUPS[title] if given.only in kind.name]
         found = []
-        for one in lines(given.folder, chosen, range(given.first, given.first + given.runs), faults=title == "fault"):
+        for one in lines(
+            given.folder, chosen, range(given.first, given.first + given.runs), faults=title == "fault"
+        ):
             found.append(one)
             print(json.dumps(one, default=float), flush=True)
         tables += [table(found, title)] if found else []

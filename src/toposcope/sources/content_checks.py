@@ -30,8 +30,8 @@ RENEWED, RARE, ROWS = 1 / 8, 1 / 32, 4
 number of such rows: the noise of small batches alone can turn one or two rows of a small matrix."""
 
 STILL, MOVED = 1 / 8, 1 / 32
-"""Smallest share of a matrix that stopped moving, and the largest share of it that stood still before. They are
-`RENEWED` and `RARE`: a block of a head or of a shard is as large as one of rows that were replaced."""
+"""Smallest share of a matrix that stopped moving, and the largest share of it that stood still before. They
+are `RENEWED` and `RARE`: the block of a head or a shard is as large as one of rows that were replaced."""
 
 LATELY = 4
 """How many earlier checkpoints a jump is compared with."""

@@ -123,7 +123,7 @@ class Content:
     def _less_usual(self, numbers: dict[Key, float], beside: Mapping[Key, float]) -> dict[Key, float]:
         """Return the numbers that are judged.
 
-        Values stand still in all matrices alike where updates are below the precision of the weights, and rows
+        Values stand still in all matrices alike where updates are below the precision of the weights. Rows
         that no update had moved before become unlike themselves once they are used.
         """
         shares = [share for key, share in numbers.items() if key[2] == of.UNCHANGED_VALUES.name]

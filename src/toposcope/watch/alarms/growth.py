@@ -77,6 +77,7 @@ def _norms(rows: pd.DataFrame) -> dict[Key, tuple[Hashable, float]]:
     part = rows[rows["feature"].isin(wanted) & (rows["value"] > 0)]
     matrices = set(rows.loc[rows["feature"] == of.ROW_LARGEST.name, "name"])
     zeros = rows.loc[rows["feature"] == of.ZERO.name].set_index("name")["value"].to_dict()
+    means = rows.loc[rows["feature"] == of.TENSOR_RMS.name].set_index("name")["value"].to_dict()
     found: dict[Key, tuple[Hashable, float]] = {}
     heads = part["head"].fillna(-1).astype(int)
     for name, head, feature, value, role in zip(
@@ -84,7 +85,13 @@ def _norms(rows: pd.DataFrame) -> dict[Key, tuple[Hashable, float]]:
     ):
         kind: Hashable = feature
         if feature == of.TENSOR_NORM.name:
-            kind = MATRIX if name in matrices else "scalar" if _scalar(name, role) else "vector"
+            kind = (
+                MATRIX
+                if name in matrices
+                else "scalar"
+                if _scalar(name, role, value, means.get(name))
+                else "vector"
+            )
             if zeros.get(name, 0.0) == 1.0:
                 continue
         found[name, head, feature] = (kind, math.log(value))
@@ -110,6 +117,8 @@ def _usual(rows: pd.DataFrame, norms: Mapping[Key, tuple[Hashable, float]]) -> d
     }
 
 
-def _scalar(name: str, role: str) -> bool:
-    """Return whether a tensor is a separate scale or temperature: neither norm nor bias."""
+def _scalar(name: str, role: str, norm: float, mean: float | None) -> bool:
+    """Return whether a tensor is one number, a separate scale or temperature; old stores say it by name."""
+    if mean is not None:
+        return norm < 1.2 * mean  # the norm of two numbers is 1.4 times their root mean square
     return role not in (Role.NORM,) and not name.endswith((".bias", ".weight"))

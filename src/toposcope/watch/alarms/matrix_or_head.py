@@ -84,7 +84,7 @@ def _moved(judged: Judged[Key]) -> list[Culprit]:
 
 
 def _panel_values(rows: pd.DataFrame, updates: int) -> dict[Key, tuple[Hashable, float]]:
-    """Return the logarithms of what is followed; how far weights moved is divided by the number of updates."""
+    """Return the logarithms of what is followed; a move of weights is divided by the number of updates."""
     part = rows[rows["feature"].isin(_PANEL) & rows["scope"].isin(OWN) & rows["draw"].isna()]
     heads = part["head"].fillna(-1).astype(int)
     found: dict[Key, tuple[Hashable, float]] = {}

@@ -51,8 +51,8 @@ class UpdateLevels:
     """Follows the updates of one run.
 
     The updates of a matrix have to leave their level twice: divided by the learning rate, and relative to the
-    median of the matrices outside its layer. A rise counts from the size of the others' updates: an expert that
-    is used again, or a matrix whose gradient was close to 0, may become as fast as they are.
+    median of the matrices outside its layer. A rise counts from the size of the others' updates: an expert
+    that is used again, or a matrix whose gradient was close to 0, may become as fast as they are.
     """
 
     def __init__(self) -> None:
@@ -96,18 +96,22 @@ def _beside_others(single: pd.DataFrame, rows: pd.DataFrame) -> dict[str, float]
         sizes[sizes["feature"] == one.name].set_index("name")["value"].to_dict()
         for one in (of.TENSOR_NORM, of.TENSOR_RMS)
     )
-    layers = single["layer"].fillna(-1).tolist() if "layer" in single else [-1] * len(single)
-    logs = {
-        str(name): (math.log(value * means[name] / norms[name]), layer)
-        for name, value, layer in zip(single["name"], single["value"], layers, strict=True)
-        if norms.get(name, 0) > 0 and means.get(name, 0) > 0
-    }
-    medians = {}
-    for layer in {layer for _, layer in logs.values()}:
-        others = [log for log, at in logs.values() if at != layer or layer < 0]
+    kept = [bool(norms.get(name, 0) > 0 and means.get(name, 0) > 0) for name in single["name"]]
+    part = single[kept]
+    names = part["name"].astype(str).tolist()
+    values = np.array(
+        [value * means[name] / norms[name] for name, value in zip(names, part["value"], strict=True)]
+    )
+    logs = np.log(values.astype(float))
+    at = part["layer"].fillna(-1).to_numpy(float) if "layer" in part else np.full(len(part), -1.0)
+    medians = np.full(len(logs), np.nan)
+    for layer in np.unique(at):
+        others = logs[(at != layer) | (layer < 0)]
         if len(others) >= SIBLINGS:
-            medians[layer] = float(np.median(others))
-    return {name: log - medians[layer] for name, (log, layer) in logs.items() if layer in medians}
+            medians[at == layer] = np.median(others)
+    return {
+        name: log for name, log in zip(names, (logs - medians).tolist(), strict=True) if math.isfinite(log)
+    }
 
 
 def _slow(one: Change[Hashable], name: str) -> Slow:

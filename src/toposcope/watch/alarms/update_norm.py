@@ -9,7 +9,6 @@ from toposcope.statistics.alarms.panel import Panel
 from toposcope.subjects.weights import features as of
 from toposcope.watch.alarms.base import Alarm, Alert, SeenCheckpoint, Watched
 
-
 POWERS = (0.5, 1.0)
 """Many updates together are as long as this power of their number: 1/2 if they are noise, 1 if they agree."""
 
