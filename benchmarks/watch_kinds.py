@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -331,26 +332,29 @@ def _stale(state: State, earlier: Mapping[int, State]) -> None:
     state |= {name: value.copy() for name, value in earlier[sorted(earlier)[-5]].items()}
 
 
-FAULTS: tuple[Kind, ...] = (
-    Kind("an embedding falls to a third in 150 updates", weights=_shrinks),
-    Kind("one batch again and again", batch=_repeated),
-    Kind("the target is in the input", batch=_leaking),
-    Kind("random targets", batch=_random),
-    Kind("a head stands still", weights=_head_held),
-    Kind("a quarter of the rows of a matrix stands still", weights=_held(_UP, (slice(0, WIDTH),))),
-    Kind(
-        "a quarter of the columns of a matrix stands still",
-        weights=_held(_UP, (slice(None), slice(0, WIDTH // 4))),
-    ),
-    Kind("a layer is copied over another", weights=_copied),
-    Kind("a layer moves twenty times as fast", weights=_fast_layer),
-    Kind("all matrices shrink by 1.2% an update", weights=_all_shrinks),
-    Kind("two layers are exchanged in a file", file=_written(_layers_exchanged)),
-    Kind("a matrix is transposed in a file", file=_written(_transposed)),
-    Kind("an embedding is moved by one row in a file", file=_written(_moved_by_one)),
-    Kind("a gain is negated in a file", file=_written(_negated)),
-    Kind("a matrix is halved in a file", file=_written(_halved)),
-    Kind("the last quarter of the head is lost in a file", file=_written(_cut)),
-    Kind("a file has the weights of five checkpoints before", file=_written(_stale)),
+FAULTS: tuple[Kind, ...] = tuple(
+    replace(kind, begins_plainly=True)
+    for kind in (
+        Kind("an embedding falls to a third in 150 updates", weights=_shrinks),
+        Kind("one batch again and again", batch=_repeated),
+        Kind("the target is in the input", batch=_leaking),
+        Kind("random targets", batch=_random),
+        Kind("a head stands still", weights=_head_held),
+        Kind("a quarter of the rows of a matrix stands still", weights=_held(_UP, (slice(0, WIDTH),))),
+        Kind(
+            "a quarter of the columns of a matrix stands still",
+            weights=_held(_UP, (slice(None), slice(0, WIDTH // 4))),
+        ),
+        Kind("a layer is copied over another", weights=_copied),
+        Kind("a layer moves twenty times as fast", weights=_fast_layer),
+        Kind("all matrices shrink by 1.2% an update", weights=_all_shrinks),
+        Kind("two layers are exchanged in a file", file=_written(_layers_exchanged)),
+        Kind("a matrix is transposed in a file", file=_written(_transposed)),
+        Kind("an embedding is moved by one row in a file", file=_written(_moved_by_one)),
+        Kind("a gain is negated in a file", file=_written(_negated)),
+        Kind("a matrix is halved in a file", file=_written(_halved)),
+        Kind("the last quarter of the head is lost in a file", file=_written(_cut)),
+        Kind("a file has the weights of five checkpoints before", file=_written(_stale)),
+    )
 )
 """Seventeen faults; each begins three updates after a checkpoint in the middle of the run."""

@@ -5,7 +5,8 @@ Both call a kind (`benchmarks.watch_kinds`) at the same places, and return check
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,6 +80,8 @@ class Kind:
     """Arguments of the Trainer."""
     peak: float = 3e-3
     dtype: torch.dtype = torch.float32
+    begins_plainly: bool = False
+    """Whether it is a plain run up to two updates before the onset, which is then trained once."""
 
 
 class PlainModel(nn.Module):
@@ -138,37 +141,67 @@ def trained(kind: Kind, number: int) -> Trained:
     return _with_trainer(kind, number) if kind.trainer else _plainly(kind, number)
 
 
+@dataclass
+class _Begun:
+    """The plain run of a number up to two updates before the onset: what all faults of that number share."""
+
+    model: dict[str, Any]
+    optimiser: dict[str, Any]
+    made: Trained
+
+
+_BEGUN: dict[int, _Begun] = {}
+
+
 def _plainly(kind: Kind, number: int) -> Trained:
     model = (kind.model(number) if kind.model else PlainModel()).to(kind.dtype)
+    optimiser = (kind.optimiser or _usual_optimiser)(model)
     run = Training(number, model)
-    optimiser = (
-        kind.optimiser(model) if kind.optimiser else torch.optim.AdamW(model.parameters(), weight_decay=0.1)
-    )
-    made, loss_of = Trained({}, [], run.onset, {"num_attention_heads": HEADS}), kind.loss or _cross_entropy
-    peak = [group["lr"] for group in optimiser.param_groups] if kind.optimiser else [kind.peak]
-    _save(kind, run, made)
-    for step in range(STEPS):
-        run.step = step
-        share = (kind.rate or usual_rate)(step)
-        for group, rate in zip(optimiser.param_groups, peak, strict=True):
-            group["lr"] = rate * share
-        tokens, targets = kind.batch(run) if kind.batch else next_tokens(windows(number, step))
-        loss = loss_of(model(tokens), targets)
-        optimiser.zero_grad(set_to_none=True)
-        loss.backward()
-        if kind.gradients:
-            kind.gradients(run)
-        norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
-        if kind.weights:
-            with torch.no_grad():
-                kind.weights(run)
-        made.log.append(
-            {"step": step, "loss": loss.item(), "grad_norm": norm.item(), "learning_rate": peak[0] * share}
-        )
-        run.step = step + 1
+    made = Trained({}, [], run.onset, {"num_attention_heads": HEADS})
+    peak = [group["lr"] for group in optimiser.param_groups]
+    if kind.begins_plainly and number in _BEGUN:
+        begun = _BEGUN[number]
+        model.load_state_dict(begun.model)
+        optimiser.load_state_dict(copy.deepcopy(begun.optimiser))
+        made = Trained(dict(begun.made.states), list(begun.made.log), run.onset, made.config)
+    else:
         _save(kind, run, made)
+    for step in range(len(made.log), STEPS):
+        if kind.begins_plainly and step == run.onset - 2 and number not in _BEGUN:
+            kept = Trained(dict(made.states), list(made.log), run.onset, made.config)
+            _BEGUN[number] = _Begun(
+                copy.deepcopy(model.state_dict()), copy.deepcopy(optimiser.state_dict()), kept
+            )
+        run.step = step
+        _update(kind, run, optimiser, peak, made)
     return made
+
+
+def _usual_optimiser(model: nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(model.parameters(), 3e-3, weight_decay=0.1)
+
+
+def _update(
+    kind: Kind, run: Training, optimiser: torch.optim.Optimizer, peak: Sequence[float], made: Trained
+) -> None:
+    share = (kind.rate or usual_rate)(run.step)
+    for group, rate in zip(optimiser.param_groups, peak, strict=True):
+        group["lr"] = rate * share
+    tokens, targets = kind.batch(run) if kind.batch else next_tokens(windows(run.number, run.step))
+    loss = (kind.loss or _cross_entropy)(run.model(tokens), targets)
+    optimiser.zero_grad(set_to_none=True)
+    loss.backward()
+    if kind.gradients:
+        kind.gradients(run)
+    norm = nn.utils.clip_grad_norm_(run.model.parameters(), 1.0)
+    optimiser.step()
+    if kind.weights:
+        with torch.no_grad():
+            kind.weights(run)
+    row = {"loss": loss.item(), "grad_norm": norm.item(), "learning_rate": peak[0] * share}
+    made.log.append({"step": run.step, **row})
+    run.step += 1
+    _save(kind, run, made)
 
 
 def _cross_entropy(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:

@@ -62,19 +62,23 @@ class Growth(Generic[K]):
     Trained weights grow as a power of the step, so log x changes by about log(s / s') between steps s' and s.
     A series is reported if, over the last 4, 8 or 16 checkpoints,
 
-        x(s) - max(x(s'), start, usual) - log(s / s') > limit of its kind   or   x(s') - x(s) > that limit.
+        x(s) - max(x(s'), start, usual) - log(s / s') > limit of its kind, or
+        x(s') - x(s) > its limit for falls.
 
     Growth counts from the series' start and from what is usual for its like: a tensor that begins near 0 and
     becomes as large as the others learns. A fall has no allowance, since training does not make it. It counts
-    if the series was at least a quarter of what is usual: what is close to 0 may cross it.
+    if the series was not small: at least a quarter of what is usual, or all of it for the kinds of `few`
+    numbers, which wander. What is close to 0 may cross it.
 
     Neither the first 4 checkpoints nor the first third of all so far serve as a reference. A series that
     stands still was frozen, so its history restarts. Each series keeps 17 values in memory.
     """
 
     limits: Mapping[Hashable, float]
-    rises: frozenset[Hashable] = frozenset()
-    """Kinds of series whose fall is not a fault."""
+    falls: Mapping[Hashable, float] | None = None
+    """The limits of falls; None for those of growth. The fall of a kind without one is not a fault."""
+    few: frozenset[Hashable] = frozenset()
+    """The kinds of tensors of few numbers."""
     _past: dict[K, deque[_Past]] = field(default_factory=dict)
     _count: dict[K, int] = field(default_factory=dict)
     _origin: dict[K, _Past] = field(default_factory=dict)
@@ -97,26 +101,28 @@ class Growth(Generic[K]):
                 self._count[key] = 0
                 self._origin[key] = now
             self._origin.setdefault(key, now._replace(step=0))
-            change = self._judge(key, now, self.limits[kind], falls=kind not in self.rises)
+            change = self._judge(key, now, kind)
             if change is not None:
                 found.append(change)
             past.append(now)
             self._count[key] = self._count.get(key, 0) + 1
         return sorted(found, key=lambda one: -one.size)
 
-    def _judge(self, key: K, now: _Past, limit: float, *, falls: bool) -> Change[K] | None:
+    def _judge(self, key: K, now: _Past, kind: Hashable) -> Change[K] | None:
         past, count, origin = self._past[key], self._count.get(key, 0), self._origin[key]
+        limit, falls = self.limits[kind], (self.limits if self.falls is None else self.falls).get(kind)
+        small = 0.0 if kind in self.few else _SMALL
         best: Change[K] | None = None
         for lag in LAGS:
             if lag > len(past) or count - lag < max(EARLIEST, count // 3):
                 continue
             then = past[-lag]
             allowed = math.log((now.step - origin.step) / max(then.step - origin.step, 1))
-            size = now.value - max(then.value, origin.value, then.usual) - allowed
-            if falls and then.value >= then.usual - _SMALL:
-                size = max(size, then.value - now.value)
-            if size > limit and (best is None or size / limit > best.size):
-                best = Change(key, then.value, now.value, then.step, size / limit)
+            size = (now.value - max(then.value, origin.value, then.usual) - allowed) / limit
+            if falls is not None and then.value >= then.usual - small:
+                size = max(size, (then.value - now.value) / falls)
+            if size > 1.0 and (best is None or size > best.size):
+                best = Change(key, then.value, now.value, then.step, size)
         return best
 
 

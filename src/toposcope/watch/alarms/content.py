@@ -185,11 +185,26 @@ class ContentFault(Alarm):
         checkpoint.culprits += [
             Culprit(CulpritKind.CONTENT, one.key[0], one.line(), one.key[1]) for one in faults
         ]
+        checkpoint.culprits += [_learns(name, along) for name, along in self._content.learning.items()]
         if not faults:
             return []
         others = len({fault.key[:2] for fault in faults}) - 1
         more = and_more(others, form=", and {}")
         return self.alarm(checkpoint.step, faults[0].sentence + more)
+
+
+def _learns(name: str, along: float) -> Culprit:
+    """Return a small vector that was multiplied: no fault by itself, but a culprit if the loss has moved."""
+    what = f"was multiplied by {1 + along:.3g}, as a small tensor is that begins to learn"
+    line = {
+        "name": name,
+        "head": None,
+        "feature": of.ALONG.name,
+        "before": 0.0,
+        "now": along,
+        "sentence": what,
+    }
+    return Culprit(CulpritKind.CHANGE, name, line, size=abs(along))
 
 
 def _values(rows: pd.DataFrame) -> dict[Key, float]:

@@ -96,8 +96,8 @@ def _beside_others(single: pd.DataFrame, rows: pd.DataFrame) -> dict[str, float]
         sizes[sizes["feature"] == one.name].set_index("name")["value"].to_dict()
         for one in (of.TENSOR_NORM, of.TENSOR_RMS)
     )
-    kept = [bool(norms.get(name, 0) > 0 and means.get(name, 0) > 0) for name in single["name"]]
-    part = single[kept]
+    known = [name for name in norms if norms[name] > 0 and means.get(name, 0.0) > 0]
+    part = single[single["name"].isin(known)]
     names = part["name"].astype(str).tolist()
     values = np.array(
         [value * means[name] / norms[name] for name, value in zip(names, part["value"], strict=True)]
