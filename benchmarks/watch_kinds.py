@@ -221,7 +221,7 @@ OPTIMISERS: tuple[Kind, ...] = tuple(Kind(name, optimiser=_optimiser(of)) for na
 
 def _shrinks(run: Training) -> None:
     if run.late >= 0:
-        run.weights()["tokens.weight"].mul_(3.0 ** (-1 / 150))
+        run.weights()["tokens.weight"].mul_(3.0 ** (-1 / (10 * EVERY)))
 
 
 def _held(name: str, block: tuple[slice, ...]) -> Callable[[Training], None]:
@@ -335,7 +335,7 @@ def _stale(state: State, earlier: Mapping[int, State]) -> None:
 FAULTS: tuple[Kind, ...] = tuple(
     replace(kind, begins_plainly=True)
     for kind in (
-        Kind("an embedding falls to a third in 150 updates", weights=_shrinks),
+        Kind("an embedding falls to a third in ten checkpoints", weights=_shrinks),
         Kind("one batch again and again", batch=_repeated),
         Kind("the target is in the input", batch=_leaking),
         Kind("random targets", batch=_random),

@@ -48,6 +48,12 @@ def test_a_rate_that_fell_explains_a_fall():
     assert _kinds(loss=_loss() * np.where(STEPS < 200, 1.0, 0.5), learning_rate=rate) == []
 
 
+def test_a_rate_that_falls_slowly_explains_no_sudden_fall():
+    rate = 1e-3 * (0.55 + 0.45 * np.cos(np.pi * STEPS / 400))
+    kinds = _kinds(loss=_loss() * _faint(200, 0.012), learning_rate=rate)
+    assert ("look", "sudden fall") in [(level, kind) for level, kind, _ in kinds]
+
+
 def _held(factors):
     """Return a held-out loss every tenth step."""
     return np.where(STEPS % 10 == 9, _loss(1) * factors, np.nan)

@@ -290,3 +290,11 @@ def test_what_is_small_beside_the_others_may_fall():
     logs += 1e-6 * np.arange(40)
     assert _told(logs, usual=0.0)
     assert not _told(logs, usual=np.log(13))
+
+
+@pytest.mark.parametrize(("spread", "tells"), [(0.05, True), (0.5, False)])
+def test_a_restless_series_leaves_no_level_by_its_own_noise(spread, tells):
+    """A layer behind a gate that crosses 0 has updates that come and go."""
+    level, logs = Level(1.4, 1.2), np.where(np.arange(30) % 2, spread, -spread)
+    logs = np.r_[logs, -1.3 * np.ones(3)]
+    assert any(level.update(i, [("a", float(x))]) for i, x in enumerate(logs)) == tells

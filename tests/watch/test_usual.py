@@ -1,10 +1,13 @@
 """What a healthy training does to its tensors raises no alarm, and what it never does raises one."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from toposcope.statistics.alarms.spending import Spending
+from toposcope.store import Store
 from toposcope.subjects.weights.probes.updates import matrix_update
 from toposcope.watch.alarms.base import SeenCheckpoint, Watched
 from toposcope.watch.alarms.content import Content
@@ -12,6 +15,16 @@ from toposcope.watch.alarms.matrix_or_head import MatrixOrHead
 from toposcope.watch.alarms.update_level import UpdateLevels
 from toposcope.watch.alarms.update_norm import UpdateNorm
 from toposcope.watch.run_watch import RowsInUse, RunWatch
+from toposcope.watch.watchman import FALSE_ALARMS, Watchman
+
+
+def test_the_rate_that_is_stated_counts_fixed_checks_and_stands_in_the_docs(tmp_path):
+    false, runs = FALSE_ALARMS
+    said = Watchman(Store.create(tmp_path / "store", recipe={}).path).stated()
+    assert "at most 5% of healthy runs by design" in said
+    assert f"all checks, fixed ones included, in {false} of {runs} healthy runs" in said
+    page = Path(__file__).parents[2] / "docs" / "watch.md"
+    assert f"{false} of {runs} healthy runs raise an alarm" in page.read_text(encoding="utf-8")
 
 
 def _rows(numbers, **common):

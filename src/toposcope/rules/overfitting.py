@@ -31,7 +31,7 @@ FELL, TIMES, SKIPPED = 0.5, 2.5, 10
 the share of first falls that are skipped, as a divisor, since a run begins with its steepest fall. At least
 as many are skipped as a stretch has losses. On 1,172 healthy curves no such fall is 1.5 times as large."""
 LOWERED = 0.5
-"""A learning rate that fell to half explains a fall."""
+"""A learning rate that fell to half at once explains a fall."""
 FEWEST = 8
 """The fewest losses of each kind for a judgement."""
 _WINDOW = 3
@@ -108,7 +108,7 @@ class SuddenFall(Rule):
 
     A level is the median of eight losses. Over 16, 32, 64, ... losses it falls to 60% or less of its lowest
     value, and two and a half times as far as in any stretch of that length before. A learning rate that fell
-    to half there explains it.
+    to half at once there explains it.
     """
 
     name = SUDDEN_FALL
@@ -151,10 +151,11 @@ def _sudden(level: np.ndarray, stretch: int) -> int | None:
 
 
 def _rate_fell(run: JudgedRun, first: int, last: int) -> bool:
+    """Return whether the learning rate fell to half from one loss to the next, as on a staircase."""
     if "rate" not in run.losses:
         return False
-    rate = run.losses["rate"].to_numpy(float)
-    return bool(rate[min(last, len(rate) - 1)] <= LOWERED * rate[first])
+    rate = run.losses["rate"].to_numpy(float)[first : last + 1]
+    return bool((rate[1:] <= LOWERED * rate[:-1]).any())
 
 
 def _fall_in_words(run: JudgedRun, first: int, last: int) -> Remark:

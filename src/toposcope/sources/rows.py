@@ -30,8 +30,8 @@ MOST = 512
 """The largest number of rows that are compared with one another: those that moved most."""
 
 TURNED = 1e-5
-"""A row that moves across its direction by at most this share of its norm rests: float32 rounds by 6e-8, and
-and a thousand updates round by 1e-6; one of AdamW at a rate of 1e-5 moves a row by 1e-4 of its usual norm."""
+"""A row that moves across its direction by at most this share of its norm rests: float32 rounds by 6e-8,
+a thousand updates round by 1e-6; one of AdamW at a rate of 1e-5 moves a row by 1e-4 of its usual norm."""
 
 UNLIKE = 0.5
 """A row whose cosine with its former value is below this counts as replaced."""

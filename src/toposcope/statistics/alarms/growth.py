@@ -26,6 +26,9 @@ EARLIER = 8
 KEPT = 128
 """The largest number of values for the median of a level; older ones are thinned evenly."""
 
+SPREADS = 3.0
+"""How many robust standard deviations of its past a level must be left by: what is usual for an outlier."""
+
 NEWEST = 3
 """The median of this many newest values is compared with the level: a single value is a spike."""
 
@@ -131,7 +134,8 @@ class Level(Generic[K]):
     """Finds series that leave a level that they should keep, up or down, suddenly or slowly.
 
     The median of the newest three values is compared with that of all earlier ones except the first two,
-    thinned to 128. Slow growth does not shift that median until it has lasted for half of the run.
+    thinned to 128. Slow growth does not shift that median until it has lasted for half of the run. A series
+    that is restless by itself has to leave its level by three of its own robust standard deviations, too.
     """
 
     up: float
@@ -157,7 +161,9 @@ class Level(Generic[K]):
             if len(past) < EARLIER or len(newest) < NEWEST:
                 continue
             level, now = float(np.median(past)), float(np.median([one for _, one in newest]))
-            size = max((now - max(level, self.usual)) / self.up, (level - now) / self.down)
+            own = SPREADS * 1.4826 * float(np.median(np.abs(np.array(past) - level)))
+            rise, fall = now - max(level, self.usual), level - now
+            size = max(rise / max(self.up, own), fall / max(self.down, own))
             if size > 1.0:
                 found.append(Change(key, level, now, newest[0][0], size))
         return sorted(found, key=lambda one: -one.size)

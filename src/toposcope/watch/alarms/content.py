@@ -109,7 +109,7 @@ class Content:
             second = beside.get((name, head, _BESIDE.get(feature, "")), 0.0)
             what = CHECKS[feature](numbers[key], past, role, second)
             if feature == of.ALONG.name:
-                if what and second <= usual:
+                if what and 0 < second <= usual:
                     learning[name], what = numbers[key], ""
                 elif name in self.learning and checks.came_back(numbers[key], self.learning[name]):
                     what = f"was multiplied by {1 + self.learning[name]:.3g} for one checkpoint"
