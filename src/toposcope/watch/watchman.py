@@ -79,12 +79,12 @@ class Watchman:
             self._open.append(Alert.of(event))
 
     def stated(self) -> str:
-        """Return the false-alarm rate of the tests, by design, and the measured one of all checks, in words."""
+        """Return the false-alarm rate of the tests by design, and that of all checks as measured."""
         false, runs = FALSE_ALARMS
         tests = f"{len(self.family.shares):,} tests"
         return (
-            f"false alarms of the {tests} in at most {self.family.rate:.0%} of healthy runs by design; of all "
-            f"checks, fixed ones included, in {false:,} of {runs:,} healthy runs ({false / runs:.0%}) as "
+            f"false alarms of the {tests} in at most {self.family.rate:.0%} of healthy runs by design; of "
+            f"all checks, fixed ones included, in {false:,} of {runs:,} healthy runs ({false / runs:.0%}) as "
             "measured in docs/watch.md"
         )
 
