@@ -114,7 +114,7 @@ class SuddenFall(Rule):
     name = SUDDEN_FALL
     reads = ("loss", "learning_rate")
     unless = (ACCURACY,)
-    rate = "0 of 1,172 healthy curves, each read at three lengths; 3 of 823 real logs (docs/check.md)"
+    rate = "0 of 1,172 healthy curves (docs/forecasting.md)"
     says = (
         "the loss fell from A at step N to B at step M, over 2.5 times as far as in any such stretch before"
     )
