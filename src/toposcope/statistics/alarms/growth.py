@@ -50,7 +50,7 @@ class Change(Generic[K]):
     size: float
 
 
-class _Past(NamedTuple):
+class _Reference(NamedTuple):
     """The logarithm of a series at a step, and what was usual for its like then."""
 
     step: int
@@ -82,9 +82,9 @@ class Growth(Generic[K]):
     """The limits of falls; None for those of growth. The fall of a kind without one is not a fault."""
     few: frozenset[Hashable] = frozenset()
     """The kinds of tensors of few numbers."""
-    _past: dict[K, deque[_Past]] = field(default_factory=dict)
+    _past: dict[K, deque[_Reference]] = field(default_factory=dict)
     _count: dict[K, int] = field(default_factory=dict)
-    _origin: dict[K, _Past] = field(default_factory=dict)
+    _origin: dict[K, _Reference] = field(default_factory=dict)
 
     def update(
         self, step: int, values: Mapping[K, tuple[Hashable, float]], usual: Mapping[K, float] | None = None
@@ -98,7 +98,7 @@ class Growth(Generic[K]):
             if not math.isfinite(value) or kind not in self.limits:
                 continue
             past = self._past.setdefault(key, deque(maxlen=max(LAGS) + 1))
-            now = _Past(step, value, (usual or {}).get(key, -math.inf))
+            now = _Reference(step, value, (usual or {}).get(key, -math.inf))
             if past and past[-1].value == value:
                 past.clear()
                 self._count[key] = 0
@@ -111,7 +111,7 @@ class Growth(Generic[K]):
             self._count[key] = self._count.get(key, 0) + 1
         return sorted(found, key=lambda one: -one.size)
 
-    def _judge(self, key: K, now: _Past, kind: Hashable) -> Change[K] | None:
+    def _judge(self, key: K, now: _Reference, kind: Hashable) -> Change[K] | None:
         past, count, origin = self._past[key], self._count.get(key, 0), self._origin[key]
         limit, falls = self.limits[kind], (self.limits if self.falls is None else self.falls).get(kind)
         small = 0.0 if kind in self.few else _SMALL
