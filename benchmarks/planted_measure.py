@@ -14,11 +14,11 @@ from benchmarks.planted_kinds import FAULTS, ODDITIES, Fault
 from benchmarks.planted_model import SIZES
 from benchmarks.planted_plan import Plan
 from benchmarks.planted_train import State, Trained, kind_of, settings_of
-from toposcope.core.types import Scope, Status
 from toposcope.sources.memory import in_memory
 from toposcope.subjects.snapshot import RunReader
 from toposcope.subjects.weights.options import WeightOptions
 from toposcope.subjects.weights.probes.updates import Updates
+from toposcope.sweep.not_finite import mark_spoilt
 from toposcope.watch.growing import GrowingSeries
 
 
@@ -46,9 +46,14 @@ def features(states: Mapping[int, State], settings: Mapping[str, Any]) -> pd.Dat
     config: dict[str, object] = {"n_head": heads, "n_embd": width, "n_layer": layers}
     if settings["rank"]:
         config = {"peft_type": "LORA", "r": settings["rank"]}
+    return rows_of({step: _as_watched(state, settings) for step, state in states.items()}, config)
+
+
+def rows_of(states: Mapping[int, State], config: Mapping[str, object]) -> pd.DataFrame:
+    """Return the rows of the update probe for the checkpoints of a model with this configuration."""
     series, checkpoints = GrowingSeries(split="whole"), []
     for step, state in states.items():
-        (source,) = in_memory({"run": {step: _as_watched(state, settings)}})
+        (source,) = in_memory({"run": {step: state}})
         known = dataclasses.replace(source, config=config)
         checkpoints.append(source.entries[0].checkpoint)
         series.add(checkpoints[-1], known, source.entries[0])
@@ -57,14 +62,7 @@ def features(states: Mapping[int, State], settings: Mapping[str, Any]) -> pd.Dat
     with np.errstate(over="ignore", invalid="ignore"):
         for index in range(len(reader)):
             snapshot = reader[index]
-            rows += probe.measure(snapshot).rows
-            rows += [
-                dataclasses.replace(
-                    rows[0], step=snapshot.checkpoint.step, feature="failed", value=np.nan, name=one.name,
-                    status=Status.FAILED, scope=Scope.MATRIX, role=one.role,
-                )
-                for one in snapshot.spoilt
-            ]  # fmt: skip
+            rows += mark_spoilt(probe, snapshot, probe.measure(snapshot)).rows
             reader.leave_behind(index)
     table = pd.DataFrame([{f.name: getattr(row, f.name) for f in dataclasses.fields(row)} for row in rows])
     return table.astype(

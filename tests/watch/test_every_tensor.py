@@ -255,3 +255,46 @@ def test_weights_without_a_head_count_say_that_heads_were_not_measured(tmp_path,
             assert monitor.wait()
     store = Store.open(tmp_path / "store")
     assert (HEADS in not_judged(store, Journal.of(store.path).read())) is not known
+
+
+def _told(logs, *, usual=None, limit=0.6):
+    growth = Growth({"norm": limit})
+    usual = {} if usual is None else {"a": usual}
+    return [
+        step
+        for step, x in zip(range(0, 10 * len(logs), 10), logs, strict=True)
+        if growth.update(step, {"a": ("norm", float(x))}, usual)
+    ]
+
+
+def test_a_tensor_that_falls_to_a_third_in_fifteen_checkpoints_is_told():
+    """An embedding at step 200 that shrinks to a third within 150 steps: no power of the step hides it."""
+    logs = np.zeros(40) + 1e-3 * np.arange(40)
+    logs[20:] -= np.log(3) / 15 * np.minimum(np.arange(1, 21), 15)
+    assert 200 < _told(logs)[0] <= 320
+
+
+def test_growth_up_to_the_size_of_the_others_or_back_to_the_start_is_no_fault():
+    """A position embedding sinks below its start, learns late, and becomes as large as other matrices."""
+    logs = np.log([1.12, 0.87, 0.75, 0.81, 0.98, 1.47, 2.67, 4.05, 4.67, 5.07, 5.33])
+    assert _told(logs)
+    assert not _told(logs, usual=np.log(4.9))
+    assert _told(np.r_[logs, logs[-1] + 0.2 * np.arange(1, 15)], usual=np.log(4.9))
+    sunk = np.r_[np.zeros(4), -0.03 * np.arange(20), -0.6 + 0.15 * np.arange(5)]
+    assert not _told(sunk)
+
+
+def test_what_is_small_beside_the_others_may_fall():
+    logs = np.zeros(40)
+    logs[20:] -= 0.1 * np.arange(20)
+    logs += 1e-6 * np.arange(40)
+    assert _told(logs, usual=0.0)
+    assert not _told(logs, usual=np.log(13))
+
+
+@pytest.mark.parametrize(("spread", "tells"), [(0.05, True), (0.5, False)])
+def test_a_restless_series_leaves_no_level_by_its_own_noise(spread, tells):
+    """A layer behind a gate that crosses 0 has updates that come and go."""
+    level, logs = Level(1.4, 1.2), np.where(np.arange(30) % 2, spread, -spread)
+    logs = np.r_[logs, -1.3 * np.ones(3)]
+    assert any(level.update(i, [("a", float(x))]) for i, x in enumerate(logs)) == tells

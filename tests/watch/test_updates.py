@@ -124,6 +124,15 @@ def test_large_moves_that_are_no_exchange_are_none():
         assert row_faults(then + random.normal(size=then.shape), then).exchanged_rows == 0
 
 
+def test_rows_that_move_past_one_another_changed_no_places():
+    random = np.random.default_rng(6)
+    then = random.normal(size=(128, 8))  # as a position embedding that has hardly learned: all rows wander
+    now = then + 0.9 * random.normal(size=then.shape)
+    now[[0, 1]] = then[[1, 0]] + 0.05 * random.normal(size=(2, 8))
+    assert row_faults(now, then).exchanged_rows == 0
+    assert row_faults(then[random.permutation(128)], then).exchanged_rows > 100
+
+
 def test_rows_that_die_stand_still_or_are_swapped():
     random = np.random.default_rng(3)
     then = random.normal(size=(40, 6)).astype(np.float32)

@@ -12,7 +12,7 @@ from toposcope.logs.remarks import DIVERGING
 from toposcope.rules.accuracy import ACCURACY
 from toposcope.rules.back import LOGGED, first_below, medians
 from toposcope.rules.overfitting import FEWEST as FEWEST_HELD
-from toposcope.rules.overfitting import Overfitting
+from toposcope.rules.overfitting import OVERFITTING, Overfitting
 from toposcope.rules.rises import AGAIN, FALLING, FEWEST, RESTART, SHIFT, Rise, find, levels, noise, scaled
 from toposcope.rules.rule import LOOK, NOTICED, STOP, JudgedRun, LogRow, Remark, Rule, Signal
 from toposcope.statistics.alarms.drift import Drift
@@ -51,7 +51,7 @@ class Diverging(Rule):
 
     def judge(self, run: JudgedRun) -> Sequence[Remark]:
         """Find the rise at the end of the log."""
-        if len(run.losses) < FEWEST or (run.column == "heldout_loss" and Overfitting().judge(run)):
+        if len(run.losses) < FEWEST or (run.column == "heldout_loss" and _overfits(run)):
             return []
         rate = run.losses["rate"].to_numpy(float) if "rate" in run.losses else None
         rise = find(run.scale, rate)
@@ -79,6 +79,10 @@ class Diverging(Rule):
     def once(self, judged: Sequence[Remark], replayed: Sequence[Remark]) -> Sequence[Remark]:
         """Return the rise of the whole log, and the drifts that it does not contain."""
         return (*judged, *(one for one in replayed if not judged or one.level == NOTICED))
+
+
+def _overfits(run: JudgedRun) -> bool:
+    return any(one.kind == OVERFITTING for one in Overfitting().judge(run))
 
 
 def _in_words(rise: Rise, step: np.ndarray, rate: np.ndarray | None) -> Remark:

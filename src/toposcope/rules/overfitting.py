@@ -1,4 +1,4 @@
-"""A held-out loss that rises while the training loss falls.
+"""Training losses that are lower than learning makes them: beside a held-out loss, or all at once.
 
 The rates are in docs/forecasting-evidence.md, "How often the health of a loss curve is right". No constant
 was set on the runs and draws of that table (`benchmarks.health_cases`).
@@ -12,15 +12,26 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from toposcope.rules.accuracy import ACCURACY
 from toposcope.rules.rises import levels, noise, scaled
 from toposcope.rules.rule import LOOK, JudgedRun, Remark, Rule
 
-OVERFITTING = "overfitting"
+OVERFITTING, FAR_BELOW, SUDDEN_FALL = "overfitting", "far below held-out", "sudden fall"
 
 RISEN = 0.03
 """Each of the last three held-out losses must exceed the lowest level of three by this log loss."""
 SPREADS = 4.0
 """They must also exceed it by this many standard errors of such a level."""
+FAR, BESIDE = 0.5, 0.75
+"""A training loss below half of the held-out one is far below it, if it was at least three quarters of it."""
+LEVEL, SHORTEST, AT_LEAST = 8, 16, 64
+"""Losses in a level, in the shortest stretch over which it may fall, and in a log that is judged."""
+FELL, TIMES, SKIPPED = 0.5, 2.5, 10
+"""The least fall of the logarithm below the lowest level before, how many times the largest fall before, and
+the share of first falls that are skipped, as a divisor, since a run begins with its steepest fall. At least
+as many are skipped as a stretch has losses. On 1,172 healthy curves no such fall is 1.5 times as large."""
+LOWERED = 0.5
+"""A learning rate that fell to half at once explains a fall."""
 FEWEST = 8
 """The fewest losses of each kind for a judgement."""
 _WINDOW = 3
@@ -28,9 +39,14 @@ _WINDOW = 3
 
 
 class Overfitting(Rule):
-    """The held-out loss rises while the training loss falls."""
+    """The held-out loss rises while the training loss falls, or the training loss is far below it.
+
+    It is far below if it is at least three quarters of the held-out loss at one evaluation, and less than
+    half of it three evaluations later and ever after: a gap that opens slowly is learning by heart.
+    """
 
     name = OVERFITTING
+    kinds = (OVERFITTING, FAR_BELOW)
     reads = ("loss", "heldout_loss")
     rate = "docs/forecasting-evidence.md, How often the health of a loss curve is right"
     says = "the held-out loss rose from A at step N to B at step M, while the training loss fell from C to D"
@@ -40,6 +56,9 @@ class Overfitting(Rule):
         train, held = run.losses_of("loss"), run.losses_of("heldout_loss")
         if len(held) < FEWEST or len(train) < FEWEST:
             return []
+        return self._rising(held, train) or self._far_below(held, train)
+
+    def _rising(self, held: pd.DataFrame, train: pd.DataFrame) -> Sequence[Remark]:
         step, scale = held["step"].to_numpy(float), scaled(held["loss"].to_numpy(float))
         of = levels(scale.value, _WINDOW)
         low = int(np.argmin(of))
@@ -58,6 +77,99 @@ class Overfitting(Rule):
         )
         remedy = f"take a checkpoint near step {int(at):,}, or use more data or regularization"
         return [Remark(LOOK, OVERFITTING, int(at), sentence, remedy)]
+
+    def _far_below(self, held: pd.DataFrame, train: pd.DataFrame) -> Sequence[Remark]:
+        step, level = (
+            held["step"].to_numpy(float)[_WINDOW - 1 :],
+            levels(held["loss"].to_numpy(float), _WINDOW),
+        )
+        share = np.array([_level_at(train, at) for at in step]) / np.maximum(level, 1e-300)
+        beside = np.flatnonzero(share >= BESIDE)
+        if (
+            not len(beside)
+            or not share[beside[-1] + _WINDOW :].max(initial=0.0) < FAR
+            or beside[-1] + _WINDOW >= len(share)
+        ):
+            return []
+        at = step[beside[-1]]
+        sentence = (
+            f"the training loss was {share[beside[-1]]:.0%} of the held-out loss at step {int(at):,} and is "
+            f"{share[-1]:.0%} of it at step {int(step[-1]):,}: {share[-1] * level[-1]:.3g} against "
+            f"{level[-1]:.3g}"
+        )
+        remedy = (
+            "check whether batches are repeated or targets are in the input; else it memorizes: use more data"
+        )
+        return [Remark(LOOK, FAR_BELOW, int(at), sentence, remedy)]
+
+
+class SuddenFall(Rule):
+    """The level of the loss falls by far more, in a stretch of the log, than it ever did before, and stays.
+
+    A level is the median of eight losses. Over 16, 32, 64, ... losses it falls to 60% or less of its lowest
+    value, and two and a half times as far as in any stretch of that length before. A learning rate that fell
+    to half at once there explains it.
+    """
+
+    name = SUDDEN_FALL
+    reads = ("loss", "learning_rate")
+    unless = (ACCURACY,)
+    rate = "0 of 1,172 healthy curves (docs/forecasting.md)"
+    says = (
+        "the loss fell from A at step N to B at step M, over 2.5 times as far as in any such stretch before"
+    )
+
+    def judge(self, run: JudgedRun) -> Sequence[Remark]:
+        """Compare each fall of the level with those before it, the shortest stretches first."""
+        if len(run.losses) < AT_LEAST:
+            return []
+        level, stretch = levels(run.scale.value, LEVEL), SHORTEST
+        while stretch <= len(level) // 3:
+            start = _sudden(level, stretch)
+            if start is not None and not _rate_fell(run, start, start + stretch + LEVEL):
+                return [_fall_in_words(run, start, start + stretch + LEVEL - 1)]
+            stretch *= 2
+        return []
+
+
+def _sudden(level: np.ndarray, stretch: int) -> int | None:
+    """Return where the level begins to fall as it never did over so many losses; None if it does not."""
+    fell = level[:-stretch] - level[stretch:]
+    first, apart = (
+        max(len(fell) // SKIPPED, stretch),
+        stretch + LEVEL,
+    )  # the falls before are those that had ended
+    sizes, most = fell[first + apart :], np.maximum.accumulate(fell[first:])[:-apart]
+    lower = np.minimum.accumulate(level)[first + apart : len(fell)] - level[first + apart + stretch :]
+    beyond = np.flatnonzero((lower >= FELL) & (sizes >= TIMES * np.maximum(most, 0.0)))
+    if not len(beyond):
+        return None
+    start = first + apart + int(beyond[0])
+    start += int(np.argmax(fell[start : start + apart]))
+    stays = level[start + stretch :].max() <= (level[start] + level[start + stretch]) / 2
+    return start if stays else None
+
+
+def _rate_fell(run: JudgedRun, first: int, last: int) -> bool:
+    """Return whether the learning rate fell to half from one loss to the next, as on a staircase."""
+    if "rate" not in run.losses:
+        return False
+    rate = run.losses["rate"].to_numpy(float)[first : last + 1]
+    return bool((rate[1:] <= LOWERED * rate[:-1]).any())
+
+
+def _fall_in_words(run: JudgedRun, first: int, last: int) -> Remark:
+    step, loss = run.losses["step"].to_numpy(float), run.losses["loss"].to_numpy(float)
+    was, now = (
+        float(np.median(loss[first : first + LEVEL])),
+        float(np.median(loss[last - LEVEL + 1 : last + 1])),
+    )
+    sentence = (
+        f"the loss fell from {was:.3g} at step {int(step[first]):,} to {now:.3g} at step "
+        f"{int(step[last]):,}, over {TIMES:g} times as far as in any such stretch before"
+    )
+    remedy = "check whether batches are repeated, targets are in the input, or the data changed there"
+    return Remark(LOOK, SUDDEN_FALL, int(step[first]), sentence, remedy)
 
 
 def _level_at(train: pd.DataFrame, step: float) -> float:

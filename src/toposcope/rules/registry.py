@@ -22,7 +22,7 @@ from toposcope.rules.gradient_spike import GradientSpike
 from toposcope.rules.judged_run import JudgedRun
 from toposcope.rules.loss_spike import LossSpike
 from toposcope.rules.not_finite import LossNotFinite
-from toposcope.rules.overfitting import Overfitting
+from toposcope.rules.overfitting import Overfitting, SuddenFall
 from toposcope.rules.plateau import Plateau
 from toposcope.rules.rate_ended import RateEnded
 from toposcope.rules.rule import BOTH, Rule
@@ -40,6 +40,7 @@ RULES: tuple[type[Rule], ...] = (
     Accuracy,
     RateEnded,
     Overfitting,
+    SuddenFall,
     Diverging,
     Plateau,
     LossSpike,

@@ -29,6 +29,10 @@ RENEWED, RARE, ROWS = 1 / 8, 1 / 32, 4
 """Smallest share of rows that became unlike themselves, the largest share allowed before, and the smallest
 number of such rows: the noise of small batches alone can turn one or two rows of a small matrix."""
 
+STILL, MOVED = 1 / 8, 1 / 32
+"""Smallest share of a matrix that stopped moving, and the largest share of it that stood still before. They
+are `RENEWED` and `RARE`: the block of a head or a shard is as large as one of rows that were replaced."""
+
 LATELY = 4
 """How many earlier checkpoints a jump is compared with."""
 
@@ -62,6 +66,19 @@ def _zero(now: float, past: Sequence[float], role: str) -> str:
 
 def _still(now: float, past: Sequence[float], role: str) -> str:
     return "did not change at all" if now == 1 and past[-1] < 1 else ""
+
+
+def _still_block(now: float, past: Sequence[float], role: str) -> str:
+    block = STILL <= now < 1 and max(past) <= MOVED
+    return f"has values that stopped changing: {now:.0%}" if block else ""
+
+
+def _still_head(part: str = "") -> Test:
+    def test(now: float, past: Sequence[float], role: str) -> str:
+        where = f" in its {part.upper()}" if part else ""
+        return f"did not change at all{where}" if now == 0 and past[-1] > 0 else ""
+
+    return test
 
 
 def _exchanged(now: float, past: Sequence[float], role: str) -> str:
@@ -99,6 +116,20 @@ def _emptied(now: float, past: Sequence[float], role: str) -> str:
     return "is zero throughout" if past and now == 1 and past[-1] < 1 else ""
 
 
+def came_back(now: float, before: float) -> bool:
+    """Return whether a tensor that grew by `before` along itself, then by `now`, is as large as it was.
+
+    >>> came_back(-0.5, 1.0), came_back(-0.3, 1.0)
+    (True, False)
+    """
+    return abs((1.0 + now) * (1.0 + before) - 1.0) <= SCALED / 2
+
+
+def still_head(part: str = "") -> ContentCheck:
+    """Return the check for a head, or its q, k, v or o, that stands still."""
+    return ContentCheck(_still_head(part))
+
+
 def scaled_part(part: str) -> ContentCheck:
     """Return the check for a head's q, k, v or o that was scaled, with the cosine of its growth."""
     return ContentCheck(_scaled(SCALED, part), LATELY, PURE)
@@ -118,6 +149,8 @@ DEAD_ROWS = ContentCheck(_zero)
 """Of the share of rows that are zero."""
 STILL_ROWS = ContentCheck(_still)
 """Of the share of rows that did not change."""
+STILL_BLOCK = ContentCheck(_still_block, LATELY)
+"""Of the share of values that did not change, less the median share of all matrices."""
 EXCHANGED_ROWS = ContentCheck(_exchanged)
 """Of the number of rows that swapped places."""
 REPEATED_ROWS = ContentCheck(_repeated)

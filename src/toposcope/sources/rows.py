@@ -18,11 +18,20 @@ CERTAIN = 1 / 4
 another, while the matrix's median row moved at most by this share of it. Rows of a position embedding that
 learns from near 0 drift through each other's places together: half the distance alone is no proof."""
 
+CROWDED = 0.2
+"""The largest share of the other rows that may be nearer to another's former value than to their own: where
+more are, rows move past one another. It was .90 to .92 in three healthy position embeddings, and at most .17
+in five of six planted exchanges (issue 39)."""
+
 MANY, FEW = 1 / 8, 4
 """The smallest share and number of a low-rank product's rows that count as swapped: pairs occur by chance."""
 
 MOST = 512
 """The largest number of rows that are compared with one another: those that moved most."""
+
+TURNED = 1e-5
+"""A row that moves across its direction by at most this share of its norm rests: float32 rounds by 6e-8,
+a thousand updates round by 1e-6; one of AdamW at a rate of 1e-5 moves a row by 1e-4 of its usual norm."""
 
 UNLIKE = 0.5
 """A row whose cosine with its former value is below this counts as replaced."""
@@ -42,9 +51,10 @@ def row_faults(now: np.ndarray, then: np.ndarray, *, low_rank: bool = False) -> 
 
     Row i took the place of row j when ||now_i - then_j|| <= ||now_i - then_i|| / 2 and it moved by half of
     its norm at least. Rows on closed cycles of such moves swapped places: two that were exchanged, or more
-    that were permuted. Only the 512 rows that moved most are compared. The rows of a `low_rank` product are
-    close together: there, no third row may be within twice the distance to j, and at least an eighth of all
-    rows must be swapped.
+    that were permuted. None counts if more than a fifth of the other rows are nearer to another's former
+    value than to their own: there, all rows wander. Only the 512 rows that moved most are compared. The rows
+    of a `low_rank` product are close together: there, no third row may be within twice the distance to j,
+    and at least an eighth of all rows must be swapped.
 
     >>> then = np.random.default_rng(0).normal(size=(20, 6))
     >>> row_faults(then[[1, 0, *range(2, 20)]], then).exchanged_rows
@@ -61,6 +71,25 @@ def row_faults(now: np.ndarray, then: np.ndarray, *, low_rank: bool = False) -> 
         renewed_rows=float(np.mean(alike < UNLIKE)),
         renewed_count=float(np.sum(alike < UNLIKE)),
     )
+
+
+def resting_rows(now: np.ndarray, then: np.ndarray, moved: np.ndarray) -> float:
+    """Return the share of rows that did not change, or only in length, as weight decay alone shrinks them.
+
+    `moved` are the squared norms of the rows' changes. A row that changed only in length leaves its direction
+    by rounding alone: by at most `TURNED` of its norm.
+
+    >>> then = np.random.default_rng(0).normal(size=(4, 6)).astype(np.float32)
+    >>> now = then.copy()
+    >>> now[0] *= np.float32(0.999)
+    >>> now[1, 0] += 0.01
+    >>> resting_rows(now, then, ((now - then) ** 2).sum(axis=1))
+    0.75
+    """
+    past = np.einsum("ij,ij->i", then, then, dtype=np.float64)
+    inner = np.einsum("ij,ij->i", now - then, then, dtype=np.float64)
+    across = moved - np.divide(inner**2, past, out=np.zeros(len(now)), where=past > 0)
+    return float(np.mean(across <= TURNED**2 * past))
 
 
 def scaling(now: np.ndarray, then: np.ndarray) -> tuple[float, float]:
@@ -131,7 +160,9 @@ def _on_cycles(
             break
         on = reached
     few = low_rank and len(on) < max(FEW, MANY * len(now))
-    return [] if few else sorted(int(far[i]) for i in on)
+    others = np.delete(nearest < moved[far] ** 2, sorted(on))
+    crowded = len(others) > 0 and others.mean() > CROWDED
+    return [] if few or crowded else sorted(int(far[i]) for i in on)
 
 
 def repeated(rows: np.ndarray, squares: np.ndarray) -> int:

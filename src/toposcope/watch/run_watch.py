@@ -12,6 +12,7 @@ import numpy as np
 from toposcope.rules.replay import rows_of
 from toposcope.rules.rule import Signal
 from toposcope.statistics.alarms.spending import RATE
+from toposcope.subjects.weights import features as of
 from toposcope.watch.alarms.base import Alarm, AlarmSettings, Alert, OtherRuns, SeenCheckpoint
 from toposcope.watch.alarms.of_rule import rule_of_companions
 from toposcope.watch.alarms.registry import alarms_of_run, family
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from toposcope.watch.journal import Event
+
+WOKEN = 1 / 32
+"""The smallest share of rows that counts: more than the share that `content_checks.RENEWED_ROWS` ignores."""
 
 
 class RunWatch:
@@ -47,7 +51,7 @@ class RunWatch:
     ) -> None:
         self.run = run
         self.alarms: list[Alarm] = alarms_of_run(run, family(rate, settings), settings, tests)
-        self._rates = UpdateRates()
+        self._rates, self._rows_in_use = UpdateRates(), RowsInUse()
         self._metric_step = self._checkpoint_step = -1
         self.recent: deque[SeenCheckpoint] = deque(maxlen=64)
         """The latest checkpoints, for culprits."""
@@ -76,7 +80,8 @@ class RunWatch:
         if step <= self._checkpoint_step:
             return []
         since, self._checkpoint_step = self._checkpoint_step, step
-        checkpoint = SeenCheckpoint(step, rows, since, self._rates.between(since, step), planned, led)
+        rate, woken = self._rates.between(since, step), self._rows_in_use.woken(rows)
+        checkpoint = SeenCheckpoint(step, rows, since, rate, planned, led, woken=woken)
         found = [alert for alarm in self.alarms for alert in alarm.on_checkpoint(checkpoint)]
         self.recent.append(checkpoint.summary())
         return found
@@ -95,6 +100,27 @@ class RunWatch:
             return rule().passed(Signal(alert.step, alert.sentence), rows)
         made = next((one for one in self.alarms if one.test == alert.test), None)
         return None if made is None else made.passed(alert, rows)
+
+
+class RowsInUse:
+    """The share of each matrix's rows that no update has moved yet, as those of positions never reached."""
+
+    def __init__(self) -> None:
+        self._unused: dict[str, float] = {}
+
+    def woken(self, rows: pd.DataFrame) -> frozenset[str]:
+        """Take the features of a checkpoint; return the matrices of which unused rows began to move.
+
+        Rows of rare tokens rest again and again, so only a share below all earlier ones counts.
+        """
+        part = rows[rows["feature"] == of.RESTING_ROWS.name]
+        found = set()
+        for name, share in zip(part["name"], part["value"], strict=True):
+            before = self._unused.get(name, share)
+            if share <= before - WOKEN:
+                found.add(name)
+            self._unused[name] = min(before, share)
+        return frozenset(found)
 
 
 class UpdateRates:

@@ -92,6 +92,11 @@ class Panel(Generic[K]):
                 self._values[key].append(value)
         return judged
 
+    def forget(self, key: K) -> None:
+        """Let the history of a series begin anew."""
+        self._values.pop(key, None)
+        self._moves.pop(key, None)
+
     def _judge(
         self,
         moves: Mapping[K, float],

@@ -143,6 +143,10 @@ OF_UPDATES = (
               "largest row norm of the update over the median row norm"),
     _baseline("unchanged_rows", "unchanged rows", "share", _OF_MATRIX,
               "share of the rows that are identical, bit for bit, to those of the previous checkpoint"),
+    _baseline("unchanged_values", "unchanged values", "share", _OF_MATRIX,
+              "share of the values that are identical, bit for bit, to those of the previous checkpoint"),
+    _baseline("resting_rows", "resting rows", "share", _OF_MATRIX,
+              "share of the rows that did not change since the previous checkpoint, or only in length"),
     _baseline("zero_rows", "dead rows", "share", _OF_MATRIX, "share of the rows that are zero"),
     _baseline("exchanged_rows", "exchanged rows", "rows", _OF_MATRIX,
               "rows that swapped places since the previous checkpoint"),
@@ -167,6 +171,8 @@ OF_UPDATES = (
               "0 if only the previous checkpoint has the tensor, 1 if only this one has it"),
     _baseline("tensor_zero", "zeros", "share", _OF_TENSOR, "share of the tensor's values that are zero"),
     _baseline("tensor_norm", "tensor norm", "weight", _OF_TENSOR, "Euclidean norm of the tensor's values"),
+    _baseline("tensor_rms", "root mean square", "weight", _OF_TENSOR,
+              "root mean square of the tensor's values"),
     _baseline("tensor_moved", "relative move", "", _OF_TENSOR,
               "norm of the difference to the previous checkpoint over the norm of the previous values"),
     _baseline("tensor_along", "growth of the tensor along its values", "", _OF_TENSOR,
@@ -186,12 +192,14 @@ _UPDATES = {feature.name: feature for feature in OF_UPDATES}
 UPDATE_NORM, UPDATE_RELATIVE = _UPDATES["update_norm"], _UPDATES["update_relative"]
 UPDATE_ENTROPY, UPDATE_ROW_MAX = _UPDATES["update_entropy"], _UPDATES["update_row_max"]
 ZERO_ROWS, UNCHANGED_ROWS = _UPDATES["zero_rows"], _UPDATES["unchanged_rows"]
+UNCHANGED_VALUES, RESTING_ROWS = _UPDATES["unchanged_values"], _UPDATES["resting_rows"]
 EXCHANGED_ROWS, REPEATED_ROWS = _UPDATES["exchanged_rows"], _UPDATES["repeated_rows"]
 RENEWED_ROWS, RENEWED_COUNT = _UPDATES["renewed_rows"], _UPDATES["renewed_count"]
 GROWTH, GROWTH_PURITY = _UPDATES["scaling"], _UPDATES["scaling_cosine"]
 QK_NORM, OV_NORM = _UPDATES["qk_norm"], _UPDATES["ov_norm"]
 FINITE, PRESENT, ZERO = _UPDATES["tensor_finite"], _UPDATES["tensor_present"], _UPDATES["tensor_zero"]
 TENSOR_NORM, MOVED, ALONG = _UPDATES["tensor_norm"], _UPDATES["tensor_moved"], _UPDATES["tensor_along"]
+TENSOR_RMS = _UPDATES["tensor_rms"]
 ROW_LARGEST, ROW_INDEX = _UPDATES["row_largest"], _UPDATES["row_index"]
 
 DECLARED: Mapping[str, tuple[Feature, ...]] = {

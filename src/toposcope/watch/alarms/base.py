@@ -77,7 +77,8 @@ class SeenCheckpoint:
 
     `rows` are its features as in the store, `since` is the step of the previous checkpoint (-1 without one),
     `rate` the mean learning rate of the updates between the two (0 if unknown), `planned` the steps at which
-    the run will be measured (None if unknown), `led` the store's leading features.
+    the run will be measured (None if unknown), `led` the store's leading features, `woken` the matrices of
+    which rows are used for the first time.
     """
 
     step: int
@@ -87,8 +88,14 @@ class SeenCheckpoint:
     planned: np.ndarray | None = None
     led: Sequence[Mapping[Hashable, Any]] = ()
     culprits: list[Culprit] = field(default_factory=list)
+    woken: frozenset[str] = frozenset()
     compared: bool = False
     """Whether every matrix was compared with its own history."""
+
+    @property
+    def updates(self) -> int:
+        """The number of updates since the previous checkpoint, at least 1."""
+        return max(self.step - self.since, 1)
 
     @property
     def says(self) -> bool:

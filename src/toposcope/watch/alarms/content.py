@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from toposcope.core.forms import and_more
 from toposcope.sources import content_checks as checks
 from toposcope.sources.content_checks import ContentCheck
+from toposcope.statistics.alarms.panel import SIBLINGS
 from toposcope.subjects.weights import features as of
 from toposcope.watch.alarms.base import Alarm, Alert, Culprit, CulpritKind, SeenCheckpoint, Watched
 
@@ -48,6 +52,8 @@ class Fault:
         }  # fmt: skip
 
 
+_PARTS = "qkvo"
+
 CHECKS: dict[str, ContentCheck] = {
     of.FINITE.name: checks.NOT_FINITE_VALUES,
     of.PRESENT.name: checks.PRESENCE,
@@ -55,11 +61,14 @@ CHECKS: dict[str, ContentCheck] = {
     of.ALONG.name: checks.STRETCHED_VECTOR,
     of.ZERO_ROWS.name: checks.DEAD_ROWS,
     of.UNCHANGED_ROWS.name: checks.STILL_ROWS,
+    of.UPDATE_RELATIVE.name: checks.still_head(),
+    **{f"{of.UPDATE_RELATIVE.name}_{part}": checks.still_head(part) for part in _PARTS},
+    of.UNCHANGED_VALUES.name: checks.STILL_BLOCK,
     of.EXCHANGED_ROWS.name: checks.EXCHANGED_ROWS,
     of.REPEATED_ROWS.name: checks.REPEATED_ROWS,
     of.RENEWED_ROWS.name: checks.RENEWED_ROWS,
     of.GROWTH.name: checks.SCALED_MATRIX,
-    **{f"{of.GROWTH.name}_{part}": checks.scaled_part(part) for part in "qkvo"},
+    **{f"{of.GROWTH.name}_{part}": checks.scaled_part(part) for part in _PARTS},
 }
 """Feature of the update probe -> its check."""
 
@@ -70,6 +79,7 @@ _BESIDE: dict[str, str] = {
         if name.startswith(of.GROWTH.name)
     },
     of.RENEWED_ROWS.name: of.RENEWED_COUNT.name,
+    of.ALONG.name: of.TENSOR_RMS.name,
 }
 """Feature -> the second feature that its check reads beside it."""
 
@@ -79,29 +89,83 @@ class Content:
     """Checks every matrix and head of one run, one checkpoint after another."""
 
     past: dict[Key, deque[float]] = field(default_factory=dict)
+    resting: dict[str, float] = field(default_factory=dict)
+    """The share of each matrix's rows that no update moved at the previous checkpoint."""
+    learning: dict[str, float] = field(default_factory=dict)
+    """The growth of vectors that were small beside the others, at the previous checkpoint."""
 
     def update(self, rows: pd.DataFrame) -> list[Fault]:
         """Take the features of one checkpoint; return what fails, in the order of the checks."""
-        others = list(_BESIDE.values())
+        others = [*_BESIDE.values(), of.RESTING_ROWS.name]
         part = rows[rows["feature"].isin([*CHECKS, *others]) & rows["value"].notna()]
-        found, beside = [], _values(part[part["feature"].isin(others)])
+        beside = _values(part[part["feature"].isin(others)])
         part = part[part["feature"].isin(list(CHECKS))]
-        columns = [
-            part["name"],
-            part["head"].fillna(-1).astype(int),
-            part["feature"],
-            part["value"],
-            part["role"],
-        ]
-        for name, head, feature, value, role in zip(*columns, strict=True):
-            past = self.past.setdefault((name, head, feature), deque(maxlen=checks.LATELY))
+        numbers = self._less_usual(_values(part), beside)
+        usual = _usual_vector(numbers, beside)
+        found, learning = [], {}
+        for key, role in zip(numbers, _roles(part, numbers), strict=True):
+            name, head, feature = key
+            past = self.past.setdefault(key, deque(maxlen=checks.LATELY))
             second = beside.get((name, head, _BESIDE.get(feature, "")), 0.0)
-            what = CHECKS[feature](value, past, role, second)
+            what = CHECKS[feature](numbers[key], past, role, second)
+            if feature == of.ALONG.name:
+                if what and 0 < second <= usual:
+                    learning[name], what = numbers[key], ""
+                elif name in self.learning and checks.came_back(numbers[key], self.learning[name]):
+                    what = f"was multiplied by {1 + self.learning[name]:.3g} for one checkpoint"
             if what:
-                found.append(Fault((name, head, feature), past[-1] if past else math.nan, value, what))
-            past.append(value)
-        order = list(CHECKS)
-        return sorted(found, key=lambda fault: order.index(fault.key[2]))
+                found.append(Fault(key, past[-1] if past else math.nan, numbers[key], what))
+            past.append(numbers[key])
+        self.learning = learning
+        self.resting = {key[0]: share for key, share in beside.items() if key[2] == of.RESTING_ROWS.name}
+        return _each_once(sorted(found, key=lambda fault: _ORDER[fault.key[2]]))
+
+    def _less_usual(self, numbers: dict[Key, float], beside: Mapping[Key, float]) -> dict[Key, float]:
+        """Return the numbers that are judged.
+
+        Values stand still in all matrices alike where updates are below the precision of the weights. Rows
+        that no update had moved before become unlike themselves once they are used.
+        """
+        shares = [share for key, share in numbers.items() if key[2] == of.UNCHANGED_VALUES.name]
+        still = float(np.median(shares)) if len(shares) >= SIBLINGS else 0.0
+        judged = {}
+        for key, number in numbers.items():
+            name, head, feature = key
+            if feature.startswith(of.UPDATE_RELATIVE.name) and head < 0:
+                continue  # a whole matrix is judged by its rows
+            if feature == of.UNCHANGED_VALUES.name:
+                number = max(0.0, number - still)
+            if feature == of.RENEWED_ROWS.name:
+                number = max(0.0, number - self.resting.get(name, 0.0))
+            judged[key] = number
+        return judged
+
+
+_ORDER = {feature: place for place, feature in enumerate(CHECKS)}
+
+
+def _each_once(faults: Sequence[Fault]) -> list[Fault]:
+    """Leave out the heads of a matrix that stands still as a whole, and the parts of such a head."""
+    still = {one.key[0] for one in faults if one.key[2] == of.UNCHANGED_ROWS.name}
+    heads = {one.key[:2] for one in faults if one.key[2] == of.UPDATE_RELATIVE.name}
+    return [
+        one
+        for one in faults
+        if not one.key[2].startswith(of.UPDATE_RELATIVE.name)
+        or (one.key[0] not in still and (one.key[2] == of.UPDATE_RELATIVE.name or one.key[:2] not in heads))
+    ]
+
+
+def _usual_vector(numbers: Mapping[Key, float], beside: Mapping[Key, float]) -> float:
+    """Return the median root mean square of the vectors; 0 if there are fewer than three."""
+    names = {key[0] for key in numbers if key[2] == of.ALONG.name}
+    sizes = [size for key, size in beside.items() if key[0] in names and key[2] == of.TENSOR_RMS.name]
+    return float(np.median(sizes)) if len(sizes) >= SIBLINGS else 0.0
+
+
+def _roles(part: pd.DataFrame, numbers: Iterable[Key]) -> Iterator[str]:
+    roles = dict(zip(part["name"], part["role"], strict=True))
+    return (roles[key[0]] for key in numbers)
 
 
 class ContentFault(Alarm):
@@ -121,11 +185,26 @@ class ContentFault(Alarm):
         checkpoint.culprits += [
             Culprit(CulpritKind.CONTENT, one.key[0], one.line(), one.key[1]) for one in faults
         ]
+        checkpoint.culprits += [_learns(name, along) for name, along in self._content.learning.items()]
         if not faults:
             return []
         others = len({fault.key[:2] for fault in faults}) - 1
         more = and_more(others, form=", and {}")
         return self.alarm(checkpoint.step, faults[0].sentence + more)
+
+
+def _learns(name: str, along: float) -> Culprit:
+    """Return a small vector that was multiplied: no fault by itself, but a culprit if the loss has moved."""
+    what = f"was multiplied by {1 + along:.3g}, as a small tensor is that begins to learn"
+    line = {
+        "name": name,
+        "head": None,
+        "feature": of.ALONG.name,
+        "before": 0.0,
+        "now": along,
+        "sentence": what,
+    }
+    return Culprit(CulpritKind.CHANGE, name, line, size=abs(along))
 
 
 def _values(rows: pd.DataFrame) -> dict[Key, float]:

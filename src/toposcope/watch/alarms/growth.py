@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from toposcope.core.types import Role
 from toposcope.statistics.alarms.growth import Change, Growth
+from toposcope.statistics.alarms.panel import SIBLINGS
 from toposcope.subjects.weights import features as of
 from toposcope.watch.alarms.base import Alarm, Alert, SeenCheckpoint, Watched
 from toposcope.watch.alarms.slow import Key, Slow, slow_alerts
@@ -15,16 +18,26 @@ from toposcope.watch.alarms.slow import Key, Slow, slow_alerts
 if TYPE_CHECKING:
     import pandas as pd
 
+MATRIX, VECTOR, SCALAR = "matrix", "vector", "scalar"
+"""The kinds of a tensor's norm."""
+
 GROWTHS: dict[Hashable, float] = {
     of.QK_NORM.name: 2.1,
     of.OV_NORM.name: 1.6,
     of.ROW_LARGEST.name: 0.55,
-    "matrix": 0.6,
-    "vector": 1.2,
-    "scalar": 0.6,
+    MATRIX: 0.6,
+    VECTOR: 1.2,
+    SCALAR: 0.6,
 }
 """How far a logarithm may move beyond the logarithm of the step: above the most in the healthy runs 0, 3, 6
 and 102 to 104 of `benchmarks.planted`, without SGD. docs/watch.md says what these limits let through."""
+
+FALLS: dict[Hashable, float] = {
+    MATRIX: 0.65,
+    **{one: GROWTHS[one] for one in (of.QK_NORM.name, of.OV_NORM.name, VECTOR, SCALAR)},
+}
+"""How far a logarithm may fall. A matrix's limit is above the most in 47 healthy runs 100 and 101 of
+`benchmarks.watch_rates`, .61. A largest row may come closer to the others."""
 
 LABELS = {
     of.QK_NORM.name: "QK product",
@@ -42,15 +55,15 @@ class TensorGrowth(Alarm):
 
     def __init__(self, watched: Watched) -> None:
         super().__init__(watched)
-        self._growth: Growth[Key] = Growth(GROWTHS, frozenset({of.ROW_LARGEST.name}))
+        self._growth: Growth[Key] = Growth(GROWTHS, FALLS, frozenset({VECTOR, SCALAR}))
 
     def on_checkpoint(self, checkpoint: SeenCheckpoint) -> list[Alert]:
         """Judge every norm, and name those beyond their limit."""
         rows = checkpoint.rows
         assert rows is not None
         index = rows[rows["feature"] == of.ROW_INDEX.name].set_index("name")["value"].to_dict()
-        found = []
-        for change in self._growth.update(checkpoint.step, _norms(rows)):
+        found, norms = [], _norms(rows)
+        for change in self._growth.update(checkpoint.step, norms, _usual(rows, norms)):
             row = int(index.get(change.key[0], -1)) if change.key[2] == of.ROW_LARGEST.name else -1
             found.append(Slow(change, _how(change, row)))
         return slow_alerts(self, checkpoint, found)
@@ -71,6 +84,7 @@ def _norms(rows: pd.DataFrame) -> dict[Key, tuple[Hashable, float]]:
     part = rows[rows["feature"].isin(wanted) & (rows["value"] > 0)]
     matrices = set(rows.loc[rows["feature"] == of.ROW_LARGEST.name, "name"])
     zeros = rows.loc[rows["feature"] == of.ZERO.name].set_index("name")["value"].to_dict()
+    means = rows.loc[rows["feature"] == of.TENSOR_RMS.name].set_index("name")["value"].to_dict()
     found: dict[Key, tuple[Hashable, float]] = {}
     heads = part["head"].fillna(-1).astype(int)
     for name, head, feature, value, role in zip(
@@ -78,13 +92,35 @@ def _norms(rows: pd.DataFrame) -> dict[Key, tuple[Hashable, float]]:
     ):
         kind: Hashable = feature
         if feature == of.TENSOR_NORM.name:
-            kind = "matrix" if name in matrices else "scalar" if _scalar(name, role) else "vector"
+            few = SCALAR if _scalar(name, role, value, means.get(name)) else VECTOR
+            kind = MATRIX if name in matrices else few
             if zeros.get(name, 0.0) == 1.0:
                 continue
         found[name, head, feature] = (kind, math.log(value))
     return found
 
 
-def _scalar(name: str, role: str) -> bool:
-    """Return whether a tensor is a separate scale or temperature: neither norm nor bias."""
+def _usual(rows: pd.DataFrame, norms: Mapping[Key, tuple[Hashable, float]]) -> dict[Key, float]:
+    """Return the norm that each tensor would have with the median root mean square of its like.
+
+    Matrices are alike, and so are norms' gains, biases and scalars together; fewer than three have no median.
+    """
+    part = rows[(rows["feature"] == of.TENSOR_RMS.name) & (rows["value"] > 0)]
+    sizes = dict(zip(part["name"], np.log(part["value"].to_numpy(float)), strict=True))
+    alike: dict[bool, dict[Key, float]] = {True: {}, False: {}}
+    for key, (kind, _) in norms.items():
+        if key[2] == of.TENSOR_NORM.name and key[0] in sizes:
+            alike[kind == MATRIX][key] = sizes[key[0]]
+    return {
+        key: norms[key][1] - size + float(np.median(list(group.values())))
+        for group in alike.values()
+        for key, size in group.items()
+        if len(group) >= SIBLINGS
+    }
+
+
+def _scalar(name: str, role: str, norm: float, mean: float | None) -> bool:
+    """Return whether a tensor is one number, a separate scale or temperature; old stores say it by name."""
+    if mean is not None:
+        return norm < 1.2 * mean  # the norm of two numbers is 1.4 times their root mean square
     return role not in (Role.NORM,) and not name.endswith((".bias", ".weight"))

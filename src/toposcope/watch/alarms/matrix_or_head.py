@@ -32,7 +32,10 @@ Key = tuple[str, int, str]
 
 
 class MatrixOrHead(Alarm):
-    """Updates, largest rows, spectral entropies, QK and OV products: each less the move of its kind."""
+    """Updates, largest rows, spectral entropies, QK and OV products: each less the move of its kind.
+
+    A matrix of which rows are used for the first time begins a new history.
+    """
 
     test = "matrix or head"
     share = 2.0
@@ -45,7 +48,11 @@ class MatrixOrHead(Alarm):
     def on_checkpoint(self, checkpoint: SeenCheckpoint) -> list[Alert]:
         """Judge every matrix and head, and name those that moved."""
         assert checkpoint.rows is not None
-        judged = self._panel.update(_panel_values(checkpoint.rows))
+        values = _panel_values(checkpoint.rows, checkpoint.updates)
+        for key in values:
+            if key[0] in checkpoint.woken:
+                self._panel.forget(key)
+        judged = self._panel.update(values)
         if judged is None:
             return []
         checkpoint.compared = True
@@ -76,7 +83,8 @@ def _moved(judged: Judged[Key]) -> list[Culprit]:
     return found
 
 
-def _panel_values(rows: pd.DataFrame) -> dict[Key, tuple[Hashable, float]]:
+def _panel_values(rows: pd.DataFrame, updates: int) -> dict[Key, tuple[Hashable, float]]:
+    """Return the logarithms of what is followed; a move of weights is divided by the number of updates."""
     part = rows[rows["feature"].isin(_PANEL) & rows["scope"].isin(OWN) & rows["draw"].isna()]
     heads = part["head"].fillna(-1).astype(int)
     found: dict[Key, tuple[Hashable, float]] = {}
@@ -84,7 +92,8 @@ def _panel_values(rows: pd.DataFrame) -> dict[Key, tuple[Hashable, float]]:
         part["name"], heads, part["feature"], part["value"], part["scope"], strict=True
     ):
         if feature not in _ENTROPIES:
-            value = math.log(value) if value > 0 else math.nan
+            over = updates if feature.startswith(of.UPDATE_RELATIVE.name) else 1
+            value = math.log(value / over) if value > 0 else math.nan
         found[name, head, feature] = ((feature, scope), value)
     return found
 

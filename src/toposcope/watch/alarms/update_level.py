@@ -10,6 +10,7 @@ import numpy as np
 
 from toposcope.core.types import Scope
 from toposcope.statistics.alarms.growth import Change, Level
+from toposcope.statistics.alarms.panel import SIBLINGS
 from toposcope.subjects.weights import features as of
 from toposcope.watch.alarms.base import Alarm, Alert, SeenCheckpoint, Watched
 from toposcope.watch.alarms.slow import WHOLE_MODEL, Slow, slow_alerts
@@ -47,11 +48,17 @@ class UpdateLevel(Alarm):
 
 
 class UpdateLevels:
-    """Follows the updates of one run."""
+    """Follows the updates of one run.
+
+    The updates of a matrix have to leave their level twice: divided by the learning rate, and relative to the
+    median of the matrices outside its layer. A rise counts from the size of the others' updates: an expert
+    that is used again, or a matrix whose gradient was close to 0, may become as fast as they are.
+    """
 
     def __init__(self) -> None:
         self._whole: Level[Hashable] = Level(*WHOLE)
         self._single: Level[Hashable] = Level(*SINGLE)
+        self._beside: Level[Hashable] = Level(*SINGLE, usual=0.0)
         self._peak = 0.0
 
     def update(self, step: int, since: int, rate: float, rows: pd.DataFrame) -> list[Slow]:
@@ -64,7 +71,7 @@ class UpdateLevels:
         spacing = round(math.log2(max(step - since, 1)))
         single = part[part["scope"] == Scope.MATRIX]
         logs = {str(n): math.log(v) for n, v in zip(single["name"], single["value"], strict=True)}
-        if not rate and len(logs) < 3:
+        if not rate and len(logs) < SIBLINGS:
             return []
         less = math.log(rate) if rate else float(np.median(list(logs.values())))
         found = []
@@ -72,9 +79,39 @@ class UpdateLevels:
             whole = part.loc[part["scope"] == Scope.MODEL, "value"]
             for one in self._whole.update(step, ((spacing, math.log(v) - less) for v in whole)):
                 found.append(_slow(one, WHOLE_MODEL))
+        beside = _beside_others(single, rows)
+        left = self._beside.update(step, (((name, spacing), log) for name, log in beside.items()))
+        left_too = {one.key for one in left}
         for one in self._single.update(step, (((name, spacing), log - less) for name, log in logs.items())):
-            found.append(_slow(one, str(one.key[0])))  # type: ignore[index]
+            name = str(one.key[0])  # type: ignore[index]
+            if name not in beside or one.key in left_too:
+                found.append(_slow(one, name))
         return found
+
+
+def _beside_others(single: pd.DataFrame, rows: pd.DataFrame) -> dict[str, float]:
+    """Return the logarithm of each matrix's update per value over the median one outside its layer."""
+    sizes = rows[rows["feature"].isin([of.TENSOR_NORM.name, of.TENSOR_RMS.name])]
+    norms, means = (
+        sizes[sizes["feature"] == one.name].set_index("name")["value"].to_dict()
+        for one in (of.TENSOR_NORM, of.TENSOR_RMS)
+    )
+    known = [name for name in norms if norms[name] > 0 and means.get(name, 0.0) > 0]
+    part = single[single["name"].isin(known)]
+    names = part["name"].astype(str).tolist()
+    values = np.array(
+        [value * means[name] / norms[name] for name, value in zip(names, part["value"], strict=True)]
+    )
+    logs = np.log(values.astype(float))
+    at = part["layer"].fillna(-1).to_numpy(float) if "layer" in part else np.full(len(part), -1.0)
+    medians = np.full(len(logs), np.nan)
+    for layer in np.unique(at):
+        others = logs[(at != layer) | (layer < 0)]
+        if len(others) >= SIBLINGS:
+            medians[at == layer] = np.median(others)
+    return {
+        name: log for name, log in zip(names, (logs - medians).tolist(), strict=True) if math.isfinite(log)
+    }
 
 
 def _slow(one: Change[Hashable], name: str) -> Slow:

@@ -11,7 +11,7 @@ import numpy as np
 
 from toposcope.core.types import Feature, Matrix, Role, Row, Scope
 from toposcope.files.formats.adapter import is_low_rank
-from toposcope.sources.rows import row_faults, scaling
+from toposcope.sources.rows import resting_rows, row_faults, scaling
 from toposcope.subjects.base import Cost, Measured, Probe, Reads
 from toposcope.subjects.labels import Label
 from toposcope.subjects.snapshot import Snapshot, unless_unreadable
@@ -43,7 +43,7 @@ class Updates(Probe):
 
     options: WeightOptions
     name: str = UPDATES
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
     features: tuple[Feature, ...] = field(default=OF_UPDATES, repr=False)
     cost = Cost.COSTLY  # although it is cheap: measured only if named, and by `watch`
     reads = Reads.PREVIOUS
@@ -103,13 +103,14 @@ def rows_and_norm(values: np.ndarray) -> dict[str, float]:
     """Return a matrix's norm, its largest row norm over the median one, and the index of that row.
 
     >>> rows_and_norm(np.array([[3.0, 4.0], [0.0, 1.0], [0.0, 1.0]]))
-    {'tensor_norm': 5.196152422706632, 'row_largest': 5.0, 'row_index': 0.0}
+    {'tensor_norm': 5.196152422706632, 'tensor_rms': 2.1213203435596424, 'row_largest': 5.0, 'row_index': 0.0}
     """
     here = np.asarray(values, np.float32)
     rows = np.sqrt(np.einsum("ij,ij->i", here, here, dtype=np.float64))
     middle = float(np.median(rows))
     return {
         "tensor_norm": float(np.sqrt(np.square(rows).sum())),
+        "tensor_rms": float(np.sqrt(np.square(rows).sum() / max(here.size, 1))),
         "row_largest": _ratio(float(rows.max()), middle),
         "row_index": float(rows.argmax()),
     }
@@ -128,6 +129,7 @@ def vector_update(now: np.ndarray, then: np.ndarray | None) -> dict[str, float]:
         "tensor_finite": 1.0,
         "tensor_zero": float(np.mean(here == 0)),
         "tensor_norm": float(np.linalg.norm(here)),
+        "tensor_rms": float(np.linalg.norm(here)) / math.sqrt(max(here.size, 1)),
     }
     if then is None or then.shape != now.shape:
         return values
@@ -160,6 +162,8 @@ def matrix_update(
         "update_relative": _ratio(math.sqrt(square), math.sqrt(past)),
         "update_row_max": _ratio(math.sqrt(rows.max()), math.sqrt(float(np.median(rows)))),
         "unchanged_rows": float(np.mean(rows == 0)),
+        "unchanged_values": float(np.mean(change == 0)),
+        "resting_rows": resting_rows(here, there, rows),
     } | row_faults(here, there, low_rank=low_rank)._asdict()
     values["scaling"], values["scaling_cosine"] = scaling(here, there)
     if min(change.shape) <= LARGEST_EXACT and square > 0:
