@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -117,7 +116,12 @@ go back to a checkpoint before step 301
         raise InputError("no input is given; name a log, a folder or a store to check")
     plan = read_schedule(Path(schedule)) if isinstance(schedule, str | Path) else schedule
     reading = Reading(column or "loss", dict(rename or {}), horizon, plan, 0, step_pattern, pattern)
-    others, problems = _siblings(beside, reading)
+    others: list[Curve] = []
+    problems: list[str] = []
+    if beside:
+        from toposcope.runs.several import finished_siblings
+
+        others, problems = finished_siblings(beside, reading)
     contents, unread = _contents(given, reading, of_store)
     if not contents:
         raise InputError(unread[0])
@@ -125,7 +129,11 @@ go back to a checkpoint before step 301
     named = canonical_name(column) if column else None
     refuse_unknown_column(named, contents)
     settings = _Settings(reading, tuple(others), level, named)
-    gone = _left_out(without, contents) if without else ()
+    gone: tuple[str, ...] = ()
+    if without:
+        from toposcope.runs.several import left_out
+
+        gone = left_out(without, [pair for place in contents for pair in _called(place).items()])
     read = [one for place in contents for one in _read(place, settings, gone)]
     refuse_same_names((one.name, one.place.log.path) for one in read)
     runs = [_answer(one, settings, _ended_beside(one, read, others)) for one in read]
@@ -140,8 +148,12 @@ go back to a checkpoint before step 301
         from toposcope.runs.odd_runs import with_odd
 
         runs = with_odd(runs, contents)
-    runs = _off_siblings(runs, settings)
-    separate = _separate_groups(settings.curves)
+    separate = ""
+    if len(settings.curves) + len(others) > 1:
+        from toposcope.runs.several import beside_siblings, separate_groups
+
+        runs = beside_siblings(runs, settings.curves, others)
+        separate = separate_groups(settings.curves) if len(settings.curves) > 1 else ""
     notes = (*([separate] if separate else []), *_notes(contents, gone), *_unstated(read, runs))
     return Check(worst_first(runs), tuple(problems), notes, several_groups=bool(separate))
 
@@ -155,33 +167,6 @@ class _Settings:
     level: float
     column: str | None
     curves: dict[str, Curve] = field(default_factory=dict)
-
-
-def _off_siblings(runs: Sequence[RunCheck], settings: _Settings) -> list[RunCheck]:
-    """Return the runs; an unfinished run that has left the curve of its finished siblings gets a ground."""
-    if len(settings.curves) + len(settings.siblings) < 2:
-        return list(runs)
-    from toposcope.runs.collapse import off_siblings
-
-    curves = [replace(curve, run=name) for name, curve in settings.curves.items()]
-    grounds = off_siblings(curves, [*settings.siblings, *curves])
-    return [
-        replace(one, judgement=one.judgement.beside(grounds[one.name])) if one.name in grounds else one
-        for one in runs
-    ]
-
-
-def _siblings(beside: Sequence[str | pd.DataFrame], reading: Reading) -> tuple[list[Curve], list[str]]:
-    """Return the finished runs to forecast from, and the given runs that are not finished."""
-    if not beside:
-        return [], []
-    from toposcope.runs.reading import read_curves, refuse_twins
-
-    curves, left, _ = read_curves(beside, replace(reading, horizon=None, plan=None))
-    refuse_twins(curves)
-    problems = [f"sibling {one.run}: {one.reason}" for one in left]
-    problems += [f"sibling {one.run}: it is not finished" for one in curves if not one.finished]
-    return [one for one in curves if one.finished], problems
 
 
 def _contents(
@@ -253,17 +238,6 @@ def _notes(contents: Sequence[Contents], gone: Sequence[str]) -> list[str]:
     return [*notes, f"left out because they are not logs: {named}"]
 
 
-def _separate_groups(curves: Mapping[str, Curve]) -> str:
-    """Return which runs do not belong together; empty where all do."""
-    if len(curves) < 2:
-        return ""
-    from toposcope.forecasting.kin import groups_of_curves
-    from toposcope.logs.belonging import said
-
-    groups = groups_of_curves([replace(curve, run=name) for name, curve in curves.items()])
-    return said(groups, "no run is forecast from another group").removesuffix(".")
-
-
 def _unstated(read: Sequence[_Read], runs: Sequence[RunCheck]) -> list[str]:
     """Return why forecasts here may differ from `forecast`, which takes every complete log as finished."""
     whole = sum(one.curve is not None and one.curve.finished and not one.curve.stated for one in read)
@@ -278,26 +252,10 @@ def _names_of_runs(place: Contents) -> list[str]:
     return list(dict.fromkeys([*logged, *place.steps]))
 
 
-def _left_out(without: str | Sequence[str], contents: Sequence[Contents]) -> tuple[str, ...]:
-    """Return the names of the runs to leave out; an unknown one is refused."""
-    from toposcope.runs.without import as_names, refuse_unknown
-
-    names = as_names(without)
-    refuse_unknown(names, *_known(contents))
-    return names
-
-
 def _called(place: Contents) -> dict[str, str]:
     """Return the name of each run in the answer, by its name in its place."""
     names = _names_of_runs(place)
     return {run: place.name if len(names) == 1 else f"{place.name}: {run}" for run in names}
-
-
-def _known(contents: Sequence[Contents]) -> tuple[list[str], list[str]]:
-    """Return the names by which a run can be left out: its name in the answer; its own if unique."""
-    called = [(run, name) for place in contents for run, name in _called(place).items()]
-    own = Counter(run for run, _ in called)
-    return [run if own[run] == 1 else name for run, name in called], [name for _, name in called]
 
 
 @dataclass(frozen=True, slots=True)
