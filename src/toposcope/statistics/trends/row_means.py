@@ -60,19 +60,23 @@ def _exponential(means, keep):  # type: ignore[no-untyped-def]
 
 
 def likeliest(score: Callable[[RowMean], float], rows: int, penalty: float) -> RowMean | None:
-    """Return the mean with the smallest `score`; None if no mean lowers it by the `penalty`."""
+    """Return the mean with the smallest `score`; None if no mean lowers it by the `penalty`.
+
+    All widths are tried only where one of a few means is better than none.
+    """
     plain = score(RowMean())
     widths = [RowMean(width=width) for width in WIDTHS if width <= rows // 4]
-    candidates = [*(RowMean(keep=keep) for keep in KEEPS), *widths]
-    scores = [score(mean) for mean in candidates]
-    best, lowest = candidates[int(np.argmin(scores))], min(scores)
-    if best.keep:
-        best, lowest = _refined(score, best)
-    return best if lowest + penalty < plain else None
+    few = [*(RowMean(keep=keep) for keep in KEEPS), *widths[:: WIDTHS[0]]]
+    scores = {mean: score(mean) for mean in few}
+    if min(scores.values()) + penalty >= plain:
+        return None
+    scores |= {mean: score(mean) for mean in widths if mean not in scores}
+    best = min(scores, key=lambda mean: scores[mean])
+    return _refined(score, best) if best.keep else best
 
 
-def _refined(score: Callable[[RowMean], float], mean: RowMean) -> tuple[RowMean, float]:
-    """Return the best exponential mean between the neighbours of one, and its score."""
+def _refined(score: Callable[[RowMean], float], mean: RowMean) -> RowMean:
+    """Return the best exponential mean between the neighbours of one."""
     from scipy.optimize import minimize_scalar
 
     at = KEEPS.index(mean.keep)
@@ -82,4 +86,4 @@ def _refined(score: Callable[[RowMean], float], mean: RowMean) -> tuple[RowMean,
         lambda free: score(RowMean(keep=1.0 - np.exp(free))),
         bounds=(np.log(1.0 - high), np.log(1.0 - low)), method="bounded", options={"xatol": _REFINED},
     )  # fmt: skip
-    return RowMean(keep=float(1.0 - np.exp(found.x))), float(found.fun)
+    return RowMean(keep=float(1.0 - np.exp(found.x)))

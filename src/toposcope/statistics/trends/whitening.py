@@ -19,8 +19,8 @@ not explain says much (Box and Jenkins 1970; Haugh 1976). For every series separ
    uses many functions, a noisy one none. (Without the restriction a walk would use more trend than it has,
    because its persistence is underestimated with a trend.)
 
-At uneven steps a series that is more than the core and white noise may have been smoothed row by row. Then
-the trends are smoothed, too, by the running mean that makes the series most likely (`row_means`).
+At uneven steps a series may have been smoothed row by row. Then the trends are smoothed, too, by the running
+mean that makes the series most likely (`row_means`).
 
 If checkpoints are missing from an even grid, a persistence counted in checkpoints would be wrong. So the
 series is placed on the full grid, and every hole has its own regressor: least squares with missing values.
@@ -184,8 +184,7 @@ def _by_rows(whole: np.ndarray, design: _Design) -> list[np.ndarray]:
     made = list(whitened_rows(whole, design.basis, design.sizes + holes, design.order, holes, holes == 0))
     if design.even:
         return made
-    plain = (made[3] == 0) & (made[4] == 0)  # the core and white noise explain the series
-    for j in np.flatnonzero(~plain).tolist():
+    for j in range(len(whole)):
         row = whole[j, design.there]
         mean = _mean_of(row, design)
         if mean is not None:
