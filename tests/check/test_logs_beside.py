@@ -13,6 +13,7 @@ import toposcope as ts
 from tests.check.dialects import nanogpt
 from tests.check.written import checkpoints, falling, megatron, modded
 from toposcope.cli.main import main
+from toposcope.sources import logs_beside
 from toposcope.store import Store
 
 
@@ -139,3 +140,19 @@ def test_a_run_without_a_log_has_the_losses_of_its_checkpoints_beside_a_run_with
     (stated,) = (one for name, one in runs.items() if name.endswith("two"))
     assert (log["losses"], log["checkpoints"]) == (60, 4)
     assert (stated["losses"], stated["checkpoints"], stated["step"]) == (len(steps), len(steps), steps[-1])
+
+
+def test_a_file_that_is_no_log_is_read_once_while_it_stays_as_it_is(tmp_path, monkeypatch):
+    checkpoints(tmp_path, range(1, 4))
+    (tmp_path / "notes.txt").write_text("a sample of the model\n")
+    read: list[str] = []
+    whole = logs_beside.read_log
+    monkeypatch.setattr(logs_beside, "read_log", lambda path: read.append(path.name) or whole(path))
+    for _ in range(3):
+        series = ts.open_series(tmp_path)
+        assert not series.metrics(series.runs[0].run)["loss"].notna().any()
+    assert read.count("notes.txt") == 1
+    (tmp_path / "notes.txt").write_text("another sample of the model\n")
+    series = ts.open_series(tmp_path)
+    series.metrics(series.runs[0].run)
+    assert read.count("notes.txt") == 2

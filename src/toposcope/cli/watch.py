@@ -82,6 +82,11 @@ PUBLISHED = "toposcope.papers.published:PUBLISHED"
     "--host",
     help="Serve the live page at this address, for other machines; it prints the token that they need.",
 )
+@click.option(
+    "--token",
+    is_flag=True,
+    help="Ask for a token on 127.0.0.1, too, where every user of this machine can read the page.",
+)
 @json_option
 def command(
     target: Path,
@@ -102,6 +107,7 @@ def command(
     once: bool,
     port: int | None,
     host: str | None,
+    token: bool,
     as_json: bool,
 ) -> int:
     """Follow a run while it trains: measure its new checkpoints, and say what breaks, and where.
@@ -125,7 +131,7 @@ def command(
     from toposcope.watch.watching import AnotherWatchError, Watching, WatchOptions, be_small
 
     budget = Budget(cpu_share=cpu_share, bytes_per_step=bytes_per_step)
-    _refuse(every, port, host, rename, losses, once=once)
+    _refuse(every, port, host, rename, losses, once=once, token=token)
     if pattern is not None and losses is None:
         raise InputError(
             f"it reads the lines of {option('losses')}, which is not given", argument="pattern",
@@ -144,8 +150,8 @@ def command(
         except AnotherWatchError as error:
             if port is None:
                 raise
-            return _page_only(error.store, port, host)
-        stack.enter_context(_page(watching.store.path, port, host))
+            return _page_only(error.store, port, host, ask=token)
+        stack.enter_context(_page(watching.store.path, port, host, ask=token))
         be_small(budget.cpu_share)
         if once:
             with busy("reading the checkpoints"):
@@ -174,6 +180,7 @@ def _refuse(
     losses: Path | None,
     *,
     once: bool,
+    token: bool,
 ) -> None:
     """Raise InputError for options that make no sense together, before anything is written."""
     if not every > 0:
@@ -191,10 +198,15 @@ def _refuse(
             value=host,
             remedy=f"give {option('port')}, the port of the page there",
         )
+    if token and port is None:
+        raise InputError(
+            "there is no page", argument="token", remedy=f"give {option('port')}, the port of the page"
+        )
     if port is not None:
-        from toposcope.watch.page.serve import check_installed
+        from toposcope.watch.page.serve import HOST, check_free, check_installed
 
         check_installed()
+        check_free(host or HOST, port)
     if rename and losses is None:
         raise InputError(
             f"it renames a column of {option('losses')}, which is not given",
@@ -215,19 +227,19 @@ def _as_text(event: Event) -> None:
 
 
 @contextmanager
-def _page(store: Path, port: int | None, host: str | None) -> Iterator[None]:
+def _page(store: Path, port: int | None, host: str | None, *, ask: bool) -> Iterator[None]:
     """Serve the page while the block runs, where a port was given."""
     if port is None:
         yield
         return
     from toposcope.watch.page.serve import HOST, beside
 
-    with beside(store, port, host=host or HOST, published=PUBLISHED) as address:
+    with beside(store, port, host=host or HOST, published=PUBLISHED, ask=ask) as address:
         click.echo(f"page: {address}", err=True)
         yield
 
 
-def _page_only(store: Path, port: int, host: str | None) -> int:
+def _page_only(store: Path, port: int, host: str | None, *, ask: bool) -> int:
     """Serve the page of a store that another process, such as a training, writes into."""
     from toposcope.watch.page.serve import HOST, serve
 
@@ -236,5 +248,5 @@ def _page_only(store: Path, port: int, host: str | None) -> int:
     def announce(address: str) -> None:
         click.echo(f"page: {address}", err=True)
 
-    serve(store, port, host=host or HOST, published=PUBLISHED, say=announce)
+    serve(store, port, host=host or HOST, published=PUBLISHED, say=announce, ask=ask)
     return 0

@@ -112,10 +112,13 @@ def lines(blob: Blob, notes: list[str] | None = None) -> Iterator[str]:
         decode = codecs.getincrementaldecoder(coding_of(first[:HEAD]))(errors="replace").decode
         held = ""
         while first:
-            pieces = _BREAK.split(held + decode(first))
+            text = held + decode(first)
+            pieces = _BREAK.split(text) if "\r" in text else text.split("\n")
             held = pieces.pop()[:LONGEST]
-            for piece in pieces:
-                yield _plain(piece[:LONGEST], notes)
+            if "\0" in text or "\x1b" in text or max(map(len, pieces), default=0) > LONGEST:
+                yield from (_plain(piece[:LONGEST], notes) for piece in pieces)
+            else:
+                yield from pieces
             first = _read(file, PIECE, blob.label, notes)
         if held:
             yield _plain(held, notes)

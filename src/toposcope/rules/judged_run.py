@@ -79,7 +79,10 @@ class JudgedRun:
         table = pd.DataFrame({"step": self.rows["step"].astype(float), "loss": loss})
         if "learning_rate" in self.rows and self.rows["learning_rate"].notna().any():
             table["rate"] = self.rows["learning_rate"].astype(float).ffill()
-        return table[np.isfinite(loss) & (loss >= 0)].groupby("step", as_index=False).mean()
+        table = table[np.isfinite(loss) & (loss >= 0)]
+        if table["step"].is_unique:  # they ascend already
+            return table.reset_index(drop=True)
+        return table.groupby("step", as_index=False).mean()
 
     @cached_property
     def training(self) -> np.ndarray:

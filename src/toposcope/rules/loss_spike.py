@@ -12,9 +12,9 @@ import pandas as pd
 from toposcope.core.forms import step_text
 from toposcope.logs.glitches import HALF_WINDOW, glitches
 from toposcope.rules.accuracy import ACCURACY
-from toposcope.rules.back import spike, spike_passed
+from toposcope.rules.back import pass_over, spike, spike_passed
 from toposcope.rules.rises import FEWEST, LEAST, Scale, noise
-from toposcope.rules.rule import LOOK, NOTICED, JudgedRun, LogRow, Remark, Rule, Signal
+from toposcope.rules.rule import LOOK, NOTICED, JudgedRun, LogRow, LogRows, Remark, Rule, Signal
 from toposcope.statistics.alarms.residuals import OneStepAhead
 from toposcope.statistics.alarms.spending import Spending
 
@@ -77,6 +77,10 @@ class LossSpike(Rule):
     def on_row(self, row: LogRow) -> Sequence[Signal]:
         """Judge the newest loss."""
         return spike(self, self._series, row.step, row.loss, "loss")
+
+    def pass_over(self, rows: LogRows, start: int) -> int:
+        """Take the losses that are not far above their predictions."""
+        return pass_over(self, self._series, rows.loss[start:])
 
     def passed(self, signal: Signal, rows: pd.DataFrame) -> int | None:
         """Return the step at which the loss was back at its expected level."""

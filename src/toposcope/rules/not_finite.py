@@ -10,7 +10,7 @@ import numpy as np
 
 from toposcope.logs.remarks import NOT_FINITE
 from toposcope.rules.back import LOGGED, finite_again
-from toposcope.rules.rule import LOOK, STOP, JudgedRun, LogRow, Remark, Rule, Signal
+from toposcope.rules.rule import LOOK, STOP, JudgedRun, LogRow, LogRows, Remark, Rule, Signal
 from toposcope.statistics.alarms.spending import Spending
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 GAP = "not finite for a while"
 LOST = 2
 """This many consecutive losses that are not finite raise an alarm, after three consecutive finite ones."""
+_NEAR = 4096
+"""How many rows are searched together for a loss that is NaN."""
 _HABIT = 3
 """With at least this many gaps, rows without a loss count as normal for a log."""
 
@@ -76,6 +78,19 @@ class LossNotFinite(Rule):
         if self._lost != LOST or self._finite < LOGGED:
             return []
         return self.signal(row.step, f"the last {LOST} logged losses are not finite")
+
+    def pass_over(self, rows: LogRows, start: int) -> int:
+        """Take the rows before the first loss that is NaN."""
+        loss, training = rows.loss[start : start + _NEAR], rows.training[start : start + _NEAR]
+        lost = np.flatnonzero(training & np.isnan(loss))
+        taken = int(lost[0]) if len(lost) else len(loss)
+        values = loss[:taken][training[:taken]]
+        if len(values):
+            infinite = np.flatnonzero(np.isinf(values))
+            before = -1 - (0 if self._lost else self._finite)
+            self._finite = len(values) - 1 - (int(infinite[-1]) if len(infinite) else before)
+            self._lost = 0
+        return taken
 
     def passed(self, signal: Signal, rows: pd.DataFrame) -> int | None:
         """Return the step of the third finite loss in a row after it."""

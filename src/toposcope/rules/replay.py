@@ -15,7 +15,7 @@ from toposcope.logs.metrics import tidy
 from toposcope.logs.run import nan_column
 from toposcope.rules.judged_run import trained
 from toposcope.rules.registry import family, looking_back
-from toposcope.rules.rule import LOOK, NOTICED, LogRow, Remark, Rule, Signal
+from toposcope.rules.rule import LOOK, NOTICED, LogRow, LogRows, Remark, Rule, Signal
 from toposcope.statistics.alarms.spending import Spending
 
 if TYPE_CHECKING:
@@ -59,11 +59,10 @@ def replay(table: pd.DataFrame, *, target: bool = False, trend: bool = True) -> 
     logged, rows = rows, tidy(rows.drop(columns="run", errors="ignore"), "run")
     training = _trained_at(logged, rows["step"].to_numpy(float)) if nan_column("loss") in logged else None
     following = followers(family(target=target), trend=trend)
-    signals = [
-        (rule, signal) for row in rows_of(rows, training) for rule in following for signal in rule.on_row(row)
-    ]
+    in_arrays = arrays_of(rows, training)
+    signals = [(place, rule, signal) for rule in following for place, signal in signals_of(rule, in_arrays)]
     remarks = []
-    for rule, signal in signals:
+    for _, rule, signal in sorted(signals, key=lambda one: one[0]):  # at one row, in the order of the rules
         passed = rule.passed(signal, rows)
         if passed is not None or not signal.noticed:
             at, back = (float(signal.step), passed) if whole else _places(signal.step, passed, steps)
@@ -80,14 +79,33 @@ def followers(spent: AlarmFamily, *, trend: bool = True) -> list[Rule]:
     ]
 
 
-def rows_of(table: pd.DataFrame, training: np.ndarray | None = None) -> Iterator[LogRow]:
-    """Yield the rows of a store's metrics as the rules take them; `training` says which log training."""
-    names = ["step", "loss", "grad_norm", "learning_rate"]
-    held = table["heldout_loss"] if "heldout_loss" in table else np.full(len(table), np.nan)
-    logs = trained(table) if training is None else training
-    rows = zip(table[names].itertuples(index=False, name=None), held, logs, strict=True)
-    for (step, loss, gradient, rate), heldout, trains in rows:
-        yield LogRow(int(step), loss, gradient, rate, heldout, bool(trains))
+def signals_of(rule: Rule, rows: LogRows) -> Iterator[tuple[int, Signal]]:
+    """Yield what a rule says of rows that follow those it has seen, each signal with its place among them."""
+    place = 0
+    while place < len(rows):
+        place += rule.pass_over(rows, place)
+        if place < len(rows):
+            yield from ((place, signal) for signal in rule.on_row(rows.row(place)))
+            place += 1
+
+
+def rows_of(table: pd.DataFrame) -> Iterator[LogRow]:
+    """Yield the rows of a store's metrics as the rules take them."""
+    rows = arrays_of(table)
+    return map(rows.row, range(len(rows)))
+
+
+def arrays_of(table: pd.DataFrame, training: np.ndarray | None = None) -> LogRows:
+    """Return the rows of a store's metrics as the rules take them; `training` says which log training."""
+    held = table["heldout_loss"].to_numpy(float) if "heldout_loss" in table else np.full(len(table), np.nan)
+    return LogRows(
+        table["step"].to_numpy(),
+        table["loss"].to_numpy(float),
+        table["grad_norm"].to_numpy(float),
+        table["learning_rate"].to_numpy(float),
+        held,
+        trained(table) if training is None else training,
+    )
 
 
 def back_by(step: float) -> str:
@@ -114,7 +132,7 @@ def advised(advice: str, good: int | None) -> str:
 
 @dataclass(frozen=True)
 class Replays:
-    """Replays each log once, as `replay` does: 100,000 rows take a second.
+    """Replays each log once, as `replay` does.
 
     An answer may judge a run by its log twice: alone, and among the findings of its store. `target` says
     whether the watch that is repeated has a target loss; `targets` says so for runs in other stores, by name.

@@ -15,6 +15,7 @@ import pandas as pd
 
 from toposcope.core.distributions import student_quantile
 from toposcope.logs.remarks import DIVERGING
+from toposcope.rules.back import levels, lowest_level
 
 DIVERGED = 0.05
 """Recent losses must exceed the lowest level of the run by this log loss."""
@@ -144,7 +145,7 @@ def _found(scale: Scale, rate: np.ndarray | None) -> Rise | None:
         return None
     low, level = _lowest(value)
     found = None
-    for width, now in _recent(value, low):
+    for width, now in _recent(value, low, level):
         if now - level <= 0 or scale.share(level, now) < scale.trifle:
             continue
         symptom = _symptom(scale, rate, low, level, width)
@@ -157,12 +158,6 @@ def _found(scale: Scale, rate: np.ndarray | None) -> Rise | None:
     return _swings(scale) or found
 
 
-def levels(values: np.ndarray, window: int) -> np.ndarray:
-    """Return the median of every `window` consecutive values, shape (n - window + 1,)."""
-    medians: np.ndarray = pd.Series(values).rolling(window).median().to_numpy()[window - 1 :]
-    return medians
-
-
 def noise(values: np.ndarray) -> float:
     """Return the robust standard deviation of a series about its neighbours' mean."""
     bend = values[1:-1] - (values[:-2] + values[2:]) / 2
@@ -172,14 +167,12 @@ def noise(values: np.ndarray) -> float:
 def _lowest(value: np.ndarray) -> tuple[int, float]:
     """Return where the window of the lowest level begins, and that level."""
     least = _FEW_WINDOW if len(value) < LEAST else _WINDOW
-    of = levels(value, max(least, int(SHARES[0] * len(value))))
-    at = int(np.argmin(of))
-    return at, float(of[at])
+    return lowest_level(value, max(least, int(SHARES[0] * len(value))))
 
 
-def _recent(value: np.ndarray, low: int) -> Iterator[tuple[int, float]]:
+def _recent(value: np.ndarray, low: int, level: float) -> Iterator[tuple[int, float]]:
     """Yield window and level for each rule by which the end of a log is surely above its lowest level."""
-    count, level = len(value), _lowest(value)[1]
+    count = len(value)
     few = count < LEAST
     least, floor = (_FEW_WINDOW, _FEW_DIVERGED) if few else (_WINDOW, DIVERGED)
     error = 0.0
@@ -341,7 +334,10 @@ def _level_error(value: np.ndarray, window: int, *, few: bool) -> float:
     are too few of these medians.
     """
     error = 1.2533 * noise(value) / math.sqrt(window)
-    return error if few else max(error, noise(levels(value, window)[::-window]))
+    if few:
+        return error
+    apart = value[len(value) % window :].reshape(-1, window)[::-1]
+    return max(error, noise(np.median(apart, axis=1)))
 
 
 def _swings(scale: Scale) -> Rise | None:

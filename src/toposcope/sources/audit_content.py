@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -119,8 +120,12 @@ def _median_without(values: np.ndarray, one: float) -> float:
     1.5
     """
     at = int(np.searchsorted(values, one))
-    rest = np.delete(values, at) if at < len(values) and values[at] == one else values
-    return float(np.median(rest)) if len(rest) else math.nan
+    there = at < len(values) and bool(values[at] == one)
+    count = len(values) - there
+    if not count:
+        return math.nan
+    low, high = (values[place + (there and place >= at)] for place in ((count - 1) // 2, count // 2))
+    return float((low + high) / 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,10 +238,25 @@ def far_from_siblings(tensors: Mapping[str, TensorEvidence]) -> Iterator[tuple[s
         if _large(item) and item.largest >= NEAR_ZERO:
             groups[_NUMBER.sub("#", name)].append(name)
     for names in groups.values():
+        sizes = sorted(_rms(tensors[name]) for name in names)
         for name in names if len(names) > SIBLINGS else ():
-            times = [_rms(tensors[name]) / _rms(tensors[other]) for other in names if other != name]
-            if 2 * sum(not 1 / FAR < one < FAR for one in times) > len(times):
-                yield name, float(np.median(times)), len(times)
+            size, others = _rms(tensors[name]), len(names) - 1
+            # the ratio to a sibling falls with the sibling's size: its limits lie between two sorted ones
+            first = bisect_left(sizes, True, key=lambda other: size / other < FAR)
+            last = bisect_left(sizes, True, key=lambda other: size / other <= 1 / FAR)
+            if 2 * (others - (last - first - 1)) > others:
+                yield name, _median_ratio(size, sizes), others
+
+
+def _median_ratio(size: float, sizes: Sequence[float]) -> float:
+    """Return the median ratio of a size to the others of ascending sizes, which it is one of.
+
+    >>> _median_ratio(3.0, [1.0, 2.0, 3.0, 6.0])
+    1.5
+    """
+    at, count = bisect_left(sizes, size), len(sizes) - 1
+    low, high = (size / sizes[place + (place >= at)] for place in ((count - 1) // 2, count // 2))
+    return (low + high) / 2
 
 
 def _pairs(

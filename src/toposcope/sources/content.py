@@ -99,7 +99,7 @@ def is_text(name: str) -> bool:
     >>> is_text("weight"), is_text(chr(0xD800))
     (True, False)
     """
-    return not any("\ud800" <= letter <= "\udfff" for letter in name)
+    return name.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 def as_text(name: str) -> str:

@@ -24,6 +24,9 @@ from toposcope.sources.entries import Source
 
 _HELD = 128
 """The largest number of cached logs, so that a log is read again only when it grows."""
+_NO_LOGS: dict[tuple[object, ...], None] = {}
+"""Files that were read and are no logs, by path and state: a watch meets the same ones at every pass."""
+_MOST_NO_LOGS = 1 << 16
 
 
 def with_logs_beside(folder: LocalFolder, found: Sequence[Source]) -> list[Source]:
@@ -137,8 +140,18 @@ def _read(path: Path) -> Log | None:
         stat = path.stat()
         if path.is_dir():
             return read_log(path)
+        # the change of its rights changes the time of its inode alone
+        key = (str(path), stat.st_size, stat.st_mtime_ns, stat.st_ino, stat.st_ctime_ns)
+        if key in _NO_LOGS:
+            return None
         return _read_once(path, stat.st_size, stat.st_mtime_ns, stat.st_ino)
-    except (SourceError, OSError):
+    except SourceError:
+        if not path.is_dir():
+            _NO_LOGS[key] = None
+            while len(_NO_LOGS) > _MOST_NO_LOGS:
+                _NO_LOGS.pop(next(iter(_NO_LOGS)), None)
+        return None
+    except OSError:
         return None
 
 

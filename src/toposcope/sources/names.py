@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 
@@ -266,24 +266,53 @@ def strip(name: str) -> str:
     >>> strip("module.model.layers.0.mlp.up_proj.weight")
     'layers.0.mlp.up_proj.weight'
     """
-    name, stripped = plain_name(name), True
-    while stripped:
-        stripped = False
+    name = plain_name(name)
+    while name.startswith(PREFIXES):
         for prefix in PREFIXES:
             if name.startswith(prefix):
-                name, stripped = name[len(prefix) :], True
+                name = name[len(prefix) :]
     return name
 
 
+_DIGITS = re.compile(r"\d+|\{[ie]\}")
+
+
 @cache
-def _compiled(family: NamingScheme) -> tuple[tuple[re.Pattern[str], NameRule], ...]:
-    table = []
+def _compiled(family: NamingScheme) -> Mapping[str, Sequence[tuple[re.Pattern[str], NameRule]]]:
+    """Return the rules of a family, in their order, by their pattern without its numbers.
+
+    A mixture of experts has 100,000 names: each of them is compared with the rules that differ from it in
+    numbers alone.
+    """
+    table: dict[str, list[tuple[re.Pattern[str], NameRule]]] = {}
     for rule in family.rules:
         pattern = (
             re.escape(rule.pattern).replace(r"\{i\}", r"(?P<i>\d{1,6})").replace(r"\{e\}", r"(?P<e>\d{1,6})")
         )
-        table.append((re.compile(pattern + r"\Z", re.ASCII), rule))
-    return tuple(table)
+        near = table.setdefault(_DIGITS.sub("#", rule.pattern), [])
+        near.append((re.compile(pattern + r"\Z", re.ASCII), rule))
+    return table
+
+
+@dataclass(frozen=True, slots=True)
+class _Spelling:
+    """A name as PyTorch would have it, the same without its numbers, and whether its inputs come first."""
+
+    plain: str
+    without_numbers: str
+    inputs_first: bool
+
+    @classmethod
+    def of(cls, name: str) -> _Spelling:
+        plain, inputs_first = _as_in_torch(strip(name))
+        return cls(plain, _DIGITS.sub("#", plain), inputs_first)
+
+    def match(self, family: NamingScheme) -> tuple[NameRule, re.Match[str]] | None:
+        """Return the first rule of a family that knows the name."""
+        for pattern, rule in _compiled(family).get(self.without_numbers, ()):
+            if found := pattern.match(self.plain):
+                return rule, found
+        return None
 
 
 @lru_cache(maxsize=1 << 16)
@@ -293,16 +322,15 @@ def place(family: NamingScheme, name: str) -> Place:
     >>> place(FAMILIES[0], "layers.2.mlp.fc1.weight").layer
     2
     """
-    plain, inputs_first = _as_in_torch(strip(name))
-    for pattern, rule in _compiled(family):
-        found = pattern.match(plain)
-        if found:
-            groups = found.groupdict()
-            layer, expert = groups.get("i"), groups.get("e")
-            if inputs_first and not family.shape_of:  # the shape has decided there
-                rule = replace(rule, transposed=not rule.transposed)
-            return Place(rule, int(layer) if layer else None, int(expert) if expert else None)
-    return Place(None, _layer_of(plain))
+    spelling = _Spelling.of(name)
+    if (known := spelling.match(family)) is None:
+        return Place(None, _layer_of(spelling.plain))
+    rule, found = known
+    groups = found.groupdict()
+    layer, expert = groups.get("i"), groups.get("e")
+    if spelling.inputs_first and not family.shape_of:  # the shape has decided there
+        rule = replace(rule, transposed=not rule.transposed)
+    return Place(rule, int(layer) if layer else None, int(expert) if expert else None)
 
 
 def shared_names(names: Iterable[str], reference: Collection[str]) -> dict[str, str]:
@@ -358,8 +386,9 @@ def family_of(shapes: Mapping[str, tuple[int, ...]]) -> NamingScheme:
     'nanogpt'
     """
     best, most = PLAIN, 0
+    spellings = [_Spelling.of(name) for name in shapes]
     for family in FAMILIES:
-        known = sum(place(family, name).rule is not None for name in shapes)
+        known = sum(spelling.match(family) is not None for spelling in spellings)
         if known > most and _shape_fits(family, shapes):
             best, most = family, known
     return best

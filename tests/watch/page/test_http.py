@@ -161,14 +161,55 @@ def test_beyond_this_machine_every_request_needs_the_token(growing):
         assert client.get("/", params={"token": "wrong"}).status_code == 401
         assert client.get("/", headers={"authorization": "Bearer wrong"}).status_code == 401
         assert client.get("/", headers={"authorization": "Bearer secret"}).status_code == 200
-        foreign = {"host": "evil.example", "cookie": "toposcope-token=secret"}
+        foreign = {"host": "evil.example", "cookie": "toposcope-token-80=secret"}
         assert client.get("/", headers=foreign).status_code == 421
         entry = client.get("/?open=heat&token=secret")
         assert (entry.status_code, entry.headers["location"]) == (303, "/?open=heat")
         assert "HttpOnly" in entry.headers["set-cookie"]
-        client.cookies.set("toposcope-token", "secret")
-        assert client.get("/").status_code == 200
-        assert client.get("/", headers={"host": "192.168.1.5:8765"}).status_code == 200
+        name = entry.headers["set-cookie"].split("=")[0]
+        assert client.get("/", headers={"cookie": f"{name}=secret"}).status_code == 200
+        asked = {"host": "192.168.1.5:8765", "cookie": "toposcope-token-8765=secret"}
+        assert client.get("/", headers=asked).status_code == 200
+
+
+def test_pages_on_two_ports_of_a_machine_have_a_cookie_each(growing):
+    with _client(growing, host="0.0.0.0", token="secret") as client:
+        for port in (8765, 8766):
+            entry = client.get("/?token=secret", headers={"host": f"127.0.0.1:{port}"})
+            assert entry.headers["set-cookie"].startswith(f"toposcope-token-{port}=secret;")
+        other = {"host": "127.0.0.1:8766", "cookie": "toposcope-token-8765=secret"}
+        client.cookies.clear()
+        assert client.get("/", headers=other).status_code == 401
+
+
+def test_the_printed_address_can_be_opened_from_another_machine(growing):
+    address = serving.address("0.0.0.0", 8765, "abc")
+    assert "0.0.0.0" not in address
+    host = address.removeprefix("http://").split("/")[0]
+    with _client(growing, host="0.0.0.0", token="secret") as client:
+        for name in (host, f"{socket.gethostname().upper()}:8765", f"{socket.getfqdn()}:8765"):
+            asked = {"host": name, "authorization": "Bearer secret"}
+            assert client.get("/", headers=asked).status_code == 200
+
+
+def test_a_token_can_be_asked_for_on_a_machine_that_others_share(growing):
+    assert len(serving.new_token("127.0.0.1", wanted=True)) >= 24
+    with _client(growing, token="secret") as client:
+        assert client.get("/").status_code == 401
+        assert client.get("/", headers={"authorization": "Bearer secret"}).status_code == 200
+        name = {"host": "node7:8765", "authorization": "Bearer secret"}
+        assert client.get("/", headers=name).status_code == 421
+
+
+def test_a_port_that_is_taken_leaves_no_store(tmp_path, capsys):
+    (tmp_path / "run").mkdir()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(SystemExit):
+            main(["watch", str(tmp_path / "run"), "--port", str(taken.getsockname()[1])])
+    assert "try another --port" in capsys.readouterr().err
+    assert [one.name for one in tmp_path.iterdir()] == ["run"]
 
 
 def test_a_host_elsewhere_gets_a_token_and_never_none(growing):

@@ -32,6 +32,29 @@ def test_four_hundred_half_open_connections_do_not_stop_the_page(served):
             one.close()
 
 
+def test_a_hundred_viewers_at_once_are_served_or_told_and_never_reset(served, monkeypatch):
+    monkeypatch.setattr(patience, "OPEN", 60)
+    monkeypatch.setattr(patience, "HALF_OPEN", 20)
+    start, codes = threading.Barrier(100), []
+
+    def view():
+        start.wait()
+        with socket.create_connection(_place(served), timeout=60) as wire:
+            wire.sendall(b"GET /static/page.css HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+            answer = b""
+            while part := wire.recv(1 << 16):
+                answer += part
+        codes.append(answer.split(b" ", 2)[1])
+
+    viewers = [threading.Thread(target=view) for _ in range(100)]
+    for one in viewers:
+        one.start()
+    for one in viewers:
+        one.join(60)
+    assert len(codes) == 100
+    assert set(codes) <= {b"200", b"404", b"503"}
+
+
 def test_headers_that_drip_in_are_not_waited_for(served, monkeypatch):
     monkeypatch.setattr(patience, "HEADERS", 0.3)
     with socket.create_connection(_place(served), timeout=10) as slow:

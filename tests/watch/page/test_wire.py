@@ -81,13 +81,14 @@ def test_a_request_on_the_wire_is_answered_or_refused(served, request_bytes, sta
         ([], "/static/live.js", 401),
         ([], "/events", 401),
         ([], "/?token=secret-token", 303),
-        (["Cookie: toposcope-token=secret-token"], "/", 200),
-        (["Cookie: toposcope-token=secret-toke"], "/", 401),
+        (["Cookie: toposcope-token-{port}=secret-token"], "/", 200),
+        (["Cookie: toposcope-token-{port}=secret-toke"], "/", 401),
         (["Authorization: Bearer secret-token"], "/panel/index", 200),
         (["Authorization: Bearer secret-token", "Origin: http://evil.example"], "/panel/index", 403),
     ],
 )
 def test_beyond_this_machine_nothing_is_told_without_the_token(open_to_all, headers, path, status):
-    found, answer = _status(open_to_all, _get(path, f"Host: 127.0.0.1:{open_to_all}", *headers))
+    named = [one.replace("{port}", str(open_to_all)) for one in headers]
+    found, answer = _status(open_to_all, _get(path, f"Host: 127.0.0.1:{open_to_all}", *named))
     assert found == status
     assert b"small-seed0" not in answer or status == 200

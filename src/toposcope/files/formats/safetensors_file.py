@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -63,12 +64,9 @@ class SafetensorsFile:
     def __init__(self, blob: Blob) -> None:
         self.label = blob.label
         self._blob = blob
-        header, self._start = _header(blob)
-        metadata = header.pop("__metadata__", {})
-        if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
-            raise _bad(blob, "its __metadata__ is not a map of strings")
-        self.metadata: dict[str, str] = metadata
-        self._infos, self._offsets = _tensors(blob, header, self._start)
+        known = _contents(blob)
+        self.metadata, self._start = known.metadata, known.start
+        self._infos, self._offsets = known.infos, known.offsets
 
     def infos(self) -> Mapping[str, TensorInfo]:
         """Return every tensor's name, shape and dtype, in the file's order."""
@@ -97,6 +95,40 @@ class SafetensorsFile:
             tokens=_number(self.metadata, "tokens", int),
             heldout_loss=_number(self.metadata, "heldout_loss", float),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Contents:
+    """What a header says: `start` is the first byte of the data, `offsets` are those of each tensor."""
+
+    metadata: Mapping[str, str]
+    start: int
+    infos: Mapping[str, TensorInfo]
+    offsets: Mapping[str, tuple[int, int]]
+
+
+_KEPT: dict[tuple[str, str], _Contents] = {}
+"""The contents of the files read last, by path and stamp: an audit opens each checkpoint four times."""
+_MOST_KEPT = 3
+"""So many checkpoints are open at once in an audit; 100,000 tensors take 60 MB each."""
+
+
+def _contents(blob: Blob) -> _Contents:
+    """Return what the header of a file says; of a local file that did not change, only once."""
+    stamp = getattr(blob, "stamp", "")
+    key = (blob.label, stamp)
+    known = _KEPT.pop(key, None)
+    if known is None:
+        header, start = _header(blob)
+        metadata = header.pop("__metadata__", {})
+        if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+            raise _bad(blob, "its __metadata__ is not a map of strings")
+        known = _Contents(metadata, start, *_tensors(blob, header, start))
+    if stamp:
+        _KEPT[key] = known
+        while len(_KEPT) > _MOST_KEPT:
+            _KEPT.pop(next(iter(_KEPT)), None)
+    return known
 
 
 def _number(metadata: Mapping[str, str], key: str, kind: type) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -29,6 +30,8 @@ _LOSSES = ("loss", "heldout_loss")
 SUMMARY = "train_runtime"
 """The key of transformers' last record, whose `train_loss` is the mean over the run."""
 _DECODER = json.JSONDecoder()
+_KINDS = frozenset([int, float])
+_NO_TEXTS: Mapping[str, str] = MappingProxyType({})
 
 
 def records(blob: Blob, notes: list[str] | None = None) -> Iterator[dict[str, Any]]:
@@ -46,19 +49,31 @@ def records(blob: Blob, notes: list[str] | None = None) -> Iterator[dict[str, An
         text = line.strip().lstrip("\ufeff")
         if not text:
             continue
-        try:
-            contents = [json.loads(text)]
-        except (ValueError, RecursionError) as error:
-            contents, rest = _objects(text)
-            if not contents or rest:  # two writers may have put two objects on one line
-                why = "is too long" if len(line) >= LONGEST else f"is not valid JSON ({str(error)[:60]})"
-                broken = f"{blob.label}: line {count} {why}; correct it or fetch it again"
+        contents, error = _values(text)
+        if error:
+            why = "is too long" if len(line) >= LONGEST else f"is not valid JSON ({error})"
+            broken = f"{blob.label}: line {count} {why}; correct it or fetch it again"
         for content in contents:
             if not isinstance(content, dict):
                 raise SourceError(f"{blob.label}: has a line that is not a JSON object; correct it")
             yield content
     if broken and count == 1:
         raise SourceError(broken)
+
+
+def _values(text: str) -> tuple[list[Any], str]:
+    """Return the JSON values of a line, and what is wrong with it; two writers may have put two on one."""
+    try:
+        value, end = _DECODER.raw_decode(text)  # without the checks of `json.loads`, half of the time
+        if end == len(text):
+            return [value], ""
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return [json.loads(text)], ""
+    except (ValueError, RecursionError) as error:
+        values, rest = _objects(text)
+        return values, "" if values and not rest else str(error)[:60]
 
 
 def _objects(text: str) -> tuple[list[Any], str]:
@@ -79,12 +94,16 @@ def _objects(text: str) -> tuple[list[Any], str]:
 
 def jsonl(blob: Blob) -> Sequence[Run]:
     """Return the runs of a file with one record per line; text values, such as a run's name, are kept."""
-    texts: list[dict[str, str]] = []
+    texts: list[Mapping[str, str]] = []
     notes: list[str] = []
 
     def numbers() -> Iterator[Record]:
         for content in records(blob, notes):
             if SUMMARY in content:
+                continue
+            if _KINDS.issuperset(map(type, content.values())) and (plain := _plain(content)) is not None:
+                texts.append(_NO_TEXTS)
+                yield plain
                 continue
             texts.append(text_values(content))
             yield {name: value for name, value in flat(content).items() if name not in texts[-1]}
@@ -93,8 +112,26 @@ def jsonl(blob: Blob) -> Sequence[Run]:
     return [replace(run, notes=(*run.notes, *notes)) for run in runs_of_table(_with_texts(table, texts))]
 
 
+def _plain(content: dict[str, float]) -> Record | None:
+    """Return what `flat` returns for a record of plain numbers, in a tenth of the time; None if it is not.
+
+    >>> _plain({"step": 1, "loss": 2.5}), _plain({"step": 10**400})
+    ({'step': 1.0, 'loss': 2.5}, None)
+    """
+    try:
+        return (
+            dict(zip(content, map(float, content.values()), strict=True))
+            if "".join(content).isascii()
+            else None
+        )
+    except OverflowError:
+        return None
+
+
 def _with_texts(table: pd.DataFrame, texts: Sequence[Mapping[str, object]]) -> pd.DataFrame:
     """Return a table of numbers, together with the columns that are text in every record."""
+    if not any(texts):
+        return table
     named = pd.DataFrame(texts, index=table.index)
     return pd.concat([table, named[[name for name in named if name not in table]]], axis=1)
 

@@ -7,14 +7,18 @@ without a step in its line belongs to the step or the epoch that an earlier line
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from toposcope.logs.dialects.dialect import TextDialect
 from toposcope.logs.dialects.keras_bars import whole_bars
 from toposcope.logs.dialects.phrases import EPOCH, GLOBAL, LOSS, OTHER, PLACE, STEP, Phrase, phrase
 from toposcope.logs.places import HEADING, HELD, LEADING, NOT_A_NUMBER, OF, PLACED, ROUNDED, placed
 from toposcope.logs.records import number
+
+if TYPE_CHECKING:
+    from toposcope.logs.dialects.shapes import Said
 
 NUMBER = r"[-+]?(?:\d[\d,_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|NaN|NAN|inf|Infinity)"  # 1_000 as well
 _LONGEST = 4096
@@ -89,43 +93,60 @@ _WORDS = (
 
 def records(lines: Iterable[str]) -> Iterator[dict[str, float]]:
     """Yield the numbers of each line with a loss, and where the line or an earlier one says that it is."""
-    from toposcope.logs.dialects.sentences import in_pairs, is_foreign, separate
-    from toposcope.logs.evaluations import ANNOUNCED, announces
+    from toposcope.logs.dialects.sentences import separate
+    from toposcope.logs.dialects.shapes import Shapes
+    from toposcope.logs.evaluations import ANNOUNCED
 
+    shapes = Shapes(_read)
     heading: dict[str, float] = {}
     title = ""
     opened = False  # whether a line has begun with a quantity of training: `train acc: 50%, loss: 1.4`
     announced = False
     for line in separate(whole_bars(lines)):
-        if not any(word in line for word in _WORDS) and not is_foreign(line[:_LONGEST]):
-            title = _titled(line, title)
-            announced = announced or announces(line)
+        read = shapes.read(line, title)
+        if read.silent:
+            title = read.title
+            announced = announced or read.announces
             continue
-        line = in_pairs(line[:_LONGEST])
-        read = _TextLine(line, title)
         if title and read.places:
-            read = _TextLine(line)
+            read = shapes.read(line)
         if read.opening:
             opened = opened or read.opening == "train"
             if opened and read.opening != "train" and read.bare:
-                read = _TextLine(line, read.opening)
-        title = title if not read.places and (read.held or read.trained) else _titled(line, "")
+                read = shapes.read(line, read.opening)
+        title = title if not read.places and (read.held or read.trained) else read.title
         if not (read.trained or read.held):
             heading = _headed(heading, read.places) if read.places else heading
-            announced = announced or announces(line)
+            announced = announced or read.announces
             continue
-        if not read.places and (found := _BRACKETS.match(line)):
-            read.place(EPOCH, found[1], None, None)
-            read.place(PLACE, found[2], None, None)
-        elif not read.places and (found := _LEADS.match(line)):
-            read.place(LEADING, found[1], None, found[2])
         marks = {} if read.trained else {HELD: 1.0}
         if read.lost:
             marks[NOT_A_NUMBER] = 1.0
         if announced and read.trained:
             marks[ANNOUNCED] = 1.0
         announced = False
-        yield {**heading, **read.said, **read.places, **marks}
+        yield {**heading, **read.said, **(read.places or read.leading), **marks}
+
+
+def _read(line: str, title: str) -> Said:
+    """Return what a line below a title says; for `shapes`, no rule may ask which digits a number has."""
+    from toposcope.logs.dialects.sentences import in_pairs, is_foreign
+    from toposcope.logs.dialects.shapes import Said
+    from toposcope.logs.evaluations import announces
+
+    if not any(word in line for word in _WORDS) and not is_foreign(line[:_LONGEST]):
+        return Said({}, {}, {}, title=_titled(line, title), announces=announces(line), silent=True)
+    line = in_pairs(line[:_LONGEST])
+    read, begin = _TextLine(line, title), _TextLine("")
+    if found := _BRACKETS.match(line):
+        begin.place(EPOCH, found[1], None, None)
+        begin.place(PLACE, found[2], None, None)
+    elif found := _LEADS.match(line):
+        begin.place(LEADING, found[1], None, found[2])
+    return Said(
+        read.said, read.places, begin.places, read.trained, read.held, read.lost, read.bare, read.opening,
+        _titled(line, ""), announces(line),
+    )  # fmt: skip
 
 
 def _titled(line: str, before: str) -> str:
@@ -146,7 +167,7 @@ def _titled(line: str, before: str) -> str:
     return found[0] if found and not any(letter.isdigit() for letter in text.split()[-1]) else ""
 
 
-def _headed(heading: dict[str, float], places: dict[str, float]) -> dict[str, float]:
+def _headed(heading: dict[str, float], places: Mapping[str, float]) -> dict[str, float]:
     """Return where the lines stand that follow one which names a place; a new epoch has no step yet."""
     named = {HEADING + name: value for name, value in places.items()}
     if HEADING + PLACED + EPOCH in named and len(places) <= 2:

@@ -250,7 +250,8 @@ def _parsed(body: str, between: str, **how: Any) -> pd.DataFrame:
     read: Callable[..., Any] = partial(
         pd.read_csv, sep=between, index_col=False, skipinitialspace=True, **how
     )
-    table = read(io.StringIO(body), decimal=decimal, thousands=thousands, low_memory=False)
+    content = body.encode()  # of a text, `StringIO` takes four bytes a character
+    table = read(io.BytesIO(content), decimal=decimal, thousands=thousands, low_memory=False)
     names = [str(name).strip().strip("'\"").strip() for name in table]
     counts = Counter(names)
     names = [name if counts[name] == 1 else str(c) for name, c in zip(names, table, strict=True)]
@@ -259,7 +260,7 @@ def _parsed(body: str, between: str, **how: Any) -> pd.DataFrame:
     if not places or not any(word in body for word in _WRITTEN):
         return table
     # pandas reads an empty cell and a written NaN alike: these columns are read again as texts
-    texts = read(io.StringIO(body), usecols=places, dtype=str, na_filter=False)
+    texts = read(io.BytesIO(content), usecols=places, dtype=str, na_filter=False)
     for k, (_, column) in zip(places, texts.items(), strict=True):
         lost = column.str.strip().str.lower().isin(_NANS).to_numpy()
         if lost.any():

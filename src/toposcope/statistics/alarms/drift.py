@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -66,6 +67,15 @@ class Drift:
             self._blocks = deque((a + b) / 2.0 for a, b in zip(blocks[::2], blocks[1::2], strict=True))
             self._length, self._stretch, self._sum = 2 * self._length, self._stretch + 1, 0.0
         return found
+
+    @property
+    def missing(self) -> int:
+        """How many more values complete the block."""
+        return self._length - len(self._inside)
+
+    def fill(self, values: Sequence[float]) -> None:
+        """Take values that do not complete the block: fewer than are `missing`."""
+        self._inside += values
 
     def _judge(self) -> float | None:
         steps = np.diff(np.array(self._blocks))

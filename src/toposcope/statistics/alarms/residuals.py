@@ -7,9 +7,12 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from scipy.special import stdtr, stdtrit
+
+Value = TypeVar("Value", float, np.ndarray)
 
 LEVEL_WINDOW = 8
 """The newest value is predicted by the median of this many before it."""
@@ -31,6 +34,11 @@ _DEGREES = np.concatenate([np.arange(1.0, 5.0, 0.1), np.arange(5.0, 31.0, 1.0)])
 _FAR, _QUARTILE = 0.95, 0.67449
 """The quantile of |residuals| that determines the tail, and the quartile of a normal value."""
 _RATIOS = stdtrit(_DEGREES, 0.975) / stdtrit(_DEGREES, 0.75)
+_LIGHTEST = float(_DEGREES[-1])
+_BLOCK = (64, 8192)
+"""How many values `pass_over` judges together: at first, and at most (8 MB of windows)."""
+_MARGIN = 1.0 + 1e-6
+"""An array's p-value may differ from a number's in its last digits; `update` decides within this factor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +74,8 @@ class OneStepAhead:
         self._residuals: deque[float] = deque()
         self._sizes: list[float] = []
         """The absolute residuals, ascending: an insertion costs a tenth of sorting all of them again."""
+        self.block = _BLOCK[0]
+        """How many values `pass_over` should be given: twice as many as it took before, within limits."""
 
     def update(self, value: float) -> Residual | None:
         """Take one finite value; return its residual, or None while there are too few earlier values."""
@@ -77,6 +87,40 @@ class OneStepAhead:
             self._remember(value - predicted)
         self._values.append(value)
         return found
+
+    def pass_over(self, values: np.ndarray, level: float) -> int:
+        """Take the values before the first whose p may be at most `level`; return how many.
+
+        The state is then the same as after `update` with each of them. `values` are finite, of shape (n,).
+        """
+        if len(self._residuals) < HISTORY or not len(values):
+            return 0
+        series = np.concatenate([self._values, values])
+        predicted = _median(list(np.sort(_windows(series[:-1], LEVEL_WINDOW), axis=1).T))
+        residuals = np.concatenate([self._residuals, values - predicted])
+        taken = self._before_doubt(residuals, level)
+        self.block = min(max(2 * taken, _BLOCK[0]), _BLOCK[1])
+        if taken:
+            self._values.extend(series[taken : taken + LEVEL_WINDOW].tolist())
+            self._residuals = deque(residuals[taken : taken + HISTORY].tolist())
+            self._sizes = sorted(map(abs, self._residuals))
+        return taken
+
+    def _before_doubt(self, residuals: np.ndarray, level: float) -> int:
+        """Return how many residuals after the first 128 come before one whose p may be at most `level`."""
+        newest = residuals[HISTORY:]
+        # no tail is lighter than that with most degrees, and no scale smaller than the floor
+        least = -self._floor * stdtrit(_LIGHTEST, max(level, 1e-300)) / stdtrit(_LIGHTEST, 0.75)
+        high = np.flatnonzero(newest > (least / _MARGIN if level < 0.25 else -np.inf))
+        past = _windows(residuals[:-1], HISTORY)[high]
+        sizes = np.sort(np.abs(past), axis=1)
+        varied = _median(list(sizes.T)) > 0
+        ascending, high = list(sizes[varied].T), high[varied]
+        middle = _median(ascending)
+        degrees = np.maximum(self._least, tail_degrees(ascending, middle))
+        p = upper_tail(newest[high], np.hypot(middle, self._floor), degrees)
+        doubtful = high[p <= level * _MARGIN]
+        return int(doubtful[0]) if len(doubtful) else len(newest)
 
     def forget(self) -> None:
         """Remove the latest value from the history, because it would distort it."""
@@ -96,28 +140,33 @@ class OneStepAhead:
         middle, n = _median(self._sizes), len(self._sizes)
         if middle <= 0:
             return Residual(value, predicted, float("nan"), 1.0, 1.0, n)
-        degrees = max(self._least, tail_degrees(self._sizes, middle))
+        degrees = max(self._least, float(tail_degrees(self._sizes, middle)))
         middle = float(np.hypot(middle, self._floor))
-        p = upper_tail(value - predicted, middle, degrees)
+        p = float(upper_tail(value - predicted, middle, degrees))
         return Residual(value, predicted, (value - predicted) * _QUARTILE / middle, p, degrees, n)
 
 
-def _median(ascending: Sequence[float]) -> float:
+def _windows(values: np.ndarray, width: int) -> np.ndarray:
+    return np.lib.stride_tricks.sliding_window_view(values, width)
+
+
+def _median(ascending: Sequence[Value]) -> Value:
     """Return the median of sorted numbers; for few of them, numpy's takes 30 times as long."""
     half = len(ascending) // 2
     return ascending[half] if len(ascending) % 2 else (ascending[half - 1] + ascending[half]) / 2.0
 
 
-def upper_tail(size: float, middle: float, degrees: float) -> float:
+def upper_tail(size: Value, middle: Value, degrees: Value) -> Value:
     """Return the probability of more than `size` under a Student t law with median absolute value `middle`.
 
-    >>> round(upper_tail(1.0, 1.0, 5.0), 12)
+    >>> round(float(upper_tail(1.0, 1.0, 5.0)), 12)
     0.25
     """
-    return float(stdtr(degrees, -size * stdtrit(degrees, 0.75) / middle))
+    p: Value = stdtr(degrees, -size * stdtrit(degrees, 0.75) / middle)
+    return p
 
 
-def tail_degrees(absolute: Sequence[float], middle: float) -> float:
+def tail_degrees(absolute: Sequence[Value], middle: Value) -> Value:
     """Return the degrees of freedom of a Student t law with the tail of these ascending absolute values.
 
     The ratio of the far quantile to the median is raised by two standard errors: losing power is better than
@@ -126,10 +175,11 @@ def tail_degrees(absolute: Sequence[float], middle: float) -> float:
     n = len(absolute)
     above = min(1.0, _FAR + 2.0 * math.sqrt(_FAR * (1.0 - _FAR) / n))
     ratio = _quantile(absolute, above) / middle
-    return float(np.interp(-ratio, -_RATIOS, _DEGREES))
+    degrees: Value = np.interp(-ratio, -_RATIOS, _DEGREES)
+    return degrees
 
 
-def _quantile(ascending: Sequence[float], share: float) -> float:
+def _quantile(ascending: Sequence[Value], share: float) -> Value:
     """Return the quantile of sorted numbers, interpolated linearly: numpy's, to the last bit."""
     at = (len(ascending) - 1) * share
     place = min(int(at), len(ascending) - 2)

@@ -70,9 +70,13 @@ class Spending:
         self.tests += 1
         return level(self.rate, self.tests) if stretch is None else rate_of_stretch(self.rate, stretch)
 
-    def count(self) -> None:
-        """Count a test against a fixed limit: it spends nothing, but a rest is counted in tests."""
-        self.tests += 1
+    def next_level(self) -> float:
+        """Return the level of the next test, without counting it; those of later tests are lower."""
+        return level(self.rate, self.tests + 1)
+
+    def count(self, tests: int = 1) -> None:
+        """Count tests against a fixed limit, or without effect: a rest is counted in tests."""
+        self.tests += tests
 
     def resume(self, tests: int) -> None:
         """Continue after the tests that an earlier process has made."""

@@ -10,10 +10,19 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEADERS = 10.0
 """The headers of a request must arrive within this many seconds; a browser sends them in one piece."""
-HALF_OPEN = 32
-"""Connections per peer without a complete request; beyond this, the oldest close. A browser opens six."""
-OPEN = 128
-"""Connections per peer, half of what the server accepts; further ones are closed at once."""
+HALF_OPEN = 128
+"""Connections per peer without a complete request; beyond this, the oldest are refused. A browser opens six,
+and a hundred viewers may come at once from one gateway."""
+OPEN = 192
+"""Connections per peer, three quarters of what the server accepts; further ones are refused at once."""
+LINGER, MOST_REFUSED = 2.0, 256
+"""A refused connection may send for so many seconds what is no longer read, so that its end reads the answer;
+and so many may do this at once. Closing at once would reset it."""
+_BUSY = (
+    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 5\r\nconnection: close\r\n"
+    b"content-type: text/plain; charset=utf-8\r\ncontent-length: 36\r\n\r\n"
+    b"too many connections; try again soon"
+)
 
 
 class ImpatientProtocol(H11Protocol):
@@ -21,6 +30,7 @@ class ImpatientProtocol(H11Protocol):
 
     _waiting: ClassVar[dict[str, dict[ImpatientProtocol, None]]] = {}
     _open: ClassVar[Counter[str]] = Counter()
+    _refused: ClassVar[set[ImpatientProtocol]] = set()
 
     def connection_made(self, transport: Any) -> None:
         """Accept a connection, unless its peer has too many."""
@@ -31,12 +41,14 @@ class ImpatientProtocol(H11Protocol):
         self._open[self._peer] += 1
         self._counted = True
         if self._open[self._peer] > OPEN:
-            self._give_up()
+            self._refuse()
             return
         self._wait()
 
     def data_received(self, data: bytes) -> None:
         """Take bytes; the clock for the headers runs until they are complete."""
+        if self in self._refused:
+            return
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
             self._wait_no_more()
@@ -47,6 +59,7 @@ class ImpatientProtocol(H11Protocol):
         """Forget a connection."""
         self._wait_no_more()
         self._uncount()
+        self._refused.discard(self)
         super().connection_lost(exc)
 
     def _wait(self) -> None:
@@ -54,7 +67,7 @@ class ImpatientProtocol(H11Protocol):
         silent = self._waiting.setdefault(self._peer, {})
         silent[self] = None
         while len(silent) > HALF_OPEN:
-            next(iter(silent))._give_up()
+            next(iter(silent))._refuse()
 
     def _wait_no_more(self) -> None:
         if self._timer is not None:
@@ -71,6 +84,20 @@ class ImpatientProtocol(H11Protocol):
             self._open[self._peer] -= 1
             if self._open[self._peer] <= 0:
                 del self._open[self._peer]
+
+    def _refuse(self) -> None:
+        """Answer that the page is busy, and close once the other end has read it."""
+        self._wait_no_more()
+        self._uncount()
+        if self.transport.is_closing() or len(self._refused) >= MOST_REFUSED:
+            self.transport.abort()
+            return
+        self._refused.add(self)
+        self.connections.discard(self)  # it does not count among those that the server may have
+        self.transport.write(_BUSY)
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self._timer = asyncio.get_running_loop().call_later(LINGER, self.transport.abort)
 
     def _give_up(self) -> None:
         self._wait_no_more()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import socket
 from collections.abc import Awaitable, Callable
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
@@ -14,6 +15,7 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Callable[[], Awaitable[dict[str, Any]]], Send], Awaitable[None]]
 
 COOKIE = "toposcope-token"
+"""The cookie's name before its port: a browser sends the cookies of a host to each of its ports."""
 HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
@@ -44,12 +46,14 @@ class Guard:
     """Guards the application: it checks method, Host, Origin and token, and adds headers to every response.
 
     A site that points its own name at 127.0.0.1 sends that name as Host and is refused; a script of another
-    site sends its Origin and is refused. If the page is reachable from other machines, only an IP address or
-    the bound name is accepted as Host, and every request needs the token.
+    site sends its Origin and is refused. If the page is reachable from other machines, only an IP address,
+    the bound name or the machine's own name is accepted as Host. Where there is a token, every request needs
+    it.
     """
 
     def __init__(self, app: App, *, host: str = "127.0.0.1", token: str | None = None) -> None:
-        self._app, self._host, self._token = app, host, token
+        self._app, self._token = app, token
+        self._names = frozenset() if is_loopback(host) else names_of_machine() | {host.lower()}
 
     async def __call__(
         self, scope: Scope, receive: Callable[[], Awaitable[dict[str, Any]]], send: Send
@@ -74,16 +78,15 @@ class Guard:
             await self._app(scope, receive, sending)
 
     def _knows(self, host: str) -> bool:
-        name = host.rsplit(":", 1)[0] if not host.endswith("]") and ":" in host else host
-        name = name.strip("[]").lower()
+        name = _parts_of(host)[0]
         if is_loopback(name):
             return True
-        if self._token is None:
+        if not self._names:
             return False
         try:
             ipaddress.ip_address(name)
         except ValueError:
-            return name == self._host.lower()
+            return name in self._names
         return True
 
     async def _has_token(self, scope: Scope, headers: dict[str, str], send: Send) -> bool:
@@ -93,11 +96,12 @@ class Guard:
         if given and self._is_token(given[0]):
             rest = urlencode([(name, value) for name, value in query if name != "token"])
             path = "/" + quote(scope["path"].lstrip("/")) + (f"?{rest}" if rest else "")
-            cookie = f"{COOKIE}={self._token}; HttpOnly; SameSite=Lax; Path=/"
+            cookie = f"{_cookie_name(headers['host'])}={self._token}; HttpOnly; SameSite=Lax; Path=/"
             await _answer(send, 303, "", {"location": path, "set-cookie": cookie})
             return False
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
-        if self._is_token(_cookie(headers.get("cookie", ""))) or self._is_token(bearer):
+        cookie = _cookie(headers.get("cookie", ""), _cookie_name(headers["host"]))
+        if self._is_token(cookie) or self._is_token(bearer):
             return True
         await _answer(send, 401, "open the page with the token that toposcope printed: /?token=...")
         return False
@@ -114,9 +118,32 @@ def _same_site(headers: dict[str, str]) -> bool:
     return not foreign or headers.get("sec-fetch-mode") == "navigate"
 
 
-def _cookie(header: str) -> str:
+def _parts_of(host: str) -> tuple[str, str]:
+    """Return name and port of a Host header, the port empty if it has none.
+
+    >>> _parts_of("Node7:8765"), _parts_of("[::1]:80"), _parts_of("localhost")
+    (('node7', '8765'), ('::1', '80'), ('localhost', ''))
+    """
+    name, colon, port = host.rpartition(":")
+    if not colon or host.endswith("]"):
+        name, port = host, ""
+    return name.strip("[]").lower(), port
+
+
+def _cookie_name(host: str) -> str:
+    """Return the name of the cookie for the port that the browser sees, which a tunnel may have changed."""
+    port = _parts_of(host)[1]
+    return f"{COOKIE}-{port if port.isdecimal() else 80}"
+
+
+def names_of_machine() -> frozenset[str]:
+    """Return the names by which other machines know this one, in lower case."""
+    return frozenset(name.lower() for name in (socket.gethostname(), socket.getfqdn()) if name)
+
+
+def _cookie(header: str, name: str) -> str:
     try:
-        found = SimpleCookie(header).get(COOKIE)
+        found = SimpleCookie(header).get(name)
     except CookieError:
         return ""
     return found.value if found is not None else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import secrets
 import socket
 from collections.abc import Callable, Iterator
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     import uvicorn
 
 HOST = "127.0.0.1"
+_FAR = ("192.0.2.1", "2001:db8::1")
+"""Addresses for documentation, of no machine: towards them a machine has the address that others see."""
 
 
 def check_installed() -> None:
@@ -106,18 +109,47 @@ def bound(host: str, port: int) -> socket.socket:
 
 
 def address(host: str, port: int, token: str | None) -> str:
-    """Return the address to open.
+    """Return the address to open; for a host that stands for all addresses, one that others can reach.
 
     >>> address("127.0.0.1", 8080, None), address("::1", 8080, "abc")
     ('http://127.0.0.1:8080/', 'http://[::1]:8080/?token=abc')
     """
+    host = _reachable(host)
     name = f"[{host}]" if ":" in host else host
     return f"http://{name}:{port}/" + (f"?token={token}" if token else "")
 
 
-def new_token(host: str) -> str | None:
-    """Return a token for an address that other machines can reach, None for a local one."""
-    return None if is_loopback(host) else secrets.token_urlsafe(24)
+def _reachable(host: str) -> str:
+    """Return a host; for all addresses, the one that this machine has towards others, or its name."""
+    try:
+        given = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    if not given.is_unspecified:
+        return host
+    family, far = (socket.AF_INET, _FAR[0]) if given.version == 4 else (socket.AF_INET6, _FAR[1])
+    with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.connect((far, 9))  # chooses the local address; nothing is sent
+        found = str(probe.getsockname()[0])
+        if not ipaddress.ip_address(found).is_unspecified:
+            return found
+    return socket.gethostname()
+
+
+def new_token(host: str, *, wanted: bool = False) -> str | None:
+    """Return a token for an address that other machines can reach; for a local one only if `wanted`."""
+    return None if is_loopback(host) and not wanted else secrets.token_urlsafe(24)
+
+
+def check_free(host: str, port: int) -> None:
+    """Raise before anything is written if the page cannot listen there.
+
+    Raises
+    ------
+    InputError
+        As `bound` does.
+    """
+    bound(host, port).close()
 
 
 def serve(
@@ -127,9 +159,13 @@ def serve(
     host: str = HOST,
     published: str = "",
     say: Callable[[str], object] = print,
+    ask: bool = False,
 ) -> None:
-    """Serve the page of a store until interrupted; `say` receives the address; `published` as in `server`."""
-    token = new_token(host)
+    """Serve the page of a store until interrupted; `say` receives the address; `published` as in `server`.
+
+    `ask` says that a page for this machine alone asks for a token, too.
+    """
+    token = new_token(host, wanted=ask)
     serving = server(store, host=host, token=token, published=published)
     listening = bound(host, port)
     say(address(host, listening.getsockname()[1], token))
@@ -138,12 +174,14 @@ def serve(
 
 
 @contextmanager
-def beside(store: str | Path, port: int, *, host: str = HOST, published: str = "") -> Iterator[str]:
+def beside(
+    store: str | Path, port: int, *, host: str = HOST, published: str = "", ask: bool = False
+) -> Iterator[str]:
     """Serve the page from a separate process while the block runs, and yield the address.
 
-    So the watch and the page do not slow each other down.
+    So the watch and the page do not slow each other down. `ask` is that of `serve`.
     """
-    token = new_token(host)
+    token = new_token(host, wanted=ask)
     server(store, host=host, token=token)  # report problems before a process starts
     listening = bound(host, port)
     child = launch(_serve_child, keep=(listening.fileno(),))
