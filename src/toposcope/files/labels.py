@@ -157,6 +157,16 @@ def is_copy(name: str) -> bool:
     return _COPY.search(name) is not None
 
 
+def worded_step(name: str) -> int | None:
+    """Return the step that a name states by a word for it; None for a number alone.
+
+    >>> worded_step("checkpoint-500"), worded_step("500")
+    (500, None)
+    """
+    found = _STEP.search(name)
+    return _number(found) if found else None
+
+
 def step_among(name: str, names: Iterable[str]) -> int | None:
     """Return the step in the name of one of several folders.
 

@@ -1,0 +1,164 @@
+"""Finds the weights in a folder that belong to no checkpoint of its runs, so that each is named."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from toposcope.core.forms import listed
+from toposcope.files.blobs import LocalFolder, readable
+from toposcope.files.formats.foreign import is_foreign_name
+from toposcope.files.formats.registry import FSDP, OLMO_CORE, is_beside_weights, is_weights_file
+from toposcope.files.labels import step_of, worded_step
+from toposcope.sources.entries import INNER, Entry, Source, Unread
+from toposcope.sources.search import MOST_FOLDERS
+
+_STORE = "store.json"
+_OWN_RUN = "run.json"
+_OF_OWN_RUN = ("gradients", "state")
+"""Folders of our own training that hold tensors, but no checkpoints."""
+_TORCH = (b"P", b"\x80")
+"""How a file of PyTorch begins. Many data sets of tokens end in .bin, too, and are no weights."""
+
+
+def unseen_weights(root: LocalFolder, sources: Sequence[Source], named: Sequence[Unread]) -> list[Unread]:
+    """Return the weights below a folder that no run has, and that `named` does not name.
+
+    Hidden folders, stores, and what trainers save beside weights (optimizers, states) are left out. A
+    checkpoint's folder is one thing, unless a name inside it states another step.
+    """
+    seen = _Seen.of(root.label, sources, named)
+    unseen: dict[str, list[str]] = {}
+    ended = None
+    for number, (folder, names) in enumerate(_walk(root.label, seen)):
+        if number == MOST_FOLDERS:
+            ended = folder
+            break
+        for name in names:
+            top = seen.top(folder)
+            unseen.setdefault(top, []).append(os.path.relpath(os.path.join(folder, name), top))
+    found = [_unread(top, names, top in seen.busy) for top, names in unseen.items()]
+    if ended is not None:
+        why = f"{readable(ended)}: this folder and others were not searched for weights, because more than "
+        found.append(Unread(readable(ended), f"{why}{MOST_FOLDERS:,} are here; give a folder that holds fewer"))
+    return found
+
+
+@dataclass(slots=True)
+class _Seen:
+    """The files and folders that runs are read from, those that are named already, and the folders above."""
+
+    root: str
+    entries: dict[str, Entry]
+    named: frozenset[str]
+    busy: set[str] = field(default_factory=set)
+    """The folders that a checkpoint of a run is in."""
+
+    @classmethod
+    def of(cls, root: str, sources: Sequence[Source], named: Sequence[Unread]) -> _Seen:
+        entries = {
+            place: entry
+            for source in sources
+            for entry in source.entries
+            for place in (entry.checkpoint.uri, *entry.parts)
+        }
+        seen = cls(root, entries, frozenset(one.place for one in named))
+        for place in entries:
+            while place not in seen.busy and place != os.path.dirname(place):
+                seen.busy.add(place)
+                place = root if place == root else os.path.dirname(place)
+        seen.busy.add(root)
+        return seen
+
+    def top(self, folder: str) -> str:
+        """Return the highest folder at or above one that no checkpoint of a run is in."""
+        while folder not in self.busy and (above := os.path.dirname(folder)) not in self.busy:
+            folder = above
+        return folder
+
+    def has(self, path: str) -> bool:
+        """Return whether a path is that of a checkpoint or is named, or leads to such a one."""
+        if path in self.entries or readable(path) in self.named:
+            return True
+        return os.path.islink(path) and _relative(os.path.realpath(path), self.root) in self.entries
+
+
+def _relative(real: str, root: str) -> str:
+    """Return a real path as it is called below `root`, whose own path may contain links."""
+    return os.path.join(root, os.path.relpath(real, os.path.realpath(root)))
+
+
+def _walk(root: str, seen: _Seen) -> Iterator[tuple[str, list[str]]]:
+    """Yield folders from the top, with the names of the weights in each that no run has."""
+    ahead: deque[tuple[str, Entry | None]] = deque([(root, seen.entries.get(root))])
+    while ahead:
+        folder, inside = ahead.popleft()
+        try:
+            with os.scandir(folder) as entries:
+                listing = sorted(entries, key=lambda one: one.name)
+        except OSError as error:
+            yield os.path.dirname(folder), [f"{os.path.basename(folder)} ({error.strerror})"]
+            continue
+        names = {one.name for one in listing}
+        if _STORE in names:
+            continue
+        kept: list[str] = []
+        for one in listing:
+            if one.name.startswith(".") or (_OWN_RUN in names and one.name in _OF_OWN_RUN):
+                continue
+            if not one.is_dir():
+                kept += [one.name] if _is_unseen(one, inside, seen) else []
+            elif not one.is_symlink() and readable(one.path) not in seen.named and not is_beside_weights(one.name):
+                within = seen.entries.get(one.path) or inside
+                if not _is_part(one.name, inside):
+                    ahead.append((one.path, within))
+        yield folder, kept
+
+
+def _is_part(name: str, inside: Entry | None) -> bool:
+    """Return whether a folder in a checkpoint's own is where its format keeps weights."""
+    return inside is not None and name in (*INNER, OLMO_CORE, FSDP)
+
+
+def _is_unseen(file: os.DirEntry[str], inside: Entry | None, seen: _Seen) -> bool:
+    """Return whether a file holds weights that are not those of a checkpoint."""
+    if not (is_weights_file(file.name) or is_foreign_name(file.name)) or seen.has(file.path):
+        return False
+    if inside is not None:
+        return _states_another(file, inside)
+    return not file.name.lower().endswith(".bin") or _begins_like_torch(file)
+
+
+def _states_another(file: os.DirEntry[str], inside: Entry) -> bool:
+    """Return whether a file in a checkpoint's folder is of another checkpoint.
+
+    In a folder whose name states no step, weights in a folder of their own are another model.
+    """
+    place = inside.checkpoint.uri
+    parts = os.path.relpath(file.path, place).split(os.sep)
+    stated = [step for part in parts if (step := worded_step(part)) is not None]
+    if any(step != inside.checkpoint.step for step in stated):
+        return True
+    return len(parts) > 1 and not stated and step_of(os.path.basename(place)) is None
+
+
+def _begins_like_torch(file: os.DirEntry[str]) -> bool:
+    try:
+        if not file.is_file():
+            return True
+        with open(file.path, "rb") as opened:
+            return opened.read(1) in _TORCH
+    except OSError:
+        return True
+
+
+def _unread(top: str, names: Sequence[str], busy: bool) -> Unread:
+    """Return what says that the weights of a folder were not looked at."""
+    files = [readable(name) for name in names]
+    place = readable(os.path.join(top, names[0]) if busy else top)
+    belong = "belongs" if len(files) == 1 else "belong"
+    why = f"{readable(top)}: {listed(files, most=3)} {belong} to no checkpoint that was read here"
+    path = os.path.join(top, names[0])
+    return Unread(place, f"{why}; give {place} alone" if readable(path) == path else f"{why}; rename what is not UTF-8")
