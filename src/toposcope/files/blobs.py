@@ -224,6 +224,21 @@ def _roots(path: Path) -> tuple[Path, ...]:
     return (real,)
 
 
+def has_file(folder: Folder, name: str) -> bool:
+    """Return whether a folder has a file of that name.
+
+    Raises
+    ------
+    SourceError
+        When something else has the name: a pipe, a device, a socket or a folder.
+    """
+    if name in folder.files():
+        return True
+    if isinstance(folder, LocalFolder) and os.path.lexists(folder.path / name):
+        raise SourceError(f"{folder.label}/{name}: is not a regular file and is not read; remove it")
+    return False
+
+
 class RemoteBlob:
     """A file behind an fsspec file system, read by range."""
 

@@ -15,7 +15,7 @@ from toposcope.core.forms import and_more
 from toposcope.core.types import Checkpoint, RunRecord
 from toposcope.core.wording import option
 from toposcope.files import TRAINER_STATE
-from toposcope.files.blobs import Blob, Folder, LocalFolder, readable
+from toposcope.files.blobs import Blob, Folder, LocalFolder, has_file, readable
 from toposcope.files.formats.foreign import ForeignFormatError, foreign_folder
 from toposcope.files.formats.ranks import open_ranks_of, rank_of
 from toposcope.files.formats.reader import read_json, step_in
@@ -338,7 +338,7 @@ def _facts_of_series(folder: Folder, last: str | None) -> dict[str, Any]:
 
 
 def _metrics(folder: Folder, run: str, inner: tuple[str, ...]) -> pd.DataFrame:
-    if "training_log.json" in folder.files():
+    if has_file(folder, "training_log.json"):
         return history.training_log(folder.open("training_log.json"), run)
     for place in (folder, *(folder.sub(name) for name in inner)):
         if (losses := history.losses_of(trainer_state(place), run)) is not None:
@@ -347,7 +347,7 @@ def _metrics(folder: Folder, run: str, inner: tuple[str, ...]) -> pd.DataFrame:
 
 
 def _raw_steps(folder: Folder) -> list[int]:
-    if "training_log.json" not in folder.files():
+    if not has_file(folder, "training_log.json"):
         return []
     rows = read_json(folder.open("training_log.json"))
     steps = [row.get("step") for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
