@@ -95,10 +95,6 @@ def a_step_below_zero(run):
     saved(run / "step_-5.safetensors", broken=True)
 
 
-def a_name_without_a_step(run):
-    saved(run / "final.safetensors", broken=True)
-
-
 def a_name_that_is_not_utf8(run):
     saved(run / "x.safetensors", broken=True)
     os.rename(run / "x.safetensors", os.fsdecode(os.fsencode(run) + b"/last\xff.safetensors"))
@@ -130,7 +126,7 @@ def an_optimizers_name_in_upper_case_with_weights_inside(run):
 
 
 BESIDE = (
-    in_the_folder_beside, a_run_inside, a_step_too_large, a_step_below_zero, a_name_without_a_step,
+    in_the_folder_beside, a_run_inside, a_step_too_large, a_step_below_zero,
     a_name_that_is_not_utf8, a_folder_of_another_name, a_format_that_is_not_read, a_distributed_checkpoint,
     a_pipe, a_link_to_nothing, an_optimizers_name_in_upper_case_with_weights_inside,
 )  # fmt: skip
@@ -145,6 +141,34 @@ def test_weights_beside_a_series_are_named(tmp_path, make, inside):
     (message,) = not_looked_at(run if inside else run.parent)
     message.encode()
     assert str(run) in message
+
+
+def test_a_copy_without_a_step_beside_a_series_is_looked_at(tmp_path, capsys):
+    run = tmp_path / "run"
+    steps(run, 0, 10)
+    for name in ("best.safetensors", "model.safetensors", "ave_10best.safetensors"):
+        saved(run / name)
+    series = open_series(run)
+    assert (series.steps, audit(series, cheap=True)) == ({"run": [0, 10]}, [])
+    saved(run / "best.safetensors", broken=True)
+    assert {(one.run, one.fault) for one in audit(open_series(run))} == {("run/best.safetensors", "non-finite")}
+    words = ["--out", str(tmp_path / "store"), "--once", "--rest", "0", "--features", "updates"]
+    with pytest.raises(SystemExit) as ended:
+        main(["watch", str(run), *words])
+    assert ended.value.code == 1
+    assert "best.safetensors" in capsys.readouterr().out
+    saved(run / "best.safetensors")
+    with pytest.raises(SystemExit) as ended:
+        main(["watch", str(run), *words])
+    assert ended.value.code == 0, capsys.readouterr()
+
+
+def test_a_copy_that_cannot_be_read_is_named(tmp_path):
+    run = tmp_path / "run"
+    steps(run, 0, 10)
+    (run / "best.safetensors").write_bytes(b"cut")
+    (finding,) = audit(open_series(run), cheap=True)
+    assert (finding.run, finding.fault) == ("run/best.safetensors", "unreadable")
 
 
 def test_what_no_run_has_fails_a_check_an_audit_and_a_watch(tmp_path, capsys):

@@ -168,18 +168,18 @@ class LocalFolder:
         return [
             entry.name
             for entry in self._entries()
-            if _is(entry.is_file) or (entry.is_symlink() and not _is(entry.is_dir))
+            if passes(entry.is_file) or (entry.is_symlink() and not passes(entry.is_dir))
         ]
 
     def folders(self) -> list[str]:
         """Return the names of the folders in the folder itself, sorted."""
-        return [entry.name for entry in self._entries() if _is(entry.is_dir)]
+        return [entry.name for entry in self._entries() if passes(entry.is_dir)]
 
     def lost(self, *, links: bool = True) -> dict[str, str]:
         """Return the entries that are neither files nor folders, and why; by default only `links`."""
         found = {}
         for entry in self._entries():
-            if _is(entry.is_file) or _is(entry.is_dir) or (links and not entry.is_symlink()):
+            if passes(entry.is_file) or passes(entry.is_dir) or (links and not entry.is_symlink()):
                 continue
             where = f"{self.label}/{readable(entry.name)}"
             what = (
@@ -209,7 +209,7 @@ class LocalFolder:
         return LocalFolder(self._inside(name), self._roots)
 
 
-def _is(test: Callable[[], bool]) -> bool:
+def passes(test: Callable[[], bool]) -> bool:
     """Return whether an entry of a folder passes a test; a circular link passes none."""
     try:
         return test()

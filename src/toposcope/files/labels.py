@@ -17,6 +17,7 @@ _COUNT += r"(?!\d|(?:\.\d{1,3})?[bt](?![a-z0-9]))"
 """A number, or one in thousands or millions (100k, 1.2M); one in billions counts tokens."""
 _WORDS = r"global[_-]?steps?|steps?|checkpoint|ckpt|iters?|iterations?|updates?"
 _STEP = re.compile(rf"(?:^|[^a-z])(?:{_WORDS})[_\-=]?{_COUNT}", re.I)
+_LIKE_STEP = re.compile(rf"(?:^|[^a-z])(?:{_WORDS})[^a-z0-9]{{0,3}}[0-9]", re.I)
 _UPDATES = re.compile(r"(?:checkpoint_\d{1,6}_|ep\d{1,6}-ba)(?P<count>\d{1,15})(?P<unit>)(?:-rank\d+)?", re.I)
 """fairseq's checkpoint_EPOCH_UPDATES, Composer's epEPOCH-baBATCH-rankRANK."""
 # Whole names only: a run that was trained for so many steps or epochs often has a name that ends like these.
@@ -165,6 +166,15 @@ def worded_step(name: str) -> int | None:
     """
     found = _STEP.search(name)
     return _number(found) if found else None
+
+
+def looks_like_step(name: str) -> bool:
+    """Return whether a name has a number after a word for a step, read or not.
+
+    >>> looks_like_step("step_-5.pt"), looks_like_step(f"step_{10**23}"), looks_like_step("checkpoint_best.pt")
+    (True, True, False)
+    """
+    return _LIKE_STEP.search(name) is not None
 
 
 def step_among(name: str, names: Iterable[str]) -> int | None:

@@ -50,7 +50,7 @@ from toposcope.sources.entries import (
     with_tokens,
 )
 from toposcope.sources.logs_beside import with_logs_beside
-from toposcope.sources.search import Exhausted, Search, may_hold_runs
+from toposcope.sources.search import FREE_DEPTH, Exhausted, Search, may_hold_runs
 from toposcope.sources.stated import facts_of, stated_rows
 from toposcope.sources.unseen import unseen_weights
 
@@ -68,12 +68,17 @@ STORE = "store.json"
 
 
 def discover(
-    location: Folder | Blob, unread: list[Unread] | None = None, *, logs: bool = True
+    location: Folder | Blob,
+    unread: list[Unread] | None = None,
+    *,
+    logs: bool = True,
+    copies: list[Source] | None = None,
 ) -> list[Source]:
     """Return the runs in a folder or a file.
 
     An unreadable folder beside the runs does not hide them: it is added to `unread`, by name, with the
-    reason. With `logs`, runs without losses of their own get those of the logs beside them.
+    reason. With `logs`, runs without losses of their own get those of the logs beside them. `copies` takes
+    weights beside the checkpoints of a run whose names state no step, such as best.pt, one source each.
 
     Raises
     ------
@@ -99,7 +104,10 @@ def discover(
         )
     if not isinstance(location, LocalFolder):
         return found
-    unread += unseen_weights(location, found, unread)
+    beside, unseen = unseen_weights(location, found, unread)
+    unread += unseen
+    if copies is not None:
+        copies += beside
     return with_logs_beside(location, found) if logs else found
 
 
@@ -184,6 +192,8 @@ def _runs(folder: Folder, depth: int, search: Search) -> list[Source]:
     found = labelled(folder, base_name(folder.label), search.unread)
     if found:
         return [_series(folder, found)]
+    if depth > FREE_DEPTH:  # a model without a step so deep may be a part of a checkpoint that is not complete
+        return _runs_inside(folder, depth, search)
     if is_checkpoint(folder):
         return [_one_folder(folder)]
     weights = [name for name in files if is_weights_file(name)]

@@ -12,7 +12,7 @@ from toposcope.files.blobs import Folder, LocalFolder
 from toposcope.sources.entries import Unread
 
 FREE_DEPTH = 3
-"""Folders down to this depth are always searched; deeper ones are counted."""
+"""Folders down to this depth are always searched; deeper ones are counted, and must state steps to be runs."""
 MOST_FOLDERS = 20_000
 """The largest number of deeper folders that is searched: listing so many takes about a second on a local disk. A
 wrong path must not cause a crawl through the whole disk."""

@@ -6,13 +6,16 @@ import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from toposcope.core.forms import listed
-from toposcope.files.blobs import LocalFolder, readable
+from toposcope.core.types import Checkpoint, RunRecord
+from toposcope.files.blobs import LocalFolder, passes, readable
 from toposcope.files.formats.foreign import is_foreign_name
 from toposcope.files.formats.registry import FSDP, OLMO_CORE, is_beside_weights, is_weights_file
-from toposcope.files.labels import step_of, worded_step
-from toposcope.sources.entries import INNER, Entry, Source, Unread
+from toposcope.files.labels import looks_like_step, step_of, worded_step
+from toposcope.logs.metrics import empty
+from toposcope.sources.entries import INNER, Entry, Source, Unread, open_plain
 from toposcope.sources.search import MOST_FOLDERS
 
 _STORE = "store.json"
@@ -23,13 +26,19 @@ _TORCH = (b"P", b"\x80")
 """How a file of PyTorch begins. Many data sets of tokens end in .bin, too, and are no weights."""
 
 
-def unseen_weights(root: LocalFolder, sources: Sequence[Source], named: Sequence[Unread]) -> list[Unread]:
+def unseen_weights(
+    root: LocalFolder, sources: Sequence[Source], named: Sequence[Unread]
+) -> tuple[list[Source], list[Unread]]:
     """Return the weights below a folder that no run has, and that `named` does not name.
+
+    The first are files beside the checkpoints of a run that may be copies of them, because their names state no
+    step: each can be looked at as a file alone. The others are not looked at.
 
     Hidden folders, stores, and what trainers save beside weights (optimizers, states) are left out. A
     checkpoint's folder is one thing, unless a name inside it states another step.
     """
     seen = _Seen.of(root.label, sources, named)
+    copies: list[Source] = []
     unseen: dict[str, list[str]] = {}
     ended = None
     for number, (folder, names) in enumerate(_walk(root.label, seen)):
@@ -37,13 +46,30 @@ def unseen_weights(root: LocalFolder, sources: Sequence[Source], named: Sequence
             ended = folder
             break
         for name in names:
+            if folder in seen.homes and _may_be_copy(folder, name):
+                copies.append(_copy(folder, name))
+                continue
             top = seen.top(folder)
             unseen.setdefault(top, []).append(os.path.relpath(os.path.join(folder, name), top))
     found = [_unread(top, names, top in seen.busy) for top, names in unseen.items()]
     if ended is not None:
         why = f"{readable(ended)}: this folder and others were not searched for weights, because more than "
         found.append(Unread(readable(ended), f"{why}{MOST_FOLDERS:,} are here; give a folder that holds fewer"))
-    return found
+    return copies, found
+
+
+def _may_be_copy(folder: str, name: str) -> bool:
+    """Return whether weights beside checkpoints may be one of them under another name, such as best.pt."""
+    path = os.path.join(folder, name)
+    plain = os.path.isfile(path) and not os.path.islink(path) and readable(path) == path
+    return plain and is_weights_file(name) and not looks_like_step(name)
+
+
+def _copy(folder: str, name: str) -> Source:
+    """Return a file of weights beside the checkpoints of a run, as a run of its own."""
+    run, place = f"{os.path.basename(folder)}/{name}", LocalFolder(Path(folder))
+    entry = Entry(Checkpoint(run, 0, None, os.path.join(folder, name)), lambda: open_plain(place.open(name)))
+    return Source(RunRecord(run, uri=entry.checkpoint.uri), (entry,), empty)
 
 
 @dataclass(slots=True)
@@ -55,6 +81,8 @@ class _Seen:
     named: frozenset[str]
     busy: set[str] = field(default_factory=set)
     """The folders that a checkpoint of a run is in."""
+    homes: set[str] = field(default_factory=set)
+    """The folders that have a checkpoint directly in them."""
 
     @classmethod
     def of(cls, root: str, sources: Sequence[Source], named: Sequence[Unread]) -> _Seen:
@@ -66,6 +94,7 @@ class _Seen:
         }
         seen = cls(root, entries, frozenset(one.place for one in named))
         for place in entries:
+            seen.homes |= {os.path.dirname(place)} if place != root else set()
             while place not in seen.busy and place != os.path.dirname(place):
                 seen.busy.add(place)
                 place = root if place == root else os.path.dirname(place)
@@ -108,7 +137,7 @@ def _walk(root: str, seen: _Seen) -> Iterator[tuple[str, list[str]]]:
         for one in listing:
             if one.name.startswith(".") or (_OWN_RUN in names and one.name in _OF_OWN_RUN):
                 continue
-            if not one.is_dir():
+            if not passes(one.is_dir):
                 kept += [one.name] if _is_unseen(one, inside, seen) else []
             elif not one.is_symlink() and readable(one.path) not in seen.named and not is_beside_weights(one.name):
                 within = seen.entries.get(one.path) or inside
@@ -146,7 +175,7 @@ def _states_another(file: os.DirEntry[str], inside: Entry) -> bool:
 
 def _begins_like_torch(file: os.DirEntry[str]) -> bool:
     try:
-        if not file.is_file():
+        if not passes(file.is_file):
             return True
         with open(file.path, "rb") as opened:
             return opened.read(1) in _TORCH
