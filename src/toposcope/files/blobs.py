@@ -89,7 +89,8 @@ def check_name(label: str, name: str) -> str:
     path = PurePosixPath(name)
     if readable(name) != name:
         raise SourceError(f"{label}/{readable(name)}: the file name is not UTF-8; rename it")
-    bad = not name or "\\" in name or "\0" in name or bool(PureWindowsPath(name).drive)
+    drive = os.name == "nt" and bool(PureWindowsPath(name).drive)  # elsewhere `C:` and `a:b` are names
+    bad = not name or "\\" in name or "\0" in name or drive
     if bad or path.is_absolute() or ".." in path.parts:
         raise SourceError(
             f"{label}: {name!r} points outside the folder and is not read; use names relative to the folder"

@@ -16,7 +16,7 @@ TRACKERS = ("latest_checkpointed_iteration.txt", "latest", "latest.txt")
 """Files beside checkpoints that name the last one saved, of Megatron-LM, DeepSpeed or GPT-NeoX, nanotron."""
 
 _TRACKER_BYTES = 200  # of a file that contains nothing but the latest step
-_LAST_NUMBER = re.compile(r"(\d{1,40})\D*$")
+_LAST_NUMBER = re.compile(r"([0-9]{1,40})\D*$")
 _NUMBERS = re.compile(r"\d+")
 _DEPTH = 16
 """Folders are searched down to this depth: nanotron has one for every part of a name."""
