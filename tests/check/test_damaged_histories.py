@@ -104,7 +104,9 @@ def test_a_history_is_named_for_the_run_that_it_lies_with(tmp_path):
     for name in ("a", "b"):
         os.rename(run_folder(tmp_path), tmp_path / name)
     random_bytes(tmp_path / "a" / "train.log")
-    assert [one.run for one in audit(open_series(tmp_path), cheap=True) if one.fault.endswith("metrics")] == ["a"]
+    assert [one.run for one in audit(open_series(tmp_path), cheap=True) if one.fault.endswith("metrics")] == [
+        "a"
+    ]
 
 
 def test_a_pipe_in_the_place_of_a_log_is_read_by_nobody(tmp_path):

@@ -16,7 +16,9 @@ from toposcope.sources.audit import audit
 def saved(path, *, broken=False):
     """Write a file of weights; a broken one has NaN."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    matrix = np.arange(12, dtype=np.float32).reshape(4, 3) + len(path.name) / 100 + sum(map(ord, path.name)) / 1e5
+    matrix = (
+        np.arange(12, dtype=np.float32).reshape(4, 3) + len(path.name) / 100 + sum(map(ord, path.name)) / 1e5
+    )
     save_file({"layers.0.mlp.fc1.weight": matrix * (np.nan if broken else 1)}, path)
 
 
@@ -151,7 +153,9 @@ def test_a_copy_without_a_step_beside_a_series_is_looked_at(tmp_path, capsys):
     series = open_series(run)
     assert (series.steps, audit(series, cheap=True)) == ({"run": [0, 10]}, [])
     saved(run / "best.safetensors", broken=True)
-    assert {(one.run, one.fault) for one in audit(open_series(run))} == {("run/best.safetensors", "non-finite")}
+    assert {(one.run, one.fault) for one in audit(open_series(run))} == {
+        ("run/best.safetensors", "non-finite")
+    }
     words = ["--out", str(tmp_path / "store"), "--once", "--rest", "0", "--features", "updates"]
     with pytest.raises(SystemExit) as ended:
         main(["watch", str(run), *words])

@@ -14,7 +14,6 @@ from typing import Any
 from toposcope.core.errors import SourceError
 from toposcope.files.blobs import MAX_SMALL_FILE, Blob
 
-
 _LONGEST_FIRST = 1 << 16
 """The first record of an event file names its version, in a few dozen bytes."""
 

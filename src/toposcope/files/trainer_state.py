@@ -38,7 +38,9 @@ def trainer_state(folder: Folder) -> dict[str, Any]:
     state = read_json(folder.open(TRAINER_STATE))
     rows = state.get("log_history", []) if isinstance(state, dict) else None
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise SourceError(f"{folder.label}/{TRAINER_STATE}: has no list of records as log_history; fetch it again")
+        raise SourceError(
+            f"{folder.label}/{TRAINER_STATE}: has no list of records as log_history; fetch it again"
+        )
     return dict(state)
 
 

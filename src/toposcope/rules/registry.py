@@ -12,8 +12,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
 from toposcope import rules as room
-from toposcope.core.errors import InputError
-from toposcope.core.plugins import Extensible
+from toposcope.core.plugins import Extensible, loaded
 from toposcope.logs.remarks import NOTICED, Remark
 from toposcope.rules.accuracy import Accuracy
 from toposcope.rules.dead_run import DeadRun
@@ -188,13 +187,7 @@ def _installed() -> Mapping[str, float]:
     """Return the shares of the alarms that installed packages offer."""
     shares = {}
     for point in entry_points(group=ALARMS):
-        try:
-            alarm = point.load()
-        except Exception as error:  # a package's own module may raise anything while it is imported
-            raise InputError(
-                f"{ALARMS}: {point.value} cannot be imported ({type(error).__name__}: {error})",
-                remedy="correct the package, or uninstall it",
-            ) from error
+        alarm = loaded(ALARMS, point)
         if getattr(alarm, "share", 0) > 0:
             shares[str(alarm.test)] = float(alarm.share)
     return shares

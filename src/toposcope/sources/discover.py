@@ -50,7 +50,7 @@ from toposcope.sources.entries import (
     with_tokens,
 )
 from toposcope.sources.logs_beside import with_logs_beside
-from toposcope.sources.search import FREE_DEPTH, Exhausted, Search, may_hold_runs
+from toposcope.sources.search import FREE_DEPTH, ExhaustedError, Search, may_hold_runs
 from toposcope.sources.stated import facts_of, stated_rows
 from toposcope.sources.unseen import unseen_weights
 
@@ -192,7 +192,9 @@ def _runs(folder: Folder, depth: int, search: Search) -> list[Source]:
     found = labelled(folder, base_name(folder.label), search.unread)
     if found:
         return [_series(folder, found)]
-    if depth > FREE_DEPTH:  # a model without a step so deep may be a part of a checkpoint that is not complete
+    if (
+        depth > FREE_DEPTH
+    ):  # a model without a step so deep may be a part of a checkpoint that is not complete
         return _runs_inside(folder, depth, search)
     if is_checkpoint(folder):
         return [_one_folder(folder)]
@@ -214,7 +216,9 @@ def _runs(folder: Folder, depth: int, search: Search) -> list[Source]:
 def _runs_inside(folder: Folder, depth: int, search: Search) -> list[Source]:
     """Return the runs of a folder's subfolders; one unreadable folder does not stop the others."""
     lost = folder.lost() if isinstance(folder, LocalFolder) else {}
-    search.unread += [Unread(f"{folder.label}/{name}", why) for name, why in lost.items() if may_hold_runs(name)]
+    search.unread += [
+        Unread(f"{folder.label}/{name}", why) for name, why in lost.items() if may_hold_runs(name)
+    ]
     found: list[Source] = []
     for name in filter(may_hold_runs, folder.folders()):
         try:
@@ -225,7 +229,7 @@ def _runs_inside(folder: Folder, depth: int, search: Search) -> list[Source]:
                 continue
             with search.entered(inner, depth + 1):
                 found += _runs(inner, depth + 1, search)
-        except Exhausted:
+        except ExhaustedError:
             break
         except (SourceError, OSError) as error:
             foreign = isinstance(error, ForeignFormatError)

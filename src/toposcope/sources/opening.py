@@ -108,7 +108,9 @@ def open_series(
             sources.append(source if name == source.run.run else under_name(source, name))
     chosen = [_select(source, steps) for source in sources]
     _check_some(sources, chosen, steps)
-    return Series(", ".join(str(one) for one in uris), chosen, split=split, losses=table, unread=unread, copies=copies)
+    return Series(
+        ", ".join(str(one) for one in uris), chosen, split=split, losses=table, unread=unread, copies=copies
+    )
 
 
 def _addresses(uri: object) -> list[str | Path]:

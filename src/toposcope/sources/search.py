@@ -12,10 +12,11 @@ from toposcope.files.blobs import Folder, LocalFolder
 from toposcope.sources.entries import Unread
 
 FREE_DEPTH = 3
-"""Folders down to this depth are always searched; deeper ones are counted, and must state steps to be runs."""
+"""Folders down to this depth are always searched. Deeper ones are counted, and runs in them have to state
+steps."""
 MOST_FOLDERS = 20_000
-"""The largest number of deeper folders that is searched: listing so many takes about a second on a local disk. A
-wrong path must not cause a crawl through the whole disk."""
+"""The largest number of deeper folders that is searched: a wrong path must not cause a crawl through the
+disk. Listing so many takes about a second on a local one."""
 MOST_REMOTE = 300
 """The same for an address: each listing is a request of about .1 s."""
 DEEPEST = 64
@@ -59,19 +60,19 @@ class Search:
         most = MOST_FOLDERS if isinstance(folder, LocalFolder) else MOST_REMOTE
         if depth > DEEPEST:
             raise SourceError(
-                f"{folder.label}: was not searched, because it is {depth} folders deep; give a folder inside it"
+                f"{folder.label}: was not searched: it is {depth} folders deep; give a folder inside it"
             )
         if depth <= FREE_DEPTH:
             return
         self._deep += 1
         if self._deep == most + 1:
             raise SourceError(
-                f"{folder.label}: this folder and others were not searched, because more than {most:,} folders "
+                f"{folder.label}: this and others were not searched, because more than {most:,} folders "
                 f"are more than {FREE_DEPTH} deep; give a folder that holds fewer"
             )
         if self._deep > most:
-            raise Exhausted(folder.label)
+            raise ExhaustedError(folder.label)
 
 
-class Exhausted(SourceError):
+class ExhaustedError(SourceError):
     """The search has ended before; it was told where."""

@@ -31,8 +31,8 @@ def unseen_weights(
 ) -> tuple[list[Source], list[Unread]]:
     """Return the weights below a folder that no run has, and that `named` does not name.
 
-    The first are files beside the checkpoints of a run that may be copies of them, because their names state no
-    step: each can be looked at as a file alone. The others are not looked at.
+    The first are files beside the checkpoints of a run whose names state no step: they may be copies, and
+    each can be looked at as a file alone. The others are not looked at.
 
     Hidden folders, stores, and what trainers save beside weights (optimizers, states) are left out. A
     checkpoint's folder is one thing, unless a name inside it states another step.
@@ -54,7 +54,9 @@ def unseen_weights(
     found = [_unread(top, names, top in seen.busy) for top, names in unseen.items()]
     if ended is not None:
         why = f"{readable(ended)}: this folder and others were not searched for weights, because more than "
-        found.append(Unread(readable(ended), f"{why}{MOST_FOLDERS:,} are here; give a folder that holds fewer"))
+        found.append(
+            Unread(readable(ended), f"{why}{MOST_FOLDERS:,} are here; give a folder that holds fewer")
+        )
     return copies, found
 
 
@@ -139,7 +141,11 @@ def _walk(root: str, seen: _Seen) -> Iterator[tuple[str, list[str]]]:
                 continue
             if not passes(one.is_dir):
                 kept += [one.name] if _is_unseen(one, inside, seen) else []
-            elif not one.is_symlink() and readable(one.path) not in seen.named and not is_beside_weights(one.name):
+            elif (
+                not one.is_symlink()
+                and readable(one.path) not in seen.named
+                and not is_beside_weights(one.name)
+            ):
                 within = seen.entries.get(one.path) or inside
                 if not _is_part(one.name, inside):
                     ahead.append((one.path, within))
@@ -190,4 +196,6 @@ def _unread(top: str, names: Sequence[str], busy: bool) -> Unread:
     belong = "belongs" if len(files) == 1 else "belong"
     why = f"{readable(top)}: {listed(files, most=3)} {belong} to no checkpoint that was read here"
     path = os.path.join(top, names[0])
-    return Unread(place, f"{why}; give {place} alone" if readable(path) == path else f"{why}; rename what is not UTF-8")
+    return Unread(
+        place, f"{why}; give {place} alone" if readable(path) == path else f"{why}; rename what is not UTF-8"
+    )

@@ -96,4 +96,6 @@ def _is_there(series: Series, finding: AuditFinding) -> bool:
     """Return whether a finding's checkpoints are still in the folder, or it is about the whole run."""
     if finding.fault != "unreadable":
         return True
-    return any(Path(at.uri).exists() for at in _places(series) if (at.run, at.step) == (finding.run, finding.step))
+    return any(
+        Path(at.uri).exists() for at in _places(series) if (at.run, at.step) == (finding.run, finding.step)
+    )

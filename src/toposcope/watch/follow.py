@@ -201,7 +201,9 @@ class Follower:
 
     def rested_copies(self) -> dict[Sighting, Source]:
         """Return the weights without a step beside checkpoints that no one writes now."""
-        seen = {Sighting(one.entries[0].checkpoint, _files(one.entries[0].checkpoint)): one for one in self.copies}
+        seen = {
+            Sighting(one.entries[0].checkpoint, _files(one.entries[0].checkpoint)): one for one in self.copies
+        }
         return {at: one for at, one in seen.items() if self._now() - at.written / 1e9 >= self._rest}
 
     def _let_go(self, present: dict[str, Checkpoint], found: FolderVisit) -> None:
