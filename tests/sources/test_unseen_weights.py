@@ -255,3 +255,40 @@ def test_a_model_in_the_folder_of_a_model_is_named(tmp_path):
     saved(tmp_path / "m" / "other" / "model.safetensors", broken=True)
     (message,) = not_looked_at(tmp_path / "m")
     assert str(Path("m") / "other") in message
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["step_30.safetensors.bak", "step_30.pt.gz", "step_30.zip", "step_30.safetensors.1", "step_30", "final.npy",
+     "model.bin", "last.pkl", "CKPT.tar"],
+)  # fmt: skip
+def test_weights_that_are_packed_or_set_aside_are_named(tmp_path, name):
+    steps(tmp_path / "run", 0, 10)
+    (tmp_path / "run" / name).write_bytes(b"\1\0\0\0")
+    (finding,) = audit(open_series(tmp_path / "run"), cheap=True)
+    assert name in finding.message
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "step_30.json",
+        "step_30.png",
+        "samples_step_30.txt",
+        "step_30.pt.sha256",
+        "step_30.pt.tmp",
+        "vocab.pkl",
+    ],
+)
+def test_what_belongs_to_a_step_and_is_no_weights_is_not_named(tmp_path, name):
+    steps(tmp_path / "run", 0, 10)
+    (tmp_path / "run" / name).write_bytes(b"\1\0\0\0")
+    assert open_series(tmp_path / "run").findings == ()
+
+
+def test_weights_beside_the_tables_of_a_store_are_named(tmp_path):
+    steps(tmp_path / "runs" / "good", 0, 10)
+    steps(tmp_path / "runs" / "store", 10, broken=True)
+    (tmp_path / "runs" / "store" / "store.json").write_text("{}")
+    (message,) = not_looked_at(tmp_path / "runs")
+    assert "step_10.safetensors" in message

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from toposcope.core import WEIGHT_FILES
 from toposcope.core.forms import listed
 from toposcope.core.types import Checkpoint, RunRecord
 from toposcope.files.blobs import LocalFolder, passes, readable
@@ -22,6 +24,14 @@ _STORE = "store.json"
 _OWN_RUN = "run.json"
 _OF_OWN_RUN = ("gradients", "state")
 """Folders of our own training that hold tensors, but no checkpoints."""
+_ENDS = "|".join(re.escape(end) for end in sorted(WEIGHT_FILES))
+_ASIDE = re.compile(rf"(?:{_ENDS})\.(?:bak|old|orig|gz|bz2|xz|zst|zip|tar|7z|\d+)$", re.I)
+"""Weights that were packed or set aside: no reader opens them."""
+_PACKED = ("", ".npy", ".pkl", ".pickle", ".joblib", ".zip", ".gz", ".tar", ".zst")
+"""Suffixes of files that hold weights if their names state a step or are those of a model."""
+_OF_MODELS = frozenset(
+    "model pytorch_model weights params consolidated checkpoint ckpt best last latest final".split()
+)
 _TORCH = (b"P", b"\x80")
 """How a file of PyTorch begins. Many data sets of tokens end in .bin, too, and are no weights."""
 
@@ -133,8 +143,8 @@ def _walk(root: str, seen: _Seen) -> Iterator[tuple[str, list[str]]]:
             yield os.path.dirname(folder), [f"{os.path.basename(folder)} ({error.strerror})"]
             continue
         names = {one.name for one in listing}
-        if _STORE in names:
-            continue
+        if _STORE in names:  # its own folders hold copies that a watch keeps, and results
+            listing = [one for one in listing if not passes(one.is_dir)]
         kept: list[str] = []
         for one in listing:
             if one.name.startswith(".") or (_OWN_RUN in names and one.name in _OF_OWN_RUN):
@@ -159,11 +169,20 @@ def _is_part(name: str, inside: Entry | None) -> bool:
 
 def _is_unseen(file: os.DirEntry[str], inside: Entry | None, seen: _Seen) -> bool:
     """Return whether a file holds weights that are not those of a checkpoint."""
-    if not (is_weights_file(file.name) or is_foreign_name(file.name)) or seen.has(file.path):
+    named = is_weights_file(file.name) or is_foreign_name(file.name) or _is_packed(file.name)
+    if not named or seen.has(file.path):
         return False
     if inside is not None:
         return _states_another(file, inside)
-    return not file.name.lower().endswith(".bin") or _begins_like_torch(file)
+    stem, end = os.path.splitext(file.name.lower())
+    return end != ".bin" or stem in _OF_MODELS or _begins_like_torch(file)
+
+
+def _is_packed(name: str) -> bool:
+    """Return whether a file name is that of weights in an archive, a pickle or an array, or set aside."""
+    stem, end = os.path.splitext(name.lower())
+    stated = end in _PACKED and (stem in _OF_MODELS or looks_like_step(name))
+    return (stated or _ASIDE.search(name) is not None) and not is_beside_weights(name)
 
 
 def _states_another(file: os.DirEntry[str], inside: Entry) -> bool:
