@@ -47,13 +47,31 @@ def a_list(path):
     path.write_text("[1, 2]")
 
 
+def records_without_steps(path):
+    path.write_text('{"global_step": 20, "log_history": [{"step": "x", "loss": "y"}]}')
+
+
 def nothing(path):
     path.write_text("")
 
 
-OF_ALL = (os.mkfifo, a_device, random_bytes)
+def a_link_to_nothing(path):
+    path.symlink_to("gone")
+
+
+def a_link_to_itself(path):
+    path.symlink_to(path.name)
+
+
+def a_link_outside(path):
+    outside = path.parents[2] / "outside.csv"
+    outside.write_text("step,loss\n1,2\n2,1\n")
+    path.symlink_to(outside)
+
+
+OF_ALL = (os.mkfifo, a_device, random_bytes, a_link_to_nothing, a_link_to_itself, a_link_outside)
 OF_JSON = (nesting,)
-OF_STATE = (no_list, text, numbers, a_list, nothing, os.mkdir)
+OF_STATE = (no_list, text, numbers, a_list, records_without_steps, nothing, os.mkdir)
 CASES = [
     (name, damage)
     for name in NAMES

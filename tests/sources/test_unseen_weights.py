@@ -259,8 +259,8 @@ def test_a_model_in_the_folder_of_a_model_is_named(tmp_path):
 
 @pytest.mark.parametrize(
     "name",
-    ["step_30.safetensors.bak", "step_30.pt.gz", "step_30.zip", "step_30.safetensors.1", "step_30", "final.npy",
-     "model.bin", "last.pkl", "CKPT.tar"],
+    ["step_30.safetensors.bak", "step_30.pt.gz", "step_30.zip", "step_30.safetensors.1", "step_30",
+     "final.npy", "model.bin", "last.pkl", "CKPT.tar"],
 )  # fmt: skip
 def test_weights_that_are_packed_or_set_aside_are_named(tmp_path, name):
     steps(tmp_path / "run", 0, 10)

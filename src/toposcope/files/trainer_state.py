@@ -37,9 +37,10 @@ def trainer_state(folder: Folder) -> dict[str, Any]:
         return {}
     state = read_json(folder.open(TRAINER_STATE))
     rows = state.get("log_history", []) if isinstance(state, dict) else None
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+    records = isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
+    if not records or (rows and not any(type(row.get("step")) in (int, float) for row in rows)):
         raise SourceError(
-            f"{folder.label}/{TRAINER_STATE}: has no list of records as log_history; fetch it again"
+            f"{folder.label}/{TRAINER_STATE}: log_history is no list of records with steps; fetch it again"
         )
     return dict(state)
 

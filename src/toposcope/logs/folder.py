@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from toposcope.core import WEIGHT_FILES
+from toposcope.core.errors import SourceError
 from toposcope.logs.dialects.dialect import EVENTS
 from toposcope.logs.meanings import TRAINED
 from toposcope.store import MANIFEST
@@ -39,6 +40,25 @@ def is_history(name: str) -> bool:
     """
     named = Path(name).suffix.lower() in LOGS or HISTORY.fullmatch(name) is not None
     return not name.startswith(".") and (named or EVENTS in name.lower())
+
+
+def refuse_outside(folder: Path, file: Path) -> None:
+    """Refuse a log in a folder that is a link to a file outside it.
+
+    Raises
+    ------
+    SourceError
+        When it leads out of the folder, or to nothing.
+    """
+    if not file.is_symlink():
+        return
+    real = Path(os.path.realpath(file))
+    if not file.exists():
+        raise SourceError(f"{file}: is a link to nothing; remove it, or restore its target")
+    if not real.is_relative_to(os.path.realpath(folder)):
+        raise SourceError(
+            f"{file}: is a link to {real}, outside the folder that was opened; name that log itself"
+        )
 
 
 def inside(folder: Path, depth: int) -> bool:

@@ -12,7 +12,7 @@ from toposcope.core.errors import EmptyLogError, InputError, NoLogError, SourceE
 from toposcope.core.forms import listed
 from toposcope.core.wording import command, rendered
 from toposcope.files import LIGHTNING_METRICS, TRAINER_STATE
-from toposcope.logs.folder import LOGS, is_history, log_files
+from toposcope.logs.folder import LOGS, is_history, log_files, refuse_outside
 from toposcope.runs.contents import LOSSES, Contents, logged, said_of
 
 if TYPE_CHECKING:
@@ -211,6 +211,7 @@ def _logs_inside(
     for file in log_files(folder, checkpoints):
         label = f"{name}/{file.relative_to(folder)}" if file != folder else name
         try:
+            refuse_outside(folder, file)
             found.append(replace(logged(str(file), label, reading), unseen=_NO_CHECKPOINT))
         except InputError as error:
             if file.suffix.lower() in LOGS or _is_damaged(file, error):

@@ -15,7 +15,7 @@ import pandas as pd
 from toposcope.core.errors import EmptyLogError, NoLogError, SourceError
 from toposcope.files.blobs import LocalFolder
 from toposcope.logs import history, read_log
-from toposcope.logs.folder import is_history, log_files
+from toposcope.logs.folder import is_history, log_files, refuse_outside
 from toposcope.logs.log import Log
 from toposcope.logs.metrics import tidy
 from toposcope.logs.pairing import LogOfRun, agreeing, logs_of_runs
@@ -152,11 +152,15 @@ class _Beside:
         logs: list[Log] = []
         for file in files:
             try:
+                refuse_outside(self._root, file)
                 logs += [_read(file)]
             except (NoLogError, EmptyLogError):
                 continue
             except (SourceError, OSError) as error:
-                self._faults |= {str(file): str(error)} if file.is_dir() or is_history(file.name) else {}
+                why = (
+                    f"{file}: cannot be read ({error.strerror})" if isinstance(error, OSError) else str(error)
+                )
+                self._faults |= {str(file): why} if file.is_dir() or is_history(file.name) else {}
         return [log for log in logs if len(log.runs) == 1 and "run" not in log.table]
 
 

@@ -30,7 +30,19 @@ _ASIDE = re.compile(rf"(?:{_ENDS})\.(?:bak|old|orig|gz|bz2|xz|zst|zip|tar|7z|\d+
 _PACKED = ("", ".npy", ".pkl", ".pickle", ".joblib", ".zip", ".gz", ".tar", ".zst")
 """Suffixes of files that hold weights if their names state a step or are those of a model."""
 _OF_MODELS = frozenset(
-    "model pytorch_model weights params consolidated checkpoint ckpt best last latest final".split()
+    [
+        "model",
+        "pytorch_model",
+        "weights",
+        "params",
+        "consolidated",
+        "checkpoint",
+        "ckpt",
+        "best",
+        "last",
+        "latest",
+        "final",
+    ]
 )
 _TORCH = (b"P", b"\x80")
 """How a file of PyTorch begins. Many data sets of tokens end in .bin, too, and are no weights."""
