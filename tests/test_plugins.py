@@ -11,9 +11,13 @@ from typing import Any
 
 import pytest
 
+from toposcope.cli.main import main
 from toposcope.core import plugins
+from toposcope.files.formats import registry as formats
 from toposcope.rules import registry
 from toposcope.rules.rule import Rule
+from toposcope.sources import open_series
+from toposcope.sources.audit import audit
 
 
 def offered(monkeypatch: pytest.MonkeyPatch, load: Any) -> None:
@@ -134,3 +138,57 @@ def test_commands_work_beside_packages_that_fail_or_end(tmp_path: Path) -> None:
     assert left_out == {
         f"problem: toposcope.{group}: {name} = {name}:THING" for group in GROUPS for name in ("ends", "fails")
     }
+
+
+class Failing(Rule):
+    """A rule that fails where it judges."""
+
+    name = "failing"
+
+    def judge(self, run: Any) -> Any:
+        raise ZeroDivisionError("no rows")
+
+
+class Ending(Rule):
+    """A rule that ends the program where it follows a log."""
+
+    name = "ending"
+    looks = "back"
+
+    def on_row(self, row: Any) -> Any:
+        sys.exit(5)
+
+
+@pytest.mark.parametrize("rule", [Failing, Ending])
+def test_a_rule_that_fails_when_it_is_used_is_named_and_left_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any, rule: type[Rule]
+) -> None:
+    monkeypatch.setattr(registry.EXTENSIBLE, "added", [rule])
+    monkeypatch.setattr(plugins, "_TOLD", set())
+    log = tmp_path / "log.csv"
+    log.write_text("step,loss\n" + "".join(f"{step},{3 - step / 100}\n" for step in range(1, 61)))
+    with pytest.raises(SystemExit) as ended:
+        main(["check", str(log)])
+    said = capsys.readouterr()
+    assert (ended.value.code, said.out[:9]) == (0, "all right"), said
+    assert f"{rule.__name__}." in said.err
+    assert len(said.err.splitlines()) == 1
+
+
+def test_a_format_that_fails_is_named_and_opens_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any
+) -> None:
+    def failing(*_: object) -> Any:
+        raise RuntimeError("no reader")
+
+    forms = [formats.FileFormat("mine", (".mine",), failing), formats.FolderFormat("ours", failing, failing)]
+    monkeypatch.setattr(formats, "_ADDED", forms)
+    (tmp_path / "step_10.mine").write_bytes(b"weights")
+    (finding,) = audit(open_series(tmp_path))
+    assert (finding.fault, "format mine" in finding.message) == ("unreadable", True)
+    assert "failed (RuntimeError: no reader)" in capsys.readouterr().err
+
+
+def test_an_error_of_ours_is_not_hidden() -> None:
+    with pytest.raises(AttributeError):
+        plugins.spared(registry.remarks_on, [], None)

@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 from toposcope.core.errors import InputError
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 _TOLD: set[str] = set()
@@ -25,6 +26,27 @@ def leave_out(why: str) -> None:
     if why not in _TOLD:
         _TOLD.add(why)
         print(f"problem: {why}", file=sys.stderr)
+
+
+def spared(call: Callable[..., R], instead: R, *arguments: object) -> R:
+    """Return the answer of a function or method that may be an installed package's.
+
+    If such a one fails or ends the program, `instead` is returned, with a message. Ours may raise, and so may
+    every error of input.
+    """
+    if str(getattr(call, "__module__", "")).startswith("toposcope."):
+        return call(*arguments)
+    try:
+        return call(*arguments)
+    except (InputError, MemoryError):
+        raise
+    except (Exception, SystemExit) as error:
+        name = f"{getattr(call, '__module__', '')}.{getattr(call, '__qualname__', call)}"
+        why = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        leave_out(
+            f"{name} of an installed package failed ({why}), and its answer is left out; correct the package"
+        )
+        return instead
 
 
 def loaded(group: str, point: EntryPoint) -> Any:

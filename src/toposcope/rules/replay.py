@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.forms import step_text
+from toposcope.core.plugins import spared
 from toposcope.core.wording import rendered
 from toposcope.logs.metrics import tidy
 from toposcope.logs.run import nan_column
@@ -60,7 +61,10 @@ def replay(table: pd.DataFrame, *, target: bool = False, trend: bool = True) -> 
     training = _trained_at(logged, rows["step"].to_numpy(float)) if nan_column("loss") in logged else None
     following = followers(family(target=target), trend=trend)
     signals = [
-        (rule, signal) for row in rows_of(rows, training) for rule in following for signal in rule.on_row(row)
+        (rule, signal)
+        for row in rows_of(rows, training)
+        for rule in following
+        for signal in spared(rule.on_row, (), row)
     ]
     remarks = []
     for rule, signal in signals:

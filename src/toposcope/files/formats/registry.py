@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from toposcope.core.errors import SourceError
-from toposcope.core.plugins import brought
+from toposcope.core.plugins import brought, spared
 from toposcope.core.wording import command
 from toposcope.files.blobs import Blob, Folder
 from toposcope.files.formats.adapter import bare_adapter, open_adapter
@@ -201,9 +201,18 @@ def _open_file(blob: Blob) -> Reader:
         )
     _refuse_stand_ins(blob, head)
     for form in fitting:
-        if form.looks_right(head):
-            return form.open(blob)
-    return fitting[-1].open(blob)
+        if spared(form.looks_right, False, head):
+            return _opened(form, blob)
+    return _opened(fitting[-1], blob)
+
+
+def _opened(form: FileFormat, blob: Blob) -> Reader:
+    reader = spared(form.open, None, blob)
+    if reader is None:
+        raise SourceError(
+            f"{blob.label}: the format {form.name} of an installed package failed; correct the package"
+        )
+    return reader
 
 
 def _refuse_stand_ins(blob: Blob, head: bytes) -> None:
@@ -279,7 +288,10 @@ FOLDERS: tuple[FolderFormat, ...] = (
 def folder_format(folder: Folder) -> FolderFormat | None:
     """Return the format of a folder that is one checkpoint; None if it is not one."""
     files, folders = frozenset(folder.files()), frozenset(folder.folders())
-    return next((form for form in (*FOLDERS, *_further(FolderFormat)) if form.matches(files, folders)), None)
+    return next(
+        (form for form in (*FOLDERS, *_further(FolderFormat)) if spared(form.matches, False, files, folders)),
+        None,
+    )
 
 
 def config_of(folder: Folder) -> dict[str, Any]:
