@@ -264,7 +264,7 @@ def test_a_model_in_the_folder_of_a_model_is_named(tmp_path):
 )  # fmt: skip
 def test_weights_that_are_packed_or_set_aside_are_named(tmp_path, name):
     steps(tmp_path / "run", 0, 10)
-    (tmp_path / "run" / name).write_bytes(b"\1\0\0\0")
+    (tmp_path / "run" / name).write_bytes(b"\1\0\0\0" * 2000)
     (finding,) = audit(open_series(tmp_path / "run"), cheap=True)
     assert name in finding.message
 
@@ -278,6 +278,8 @@ def test_weights_that_are_packed_or_set_aside_are_named(tmp_path, name):
         "step_30.pt.sha256",
         "step_30.pt.tmp",
         "vocab.pkl",
+        "latest",
+        "step_31",
     ],
 )
 def test_what_belongs_to_a_step_and_is_no_weights_is_not_named(tmp_path, name):

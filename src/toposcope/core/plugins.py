@@ -16,6 +16,7 @@ from toposcope.core.errors import InputError
 
 T = TypeVar("T")
 R = TypeVar("R")
+S = TypeVar("S")
 
 
 _TOLD: set[str] = set()
@@ -28,7 +29,7 @@ def leave_out(why: str) -> None:
         print(f"problem: {why}", file=sys.stderr)
 
 
-def spared(call: Callable[..., R], instead: R, *arguments: object) -> R:
+def spared(call: Callable[..., R], instead: S, *arguments: object) -> R | S:
     """Return the answer of a function or method that may be an installed package's.
 
     If such a one fails or ends the program, `instead` is returned, with a message. Ours may raise, and so may

@@ -27,7 +27,7 @@ _OF_OWN_RUN = ("gradients", "state")
 _ENDS = "|".join(re.escape(end) for end in sorted(WEIGHT_FILES))
 _ASIDE = re.compile(rf"(?:{_ENDS})\.(?:bak|old|orig|gz|bz2|xz|zst|zip|tar|7z|\d+)$", re.I)
 """Weights that were packed or set aside: no reader opens them."""
-_PACKED = ("", ".npy", ".pkl", ".pickle", ".joblib", ".zip", ".gz", ".tar", ".zst")
+_PACKED = (".npy", ".pkl", ".pickle", ".joblib", ".zip", ".gz", ".tar", ".zst")
 """Suffixes of files that hold weights if their names state a step or are those of a model."""
 _OF_MODELS = frozenset(
     [
@@ -44,6 +44,8 @@ _OF_MODELS = frozenset(
         "final",
     ]
 )
+_LONGEST_LINE = 1 << 12
+"""A file without a suffix that is named after a step may hold a line, as references of a hub's cache do."""
 _TORCH = (b"P", b"\x80")
 """How a file of PyTorch begins. Many data sets of tokens end in .bin, too, and are no weights."""
 
@@ -181,7 +183,7 @@ def _is_part(name: str, inside: Entry | None) -> bool:
 
 def _is_unseen(file: os.DirEntry[str], inside: Entry | None, seen: _Seen) -> bool:
     """Return whether a file holds weights that are not those of a checkpoint."""
-    named = is_weights_file(file.name) or is_foreign_name(file.name) or _is_packed(file.name)
+    named = is_weights_file(file.name) or is_foreign_name(file.name) or _is_packed(file)
     if not named or seen.has(file.path):
         return False
     if inside is not None:
@@ -190,10 +192,13 @@ def _is_unseen(file: os.DirEntry[str], inside: Entry | None, seen: _Seen) -> boo
     return end != ".bin" or stem in _OF_MODELS or _begins_like_torch(file)
 
 
-def _is_packed(name: str) -> bool:
-    """Return whether a file name is that of weights in an archive, a pickle or an array, or set aside."""
+def _is_packed(file: os.DirEntry[str]) -> bool:
+    """Return whether a file seems to hold weights in an archive, a pickle or an array, or some set aside."""
+    name = file.name
     stem, end = os.path.splitext(name.lower())
     stated = end in _PACKED and (stem in _OF_MODELS or looks_like_step(name))
+    if not end and looks_like_step(name):
+        stated = passes(file.is_file) and file.stat().st_size > _LONGEST_LINE
     return (stated or _ASIDE.search(name) is not None) and not is_beside_weights(name)
 
 
