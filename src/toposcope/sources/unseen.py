@@ -14,10 +14,11 @@ from toposcope.core.forms import listed
 from toposcope.core.types import Checkpoint, RunRecord
 from toposcope.files.blobs import LocalFolder, passes, readable
 from toposcope.files.formats.foreign import is_foreign_name
+from toposcope.files.formats.reader import Reader
 from toposcope.files.formats.registry import FSDP, OLMO_CORE, is_beside_weights, is_weights_file
-from toposcope.files.labels import looks_like_step, step_of, worded_step
+from toposcope.files.labels import is_copy, looks_like_step, step_of, worded_step
 from toposcope.logs.metrics import empty
-from toposcope.sources.entries import INNER, Entry, Source, Unread, open_plain
+from toposcope.sources.entries import INNER, Entry, Source, Unread, is_checkpoint, open_folder, open_plain
 from toposcope.sources.search import MOST_FOLDERS
 
 _STORE = "store.json"
@@ -44,6 +45,8 @@ _OF_MODELS = frozenset(
         "final",
     ]
 )
+_EXPORTS = (".gguf", ".onnx")
+"""Beside a series these are its exports for another program, no checkpoints of the training."""
 _LONGEST_LINE = 1 << 12
 """A file without a suffix that is named after a step may hold a line, as references of a hub's cache do."""
 _TORCH = (b"P", b"\x80")
@@ -85,16 +88,32 @@ def unseen_weights(
 
 
 def _may_be_copy(folder: str, name: str) -> bool:
-    """Return whether weights beside checkpoints may be one of them under another name, such as best.pt."""
+    """Return whether a file or folder beside checkpoints may be one of them under another name: best.pt."""
     path = os.path.join(folder, name)
-    plain = os.path.isfile(path) and not os.path.islink(path) and readable(path) == path
-    return plain and is_weights_file(name) and not looks_like_step(name)
+    if os.path.islink(path) or readable(path) != path or (looks_like_step(name) and not is_copy(_stem(name))):
+        return False
+    if os.path.isdir(path):
+        place = LocalFolder(Path(path))
+        return "\\" not in name and is_checkpoint(place) and not any(map(looks_like_step, place.files()))
+    return os.path.isfile(path) and is_weights_file(name)
+
+
+def _stem(name: str) -> str:
+    return name.rsplit(".", 1)[0]
 
 
 def _copy(folder: str, name: str) -> Source:
-    """Return a file of weights beside the checkpoints of a run, as a run of its own."""
-    run, place = f"{os.path.basename(folder)}/{name}", LocalFolder(Path(folder))
-    entry = Entry(Checkpoint(run, 0, None, os.path.join(folder, name)), lambda: open_plain(place.open(name)))
+    """Return a file or folder of weights beside the checkpoints of a run, as a run of its own."""
+    run, place, path = (
+        f"{os.path.basename(folder)}/{name}",
+        LocalFolder(Path(folder)),
+        os.path.join(folder, name),
+    )
+
+    def opened() -> Reader:
+        return open_folder(place.sub(name)) if os.path.isdir(path) else open_plain(place.open(name))
+
+    entry = Entry(Checkpoint(run, 0, None, path), opened)
     return Source(RunRecord(run, uri=entry.checkpoint.uri), (entry,), empty)
 
 
@@ -171,7 +190,9 @@ def _walk(root: str, seen: _Seen) -> Iterator[tuple[str, list[str]]]:
                 and not is_beside_weights(one.name)
             ):
                 within = seen.entries.get(one.path) or inside
-                if not _is_part(one.name, inside):
+                if within is None and folder in seen.homes and _may_be_copy(folder, one.name):
+                    kept.append(one.name)
+                elif not _is_part(one.name, inside):
                     ahead.append((one.path, within))
         yield folder, kept
 
@@ -189,6 +210,8 @@ def _is_unseen(file: os.DirEntry[str], inside: Entry | None, seen: _Seen) -> boo
     if inside is not None:
         return _states_another(file, inside)
     stem, end = os.path.splitext(file.name.lower())
+    if end in _EXPORTS and os.path.dirname(file.path) in seen.homes:
+        return False
     return end != ".bin" or stem in _OF_MODELS or _begins_like_torch(file)
 
 
