@@ -93,8 +93,10 @@ def run_folder(tmp_path):
 def test_a_damaged_history_is_named(tmp_path, name, damage):
     run = run_folder(tmp_path)
     damage(run / name)
-    (finding,) = [one for one in audit(open_series(run), cheap=True) if one.fault == "unreadable-metrics"]
-    assert name.partition(".")[0] in finding.message or str(run) in finding.message
+    faults = {one.fault: one.message for one in audit(open_series(run), cheap=True)}
+    # a state that leads out of its checkpoint is told of once, with the checkpoint that cannot be read for it
+    message = faults.get("unreadable-metrics", faults.get("unreadable", ""))
+    assert name.partition(".")[0] in message or str(run) in message
 
 
 @pytest.mark.parametrize("name", NAMES)

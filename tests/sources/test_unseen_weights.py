@@ -130,7 +130,7 @@ def a_folder_with_names_in_upper_case(run):
 BESIDE = (
     in_the_folder_beside, a_run_inside, a_step_too_large, a_step_below_zero,
     a_name_that_is_not_utf8, a_format_that_is_not_read, a_distributed_checkpoint,
-    a_pipe, a_link_to_nothing, 
+    a_pipe, a_link_to_nothing,
 )  # fmt: skip
 
 

@@ -139,9 +139,10 @@ class Extensible(Generic[T]):
     @cached_property
     def _installed(self) -> tuple[type[T], ...]:
         """The classes of installed packages; one whose name is taken is left out with a message."""
-        taken = {self.name_of(kind) for kind in self._own()}
+        kinds = tuple(brought_classes(self.group, self.kind))
+        taken = {self.name_of(kind) for kind in self._own()} if kinds else set()  # ours are loaded only then
         found: dict[str, type[T]] = {}
-        for kind in brought_classes(self.group, self.kind):
+        for kind in kinds:
             try:
                 name = self.name_of(kind)
             except Exception as error:

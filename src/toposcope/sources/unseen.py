@@ -64,7 +64,7 @@ def unseen_weights(
     Hidden folders, stores, and what trainers save beside weights (optimizers, states) are left out. A
     checkpoint's folder is one thing, unless a name inside it states another step.
     """
-    seen = _Seen.of(root.label, sources, named)
+    seen = _Places.of(root.label, sources, named)
     copies: list[Source] = []
     unseen: dict[str, list[str]] = {}
     ended = None
@@ -118,7 +118,7 @@ def _copy(folder: str, name: str) -> Source:
 
 
 @dataclass(slots=True)
-class _Seen:
+class _Places:
     """The files and folders that runs are read from, those that are named already, and the folders above."""
 
     root: str
@@ -130,7 +130,7 @@ class _Seen:
     """The folders that have a checkpoint directly in them."""
 
     @classmethod
-    def of(cls, root: str, sources: Sequence[Source], named: Sequence[Unread]) -> _Seen:
+    def of(cls, root: str, sources: Sequence[Source], named: Sequence[Unread]) -> _Places:
         entries = {
             place: entry
             for source in sources
@@ -164,7 +164,7 @@ def _relative(real: str, root: str) -> str:
     return os.path.join(root, os.path.relpath(real, os.path.realpath(root)))
 
 
-def _walk(root: str, seen: _Seen) -> Iterator[tuple[str, list[str]]]:
+def _walk(root: str, seen: _Places) -> Iterator[tuple[str, list[str]]]:
     """Yield folders from the top, with the names of the weights in each that no run has."""
     ahead: deque[tuple[str, Entry | None]] = deque([(root, seen.entries.get(root))])
     while ahead:
@@ -202,7 +202,7 @@ def _is_part(name: str, inside: Entry | None) -> bool:
     return inside is not None and name in (*INNER, OLMO_CORE, FSDP)
 
 
-def _is_unseen(file: os.DirEntry[str], inside: Entry | None, seen: _Seen) -> bool:
+def _is_unseen(file: os.DirEntry[str], inside: Entry | None, seen: _Places) -> bool:
     """Return whether a file holds weights that are not those of a checkpoint."""
     named = is_weights_file(file.name) or is_foreign_name(file.name) or _is_packed(file)
     if not named or seen.has(file.path):
