@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from toposcope.cli.main import main
 from toposcope.core import plugins
-from toposcope.core.errors import InputError
+from toposcope.files.formats import registry as formats
+from toposcope.rules import registry
+from toposcope.rules.rule import Rule
+from toposcope.sources import open_series
+from toposcope.sources.audit import audit
 
 
 def offered(monkeypatch: pytest.MonkeyPatch, load: Any) -> None:
@@ -23,20 +32,163 @@ def test_objects_and_classes_of_the_kind_are_brought(monkeypatch: pytest.MonkeyP
     assert list(plugins.brought_classes("toposcope.things", LookupError)) == [KeyError]
 
 
-def test_another_kind_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_kind_is_named_and_left_out(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     offered(monkeypatch, lambda: 3)
-    with pytest.raises(InputError, match=r"mine = mine:THING is not of the kind str or bytes; correct the"):
-        list(plugins.brought("toposcope.things", str, bytes))
-    with pytest.raises(InputError, match="is not of the kind LookupError"):
-        list(plugins.brought_classes("toposcope.things", LookupError))
+    assert list(plugins.brought("toposcope.things", str, bytes)) == []
+    said = capsys.readouterr().err
+    assert "mine = mine:THING is left out, because it is not of the kind str or bytes" in said
+    assert list(plugins.brought_classes("toposcope.things", LookupError)) == []
+    assert "is not of the kind LookupError" in capsys.readouterr().err
 
 
-def test_a_package_that_cannot_be_imported_is_named_with_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
+class Odd:
+    """An object whose class cannot be asked for."""
+
+    @property
+    def __class__(self) -> Any:  # type: ignore[override]
+        return ValueError
+
+
+def gone() -> None:
+    raise ModuleNotFoundError("No module named 'gone'")
+
+
+def ended() -> None:
+    sys.exit("goodbye")
+
+
+def of_many_lines() -> None:
+    raise RuntimeError("one\ntwo\x1b[31m" + "x" * 10_000)
+
+
+def without_end() -> None:
+    without_end()
+
+
+@pytest.mark.parametrize("load", [gone, ended, of_many_lines, without_end, Odd])
+def test_a_package_that_fails_or_ends_is_named_once_and_left_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: Any, load: Any
+) -> None:
+    offered(monkeypatch, load)
+    monkeypatch.setattr(plugins, "_TOLD", set())
+    for _ in range(2):
+        assert list(plugins.brought("toposcope.things", str)) == []
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("problem: toposcope.things: mine = mine:THING is left out")
+    assert len(line) < 400
+
+
+def test_an_interrupt_during_an_import_ends_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     def load() -> None:
-        raise ModuleNotFoundError("No module named 'gone'")
+        raise KeyboardInterrupt
 
     offered(monkeypatch, load)
-    with pytest.raises(
-        InputError, match=r"cannot be imported \(ModuleNotFoundError: No module named 'gone'\);"
-    ):
+    with pytest.raises(KeyboardInterrupt):
         list(plugins.brought("toposcope.things", str))
+
+
+class Spiky(Rule):
+    """A rule with the name of one of ours."""
+
+    name = "loss spike"
+
+
+def test_a_rule_with_a_taken_name_is_left_out(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    offered(monkeypatch, lambda: Spiky)
+    ours = registry.EXTENSIBLE
+    rules = plugins.Extensible("toposcope.rules", Rule, ours.own, ours.name_of, "a rule {} exists already")
+    assert Spiky not in rules.by_name().values()
+    assert "'loss spike' exists already" in capsys.readouterr().err
+
+
+PROGRAM = """
+import contextlib, sys
+from toposcope.cli.main import main
+from toposcope.files.formats.registry import is_weights_file
+from toposcope.page.roster import _installed
+from toposcope.rules.registry import family
+from toposcope.subjects.landscape.direction_kinds import EXTENSIBLE as directions
+from toposcope.watch.alarms.registry import EXTENSIBLE as alarms
+
+family(), is_weights_file("a.pt"), _installed(), alarms.by_name(), directions.by_name()
+with contextlib.suppress(SystemExit):
+    main(["--help"])
+main(["check", sys.argv[1]])
+"""
+GROUPS = ("rules", "alarms", "formats", "subjects", "figures", "directions")
+
+
+@pytest.mark.slow
+def test_commands_work_beside_packages_that_fail_or_end(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    (site / "broken-1.dist-info").mkdir(parents=True)
+    (site / "broken-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1\n")
+    points = "".join(f"[toposcope.{name}]\nends = ends:THING\nfails = fails:THING\n" for name in GROUPS)
+    (site / "broken-1.dist-info" / "entry_points.txt").write_text(points)
+    (site / "ends.py").write_text("import sys\nsys.exit(3)\n")
+    (site / "fails.py").write_text("1 / 0\n")
+    log = tmp_path / "log.csv"
+    log.write_text("step,loss\n" + "".join(f"{step},{3 - step / 100}\n" for step in range(1, 31)))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), *sys.path])}
+    words = [sys.executable, "-c", PROGRAM, str(log)]
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode in (0, 1), done.stderr
+    assert "loss" in done.stdout
+    left_out = {line.partition(" is left out")[0] for line in done.stderr.splitlines()}
+    assert left_out == {
+        f"problem: toposcope.{group}: {name} = {name}:THING" for group in GROUPS for name in ("ends", "fails")
+    }
+
+
+class Failing(Rule):
+    """A rule that fails where it judges."""
+
+    name = "failing"
+
+    def judge(self, run: Any) -> Any:
+        raise ZeroDivisionError("no rows")
+
+
+class Ending(Rule):
+    """A rule that ends the program where it follows a log."""
+
+    name = "ending"
+    looks = "back"
+
+    def on_row(self, row: Any) -> Any:
+        sys.exit(5)
+
+
+@pytest.mark.parametrize("rule", [Failing, Ending])
+def test_a_rule_that_fails_when_it_is_used_is_named_and_left_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any, rule: type[Rule]
+) -> None:
+    monkeypatch.setattr(registry.EXTENSIBLE, "added", [rule])
+    monkeypatch.setattr(plugins, "_TOLD", set())
+    log = tmp_path / "log.csv"
+    log.write_text("step,loss\n" + "".join(f"{step},{3 - step / 100}\n" for step in range(1, 61)))
+    with pytest.raises(SystemExit) as ended:
+        main(["check", str(log)])
+    said = capsys.readouterr()
+    assert (ended.value.code, said.out[:9]) == (0, "all right"), said
+    assert f"{rule.__name__}." in said.err
+    assert len(said.err.splitlines()) == 1
+
+
+def test_a_format_that_fails_is_named_and_opens_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any
+) -> None:
+    def failing(*_: object) -> Any:
+        raise RuntimeError("no reader")
+
+    forms = [formats.FileFormat("mine", (".mine",), failing), formats.FolderFormat("ours", failing, failing)]
+    monkeypatch.setattr(formats, "_ADDED", forms)
+    (tmp_path / "step_10.mine").write_bytes(b"weights")
+    (finding,) = audit(open_series(tmp_path))
+    assert (finding.fault, "format mine" in finding.message) == ("unreadable", True)
+    assert "failed (RuntimeError: no reader)" in capsys.readouterr().err
+
+
+def test_an_error_of_ours_is_not_hidden() -> None:
+    with pytest.raises(AttributeError):
+        plugins.spared(registry.remarks_on, [], None)

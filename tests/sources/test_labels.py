@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 from toposcope.cli.main import main
 from toposcope.core.errors import SourceError
 from toposcope.core.types import Role
-from toposcope.files.labels import step_of, step_of_file, step_pattern
+from toposcope.files.labels import step_of, step_of_file, step_pattern, tokens_of
 from toposcope.sources import open_series
 from toposcope.sources.opening import hint
 
@@ -177,3 +177,37 @@ def test_an_adapter_says_its_base(tmp_path: Path) -> None:
     config = {"peft_type": "LORA", "r": 2, "lora_alpha": 4, "base_model_name_or_path": "org/base"}
     (tmp_path / "adapter_config.json").write_text(json.dumps(config))
     assert open_series(tmp_path).runs[0].family == "LoRA r=2 on org/base"
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"(?:a+)+(\d+)$", r"(\d+)(?:a|ab)*x", r".*.*.*.*(\d+)x", r"(?:(?:a*)*)*(\d+)",
+        r"(?=(?:a+)+$)(\d+)", r"(\d+)" + "a?" * 30 + "a" * 30, "(?:" * 3000 + r"(\d+)" + ")" * 3000,
+        r"(?:\w+-?)*(\d+)", r"(?:[a-z]+){2,9}(\d+)", r"(?:a?){40}(\d+)",
+    ],
+)  # fmt: skip
+def test_a_pattern_whose_search_may_not_end_is_refused(pattern):
+    with (
+        pytest.raises(SourceError, match=r"may search without end|not a regular expression"),
+        step_pattern(pattern),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("pattern", [r".*run_(\d+).*", r"e\d+_s(\d+)", r"[a-z]+-(\d{1,9})", r"(\d+)k?"])
+def test_a_plain_pattern_is_taken_and_ends_soon(pattern):
+    with step_pattern(pattern):
+        step_of("a" * 255)
+        step_of("0" * 255)
+
+
+@pytest.mark.parametrize("digits", ["٣", "३", "３", "1٢", "²", "٣1"])
+@pytest.mark.parametrize(
+    "name", ["step_{}", "checkpoint-{}", "{}", "epoch={}", "{}_steps", "model-{}", "{}B-tokens"]
+)
+def test_digits_of_other_scripts_are_no_step(name, digits):
+    assert step_of_file(name.format(digits)) is None
+    assert tokens_of(name.format(digits)) is None
+    with step_pattern(r"(\w+)$"):
+        assert step_of(name.format(digits)) is None

@@ -213,8 +213,14 @@ COMMANDS = {
     "merge": lambda store, out: ["merge", str(store), "--out", str(out / "merged")],
     "check": lambda store, out: ["check", str(store)],
     "forecast": lambda store, out: ["forecast", str(store)],
+    "compare": lambda store, out: ["compare", str(store), str(store)],
+    "analyze": lambda store, out: ["analyze", str(store)],
+    "report": lambda store, out: ["report", str(store), "--out", str(out / "page")],
+    "weights": lambda store, out: [
+        "weights", str(store.parent / "runs"), "--out", str(store), "--features", "updates",
+    ],
     "watch": lambda store, out: ["watch", str(out / "empty"), "--out", str(store), "--once", "--rest", "0"],
-}
+}  # fmt: skip
 
 
 def within_limits(words):
@@ -245,6 +251,7 @@ def test_no_file_of_a_store_hangs_a_command_or_ends_it_with_a_traceback(
         place = tmp_path / str(number)
         shutil.copytree(whole, place / "store", symlinks=True)
         (place / "empty").mkdir()
+        checkpoint(place / "runs" / "b", 10)
         target = place / "store" / relative
         target.unlink()
         ATTACKS[attack](target)

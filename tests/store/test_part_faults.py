@@ -8,6 +8,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from toposcope.cli.main import main
+from toposcope.store import Store
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +62,11 @@ def badly_named(store, other):
     shutil.copyfile(part, part.with_name("seed9.abcd.updates.ffff.parquet"))
 
 
-FAULTS = (gone, copied, copied_losses, of_another_store, badly_named)
+def without_ledger(store, other):
+    shutil.rmtree(store / ".ledger")
+
+
+FAULTS = (gone, copied, copied_losses, of_another_store, badly_named, without_ledger)
 COMMANDS = {
     "export": ["export", "STORE", "--out", "OUT"],
     "merge": ["merge", "STORE", "OTHER", "--out", "OUT"],
@@ -70,11 +75,15 @@ COMMANDS = {
     "check": ["check", "STORE"],
     "analyze": ["analyze", "STORE"],
     "report": ["report", "STORE", "--out", "OUT"],
+    "weights": ["weights", "SERIES", "--out", "STORE", "--features", "updates"],
+    "watch": ["watch", "SERIES", "--out", "STORE", "--features", "updates", "--once", "--rest", "0"],
+    "watch of a store": ["watch", "STORE", "--once"],
 }
 CASES = [
     pytest.param(fault, command, marks=[pytest.mark.slow] * (command in ("analyze", "report", "compare")))
     for fault in FAULTS
     for command in COMMANDS
+    if (fault, command) != (gone, "weights")  # which measures again what is gone
 ]
 
 
@@ -84,12 +93,15 @@ def test_a_faulty_part_is_named_with_exit_code_1(measured, tmp_path, fault, comm
     shutil.copytree(measured / "store-a", store)
     fault(store, measured / "store-b")
     places = {"STORE": str(store), "OTHER": str(measured / "store-b"), "OUT": str(tmp_path / "out")}
+    places["SERIES"] = str(measured / "a")
     ended = code([places.get(word, word) for word in COMMANDS[command]])
     said = capsys.readouterr()
     told = said.out + said.err
     assert ended in ((1, 2) if fault is badly_named else (1,)), told
     assert "Traceback" not in told
-    wanted = {gone: "was written and is gone", badly_named: "by its name"}
+    wanted = {gone: "was written and is gone", badly_named: "by its name", without_ledger: ".ledger is gone"}
+    if command in ("weights", "watch") and fault is without_ledger:  # a new one begins, without the old parts
+        wanted = {}
     assert wanted.get(fault, "was not written into this store") in " ".join(told.split()), told
 
 
@@ -109,3 +121,21 @@ def test_the_json_answer_lists_them(measured, tmp_path, command, capsys):
 def test_a_whole_store_has_no_such_fault(measured, tmp_path, capsys):
     assert code(["export", str(measured / "store-a"), "--out", str(tmp_path / "out"), "--json"]) == 0
     assert "part_faults" not in json.loads(capsys.readouterr().out)
+
+
+def test_what_is_gone_is_measured_again(measured, tmp_path):
+    store = tmp_path / "store"
+    shutil.copytree(measured / "store-a", store)
+    gone(store, None)
+    assert code(["weights", str(measured / "a"), "--out", str(store), "--features", "updates"]) == 0
+    assert Store.open(store).part_faults() == ()
+
+
+def test_a_foreign_part_is_not_joined_with_the_parts_of_a_store(measured, tmp_path):
+    store = tmp_path / "store"
+    shutil.copytree(measured / "store-a", store)
+    of_another_store(store, measured / "store-b")
+    before = Store.open(store).part_faults()
+    opened = Store.open(store)
+    opened.compact()
+    assert Store.open(store).part_faults() == before != ()

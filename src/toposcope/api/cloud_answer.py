@@ -215,6 +215,7 @@ class RingAnswer:
         Everything is made before the first file is written.
         """
         from toposcope.core.drawing.style import to_png, to_svg
+        from toposcope.core.outputs import for_writing
 
         folder = Path(folder).expanduser()
         figure = self.figure()
@@ -224,8 +225,8 @@ class RingAnswer:
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in made.items():
             aside = folder / f".{name}.part"
-            aside.write_bytes(content)
-            aside.replace(folder / name)
+            for_writing(aside).write_bytes(content)
+            aside.replace(for_writing(folder / name))
         return tuple(folder / name for name in made)
 
     def to_dict(self) -> dict[str, Any]:

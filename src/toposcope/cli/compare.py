@@ -151,10 +151,11 @@ def command(
 
 def _draw(compared: Comparison | RunComparison | AdapterComparison, out: Path) -> None:
     from toposcope.core.drawing.style import to_png, to_svg
+    from toposcope.core.outputs import for_writing
 
     figure = compared.figure()
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_bytes(to_svg(figure) if out.suffix == ".svg" else to_png(figure))
+    for_writing(out).write_bytes(to_svg(figure) if out.suffix == ".svg" else to_png(figure))
 
 
 def _show_runs(found: RunComparison) -> None:

@@ -59,6 +59,23 @@ COMMANDS = tuple(name for section in SECTIONS.values() for name in section)
 """`cli/NAME.py` holds each as `command`. The module is imported when it is called: the list costs nothing."""
 
 
+def _with_checked_out(command: click.Command) -> click.Command:
+    """Return a command whose `--out` is refused if it is a pipe, a device, or a link to no folder."""
+    for option in command.params:
+        if "--out" in option.opts and option.callback is None:
+            option.callback = _checked_out
+    return command
+
+
+def _checked_out(context: click.Context, option: click.Parameter, place: Path | None) -> Path | None:
+    if place is None:
+        return None
+    from toposcope.core.outputs import checked_output
+
+    checked_output(Path(place))
+    return place
+
+
 class LazyGroup(SuggestingGroup):
     """A command group that imports a subcommand's module when it is needed."""
 
@@ -82,8 +99,8 @@ class LazyGroup(SuggestingGroup):
             from toposcope.cli.subject import command_of
 
             subject = _further_subjects().get(cmd_name)
-            return None if subject is None else command_of(subject)
-        return importlib.import_module(f"toposcope.cli.{cmd_name}").command
+            return None if subject is None else _with_checked_out(command_of(subject))
+        return _with_checked_out(importlib.import_module(f"toposcope.cli.{cmd_name}").command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of subcommands without importing any."""

@@ -116,6 +116,10 @@ class EmptyLogError(SourceError):
     """A log has no rows: it is not a log, or its trainer has not written any yet."""
 
 
+class NoLogError(SourceError):
+    """A file can be read, and is no training log."""
+
+
 class StoreError(InputError):
     """A results folder is missing, from another schema, or from another recipe."""
 

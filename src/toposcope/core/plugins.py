@@ -1,7 +1,11 @@
-"""What installed packages bring: the objects that their entry points name, each checked for its type."""
+"""What installed packages bring: the objects that their entry points name, each checked for its type.
+
+A package that fails, or ends the program while it is imported, is named and left out: it ends no command.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,30 +15,75 @@ from typing import Any, Generic, TypeVar
 from toposcope.core.errors import InputError
 
 T = TypeVar("T")
+R = TypeVar("R")
+S = TypeVar("S")
+
+
+_TOLD: set[str] = set()
+
+
+def leave_out(why: str) -> None:
+    """Say once, on the stream of messages, why something that an installed package offers is left out."""
+    if why not in _TOLD:
+        _TOLD.add(why)
+        print(f"problem: {why}", file=sys.stderr)
+
+
+def spared(call: Callable[..., R], instead: S, *arguments: object) -> R | S:
+    """Return the answer of a function or method that may be an installed package's.
+
+    If such a one fails or ends the program, `instead` is returned, with a message. Ours may raise, and so may
+    every error of input.
+    """
+    if str(getattr(call, "__module__", "")).startswith("toposcope."):
+        return call(*arguments)
+    try:
+        return call(*arguments)
+    except (InputError, MemoryError):
+        raise
+    except (Exception, SystemExit) as error:
+        name = f"{getattr(call, '__module__', '')}.{getattr(call, '__qualname__', call)}"
+        why = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        leave_out(
+            f"{name} of an installed package failed ({why}), and its answer is left out; correct the package"
+        )
+        return instead
+
+
+def loaded(group: str, point: EntryPoint) -> Any:
+    """Return what an entry point names; None, with a message, if its package fails or ends the program."""
+    try:
+        return point.load()
+    except (Exception, SystemExit) as error:  # a package's own module may do anything while it is imported
+        why = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        leave_out(
+            f"{group}: {point.name} = {point.value} is left out, because it cannot be imported ({why}); "
+            "correct the package, or uninstall it"
+        )
+        return None
 
 
 def brought(group: str, *kinds: type[T]) -> Iterator[T]:
     """Yield what installed packages offer under the entry points of a group: objects of one of the kinds.
 
-    Raises
-    ------
-    InputError
-        When a package cannot be imported, or its object is of another kind.
+    What cannot be imported, or is of another kind, is left out with a message.
     """
     for point in entry_points(group=group):
-        made = _loaded(group, point)
-        if not isinstance(made, kinds):
-            raise _wrong(group, point, kinds)
-        yield made
+        made = loaded(group, point)
+        if isinstance(made, kinds):
+            yield made
+        elif made is not None:
+            _leave_out_kind(group, point, kinds)
 
 
 def brought_classes(group: str, kind: type[T]) -> Iterator[type[T]]:
     """Yield the classes derived from `kind` that installed packages offer, as `brought` does objects."""
     for point in entry_points(group=group):
-        made = _loaded(group, point)
-        if not (isinstance(made, type) and issubclass(made, kind)):
-            raise _wrong(group, point, (kind,))
-        yield made
+        made = loaded(group, point)
+        if isinstance(made, type) and issubclass(made, kind):
+            yield made
+        elif made is not None:
+            _leave_out_kind(group, point, (kind,))
 
 
 @dataclass(eq=False)
@@ -76,20 +125,12 @@ class Extensible(Generic[T]):
         Raises
         ------
         InputError
-            When two have one name, or an installed package brings something else.
+            When one of this process has the name of another.
         """
         return self._named(dict.fromkeys((*self._own(), *self._installed, *self.added)))
 
     def others(self) -> tuple[type[T], ...]:
-        """Return the classes that installed packages and this process brought.
-
-        Raises
-        ------
-        InputError
-            As `by_name`.
-        """
-        if self._installed:
-            self.by_name()  # refuses a doubled name
+        """Return the classes that installed packages and this process brought."""
         return tuple(dict.fromkeys((*self._installed, *self.added)))
 
     def _own(self) -> tuple[type[T], ...]:
@@ -97,7 +138,19 @@ class Extensible(Generic[T]):
 
     @cached_property
     def _installed(self) -> tuple[type[T], ...]:
-        return tuple(brought_classes(self.group, self.kind))
+        """The classes of installed packages; one whose name is taken is left out with a message."""
+        kinds = tuple(brought_classes(self.group, self.kind))
+        taken = {self.name_of(kind) for kind in self._own()} if kinds else set()  # ours are loaded only then
+        found: dict[str, type[T]] = {}
+        for kind in kinds:
+            try:
+                name = self.name_of(kind)
+            except Exception as error:
+                leave_out(f"{self.group}: {kind.__name__} has no name ({error}); correct the package")
+                continue
+            if name in taken or found.setdefault(name, kind) is not kind:
+                leave_out(f"{self.group}: {self.doubled.format(repr(name))}; that of a package is left out")
+        return tuple(found.values())
 
     def _named(self, kinds: Iterable[type[T]]) -> dict[str, type[T]]:
         found: dict[str, type[T]] = {}
@@ -109,18 +162,9 @@ class Extensible(Generic[T]):
         return found
 
 
-def _loaded(group: str, point: EntryPoint) -> Any:
-    try:
-        return point.load()
-    except Exception as error:  # a package's own module may raise anything while it is imported
-        raise InputError(
-            f"{group}: {point.name} = {point.value} cannot be imported ({type(error).__name__}: {error})",
-            remedy="correct the package, or uninstall it",
-        ) from error
-
-
-def _wrong(group: str, point: EntryPoint, kinds: tuple[type, ...]) -> InputError:
+def _leave_out_kind(group: str, point: EntryPoint, kinds: tuple[type, ...]) -> None:
     wanted = " or ".join(kind.__name__ for kind in kinds)
-    return InputError(
-        f"{group}: {point.name} = {point.value} is not of the kind {wanted}", remedy="correct the package"
+    leave_out(
+        f"{group}: {point.name} = {point.value} is left out, because it is not of the kind {wanted}; "
+        "correct the package"
     )

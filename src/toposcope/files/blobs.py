@@ -89,7 +89,8 @@ def check_name(label: str, name: str) -> str:
     path = PurePosixPath(name)
     if readable(name) != name:
         raise SourceError(f"{label}/{readable(name)}: the file name is not UTF-8; rename it")
-    bad = not name or "\\" in name or "\0" in name or bool(PureWindowsPath(name).drive)
+    drive = os.name == "nt" and bool(PureWindowsPath(name).drive)  # elsewhere `C:` and `a:b` are names
+    bad = not name or "\\" in name or "\0" in name or drive
     if bad or path.is_absolute() or ".." in path.parts:
         raise SourceError(
             f"{label}: {name!r} points outside the folder and is not read; use names relative to the folder"
@@ -168,18 +169,18 @@ class LocalFolder:
         return [
             entry.name
             for entry in self._entries()
-            if _is(entry.is_file) or (entry.is_symlink() and not _is(entry.is_dir))
+            if passes(entry.is_file) or (entry.is_symlink() and not passes(entry.is_dir))
         ]
 
     def folders(self) -> list[str]:
         """Return the names of the folders in the folder itself, sorted."""
-        return [entry.name for entry in self._entries() if _is(entry.is_dir)]
+        return [entry.name for entry in self._entries() if passes(entry.is_dir)]
 
     def lost(self, *, links: bool = True) -> dict[str, str]:
         """Return the entries that are neither files nor folders, and why; by default only `links`."""
         found = {}
         for entry in self._entries():
-            if _is(entry.is_file) or _is(entry.is_dir) or (links and not entry.is_symlink()):
+            if passes(entry.is_file) or passes(entry.is_dir) or (links and not entry.is_symlink()):
                 continue
             where = f"{self.label}/{readable(entry.name)}"
             what = (
@@ -209,7 +210,7 @@ class LocalFolder:
         return LocalFolder(self._inside(name), self._roots)
 
 
-def _is(test: Callable[[], bool]) -> bool:
+def passes(test: Callable[[], bool]) -> bool:
     """Return whether an entry of a folder passes a test; a circular link passes none."""
     try:
         return test()
@@ -222,6 +223,21 @@ def _roots(path: Path) -> tuple[Path, ...]:
     if real.parent.name == "snapshots" and (real.parent.parent / "blobs").is_dir():
         return (real, Path(os.path.realpath(real.parent.parent / "blobs")))
     return (real,)
+
+
+def has_file(folder: Folder, name: str) -> bool:
+    """Return whether a folder has a file of that name.
+
+    Raises
+    ------
+    SourceError
+        When something else has the name: a pipe, a device, a socket or a folder.
+    """
+    if name in folder.files():
+        return True
+    if isinstance(folder, LocalFolder) and os.path.lexists(folder.path / name):
+        raise SourceError(f"{folder.label}/{name}: is not a regular file and is not read; remove it")
+    return False
 
 
 class RemoteBlob:

@@ -14,6 +14,9 @@ from typing import Any
 from toposcope.core.errors import SourceError
 from toposcope.files.blobs import MAX_SMALL_FILE, Blob
 
+_LONGEST_FIRST = 1 << 16
+"""The first record of an event file names its version, in a few dozen bytes."""
+
 
 def event_rows(blob: Blob) -> list[dict[str, Any]]:
     """Return the scalars of each step by their tags, with the `step`."""
@@ -39,6 +42,8 @@ def _records(data: bytes) -> Iterator[bytes]:
     while at + 16 <= len(data):
         (length,) = struct.unpack_from("<Q", data, at)
         if length > len(data) - at - 16:
+            if not at and length > _LONGEST_FIRST:
+                raise IndexError(f"a first record of {length:,} bytes")
             return  # the last record of a live file may be unfinished
         yield data[at + 12 : at + 12 + length]
         at += 16 + length

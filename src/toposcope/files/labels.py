@@ -17,6 +17,7 @@ _COUNT += r"(?!\d|(?:\.\d{1,3})?[bt](?![a-z0-9]))"
 """A number, or one in thousands or millions (100k, 1.2M); one in billions counts tokens."""
 _WORDS = r"global[_-]?steps?|steps?|checkpoint|ckpt|iters?|iterations?|updates?"
 _STEP = re.compile(rf"(?:^|[^a-z])(?:{_WORDS})[_\-=]?{_COUNT}", re.I)
+_LIKE_STEP = re.compile(rf"(?:^|[^a-z])(?:{_WORDS})[^a-z0-9]{{0,3}}\d", re.I)
 _UPDATES = re.compile(r"(?:checkpoint_\d{1,6}_|ep\d{1,6}-ba)(?P<count>\d{1,15})(?P<unit>)(?:-rank\d+)?", re.I)
 """fairseq's checkpoint_EPOCH_UPDATES, Composer's epEPOCH-baBATCH-rankRANK."""
 # Whole names only: a run that was trained for so many steps or epochs often has a name that ends like these.
@@ -50,6 +51,9 @@ _AFTER_STEP = re.compile(
 """The tokens at the end of a name such as step-50K-105b."""
 _MILLIONS = re.compile(r"(?P<count>\d{1,6}(?:\.\d{1,3})?)(?P<unit>M)", re.I)
 _SEED = re.compile(r"[-_]seed[-_]?(\d{1,15})$", re.I)
+_MOST_REPETITIONS = 3
+"""A search with so many in a name of 255 letters, the longest of a file, takes some 3 million steps: .1 s."""
+_LONGEST_NAME = 255
 _stated: ContextVar[re.Pattern[str] | None] = ContextVar("step_pattern", default=None)
 _MULTIPLE = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
 
@@ -77,12 +81,22 @@ def stated_pattern() -> str:
 
 
 def _checked(pattern: str) -> re.Pattern[str]:
+    from toposcope.core.expressions import is_endless, repetitions
+
     try:
         found = re.compile(pattern)
-    except re.error as error:
+    except (re.error, RecursionError, OverflowError) as error:
         raise SourceError(
-            f"not a regular expression ({error})", argument="step_pattern", value=pattern, remedy="correct it"
+            f"not a regular expression ({error})",
+            argument="step_pattern",
+            value=pattern[:200],
+            remedy="correct it",
         ) from error
+    if is_endless(pattern) or repetitions(pattern) > _MOST_REPETITIONS:
+        raise SourceError(
+            f"a repetition within another, or more than {_MOST_REPETITIONS}, may search without end",
+            argument="step_pattern", value=pattern[:200], remedy=r"write for example 'run_(\d+)'",
+        )  # fmt: skip
     if found.groups != 1:
         raise SourceError(
             f"the pattern has {found.groups} groups",
@@ -137,9 +151,9 @@ def step_of(name: str) -> int | None:
     """
     own = _stated.get()
     if own is not None:
-        found = own.search(name)
+        found = own.search(name[:_LONGEST_NAME])
         stated = found.group(1) or "" if found else ""
-        return checked_step(int(stated[:40]), name) if stated.isdecimal() else None
+        return checked_step(int(stated[:40]), name) if stated.isascii() and stated.isdecimal() else None
     found = _UPDATES.fullmatch(name) or _STEP.search(name) or _BARE.fullmatch(name) or _MLX.fullmatch(name)
     found = found or _STEP_AFTER.fullmatch(name)
     if found is None and (tokens := tokens_of(name)) is not None:
@@ -157,6 +171,25 @@ def is_copy(name: str) -> bool:
     return _COPY.search(name) is not None
 
 
+def worded_step(name: str) -> int | None:
+    """Return the step that a name states by a word for it; None for a number alone.
+
+    >>> worded_step("checkpoint-500"), worded_step("500")
+    (500, None)
+    """
+    found = _STEP.search(name)
+    return _number(found) if found else None
+
+
+def looks_like_step(name: str) -> bool:
+    """Return whether a name has a number after a word for a step, read or not.
+
+    >>> looks_like_step("step_-5.pt"), looks_like_step("checkpoint_best.pt")
+    (True, False)
+    """
+    return _LIKE_STEP.search(name) is not None
+
+
 def step_among(name: str, names: Iterable[str]) -> int | None:
     """Return the step in the name of one of several folders.
 
@@ -171,8 +204,10 @@ def step_among(name: str, names: Iterable[str]) -> int | None:
     return _number(found)
 
 
-def _number(found: re.Match[str]) -> int:
-    """Return the count of a match times its unit."""
+def _number(found: re.Match[str]) -> int | None:
+    """Return the count of a match times its unit; None for digits of another script, which `int` reads."""
+    if not found["count"].isascii():
+        return None
     unit = _MULTIPLE[(found["unit"] or "").upper()]
     return round(float(found["count"]) * unit) if "." in found["count"] else int(found["count"]) * unit
 
@@ -208,7 +243,7 @@ def seed_of(name: str) -> int | None:
     (3, None)
     """
     found = _SEED.search(name)
-    return int(found.group(1)) if found else None
+    return int(found.group(1)) if found and found.group(1).isascii() else None
 
 
 def tokens_of(name: str) -> int | None:

@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from toposcope.core.errors import SourceError
 from toposcope.files import TRAINER_STATE
-from toposcope.files.blobs import Folder
+from toposcope.files.blobs import Folder, has_file
 from toposcope.files.formats.reader import read_json
 
 _FACTS = {
@@ -30,12 +31,18 @@ def trainer_state(folder: Folder) -> dict[str, Any]:
     Raises
     ------
     SourceError
-        When it is not JSON.
+        When it is no file, not JSON, or not the state of a trainer.
     """
-    if TRAINER_STATE not in folder.files():
+    if not has_file(folder, TRAINER_STATE):
         return {}
     state = read_json(folder.open(TRAINER_STATE))
-    return state if isinstance(state, dict) else {}
+    rows = state.get("log_history", []) if isinstance(state, dict) else None
+    records = isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
+    if not records or (rows and not any(type(row.get("step")) in (int, float) for row in rows)):
+        raise SourceError(
+            f"{folder.label}/{TRAINER_STATE}: log_history is no list of records with steps; fetch it again"
+        )
+    return dict(state)
 
 
 def training_facts(state: Mapping[str, Any]) -> dict[str, Any]:

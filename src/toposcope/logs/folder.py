@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from toposcope.core import WEIGHT_FILES
+from toposcope.core.errors import SourceError
 from toposcope.logs.dialects.dialect import EVENTS
 from toposcope.logs.meanings import TRAINED
 from toposcope.store import MANIFEST
 
 LOGS = (".log", ".csv", ".tsv", ".jsonl", ".wandb")
 """Files with these endings in a folder of logs must be logs; others are only reported if they are not."""
+HISTORY = re.compile(r"(train(ing|er)?_)?(log|logs|metrics|history|losses|state)\.json", re.I)
+"""Names of JSON files that are loss histories; other JSON files may be anything."""
 _NONE = (*WEIGHT_FILES, ".py", ".md", ".png", ".svg", ".pdf", ".toml", ".yaml", ".yml", ".html", ".sh")
 _WANDB = ".wandb"
 DEEPEST = 3
@@ -26,6 +30,35 @@ def may_be_log(file: Path) -> bool:
     (True, False, False)
     """
     return not file.name.startswith(".") and file.suffix.lower() not in _NONE
+
+
+def is_history(name: str) -> bool:
+    """Return whether a file of this name is a loss history: one that cannot be read is a problem.
+
+    >>> is_history("train.log"), is_history("trainer_state.json"), is_history("config.json")
+    (True, True, False)
+    """
+    named = Path(name).suffix.lower() in LOGS or HISTORY.fullmatch(name) is not None
+    return not name.startswith(".") and (named or EVENTS in name.lower())
+
+
+def refuse_outside(folder: Path, file: Path) -> None:
+    """Refuse a log in a folder that is a link to a file outside it.
+
+    Raises
+    ------
+    SourceError
+        When it leads out of the folder, or to nothing.
+    """
+    if not file.is_symlink():
+        return
+    real = Path(os.path.realpath(file))
+    if not file.exists():
+        raise SourceError(f"{file}: is a link to nothing; remove it, or restore its target")
+    if not real.is_relative_to(os.path.realpath(folder)):
+        raise SourceError(
+            f"{file}: is a link to {real}, outside the folder that was opened; name that log itself"
+        )
 
 
 def inside(folder: Path, depth: int) -> bool:
@@ -54,13 +87,13 @@ def log_files(
         return
     alone = depth > 0 and any(one.suffix == _WANDB for one in listed)
     for one in listed:
-        if not may_be_log(one) or str(one) in checkpoints or EVENTS in one.name.lower():
+        if not may_be_log(one) or str(one) in checkpoints or (EVENTS in one.name.lower() and one.is_file()):
             continue
         if one.is_dir():
             if inside(one, depth + 1) and not alone:
                 yield from log_files(one, checkpoints, depth=depth + 1, read=read or events)
-        elif one.is_file() and (one.suffix == _WANDB or not alone):
-            yield one
+        elif (one.is_file() or is_history(one.name)) and (one.suffix == _WANDB or not alone):
+            yield one  # a pipe or a device in the place of a log is told of by its reader
 
 
 def _has_events(folder: Path) -> bool:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 import numpy as np
 import pandas as pd
 
-from toposcope.core.errors import EmptyLogError, SourceError, did_you_mean
+from toposcope.core.errors import EmptyLogError, NoLogError, SourceError, did_you_mean
 from toposcope.core.wording import renaming, rendered
 from toposcope.files.blobs import Blob, Folder, open_location
 from toposcope.logs import dialects
@@ -269,7 +269,7 @@ def log_of_runs(
     if lost:
         notes.append(f"{lost:,} rows without a step left out")
     if not runs:
-        raise SourceError(
+        raise NoLogError(
             f"{label}: no row has both a step and a number; check that {taken['step']!r} is the step"
         )
     return Log(label, dialect, tuple(_unique(runs)), taken, tuple(dict.fromkeys(notes)))
@@ -320,11 +320,11 @@ def _refuse_unknown(taken: Mapping[str, str], columns: Sequence[str], label: str
     for wanted in (("step",), ("loss", "heldout_loss")):
         if not any(name in taken for name in wanted):
             if wanted[0] == "loss" and len(several := losses_among(columns)) > 1:
-                raise SourceError(
+                raise NoLogError(
                     f"{label}: has several losses and none is the total: {', '.join(several)[:160]}",
                     remedy=f"choose one with {renaming(several[0], 'loss')}",
                 )
-            raise SourceError(
+            raise NoLogError(
                 f"{label}: has no column for {' or '.join(wanted)} among {', '.join(sorted(columns))[:120]}",
                 remedy=f"name the column with {renaming('THEIRS', wanted[0])}",
             )

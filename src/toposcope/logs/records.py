@@ -126,6 +126,8 @@ def number(text: object) -> float:
             return math.nan
     if isinstance(text, str):
         text = text.strip().replace(",", "")
+        if not text.isascii():  # `float` reads the digits of every script
+            return math.nan
     elif getattr(text, "ndim", None) == 0 and hasattr(text, "item"):  # numpy's scalars, tensors of losses
         text = text.item()
     if isinstance(text, bool) or not isinstance(text, str | Real | Decimal):

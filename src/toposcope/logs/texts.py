@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from toposcope.core.errors import SourceError
+from toposcope.core.errors import NoLogError, SourceError
 from toposcope.core.wording import option
 from toposcope.files.blobs import Blob
 from toposcope.logs.dialects.dialect import TextDialect
@@ -58,14 +58,14 @@ def unknown(blob: Blob, pattern: str | None, *, text: bool) -> SourceError:
         return SourceError(f"{blob.label}: no line matches {option('pattern', pattern)}{first}")
     problem += ": no line names a step and a loss"
     if not line:
-        return SourceError(problem, remedy="check that it is a log")
+        return NoLogError(problem, remedy="check that it is a log")
     problem += f"; the first line with numbers is {line[:QUOTED]!r}"
     remedy = (
         f"to say which number is which, give {option('pattern', regex)}"
         if regex
         else "check that it is a log"
     )
-    return SourceError(problem, remedy=remedy)
+    return NoLogError(problem, remedy=remedy)
 
 
 def _spoken(blob: Blob, dialects: Sequence[TextDialect]) -> Iterator[tuple[TextDialect, TextLines]]:

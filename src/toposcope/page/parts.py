@@ -12,6 +12,7 @@ from toposcope.core.drawing.rendering import FOLDED, Rendered, TracedCurve, begi
 from toposcope.core.forms import and_more, listed
 from toposcope.core.groups import families_of, short
 from toposcope.core.lines import left_out_of_means
+from toposcope.core.plugins import spared
 from toposcope.core.tabular import Table
 from toposcope.files.formats.adapter import names_adapter
 from toposcope.page.notes import once
@@ -219,9 +220,11 @@ def _begin_pictures(study: Study, beside: Collection[str]) -> Callable[[], list[
 
     def draw() -> Iterator[Figure]:
         for one in sorted(listed_here, key=lambda one: one.leads):
-            if one.needs(study):
+            if spared(one.needs, False, study):
+                figure = spared(one.draw, None, study)
+                if figure is None:
+                    continue
                 drawn.append(one)
-                figure = one.draw(study)
                 figure.set_label(FOLDED if one.folded else "")
                 yield figure
 

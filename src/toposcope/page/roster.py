@@ -7,7 +7,7 @@ import pkgutil
 from collections.abc import Iterable
 
 from toposcope.core.errors import InputError
-from toposcope.core.plugins import brought
+from toposcope.core.plugins import brought, leave_out
 from toposcope.page.figures import correlations, faults, forecast, leading, losses
 from toposcope.page.on_page import SUBJECT, OnPage
 from toposcope.study.own import every_question
@@ -63,7 +63,10 @@ def add_figure(figure: OnPage) -> OnPage:
 def _installed() -> tuple[OnPage, ...]:
     found: list[OnPage] = []
     for made in brought(GROUP, OnPage):
-        found.append(_free(made, found))
+        try:
+            found.append(_free(made, found))
+        except InputError as error:
+            leave_out(f"{GROUP}: {error}")
     return tuple(found)
 
 

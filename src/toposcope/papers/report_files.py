@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from toposcope.core.errors import StoreError
+from toposcope.core.outputs import for_writing
 from toposcope.core.types import Scope
 from toposcope.core.wording import command, free_place
 from toposcope.store.export import records
@@ -74,7 +75,9 @@ def write_report_files(store: Store, out: Path) -> list[Path]:
     for run, lines in table.groupby("model"):
         contents[f"{slug(str(run))}_results.json"] = records(lines)
     for name, content in contents.items():
-        (out / name).write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+        for_writing(out / name).write_text(
+            json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8"
+        )
     return [out / name for name in contents]
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toposcope.core.errors import BrokenOffError, InputError
+from toposcope.core.outputs import for_writing
 from toposcope.core.wording import option, rendered
 from toposcope.papers.sections import Section, markdown, page
 
@@ -84,9 +85,9 @@ def write_page(study: str, sections: Sequence[Section], out: Path) -> Path:
     """Write a study's sections as one HTML page, beside it as Markdown, and return the page's path."""
     out.mkdir(parents=True, exist_ok=True)
     title = f"{STUDIES[study].title}, reproduced"
-    (out / f"{study}.md").write_text(markdown(title, sections), encoding="utf-8")
+    for_writing(out / f"{study}.md").write_text(markdown(title, sections), encoding="utf-8")
     made = out / f"{study}.html"
-    made.write_text(page(title, sections), encoding="utf-8")
+    for_writing(made).write_text(page(title, sections), encoding="utf-8")
     return made
 
 

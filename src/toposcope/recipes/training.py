@@ -152,7 +152,7 @@ def parse_override(text: str) -> tuple[str, object]:
         )
     try:
         parsed: object = tomllib.loads(f"value = {value.strip()}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         parsed = value.strip()
     return key.strip(), parsed
 
@@ -169,7 +169,7 @@ def _read(name: str) -> dict[str, Any]:
     source = path if is_file else resources.files("toposcope.recipes") / f"{name}.toml"
     try:
         return tomllib.loads(source.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RecipeError(f"recipe {name!r} is not valid TOML: {error}") from None
 
 

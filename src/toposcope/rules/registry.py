@@ -12,8 +12,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
 from toposcope import rules as room
-from toposcope.core.errors import InputError
-from toposcope.core.plugins import Extensible
+from toposcope.core.plugins import Extensible, loaded, spared
 from toposcope.logs.remarks import NOTICED, Remark
 from toposcope.rules.accuracy import Accuracy
 from toposcope.rules.dead_run import DeadRun
@@ -109,7 +108,7 @@ def remarks_on(run: JudgedRun, *, noticed: bool = True) -> list[Remark]:
     for rule in rules_of(run):
         silent = rule.looks != BOTH or (rule.of_trend and run.policy)
         if not silent and not any(one.kind in rule.unless for one in remarks):
-            remarks += rule().judge(run)
+            remarks += spared(rule().judge, [], run)
     return remarks if noticed else [one for one in remarks if one.level != NOTICED]
 
 
@@ -188,13 +187,7 @@ def _installed() -> Mapping[str, float]:
     """Return the shares of the alarms that installed packages offer."""
     shares = {}
     for point in entry_points(group=ALARMS):
-        try:
-            alarm = point.load()
-        except Exception as error:  # a package's own module may raise anything while it is imported
-            raise InputError(
-                f"{ALARMS}: {point.value} cannot be imported ({type(error).__name__}: {error})",
-                remedy="correct the package, or uninstall it",
-            ) from error
+        alarm = loaded(ALARMS, point)
         if getattr(alarm, "share", 0) > 0:
             shares[str(alarm.test)] = float(alarm.share)
     return shares

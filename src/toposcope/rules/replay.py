@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.forms import step_text
+from toposcope.core.plugins import spared
 from toposcope.core.wording import rendered
 from toposcope.logs.metrics import tidy
 from toposcope.logs.run import nan_column
@@ -85,7 +86,7 @@ def signals_of(rule: Rule, rows: LogRows) -> Iterator[tuple[int, Signal]]:
     while place < len(rows):
         place += rule.pass_over(rows, place)
         if place < len(rows):
-            yield from ((place, signal) for signal in rule.on_row(rows.row(place)))
+            yield from ((place, signal) for signal in spared(rule.on_row, (), rows.row(place)))
             place += 1
 
 

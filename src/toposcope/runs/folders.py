@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toposcope.core.errors import InputError, SourceError
+from toposcope.core.errors import EmptyLogError, InputError, NoLogError, SourceError
 from toposcope.core.forms import listed
 from toposcope.core.wording import command, rendered
 from toposcope.files import LIGHTNING_METRICS, TRAINER_STATE
-from toposcope.logs.folder import LOGS, log_files
+from toposcope.logs.folder import LOGS, is_history, log_files, refuse_outside
 from toposcope.runs.contents import LOSSES, Contents, logged, said_of
 
 if TYPE_CHECKING:
@@ -196,6 +196,11 @@ def _unread(folder: Path, name: str, read: str) -> list[str]:
     return [f"not read, because the trainer's own log is there: {listed(names, most=4)}"] if names else []
 
 
+def _is_damaged(file: Path, error: InputError) -> bool:
+    """Return whether what is named as a loss history, or is a logger's folder, cannot be read."""
+    return not isinstance(error, NoLogError | EmptyLogError) and (file.is_dir() or is_history(file.name))
+
+
 def _logs_inside(
     folder: Path, name: str, reading: Reading, checkpoints: Collection[str] = ()
 ) -> list[Contents]:
@@ -206,14 +211,15 @@ def _logs_inside(
     for file in log_files(folder, checkpoints):
         label = f"{name}/{file.relative_to(folder)}" if file != folder else name
         try:
+            refuse_outside(folder, file)
             found.append(replace(logged(str(file), label, reading), unseen=_NO_CHECKPOINT))
         except InputError as error:
-            if file.suffix.lower() in LOGS:
+            if file.suffix.lower() in LOGS or _is_damaged(file, error):
                 problems.append(said_of(label, error))
             else:
                 no_logs.append(label)
     if not found and problems:
-        raise SourceError(problems[0])
+        raise SourceError("; ".join(problems))
     if found:
         found[0] = replace(found[0], problems=tuple(problems), no_logs=tuple(no_logs))
     return found

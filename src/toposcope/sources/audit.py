@@ -83,6 +83,14 @@ def audited(series: Series, *, cheap: bool = False, newest: bool = False, quiet:
         seen.append(RunCoverage.of(run, steps, newest=newest, beside=weights_beside(series, run)))
         found += _of_run(series, run, steps, cheap=cheap, newest=newest)
     order = {run: index for index, run in enumerate(series.names)}
+    for copy in () if newest else series.copies:
+        alone = Series(series.uri, [copy])
+        of_copy = audited(alone, cheap=cheap, quiet=True).findings
+        found += [
+            one
+            for one in of_copy
+            if one.fault != "step-mismatch" and "contains no tensors" not in one.message
+        ]
     linked = [one for one in found if OUTSIDE in one.message]
     found = together([one for one in found if OUTSIDE not in one.message], lambda finding: finding.fault)
     found += together(linked, most=1)  # one link leads out of a folder for the reason of all the others

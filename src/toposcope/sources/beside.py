@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from toposcope.core.errors import SourceError
@@ -23,9 +24,9 @@ def weights_beside(series: Series, run: str) -> list[str]:
     places = {Path(one.uri) for one in series}
     if "://" in str(folder) or not folder.is_dir() or not any(one.parent == folder for one in places):
         return []
-    real = {place.resolve() for place in places}
+    real = {os.path.realpath(place) for place in places}  # which takes a link to itself, too
     try:
-        names = sorted(one.name for one in folder.iterdir() if one.resolve() not in real)
+        names = sorted(one.name for one in folder.iterdir() if os.path.realpath(one) not in real)
         return [name for name in names if _is_beside(folder / name, places)]
     except OSError:  # the files change while they are listed
         return []

@@ -15,7 +15,7 @@ from toposcope.core.forms import and_more
 from toposcope.core.types import Checkpoint, RunRecord
 from toposcope.core.wording import option
 from toposcope.files import TRAINER_STATE
-from toposcope.files.blobs import Blob, Folder, LocalFolder, readable
+from toposcope.files.blobs import Blob, Folder, LocalFolder, has_file, readable
 from toposcope.files.formats.foreign import ForeignFormatError, foreign_folder
 from toposcope.files.formats.ranks import open_ranks_of, rank_of
 from toposcope.files.formats.reader import read_json, step_in
@@ -50,12 +50,12 @@ from toposcope.sources.entries import (
     with_tokens,
 )
 from toposcope.sources.logs_beside import with_logs_beside
+from toposcope.sources.search import FREE_DEPTH, ExhaustedError, Search, may_hold_runs
 from toposcope.sources.stated import facts_of, stated_rows
+from toposcope.sources.unseen import unseen_weights
 
 __all__ = ["Entry", "Source", "Unread", "base_name", "discover", "open_folder", "rename"]
 
-# How many folders deep to search for runs: a wrong path must not cause a crawl through the whole disk.
-MAX_DEPTH = 3
 GENERIC = frozenset([
     "model", "pytorch_model", "checkpoint", "ckpt", "last", "best", "final", "latest", "adapter_model",
     "consolidated",
@@ -68,12 +68,17 @@ STORE = "store.json"
 
 
 def discover(
-    location: Folder | Blob, unread: list[Unread] | None = None, *, logs: bool = True
+    location: Folder | Blob,
+    unread: list[Unread] | None = None,
+    *,
+    logs: bool = True,
+    copies: list[Source] | None = None,
 ) -> list[Source]:
     """Return the runs in a folder or a file.
 
     An unreadable folder beside the runs does not hide them: it is added to `unread`, by name, with the
-    reason. With `logs`, runs without losses of their own get those of the logs beside them.
+    reason. With `logs`, runs without losses of their own get those of the logs beside them. `copies` takes
+    weights beside the checkpoints of a run whose names state no step, such as best.pt, one source each.
 
     Raises
     ------
@@ -83,7 +88,9 @@ def discover(
     if not isinstance(location, Folder):
         return [_one_file(location)]
     unread = [] if unread is None else unread
-    found = _runs(location, 0, unread)
+    search = Search(unread)
+    with search.entered(location, 0):
+        found = _runs(location, 0, search)
     if not found and unread:
         foreign = sorted((one for one in unread if one.foreign), key=lambda one: len(one.place))
         if unread[0].foreign:  # the folder that others of its format are inside
@@ -95,7 +102,13 @@ def discover(
             "folders, "
             "a model folder, or folders of these"
         )
-    return with_logs_beside(location, found) if logs and isinstance(location, LocalFolder) else found
+    if not isinstance(location, LocalFolder):
+        return found
+    beside, unseen = unseen_weights(location, found, unread)
+    unread += unseen
+    if copies is not None:
+        copies += beside
+    return with_logs_beside(location, found) if logs else found
 
 
 def refuse_foreign(source: Source) -> None:
@@ -160,7 +173,7 @@ def _stepless(label: str, names: Sequence[str]) -> str:
     )
 
 
-def _runs(folder: Folder, depth: int, unread: list[Unread]) -> list[Source]:
+def _runs(folder: Folder, depth: int, search: Search) -> list[Source]:
     files = folder.files()
     foreign = None
     if is_cache(folder):
@@ -168,17 +181,21 @@ def _runs(folder: Folder, depth: int, unread: list[Unread]) -> list[Source]:
     if "run.json" in files:
         content = read_json(folder.open("run.json"))
         if isinstance(content, dict) and isinstance(content.get("run"), str):
-            trained = _toposcope_run(folder, content, unread)
+            trained = _toposcope_run(folder, content, search.unread)
             if not trained.entries and not depth:
                 raise SourceError(f"{folder.label}: this run has no checkpoint yet; train it further")
             return [trained] if trained.entries else []
         foreign = SourceError(f"{folder.label}/run.json: does not describe a run; correct or remove it")
     if is_lightning(folder):
-        inner = _runs(folder.sub(CHECKPOINTS), depth + 1, unread)
+        inner = _runs(folder.sub(CHECKPOINTS), depth + 1, search)
         return [_of_lightning(folder, inner[0])] if len(inner) == 1 else inner
-    found = labelled(folder, base_name(folder.label), unread)
+    found = labelled(folder, base_name(folder.label), search.unread)
     if found:
         return [_series(folder, found)]
+    if (
+        depth > FREE_DEPTH
+    ):  # a model without a step so deep may be a part of a checkpoint that is not complete
+        return _runs_inside(folder, depth, search)
     if is_checkpoint(folder):
         return [_one_folder(folder)]
     weights = [name for name in files if is_weights_file(name)]
@@ -188,7 +205,7 @@ def _runs(folder: Folder, depth: int, unread: list[Unread]) -> list[Source]:
         return [_one_of_copies(folder, weights)]
     if weights:
         raise SourceError(_stepless(folder.label, weights))
-    inside = [] if depth == MAX_DEPTH else _runs_inside(folder, depth, unread)
+    inside = _runs_inside(folder, depth, search)
     if not inside and (other := foreign_folder(folder)) is not None:
         raise other
     if foreign is not None and not inside:
@@ -196,35 +213,28 @@ def _runs(folder: Folder, depth: int, unread: list[Unread]) -> list[Source]:
     return inside
 
 
-def _runs_inside(folder: Folder, depth: int, unread: list[Unread]) -> list[Source]:
+def _runs_inside(folder: Folder, depth: int, search: Search) -> list[Source]:
     """Return the runs of a folder's subfolders; one unreadable folder does not stop the others."""
     lost = folder.lost() if isinstance(folder, LocalFolder) else {}
-    unread += [Unread(f"{folder.label}/{name}", why) for name, why in lost.items() if _may_hold_runs(name)]
+    search.unread += [
+        Unread(f"{folder.label}/{name}", why) for name, why in lost.items() if may_hold_runs(name)
+    ]
     found: list[Source] = []
-    for name in filter(_may_hold_runs, folder.folders()):
+    for name in filter(may_hold_runs, folder.folders()):
         try:
             if "\\" in name:
                 raise SourceError(f"{folder.label}/{name}: the name contains a backslash; rename it")
             inner = folder.sub(name)
             if STORE in inner.files():  # what `watch` keeps there temporarily is not a run
                 continue
-            if _holds(inner, folder):
-                raise SourceError(
-                    f"{folder.label}/{name}: is a link to a folder that contains the link; remove it"
-                )
-            found += _runs(inner, depth + 1, unread)
+            with search.entered(inner, depth + 1):
+                found += _runs(inner, depth + 1, search)
+        except ExhaustedError:
+            break
         except (SourceError, OSError) as error:
             foreign = isinstance(error, ForeignFormatError)
-            unread.append(Unread(f"{folder.label}/{readable(name)}", str(error), foreign))
+            search.unread.append(Unread(f"{folder.label}/{readable(name)}", str(error), foreign))
     return _unique(_once(found), folder)
-
-
-def _holds(inner: Folder, folder: Folder) -> bool:
-    """Return whether a folder is a link to one that contains it."""
-    if not (isinstance(inner, LocalFolder) and isinstance(folder, LocalFolder)):
-        return False
-    real, above = os.path.realpath(inner.path), os.path.realpath(folder.path)
-    return os.path.commonpath([real, above]) == real
 
 
 def _once(found: list[Source]) -> list[Source]:
@@ -277,10 +287,6 @@ def _one_of_copies(folder: Folder, names: list[str]) -> Source:
     name = next((name for name in names if "last" in name.lower() or "latest" in name.lower()), names[0])
     source = rename(_one_file(folder.open(name)), base_name(folder.label))
     return dataclasses.replace(source, run=dataclasses.replace(source.run, uri=folder.label))
-
-
-def _may_hold_runs(name: str) -> bool:
-    return not name.startswith((".", "_"))
 
 
 def _unique(found: list[Source], folder: Folder) -> list[Source]:
@@ -346,7 +352,7 @@ def _facts_of_series(folder: Folder, last: str | None) -> dict[str, Any]:
 
 
 def _metrics(folder: Folder, run: str, inner: tuple[str, ...]) -> pd.DataFrame:
-    if "training_log.json" in folder.files():
+    if has_file(folder, "training_log.json"):
         return history.training_log(folder.open("training_log.json"), run)
     for place in (folder, *(folder.sub(name) for name in inner)):
         if (losses := history.losses_of(trainer_state(place), run)) is not None:
@@ -355,7 +361,7 @@ def _metrics(folder: Folder, run: str, inner: tuple[str, ...]) -> pd.DataFrame:
 
 
 def _raw_steps(folder: Folder) -> list[int]:
-    if "training_log.json" not in folder.files():
+    if not has_file(folder, "training_log.json"):
         return []
     rows = read_json(folder.open("training_log.json"))
     steps = [row.get("step") for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []

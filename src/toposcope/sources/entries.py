@@ -40,6 +40,8 @@ class Entry:
     """The files' hashes, if known without reading the files."""
     module: Any = None
     """The module itself, if the checkpoint is a module in memory."""
+    parts: tuple[str, ...] = ()
+    """Where its further files are, if one checkpoint has several beside each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,10 +248,11 @@ def _any_checkpoint(folder: Folder, names: list[str], others: list[Entry]) -> bo
 def _file_entry(folder: Folder, names: list[str], run: str, step: int) -> Entry:
     """Return the entry of a file, or of the parts or the ranks of one checkpoint."""
     checkpoint = Checkpoint(run, step, tokens_of(names[0]), f"{folder.label}/{names[0]}")
+    parts = tuple(f"{folder.label}/{name}" for name in names[1:])
     if part_of(names[0]) is not None:
-        return Entry(checkpoint, lambda: unwrapped(from_shards(folder, names, open_file)))
+        return Entry(checkpoint, lambda: unwrapped(from_shards(folder, names, open_file)), parts=parts)
     if len(names) > 1:
-        return Entry(checkpoint, lambda: open_ranks_of(folder, names, open_plain))
+        return Entry(checkpoint, lambda: open_ranks_of(folder, names, open_plain), parts=parts)
     return Entry(checkpoint, lambda: open_plain(folder.open(names[0])))
 
 

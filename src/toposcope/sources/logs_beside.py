@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
@@ -11,10 +12,10 @@ from typing import Any
 
 import pandas as pd
 
-from toposcope.core.errors import SourceError
+from toposcope.core.errors import EmptyLogError, NoLogError, SourceError
 from toposcope.files.blobs import LocalFolder
 from toposcope.logs import history, read_log
-from toposcope.logs.folder import log_files
+from toposcope.logs.folder import is_history, log_files, refuse_outside
 from toposcope.logs.log import Log
 from toposcope.logs.metrics import tidy
 from toposcope.logs.pairing import LogOfRun, agreeing, logs_of_runs
@@ -24,9 +25,9 @@ from toposcope.sources.entries import Source
 
 _HELD = 128
 """The largest number of cached logs, so that a log is read again only when it grows."""
-_NO_LOGS: dict[tuple[object, ...], None] = {}
-"""Files that were read and are no logs, by path and state: a watch meets the same ones at every pass."""
-_MOST_NO_LOGS = 1 << 16
+_REFUSED: dict[tuple[object, ...], SourceError] = {}
+"""Why files are no logs, by path and state: a watch meets the same ones at every pass."""
+_MOST_REFUSED = 1 << 16
 
 
 def with_logs_beside(folder: LocalFolder, found: Sequence[Source]) -> list[Source]:
@@ -55,16 +56,27 @@ class _Beside:
         self._root, self._sources = root, sources
         self._paired: dict[str, LogOfRun] | None = None
         self._own: set[str] = set()
+        self._faults: dict[str, str] = {}
+        """The loss histories that cannot be read, and why."""
 
     def metrics(self, run: str) -> pd.DataFrame:
-        """Return the losses of a run: its own, those of the log beside it, or what its checkpoints state."""
+        """Return the losses of a run: its own, those of the log beside it, or what its checkpoints state.
+
+        Raises
+        ------
+        SourceError
+            When its own cannot be read, or it has none and a log beside it cannot be read.
+        """
         own = self._sources[run].metrics()
         if _any_loss(own):
             return own
         if (log := self._log(run)) is not None:
             return history.join(own, log.runs[0].table, run)
-        rows = self._sources[run].stated()
-        return history.join(own, tidy(rows, run), run) if rows else own
+        if rows := self._sources[run].stated():
+            return history.join(own, tidy(rows, run), run)
+        if faults := self._faults_of(run):
+            raise SourceError("; ".join(faults))
+        return own
 
     def facts(self, run: str) -> Mapping[str, Any]:
         """Return what the trainer's state says about a run, and the plan in its log."""
@@ -112,7 +124,9 @@ class _Beside:
     def _log(self, run: str) -> Log | None:
         """Return the current log of a run."""
         choice = self._choice(run)
-        return _read(Path(choice.log)) if choice.log else None
+        with contextlib.suppress(SourceError, OSError):  # it is being written
+            return _read(Path(choice.log)) if choice.log else None
+        return None
 
     def _choice(self, run: str) -> LogOfRun:
         if self._paired is None:
@@ -126,33 +140,59 @@ class _Beside:
             self._paired = logs_of_runs(bare, places, lambda path: logs[path].runs[0].table)
         return self._paired.get(run, LogOfRun())
 
+    def _faults_of(self, run: str) -> list[str]:
+        """Return what is wrong with the loss histories in the folder of a run, and in those above it."""
+        self._choice(run)
+        place = self._sources[run].run.uri
+        near = (why for file, why in self._faults.items()
+                if _is_in(file, place) or _is_in(place, os.path.dirname(file)))  # fmt: skip
+        return list(near)
+
     def _logs(self) -> list[Log]:
         """Return the logs of one run in the folder."""
         checkpoints = {entry.checkpoint.uri for one in self._sources.values() for entry in one.entries}
         files = log_files(self._root, checkpoints - {str(self._root)})
-        logs = [log for file in files if (log := _read(file)) is not None]
+        logs: list[Log] = []
+        for file in files:
+            try:
+                refuse_outside(self._root, file)
+                logs += [_read(file)]
+            except (NoLogError, EmptyLogError):
+                continue
+            except (SourceError, OSError) as error:
+                why = (
+                    f"{file}: cannot be read ({error.strerror})" if isinstance(error, OSError) else str(error)
+                )
+                self._faults |= {str(file): why} if file.is_dir() or is_history(file.name) else {}
         return [log for log in logs if len(log.runs) == 1 and "run" not in log.table]
 
 
-def _read(path: Path) -> Log | None:
-    """Return a log in its current state; None if it is not a log, or has no losses yet."""
+def _is_in(place: str, folder: str) -> bool:
+    return place == folder or place.startswith(folder.rstrip("/") + "/")
+
+
+def _read(path: Path) -> Log:
+    """Return a log in its current state.
+
+    Raises
+    ------
+    SourceError
+        When it is not a log, cannot be read, or has no losses yet.
+    """
+    stat = path.stat()
+    if path.is_dir():
+        return read_log(path)
+    # the change of its rights changes the time of its inode alone
+    key = (str(path), stat.st_size, stat.st_mtime_ns, stat.st_ino, stat.st_ctime_ns)
+    if key in _REFUSED:
+        raise _REFUSED[key]
     try:
-        stat = path.stat()
-        if path.is_dir():
-            return read_log(path)
-        # the change of its rights changes the time of its inode alone
-        key = (str(path), stat.st_size, stat.st_mtime_ns, stat.st_ino, stat.st_ctime_ns)
-        if key in _NO_LOGS:
-            return None
         return _read_once(path, stat.st_size, stat.st_mtime_ns, stat.st_ino)
-    except SourceError:
-        if not path.is_dir():
-            _NO_LOGS[key] = None
-            while len(_NO_LOGS) > _MOST_NO_LOGS:
-                _NO_LOGS.pop(next(iter(_NO_LOGS)), None)
-        return None
-    except OSError:
-        return None
+    except SourceError as error:
+        _REFUSED[key] = error.with_traceback(None)
+        while len(_REFUSED) > _MOST_REFUSED:
+            _REFUSED.pop(next(iter(_REFUSED)), None)
+        raise
 
 
 @lru_cache(maxsize=_HELD)

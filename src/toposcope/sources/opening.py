@@ -96,9 +96,10 @@ def open_series(
     uris = _addresses(uri)
     sources: list[Source] = []
     unread: list[Unread] = []
+    copies: list[Source] = []
     for one in uris:
         with steps_by(step_pattern):
-            found = _sources(str(one), revisions, unread, logs=logs and losses is None)
+            found = _sources(str(one), revisions, unread, copies, logs=logs and losses is None)
         for source in found:
             taken = {other.run.run for other in sources}
             name, number = source.run.run, 2
@@ -107,7 +108,9 @@ def open_series(
             sources.append(source if name == source.run.run else under_name(source, name))
     chosen = [_select(source, steps) for source in sources]
     _check_some(sources, chosen, steps)
-    return Series(", ".join(str(one) for one in uris), chosen, split=split, losses=table, unread=unread)
+    return Series(
+        ", ".join(str(one) for one in uris), chosen, split=split, losses=table, unread=unread, copies=copies
+    )
 
 
 def _addresses(uri: object) -> list[str | Path]:
@@ -177,13 +180,13 @@ def _losses(
 
 
 def _sources(
-    uri: str, revisions: str | Sequence[str] | None, unread: list[Unread], *, logs: bool
+    uri: str, revisions: str | Sequence[str] | None, unread: list[Unread], copies: list[Source], *, logs: bool
 ) -> list[Source]:
     if uri.startswith("hf://"):
         from toposcope.sources.hub import discover_hub
 
         return discover_hub(uri, revisions)
-    sources = discover(open_location(uri), unread, logs=logs)
+    sources = discover(open_location(uri), unread, logs=logs, copies=copies)
     refuse_foreign(sources[0])
     return sources
 

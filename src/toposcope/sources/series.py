@@ -60,10 +60,13 @@ class Series:
         split: str = "table",
         losses: pd.DataFrame | None = None,
         unread: Sequence[Unread] = (),
+        copies: Sequence[Source] = (),
     ) -> None:
         self.uri = uri
         self.unread = tuple(unread)
         """Files and folders among the checkpoints that were not checked, and why."""
+        self.copies = tuple(copies)
+        """Weights beside the checkpoints whose names state no step: an audit looks at each alone."""
         self._split = split
         self._losses = losses
         self._sources = {

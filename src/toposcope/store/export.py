@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from toposcope.core.errors import MissingExtraError, StoreError
 from toposcope.core.forms import listed
+from toposcope.core.outputs import for_writing
 from toposcope.core.tabular import write_csv
 from toposcope.core.types import Scope, Status
 from toposcope.store.store import Store
@@ -138,7 +139,7 @@ def export(store: Store, out: Path, *, kind: str, shape: str) -> list[Path]:
 
 def _write(table: pd.DataFrame, path: Path) -> Path:
     if path.suffix == ".json":
-        path.write_text(json.dumps(records(table), indent=1) + "\n", encoding="utf-8")
+        for_writing(path).write_text(json.dumps(records(table), indent=1) + "\n", encoding="utf-8")
         return path
     flat = table.assign(**{name: table[name].map(_in_a_cell) for name in _LISTS if name in table})
     write_csv(flat, path)
@@ -171,7 +172,7 @@ def _plain(value: object) -> object:
 
 
 def _netcdf(store: Store, features: pd.DataFrame, path: Path) -> Path:
-    path.unlink(missing_ok=True)
+    for_writing(path).unlink(missing_ok=True)
     for probe, dataset in arrays(features).items():
         if not path.exists():
             _root(path, netcdf_groups(features))

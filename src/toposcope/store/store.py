@@ -321,6 +321,9 @@ class Store(StoreReader):
 
     def _compact(self, table: str, most: int | None) -> int:
         live = [part for part in self._scan(table) if not part.failed]
+        foreign = set(parts.strangers(self.path / table))
+        if any(part.path.name in foreign for part in live):
+            return 0  # joined with others, what was not written here would count as written here
         full = {part.path for part in live if part.pack and most is not None and len(part.held) >= most}
         if table == "features":  # in a full file with no other at its steps, nothing is superseded
             shared = newest.overlapping(live)

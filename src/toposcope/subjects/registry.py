@@ -106,16 +106,22 @@ def _imported(spec: str) -> Probe:
         sys.path.append(os.getcwd())
     try:
         made = getattr(importlib.import_module(module_name), attribute)
-    except (ImportError, AttributeError, ValueError, TypeError) as error:
+    except (Exception, SystemExit) as error:  # a package's own module may do anything while it is imported
         raise InputError(
-            str(error), argument="features", value=spec, remedy="give MODULE:CLASS of a module on the path"
+            f"{type(error).__name__}: {error}",
+            argument="features",
+            value=spec,
+            remedy="give MODULE:CLASS of a module on the path",
         ) from error
     if isinstance(made, type) and issubclass(made, Probe):
         try:
             made = made()
-        except TypeError as error:
+        except (Exception, SystemExit) as error:
             raise InputError(
-                str(error), argument="features", value=spec, remedy="give every field of the probe a default"
+                f"{type(error).__name__}: {error}",
+                argument="features",
+                value=spec,
+                remedy="give every field of the probe a default",
             ) from error
     if not isinstance(made, Probe):
         raise InputError(

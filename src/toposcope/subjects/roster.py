@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 
 from toposcope.core.errors import InputError
-from toposcope.core.plugins import brought
+from toposcope.core.plugins import brought, leave_out
 from toposcope.subjects.subject import Subject
 
 FOLDERS = ("weights", "gradients", "representations", "landscape")
@@ -33,18 +33,13 @@ def own_subjects() -> tuple[Subject, ...]:
 
 @functools.cache
 def subjects() -> Mapping[str, Subject]:
-    """Return every subject by its name, in the order of the page.
-
-    Raises
-    ------
-    InputError
-        If an installed package names something that is not a subject, or a name that is taken.
-    """
+    """Return every subject by its name, in the order of the page; an unsound one of a package is left out."""
     found: dict[str, Subject] = {subject.name: subject for subject in own_subjects()}
     for one in brought(GROUP, Subject):
         if one.name in found:
-            raise InputError(f"{GROUP}: the name {one.name!r} is taken", remedy="rename the subject")
-        found[one.name] = one
+            leave_out(f"{GROUP}: the name {one.name!r} is taken; rename the subject of the package")
+        else:
+            found[one.name] = one
     return dict(sorted(found.items(), key=lambda item: item[1].order))
 
 

@@ -179,6 +179,7 @@ def sweep(
         at = runs[lost.run][lost.index]
         store.write_failure(Unit(at.run, at.step, lost.probe, 0, "", at.tokens), lost.note)
     store.compact()
+    faults = store.part_faults()  # what was missing is measured again by now
     findings = with_looks(series, store, execution, findings)
     known = known_spoilt(store, probes, runs) if first.skipped else []
     repeated = dict.fromkeys([*first.problems, *again.problems, *known])
@@ -186,7 +187,7 @@ def sweep(
         done=first.done + again.done,
         skipped=first.skipped,
         failures=again.failures,
-        problems=list(dict.fromkeys([*problems, *(one.message for one in together(repeated))])),
+        problems=list(dict.fromkeys([*problems, *(one.message for one in together(repeated)), *faults])),
         findings=findings,
         seconds=time.monotonic() - start,
     )

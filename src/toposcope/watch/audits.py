@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from toposcope.core.errors import InputError
 from toposcope.core.observations import AuditFinding
 from toposcope.core.repeats import together
+from toposcope.core.types import Checkpoint
 from toposcope.sources.audit import audit
+from toposcope.sources.discover import Source
 from toposcope.sources.series import Series
 from toposcope.store import Store
-from toposcope.watch.follow import Follower
+from toposcope.watch.follow import Follower, Sighting
 
 REST = 20.0
 """An audit rests this many times as long as it took, because it reads a sample of every checkpoint."""
@@ -38,14 +40,17 @@ class FolderAudit:
         self._follower, self._store, self._clock = follower, store, clock
         self._uri = str(follower.folder.resolve())
         self._audited: frozenset[str] = frozenset()
+        self._copies: frozenset[Sighting] = frozenset()
         self._ready_at = -float("inf")
 
     def visit(self, complete: Collection[str]) -> None:
         """Audit the complete checkpoints, given by their places, if some are new and the audit is rested."""
         began = self._clock()
-        if set(complete) <= self._audited or began < self._ready_at:
+        copies = self._follower.rested_copies()
+        known = set(complete) <= self._audited and copies.keys() <= self._copies
+        if known or began < self._ready_at:
             return
-        series = self._series(complete)
+        series = self._series(complete, tuple(copies.values()))
         try:
             found = audit(series, cheap=True)
         except (InputError, OSError):
@@ -53,20 +58,20 @@ class FolderAudit:
         new = [one for one in found if _is_there(series, one)]
         every = together([*self._recorded(series), *new], lambda one: one.fault)
         self._store.write_audit(self._uri, every)
-        self._audited = frozenset(complete)
+        self._audited, self._copies = frozenset(complete), frozenset(copies)
         self._ready_at = self._clock() + REST * (self._clock() - began)
 
-    def _series(self, complete: Collection[str]) -> Series:
+    def _series(self, complete: Collection[str], copies: Sequence[Source]) -> Series:
         sources = [
             dataclasses.replace(source, entries=entries)
             for source in self._follower.sources.values()
             if (entries := tuple(one for one in source.entries if one.checkpoint.uri in complete))
         ]
-        return Series(self._uri, sources)
+        return Series(self._uri, sources, copies=copies)
 
     def _recorded(self, series: Series) -> list[AuditFinding]:
         """Return the earlier findings about checkpoints that are no longer in the folder."""
-        present = {(at.run, at.step) for at in series}
+        present = {(at.run, at.step) for at in _places(series)}
         known = (one for one in self._store.audited(self._uri) if one.step is not None)
         return [found for one in known if (found := _gone(one, present))]
 
@@ -82,8 +87,15 @@ def _gone(finding: AuditFinding, present: Collection[tuple[str, int | None]]) ->
     return dataclasses.replace(finding, step=gone[0], steps=held, count=count)
 
 
+def _places(series: Series) -> list[Checkpoint]:
+    """Return the checkpoints of a series and the weights beside them."""
+    return [*series, *(entry.checkpoint for copy in series.copies for entry in copy.entries)]
+
+
 def _is_there(series: Series, finding: AuditFinding) -> bool:
     """Return whether a finding's checkpoints are still in the folder, or it is about the whole run."""
     if finding.fault != "unreadable":
         return True
-    return any(Path(at.uri).exists() for at in series if (at.run, at.step) == (finding.run, finding.step))
+    return any(
+        Path(at.uri).exists() for at in _places(series) if (at.run, at.step) == (finding.run, finding.step)
+    )

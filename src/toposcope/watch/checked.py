@@ -36,10 +36,11 @@ class Checked:
 
     @classmethod
     def of(cls, store: Store, unseen: Sequence[Unchecked] = ()) -> Checked:
-        """Return what was checked, according to the store, and what was not."""
+        """Return what was checked, according to the store, and what was not: its faulty parts, too."""
         losses = store.metrics()
         logged = losses.loc[losses["loss"].notna() | losses["heldout_loss"].notna(), "run"]
-        return cls(store.measured_steps(), tuple(sorted(set(logged.astype(str)))), tuple(unseen))
+        faults = [Unchecked(str(store.path), why) for why in store.part_faults()]
+        return cls(store.measured_steps(), tuple(sorted(set(logged.astype(str)))), (*unseen, *faults))
 
     @property
     def any(self) -> bool:

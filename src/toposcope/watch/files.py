@@ -16,7 +16,7 @@ TRACKERS = ("latest_checkpointed_iteration.txt", "latest", "latest.txt")
 """Files beside checkpoints that name the last one saved, of Megatron-LM, DeepSpeed or GPT-NeoX, nanotron."""
 
 _TRACKER_BYTES = 200  # of a file that contains nothing but the latest step
-_LAST_NUMBER = re.compile(r"(\d{1,40})\D*$")
+_LAST_NUMBER = re.compile(r"([0-9]{1,40})\D*$")
 _NUMBERS = re.compile(r"\d+")
 _DEPTH = 16
 """Folders are searched down to this depth: nanotron has one for every part of a name."""
@@ -105,12 +105,12 @@ def _stamp(path: Path, name: str) -> list[Stamp]:
 
 
 def kinds_of(files: tuple[Stamp, ...]) -> Counter[str]:
-    """Count the file names with every number replaced by `#`, so that step and rank do not matter.
+    """Count the file names, in lower case, with every number replaced by `#`: step and rank do not matter.
 
     >>> kinds_of((("rng_state_0.pth", 1, 0, 0), ("model.safetensors", 1, 0, 0), ("rng_state_1.pth", 1, 0, 0)))
     Counter({'rng_state_#.pth': 2, 'model.safetensors': 1})
     """
-    return Counter(_NUMBERS.sub("#", name) for name, _, _, _ in files)
+    return Counter(_NUMBERS.sub("#", name.lower()) for name, _, _, _ in files)
 
 
 def tracker_step(folder: Path) -> int | None:

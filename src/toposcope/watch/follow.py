@@ -145,6 +145,8 @@ class Follower:
         self._kinds: dict[str, Counter[str]] = {}
         self.sources: dict[str, Source] = {}
         """The runs of the latest visit, by name."""
+        self.copies: tuple[Source, ...] = ()
+        """The weights of the latest visit beside checkpoints whose names state no step."""
 
     def name_of(self, uri: str) -> str:
         """Return a place in the folder as its path from there: a journal outlives the shell's folder."""
@@ -197,6 +199,13 @@ class Follower:
         found.ready.sort(key=lambda sighting: (sighting.checkpoint.run, sighting.checkpoint.step))
         return found
 
+    def rested_copies(self) -> dict[Sighting, Source]:
+        """Return the weights without a step beside checkpoints that no one writes now."""
+        seen = {
+            Sighting(one.entries[0].checkpoint, _files(one.entries[0].checkpoint)): one for one in self.copies
+        }
+        return {at: one for at, one in seen.items() if self._now() - at.written / 1e9 >= self._rest}
+
     def _let_go(self, present: dict[str, Checkpoint], found: FolderVisit) -> None:
         """Forget vanished files; a checkpoint that was never complete is lost, unless it was renamed."""
         here = {(at.run, at.step) for at in present.values()}
@@ -217,7 +226,9 @@ class Follower:
     def _entries(self, found: FolderVisit) -> list[Entry]:
         unread: list[Unread] = []
         try:
-            sources = discover(open_location(str(self.folder)), unread, logs=self._logs)
+            copies: list[Source] = []
+            sources = discover(open_location(str(self.folder)), unread, logs=self._logs, copies=copies)
+            self.copies = tuple(copies)
         except (InputError, OSError) as error:
             sources = []  # nothing there yet, or nothing that can be identified yet
             if not unread and self.folder.exists() and _holds_something(self.folder):

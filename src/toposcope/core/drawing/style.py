@@ -27,6 +27,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 
 from toposcope.core.groups import short
 from toposcope.core.legible import legible
+from toposcope.core.outputs import for_writing
 
 INK = "#24292f"
 MUTED = "#5f6b7a"
@@ -413,6 +414,6 @@ def save(figure: Figure, folder: Path, name: str) -> tuple[Path, Path]:
     """Write `folder/name.png` and `folder/name.svg` and return both paths."""
     folder.mkdir(parents=True, exist_ok=True)
     png, svg = folder / f"{name}.png", folder / f"{name}.svg"
-    png.write_bytes(to_png(figure))
-    svg.write_bytes(to_svg(figure))
+    for_writing(png).write_bytes(to_png(figure))
+    for_writing(svg).write_bytes(to_svg(figure))
     return png, svg

@@ -123,6 +123,7 @@ _ORBAX = frozenset(["_METADATA", "_CHECKPOINT_METADATA", "manifest.ocdbt", "orba
 _FLAX_STEP = re.compile(r"checkpoint_\d+")
 _OPTIMIZER_FILE = re.compile(r"(optimizer|optim)[\w.-]*\.(pt|pth|bin|safetensors)")
 _LARGEST_MAP = 0x8F
+_TENSORFLOW_DATA = re.compile(r"\.data-\d{5}-of-\d{5}$")
 
 
 def refusal(where: str, form: Foreign) -> ForeignFormatError:
@@ -153,6 +154,18 @@ def foreign_file(name: str, head: bytes) -> Foreign | None:
     if name.endswith(".bin") and int.from_bytes(head[:4], "little") in _LLM_C_MAGIC:
         return LLM_C
     return next((form for form in (*_BY_END, PICKLE) if name.lower().endswith(form.ends or (" ",))), None)
+
+
+def is_foreign_name(name: str) -> bool:
+    """Return whether a file name is that of weights in a format that is not read.
+
+    A pickle may hold anything, and an index may be one of a database.
+
+    >>> is_foreign_name("small.GGUF"), is_foreign_name("m.data-00000-of-00001"), is_foreign_name("meta.pkl")
+    (True, True, False)
+    """
+    ends = tuple(end for form in _BY_END if form is not TENSORFLOW for end in form.ends)
+    return name.lower().endswith(ends) or name in _ORBAX or _TENSORFLOW_DATA.search(name) is not None
 
 
 def foreign_folder(folder: Folder) -> ForeignFormatError | None:

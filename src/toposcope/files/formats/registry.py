@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from toposcope.core.errors import SourceError
-from toposcope.core.plugins import brought
+from toposcope.core.plugins import brought, spared
 from toposcope.core.wording import command
 from toposcope.files.blobs import Blob, Folder
 from toposcope.files.formats.adapter import bare_adapter, open_adapter
@@ -129,12 +129,17 @@ def _files() -> tuple[FileFormat, ...]:
 
 
 def is_weights_file(name: str) -> bool:
-    """Return whether a file name is that of a checkpoint's weights."""
+    """Return whether a file name is that of a checkpoint's weights; its suffix may be in upper case."""
     suffixes = tuple(suffix for form in _files() for suffix in form.suffixes)
-    if not name.endswith(suffixes) or _OPT.match(name):
-        return False
+    return name.lower().endswith(suffixes) and not name.startswith(".") and not is_beside_weights(name)
+
+
+def is_beside_weights(name: str) -> bool:
+    """Return whether a name is that of a file or folder that trainers save beside weights."""
+    if _OPT.match(name):
+        return True
     tokens = tokens_of(name.rsplit(".", 1)[0]) is not None  # tokens_4B.pt, but not tokenizer.bin
-    return tokens or not name.startswith((".", *NOT_WEIGHTS))
+    return not tokens and name.lower().startswith(NOT_WEIGHTS)
 
 
 def open_file(blob: Blob) -> Reader:
@@ -180,7 +185,7 @@ class Configured:
 
 def _open_file(blob: Blob) -> Reader:
     name = blob.label.rsplit("/", 1)[-1].split("?")[0]
-    fitting = [form for form in _files() if name.endswith(form.suffixes)]
+    fitting = [form for form in _files() if name.lower().endswith(form.suffixes)]
     if blob.size == 0 and fitting:
         raise SourceError(f"{blob.label}: is empty (0 bytes); fetch it again")
     head = blob.read(0, min(blob.size, 64)).tobytes()
@@ -196,9 +201,18 @@ def _open_file(blob: Blob) -> Reader:
         )
     _refuse_stand_ins(blob, head)
     for form in fitting:
-        if form.looks_right(head):
-            return form.open(blob)
-    return fitting[-1].open(blob)
+        if spared(form.looks_right, False, head):
+            return _opened(form, blob)
+    return _opened(fitting[-1], blob)
+
+
+def _opened(form: FileFormat, blob: Blob) -> Reader:
+    reader = spared(form.open, None, blob)
+    if reader is None:
+        raise SourceError(
+            f"{blob.label}: the format {form.name} of an installed package failed; correct the package"
+        )
+    return reader
 
 
 def _refuse_stand_ins(blob: Blob, head: bytes) -> None:
@@ -234,7 +248,7 @@ def _index(name: str) -> FolderFormat:
 
 def _loose_shards(folder: Folder) -> Reader:
     names = [name for name in folder.files() if is_weights_file(name) and is_shard(name)]
-    kinds = [name for name in names if name.endswith(".safetensors")]
+    kinds = [name for name in names if name.lower().endswith(".safetensors")]
     return from_shards(folder, kinds or names, _open_file)
 
 
@@ -274,7 +288,10 @@ FOLDERS: tuple[FolderFormat, ...] = (
 def folder_format(folder: Folder) -> FolderFormat | None:
     """Return the format of a folder that is one checkpoint; None if it is not one."""
     files, folders = frozenset(folder.files()), frozenset(folder.folders())
-    return next((form for form in (*FOLDERS, *_further(FolderFormat)) if form.matches(files, folders)), None)
+    return next(
+        (form for form in (*FOLDERS, *_further(FolderFormat)) if spared(form.matches, False, files, folders)),
+        None,
+    )
 
 
 def config_of(folder: Folder) -> dict[str, Any]:

@@ -168,4 +168,8 @@ def part_of(name: str) -> tuple[str, int] | None:
     (('hf_model_2.pt', 2), None)
     """
     found = _PART.fullmatch(name)
-    return (f"{found['stem']}_{found['epoch']}{found['suffix']}", int(found["epoch"])) if found else None
+    return (
+        (f"{found['stem']}_{found['epoch']}{found['suffix']}", int(found["epoch"]))
+        if found and name.isascii()
+        else None
+    )

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from toposcope.core.errors import SourceError
+from toposcope.core.errors import NoLogError, SourceError
 from toposcope.files.blobs import Blob
 from toposcope.files.formats.reader import parse_json
 from toposcope.logs.dialects.json_text import flat, text_values
@@ -144,7 +144,7 @@ def json_runs(blob: Blob) -> Sequence[Run]:
     planned = content.get("max_steps") if isinstance(content, dict) else None
     rows = rows_of(content)
     if rows is None:
-        raise SourceError(
+        raise NoLogError(
             f"{blob.label}: is not a list of records that each have a step; correct or remove it"
         )
     rows = [row for row in rows if SUMMARY not in row]

@@ -6,14 +6,10 @@ The error for a text that no dialect knows offers such an expression, made from 
 from __future__ import annotations
 
 import re
-import signal
-import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 from toposcope.core.errors import InputError
 from toposcope.logs.dialects.dialect import TextDialect
@@ -28,8 +24,6 @@ GROUPS = (*PLACES, *LOSSES, "learning_rate", "grad_norm")
 _LONGEST = 4096
 _UNWATCHED = 512
 """Characters of a line that are searched where no timer can end the search."""
-_SECONDS = 2.0
-"""The longest time for one line: a sound expression needs less than a millisecond."""
 _LOOKED_AT = 2000
 _NUMBER = re.compile(r"(?<![\w.-])[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?(?!\w|\.\d)")
 _CLOCK = re.compile(r"\d+(?:[-/]\d+[-/]\d+|:\d+(?::\d+)?)[\d.,]*")
@@ -78,58 +72,14 @@ def _compiled(pattern: str) -> re.Pattern[str]:
                 f"it has no group {' or '.join(wanted)}", argument="pattern", value=pattern[:200],
                 remedy=f"write {example} where this number stands",
             )  # fmt: skip
-    if _is_endless(pattern):
+    from toposcope.core.expressions import is_endless
+
+    if is_endless(pattern):
         raise InputError(
             "a repetition within a repetition may search without end", argument="pattern",
             value=pattern[:200], remedy=r"write for example \S+ or [\d.]+ in its place",
         )  # fmt: skip
     return compiled
-
-
-def _is_endless(pattern: str) -> bool:
-    r"""Return whether an expression repeats what itself has a repetition or a choice.
-
-    >>> _is_endless(r"(?:a+)+"), _is_endless(r"(?:a|ab)*"), _is_endless(r"step (\d+) loss (\S+)")
-    (True, True, False)
-    """
-    from re import _parser  # type: ignore[attr-defined]  # Python's own parser of expressions has no public name
-
-    return any(_repeats_repetition(item) for item in _parser.parse(pattern))
-
-
-def _repeats_repetition(item: tuple[Any, Any]) -> bool:
-    name, content = str(item[0]), item[1]
-    if name.endswith("REPEAT"):
-        most, body = content[1], content[2]
-        inner = [*_inside(body)]
-        return (int(most) > 1 and any(_is_wide(one) for one in inner)) or any(map(_repeats_repetition, body))
-    return any(_repeats_repetition(one) for part in _parts(item) for one in part)
-
-
-def _is_wide(item: tuple[Any, Any]) -> bool:
-    name, content = str(item[0]), item[1]
-    return name == "BRANCH" or (name.endswith("REPEAT") and int(content[1]) > int(content[0]))
-
-
-def _inside(body: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
-    for item in body:
-        yield item
-        for part in _parts(item):
-            yield from _inside(part)
-
-
-def _parts(item: tuple[Any, Any]) -> list[Any]:
-    """Return the expressions within a part of one."""
-    name, content = str(item[0]), item[1]
-    if name == "BRANCH":
-        return list(content[1])
-    if name == "SUBPATTERN":
-        return [content[-1]]
-    if name.startswith("ASSERT"):
-        return [content[1]]
-    if name.endswith("REPEAT"):
-        return [content[2]]
-    return [content] if name == "ATOMIC_GROUP" else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,27 +92,12 @@ class _Searched:
         """Search a line; where no timer can end the search, only its first characters."""
         if len(line) <= _UNWATCHED:
             return self.compiled.search(line)
-        if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
+        from toposcope.core.expressions import has_timer, limited
+
+        if not has_timer():
             return self.compiled.search(line[:_UNWATCHED])
-        with _limited(self.compiled.pattern):
+        with limited(self.compiled.pattern, "pattern", "one line"):
             return self.compiled.search(line[:_LONGEST])
-
-
-@contextmanager
-def _limited(pattern: str) -> Iterator[None]:
-    def end(*_: object) -> None:
-        raise InputError(
-            f"it takes more than {_SECONDS:g} seconds for one line", argument="pattern",
-            value=pattern[:200], remedy="write fewer repetitions such as .*",
-        )  # fmt: skip
-
-    before = signal.signal(signal.SIGALRM, end)
-    signal.setitimer(signal.ITIMER_REAL, _SECONDS)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def offered(lines: Iterable[str]) -> tuple[str, str]:

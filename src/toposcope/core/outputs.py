@@ -1,0 +1,41 @@
+"""Where results are written: a new place, a plain file or a folder, never through a link or a pipe."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from toposcope.core.errors import InputError
+
+
+def checked_output(path: Path) -> Path:
+    """Return the place of results that a reader named: a file, a folder, a link to a folder, or nothing yet.
+
+    Raises
+    ------
+    InputError
+        When it is a link to something else or to nothing, a pipe, a device or a socket.
+    """
+    if not os.path.lexists(path) or os.path.isdir(path):
+        return path
+    return for_writing(path)
+
+
+def for_writing(path: str | Path) -> Path:
+    """Return the path of a file that is to be written: there is none yet, or a plain one.
+
+    Raises
+    ------
+    InputError
+        When it is a link, a pipe, a device or a socket: writing would change another file, or wait for ever.
+    """
+    path = Path(path)
+    if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
+        what = "a link, which is not followed" if path.is_symlink() else "not a regular file"
+        if path.is_symlink() and not os.path.exists(path):
+            what = "a link to nothing"
+        raise InputError(
+            f"this is {what}", argument="out", value=path, remedy="remove it, or choose another place"
+        )
+    return path

@@ -1,0 +1,260 @@
+"""Finds the weights in a folder that belong to no checkpoint of its runs, so that each is named."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from toposcope.core import WEIGHT_FILES
+from toposcope.core.forms import listed
+from toposcope.core.types import Checkpoint, RunRecord
+from toposcope.files.blobs import LocalFolder, passes, readable
+from toposcope.files.formats.foreign import is_foreign_name
+from toposcope.files.formats.reader import Reader
+from toposcope.files.formats.registry import FSDP, OLMO_CORE, is_beside_weights, is_weights_file
+from toposcope.files.labels import is_copy, looks_like_step, step_of, worded_step
+from toposcope.logs.metrics import empty
+from toposcope.sources.entries import INNER, Entry, Source, Unread, is_checkpoint, open_folder, open_plain
+from toposcope.sources.search import MOST_FOLDERS
+
+_STORE = "store.json"
+_OWN_RUN = "run.json"
+_OF_OWN_RUN = ("gradients", "state")
+"""Folders of our own training that hold tensors, but no checkpoints."""
+_ENDS = "|".join(re.escape(end) for end in sorted(WEIGHT_FILES))
+_ASIDE = re.compile(rf"(?:{_ENDS})\.(?:bak|old|orig|gz|bz2|xz|zst|zip|tar|7z|\d+)$", re.I)
+"""Weights that were packed or set aside: no reader opens them."""
+_PACKED = (".npy", ".pkl", ".pickle", ".joblib", ".zip", ".gz", ".tar", ".zst")
+"""Suffixes of files that hold weights if their names state a step or are those of a model."""
+_OF_MODELS = frozenset(
+    [
+        "model",
+        "pytorch_model",
+        "weights",
+        "params",
+        "consolidated",
+        "checkpoint",
+        "ckpt",
+        "best",
+        "last",
+        "latest",
+        "final",
+    ]
+)
+_EXPORTS = (".gguf", ".onnx")
+"""Beside a series these are its exports for another program, no checkpoints of the training."""
+_LONGEST_LINE = 1 << 12
+"""A file without a suffix that is named after a step may hold a line, as references of a hub's cache do."""
+_TORCH = (b"P", b"\x80")
+"""How a file of PyTorch begins. Many data sets of tokens end in .bin, too, and are no weights."""
+
+
+def unseen_weights(
+    root: LocalFolder, sources: Sequence[Source], named: Sequence[Unread]
+) -> tuple[list[Source], list[Unread]]:
+    """Return the weights below a folder that no run has, and that `named` does not name.
+
+    The first are files beside the checkpoints of a run whose names state no step: they may be copies, and
+    each can be looked at as a file alone. The others are not looked at.
+
+    Hidden folders, stores, and what trainers save beside weights (optimizers, states) are left out. A
+    checkpoint's folder is one thing, unless a name inside it states another step.
+    """
+    seen = _Places.of(root.label, sources, named)
+    copies: list[Source] = []
+    unseen: dict[str, list[str]] = {}
+    ended = None
+    for number, (folder, names) in enumerate(_walk(root.label, seen)):
+        if number == MOST_FOLDERS:
+            ended = folder
+            break
+        for name in names:
+            if folder in seen.homes and _may_be_copy(folder, name):
+                copies.append(_copy(folder, name))
+                continue
+            top = seen.top(folder)
+            unseen.setdefault(top, []).append(os.path.relpath(os.path.join(folder, name), top))
+    found = [_unread(top, names, top in seen.busy) for top, names in unseen.items()]
+    if ended is not None:
+        why = f"{readable(ended)}: this folder and others were not searched for weights, because more than "
+        found.append(
+            Unread(readable(ended), f"{why}{MOST_FOLDERS:,} are here; give a folder that holds fewer")
+        )
+    return copies, found
+
+
+def _may_be_copy(folder: str, name: str) -> bool:
+    """Return whether a file or folder beside checkpoints may be one of them under another name: best.pt."""
+    path = os.path.join(folder, name)
+    if os.path.islink(path) or readable(path) != path or (looks_like_step(name) and not is_copy(_stem(name))):
+        return False
+    if os.path.isdir(path):
+        place = LocalFolder(Path(path))
+        return "\\" not in name and is_checkpoint(place) and not any(map(looks_like_step, place.files()))
+    return os.path.isfile(path) and is_weights_file(name)
+
+
+def _stem(name: str) -> str:
+    return name.rsplit(".", 1)[0]
+
+
+def _copy(folder: str, name: str) -> Source:
+    """Return a file or folder of weights beside the checkpoints of a run, as a run of its own."""
+    run, place, path = (
+        f"{os.path.basename(folder)}/{name}",
+        LocalFolder(Path(folder)),
+        os.path.join(folder, name),
+    )
+
+    def opened() -> Reader:
+        return open_folder(place.sub(name)) if os.path.isdir(path) else open_plain(place.open(name))
+
+    entry = Entry(Checkpoint(run, 0, None, path), opened)
+    return Source(RunRecord(run, uri=entry.checkpoint.uri), (entry,), empty)
+
+
+@dataclass(slots=True)
+class _Places:
+    """The files and folders that runs are read from, those that are named already, and the folders above."""
+
+    root: str
+    entries: dict[str, Entry]
+    named: frozenset[str]
+    busy: set[str] = field(default_factory=set)
+    """The folders that a checkpoint of a run is in."""
+    homes: set[str] = field(default_factory=set)
+    """The folders that have a checkpoint directly in them."""
+
+    @classmethod
+    def of(cls, root: str, sources: Sequence[Source], named: Sequence[Unread]) -> _Places:
+        entries = {
+            place: entry
+            for source in sources
+            for entry in source.entries
+            for place in (entry.checkpoint.uri, *entry.parts)
+        }
+        seen = cls(root, entries, frozenset(one.place for one in named))
+        for place in entries:
+            seen.homes |= {os.path.dirname(place)} if place != root else set()
+            while place not in seen.busy and place != os.path.dirname(place):
+                seen.busy.add(place)
+                place = root if place == root else os.path.dirname(place)
+        seen.busy.add(root)
+        return seen
+
+    def top(self, folder: str) -> str:
+        """Return the highest folder at or above one that no checkpoint of a run is in."""
+        while folder not in self.busy and (above := os.path.dirname(folder)) not in self.busy:
+            folder = above
+        return folder
+
+    def has(self, path: str) -> bool:
+        """Return whether a path is that of a checkpoint or is named, or leads to such a one."""
+        if path in self.entries or readable(path) in self.named:
+            return True
+        return os.path.islink(path) and _relative(os.path.realpath(path), self.root) in self.entries
+
+
+def _relative(real: str, root: str) -> str:
+    """Return a real path as it is called below `root`, whose own path may contain links."""
+    return os.path.join(root, os.path.relpath(real, os.path.realpath(root)))
+
+
+def _walk(root: str, seen: _Places) -> Iterator[tuple[str, list[str]]]:
+    """Yield folders from the top, with the names of the weights in each that no run has."""
+    ahead: deque[tuple[str, Entry | None]] = deque([(root, seen.entries.get(root))])
+    while ahead:
+        folder, inside = ahead.popleft()
+        try:
+            with os.scandir(folder) as entries:
+                listing = sorted(entries, key=lambda one: one.name)
+        except OSError as error:
+            yield os.path.dirname(folder), [f"{os.path.basename(folder)} ({error.strerror})"]
+            continue
+        names = {one.name for one in listing}
+        if _STORE in names:  # its own folders hold copies that a watch keeps, and results
+            listing = [one for one in listing if not passes(one.is_dir)]
+        kept: list[str] = []
+        for one in listing:
+            if one.name.startswith(".") or (_OWN_RUN in names and one.name in _OF_OWN_RUN):
+                continue
+            if not passes(one.is_dir):
+                kept += [one.name] if _is_unseen(one, inside, seen) else []
+            elif (
+                not one.is_symlink()
+                and readable(one.path) not in seen.named
+                and not is_beside_weights(one.name)
+            ):
+                within = seen.entries.get(one.path) or inside
+                if within is None and folder in seen.homes and _may_be_copy(folder, one.name):
+                    kept.append(one.name)
+                elif not _is_part(one.name, inside):
+                    ahead.append((one.path, within))
+        yield folder, kept
+
+
+def _is_part(name: str, inside: Entry | None) -> bool:
+    """Return whether a folder in a checkpoint's own is where its format keeps weights."""
+    return inside is not None and name in (*INNER, OLMO_CORE, FSDP)
+
+
+def _is_unseen(file: os.DirEntry[str], inside: Entry | None, seen: _Places) -> bool:
+    """Return whether a file holds weights that are not those of a checkpoint."""
+    named = is_weights_file(file.name) or is_foreign_name(file.name) or _is_packed(file)
+    if not named or seen.has(file.path):
+        return False
+    if inside is not None:
+        return _states_another(file, inside)
+    stem, end = os.path.splitext(file.name.lower())
+    if end in _EXPORTS and os.path.dirname(file.path) in seen.homes:
+        return False
+    return end != ".bin" or stem in _OF_MODELS or _begins_like_torch(file)
+
+
+def _is_packed(file: os.DirEntry[str]) -> bool:
+    """Return whether a file seems to hold weights in an archive, a pickle or an array, or some set aside."""
+    name = file.name
+    stem, end = os.path.splitext(name.lower())
+    stated = end in _PACKED and (stem in _OF_MODELS or looks_like_step(name))
+    if not end and looks_like_step(name):
+        stated = passes(file.is_file) and file.stat().st_size > _LONGEST_LINE
+    return (stated or _ASIDE.search(name) is not None) and not is_beside_weights(name)
+
+
+def _states_another(file: os.DirEntry[str], inside: Entry) -> bool:
+    """Return whether a file in a checkpoint's folder is of another checkpoint.
+
+    In a folder whose name states no step, weights in a folder of their own are another model.
+    """
+    place = inside.checkpoint.uri
+    parts = os.path.relpath(file.path, place).split(os.sep)
+    stated = [step for part in parts if (step := worded_step(part)) is not None]
+    if any(step != inside.checkpoint.step for step in stated):
+        return True
+    return len(parts) > 1 and not stated and step_of(os.path.basename(place)) is None
+
+
+def _begins_like_torch(file: os.DirEntry[str]) -> bool:
+    try:
+        if not passes(file.is_file):
+            return True
+        with open(file.path, "rb") as opened:
+            return opened.read(1) in _TORCH
+    except OSError:
+        return True
+
+
+def _unread(top: str, names: Sequence[str], busy: bool) -> Unread:
+    """Return what says that the weights of a folder were not looked at."""
+    files = [readable(name) for name in names]
+    place = readable(os.path.join(top, names[0]) if busy else top)
+    belong = "belongs" if len(files) == 1 else "belong"
+    why = f"{readable(top)}: {listed(files, most=3)} {belong} to no checkpoint that was read here"
+    path = os.path.join(top, names[0])
+    return Unread(
+        place, f"{why}; give {place} alone" if readable(path) == path else f"{why}; rename what is not UTF-8"
+    )
