@@ -9,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toposcope.logs.metrics import tidy
-from toposcope.rules.back import levels, lowest_level
 from toposcope.rules.registry import family
 from toposcope.rules.replay import arrays_of, followers, replay, rows_of, signals_of
 from toposcope.rules.rule import Rule
-from toposcope.statistics.alarms.residuals import OneStepAhead
+from toposcope.statistics.alarms.residuals import OneStepAhead, levels, lowest_level
 
 
 def broken_log(seed: int, n: int = 1500) -> pd.DataFrame:

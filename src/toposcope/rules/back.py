@@ -1,4 +1,4 @@
-"""Spikes of a logged series one step ahead, its levels, and when it is back at the expected one."""
+"""Spikes of a logged series one step ahead, and when it is back at the expected level."""
 
 from __future__ import annotations
 
@@ -95,40 +95,3 @@ def finite_again(steps: np.ndarray, values: np.ndarray) -> int | None:
         if run == LOGGED:
             return int(step)
     return None
-
-
-def levels(values: np.ndarray, window: int) -> np.ndarray:
-    """Return the median of every `window` consecutive values, shape (n - window + 1,)."""
-    medians: np.ndarray = pd.Series(values).rolling(window).median().to_numpy()[window - 1 :]
-    return medians
-
-
-def lowest_level(values: np.ndarray, window: int) -> tuple[int, float]:
-    """Return place and value of the first lowest of `levels`, without computing all of them.
-
-    A window's lower middle value is at most v if half of its values are. Bisection finds the lowest v for
-    which a window has that; only windows whose lower middle value is at most its median can be as low.
-    """
-    half, ascending = (window + 1) // 2, np.sort(values)
-    first, last = 0, len(values) - 1
-    while first < last:
-        middle = (first + last) // 2
-        if _windows_with(values <= ascending[middle], window, half).any():
-            last = middle
-        else:
-            first = middle + 1
-    some = int(np.argmax(_windows_with(values <= ascending[first], window, half)))
-    median = float(np.median(values[some : some + window]))
-    low = np.flatnonzero(_windows_with(values <= median, window, half))
-    if window % 2:  # the lower middle value is the median: each of them has the lowest
-        return int(low[0]), median
-    near = levels(values[low[0] : low[-1] + window], window)
-    at = int(np.argmin(near))
-    return int(low[0]) + at, float(near[at])
-
-
-def _windows_with(marked: np.ndarray, window: int, fewest: int) -> np.ndarray:
-    """Return which windows of consecutive places have at least `fewest` marked ones."""
-    count = np.r_[0, np.cumsum(marked)]
-    enough: np.ndarray = count[window:] - count[:-window] >= fewest
-    return enough

@@ -13,9 +13,10 @@ from toposcope.rules.accuracy import ACCURACY
 from toposcope.rules.back import LOGGED, first_below, medians
 from toposcope.rules.overfitting import FEWEST as FEWEST_HELD
 from toposcope.rules.overfitting import OVERFITTING, Overfitting
-from toposcope.rules.rises import AGAIN, FALLING, FEWEST, RESTART, SHIFT, Rise, find, levels, noise, scaled
+from toposcope.rules.rises import AGAIN, FALLING, FEWEST, RESTART, SHIFT, Rise, find, noise, scaled
 from toposcope.rules.rule import LOOK, NOTICED, STOP, JudgedRun, LogRow, LogRows, Remark, Rule, Signal
 from toposcope.statistics.alarms.drift import Drift
+from toposcope.statistics.alarms.residuals import levels
 from toposcope.statistics.alarms.spending import Spending
 
 OTHER = "another objective"

@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 
 from toposcope.rules.accuracy import ACCURACY
-from toposcope.rules.rises import levels, noise, scaled
+from toposcope.rules.rises import noise, scaled
 from toposcope.rules.rule import LOOK, JudgedRun, Remark, Rule
+from toposcope.statistics.alarms.residuals import levels
 
 OVERFITTING, FAR_BELOW, SUDDEN_FALL = "overfitting", "far below held-out", "sudden fall"
 

@@ -15,7 +15,7 @@ import pandas as pd
 
 from toposcope.core.distributions import student_quantile
 from toposcope.logs.remarks import DIVERGING
-from toposcope.rules.back import levels, lowest_level
+from toposcope.statistics.alarms.residuals import levels, lowest_level
 
 DIVERGED = 0.05
 """Recent losses must exceed the lowest level of the run by this log loss."""

@@ -18,7 +18,7 @@ from toposcope.logs.places import HEADING, HELD, LEADING, NOT_A_NUMBER, OF, PLAC
 from toposcope.logs.records import number
 
 if TYPE_CHECKING:
-    from toposcope.logs.dialects.shapes import Said
+    from toposcope.logs.dialects.shapes import LineNumbers
 
 NUMBER = r"[-+]?(?:\d[\d,_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|NaN|NAN|inf|Infinity)"  # 1_000 as well
 _LONGEST = 4096
@@ -94,10 +94,10 @@ _WORDS = (
 def records(lines: Iterable[str]) -> Iterator[dict[str, float]]:
     """Yield the numbers of each line with a loss, and where the line or an earlier one says that it is."""
     from toposcope.logs.dialects.sentences import separate
-    from toposcope.logs.dialects.shapes import Shapes
+    from toposcope.logs.dialects.shapes import LineShapes
     from toposcope.logs.evaluations import ANNOUNCED
 
-    shapes = Shapes(_read)
+    shapes = LineShapes(_read)
     heading: dict[str, float] = {}
     title = ""
     opened = False  # whether a line has begun with a quantity of training: `train acc: 50%, loss: 1.4`
@@ -128,14 +128,14 @@ def records(lines: Iterable[str]) -> Iterator[dict[str, float]]:
         yield {**heading, **read.said, **(read.places or read.leading), **marks}
 
 
-def _read(line: str, title: str) -> Said:
+def _read(line: str, title: str) -> LineNumbers:
     """Return what a line below a title says; for `shapes`, no rule may ask which digits a number has."""
     from toposcope.logs.dialects.sentences import in_pairs, is_foreign
-    from toposcope.logs.dialects.shapes import Said
+    from toposcope.logs.dialects.shapes import LineNumbers
     from toposcope.logs.evaluations import announces
 
     if not any(word in line for word in _WORDS) and not is_foreign(line[:_LONGEST]):
-        return Said({}, {}, {}, title=_titled(line, title), announces=announces(line), silent=True)
+        return LineNumbers({}, {}, {}, title=_titled(line, title), announces=announces(line), silent=True)
     line = in_pairs(line[:_LONGEST])
     read, begin = _TextLine(line, title), _TextLine("")
     if found := _BRACKETS.match(line):
@@ -143,7 +143,7 @@ def _read(line: str, title: str) -> Said:
         begin.place(PLACE, found[2], None, None)
     elif found := _LEADS.match(line):
         begin.place(LEADING, found[1], None, found[2])
-    return Said(
+    return LineNumbers(
         read.said, read.places, begin.places, read.trained, read.held, read.lost, read.bare, read.opening,
         _titled(line, ""), announces(line),
     )  # fmt: skip

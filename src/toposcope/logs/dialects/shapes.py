@@ -28,10 +28,10 @@ _DIGIT_IN_NAME = re.compile(r"(?<![\w.+-])[A-Za-z_][\w/.|@-]*\d")
 _FACTORS = (1.0, 1e-3, 1e3, 1e6, 1e9)
 """What a unit beside a number multiplies it by."""
 _FIELDS = 3
-"""The fields of `Said` that hold numbers."""
+"""The fields of `LineNumbers` that hold numbers."""
 
 
-class Said(NamedTuple):
+class LineNumbers(NamedTuple):
     """What a line says: numbers by name, the places that it names, and what its losses are.
 
     `leading` are the places by the numbers that it begins with, which count where no others are. `title` is
@@ -56,7 +56,7 @@ class Said(NamedTuple):
         return self.said, self.places, self.leading
 
 
-Read = Callable[[str, str], Said]
+Read = Callable[[str, str], LineNumbers]
 """Reads a line below a title by the rules."""
 
 
@@ -70,12 +70,13 @@ class _At(NamedTuple):
     plain: bool
 
 
-class Shapes:
+class LineShapes:
     """Returns what `read` returns for each line below a title.
 
     >>> def steps(line, title):
-    ...     return Said({"loss": float(line.split()[3])}, {"step": float(line.split()[1])}, {}, trained=True)
-    >>> shapes = Shapes(steps)
+    ...     words = line.split()
+    ...     return LineNumbers({"loss": float(words[3])}, {"step": float(words[1])}, {}, trained=True)
+    >>> shapes = LineShapes(steps)
     >>> [shapes.read(f"step {n}0 loss 2.{n}").places["step"] for n in range(1, 8)]
     [10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0]
     >>> shapes.read("step 90 loss 1.5").said, len(shapes.learned)
@@ -84,36 +85,36 @@ class Shapes:
 
     def __init__(self, read: Read) -> None:
         self._read = read
-        self._known: dict[tuple[str, str], int | Shape | None] = {}
+        self._known: dict[tuple[str, str], int | LineShape | None] = {}
 
     @property
-    def learned(self) -> list[Shape]:
+    def learned(self) -> list[LineShape]:
         """The shapes that are read by places."""
-        return [one for one in self._known.values() if isinstance(one, Shape)]
+        return [one for one in self._known.values() if isinstance(one, LineShape)]
 
-    def read(self, line: str, title: str = "") -> Said:
+    def read(self, line: str, title: str = "") -> LineNumbers:
         """Return what a line below a title says."""
         if len(line) > _LONGEST:
             return self._read(line, title)
         key = (line.translate(_TO_ZEROS), title)
         shape = self._known.get(key, 0)
-        if isinstance(shape, Shape):
+        if isinstance(shape, LineShape):
             return shape.read(line)
         if isinstance(shape, int) and (shape or len(self._known) < _MOST):
-            self._known[key] = shape + 1 if shape < _OFTEN else Shape.of(line, title, self._read)
+            self._known[key] = shape + 1 if shape < _OFTEN else LineShape.of(line, title, self._read)
         return self._read(line, title)
 
 
-class Shape:
+class LineShape:
     """What the lines of one shape say, and where each number in that stands."""
 
-    def __init__(self, example: Said, numbers: Sequence[Sequence[_At]]) -> None:
+    def __init__(self, example: LineNumbers, numbers: Sequence[Sequence[_At]]) -> None:
         self._said, self._places, self._leading = numbers
         self._rest: tuple[Any, ...] = example[_FIELDS:]
 
-    def read(self, line: str) -> Said:
+    def read(self, line: str) -> LineNumbers:
         """Return what a line of this shape says."""
-        return Said(
+        return LineNumbers(
             _numbers(self._said, line),
             _numbers(self._places, line),
             _numbers(self._leading, line),
@@ -121,7 +122,7 @@ class Shape:
         )
 
     @classmethod
-    def of(cls, line: str, title: str, read: Read) -> Shape | None:
+    def of(cls, line: str, title: str, read: Read) -> LineShape | None:
         """Return the shape of a line; None if it is not sure."""
         if _DIGIT_IN_NAME.search(line):
             return None

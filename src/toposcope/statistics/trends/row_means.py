@@ -60,18 +60,12 @@ def _exponential(means, keep):  # type: ignore[no-untyped-def]
 
 
 def likeliest(score: Callable[[RowMean], float], rows: int, penalty: float) -> RowMean | None:
-    """Return the mean with the smallest `score`; None if no mean lowers it by the `penalty`.
-
-    All widths are tried only where one of a few means is better than none.
-    """
-    plain = score(RowMean())
+    """Return the mean with the smallest `score`; None if no mean lowers it by the `penalty`."""
     widths = [RowMean(width=width) for width in WIDTHS if width <= rows // 4]
-    few = [*(RowMean(keep=keep) for keep in KEEPS), *widths[:: WIDTHS[0]]]
-    scores = {mean: score(mean) for mean in few}
-    if min(scores.values()) + penalty >= plain:
-        return None
-    scores |= {mean: score(mean) for mean in widths if mean not in scores}
+    scores = {mean: score(mean) for mean in [*(RowMean(keep=keep) for keep in KEEPS), *widths]}
     best = min(scores, key=lambda mean: scores[mean])
+    if scores[best] + penalty >= score(RowMean()):
+        return None
     return _refined(score, best) if best.keep else best
 
 
