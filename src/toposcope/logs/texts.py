@@ -9,7 +9,6 @@ from toposcope.core.errors import SourceError
 from toposcope.core.wording import option
 from toposcope.files.blobs import Blob
 from toposcope.logs.dialects.dialect import TextDialect
-from toposcope.logs.dialects.pattern import dialect_of_pattern, offered
 from toposcope.logs.lines import lines
 from toposcope.logs.meanings import meaning
 from toposcope.logs.records import collected
@@ -29,7 +28,11 @@ def read_text(
     blob: Blob, dialects: Sequence[TextDialect], pattern: str | None = None
 ) -> tuple[str, Sequence[Run]] | None:
     """Return the dialect of a text and its run; None if no line fits any dialect, or the given pattern."""
-    for text, given in _spoken(blob, dialects if pattern is None else (dialect_of_pattern(pattern),)):
+    if pattern is not None:
+        from toposcope.logs.dialects.pattern import dialect_of_pattern
+
+        dialects = (dialect_of_pattern(pattern),)
+    for text, given in _spoken(blob, dialects):
         size = Size()
         records = with_size(text.records(size.read(given)), size)
         run = text.finish(Run("", collected(records, blob.label)))
@@ -47,6 +50,8 @@ def unknown(blob: Blob, pattern: str | None, *, text: bool) -> SourceError:
     problem = f"{blob.label}: neither a store nor a log in a known format"
     if not text:
         return SourceError(f"{problem}; give a training log, a table, or a folder that a logger wrote")
+    from toposcope.logs.dialects.pattern import offered
+
     line, regex = offered(lines(blob))
     if pattern is not None:
         first = f"; the first line with numbers is {line[:QUOTED]!r}" if line else ""

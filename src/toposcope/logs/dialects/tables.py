@@ -14,7 +14,7 @@ from toposcope.core.errors import SourceError
 from toposcope.core.wording import renaming
 from toposcope.files.blobs import Blob
 from toposcope.logs.dialects.dialect import FileDialect
-from toposcope.logs.dialects.table_text import looks_like_table, table_of_text
+from toposcope.logs.dialects.table_head import looks_like_table
 from toposcope.logs.lines import text_of, whole_text
 from toposcope.logs.meanings import HELD_OUT, TRAINED, meaning, plain
 from toposcope.logs.records import number
@@ -62,6 +62,8 @@ def csv(blob: Blob, notes: list[str]) -> pd.DataFrame:
     SourceError
         When it is not a table.
     """
+    from toposcope.logs.dialects.table_text import table_of_text
+
     try:
         return table_of_text(whole_text(blob, LARGEST, notes), notes)
     except (ValueError, OverflowError, RecursionError) as error:
