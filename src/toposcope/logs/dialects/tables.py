@@ -71,7 +71,8 @@ def csv(blob: Blob, notes: list[str]) -> pd.DataFrame:
         raise SourceError(f"{blob.label}: is not a table ({why}); correct it") from error
 
 
-def _csv_runs(blob: Blob) -> Sequence[Run]:
+def csv_runs(blob: Blob) -> Sequence[Run]:
+    """Return the runs of a table as text."""
     notes: list[str] = []
     runs = runs_of_table(csv(blob, notes), _stem(blob))
     return [replace(run, notes=(*run.notes, *notes)) for run in runs]
@@ -259,4 +260,4 @@ PARQUET = FileDialect(
     lambda name, head: name.endswith(".parquet") or head.startswith(b"PAR1"),
     lambda blob: runs_of_table(parquet(blob), _stem(blob)),
 )
-CSV = FileDialect("table", _is_csv, _csv_runs, (".csv", ".tsv"))
+CSV = FileDialect("table", _is_csv, csv_runs, (".csv", ".tsv"))
