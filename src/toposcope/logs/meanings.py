@@ -47,7 +47,7 @@ SCALES = ("lr_scale", "lr_multiplier", "lr_factor")
 """Columns with the learning rate up to a factor, which is enough to see that it rose or ended."""
 _LAST_RESORT = ("actor_loss", "act_loss", "actor_pg_loss")
 """A policy's loss; it is the loss if there is no other."""
-_PERIODS = ("epoch", "episode", "epoca", "época", "epoche", "epoque")
+_PERIODS = ("epoch", "episode", "epoca", "época", "epoche", "epoque", "round", "tick", "progress_tick")
 """What is the step of a log that counts nothing shorter."""
 _BITS = {"bpb": "bits per byte", "bpc": "bits per character", "bits_per_byte": "bits per byte"}
 """Held-out losses in another unit; one of them is the held-out loss if there is no other."""
@@ -191,12 +191,15 @@ def _says_held_out(name: str) -> bool:
 
 
 def losses_among(columns: Collection[object]) -> list[str]:
-    """Return the columns that are called a loss, whichever kind.
+    """Return the columns that are called a loss, whichever kind, or else those of networks that compete.
 
     >>> losses_among(["epoch", "train/box_loss", "loss_G", "glossary"])
     ['train/box_loss', 'loss_G']
     """
-    return [str(one) for one in columns if {"loss", "losses"} & {*plain(one).split("_")}]
+    from toposcope.logs.measures import parts_among
+
+    called = [str(one) for one in columns if {"loss", "losses"} & {*plain(one).split("_")}]
+    return called or parts_among([*map(str, columns)])
 
 
 def twins(columns: Collection[object], taken: Mapping[str, object]) -> dict[str, list[str]]:

@@ -238,10 +238,10 @@ def log_of_runs(
     roles = {meaning: column for run in raw for meaning, column in run.roles.items()}
     taken = _taken(columns, rename, label, keep, roles)
     sums: list[str] = []
-    if "loss" not in taken and "heldout_loss" not in taken and taken.get("step", "") not in rename:
-        from toposcope.logs.totals import with_totals
+    if "loss" not in taken and "heldout_loss" not in taken:
+        from toposcope.logs.totals import with_unnamed
 
-        taken, sums = with_totals(tables, taken)
+        taken, sums = with_unnamed(tables, taken, rename)
     raw, taken = with_counted_rows(raw, taken)
     if "step" in taken and taken["step"] not in rename:
         taken["step"] = steady_step(tables, taken["step"], columns)
@@ -398,6 +398,11 @@ def _read_file(blob: Blob, pattern: str | None) -> tuple[str, Sequence[Run]]:
                 failed = failed or error
     if (read := read_text(blob, TEXTS, pattern) if is_text(head) else None) is not None:
         return read
+    if pattern is None and is_text(head):
+        from toposcope.logs.measured_texts import read_measured
+
+        if (read := read_measured(blob, read_text, TEXTS)) is not None:
+            return read
     raise failed or unknown(blob, pattern, text=is_text(head))
 
 

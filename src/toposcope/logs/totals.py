@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -40,6 +40,18 @@ def total_among(tables: Sequence[pd.DataFrame], step: str, *, held_out: bool) ->
         if len({tuple(sums[total]) for total in whole}) == 1:
             return whole[0], sums[whole[0]]
     return None
+
+
+def with_unnamed(
+    tables: Sequence[pd.DataFrame], taken: dict[str, str], rename: Mapping[str, str]
+) -> tuple[dict[str, str], list[str]]:
+    """Return meanings with losses that no name tells: a sum of others, or else a measure; and notes."""
+    from toposcope.logs.measures import with_measures
+
+    sums: list[str] = []
+    if taken.get("step", "") not in rename:
+        taken, sums = with_totals(tables, taken)
+    return (taken, sums) if sums else with_measures(tables, taken)
 
 
 def with_totals(tables: Sequence[pd.DataFrame], taken: dict[str, str]) -> tuple[dict[str, str], list[str]]:

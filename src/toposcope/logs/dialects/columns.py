@@ -25,12 +25,12 @@ _BETWEEN = re.compile(r"\s{0,40}\|\s{0,40}|\t{1,8} {0,40}|\s{2,80}")
 _BAR = re.compile(r":\s{0,3}\d{1,3}%\|.*$")
 _DRAWN = re.compile(r"^\s{0,8}\d{1,3}%\|[^|]{0,300}\|[^\[]{0,40}\[[^\]]{0,80}\]")
 """A bar behind a row, and one before it that had no text yet."""
-_CELL = re.compile(rf"\s*(?:{NUMBER}|\d+:[\d:.]+)?\s*")
+_CELL = re.compile(rf"\s*(?:(?:{NUMBER})[smh]?|\d+:[\d:.]+)?\s*")
 _OF = re.compile(r"(\d{1,12})/(\d{1,12})")
 _MEMORY = re.compile(r"([\d.]{1,12})[GMK]")
 _ROW = re.compile(
     rf"^{_TIME}\s{{0,12}}\|?\s{{0,12}}(?:{STEP}(?:/\d{{1,9}})?(?:\s{{0,40}}\||\t|\s{{2,80}})[\s|]{{0,40}}"
-    rf"(?:{NUMBER})(?:[\s|/GM][\d\s|.:,eE+naifGM/-]*)?(?::\s{{0,3}}\d{{1,3}}%\|.*)?|\d{{1,12}}(?:,{NUMBER}){{2,40}})$"
+    rf"(?:{NUMBER})(?:[\s|/GM][\d\s|.:,eE+naifGMsmh/-]*)?(?::\s{{0,3}}\d{{1,3}}%\|.*)?|\d{{1,12}}(?:,{NUMBER}){{2,40}})$"
 )
 _MOST = 4096
 _TOTAL = "total"

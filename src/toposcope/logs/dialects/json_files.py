@@ -16,7 +16,7 @@ from toposcope.files.formats.reader import parse_json
 from toposcope.logs.dialects.json_text import flat, text_values
 from toposcope.logs.dialects.tables import runs_of_table
 from toposcope.logs.lines import LONGEST, lines, whole_text
-from toposcope.logs.meanings import meaning
+from toposcope.logs.meanings import HELD_OUT, TRAINED, chosen, meaning, plain
 from toposcope.logs.records import PLANNED, Record, collected, number
 from toposcope.logs.run import Run
 
@@ -211,6 +211,8 @@ def _of_series(content: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _list_of(content: dict[str, Any]) -> object:
     """Return the records in an object: under a known key, as lists by name, or as its first list."""
+    if isinstance(content.get("iterations"), list) and isinstance(content.get("meta"), dict):
+        return _of_catboost(content["iterations"], content["meta"])
     for name in _HISTORY:
         if isinstance(content.get(name), list):
             return content[name]
@@ -225,8 +227,66 @@ def _list_of(content: dict[str, Any]) -> object:
         whole = {_singular(name): value for name, value in numbers.items() if len(value) == longest}
         full = {**steps, **whole}
         return [dict(zip(full, row, strict=True)) for row in zip(*full.values(), strict=True)]
-    records = next((v for v in lists.values() if v and all(isinstance(row, dict) for row in v)), [])
-    return records or ([content] if _is_record(content) else [])
+    records = {n: v for n, v in lists.items() if all(isinstance(row, dict) for row in v)}
+    return _records_among(records) or ([content] if _is_record(content) else [])
+
+
+def _of_catboost(rows: list[Any], meta: Mapping[str, Any]) -> object:
+    """Return the records of CatBoost's `catboost_training.json`, their metrics named by its `meta`.
+
+    >>> meta = {"learn_metrics": [{"name": "Logloss"}], "iteration_count": 9}
+    >>> _of_catboost([{"learn": [0.5], "iteration": 0}], meta)
+    [{'learn Logloss': 0.5, 'iteration': 0, 'planned_steps': 9}]
+    """
+    names: dict[str, list[str]] = {}
+    for kind in ("learn", "test"):
+        listed = meta.get(f"{kind}_metrics")
+        metrics = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+        names[kind] = [f"{kind} {one.get('name')}" for one in metrics]
+    planned = {PLANNED: meta["iteration_count"]} if type(meta.get("iteration_count")) is int else {}
+    records = []
+    for row in rows:
+        if not isinstance(row, dict):
+            return rows
+        said: dict[str, Any] = {}
+        for name, value in row.items():
+            own = _is_list_of(name, names, value)
+            said |= dict(zip(names[name], value, strict=True)) if own else {name: value}
+        records.append(said | planned)
+    return records
+
+
+def _is_list_of(name: str, names: Mapping[str, list[str]], value: object) -> bool:
+    return name in names and isinstance(value, list) and len(value) == len(names[name])
+
+
+def _records_among(lists: Mapping[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Return the lists of training and of evaluation together, or the first list of records with a step.
+
+    >>> _records_among({"train": [{"step": 1, "loss": 2.0}], "val": [{"step": 1, "loss": 2.5}]})
+    [{'step': 1, 'loss': 2.0}, {'step': 1, 'val_loss': 2.5}]
+    >>> _records_among({"meta": [{"name": "a"}], "rows": [{"step": 1}]})
+    [{'step': 1}]
+    """
+    counted = {name: rows for name, rows in lists.items() if "step" in chosen(rows[0])}
+    words = {name: {*plain(name).split("_")} for name in counted}
+    held = next((rows for name, rows in counted.items() if words[name] & {*HELD_OUT}), [])
+    trained = next((rows for name, rows in counted.items() if words[name] & {*TRAINED}), [])
+    if not (held and trained):
+        return next(iter([*counted.values(), *lists.values()]), [])
+    named = [{f"val_{name}" if name == "loss" else name: one for name, one in row.items()} for row in held]
+    return _merged(trained, named)
+
+
+def _merged(trained: list[dict[str, Any]], held: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return records of evaluation each after that of training which reaches its step."""
+    step, own = (str(chosen(rows[0])["step"]) for rows in (trained, held))
+    merged, waiting = [], list(held)
+    for row in trained:
+        merged.append(row)
+        while waiting and not number(waiting[0].get(own)) > number(row.get(step)):
+            merged.append(waiting.pop(0))
+    return [*merged, *waiting]
 
 
 def _is_record(content: Mapping[str, Any]) -> bool:
@@ -248,7 +308,9 @@ def _flat_lists(content: Mapping[str, Any]) -> dict[str, list[Any]]:
 
 def _is_loss(name: str) -> bool:
     """Return whether a list has the name of a loss, or of losses: `train_losses`."""
-    return meaning(name) in _LOSSES or name.lower().endswith(("loss", "losses"))
+    from toposcope.logs.measures import measure
+
+    return meaning(name) in _LOSSES or name.lower().endswith(("loss", "losses")) or measure(name) is not None
 
 
 def _singular(name: str) -> str:

@@ -15,6 +15,8 @@ from toposcope.logs.records import PLANNED, Record, number
 # Nesting depth to which numbers of objects become columns; deeper ones are left out.
 _DEEPEST = 3
 STEP_OF_PLAN = re.compile(r"\s*(\d{1,15})\s*/\s*(\d{1,15})\s*$")
+_OF_A_MEAN = frozenset(["mean", "num", "std", "min", "max", "count", "var", "n"])
+"""The numbers of an object that stands for its mean: `"Loss/loss": {"num": 64, "mean": 2.3, "std": 0.1}`."""
 COUNTS_STEPS = re.compile(r"step|iter|update", re.IGNORECASE)
 
 
@@ -25,12 +27,18 @@ def flat(content: dict[str, Any], before: str = "", depth: int = 0) -> dict[str,
     {'step': 1.0, 'train/loss': 2.5}
     >>> flat({"global_step/max_steps": "10/400"})
     {'global_step': 10.0, 'planned_steps': 400.0}
+    >>> flat({"Loss/loss": {"num": 64, "mean": 2.5, "std": 0.1}, "learn": [0.5]})
+    {'Loss/loss': 2.5, 'learn': 0.5}
     """
     found: dict[str, float] = {}
     for name, value in content.items():
         name = str(name)
         if not name.isascii():
             name = readable(name)  # JSON can hold half letters, which cannot be printed
+        if isinstance(value, dict) and "mean" in value and value.keys() <= _OF_A_MEAN:
+            value = value["mean"]
+        elif isinstance(value, list) and len(value) == 1:
+            value = value[0]
         if isinstance(value, dict):
             if depth < _DEEPEST:
                 found |= flat(value, f"{before}{name}/", depth + 1)

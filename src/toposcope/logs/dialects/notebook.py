@@ -11,7 +11,8 @@ from typing import Any
 from toposcope.core.errors import SourceError
 from toposcope.files.blobs import Blob
 from toposcope.files.formats.reader import parse_json
-from toposcope.logs.dialects.table_text import looks_like_table, table_of_text
+from toposcope.logs.dialects.table_head import looks_like_table
+from toposcope.logs.dialects.table_text import table_of_text
 from toposcope.logs.lines import whole_text
 from toposcope.logs.run import Run
 

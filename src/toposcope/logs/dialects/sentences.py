@@ -133,6 +133,7 @@ def in_pairs(line: str) -> str:
         line = f"epoch {found[2] or found[3]}, iteration {found[1]},{line[found.end() :]}"
     if "Score" in line:
         line = _SCORE.sub(lambda found: f"{_place(found['first'])}, loss: ", line)
+    line = line.replace("'s ", " ")  # LightGBM: `valid_1's binary_logloss: 0.3`
     lower = line.lower()
     if "=" in line or ":" in line:
         line = _bare_losses(line, lower)

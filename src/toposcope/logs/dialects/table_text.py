@@ -6,7 +6,6 @@ column; a block of zero bytes may have hit some lines; the last line may be unfi
 
 from __future__ import annotations
 
-import csv
 import io
 import re
 from collections import Counter
@@ -17,18 +16,24 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from toposcope.logs.dialects.table_head import (
+    BLANKS,
+    RULE,
+    are_two_columns,
+    fields_of,
+    is_number,
+    names_beside,
+    numbers_only,
+    separator,
+    without_comments,
+)
 from toposcope.logs.lines import HIT, ZEROS
-from toposcope.logs.meanings import chosen, plain
+from toposcope.logs.meanings import chosen
 from toposcope.logs.records import PLANNED, number
 from toposcope.logs.run import nan_column
 
-BLANKS = r"\s+"
-_SEPARATORS = ",\t;|"
-_COMMENT = ("#", "%", "//")
 _ZEROS = re.compile(rf"[^\n]*\0{{{ZEROS},}}[^\n]*\n?")
 """Lines that a block of zero bytes hit: what is left of their numbers may be cut."""
-_RULE = re.compile(r"^[\s|:+-]*$")
-"""The line below the header of a table in Markdown."""
 _WRITTEN = ("nan", "NaN", "NAN", "Nan")
 _NANS = ("nan", "+nan", "-nan")
 _DECIMAL_COMMA = re.compile(r'(?:^|;)"?[-+]?\d+,\d+(?:[eE][-+]?\d+)?"?(?=;|\s*$)', re.MULTILINE)
@@ -37,8 +42,6 @@ _THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:\.\d{3})+(?:,\d+)?\s*$")
 """Numbers between semicolons: with a decimal comma, with a point, and with points between thousands."""
 STEP_OF_PLAN = re.compile(r"\s*(\d{1,15})\s*/\s*(\d{1,15})\s*$")
 COUNTS_STEPS = re.compile(r"step|iter|update", re.IGNORECASE)
-_LOOKED_AT = 5
-"""This many lines decide whether a text is a table."""
 
 
 def table_of_text(text: str, notes: list[str]) -> pd.DataFrame:
@@ -53,14 +56,14 @@ def table_of_text(text: str, notes: list[str]) -> pd.DataFrame:
         When it is not a table.
     """
     body = _without_zeros(text.lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n"), notes)
-    body = _without_comments(body).lstrip("\n")
+    body = without_comments(body).lstrip("\n")
     header, _, rest = body.partition("\n")
     first = next((line for line in rest.split("\n", 3)[:3] if line.strip()), "")
     between = separator(header, first)
     if between == "|":
         body, between = _of_markdown(body), "\t"
         header = body.partition("\n")[0]
-    if _numbers_only(header, between):
+    if numbers_only(header, between):
         names = _names_of_bare_columns(body, between)
         if len(names) > 2:
             place = names.index("loss") + 1
@@ -72,66 +75,6 @@ def table_of_text(text: str, notes: list[str]) -> pd.DataFrame:
     body = without_unfinished(body, between)
     table = _read(body, header, between, notes)
     return _with_plan(table)
-
-
-def looks_like_table(head: str) -> bool:
-    r"""Return whether a text begins with the names of a step and a loss and a row of numbers, or two columns.
-
-    >>> looks_like_table("step\tloss\n10\t2.5\n"), looks_like_table("10 2.5\n20 2.4\n30 2.3\n")
-    (True, True)
-    >>> looks_like_table("step 10 loss 2.5\nstep 20 loss 2.4\n")
-    False
-    """
-    body = _without_comments(head.lstrip("\ufeff").replace("\r", "\n")).split("\n")
-    lines = [line for line in body if line.strip() and not _RULE.match(line)][:_LOOKED_AT]
-    if len(lines) < 2:
-        return False
-    between = separator(lines[0], lines[1])
-    names, values = fields_of(lines[0], between), fields_of(lines[1], between)
-    if all(map(_is_number, names)):
-        if len(lines) < 3:
-            return False
-        two = _are_two_columns([fields_of(line, between) for line in lines[:-1]])
-        return two or bool(_names_beside("\n".join(lines), between))
-    found = chosen(names)
-    named = any("loss" in plain(name) for name in names) and ("step" in found or between in "\t;")
-    numbered = len(values) - len(names)  # R numbers the rows without a name for the column
-    alike = len(names) > 1 and numbered in (0, 1) and not any(_is_number(name) for name in names)
-    if not (named and alike):
-        return False
-    if "step" not in found:  # the rows are counted
-        rows = [fields_of(line, between) for line in lines[1:-1]]
-        return (
-            "loss" in found
-            and len(rows) > 1
-            and all(not field or _is_number(field) for row in rows for field in row)
-        )
-    return _is_number(values[names.index(str(found["step"])) + numbered].partition("/")[0])
-
-
-def separator(header: str, row: str) -> str:
-    r"""Return what stands between the columns of a header, given a row below it.
-
-    >>> separator("step;loss", "1;2,5"), separator("step,my loss", "1,2"), separator("10 2.5", "")
-    (';', ',', '\\s+')
-    """
-    between = max(_SEPARATORS, key=header.count)
-    if not header.count(between):
-        return BLANKS if len(header.split()) > 1 else ","
-    if between == "," and ";" in row and not header.count(";"):  # 10;2,5 without a header
-        return ";"
-    return between
-
-
-def fields_of(line: str, between: str) -> list[str]:
-    """Return the fields of a line, without blanks and quotes around them."""
-    if between == BLANKS:
-        line = " ".join(line.split())
-        return next(csv.reader([line], delimiter=" "), []) if '"' in line else line.split()
-    if between == "|":
-        line = line.strip().strip("|")
-    parted = next(csv.reader([line], delimiter=between), []) if '"' in line else line.split(between)
-    return [field.strip().strip("'\"").strip() for field in parted]
 
 
 def without_unfinished(text: str, between: str = ",") -> str:
@@ -155,39 +98,11 @@ def without_unfinished(text: str, between: str = ",") -> str:
     return rest if ends and len(last) - last.rfind(between) < min(ends) else text
 
 
-def _is_number(text: str) -> bool:
-    return number(text) == number(text) or text.strip().lower() == "nan"
-
-
-def _numbers_only(line: str, between: str) -> bool:
-    fields = fields_of(line, between)
-    return len(fields) > 1 and all(map(_is_number, fields))
-
-
-def _are_two_columns(rows: Sequence[Sequence[str]]) -> bool:
-    """Return whether rows have two numbers each, the first of which is a step: whole, and rising."""
-    if not all(len(row) == 2 and all(map(_is_number, row)) for row in rows):
-        return False
-    steps = np.array([number(row[0]) for row in rows])
-    return bool((steps == np.floor(steps)).all() and (np.diff(steps) > 0).all())
-
-
-def _names_beside(body: str, between: str) -> list[str]:
-    """Return the names of three or more bare columns, of which one is sure to be the loss; or nothing."""
-    rows = [fields_of(line, between) for line in body.split("\n") if line.strip()][:-1]
-    count = len(rows[0]) if rows else 0
-    if count < 3 or not all(len(row) == count and all(map(_is_number, row)) for row in rows):
-        return []
-    from toposcope.logs.dialects.bare_columns import names_of
-
-    return names_of(np.array([[number(field) for field in row] for row in rows]))
-
-
 def _names_of_bare_columns(body: str, between: str) -> list[str]:
     """Return the names of columns without a header, a step and a loss, beside which only settings stand."""
     rows = [fields_of(line, between) for line in body.split("\n", 20)[:20] if line.strip()]
-    if not _are_two_columns(rows[: max(1, len(rows) - 1)]):
-        if names := _names_beside(body, between):
+    if not are_two_columns(rows[: max(1, len(rows) - 1)]):
+        if names := names_beside(body, between):
             return names
         raise ValueError(
             f"its {len(rows[0]):,} columns have no names; write a first line of names, such as step,loss"
@@ -204,25 +119,9 @@ def _without_zeros(text: str, notes: list[str]) -> str:
     return kept.replace("\0", "")
 
 
-def _without_comments(text: str) -> str:
-    """Return a text without comments; the last one names rows of numbers below it if it has as many."""
-    if not any(text.startswith(mark) or f"\n{mark}" in text for mark in _COMMENT):
-        return text
-    lines = text.split("\n")
-    rows = [line for line in lines if not line.lstrip().startswith(_COMMENT)]
-    first = next((line for line in rows if line.strip()), "")
-    above = [line for line in lines[: lines.index(first)] if line.strip()] if first else []
-    if above:
-        names = above[-1].lstrip("#%/ \t")
-        between = separator(names, first)
-        if _numbers_only(first, between) and len(fields_of(names, between)) == len(fields_of(first, between)):
-            rows.insert(0, names)
-    return "\n".join(rows)
-
-
 def _of_markdown(text: str) -> str:
     """Return a table with bars between its columns as one with tabs."""
-    lines = [line for line in text.split("\n") if not _RULE.match(line)]
+    lines = [line for line in text.split("\n") if not RULE.match(line)]
     return "\n".join("\t".join(fields_of(line, "|")) for line in lines if "|" in line) + "\n"
 
 
@@ -303,7 +202,7 @@ def _by_line(body: str, between: str, notes: list[str]) -> pd.DataFrame:
 
 def _is_header(fields: Sequence[str], names: Sequence[str]) -> bool:
     """Return whether a line is a header again: names only, at least half of which were there before."""
-    if not fields or any(_is_number(field) for field in fields):
+    if not fields or any(is_number(field) for field in fields):
         return False
     return 2 * len({*fields} & {*names}) >= min(len(fields), len(names))
 

@@ -14,7 +14,7 @@ from toposcope.core.errors import SourceError
 from toposcope.core.wording import renaming
 from toposcope.files.blobs import Blob
 from toposcope.logs.dialects.dialect import FileDialect
-from toposcope.logs.dialects.table_text import looks_like_table, table_of_text
+from toposcope.logs.dialects.table_head import looks_like_table
 from toposcope.logs.lines import text_of, whole_text
 from toposcope.logs.meanings import HELD_OUT, TRAINED, meaning, plain
 from toposcope.logs.records import number
@@ -62,6 +62,8 @@ def csv(blob: Blob, notes: list[str]) -> pd.DataFrame:
     SourceError
         When it is not a table.
     """
+    from toposcope.logs.dialects.table_text import table_of_text
+
     try:
         return table_of_text(whole_text(blob, LARGEST, notes), notes)
     except (ValueError, OverflowError, RecursionError) as error:
@@ -69,7 +71,8 @@ def csv(blob: Blob, notes: list[str]) -> pd.DataFrame:
         raise SourceError(f"{blob.label}: is not a table ({why}); correct it") from error
 
 
-def _csv_runs(blob: Blob) -> Sequence[Run]:
+def csv_runs(blob: Blob) -> Sequence[Run]:
+    """Return the runs of a table as text."""
     notes: list[str] = []
     runs = runs_of_table(csv(blob, notes), _stem(blob))
     return [replace(run, notes=(*run.notes, *notes)) for run in runs]
@@ -257,4 +260,4 @@ PARQUET = FileDialect(
     lambda name, head: name.endswith(".parquet") or head.startswith(b"PAR1"),
     lambda blob: runs_of_table(parquet(blob), _stem(blob)),
 )
-CSV = FileDialect("table", _is_csv, _csv_runs, (".csv", ".tsv"))
+CSV = FileDialect("table", _is_csv, csv_runs, (".csv", ".tsv"))
