@@ -123,10 +123,11 @@ class Curve:
         )  # fmt: skip
 
     def final_loss(self) -> float:
-        """Return the mean loss over the last `FINAL_SHARE` of the horizon; NaN if it was not reached."""
+        """Return the mean loss over the last `FINAL_SHARE` of the horizon; NaN if nothing is logged there."""
         if not self.finished:
             return float("nan")
-        return float(self.loss[self.step > self.horizon * (1 - FINAL_SHARE)].mean())
+        last = self.loss[self.step > self.horizon * (1 - FINAL_SHARE)]
+        return float(last.mean()) if len(last) else float("nan")
 
     def rose(self) -> bool:
         """Return whether a finished run ended over 5% above its first loss, so that others do not use it."""

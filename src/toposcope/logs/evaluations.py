@@ -51,7 +51,8 @@ def announced_apart(table: pd.DataFrame, held: str, lost: str) -> pd.DataFrame:
     where = table[places].iloc[rows].astype(float)
     same = _repeats(where.to_numpy(), announced)
     follows = np.r_[False, ~announced[:-1]]
-    if same[announced & follows].mean() <= _MOSTLY or same[~announced].mean() > _MOSTLY:
+    after, other = same[announced & follows], same[~announced]
+    if (len(after) and after.mean() <= _MOSTLY) or (len(other) and other.mean() > _MOSTLY):
         return table
     table = table.copy()
     at = rows[announced]
