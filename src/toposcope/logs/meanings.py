@@ -199,6 +199,7 @@ def losses_among(columns: Collection[object]) -> list[str]:
     from toposcope.logs.measures import parts_among
 
     called = [str(one) for one in columns if {"loss", "losses"} & {*plain(one).split("_")}]
+    called.sort(key=lambda one: not plain(one).endswith("loss"))
     return called or parts_among([*map(str, columns)])
 
 
