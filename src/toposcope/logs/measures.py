@@ -17,7 +17,8 @@ from toposcope.logs.dialects.phrases import HELD_OUT, TRAINED
 _NAMES = (
     "logloss binary_logloss multi_logloss mlogloss binary_error_logloss nll negloglik neg_log_likelihood "
     "negative_log_likelihood deviance logprob crossentropy cross_entropy categorical_crossentropy "
-    "sparse_categorical_crossentropy binary_crossentropy bce xent nelbo neg_elbo objective criterion",
+    "sparse_categorical_crossentropy binary_crossentropy bce xent nelbo neg_elbo objective criterion "
+    "bpd bits_dim bits_per_dim nats",
     "tot total",
     "mse l2 mean_squared_error squared_error",
     "rmse l2_norm root_mean_squared_error",
