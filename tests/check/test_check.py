@@ -237,13 +237,13 @@ def test_a_held_out_loss_is_judged_where_there_is_no_other(tmp_path):
 
 
 def test_a_column_is_renamed_and_a_wrong_name_is_an_error(tmp_path):
-    text = table(falling()).replace("loss", "nll", 1)
+    text = table(falling()).replace("loss", "mine", 1)
     file = write(tmp_path / "a.csv", text)
-    assert only(ts.check(file, rename={"nll": "loss"})).losses == 400
-    with pytest.raises(InputError, match="no column 'loss' among step, nll"):
+    assert only(ts.check(file, rename={"mine": "loss"})).losses == 400
+    with pytest.raises(InputError, match="no column 'loss' among step, mine"):
         ts.check(file)
-    with pytest.raises(InputError, match=r"rename=\{'nlll': '\.\.\.'\}: no such column"):
-        ts.check(file, rename={"nlll": "loss"})
+    with pytest.raises(InputError, match=r"rename=\{'mime': '\.\.\.'\}: no such column"):
+        ts.check(file, rename={"mime": "loss"})
 
 
 def test_tables_are_taken_from_python_and_answer_as_files_do(tmp_path):

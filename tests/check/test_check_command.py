@@ -104,16 +104,16 @@ def test_json_text_and_python_agree(make, tmp_path, capsys):
 
 
 def test_options_reach_the_answer(tmp_path, capsys):
-    file = write(tmp_path / "a.csv", table(falling()).replace("loss", "nll", 1))
+    file = write(tmp_path / "a.csv", table(falling()).replace("loss", "mine", 1))
     assert typed(file) == 2
     assert "--rename COLUMN=loss" in capsys.readouterr().err
-    assert typed(file, "--rename", "nll=loss") == 0
+    assert typed(file, "--rename", "mine=loss") == 0
     assert "give --horizon STEP for a forecast" in capsys.readouterr().out
-    assert typed(file, "--rename", "nll=loss", "--horizon", 1000) == 0
+    assert typed(file, "--rename", "mine=loss", "--horizon", 1000) == 0
     assert "at step 400 of 1,000" in capsys.readouterr().out
-    assert typed(file, "--rename", "nll=loss", "--horizon", 100) == 1
+    assert typed(file, "--rename", "mine=loss", "--horizon", 100) == 1
     assert "horizon 100 is before its last logged step 400" in capsys.readouterr().out
-    assert typed(file, "--rename", "nll") == 2
+    assert typed(file, "--rename", "mine") == 2
     assert typed(file, "--every", 0) == 2
     assert "--every 0: too short; give seconds above 0" in capsys.readouterr().err
 

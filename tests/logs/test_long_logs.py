@@ -58,7 +58,7 @@ class RulesAlone:
 def test_lines_read_by_their_shape_say_what_the_rules_say(seed, monkeypatch):
     lines = mixed_log(seed)
     by_shape = list(map(repr, plain_text.records(lines)))
-    monkeypatch.setattr(shapes, "Shapes", RulesAlone)
+    monkeypatch.setattr(shapes, "LineShapes", RulesAlone)
     assert by_shape == list(map(repr, plain_text.records(lines)))
 
 
@@ -71,7 +71,7 @@ def test_the_rules_read_few_lines_of_a_long_log(monkeypatch):
 
 
 def test_a_name_with_a_digit_has_no_shape():
-    read = shapes.Shapes(plain_text._read)
+    read = shapes.LineShapes(plain_text._read)
     said = [read.read(f"step {n} loss{n % 2} 2.5{n}") for n in range(10)]
     assert [sorted(one.said) for one in said] == [[f"loss{n % 2}"] for n in range(10)]
     assert read.learned == []

@@ -70,6 +70,35 @@ def test_a_log_likelihood_and_a_count_are_no_losses(tmp_path):
         read(tmp_path, "epoch,total\n" + lines("{n},{n}"), "log.csv")
 
 
+def test_darts_prints_a_batch_and_its_loss_without_names(tmp_path):
+    rows = ["2019-01-01 10:00:00,123 epoch 0 lr 2.5e-02"]
+    rows += [
+        f"2019-01-01 10:00:02,123 train {10 * n:03d} {x:.6e} 20.649511 71.8" for n, x in enumerate(LOSSES)
+    ]
+    rows += [
+        "2019-01-01 train_acc 30.97",
+        f"2019-01-01 10:01 valid 000 {HELD:.6e} 21.3 70.1",
+        "2019-01-01 valid_acc 38.4",
+    ]
+    assert last(read(tmp_path, "\n".join(rows) + "\n")) == (290, LAST, HELD)
+
+
+def test_the_second_column_of_a_screen_is_held_out(tmp_path):
+    title = "  Training:" + " " * 70 + "Testing:  \n"
+    rows = (
+        " " * 80
+        + "Epoch 0  Iteration {n} loss = {y} * 1  eval = 0.1\nEpoch 0  Iteration {n}  learning_rate = 0.01 loss = {x} * 1  eval = 0.1"
+    )
+    assert last(read(tmp_path, title + lines(rows))) == (29, LAST, HELD)
+
+
+@pytest.mark.parametrize(
+    "line", ["iter {n} bits/dim: {x}", "[{n}/30] bpd {x}", "Epoch {n}/30, Train: {x}, Val: {y}"]
+)
+def test_bits_and_sets_alone_are_losses(tmp_path, line):
+    assert last(read(tmp_path, lines(line)))[:2] == (29, LAST)
+
+
 def test_cuda_convnet_counts_batches_within_epochs_and_tests(tmp_path):
     rows = [f"{n // 10 + 1}.{n % 10 + 1}... logprob:  {x}, 0.398 (0.763 sec)" for n, x in enumerate(LOSSES)]
     title = "======================Test output======================\nlogprob:  0.6537, 0.3593 "
@@ -116,16 +145,41 @@ def _json(name: str) -> object:
     return {
         "lists of training and evaluation": {"train": train, "val": val},
         "lists in the other order": {"config": {"lr": 1}, "val_history": val, "train_history": train},
+        "by epoch": {f"epoch_{n}": {"loss": x, "val_loss": x + 1} for n, x in enumerate(LOSSES)},
+        "by step": {str(n): {"train": {"loss": x}, "val": {"loss": x + 1}} for n, x in enumerate(LOSSES)},
+        "pairs": {
+            "loss": [[n, x] for n, x in enumerate(LOSSES)],
+            "val_loss": [[n, x + 1] for n, x in enumerate(LOSSES)],
+        },
+        "by set": {
+            "loss": {"train": LOSSES, "val": [x + 1 for x in LOSSES]},
+            "acc": {"train": LOSSES, "val": LOSSES},
+        },
         "LightGBM": {"training": both[0], "valid_1": both[1]},
         "CatBoost": {"meta": meta, "iterations": rows},
     }[name]
 
 
 @pytest.mark.parametrize(
-    "name", ["lists of training and evaluation", "lists in the other order", "LightGBM", "CatBoost"]
+    "name",
+    [
+        "lists of training and evaluation",
+        "lists in the other order",
+        "LightGBM",
+        "CatBoost",
+        "by epoch",
+        "by step",
+        "pairs",
+        "by set",
+    ],
 )
 def test_json_of_lists(tmp_path, name):
     assert last(read(tmp_path, json.dumps(_json(name)), "log.json"))[1:] == (LAST, HELD)
+
+
+def test_the_curve_that_tensorboard_exports_as_json(tmp_path):
+    curve = [[1.7e9 + n, n, x] for n, x in enumerate(LOSSES)]
+    assert last(read(tmp_path, json.dumps(curve), "loss.json")) == (29, LAST, None)
 
 
 def test_an_object_of_a_mean_is_its_mean(tmp_path):

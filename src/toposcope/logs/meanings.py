@@ -21,9 +21,9 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     ),
     "tokens": ("tokens_seen", "num_tokens", "num_input_tokens_seen", "total_tokens"),
     "loss": (
-        "train_loss", "training_loss", "lm_loss", "train_lm_loss", "train_loss_step", "loss_step",
-        "train_ce_loss", "train_crossentropyloss", "train_cross_entropy_loss", "loss_metrics_global_avg_loss",
-        "train_loss_epoch", "total_loss", "train_total_loss", "loss_total",
+        "train_loss", "training_loss", "loss_train", "lm_loss", "train_lm_loss", "train_loss_step",
+        "loss_step", "train_ce_loss", "train_crossentropyloss", "train_cross_entropy_loss",
+        "loss_metrics_global_avg_loss", "train_loss_epoch", "total_loss", "train_total_loss", "loss_total",
     ),
     "heldout_loss": (
         "val_loss", "valid_loss", "validation_loss", "eval_loss", "val_loss_epoch",
@@ -199,6 +199,7 @@ def losses_among(columns: Collection[object]) -> list[str]:
     from toposcope.logs.measures import parts_among
 
     called = [str(one) for one in columns if {"loss", "losses"} & {*plain(one).split("_")}]
+    called.sort(key=lambda one: "loss" not in one.lower().rpartition("/")[2])
     return called or parts_among([*map(str, columns)])
 
 

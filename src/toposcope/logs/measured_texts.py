@@ -34,6 +34,8 @@ _PAIR = re.compile(
 )
 _CUDA_CONVNET = re.compile(r"^(\d{1,9})\.(\d{1,9})\.\.\.\s")
 _DARKNET = re.compile(rf"^\s{{0,4}}(\d{{1,12}}): ({_NUMBER}), (?:{_NUMBER}) avg,")
+_DARTS = re.compile(r"\b(?:train (?P<batch>\d{3,9})|(?:valid|test) \d{3,9}) (?=\d\.\d{3,12}e[-+]\d\d )")
+"""A batch and its loss: `train 050 2.107612e+00 20.649511 71.844368`."""
 _RULED = re.compile(r"^[=*#-]{3,200} ?([A-Za-z][A-Za-z ]{2,40}[A-Za-z]) ?[=*#-]{3,200}$")
 """A title between rules: `======Test output======`."""
 _LONGEST, _LOOKED_AT, _LARGEST = 4096, 20_000, 1 << 26
@@ -149,10 +151,16 @@ def _with_losses(whole: Iterable[str], names: Mapping[str, str]) -> Iterator[str
     for line in whole:
         line = _CUDA_CONVNET.sub(r"epoch \1, batch \2, ", line)
         line = _DARKNET.sub(r"step \1, loss: \2,", line)
+        line = _DARTS.sub(_batch_and_loss, line)
         line = _RULED.sub(r"\1:", line)
         if names:
             line = _PAIR.sub(lambda found: _renamed(found, names), line[:_LONGEST])
         yield line
+
+
+def _batch_and_loss(found: re.Match[str]) -> str:
+    """Return the words for a batch and its loss; a batch of an evaluation is no place in training."""
+    return f"train batch {found['batch']}, train loss: " if found["batch"] else "valid loss: "
 
 
 def _renamed(found: re.Match[str], names: Mapping[str, str]) -> str:

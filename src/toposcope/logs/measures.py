@@ -17,8 +17,9 @@ from toposcope.logs.dialects.phrases import HELD_OUT, TRAINED
 _NAMES = (
     "logloss binary_logloss multi_logloss mlogloss binary_error_logloss nll negloglik neg_log_likelihood "
     "negative_log_likelihood deviance logprob crossentropy cross_entropy categorical_crossentropy "
-    "sparse_categorical_crossentropy binary_crossentropy bce xent nelbo neg_elbo",
-    "tot total objective obj criterion cost energy",
+    "sparse_categorical_crossentropy binary_crossentropy bce xent nelbo neg_elbo objective criterion "
+    "bpd bits_dim bits_per_dim nats",
+    "tot total",
     "mse l2 mean_squared_error squared_error",
     "rmse l2_norm root_mean_squared_error",
     "mae l1 mean_absolute_error",
@@ -49,26 +50,26 @@ _BESIDE_THEM = re.compile(r"(?:cycle|idt|identity|feat|rec|gp|adv|gan|kl)\w{0,24
 """Losses of two networks that train against each other, and those beside: CycleGAN's `D_A`, `cycle_A`."""
 
 
-class Measure(NamedTuple):
+class MinimisedMeasure(NamedTuple):
     """What a trainer minimises: its rank among others, the likeliest loss first, and where it is measured."""
 
     rank: int
     held_out: bool
 
 
-def measure(name: str) -> Measure | None:
+def measure(name: str) -> MinimisedMeasure | None:
     """Return what a name measures, and on what; None if it is no measure that a trainer minimises.
 
     >>> measure("valid_1's rmse"), measure("train_mse"), measure("rmse_e_trn"), measure("val_acc")
-    (Measure(rank=3, held_out=True), Measure(rank=2, held_out=False), None, None)
+    (MinimisedMeasure(rank=3, held_out=True), MinimisedMeasure(rank=2, held_out=False), None, None)
     """
     words = words_of(name)
     sets = [word for word in words if word in HELD_OUT or word in _LEARNT]
     rest = [word for word in words if word not in sets and word not in _NO_PART and not word.isdigit()]
     if not rest and sets == ["learn"]:  # CatBoost
-        return Measure(0, held_out=False)
+        return MinimisedMeasure(0, held_out=False)
     rank = _RANKS.get("_".join(rest))
-    return None if rank is None else Measure(rank, any(word in HELD_OUT for word in sets))
+    return None if rank is None else MinimisedMeasure(rank, any(word in HELD_OUT for word in sets))
 
 
 def words_of(name: str) -> list[str]:
@@ -108,14 +109,13 @@ def _is_minimised(column: pd.Series) -> bool:
     return bool(len(values)) and bool(values.median() >= 0) and bool((values % 1 != 0).any())
 
 
-def losses_of_measures(names: Mapping[str, Measure], beside: Iterable[str]) -> dict[str, str]:
+def losses_of_measures(names: Mapping[str, MinimisedMeasure], beside: Iterable[str]) -> dict[str, str]:
     """Return the loss and the held-out loss among measures by name, both of one measure."""
-    if not names or (
-        not (clear := all(map(is_clear, beside))) and all(m.rank != SUM for m in names.values())
-    ):
-        return {}
-    ranks = {one.rank for one in names.values() if not one.held_out} or {one.rank for one in names.values()}
-    rank = min(ranks) if clear else SUM
+    trained = {one.rank for one in names.values() if not one.held_out}
+    ranks = trained or {one.rank for one in names.values()}
+    rank = SUM  # a total has parts of any name, and is none without them
+    if all(map(is_clear, beside)):
+        rank = min(ranks - {SUM}, default=-1)
     if rank not in ranks:
         return {}
     roles: dict[str, str] = {}

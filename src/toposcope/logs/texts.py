@@ -52,7 +52,6 @@ def unknown(blob: Blob, pattern: str | None, *, text: bool) -> SourceError:
     problem = f"{blob.label}: neither a store nor a log in a known format"
     if not text:
         return SourceError(f"{problem}; give a training log, a table, or a folder that a logger wrote")
-    from toposcope.logs.dialects.pattern import offered
 
     line, regex = offered(lines(blob))
     if pattern is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -29,6 +30,8 @@ _HISTORY = ("log_history", "history", "logs", "log", "metrics", "records")
 _LOSSES = ("loss", "heldout_loss")
 SUMMARY = "train_runtime"
 """The key of transformers' last record, whose `train_loss` is the mean over the run."""
+_PERIOD = re.compile(r"(?:(epoch|step|iter|iteration)[ _-]?)?(\d{1,12})", re.IGNORECASE)
+"""The name of a record that stands by its epoch or step."""
 _DECODER = json.JSONDecoder()
 _KINDS = frozenset([int, float])
 _NO_TEXTS: Mapping[str, str] = MappingProxyType({})
@@ -180,10 +183,49 @@ def rows_of(content: Any) -> list[dict[str, Any]] | None:
     [{'step': 10.0, 'loss': 2.5}, {'step': 20.0, 'loss': 2.25}]
     """
     if isinstance(content, dict):
-        content = _of_series(content) or _list_of(content)
+        content = _of_series(content) or _of_pairs(content) or _by_period(content) or _list_of(content)
+    elif isinstance(content, list) and (points := _points(content)):
+        content = [{"step": step, "loss": value} for step, value in points]
     if not isinstance(content, list) or not all(isinstance(row, dict) for row in content):
         return None
     return content
+
+
+def _points(content: object) -> list[tuple[float, float]]:
+    """Return the steps and numbers of pairs, or of TensorBoard's triples of a time, a step and a number.
+
+    >>> _points([[1.7e9, 10, 2.5], [1.7e9, 20, 2.25]]), _points([[1, 2.5]]), _points([1, 2])
+    ([(10, 2.5), (20, 2.25)], [(1, 2.5)], [])
+    """
+    if not isinstance(content, list) or not content:
+        return []
+    points = [tuple(one[-2:]) for one in content if isinstance(one, list) and len(one) in (2, 3)]
+    numbers = all(number(one) == number(one) or one != one for point in points for one in point)
+    whole = len(points) == len(content) and numbers and all(number(step) % 1 == 0 for step, _ in points)
+    return points if whole else []
+
+
+def _of_pairs(content: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the records of lists of pairs by name: `{"train_loss": [[10, 2.5], ...]}`; empty for others."""
+    named = {name: points for name, value in content.items() if (points := _points(value))}
+    if not any(map(_is_loss, named)):
+        return []
+    return _of_series({name: {str(step): value for step, value in points} for name, points in named.items()})
+
+
+def _by_period(content: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return records that stand by their epoch or step: `{"1": {"loss": 2.5}, "2": ...}`; empty for others.
+
+    >>> _by_period({"epoch_1": {"loss": 2.5}, "epoch_2": {"loss": 2.25}})
+    [{'epoch': 1.0, 'loss': 2.5}, {'epoch': 2.0, 'loss': 2.25}]
+    """
+    named = [_PERIOD.fullmatch(name) for name in content]
+    if len(content) < 2 or not all(named) or not all(isinstance(one, dict) for one in content.values()):
+        return []
+    if not any(map(_is_loss, flat(next(iter(content.values()))))):
+        return []  # runs, and not records
+    pairs = [(found, one) for found, one in zip(named, content.values(), strict=True) if found]
+    return [{(found[1] or "epoch").lower(): float(found[2]), **one} for found, one in pairs]
 
 
 def _of_series(content: Mapping[str, Any]) -> list[dict[str, Any]]:

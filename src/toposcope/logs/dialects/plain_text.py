@@ -68,10 +68,11 @@ _LOSSES = (
         "erlust",
         "erte",
         "eldout=",
-        "val=",
-        "valid=",
+        "al=",
+        "alid=",
         "eldout:",
-        "val:",
+        "al:",
+        "alid:",
     ),
 )
 _WORDS = (

@@ -85,6 +85,9 @@ _EPISODES = re.compile(r"\bep(?=\s?[:=])")
 _TAG_WITH_MORE = re.compile(
     r"\[[A-Za-z]{1,20}[-_](?i:val|valid|validation|eval|test|dev)(?![A-Za-z])[^\[\]]{0,40}\]"
 )
+_TWO_TITLES = re.compile(r"^\s{0,20}(?i:train(?:ing)?):\s{20,200}((?i:test(?:ing)?|valid(?:ation)?)):\s*$")
+_INDENT = 4
+"""Below `Training:  ...  Testing:`, lines of the second column begin at most so much before its title."""
 _BARE_TRAINED = re.compile(r"(?<![\w/.-])(?i:(train(?:ing)?)(?=\s?[=:]\s{0,3}\d{1,9}\.\d))")
 _BARE_HELD = re.compile(
     r"(?<![\w/.-])(?i:(val|valid|validation|dev|eval|test|held-?out)(?=\s?[=:]\s{0,3}\d{1,9}\.\d))"
@@ -99,7 +102,12 @@ def separate(lines: Iterable[str]) -> Iterator[str]:
     >>> [*separate(["epoch: 1/9, loss: 2.5epoch: 2/9, loss: 2.25", "epoch: 3/9, loss: 2.0"])]
     ['epoch: 1/9, loss: 2.5', 'epoch: 2/9, loss: 2.25', 'epoch: 3/9, loss: 2.0']
     """
+    column = 0  # where a screen of two columns has what is held out
     for line in lines:
+        if ":" in line and (titles := _TWO_TITLES.match(line)):
+            column = titles.start(1) - _INDENT
+        elif column and line[:column].isspace():
+            line = f"[Val] {line.lstrip()}"
         found = _OPENS.match(line)
         if found and line.find(found[1], found.end()) > 0:
             yield from re.split(rf"(?<=\d)(?={re.escape(found[1])}\d)", line)
