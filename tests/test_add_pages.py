@@ -116,7 +116,7 @@ def test_a_subject_is_one_module_and_is_found_in_every_room(tmp_path: Path) -> N
     # Python, the store, the verdict
     done = subprocess.run([sys.executable, "use.py"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("Largest weight / usual weight rose (from ")
+    assert done.stdout.startswith("Largest weight / usual weight rose from ")
     # its own table and its own question
     assert re.search(r"(?m)^ +run +min +max\n0 +runs +[\d.]+ +[\d.]+$", done.stdout)
     assert re.search(r"\{'run': 'runs', 'ratio': [\d.]+\}", done.stdout)

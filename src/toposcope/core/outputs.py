@@ -32,10 +32,9 @@ def for_writing(path: str | Path) -> Path:
     """
     path = Path(path)
     if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
-        what = "a link, which is not followed" if path.is_symlink() else "not a regular file"
-        if path.is_symlink() and not os.path.exists(path):
-            what = "a link to nothing"
-        raise InputError(
-            f"this is {what}", argument="out", value=path, remedy="remove it, or choose another place"
-        )
+        what = "this is not a regular file"
+        if path.is_symlink():
+            there = os.path.exists(path)
+            what = "this is a link, which is not followed" if there else "this is a link to nothing"
+        raise InputError(what, argument="out", value=path, remedy="remove it, or choose another place")
     return path

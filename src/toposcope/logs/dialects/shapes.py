@@ -77,9 +77,9 @@ class LineShapes:
     ...     words = line.split()
     ...     return LineNumbers({"loss": float(words[3])}, {"step": float(words[1])}, {}, trained=True)
     >>> shapes = LineShapes(steps)
-    >>> [shapes.read(f"step {n}0 loss 2.{n}").places["step"] for n in range(1, 8)]
+    >>> [shapes.read(f"iter {n}0 loss 2.{n}").places["step"] for n in range(1, 8)]
     [10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0]
-    >>> shapes.read("step 90 loss 1.5").said, len(shapes.learned)
+    >>> shapes.read("iter 90 loss 1.5").said, len(shapes.learned)
     ({'loss': 1.5}, 1)
     """
 
