@@ -208,7 +208,7 @@ CATALOGUE: tuple[Fault, ...] = (
         "precision-loss",
         tensor=FC1,
     ),
-    Fault("copied tensor", edit(_copy), "copied-tensor", tensor=EMB),
+    Fault("copied tensor", edit(_copy), "copied-tensor", tensor=HEAD),
     Fault("swapped tensors", edit(_swap), "swapped-tensors", tensor=EMB, cheap=False),
     Fault("permuted rows", _put(FC1, lambda w: w[::-1]), "permuted-tensor", tensor=FC1, cheap=False),
     Fault("transposed square", _put(PROJ, lambda w: w.T), "transposed-tensor", tensor=PROJ, cheap=False),

@@ -185,7 +185,7 @@ def test_bad_rows_leave_the_rest_and_end_with_one(call, family, tmp_path):
     assert code == 1
     assert "left out: run1: run run1: 0 usable losses" in err
     assert "left out: single: run single: 1 usable losses" in err
-    assert "note: run0: 3 repeated steps averaged" in err
+    assert "3 rows that repeat earlier ones left out" in err
 
 
 @pytest.mark.parametrize(

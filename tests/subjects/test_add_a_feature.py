@@ -141,7 +141,10 @@ def test_a_probe_is_found_by_its_module_and_by_its_entry_point(package: Path) ->
     ("name", "message"),
     [
         ("holes", "features 'holes': no such probe; use cheap, .*, spread, or MODULE:CLASS"),
-        ("no_such_module:Probe", "features 'no_such_module:Probe': No module named .*; give MODULE:CLASS"),
+        (
+            "no_such_module:Probe",
+            "features 'no_such_module:Probe': ModuleNotFoundError: .*; give MODULE:CLASS",
+        ),
         ("spread:Nothing", "features 'spread:Nothing': .* has no attribute 'Nothing'"),
         ("spread:SPREAD", "features 'spread:SPREAD': not a probe; derive it from toposcope.Probe"),
         ("bad:Mute", "features 'bad:Mute': the probe declares no feature"),

@@ -125,7 +125,11 @@ def _further_subjects() -> dict[str, Subject]:
     return measurable()
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    # click would strip control characters from names; ours are written by their numbers
+    context_settings={"help_option_names": ["-h", "--help"], "color": True},
+)
 @click.version_option(__version__, prog_name="toposcope")
 def toposcope() -> None:
     """Find out from checkpoints and logs how the training of a language model is going.
