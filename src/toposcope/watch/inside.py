@@ -291,8 +291,8 @@ class _Background:
         self._series = GrowingSeries(split=split)
         self._measurer = Measurer(monitor.store, probes)
         self._losses, self._companions = LossCopy(monitor.store), CompanionCopy(monitor.store)
-        self._logged: Any = None
-        """Everything that was logged, under the names it came with."""
+        self._beside: Any = None
+        """The columns with a direction that were logged so far, under the names they came with."""
         self._watchman = Watchman(monitor.store.path)
         self._last: Checkpoint | None = None
         self._begun = False
@@ -352,10 +352,15 @@ class _Background:
         """Copy what was logged beside the loss, such as a reward; the store's copy is replaced as a whole."""
         import pandas as pd
 
-        if rows:
-            known = [] if self._logged is None else [self._logged]
-            self._logged = pd.concat([*known, pd.DataFrame(rows)], ignore_index=True)
-        self._companions.copy(self._logged, run, after=-1)
+        from toposcope.logs.objective import with_direction
+
+        new = pd.DataFrame(rows)
+        names = with_direction(new)
+        if not names:
+            return  # nothing is kept of a run without such columns
+        known = [] if self._beside is None else [self._beside]
+        self._beside = pd.concat([*known, new[["step", *names]]], ignore_index=True)
+        self._companions.copy(self._beside, run, after=-1)
 
 
 def _source(run: RunRecord, copy: _Copy) -> Source:
