@@ -19,6 +19,7 @@ import numpy as np
 from toposcope.core.seeding import rng
 from toposcope.statistics.trends import simulators as sim
 from toposcope.statistics.trends.innovations import innovation_test
+from toposcope.statistics.trends.row_means import RowMean
 from toposcope.statistics.trends.whitening import whiten
 
 GRIDS = {
@@ -160,13 +161,8 @@ def dropped(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray
 
 def running(kind: sim.Simulator, width: int) -> sim.Simulator:
     """Return running means over the last `width` rows, fewer at the start."""
-
-    def simulate(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
-        total = np.cumsum(np.vstack([np.zeros((1, draws)), kind(g, steps, draws)]), axis=0)
-        first = np.maximum(np.arange(len(steps)) + 1 - width, 0)
-        return (total[1:] - total[first]) / (np.arange(len(steps)) + 1 - first)[:, None]
-
-    return simulate
+    mean = RowMean(width=width)
+    return lambda g, steps, draws: mean.of(kind(g, steps, draws).T).T
 
 
 def restarts(noise: float) -> Pairs:

@@ -67,40 +67,51 @@ class _Gated(PlainModel):
         return self.head(self.body.norm(hidden))
 
 
-class Signs(torch.optim.Optimizer):
+class _Averaged(torch.optim.Optimizer):
+    """Updates from a running mean of the gradients."""
+
+    def __init__(self, parameters: Any, lr: float) -> None:
+        super().__init__(parameters, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """Make an update."""
+        for group in self.param_groups:
+            for one in group["params"]:
+                mean = self.state[one].setdefault("mean", torch.zeros_like(one))
+                self.update(one, mean, group["lr"])
+
+    def update(self, one: torch.Tensor, mean: torch.Tensor, lr: float) -> None:
+        """Move a parameter, and its mean by its gradient."""
+        raise NotImplementedError
+
+
+class Signs(_Averaged):
     """Updates of one size, the signs of averaged gradients, as Lion's are."""
 
     def __init__(self, parameters: Any, lr: float = 5e-4) -> None:
-        super().__init__(parameters, {"lr": lr})
+        super().__init__(parameters, lr)
 
-    @torch.no_grad()
-    def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        """Make an update."""
-        for group in self.param_groups:
-            for one in group["params"]:
-                mean = self.state[one].setdefault("mean", torch.zeros_like(one))
-                one.sub_(group["lr"] * torch.sign(0.9 * mean + 0.1 * one.grad))
-                mean.mul_(0.99).add_(one.grad, alpha=0.01)
+    def update(self, one: torch.Tensor, mean: torch.Tensor, lr: float) -> None:
+        """Move by the sign of the mean with more of the newest gradient, then move the mean."""
+        one.sub_(lr * torch.sign(0.9 * mean + 0.1 * one.grad))
+        mean.mul_(0.99).add_(one.grad, alpha=0.01)
 
 
-class Orthogonal(torch.optim.Optimizer):
+class Orthogonal(_Averaged):
     """Updates of matrices with equal singular values, as Muon's are; vectors move by signs."""
 
     def __init__(self, parameters: Any, lr: float = 5e-3) -> None:
-        super().__init__(parameters, {"lr": lr})
+        super().__init__(parameters, lr)
 
-    @torch.no_grad()
-    def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        """Make an update."""
-        for group in self.param_groups:
-            for one in group["params"]:
-                mean = self.state[one].setdefault("mean", torch.zeros_like(one))
-                mean.mul_(0.95).add_(one.grad)
-                if one.ndim == 2:
-                    left, _, right = torch.linalg.svd(mean, full_matrices=False)
-                    one.sub_(group["lr"] * (left @ right) * math.sqrt(max(1.0, one.shape[0] / one.shape[1])))
-                else:
-                    one.sub_(0.1 * group["lr"] * torch.sign(mean))
+    def update(self, one: torch.Tensor, mean: torch.Tensor, lr: float) -> None:
+        """Move the mean, then the parameter by its orthogonal part."""
+        mean.mul_(0.95).add_(one.grad)
+        if one.ndim == 2:
+            left, _, right = torch.linalg.svd(mean, full_matrices=False)
+            one.sub_(lr * (left @ right) * math.sqrt(max(1.0, one.shape[0] / one.shape[1])))
+        else:
+            one.sub_(0.1 * lr * torch.sign(mean))
 
 
 def _groups(model: nn.Module) -> torch.optim.Optimizer:

@@ -46,7 +46,7 @@ class RowMean:
             end = np.arange(1, series.shape[1] + 1)
             start = np.maximum(end - self.width, 0)
             return np.asarray((total[:, end] - total[:, start]) / (end - start))
-        means = np.array(series, float)
+        means = np.array(series, float, order="C")
         _exponential(means, self.keep)
         return means
 

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from toposcope.statistics.trends.row_means import RowMean
+
 Simulator = Callable[[np.random.Generator, np.ndarray, int], np.ndarray]
 _WARM_UP = 100
 """The number of values drawn and dropped so that a series begins in its stationary state."""
@@ -229,14 +231,8 @@ def counts(rate: float) -> Simulator:
 
 def exponential_mean(keep: float, kind: Simulator = white) -> Simulator:
     """Return a simulator of series, white noise by default, under an exponential mean: a smoothed log."""
-
-    def simulate(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
-        x = kind(g, steps, draws)
-        for i in range(1, len(x)):
-            x[i] = keep * x[i - 1] + (1.0 - keep) * x[i]
-        return x
-
-    return simulate
+    mean = RowMean(keep=keep)
+    return lambda g, steps, draws: mean.of(kind(g, steps, draws).T).T
 
 
 def at_steps(kind: Simulator, g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
