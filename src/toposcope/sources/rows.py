@@ -19,9 +19,9 @@ another, while the matrix's median row moved at most by this share of it. Rows o
 learns from near 0 drift through each other's places together: half the distance alone is no proof."""
 
 CROWDED = 0.2
-"""The largest share of the other rows that may be nearer to another's former value than to their own: where
-more are, rows move past one another. It was .90 to .92 in three healthy position embeddings, and at most .17
-in five of six planted exchanges (issue 39)."""
+"""The largest share of the rows that may, beside those on cycles, be nearer to another's former value than
+to their own: where more are, rows move past one another. Of the other rows it was .90 to .92 in three healthy
+position embeddings, and at most .17 in five of six planted exchanges."""
 
 MANY, FEW = 1 / 8, 4
 """The smallest share and number of a low-rank product's rows that count as swapped: pairs occur by chance."""
@@ -51,10 +51,10 @@ def row_faults(now: np.ndarray, then: np.ndarray, *, low_rank: bool = False) -> 
 
     Row i took the place of row j when ||now_i - then_j|| <= ||now_i - then_i|| / 2 and it moved by half of
     its norm at least. Rows on closed cycles of such moves swapped places: two that were exchanged, or more
-    that were permuted. None counts if more than a fifth of the other rows are nearer to another's former
-    value than to their own: there, all rows wander. Only the 512 rows that moved most are compared. The rows
-    of a `low_rank` product are close together: there, no third row may be within twice the distance to j,
-    and at least an eighth of all rows must be swapped.
+    that were permuted. None counts if more than a fifth of the rows are others that are nearer to another's
+    former value than to their own: there, all rows wander. Only the 512 rows that moved most are compared.
+    The rows of a `low_rank` product are close together: there, no third row may be within twice the distance
+    to j, and at least an eighth of all rows must be swapped.
 
     >>> then = np.random.default_rng(0).normal(size=(20, 6))
     >>> row_faults(then[[1, 0, *range(2, 20)]], then).exchanged_rows
@@ -161,7 +161,7 @@ def _on_cycles(
         on = reached
     few = low_rank and len(on) < max(FEW, MANY * len(now))
     others = np.delete(nearest < moved[far] ** 2, sorted(on))
-    crowded = len(others) > 0 and others.mean() > CROWDED
+    crowded = others.sum() > CROWDED * len(far)
     return [] if few or crowded else sorted(int(far[i]) for i in on)
 
 
