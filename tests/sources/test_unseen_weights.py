@@ -10,7 +10,7 @@ from safetensors.numpy import save_file
 from toposcope.cli.main import main
 from toposcope.core.observations import NOT_LOOKED_AT
 from toposcope.sources import open_series, search, unseen
-from toposcope.sources.audit import audit
+from toposcope.sources.audit import audit, audited
 
 
 def saved(path, *, broken=False):
@@ -106,10 +106,6 @@ def a_folder_of_another_name(run):
     saved(run / "_old" / "model.safetensors", broken=True)
 
 
-def a_format_that_is_not_read(run):
-    (run / "model.nemo").write_bytes(b"nemo")
-
-
 def a_distributed_checkpoint(run):
     (run / "last").mkdir()
     (run / "last" / "__0_0.distcp").write_bytes(b"1")
@@ -129,8 +125,7 @@ def a_folder_with_names_in_upper_case(run):
 
 BESIDE = (
     in_the_folder_beside, a_run_inside, a_step_too_large, a_step_below_zero,
-    a_name_that_is_not_utf8, a_format_that_is_not_read, a_distributed_checkpoint,
-    a_pipe, a_link_to_nothing,
+    a_name_that_is_not_utf8, a_distributed_checkpoint, a_pipe, a_link_to_nothing,
 )  # fmt: skip
 
 
@@ -165,6 +160,46 @@ def test_a_copy_without_a_step_beside_a_series_is_looked_at(tmp_path, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["watch", str(run), *words])
     assert ended.value.code == 0, capsys.readouterr()
+
+
+EXPORTS = {
+    "small-q4_k_m.gguf": "gguf_file", "model.onnx": "onnx.load", "onnx/model.onnx": "onnx.load",
+    "flax_model.msgpack": "msgpack_restore", "tf_model.h5": "h5py", "64.tflite": "it was made from",
+    "rust_model.ot": "it was made from", "model.mlmodel": "it was made from", "model.nemo": "tar xf",
+    "model.pdparams": "paddle.load", "model.keras": "keras.saving", "step_10.gguf": "gguf_file",
+}  # fmt: skip
+
+
+def test_exports_beside_a_series_are_named_with_what_converts_them(tmp_path):
+    run = tmp_path / "run"
+    steps(run, 0, 10)
+    (run / "onnx").mkdir()
+    for name in EXPORTS:
+        (run / name).write_bytes(b"1")
+    answer = audited(open_series(run))
+    assert answer.findings == []
+    for name, remedy in EXPORTS.items():
+        (one,) = [one for one in answer.coverage.beside.to_dict()["not_read"] if one["file"] == name]
+        assert remedy in one["remedy"]
+        format_line = [line for line in answer.coverage.lines if one["format"] in line]
+        assert len(format_line) == 1
+        assert format_line[0].startswith("not read: ")
+
+
+def test_exports_in_the_folder_of_a_model_are_named(tmp_path):
+    saved(tmp_path / "m" / "model.safetensors")
+    (tmp_path / "m" / "tf_model.h5").write_bytes(b"1")
+    answer = audited(open_series(tmp_path / "m"))
+    assert answer.findings == []
+    assert any(line.startswith("not read: tf_model.h5: HDF5") for line in answer.coverage.lines)
+
+
+def test_a_step_that_only_a_foreign_file_has_is_a_finding(tmp_path):
+    run = tmp_path / "run"
+    steps(run, 0, 10)
+    (run / "step_20.msgpack").write_bytes(b"1")
+    (message,) = not_looked_at(run)
+    assert "step_20.msgpack" in message
 
 
 @pytest.mark.parametrize("make", [a_folder_of_another_name, a_folder_with_names_in_upper_case])

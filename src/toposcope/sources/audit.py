@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -18,8 +19,7 @@ from toposcope.sources.adapter_state import adapter_state
 from toposcope.sources.audit_checks import CHECKS, NEWEST_CHECKS
 from toposcope.sources.audit_content import FACTOR
 from toposcope.sources.audit_evidence import StepEvidence, distance, gather
-from toposcope.sources.beside import weights_beside
-from toposcope.sources.coverage import Coverage, RunCoverage
+from toposcope.sources.coverage import Coverage, RunCoverage, WeightsBeside
 from toposcope.sources.rows import exchanged_share
 from toposcope.sources.series import Series
 
@@ -80,24 +80,28 @@ def audited(series: Series, *, cheap: bool = False, newest: bool = False, quiet:
                 quiet=quiet,
             )
         )
-        seen.append(RunCoverage.of(run, steps, newest=newest, beside=weights_beside(series, run)))
+        seen.append(RunCoverage.of(run, steps, newest=newest))
         found += _of_run(series, run, steps, cheap=cheap, newest=newest)
     order = {run: index for index, run in enumerate(series.names)}
-    for copy in () if newest else series.copies:
-        alone = Series(series.uri, [copy])
-        of_copy = audited(alone, cheap=cheap, quiet=True).findings
-        found += [
-            one
-            for one in of_copy
-            if one.fault != "step-mismatch" and "contains no tensors" not in one.message
-        ]
+    beside = WeightsBeside(foreign=tuple(series.beside.foreign))
+    for copy in series.beside.copies:
+        name = Path(copy.run.uri).name
+        if newest:
+            beside.unopened.append(name)
+            continue
+        of_copy = audited(Series(series.uri, [copy]), cheap=cheap, quiet=True)
+        if any("contains no tensors" in one.message for one in of_copy.findings):
+            continue
+        of_file = [one for one in of_copy.findings if one.fault != "step-mismatch"]
+        found += [dataclasses.replace(one, step=None, steps=()) for one in of_file]  # it states none
+        (beside.alone if of_copy.coverage.checked else beside.unopened).append(name)
     linked = [one for one in found if OUTSIDE in one.message]
     found = together([one for one in found if OUTSIDE not in one.message], lambda finding: finding.fault)
     found += together(linked, most=1)  # one link leads out of a folder for the reason of all the others
     found.sort(
         key=lambda f: (order.get(f.run, len(order)), -1 if f.step is None else f.step, f.fault, f.tensor)
     )
-    return Audited(found, Coverage(tuple(seen)))
+    return Audited(found, Coverage(tuple(seen), beside))
 
 
 def _of_run(

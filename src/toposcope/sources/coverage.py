@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from toposcope.core.forms import listed
+from toposcope.files.formats.foreign import Foreign
 from toposcope.sources.audit_evidence import StepEvidence
 
 _OPTIMIZER = re.compile(r"optim|^opt\d{6}", re.I)
@@ -20,8 +21,7 @@ class RunCoverage:
 
     `hashed` says that only the hashes of files were compared. `alone` says that there is one checkpoint, so
     nothing could be compared with it. `optimizer` names the files or parts with the state of an optimiser,
-    `beside` weights in the run's folder that are no checkpoint of it, `further` parts of its files with more
-    weights.
+    `further` parts of its files with more weights.
     """
 
     run: str
@@ -30,13 +30,10 @@ class RunCoverage:
     hashed: bool = False
     alone: bool = False
     optimizer: tuple[str, ...] = ()
-    beside: tuple[str, ...] = ()
     further: tuple[str, ...] = ()
 
     @classmethod
-    def of(
-        cls, run: str, steps: Sequence[StepEvidence], *, newest: bool = False, beside: Sequence[str] = ()
-    ) -> RunCoverage:
+    def of(cls, run: str, steps: Sequence[StepEvidence], *, newest: bool = False) -> RunCoverage:
         """Return the coverage of a run by its evidence; of its newest checkpoint alone if so asked."""
         readable = [step for step in steps if not step.error]
         judged = steps[-1:] if newest else steps
@@ -52,7 +49,7 @@ class RunCoverage:
         optimizer = dict.fromkeys(name for step in judged for name in _optimizer_of(step))
         return cls(
             run, 0 if hashed else len(names) - len(skipped), skipped, hashed, len(readable) == 1,
-            tuple(optimizer), tuple(beside),
+            tuple(optimizer),
             tuple(dict.fromkeys(name for step in judged for name in step.facts.further)),
         )  # fmt: skip
 
@@ -71,10 +68,49 @@ def _optimizer_of(step: StepEvidence) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
+class WeightsBeside:
+    """Weights beside the checkpoints: those looked at as files alone, those not opened, those not readable.
+
+    `foreign` has files in formats that are not read, each with its format.
+    """
+
+    alone: list[str] = field(default_factory=list)
+    unopened: list[str] = field(default_factory=list)
+    foreign: Sequence[tuple[str, Foreign]] = ()
+
+    @property
+    def lines(self) -> list[str]:
+        """What was done with them, in a line each.
+
+        >>> WeightsBeside(alone=["best.pt"]).lines
+        ['looked at alone, not compared with a step: best.pt beside the checkpoints']
+        """
+        found = []
+        if self.alone:
+            names = listed(self.alone, most=3)
+            found.append(f"looked at alone, not compared with a step: {names} beside the checkpoints")
+        if self.unopened:
+            names = listed(self.unopened, most=3)
+            found.append(f"not checked: {names} beside the checkpoints; audit each by its own path")
+        forms: dict[Foreign, list[str]] = {}
+        for name, form in self.foreign:
+            forms.setdefault(form, []).append(name)
+        return found + [
+            f"not read: {listed(names, most=3)}: {form.name}; {form.remedy}" for form, names in forms.items()
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain JSON."""
+        foreign = [{"file": name, "format": form.name, "remedy": form.remedy} for name, form in self.foreign]
+        return {"looked_at_alone": self.alone, "not_checked": self.unopened, "not_read": foreign}
+
+
+@dataclass(frozen=True, slots=True)
 class Coverage:
-    """What was checked in every run."""
+    """What was checked in every run, and what was done with the weights beside their checkpoints."""
 
     runs: tuple[RunCoverage, ...] = ()
+    beside: WeightsBeside = field(default_factory=WeightsBeside)
 
     @property
     def checked(self) -> int:
@@ -119,11 +155,7 @@ class Coverage:
         optimizer = dict.fromkeys(name for run in self.runs for name in run.optimizer)
         if optimizer:
             found.append(f"not checked: the state of the optimiser ({listed(list(optimizer), most=3)})")
-        if beside := list(dict.fromkeys(name for run in self.runs for name in run.beside)):
-            found.append(
-                f"not checked: {listed(beside, most=3)} beside the checkpoints (the name states no step, or "
-                "another has its step); audit each by its own path"
-            )
+        found += self.beside.lines
         if further := list(dict.fromkeys(name for run in self.runs for name in run.further)):
             found.append(f"not checked: more weights in the same files, under {listed(further, most=3)}")
         alone = [run.run for run in self.runs if run.alone]
@@ -147,8 +179,9 @@ class Coverage:
                 {
                     "run": run.run, "checked": run.checked, "skipped": dict(run.skipped),
                     "hashes_only": run.hashed, "alone": run.alone, "optimizer": list(run.optimizer),
-                    "beside": list(run.beside), "further": list(run.further),
+                    "further": list(run.further),
                 }
                 for run in self.runs
-            ]
+            ],
+            "beside": self.beside.to_dict(),
         }  # fmt: skip

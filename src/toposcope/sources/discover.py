@@ -52,7 +52,7 @@ from toposcope.sources.entries import (
 from toposcope.sources.logs_beside import with_logs_beside
 from toposcope.sources.search import FREE_DEPTH, ExhaustedError, Search, may_hold_runs
 from toposcope.sources.stated import facts_of, stated_rows
-from toposcope.sources.unseen import unseen_weights
+from toposcope.sources.unseen import UnseenWeights, unseen_weights
 
 __all__ = ["Entry", "Source", "Unread", "base_name", "discover", "open_folder", "rename"]
 
@@ -72,13 +72,13 @@ def discover(
     unread: list[Unread] | None = None,
     *,
     logs: bool = True,
-    copies: list[Source] | None = None,
+    beside: UnseenWeights | None = None,
 ) -> list[Source]:
     """Return the runs in a folder or a file.
 
     An unreadable folder beside the runs does not hide them: it is added to `unread`, by name, with the
-    reason. With `logs`, runs without losses of their own get those of the logs beside them. `copies` takes
-    weights beside the checkpoints of a run whose names state no step, such as best.pt, one source each.
+    reason. With `logs`, runs without losses of their own get those of the logs beside them. `beside` takes
+    the weights that belong to no checkpoint of a run, such as best.pt or model.gguf.
 
     Raises
     ------
@@ -104,10 +104,10 @@ def discover(
         )
     if not isinstance(location, LocalFolder):
         return found
-    beside, unseen = unseen_weights(location, found, unread)
-    unread += unseen
-    if copies is not None:
-        copies += beside
+    unseen = unseen_weights(location, found, unread)
+    unread += unseen.unread
+    if beside is not None:
+        beside.take(unseen)
     return with_logs_beside(location, found) if logs else found
 
 

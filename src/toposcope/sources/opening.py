@@ -21,6 +21,7 @@ from toposcope.sources.discover import rename as under_name
 from toposcope.sources.matrices import SPLITS
 from toposcope.sources.memory import in_memory, is_in_memory
 from toposcope.sources.series import Series
+from toposcope.sources.unseen import UnseenWeights
 
 _MOST_NAMED = 8
 """A message names at most this many steps; if there are more, the first ones and the last."""
@@ -96,10 +97,10 @@ def open_series(
     uris = _addresses(uri)
     sources: list[Source] = []
     unread: list[Unread] = []
-    copies: list[Source] = []
+    beside = UnseenWeights()
     for one in uris:
         with steps_by(step_pattern):
-            found = _sources(str(one), revisions, unread, copies, logs=logs and losses is None)
+            found = _sources(str(one), revisions, unread, beside, logs=logs and losses is None)
         for source in found:
             taken = {other.run.run for other in sources}
             name, number = source.run.run, 2
@@ -109,7 +110,7 @@ def open_series(
     chosen = [_select(source, steps) for source in sources]
     _check_some(sources, chosen, steps)
     return Series(
-        ", ".join(str(one) for one in uris), chosen, split=split, losses=table, unread=unread, copies=copies
+        ", ".join(str(one) for one in uris), chosen, split=split, losses=table, unread=unread, beside=beside
     )
 
 
@@ -180,13 +181,18 @@ def _losses(
 
 
 def _sources(
-    uri: str, revisions: str | Sequence[str] | None, unread: list[Unread], copies: list[Source], *, logs: bool
+    uri: str,
+    revisions: str | Sequence[str] | None,
+    unread: list[Unread],
+    beside: UnseenWeights,
+    *,
+    logs: bool,
 ) -> list[Source]:
     if uri.startswith("hf://"):
         from toposcope.sources.hub import discover_hub
 
         return discover_hub(uri, revisions)
-    sources = discover(open_location(uri), unread, logs=logs, copies=copies)
+    sources = discover(open_location(uri), unread, logs=logs, beside=beside)
     refuse_foreign(sources[0])
     return sources
 

@@ -31,6 +31,7 @@ from toposcope.sources.described import described
 from toposcope.sources.discover import Entry, Source, Unread, base_name
 from toposcope.sources.matrices import is_vector, is_weight, stream_matrices, stream_vectors, why_skipped
 from toposcope.sources.memory import Tensors, derived_entry
+from toposcope.sources.unseen import UnseenWeights
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,13 +61,13 @@ class Series:
         split: str = "table",
         losses: pd.DataFrame | None = None,
         unread: Sequence[Unread] = (),
-        copies: Sequence[Source] = (),
+        beside: UnseenWeights | None = None,
     ) -> None:
         self.uri = uri
         self.unread = tuple(unread)
         """Files and folders among the checkpoints that were not checked, and why."""
-        self.copies = tuple(copies)
-        """Weights beside the checkpoints whose names state no step: an audit looks at each alone."""
+        self.beside = beside or UnseenWeights()
+        """Weights beside the checkpoints: an audit looks at its copies alone, and names the foreign ones."""
         self._split = split
         self._losses = losses
         self._sources = {

@@ -13,7 +13,7 @@ from toposcope.core import WEIGHT_FILES
 from toposcope.core.forms import listed
 from toposcope.core.types import Checkpoint, RunRecord
 from toposcope.files.blobs import LocalFolder, passes, readable
-from toposcope.files.formats.foreign import is_foreign_name
+from toposcope.files.formats.foreign import DISTCP, Foreign, foreign_name
 from toposcope.files.formats.reader import Reader
 from toposcope.files.formats.registry import FSDP, OLMO_CORE, is_beside_weights, is_weights_file
 from toposcope.files.labels import is_copy, looks_like_step, step_of, worded_step
@@ -45,27 +45,39 @@ _OF_MODELS = frozenset(
         "final",
     ]
 )
-_EXPORTS = (".gguf", ".onnx")
-"""Beside a series these are its exports for another program, no checkpoints of the training."""
 _LONGEST_LINE = 1 << 12
 """A file without a suffix that is named after a step may hold a line, as references of a hub's cache do."""
 _TORCH = (b"P", b"\x80")
 """How a file of PyTorch begins. Many data sets of tokens end in .bin, too, and are no weights."""
 
 
-def unseen_weights(
-    root: LocalFolder, sources: Sequence[Source], named: Sequence[Unread]
-) -> tuple[list[Source], list[Unread]]:
-    """Return the weights below a folder that no run has, and that `named` does not name.
+@dataclass(slots=True)
+class UnseenWeights:
+    """The weights below a folder that belong to no checkpoint of its runs.
 
-    The first are files beside the checkpoints of a run whose names state no step: they may be copies, and
-    each can be looked at as a file alone. The others are not looked at.
+    `copies` lie beside the checkpoints of a run, and their names state no step (best.pt), or one that another
+    checkpoint has: each can be looked at as a file alone. `foreign` are in a format that is not read: each
+    with its name below the folder. They are exports of a checkpoint, so no finding. `unread` are all others.
+    """
+
+    copies: list[Source] = field(default_factory=list)
+    foreign: list[tuple[str, Foreign]] = field(default_factory=list)
+    unread: list[Unread] = field(default_factory=list)
+
+    def take(self, other: UnseenWeights) -> None:
+        """Add what another folder has, except what is unread."""
+        self.copies += other.copies
+        self.foreign += other.foreign
+
+
+def unseen_weights(root: LocalFolder, sources: Sequence[Source], named: Sequence[Unread]) -> UnseenWeights:
+    """Return the weights below a folder that no run has, and that `named` does not name.
 
     Hidden folders, stores, and what trainers save beside weights (optimizers, states) are left out. A
     checkpoint's folder is one thing, unless a name inside it states another step.
     """
     seen = _Places.of(root.label, sources, named)
-    copies: list[Source] = []
+    found = UnseenWeights()
     unseen: dict[str, list[str]] = {}
     ended = None
     for number, (folder, names) in enumerate(_walk(root.label, seen)):
@@ -73,18 +85,32 @@ def unseen_weights(
             ended = folder
             break
         for name in names:
+            path, top = os.path.join(folder, name), seen.top(folder)
             if folder in seen.homes and _may_be_copy(folder, name):
-                copies.append(_copy(folder, name))
-                continue
-            top = seen.top(folder)
-            unseen.setdefault(top, []).append(os.path.relpath(os.path.join(folder, name), top))
-    found = [_unread(top, names, top in seen.busy) for top, names in unseen.items()]
+                found.copies.append(_copy(folder, name))
+            elif (form := _export(path, seen)) is not None:
+                found.foreign.append((readable(os.path.relpath(path, root.label)), form))
+            else:
+                unseen.setdefault(top, []).append(os.path.relpath(path, top))
+    found.unread += [_unread(top, names, top in seen.busy) for top, names in unseen.items()]
     if ended is not None:
         why = f"{readable(ended)}: this folder and others were not searched for weights, because more than "
-        found.append(
+        found.unread.append(
             Unread(readable(ended), f"{why}{MOST_FOLDERS:,} are here; give a folder that holds fewer")
         )
-    return copies, found
+    return found
+
+
+def _export(path: str, seen: _Places) -> Foreign | None:
+    """Return the format of weights that are not read here; None for others, and for a step of their own.
+
+    Shards of a distributed checkpoint are no export: without their .metadata saving was interrupted.
+    """
+    form, folder = foreign_name(os.path.basename(path)), os.path.dirname(path)
+    if form is None or form is DISTCP:
+        return None
+    step = worded_step(os.path.basename(path))
+    return form if step is None or step in seen.steps(folder) else None
 
 
 def _may_be_copy(folder: str, name: str) -> bool:
@@ -152,6 +178,16 @@ class _Places:
             folder = above
         return folder
 
+    def steps(self, folder: str) -> set[int]:
+        """Return the steps of the checkpoints in a folder, or of the one whose folder it is in."""
+        within = {folder, *map(str, Path(folder).parents)}
+        places = self.entries.items()
+        return {
+            one.checkpoint.step
+            for place, one in places
+            if place in within or os.path.dirname(place) == folder
+        }
+
     def has(self, path: str) -> bool:
         """Return whether a path is that of a checkpoint or is named, or leads to such a one."""
         if path in self.entries or readable(path) in self.named:
@@ -204,14 +240,12 @@ def _is_part(name: str, inside: Entry | None) -> bool:
 
 def _is_unseen(file: os.DirEntry[str], inside: Entry | None, seen: _Places) -> bool:
     """Return whether a file holds weights that are not those of a checkpoint."""
-    named = is_weights_file(file.name) or is_foreign_name(file.name) or _is_packed(file)
-    if not named or seen.has(file.path):
+    foreign = foreign_name(file.name)
+    if seen.has(file.path) or not (is_weights_file(file.name) or foreign or _is_packed(file)):
         return False
     if inside is not None:
-        return _states_another(file, inside)
+        return _states_another(file, inside) or foreign not in (None, DISTCP)
     stem, end = os.path.splitext(file.name.lower())
-    if end in _EXPORTS and os.path.dirname(file.path) in seen.homes:
-        return False
     return end != ".bin" or stem in _OF_MODELS or _begins_like_torch(file)
 
 

@@ -14,6 +14,7 @@ from toposcope.core.types import Checkpoint
 from toposcope.sources.audit import audit
 from toposcope.sources.discover import Source
 from toposcope.sources.series import Series
+from toposcope.sources.unseen import UnseenWeights
 from toposcope.store import Store
 from toposcope.watch.follow import Follower, Sighting
 
@@ -67,7 +68,7 @@ class FolderAudit:
             for source in self._follower.sources.values()
             if (entries := tuple(one for one in source.entries if one.checkpoint.uri in complete))
         ]
-        return Series(self._uri, sources, copies=copies)
+        return Series(self._uri, sources, beside=UnseenWeights(list(copies)))
 
     def _recorded(self, series: Series) -> list[AuditFinding]:
         """Return the earlier findings about checkpoints that are no longer in the folder."""
@@ -89,7 +90,7 @@ def _gone(finding: AuditFinding, present: Collection[tuple[str, int | None]]) ->
 
 def _places(series: Series) -> list[Checkpoint]:
     """Return the checkpoints of a series and the weights beside them."""
-    return [*series, *(entry.checkpoint for copy in series.copies for entry in copy.entries)]
+    return [*series, *(entry.checkpoint for copy in series.beside.copies for entry in copy.entries)]
 
 
 def _is_there(series: Series, finding: AuditFinding) -> bool:
@@ -97,5 +98,7 @@ def _is_there(series: Series, finding: AuditFinding) -> bool:
     if finding.fault != "unreadable":
         return True
     return any(
-        Path(at.uri).exists() for at in _places(series) if (at.run, at.step) == (finding.run, finding.step)
+        Path(at.uri).exists()
+        for at in _places(series)
+        if at.run == finding.run and finding.step in (None, at.step)
     )

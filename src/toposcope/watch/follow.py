@@ -30,6 +30,7 @@ from toposcope.core.types import Checkpoint
 from toposcope.files.blobs import open_location
 from toposcope.files.labels import step_of, step_of_file
 from toposcope.sources.discover import Entry, Source, Unread, discover
+from toposcope.sources.unseen import UnseenWeights
 from toposcope.watch.files import (
     Stamp,
     changed_at,
@@ -226,9 +227,9 @@ class Follower:
     def _entries(self, found: FolderVisit) -> list[Entry]:
         unread: list[Unread] = []
         try:
-            copies: list[Source] = []
-            sources = discover(open_location(str(self.folder)), unread, logs=self._logs, copies=copies)
-            self.copies = tuple(copies)
+            beside = UnseenWeights()
+            sources = discover(open_location(str(self.folder)), unread, logs=self._logs, beside=beside)
+            self.copies = tuple(beside.copies)
         except (InputError, OSError) as error:
             sources = []  # nothing there yet, or nothing that can be identified yet
             if not unread and self.folder.exists() and _holds_something(self.folder):

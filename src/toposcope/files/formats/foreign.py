@@ -101,6 +101,15 @@ DISTCP = Foreign(
     "saving was interrupted, or the hidden file was not copied: copy .metadata as well",
     (".distcp",),
 )
+TFLITE = Foreign(
+    "TensorFlow Lite, a form for running a model",
+    "read the checkpoint that it was made from",
+    (".tflite",),
+)
+COREML = Foreign(
+    "Core ML, a form for running a model", "read the checkpoint that it was made from", (".mlmodel",)
+)
+RUST = Foreign("a file of rust-bert (LibTorch)", "read the checkpoint that it was made from", (".ot",))
 PICKLE = Foreign(
     "a plain pickle, which is never run",
     "save the weights with safetensors.torch.save_file or torch.save(model.state_dict(), FILE)",
@@ -108,7 +117,7 @@ PICKLE = Foreign(
 )
 
 _BY_END = (
-    GGUF, MSGPACK, ONNX, NEMO, PADDLE, KERAS, HDF5, TENSORFLOW, DISTCP,
+    GGUF, MSGPACK, ONNX, NEMO, PADDLE, KERAS, HDF5, TENSORFLOW, DISTCP, TFLITE, COREML, RUST,
 )  # fmt: skip
 _GGML_MAGIC = (b"lmgg", b"fmgg", b"tjgg", b"algg")
 """ggml, ggmf, ggjt and ggla, written as little-endian numbers."""
@@ -156,16 +165,20 @@ def foreign_file(name: str, head: bytes) -> Foreign | None:
     return next((form for form in (*_BY_END, PICKLE) if name.lower().endswith(form.ends or (" ",))), None)
 
 
-def is_foreign_name(name: str) -> bool:
-    """Return whether a file name is that of weights in a format that is not read.
+def foreign_name(name: str) -> Foreign | None:
+    """Return the format, not read here, of the weights that a file of this name holds; None for others.
 
     A pickle may hold anything, and an index may be one of a database.
 
-    >>> is_foreign_name("small.GGUF"), is_foreign_name("m.data-00000-of-00001"), is_foreign_name("meta.pkl")
-    (True, True, False)
+    >>> foreign_name("small.GGUF").ends, foreign_name("m.data-00000-of-00001").name, foreign_name("meta.pkl")
+    (('.gguf',), 'a TensorFlow checkpoint', None)
     """
-    ends = tuple(end for form in _BY_END if form is not TENSORFLOW for end in form.ends)
-    return name.lower().endswith(ends) or name in _ORBAX or _TENSORFLOW_DATA.search(name) is not None
+    if name in _ORBAX:
+        return ORBAX
+    if _TENSORFLOW_DATA.search(name) is not None:
+        return TENSORFLOW
+    forms = (form for form in _BY_END if form is not TENSORFLOW)
+    return next((form for form in forms if name.lower().endswith(form.ends)), None)
 
 
 def foreign_folder(folder: Folder) -> ForeignFormatError | None:
