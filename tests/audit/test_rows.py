@@ -86,15 +86,16 @@ def test_rows_in_each_others_places_are_a_fault_that_names_them(count: int, rows
         assert found.message.endswith(f"go back to step {count - 2}")
 
 
-def test_rows_that_drift_through_each_others_places_are_not_certain():
+@pytest.mark.parametrize("drift", [0.8, 1.3, 2.4])
+def test_rows_that_drift_through_each_others_places_are_not_certain(drift: float):
     """A position embedding that learns from near 0 is a wave over its rows, and the wave moves."""
     places = 2 * np.pi * np.arange(40) / 40
     then, now = (
         np.stack([np.cos(k * (places + moved) + turn) for k in range(1, 9) for turn in (0, 1.5)], axis=1)
-        for moved in (0.0, places[1])
+        for moved in (0.0, drift * places[1])
     )
     count, certain = exchanged(now, then, ((now - then) ** 2).sum(1), (then**2).sum(1))
-    assert count > 1
+    assert count > 1 or drift < 1
     assert certain == ()
 
 

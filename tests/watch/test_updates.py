@@ -1,6 +1,8 @@
 import numpy as np
+import pandas as pd
 import pytest
 
+import toposcope as ts
 from toposcope.sources import open_series
 from toposcope.sources.rows import row_faults
 from toposcope.store import Store
@@ -8,6 +10,7 @@ from toposcope.subjects.registry import weight_probes
 from toposcope.subjects.weights.options import WeightOptions
 from toposcope.subjects.weights.probes.updates import matrix_update
 from toposcope.sweep import Execution, sweep
+from toposcope.watch.alarms.content import Content
 
 WIDTH, HEADS = 8, 2
 QKV, OUT = "layers.0.attn.qkv.weight", "layers.0.attn.proj.weight"
@@ -146,3 +149,35 @@ def test_rows_that_die_stand_still_or_are_swapped():
     assert matrix_update(dead, then)[0]["zero_rows"] == 0.25
     assert matrix_update(then, then)[0]["unchanged_rows"] == 1
     assert matrix_update(now, then)[0]["unchanged_rows"] == 0
+
+
+def _in_places(kind):
+    """Return a matrix before and after some of its rows changed places, or only seem to have done so."""
+    random, places = np.random.default_rng(8), 2 * np.pi * np.arange(40) / 40
+    if kind == "drift":
+        waves = [
+            [np.cos(k * (places + moved * places[1]) + turn) for k in range(1, 9) for turn in (0, 1.5)]
+            for moved in (0.0, 1.3)
+        ]
+        then, now = (np.stack(wave, axis=1).astype(np.float32) for wave in waves)
+        return now, then
+    then = random.normal(size=(40, 16)).astype(np.float32)
+    now = then + (1.0 if kind == "wander" else 0.02) * random.normal(size=then.shape).astype(np.float32)
+    rows = {"two": 2, "half": 20, "all": 40}.get(kind, 0)
+    now[:rows] = np.roll(now[:rows], 1, axis=0)
+    return now, then
+
+
+@pytest.mark.parametrize("kind", ["two", "half", "all", "drift", "wander", "none"])
+def test_the_audit_and_a_watch_say_the_same_of_rows_that_changed_places(kind):
+    now, then = _in_places(kind)
+    others = {f"layers.{n}.mlp.fc1.weight": np.eye(16, dtype=np.float32) for n in range(3)}
+    pair = {step: others | {"wte.weight": values} for step, values in ((0, then), (1, now))}
+    audited = {one.fault for one in ts.audit(pair).faults} & {"swapped-rows", "permuted-tensor"}
+    values = matrix_update(now, then)[0]
+    rows = [
+        {"name": "a", "head": None, "role": "embedding", "feature": name, "value": value}
+        for name, value in values.items()
+    ]
+    watched = [one.key[2] for one in Content().update(pd.DataFrame(rows))]
+    assert bool(audited) == ("exchanged_rows" in watched) == (kind in ("two", "half", "all"))

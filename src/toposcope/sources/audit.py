@@ -20,11 +20,8 @@ from toposcope.sources.audit_checks import CHECKS, NEWEST_CHECKS
 from toposcope.sources.audit_content import FACTOR
 from toposcope.sources.audit_evidence import StepEvidence, distance, gather
 from toposcope.sources.coverage import Coverage, RunCoverage, WeightsBeside
-from toposcope.sources.rows import exchanged_share
+from toposcope.sources.rows import MOSTLY, exchanged_share
 from toposcope.sources.series import Series
-
-MOSTLY = 0.9
-"""The share of rows that must be found in other places for a matrix to be called permuted."""
 
 MAX_FOLLOWED = 64
 """The audit searches for the causes of at most this many findings about single tensors."""

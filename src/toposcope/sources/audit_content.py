@@ -21,7 +21,7 @@ from toposcope.core.observations import AuditFinding
 from toposcope.sources import content_checks as checks
 from toposcope.sources.audit_evidence import SMALL, StepEvidence, TensorEvidence
 from toposcope.sources.changes import TensorChange
-from toposcope.sources.rows import UNLIKE
+from toposcope.sources.rows import MOST, MOSTLY, UNLIKE
 
 FACTOR, BIAS_FACTOR = 4.0, 30.0
 """A tensor that was scaled by less than this is only remarked on. In healthy series of
@@ -352,6 +352,8 @@ def _scaled_at_once(pair: _TensorPair, history: Sequence[float]) -> bool:
 
 def _moved_rows(pair: _TensorPair) -> _Failed | None:
     if swapped := pair.change.swapped_rows:
+        if len(swapped) >= MOSTLY * min(pair.now.info.shape[0], MOST):
+            return _Failed("permuted-tensor", "holds its rows in another order")
         return _Failed(
             "swapped-rows",
             f"has rows in each other's places ({listed([str(row) for row in swapped], most=4)})",

@@ -153,6 +153,8 @@ STILL_BLOCK = ContentCheck(_still_block, LATELY)
 """Of the share of values that did not change, less the median share of all matrices."""
 EXCHANGED_ROWS = ContentCheck(_exchanged)
 """Of the number of rows that swapped places."""
+SWAPPED_ROWS = ContentCheck(_exchanged, 0)
+"""Of the number of rows that did so beyond doubt (`rows.exchanged`)."""
 REPEATED_ROWS = ContentCheck(_repeated)
 """Of the share of rows that are identical to another row."""
 RENEWED_ROWS = ContentCheck(_renewed, LATELY, ROWS)

@@ -15,8 +15,11 @@ NEAR = 0.5
 
 CERTAIN = 1 / 4
 """Rows changed places beyond doubt if each is at most at this share of its move from the former values of
-another, while the matrix's median row moved at most by this share of it. Rows of a position embedding that
-learns from near 0 drift through each other's places together: half the distance alone is no proof."""
+another, while the median of the other rows moved at most by this share of it. Rows of a position embedding
+that learns from near 0 drift through each other's places together: half the distance alone is no proof."""
+
+MOSTLY = 0.9
+"""The share of rows that must be found in other places for a matrix to be called permuted."""
 
 CROWDED = 0.2
 """The largest share of the rows that may, beside those on cycles, be nearer to another's former value than
@@ -38,7 +41,9 @@ UNLIKE = 0.5
 
 
 class RowFaults(NamedTuple):
-    """Rows of a matrix: how many swapped places, the shares of copies and new rows, and their number."""
+    """Rows of a matrix: how many swapped places beyond doubt, the shares of copies and new rows, and their
+    number.
+    """
 
     exchanged_rows: float
     repeated_rows: float
@@ -54,7 +59,8 @@ def row_faults(now: np.ndarray, then: np.ndarray, *, low_rank: bool = False) -> 
     that were permuted. None counts if more than a fifth of the rows are others that are nearer to another's
     former value than to their own: there, all rows wander. Only the 512 rows that moved most are compared.
     The rows of a `low_rank` product are close together: there, no third row may be within twice the distance
-    to j, and at least an eighth of all rows must be swapped.
+    to j, and at least an eighth of all rows must be swapped. Only rows that did so beyond doubt count, as
+    `exchanged` says.
 
     >>> then = np.random.default_rng(0).normal(size=(20, 6))
     >>> row_faults(then[[1, 0, *range(2, 20)]], then).exchanged_rows
@@ -63,10 +69,10 @@ def row_faults(now: np.ndarray, then: np.ndarray, *, low_rank: bool = False) -> 
     past, here = np.linalg.norm(then, axis=1), np.linalg.norm(now, axis=1)
     products, both = np.einsum("ij,ij->i", now, then, dtype=np.float64), here * past
     alike = np.divide(products, both, out=np.ones(len(now)), where=both > 0)
+    moved = np.einsum("ij,ij->i", now - then, now - then, dtype=np.float64)
+    _, swapped = exchanged(now, then, moved, past.astype(np.float64) ** 2, low_rank=low_rank)
     return RowFaults(
-        exchanged_rows=float(
-            len(_on_cycles(now, then, np.linalg.norm(now - then, axis=1), low_rank=low_rank))
-        ),
+        exchanged_rows=float(len(swapped)),
         repeated_rows=_repeated(now[here > 0]) / max(len(now), 1),
         renewed_rows=float(np.mean(alike < UNLIKE)),
         renewed_count=float(np.sum(alike < UNLIKE)),
@@ -112,16 +118,29 @@ def exchanged(
 ) -> tuple[int, tuple[int, ...]]:
     """Return how many rows swapped places, and which of them beyond doubt.
 
-    `moved` and `squares` are the squared norms of each row's move and former value. This costs nothing where
-    fewer than two rows moved by half of their norm, which is usual.
+    `moved` and `squares` are the squared norms of each row's move and former value. It is beyond doubt where
+    the other rows barely moved (`CERTAIN`), where nine tenths of all rows are found in other places and none
+    is as near to two, and for an eighth of a `low_rank` product's rows. This costs nothing where fewer than two rows moved by half of
+    their norm, which is usual.
+
+    >>> then = np.random.default_rng(0).normal(size=(20, 6))
+    >>> now = then[[1, 0, *range(2, 20)]]
+    >>> exchanged(now, then, ((now - then) ** 2).sum(axis=1), (then**2).sum(axis=1))
+    (2, (0, 1))
     """
     if (moved >= UNLIKE**2 * squares).sum() < 2 or not moved.any():
         return 0, ()
     far = np.sqrt(moved)
-    count = len(_on_cycles(now, then, far, low_rank=low_rank))
-    rows = _on_cycles(now, then, far, low_rank=low_rank, near=CERTAIN) if count else ()
-    alone = [row for row in rows if CERTAIN * far[row] >= np.median(far)]
-    return count, tuple(alone) if len(alone) == len(rows) else ()
+    placed = _on_cycles(now, then, far, low_rank=low_rank)
+    if low_rank or not placed:
+        return len(placed), tuple(placed)
+    if len(placed) >= MOSTLY * min(int((moved > 0).sum()), MOST):
+        rows = _on_cycles(now, then, far, low_rank=True, near=CERTAIN)  # a wave over rows moves between two
+        return len(placed), tuple(rows) if len(rows) >= MOSTLY * len(placed) else ()
+    rows = _on_cycles(now, then, far, low_rank=False, near=CERTAIN)
+    others = np.delete(far, rows)
+    alone = bool(rows) and CERTAIN * far[rows].min() >= np.median(others)
+    return len(placed), tuple(rows) if alone else ()
 
 
 def exchanged_share(now: np.ndarray, then: np.ndarray) -> float:
@@ -138,7 +157,10 @@ def exchanged_share(now: np.ndarray, then: np.ndarray) -> float:
 def _on_cycles(
     now: np.ndarray, then: np.ndarray, moved: np.ndarray, *, low_rank: bool, near: float = NEAR
 ) -> list[int]:
-    """Return the rows, in order, each of which is near the former values of another of them."""
+    """Return the rows, in order, each of which is near the former values of another of them.
+
+    With `low_rank`, of no third row as well.
+    """
     far = np.flatnonzero(moved > 0)
     if len(far) > MOST:
         far = far[np.argpartition(-moved[far], MOST)[:MOST]]

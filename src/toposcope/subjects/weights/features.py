@@ -149,7 +149,7 @@ OF_UPDATES = (
               "share of the rows that did not change since the previous checkpoint, or only in length"),
     _baseline("zero_rows", "dead rows", "share", _OF_MATRIX, "share of the rows that are zero"),
     _baseline("exchanged_rows", "exchanged rows", "rows", _OF_MATRIX,
-              "rows that swapped places since the previous checkpoint"),
+              "rows that swapped places beyond doubt since the previous checkpoint"),
     _baseline("repeated_rows", "repeated rows", "share", _OF_MATRIX,
               "share of the rows that are identical, bit for bit, to another row; zero rows do not count"),
     _baseline("renewed_rows", "renewed rows", "share", _OF_MATRIX,

@@ -64,7 +64,7 @@ CHECKS: dict[str, ContentCheck] = {
     of.UPDATE_RELATIVE.name: checks.still_head(),
     **{f"{of.UPDATE_RELATIVE.name}_{part}": checks.still_head(part) for part in _PARTS},
     of.UNCHANGED_VALUES.name: checks.STILL_BLOCK,
-    of.EXCHANGED_ROWS.name: checks.EXCHANGED_ROWS,
+    of.EXCHANGED_ROWS.name: checks.SWAPPED_ROWS,
     of.REPEATED_ROWS.name: checks.REPEATED_ROWS,
     of.RENEWED_ROWS.name: checks.RENEWED_ROWS,
     of.GROWTH.name: checks.SCALED_MATRIX,

@@ -43,7 +43,7 @@ class Updates(Probe):
 
     options: WeightOptions
     name: str = UPDATES
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 6
     features: tuple[Feature, ...] = field(default=OF_UPDATES, repr=False)
     cost = Cost.COSTLY  # although it is cheap: measured only if named, and by `watch`
     reads = Reads.PREVIOUS
