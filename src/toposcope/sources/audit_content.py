@@ -172,6 +172,10 @@ class _TensorPair:
         others = _median_without(self.peers.leap, self.leap)
         return math.isnan(others) or not self.leap < LEAPT * others
 
+    def peers_kept(self, least: float) -> bool:
+        """Return whether the cosine of most others with their former values is so high; no if none is."""
+        return _median_without(self.peers.cosine, self.change.cosine) >= least
+
     def history(self, name: str) -> list[float]:
         return [float(getattr(change, name)) for change in self.past.changes]
 
@@ -374,6 +378,8 @@ def _replaced(pair: _TensorPair) -> _Failed | None:
     history = pair.history("renewed" if pair.matrix else "along")
     if len(history) < checks.LATELY:
         failed = _replaced_at_once(pair)
+        if not failed and pair.matrix and change.noise_rows and pair.peers_kept(KEPT):
+            return _Failed("replaced-rows", _turned(change))
     elif pair.matrix:
         return _replaced_rows(pair, history)
     else:
@@ -392,13 +398,15 @@ def _replaced_rows(pair: _TensorPair, history: Sequence[float]) -> _Failed | Non
         return None
     if change.cosine < UNLIKE:
         return _Failed("replaced-tensor", UNLIKE_ITSELF)
-    what = f"has rows that no longer resemble their former values: {change.renewed:.0%}"
-    return _Failed("replaced-rows", what, with_others=not pair.leaps_alone)
+    return _Failed("replaced-rows", _turned(change), with_others=not pair.leaps_alone)
+
+
+def _turned(change: TensorChange) -> str:
+    return f"has rows that no longer resemble their former values: {change.renewed:.0%}"
 
 
 def _replaced_at_once(pair: _TensorPair) -> bool:
-    least = KEPT if pair.matrix else KEPT_BY_MOST
-    stable = _median_without(pair.peers.cosine, pair.change.cosine) >= least  # False if there is no other
+    stable = pair.peers_kept(KEPT if pair.matrix else KEPT_BY_MOST)
     return stable and pair.change.cosine < LOST and pair.comparable
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toposcope.sources.rows import UNLIKE, exchanged, repeated
+from toposcope.sources.rows import UNLIKE, exchanged, noise_rows, repeated
 
 _BLOCK = 1 << 18
 """Values at a time: two blocks and their difference fit into a core's cache."""
@@ -23,8 +23,8 @@ class TensorChange:
 
     `distance` is the norm of D, `along` is <D, W'> / <W', W'>, `purity` the cosine of D and W', `cosine` that
     of W and W', and `ratio` |W| / |W'|. The others count rows: the share and number of those whose cosine
-    with their former values is below 1/2, the number of those that swapped places, and which did so beyond
-    doubt.
+    with their former values is below 1/2, the number of those that swapped places, which did so beyond doubt,
+    and the number of those that seem to be noise.
     """
 
     distance: float
@@ -36,6 +36,7 @@ class TensorChange:
     renewed_rows: int = 0
     exchanged_rows: int = 0
     swapped_rows: tuple[int, ...] = ()
+    noise_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,11 @@ def change_of(now: np.ndarray, then: np.ndarray, *, low_rank: bool = False) -> T
     alike = np.divide(products, both, out=np.ones(len(here)), where=both > 0)
     unlike = int((alike < UNLIKE).sum()) if now.ndim > 1 else 0
     placed, swapped = exchanged(here, there, moved, before, low_rank=low_rank) if now.ndim > 1 else (0, ())
-    return TensorChange(far, along, purity, cosine, norm / past, unlike / len(here), unlike, placed, swapped)
+    growth = np.sqrt(np.divide(squares, before, out=np.ones(len(here)), where=before > 0))
+    noise = noise_rows(alike, growth, moved, here.shape[1]) if unlike else 0
+    return TensorChange(
+        far, along, purity, cosine, norm / past, unlike / len(here), unlike, placed, swapped, noise
+    )
 
 
 def _blocks(*arrays: np.ndarray) -> Iterator[tuple[int, list[np.ndarray]]]:

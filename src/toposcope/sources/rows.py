@@ -40,10 +40,15 @@ UNLIKE = 0.5
 """A row whose cosine with its former value is below this counts as replaced."""
 
 
+ALIKE, BETWEEN, CHANCE, GROWN = 0.9, 1 / 8, 3.0, 2.0
+"""Rows were replaced by noise if the cosine of the others with their former values is above .9, at most an
+eighth as many lie between, the mean cosine of the replaced ones is within three standard errors of 0, and
+they did not grow to twice their norm. What training turns leaves rows between, and grows: see `noise_rows`.
+The values were chosen before any series was tried; benchmarks/audit_rows.py has the counts."""
+
+
 class RowFaults(NamedTuple):
-    """Rows of a matrix: how many swapped places beyond doubt, the shares of copies and new rows, and their
-    number.
-    """
+    """Rows that swapped places beyond doubt, the shares of copies and of new rows, and the number of these."""
 
     exchanged_rows: float
     repeated_rows: float
@@ -120,8 +125,8 @@ def exchanged(
 
     `moved` and `squares` are the squared norms of each row's move and former value. It is beyond doubt where
     the other rows barely moved (`CERTAIN`), where nine tenths of all rows are found in other places and none
-    is as near to two, and for an eighth of a `low_rank` product's rows. This costs nothing where fewer than two rows moved by half of
-    their norm, which is usual.
+    is as near to two, and for an eighth of a `low_rank` product's rows. This costs nothing where fewer than
+    two rows moved by half of their norm, which is usual.
 
     >>> then = np.random.default_rng(0).normal(size=(20, 6))
     >>> now = then[[1, 0, *range(2, 20)]]
@@ -134,13 +139,36 @@ def exchanged(
     placed = _on_cycles(now, then, far, low_rank=low_rank)
     if low_rank or not placed:
         return len(placed), tuple(placed)
-    if len(placed) >= MOSTLY * min(int((moved > 0).sum()), MOST):
+    if len(placed) >= MOSTLY * min(len(now), MOST):
         rows = _on_cycles(now, then, far, low_rank=True, near=CERTAIN)  # a wave over rows moves between two
         return len(placed), tuple(rows) if len(rows) >= MOSTLY * len(placed) else ()
     rows = _on_cycles(now, then, far, low_rank=False, near=CERTAIN)
     others = np.delete(far, rows)
     alone = bool(rows) and CERTAIN * far[rows].min() >= np.median(others)
     return len(placed), tuple(rows) if alone else ()
+
+
+def noise_rows(alike: np.ndarray, growth: np.ndarray, moved: np.ndarray, columns: int) -> int:
+    """Return how many rows seem to be fresh noise; 0 if training could have turned them, too.
+
+    `alike` are the cosines of the rows with their former values, `growth` the ratios of their norms, `moved`
+    how far they moved. The cosine of noise with anything has mean 0 and variance 1 / `columns`. At least four
+    rows and an eighth must be noise, and as many others must have moved and kept their direction: an
+    embedding's rows that no batch used say nothing of those that one did.
+
+    >>> alike = np.array([0.99] * 12 + [0.1, -0.2, 0.05, 0.1])
+    >>> noise_rows(alike, np.ones(16), np.ones(16), 64), noise_rows(alike, np.full(16, 3.0), np.ones(16), 64)
+    (4, 0)
+    """
+    turned = alike < UNLIKE
+    count, least = int(turned.sum()), max(FEW, MANY * len(alike))
+    if count < least:
+        return 0
+    kept = (alike >= ALIKE) & (moved > 0)
+    between = int(((alike >= UNLIKE) & (alike < ALIKE)).sum())
+    by_chance = float(alike[turned].mean()) <= CHANCE / math.sqrt(count * columns)
+    apart = between <= BETWEEN * count and int(kept.sum()) >= least
+    return count if by_chance and apart and float(np.median(growth[turned])) < GROWN else 0
 
 
 def exchanged_share(now: np.ndarray, then: np.ndarray) -> float:
