@@ -26,4 +26,4 @@ def records(lines: Iterable[str]) -> Iterator[Record]:
             yield {"iter": float(found[1]), "train loss": number(found[2]), "val loss": number(found[3])}
 
 
-DIALECT = TextDialect("nanoGPT", ("loss",), re.compile(f"{_ITER.pattern}|{_EVAL.pattern}"), records)
+DIALECT = TextDialect("nanoGPT", ("loss",), re.compile(_ITER.pattern), records)

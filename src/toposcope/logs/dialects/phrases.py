@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 HELD_OUT = frozenset(
     [
@@ -48,7 +49,7 @@ _PLACES = {
     "batch": PLACE, "batches": PLACE, "batch_idx": PLACE, "batch_id": PLACE, "minibatch": PLACE,
     "mini_batch": PLACE, "batch_step": PLACE, "batch_index": PLACE,
     "epoch": EPOCH, "epochs": EPOCH, "ep": EPOCH, "epoch_id": EPOCH, "epoch_num": EPOCH, "epoch_idx": EPOCH,
-    "epoca": EPOCH, "epocas": EPOCH, "epoche": EPOCH, "epoque": EPOCH,
+    "epoca": EPOCH, "epocas": EPOCH, "epoche": EPOCH, "epoque": EPOCH, "round": EPOCH,
 }  # fmt: skip
 _STEPS_OF = frozenset(["global", "train", "training", "trainer", "optimizer", "gradient", "opt", "current"])
 _WHOLE = frozenset(
@@ -170,6 +171,7 @@ def _order(parts: list[str]) -> int:
         like = joined.endswith("cross_entropy") or any(part in LIKE_LOSSES for part in parts)
         return 5 if like and all(part in LIKE_LOSSES or part in ("cross", "entropy") for part in rest) else 0
     rest = [part for part in parts if part not in LOSSES and part not in _WHOLE]
+    rest += [one for one, after in pairwise(parts) if one == "value" and after in LOSSES]  # of a value function
     if rest and not (len(rest) == 1 and rest[0] in ("trainloss", "valloss", "totalloss", "avgloss")):
         return PART
     if any(part in _TOTAL for part in parts):

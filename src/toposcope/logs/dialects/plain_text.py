@@ -43,7 +43,8 @@ _LEADS = re.compile(
 _BRACKETS = re.compile(r"^\s{0,8}\[\s{0,4}(\d{1,9})\s{0,3},\s{0,6}(\d{1,12})\]")
 """An epoch and a place within it: `[1,  2000] loss: 2.3`, as in PyTorch's tutorial."""
 _TAG = re.compile(
-    r"(?<![\w./-])(?i:(train(?:ing)?)|val(?:id(?:ation)?)?|dev|eval(?:uati(?:on|ng))?|test(?:ing)?|held-?out)"
+    r"(?<![\w./-])(?i:(train(?:ing)?)|val(?:id(?:ation)?)?|dev|eval(?:uati(?:on|ng))?|test(?:ing)?|held-?out"
+    r"|(?-i:CV)(?=\]|\s(?:[Bb]atch|[Ll]oss)\b))"
     r"(?![\w/-]|\.\w)"
 )
 _TITLE = 120
@@ -52,6 +53,8 @@ _RULE = re.compile(r"^\s*$|.*(?i:epoch|step|train)")
 """A line that ends what a title says: a blank one, or one of training."""
 _SAVED = "Saving dict for global step"
 """TensorFlow's words before the losses of an evaluation."""
+_SMALL = re.compile(r"[eE]-")
+"""A number with a negative exponent is no place: `Update: 5.9e-04 mean`."""
 _SCALES = {"k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9}
 _SECONDS = {"ms": 1e-3, "s": 1.0}
 _TIMES = frozenset(["train_time", "time", "elapsed"])
@@ -89,6 +92,8 @@ _WORDS = (
     "atch",
     "BATCH",
     "pdate",
+    "ound ",
+    "ROUND",
 )
 
 
@@ -209,7 +214,9 @@ class _TextLine:
         meant = phrase(text.rstrip("-_"))
         if found["between"] and found["between"][0] == "," and meant.kind != LOSS:
             return
-        if meant.kind in _PLACES:
+        if meant.kind in _PLACES and _SMALL.search(found["number"]):
+            self.said.setdefault(meant.name, number(found["number"]))
+        elif meant.kind in _PLACES:
             self._look(text)
             self.place(meant.kind, found["number"], found["unit"], found["of"])
             if meant.kind == EPOCH and (place := _NEXT.match(self._line, found.end())):

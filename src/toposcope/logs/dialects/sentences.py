@@ -32,6 +32,11 @@ _IS = re.compile(
 _NOT_A_NUMBER = re.compile(r"(?i:(?:is|was|of)\s?[:=]?\s{1,3}(?:nan|inf))")
 _PLACED = re.compile(rf"\b(?:{_PLACE})", re.IGNORECASE)
 _NTH = re.compile(r"\b(\d{1,12})(?:st|nd|rd|th) ((?i:epoch|step|iteration|iter|batch|update))\b")
+_COUNT_FIRST = re.compile(
+    r"(?<![\w.,:/-])(\d{1,9})-?((?i:epoch))(?![\w/-])|(?<=[:\s])(?:\d{1,12}-)?(\d{1,12})((?i:batch|iter|step))(?=:)"
+)
+"""A count right before its word: ESPnet's `8epoch:train:376-750batch:`, and `0-epoch (4/178643)`."""
+_DIGITS_OR_DASH = frozenset("0123456789-")
 _BEGINS = re.compile(
     r"^\s{0,8}(\d{1,12}/\d{1,12}),? (?:in|of) (?:the )?"
     r"(?:(?i:epoch) (\d{1,9})|(\d{1,9})(?:st|nd|rd|th)? (?i:epoch))\b"
@@ -126,6 +131,8 @@ def in_pairs(line: str) -> str:
     'epoch 0, iteration 56/10105, finished, Loss: 1.43'
     >>> in_pairs("Score at iteration 100 is 1.13"), in_pairs("[step 3] loss → 2.5")
     ('iteration 100, loss: 1.13', '[step 3] loss: 2.5')
+    >>> in_pairs("8epoch:train:376-750batch: loss=1.5"), in_pairs("0-epoch (4/99): loss 2.5")
+    ('epoch 8:train:batch 750: loss=1.5', 'epoch 0 (4/99): loss 2.5')
     >>> in_pairs("[Losses: x 0.27, conf 4.3, total 15.1]")
     '[Losses: x 0.27, conf 4.3, total_loss 15.1]'
     """
@@ -137,6 +144,8 @@ def in_pairs(line: str) -> str:
         line = _EPISODES.sub("episodes", line).replace("epch", "epoch")
     if "th " in line or "st " in line or "nd " in line or "rd " in line:
         line = _NTH.sub(r"\2 \1", line)
+    if "epoch" in line and line[line.index("epoch") - 1] in _DIGITS_OR_DASH:
+        line = _COUNT_FIRST.sub(lambda found: f"{found[2] or found[4]} {found[1] or found[3]}", line)
     if "epoch" in line and line.lstrip()[:1].isdigit() and (found := _BEGINS.match(line)):
         line = f"epoch {found[2] or found[3]}, iteration {found[1]},{line[found.end() :]}"
     if "Score" in line:

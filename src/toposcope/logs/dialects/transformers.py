@@ -28,6 +28,8 @@ _RECORD = re.compile(
     r"\{[^{}]*'(?:loss|eval_loss)'\s*:[^{}]*\}"
 )
 _PAIR = re.compile(rf"'(?P<name>[^']{{1,80}})'\s*:\s*'?(?P<number>{NUMBER})'?\s*(?=[,}}])")
+_OF_STEPS = re.compile(rf"'([a-z]{{0,9}}_?step)/[a-z_]{{1,20}}'\s*:\s*'({STEP})/({STEP})'")
+"""ms-swift's step and plan: `'global_step/max_steps': '4370/58114'`."""
 _BAR = re.compile(rf"\|\s*({STEP})/({STEP})\s*\[")
 _NAMED = re.compile(r"[\w)]\s?:\s{1,4}\d{1,3}%\|[^|]{0,400}$")
 """A bar with a name before it, such as `Loading checkpoint shards: 100%|`, is not the Trainer's."""
@@ -78,6 +80,8 @@ def records(lines: Iterable[str]) -> Iterator[Record]:
             bars.look(line[at : found.start()])
             at = found.end()
             said = pairs(found[0], _PAIR)
+            if "step/" in found[0] and (steps := _OF_STEPS.search(found[0])):
+                said[steps[1]], bars.plan[_STATED] = float(steps[2]), float(steps[3])
             if "train_runtime" in said:
                 yield {_LAST: said.get("epoch", np.nan)}
             else:
