@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+import statistics
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -78,17 +79,11 @@ def identical(steps: Evidence) -> Iterator[AuditFinding]:
 
 
 def _majority(steps: list[StepEvidence], name: str) -> TensorEvidence | None:
-    kinds = Counter(
-        (step.tensors[name].info.shape, str(step.tensors[name].info.dtype))
-        for step in steps
-        if name in step.tensors
-    )
-    shape, dtype = kinds.most_common(1)[0][0]
-    return next(
-        item
-        for step in steps
-        if (item := step.tensors.get(name)) and item.info.shape == shape and str(item.info.dtype) == dtype
-    )
+    items = [step.tensors[name] for step in steps if name in step.tensors]
+    kinds = [(item.info.shape, item.info.dtype) for item in items]
+    if kinds.count(kinds[0]) == len(kinds):
+        return items[0]
+    return items[kinds.index(Counter(kinds).most_common(1)[0][0])]
 
 
 def structure(steps: Evidence) -> Iterator[AuditFinding]:
@@ -177,7 +172,7 @@ def _typical(good: list[StepEvidence]) -> dict[str, tuple[float, bool]]:
             table[name].append(item)
     return {
         name: (
-            float(np.median([item.zeros for item in items])),
+            statistics.median(item.zeros for item in items),
             2 * sum(item.coarse for item in items) >= len(items),
         )
         for name, items in table.items()

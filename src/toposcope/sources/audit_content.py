@@ -93,15 +93,15 @@ class _Peers:
     `leap` has how many times as far each moved as at most at its last checkpoints.
     """
 
-    along: np.ndarray
-    cosine: np.ndarray
-    leap: np.ndarray
+    along: Sequence[float]
+    cosine: Sequence[float]
+    leap: Sequence[float]
     rms: float
 
     @classmethod
     def of(cls, known: Sequence[tuple[TensorEvidence, TensorChange, float]]) -> _Peers:
         along, cosine, leap = (
-            np.sort([value for value in values if not math.isnan(value)])
+            sorted(value for value in values if not math.isnan(value))
             for values in (
                 [abs(change.along) for _, change, _ in known],
                 [change.cosine for _, change, _ in known],
@@ -113,19 +113,19 @@ class _Peers:
         )
 
 
-def _median_without(values: np.ndarray, one: float) -> float:
+def _median_without(values: Sequence[float], one: float) -> float:
     """Return the median of sorted values without one of them; NaN if nothing is left.
 
-    >>> _median_without(np.array([1.0, 2.0, 9.0]), 9.0)
+    >>> _median_without([1.0, 2.0, 9.0], 9.0)
     1.5
     """
-    at = int(np.searchsorted(values, one))
-    there = at < len(values) and bool(values[at] == one)
+    at = bisect_left(values, one)
+    there = at < len(values) and values[at] == one
     count = len(values) - there
     if not count:
         return math.nan
     low, high = (values[place + (there and place >= at)] for place in ((count - 1) // 2, count // 2))
-    return float((low + high) / 2)
+    return (low + high) / 2
 
 
 @dataclass(frozen=True, slots=True)

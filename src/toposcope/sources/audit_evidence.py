@@ -182,7 +182,8 @@ def _zeros_and_constant(flat: np.ndarray) -> tuple[float, bool]:
         bits = flat.view(np.uint16)
         zeros = float(np.mean((bits & np.uint16(0x7FFF)) == 0))
         return zeros, zeros == 1.0 or bool((bits == bits[0]).all())
-    return float(np.mean(flat == 0)), bool((flat == flat[0]).all())
+    zeros = int(np.count_nonzero(flat == 0)) / len(flat)
+    return zeros, bool(flat[0] == flat[-1] and (flat == flat[0]).all())
 
 
 def _sample(reader: Reader, info: TensorInfo) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -112,13 +112,25 @@ def _blocks(*arrays: np.ndarray) -> Iterator[tuple[int, list[np.ndarray]]]:
     Values are float32 where its range suffices for their squares, else float64.
     """
     rows, columns = arrays[0].shape
+    if (
+        0 < rows * columns <= _BLOCK
+    ):  # the usual case, without slices: a mixture of experts has 100,000 matrices
+        yield 0, _exact(arrays)
+        return
     count, width = max(1, _BLOCK // max(columns, 1)), min(columns, _BLOCK)
     for start in range(0, rows, count):
         for first in range(0, columns, max(width, 1)):
             parts = [array[start : start + count, first : first + width] for array in arrays]
-            small = [part.astype(np.float32) if part.dtype.itemsize < 4 else part for part in parts]
-            wide = any(part.dtype != np.float32 or not _in_range(part) for part in small)
-            yield start, [part.astype(np.float64) for part in parts] if wide else small
+            yield start, _exact(parts)
+
+
+def _exact(parts: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Return blocks in float32 where its range suffices for the squares of all, else in float64."""
+    small = [part.astype(np.float32) if part.dtype.itemsize < 4 else part for part in parts]
+    for part in small:
+        if part.dtype != np.float32 or not _in_range(part):
+            return [block.astype(np.float64) for block in parts]
+    return small
 
 
 def _in_range(block: np.ndarray) -> bool:

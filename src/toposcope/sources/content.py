@@ -161,4 +161,6 @@ def all_finite(values: np.ndarray) -> bool:
         return not any(
             bool(((bits[at : at + _BLOCK] & mask) == mask).any()) for at in range(0, len(bits), _BLOCK)
         )
+    if len(flat) <= _BLOCK:
+        return bool(np.isfinite(flat).all())
     return all(bool(np.isfinite(flat[at : at + _BLOCK]).all()) for at in range(0, len(flat), _BLOCK))

@@ -386,9 +386,15 @@ def family_of(shapes: Mapping[str, tuple[int, ...]]) -> NamingScheme:
     'nanogpt'
     """
     best, most = PLAIN, 0
-    spellings = [_Spelling.of(name) for name in shapes]
+    alike: dict[str, list[_Spelling]] = {}
+    for spelling in map(_Spelling.of, shapes):
+        alike.setdefault(spelling.without_numbers, []).append(spelling)
     for family in FAMILIES:
-        known = sum(spelling.match(family) is not None for spelling in spellings)
+        known = sum(
+            spelling.match(family) is not None
+            for pattern in alike.keys() & _compiled(family).keys()
+            for spelling in alike[pattern]
+        )
         if known > most and _shape_fits(family, shapes):
             best, most = family, known
     return best

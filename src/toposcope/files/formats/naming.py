@@ -26,6 +26,10 @@ _OUTERMOST = "module"
 """The part that DataParallel and DistributedDataParallel put in front; a model may have one inside."""
 
 
+_MARKS = ("/", "..", *sorted(WRAPPERS))
+"""What stands in the middle of a name that has another plain name."""
+
+
 def plain_name(name: str) -> str:
     """Return the name of a tensor without wrappers, its parts separated by dots as in PyTorch.
 
@@ -34,6 +38,12 @@ def plain_name(name: str) -> str:
     >>> plain_name("params/layers_0/kernel"), plain_name("module")
     ('params.layers_0.kernel', 'module')
     """
+    for mark in _MARKS:  # most names have none: a mixture of experts has 100,000
+        if mark in name:
+            break
+    else:
+        if not name.startswith((".", f"{_OUTERMOST}.")) and not name.endswith("."):
+            return name
     parts = [part for part in name.replace("/", ".").split(".") if part and part not in WRAPPERS]
     while len(parts) > 1 and parts[0] == _OUTERMOST:
         parts = parts[1:]
