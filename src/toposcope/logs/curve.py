@@ -16,6 +16,7 @@ from toposcope.core.forms import listed, step_text
 from toposcope.core.wording import option
 from toposcope.logs.glitches import glitches
 from toposcope.logs.remarks import BROKEN, STOP, Remark
+from toposcope.logs.run import all_different, by_step
 from toposcope.logs.schedule import Schedule, schedule_from_log
 
 FINAL_SHARE = 0.02
@@ -180,10 +181,10 @@ def curve_from_metrics(
     usable = table[np.isfinite(table["loss"]) & (table["loss"] > 0) & (table["step"] >= 0)]
     usable = usable[np.isfinite(usable["step"])]
     notes = _left_out(run, table["loss"].to_numpy())
-    if usable["step"].duplicated().any():
+    if not all_different(usable["step"]):
         notes.append(f"{int(usable['step'].duplicated().sum())} repeated steps averaged")
         usable = usable.groupby("step", as_index=False).mean()
-    usable = usable.sort_values("step")
+    usable = by_step(usable)
     if len(usable) < LEAST_LOSSES:
         why = f" ({'; '.join(notes)})" if notes else ""
         few = f"run {run}: {len(usable):,} usable losses{why}; a forecast needs at least {LEAST_LOSSES}"

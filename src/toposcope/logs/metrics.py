@@ -11,6 +11,7 @@ import pandas as pd
 
 from toposcope.core.bounds import MAX_STEP
 from toposcope.logs.meanings import chosen
+from toposcope.logs.run import all_different
 
 COLUMNS = ("step", "tokens", "loss", "heldout_loss", "learning_rate", "grad_norm", "weight_norm", "seconds")
 """The store's metrics columns; `toposcope.logs.meanings` has other trainers' names for them."""
@@ -46,7 +47,7 @@ def tidy(rows: Iterable[Mapping[str, Any]] | pd.DataFrame, run: str) -> pd.DataF
     if not countable.all():
         table = table[countable].reset_index(drop=True)
     table["tokens"] = table["tokens"].where(np.abs(table["tokens"]) < _MAX_TOKENS)
-    if not table["step"].is_unique:
+    if not all_different(table["step"]):
         table = table.groupby("step", as_index=False, sort=True).last()
     if not table["step"].is_monotonic_increasing:
         table = table.sort_values("step", ignore_index=True, kind="stable")

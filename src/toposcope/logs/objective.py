@@ -16,6 +16,7 @@ import numpy as np
 
 from toposcope.core.forms import listed
 from toposcope.logs.meanings import plain
+from toposcope.logs.run import by_step
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -312,7 +313,7 @@ def _finite(rows: pd.DataFrame, column: str) -> np.ndarray:
     if column not in rows:
         return np.empty(0)
     if "step" in rows:
-        rows = rows.sort_values("step", kind="stable")
+        rows = by_step(rows)
     loss = np.asarray(rows[column], float)
     return loss[np.isfinite(loss)]
 

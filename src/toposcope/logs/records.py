@@ -90,6 +90,11 @@ class Columns:
 
     def _by_layout(self) -> Iterator[tuple[tuple[str, ...], np.ndarray, np.ndarray]]:
         """Yield the names of each layout, its records, and the place of the first value of each."""
+        if len(self._layouts) == 1:  # most logs: a long one needs no memory for orders
+            (names,) = self._layouts
+            everything = np.arange(len(self._rows))
+            yield names, everything, everything * len(names)
+            return
         layouts = np.frombuffer(self._rows, np.int64)
         lengths = np.array([len(names) for names in self._layouts], np.int64)
         begins = np.cumsum(lengths[layouts]) - lengths[layouts]

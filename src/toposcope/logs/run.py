@@ -75,3 +75,22 @@ class Run:
     topology: tuple[str, ...] = ()
     replaced: pd.DataFrame | None = field(default=None, repr=False, compare=False)
     roles: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def by_step(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return rows by ascending step; rows of one step keep their order, and rows in order are not copied."""
+    return rows if rows["step"].is_monotonic_increasing else rows.sort_values("step", kind="stable")
+
+
+def all_different(steps: pd.Series) -> bool:
+    """Return whether no step comes twice.
+
+    Only for steps that do not ascend this needs a table of them, which is larger than the steps.
+
+    >>> [all_different(pd.Series(steps)) for steps in ([1, 2, 5], [1, 2, 2], [2, 1])]
+    [True, False, True]
+    """
+    if not steps.is_monotonic_increasing:
+        return bool(steps.is_unique)
+    values = steps.to_numpy()
+    return bool((values[1:] != values[:-1]).all())

@@ -10,7 +10,7 @@ import pandas as pd
 
 from toposcope.core.forms import step_text
 from toposcope.logs.records import PARAMETERS, PLANNED, TRAINING, parts, replaced
-from toposcope.logs.run import Run, is_nan_column, nan_column, written_nan
+from toposcope.logs.run import Run, all_different, is_nan_column, nan_column, written_nan
 
 LARGEST_STEP = 2.0**53
 """From here on, float64 cannot represent every integer step."""
@@ -154,7 +154,7 @@ def _together(table: pd.DataFrame, taken: Mapping[str, str], *, text: bool) -> p
 
     Rows of a table that contradict each other in a known column stay separate.
     """
-    if table["step"].is_unique:
+    if all_different(table["step"]):
         return table
     grouped = table.groupby("step", sort=False)
     known = [name for name in taken if name in table and name != "step"]

@@ -13,7 +13,7 @@ from toposcope.core.forms import step_text
 from toposcope.core.plugins import spared
 from toposcope.core.wording import rendered
 from toposcope.logs.metrics import tidy
-from toposcope.logs.run import nan_column
+from toposcope.logs.run import by_step, nan_column
 from toposcope.rules.judged_run import trained
 from toposcope.rules.registry import family, looking_back
 from toposcope.rules.rule import LOOK, NOTICED, LogRow, LogRows, Remark, Rule, Signal
@@ -52,7 +52,7 @@ def replay(table: pd.DataFrame, *, target: bool = False, trend: bool = True) -> 
     >>> [(one.kind, one.step, one.passed) for one in replay(pd.DataFrame({"step": step, "loss": loss}))]
     [('loss spike', 121.0, 129)]
     """
-    rows = table[np.isfinite(table["step"].astype(float))].sort_values("step", kind="stable")
+    rows = by_step(table[np.isfinite(table["step"].astype(float))])
     steps = np.unique(rows["step"].to_numpy(float))
     whole = bool((steps == np.floor(steps)).all())
     if not whole:  # fractional epochs: a watch counts whole steps

@@ -402,11 +402,12 @@ def _last(rows: pd.DataFrame, column: str, judgement: Judgement) -> tuple[float 
     """Return the last step, and the loss there: NaN where the last ones are not finite."""
     from toposcope.logs.described import last_step
     from toposcope.logs.remarks import NOT_FINITE
+    from toposcope.logs.run import by_step
 
     last = last_step(rows)
     if last is None:
         return None, None
-    ordered = rows.sort_values("step", kind="stable")
+    ordered = by_step(rows)
     values = ordered[column].to_numpy(float, na_value=np.nan) if column in ordered else np.empty(0)
     finite = values[np.isfinite(values)]
     lost = len(values) and (not len(finite) or any(one.kind == NOT_FINITE for one in judgement.grounds))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from toposcope.logs.records import number
@@ -21,7 +22,8 @@ _LONGEST = 512
 """Characters of a line that has a shape."""
 _VARIANTS = 4
 """So many other fillings of a line's digits tell its numbers apart; a number of one digit has nine values."""
-_TO_ZEROS = str.maketrans("123456789", "000000000")
+_TO_ZEROS = bytes.maketrans(b"123456789", b"000000000")
+"""Bytes of UTF-8 are translated ten times as fast as text."""
 _DIGIT = re.compile(r"\d")
 _NUMBER = re.compile(r"[-+]?(?:\d[\d,_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _DIGIT_IN_NAME = re.compile(r"(?<![\w.+-])[A-Za-z_][\w/.|@-]*\d")
@@ -85,7 +87,7 @@ class LineShapes:
 
     def __init__(self, read: Read) -> None:
         self._read = read
-        self._known: dict[tuple[str, str], int | LineShape | None] = {}
+        self._known: dict[tuple[bytes, str], int | LineShape | None] = {}
 
     @property
     def learned(self) -> list[LineShape]:
@@ -96,7 +98,7 @@ class LineShapes:
         """Return what a line below a title says."""
         if len(line) > _LONGEST:
             return self._read(line, title)
-        key = (line.translate(_TO_ZEROS), title)
+        key = (line.encode("utf-8", "surrogatepass").translate(_TO_ZEROS), title)
         shape = self._known.get(key, 0)
         if isinstance(shape, LineShape):
             return shape.read(line)
@@ -109,17 +111,12 @@ class LineShape:
     """What the lines of one shape say, and where each number in that stands."""
 
     def __init__(self, example: LineNumbers, numbers: Sequence[Sequence[_At]]) -> None:
-        self._said, self._places, self._leading = numbers
+        self._said, self._places, self._leading = map(_reader, numbers)
         self._rest: tuple[Any, ...] = example[_FIELDS:]
 
     def read(self, line: str) -> LineNumbers:
         """Return what a line of this shape says."""
-        return LineNumbers(
-            _numbers(self._said, line),
-            _numbers(self._places, line),
-            _numbers(self._leading, line),
-            *self._rest,
-        )
+        return LineNumbers(self._said(line), self._places(line), self._leading(line), *self._rest)
 
     @classmethod
     def of(cls, line: str, title: str, read: Read) -> LineShape | None:
@@ -145,11 +142,20 @@ class LineShape:
         return cls(example, places)
 
 
-def _numbers(places: Sequence[_At], line: str) -> dict[str, float]:
-    return {
+def _reader(places: Sequence[_At]) -> Callable[[str], Mapping[str, float]]:
+    """Return what reads the numbers at some places of a line."""
+    if not places:
+        return lambda line: _NOTHING
+    if all(at.stop and at.plain and at.factor == 1.0 for at in places):  # in most logs
+        spans = [(at.name, slice(at.start, at.stop)) for at in places]
+        return lambda line: {name: float(line[span]) for name, span in spans}
+    return lambda line: {
         name: (float(line[start:stop]) if plain else _grouped(line[start:stop])) * factor if stop else factor
         for name, start, stop, factor, plain in places
     }
+
+
+_NOTHING: Mapping[str, float] = MappingProxyType({})
 
 
 def _grouped(text: str) -> float:
