@@ -106,3 +106,28 @@ def test_a_tensor_of_three_layers_is_named_alone():
         state["layers.1.fc.weight"] *= np.float32(factor)
         (found,) = ts.audit({0: state}).faults
         assert (found.fault, found.tensor) == ("odd-norm", "layers.1.fc.weight")
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+@pytest.mark.parametrize("share", [1 / 8, 1 / 4, 1 / 2])
+def test_rows_of_noise_are_found_without_a_history(count: int, share: float):
+    path, rng = walk(7, "walk", count), np.random.default_rng(4)
+    name = "layers.1.mlp.fc1.weight"
+    changed = path[-1][name].copy()
+    rows = rng.permutation(len(changed))[: round(share * len(changed))]
+    changed[rows] = changed[rows].std() * rng.normal(size=(len(rows), changed.shape[1]))
+    path[-1] = path[-1] | {name: changed}
+    for options in ({}, {"newest": True}):
+        (found,) = ts.audit(dict(enumerate(path)), **options).faults
+        assert (found.fault, found.tensor, found.step) == ("replaced-rows", name, count - 1)
+        assert found.message.endswith(f"go back to step {count - 2}")
+
+
+def test_rows_of_an_embedding_that_a_batch_used_first_are_no_noise():
+    path = walk(7, "walk", 2)
+    rng = np.random.default_rng(5)
+    for grown, still in ((1.0, True), (2.1, False)):
+        values = path[0][EMB] if still else path[1][EMB]
+        changed = values.copy()
+        changed[:20] = grown * changed.std() * rng.normal(size=(20, changed.shape[1]))
+        assert _found([path[0], path[1] | {EMB: changed}]) == []

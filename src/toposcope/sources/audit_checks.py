@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from toposcope.core.observations import AuditFinding
-from toposcope.sources.audit_content import content, first_values
+from toposcope.sources.audit_alone import first_values
+from toposcope.sources.audit_content import content
 from toposcope.sources.audit_evidence import SMALL, StepEvidence, TensorEvidence
 from toposcope.sources.names import BUFFERS
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
-from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,10 +34,6 @@ BEGUN = 0.1
 """A tensor has begun to train if its values are this share of the typical ones: one that starts from zero
 grows many times over in its first updates, and turns."""
 
-FAR, SIBLINGS = 30.0, 2
-"""A matrix is far from its siblings in other layers, of which there must be this many, if its root mean
-square is this many times that of most of them. Layers of sound models differ by less than ten times."""
-
 LEAPT = 2.0
 """Rows that turned are a fault if their matrix moved, compared with its own last changes, this many times as
 far as the other matrices compared with theirs. Among the series below 50,000 of benchmarks/audit_rates.py, a
@@ -47,8 +41,6 @@ spike of SGD's rate turned the rows of two; they had 1.3 and 1.4. Noise in an ei
 more than 2.2 in 178 of 179 cases."""
 
 UNLIKE_ITSELF = "no longer resembles its former values"
-
-_NUMBER = re.compile(r"\d+")
 
 FEW = 8
 """A vector of fewer numbers is not judged without a history: the sign of one number is no fault."""
@@ -108,9 +100,7 @@ class _Peers:
                 [leap for *_, leap in known],
             )
         )
-        return cls(
-            along, cosine, leap, float(np.median([_rms(item) for item, *_ in known])) if known else 0.0
-        )
+        return cls(along, cosine, leap, float(np.median([rms(item) for item, *_ in known])) if known else 0.0)
 
 
 def _median_without(values: Sequence[float], one: float) -> float:
@@ -145,7 +135,7 @@ class _TensorPair:
     @property
     def comparable(self) -> bool:
         """Whether the tensor can be compared with the others: large enough, and no longer near 0."""
-        return self.now.info.size >= FEW and _rms(self.before) >= BEGUN * self.peers.rms
+        return self.now.info.size >= FEW and rms(self.before) >= BEGUN * self.peers.rms
 
     @property
     def bias(self) -> bool:
@@ -216,53 +206,6 @@ def _forget_stillness(pairs: Mapping[str, _TensorPair]) -> None:
         pair.past.changes.clear()
 
 
-def first_values(steps: Sequence[StepEvidence]) -> Iterator[AuditFinding]:
-    """Find what a run's first checkpoint shows alone: values near 0, and norms far from the siblings'.
-
-    Norms are judged only where it is the run's one checkpoint: a later one says more.
-    """
-    good = [step for step in steps if not step.error]
-    for step in good[:1]:
-        run, at = step.checkpoint.run, step.checkpoint.step
-        for name, item in step.tensors.items():
-            if _large(item) and 0 < item.largest < NEAR_ZERO:
-                text = f"holds values of at most {item.largest:.2g}, which no arithmetic of a model can use"
-                yield AuditFinding(run, at, name, text, fault="near-zero-tensor")
-        if len(good) > 1:
-            continue
-        for name, times, many in far_from_siblings(step.tensors):
-            text = f"is {times:.3g} times as large as the {many:,} tensors of the same name in other layers"
-            yield AuditFinding(run, at, name, text, fault="odd-norm")
-
-
-def far_from_siblings(tensors: Mapping[str, TensorEvidence]) -> Iterator[tuple[str, float, int]]:
-    """Yield the matrices whose size is far from that of the same matrix in other layers, and by how much."""
-    groups: dict[str, list[str]] = defaultdict(list)
-    for name, item in tensors.items():
-        if _large(item) and item.largest >= NEAR_ZERO:
-            groups[_NUMBER.sub("#", name)].append(name)
-    for names in groups.values():
-        sizes = sorted(_rms(tensors[name]) for name in names)
-        for name in names if len(names) > SIBLINGS else ():
-            size, others = _rms(tensors[name]), len(names) - 1
-            # the ratio to a sibling falls with the sibling's size: its limits lie between two sorted ones
-            first = bisect_left(sizes, True, key=lambda other: size / other < FAR)
-            last = bisect_left(sizes, True, key=lambda other: size / other <= 1 / FAR)
-            if 2 * (others - (last - first - 1)) > others:
-                yield name, _median_ratio(size, sizes), others
-
-
-def _median_ratio(size: float, sizes: Sequence[float]) -> float:
-    """Return the median ratio of a size to the others of ascending sizes, which it is one of.
-
-    >>> _median_ratio(3.0, [1.0, 2.0, 3.0, 6.0])
-    1.5
-    """
-    at, count = bisect_left(sizes, size), len(sizes) - 1
-    low, high = (size / sizes[place + (place >= at)] for place in ((count - 1) // 2, count // 2))
-    return (low + high) / 2
-
-
 def _pairs(
     before: StepEvidence, step: StepEvidence, pasts: dict[str, _PastContent]
 ) -> dict[str, _TensorPair]:
@@ -275,7 +218,7 @@ def _pairs(
         [
             (then, change, _leap(change, pasts[name]))
             for name, (now, then, change) in known.items()
-            if _large(now)
+            if is_large(now)
         ]
     )
     return {
@@ -289,11 +232,13 @@ def _empty(item: TensorEvidence) -> bool:
     return item.constant and len(item.info.shape) > 1
 
 
-def _large(item: TensorEvidence) -> bool:
+def is_large(item: TensorEvidence) -> bool:
+    """Return whether it is a matrix with enough values to be judged."""
     return len(item.info.shape) > 1 and item.info.size >= SMALL
 
 
-def _rms(item: TensorEvidence) -> float:
+def rms(item: TensorEvidence) -> float:
+    """Return the root mean square of its values."""
     return item.norm / math.sqrt(max(item.info.size, 1))
 
 
@@ -317,7 +262,7 @@ def _faint(pair: _TensorPair) -> _Failed | None:
 
 def _vanished(pair: _TensorPair) -> _Failed | None:
     now, before = pair.now.largest, pair.before.largest
-    if not _large(pair.now) or not 0 < now < NEAR_ZERO <= before:
+    if not is_large(pair.now) or not 0 < now < NEAR_ZERO <= before:
         return None
     return _Failed(
         "near-zero-tensor", f"holds values of at most {now:.2g}, where the largest was {before:.2g}"

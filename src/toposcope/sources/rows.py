@@ -44,11 +44,11 @@ ALIKE, BETWEEN, CHANCE, GROWN = 0.9, 1 / 8, 3.0, 2.0
 """Rows were replaced by noise if the cosine of the others with their former values is above .9, at most an
 eighth as many lie between, the mean cosine of the replaced ones is within three standard errors of 0, and
 they did not grow to twice their norm. What training turns leaves rows between, and grows: see `noise_rows`.
-The values were chosen before any series was tried; benchmarks/audit_rows.py has the counts."""
+They were set in view of 40 series (90,000 to 90,039 of benchmarks/audit_rates.py) and judged on others."""
 
 
 class RowFaults(NamedTuple):
-    """Rows that swapped places beyond doubt, the shares of copies and of new rows, and the number of these."""
+    """Rows that swapped places beyond doubt, the shares of copies and new rows, and the number of these."""
 
     exchanged_rows: float
     repeated_rows: float
