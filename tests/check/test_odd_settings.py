@@ -147,6 +147,15 @@ def test_check_of_five_trainers_names_the_rate_that_every_line_of_the_log_holds(
     assert ground.remedy.startswith("train it again with their setting")
 
 
+def test_check_of_a_run_that_ends_lower_advises_what_analyze_does(tmp_path: Path) -> None:
+    for i in range(5):
+        own = seed(i) if i != 3 else apart(seed(i, learning_rate=warmed(STEPS, 9 * PEAK)), factor=0.85)
+        trainer(tmp_path / f"s{i}", own)
+    first = ts.check(tmp_path).runs[0]
+    (ground,) = [one for one in first.judgement.grounds if one.kind == "odd run"]
+    assert ground.remedy.startswith("if its setting was intended, train its siblings with it")
+
+
 def test_check_of_an_odd_run_with_equal_settings_names_none_also_after_a_restart(tmp_path: Path) -> None:
     for i in range(5):
         own = seed(i) if i != 3 else apart(seed(i))

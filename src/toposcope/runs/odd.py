@@ -105,6 +105,12 @@ rate is 6 x theirs'
         return f"not like its {len(self.siblings):,} siblings{shown}{why}"
 
     @property
+    def ends_lower(self) -> bool:
+        """Whether every loss that makes it odd ends below those of all siblings."""
+        losses = [beside for beside in self.beside if "loss" in beside.label]
+        return bool(losses) and all(beside.value < beside.low for beside in losses)
+
+    @property
     def _still(self) -> list[str]:
         if not self.frozen:
             return []

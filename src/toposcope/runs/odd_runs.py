@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _REMEDY = "compare its settings and data with theirs, or leave it out: "
 _SETTING = "train it again with their setting, or leave it out: "
+_BETTER = "if its setting was intended, train its siblings with it, too, or leave it out: "
 _FROZEN = "check which parameters it trains, or leave it out: "
 
 
@@ -79,5 +80,6 @@ def _listed(place: Contents, named: Sequence[str] | dict[str, str]) -> pd.DataFr
 
 
 def _ground(one: Odd, run: str) -> Remark:
-    remedy = _FROZEN if one.p is None else _SETTING if one.differs else _REMEDY
+    setting = _BETTER if one.ends_lower else _SETTING
+    remedy = _FROZEN if one.p is None else setting if one.differs else _REMEDY
     return Remark(LOOK, "odd run", one.since, one.sentence, rendered(remedy + option("without", run)))

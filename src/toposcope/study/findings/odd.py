@@ -9,14 +9,7 @@ from toposcope.statistics.odd import FEWEST, LEVEL
 from toposcope.study.findings.base import Finding
 
 if TYPE_CHECKING:
-    from toposcope.runs.odd import Odd
     from toposcope.study.tables import StudyTables
-
-
-def _ends_lower(one: Odd) -> bool:
-    """Return whether every loss that makes a run odd ends below those of all siblings."""
-    losses = [beside for beside in one.beside if "loss" in beside.label]
-    return bool(losses) and all(beside.value < beside.low for beside in losses)
 
 
 def odd(study: StudyTables) -> Finding | None:
@@ -37,7 +30,7 @@ def odd(study: StudyTables) -> Finding | None:
         "odd": [
             {
                 "run": one.run, "sentence": one.sentence, "p": one.p, "since": one.since,
-                "better": _ends_lower(one), "siblings": list(one.siblings),
+                "better": one.ends_lower, "siblings": list(one.siblings),
                 "differs": list(one.differs), "frozen": list(one.frozen),
                 "where": [[b.label, b.value, b.low, b.high] for b in one.beside],
             }
