@@ -28,11 +28,16 @@ TEXTS = {
     "spanish": "Época {s}/20\n  Pérdida: {x}",
     "portuguese": "Epoca {s} - perda: {x} - val loss: {y}",
     "german": "Epoche {s}: Verlust {x}",
+    "an evaluation called CV": "TRAIN Batch 4/{s} loss {x} loss_att 9.5\nCV Batch 4/{i} loss {y} loss_att 8.5",
     "a tag with more": "[Train] Epoch {s:03}: loss = {x}\n[Diff-Val(Test-Normal)] Epoch {s:03} (Det): loss = {y}",
     "another tag with more": "[Train] Epoch {s}: loss = {x}\n[ema_eval (2 crops)] Epoch {s}: loss = {y}",
     "no word for the loss": "[pre] epoch {s}/20  train={x}  heldout={y}  lr=1.50e-04  (best)",
     "no word for the loss, colons": "Epoch {s} | train: {x} | val: {y}",
     "a time that is called cost": "Epoch {s} Train, Loss: {x}, Cost: 715.7 sec",
+    "counts before their words": "{s}epoch results: [train] time=0.1, loss_ctc=9.5, loss={x}, [valid] loss_ctc=8.5, loss={y}",
+    "rounds": "[ROUND {s}] loss: {x}",
+    "the change of an update": "Lr: 9.9e-03 | Update: 5.8e-04 mean,9.4e-04 std | Epoch: [1][{s}/99] | Loss {x} (3.5)",
+    "a value function's loss": "{{'value_loss': 0.5, 'value_mean': 0.25}}\nStep: {s} | Loss: {x}",
     "train_loss beside a benchmark's": "epoch {s} lr 0.1\ntrain_loss {x}\ncifar10 train : [loss = 0.07, top1 = 97%]",
 }
 
@@ -241,3 +246,83 @@ def test_losses_that_go_on_from_the_last_weights_are_another_training(tmp_path: 
 def test_an_epoch_with_all_its_digits_says_the_step(tmp_path: Path) -> None:
     (run,) = read(tmp_path, trainer(20, 2, 8.0, 1000, fine=True)).runs
     assert run.table["step"].tolist() == [50 * k for k in range(1, 21)]
+
+
+def test_a_step_beside_its_plan_in_a_record(tmp_path: Path) -> None:
+    record = "{{'loss': {x}, 'epoch': 0.1, 'global_step/max_steps': '{s}0/5000', 'percentage': '7.5%'}}"
+    (run,) = read(tmp_path, lines(record)).runs
+    assert run.table["step"].tolist() == [10 * s for s in range(1, COUNT + 1)]
+    assert (run.table["loss"].tolist(), run.planned_steps) == (LOSSES, 5000)
+
+
+def test_an_epoch_before_its_place_in_brackets(tmp_path: Path) -> None:
+    (run,) = read(tmp_path, lines("INFO:0-epoch ({s}/99): total loss {x}, group: 10.5, lr 1e-05")).runs
+    assert run.table["step"].tolist() == [*range(1, COUNT + 1)]
+    assert run.table["loss"].tolist() == LOSSES
+
+
+def test_losses_of_an_epoch_stand_beside_batches(tmp_path: Path) -> None:
+    epoch = "8epoch:train:1-{0}batch: loss={1}\n"
+    text = "".join(epoch.format(100 * (i + 1), x) for i, x in enumerate(LOSSES))
+    text += "8epoch results: [train] loss=9.5, [valid] loss=3.25\n" + epoch.format(1300, 2.25)
+    (run,) = read(tmp_path, text).runs
+    assert run.table["loss"].dropna().tolist() == [*LOSSES, 2.25]
+    assert run.table["heldout_loss"].dropna().tolist() == [3.25]
+
+
+def test_held_out_records_without_a_step_belong_to_the_step_before(tmp_path: Path) -> None:
+    record = '{{"epoch": {s}, "loss": "{x}", "num_updates": {s}00}}\n{{"epoch": {s}, "valid_loss": {y}}}'
+    (run,) = read(tmp_path, lines(record), "train.jsonl").runs
+    held = run.table[run.table["heldout_loss"].notna()]
+    assert held["step"].tolist() == [100 * s for s in range(1, COUNT + 1)]
+    assert held["heldout_loss"].tolist() == pytest.approx([x + 1 for x in LOSSES])
+
+
+def test_evaluations_of_a_nanogpt_beside_lines_of_another_form(tmp_path: Path) -> None:
+    text = lines("{s} | loss {x} | lr 9.0e-04 | 70.5ms") + "step 12: train loss 4.5, val loss 4.75\n"
+    (run,) = read(tmp_path, text).runs
+    assert run.table["loss"].dropna().tolist() == LOSSES
+    assert run.table["heldout_loss"].dropna().tolist() == [4.75]
+
+
+def test_a_last_line_that_is_cut_within_its_loss_is_left_out(tmp_path: Path) -> None:
+    text = lines("step {s} | loss {x:.4f} | lr 0.001") + "step 13 | loss 2\n"
+    (run,) = read(tmp_path, text).runs
+    assert run.table["loss"].tolist() == LOSSES
+
+
+RANKS = {
+    "a date before": "May 18, 2020, 11:47:13: running: [1,{r}]<stdout>:step {s} loss: {x}",
+    "within the line": "2022-10-23 14:53:29,352 INFO [train.py:907] ({r}/8) step {s}, loss={x}",
+    "at its end": "step {s} loss {x} lr 0.1 rank {r}",
+    "processes": "(RayTrainWorker pid={r}71, ip=10.0.0.{r}) step {s} loss {x}",
+}
+
+
+@pytest.mark.parametrize("name", RANKS)
+def test_the_lowest_of_several_writers_is_read(tmp_path: Path, name: str) -> None:
+    text = "".join(
+        RANKS[name].format(r=r, s=s, x=x + r) + "\n" for s, x in enumerate(LOSSES, 1) for r in (3, 1, 2)
+    )
+    log = read(tmp_path, text)
+    assert log.table["loss"].tolist() == [x + 1 for x in LOSSES]
+    assert any("write into this log" in note for note in log.notes)
+
+
+def test_a_process_that_goes_on_after_another_is_read_too(tmp_path: Path) -> None:
+    text = "".join(f"(Train pid={7 - (s > 6)}) step {s} loss {x}\n" for s, x in enumerate(LOSSES, 1))
+    assert read(tmp_path, text).table["loss"].tolist() == LOSSES
+
+
+def test_a_rank_of_matrices_is_no_writer(tmp_path: Path) -> None:
+    text = "".join(f"step {s} loss {x} rank: {300 + s}\n" for s, x in enumerate(LOSSES, 1))
+    assert read(tmp_path, text).table["loss"].tolist() == LOSSES
+
+
+def test_processes_that_print_the_loss_of_each_epoch(tmp_path: Path) -> None:
+    twice = lines("Loss in epoch {s} = {x}\nLoss in epoch {s} = {x}0001")
+    (run,) = read(tmp_path, twice).runs
+    assert run.table["step"].tolist() == [*range(1, COUNT + 1)]
+    assert run.table["loss"].tolist() == pytest.approx(LOSSES, abs=1e-4)
+    within = "".join(f"epoch {s} loss {x - k / 5}\n" for s, x in enumerate(LOSSES, 1) for k in (0, 1))
+    assert read(tmp_path, within, "two.log").table["step"].tolist() == [*range(1, 2 * COUNT + 1)]

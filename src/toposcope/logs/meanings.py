@@ -56,21 +56,13 @@ _COUNTERS = ("_step",)
 """Columns that count records, under their original names; they are the step if there is no other."""
 _LIGHTNING_RATE = re.compile(r"lr-[A-Za-z]\w*(?:/pg\d+)?$")
 """Lightning's LearningRateMonitor's names for the learning rate of an optimizer, or of its first group."""
-HELD_OUT = (
-    "val",
-    "valid",
-    "validation",
-    "validate",
-    "eval",
-    "evaluation",
-    "test",
-    "heldout",
-    "held_out",
-    "dev",
-)
-TRAINED = ("train", "training")
-"""Words beside a number that say what it was measured on."""
-
+HELD_OUT = frozenset(
+    ["val", "valid", "validation", "validate", "dev", "eval", "evaluation", "evaluating", "test", "testing",
+     "heldout", "held_out", "va", "vld", "tst", "validacion", "validacao"]
+)  # fmt: skip
+"""Words of a loss that the model was not trained on."""
+TRAINED = frozenset(["train", "training", "trained", "tr", "trn", "treino", "treinamento", "entrenamiento"])
+"""Words of a loss of training."""
 _UNDERSCORES = re.compile("_+")
 _DECIMAL_COMMA = re.compile(r'(?:^|;)"?[-+]?\d+,\d+(?:[eE][-+]?\d+)?"?(?=;|\s*$)', re.MULTILINE)
 _DECIMAL_POINT = re.compile(r'(?:^|;)"?[-+]?\d*\.\d', re.MULTILINE)
@@ -144,13 +136,13 @@ def chosen(columns: Collection[object]) -> dict[str, object]:
 def _alike(names: Collection[str], found: Collection[str]) -> dict[str, str]:
     """Return the losses among plain names of which none is known, if each is the only one of its kind."""
     losses = [name for name in names if name.endswith("loss")]
-    trained = [name for name in losses if not name.startswith(HELD_OUT)]
+    trained = [name for name in losses if not _opens_held_out(name)]
     if len(trained) > 1:  # my_loss beside my_val_loss; alone, my_val_loss is the only loss of a run
         trained = [name for name in trained if not _says_held_out(name)] or trained
     known_last = [name for name in _LAST_RESORT if name in names]
     if len(trained) == 1 and any(_is_part(name) for name in names if name not in losses):
         trained = []  # kl_loss beside loss_gen and loss_disc
-        losses = [name for name in losses if name.startswith(HELD_OUT)]
+        losses = [name for name in losses if _opens_held_out(name)]
     if taken := trained if len(trained) == 1 else known_last[:1]:
         return {"loss": taken[0]}
     if not trained and len(losses) == 1 and "heldout_loss" not in found:
@@ -184,6 +176,16 @@ def _held_out(names: Collection[str], found: Mapping[str, object]) -> str:
         return ended[0]  # transformers evaluates several sets, each with its own time
     bits = (f"{word}_{unit}" for unit in _BITS for word in HELD_OUT)
     return next((name for name in bits if name in names), "")
+
+
+def _opens_held_out(name: str) -> bool:
+    """Return whether a plain name begins with a word of what is held out.
+
+    >>> [_opens_held_out(name) for name in ("valloss", "val2_loss", "held_out_loss", "value_loss")]
+    [True, True, True, False]
+    """
+    first = name.partition("_")[0].removesuffix("loss").rstrip("0123456789")
+    return first in HELD_OUT or name.startswith("held_out_")
 
 
 def _says_held_out(name: str) -> bool:

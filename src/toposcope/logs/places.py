@@ -27,6 +27,10 @@ _ENOUGH = 0.5
 """A place counts if at least this share of the records with a loss names it."""
 
 
+_PROCESSES, _EPOCHS, _ALIKE = 64, 3, 0.1
+"""So many processes at most print the loss of each of at least so many epochs, alike to this share."""
+
+
 def placed(run: Run) -> Run:
     """Return a run of a text with a step for each record, and with the columns that are its losses.
 
@@ -36,7 +40,7 @@ def placed(run: Run) -> Run:
     from toposcope.logs.evaluations import announced_apart
     from toposcope.logs.phases import in_phases
 
-    table = announced_apart(run.table, HELD, NOT_A_NUMBER)
+    table = _by_epoch_of(announced_apart(run.table, HELD, NOT_A_NUMBER))
     roles = losses_of(table)
     main = roles.get("loss") or roles.get("heldout_loss")
     parts = [str(c) for c in table if phrase(str(c)).kind == LOSS]
@@ -56,6 +60,9 @@ def placed(run: Run) -> Run:
     filled = pd.Series(step).ffill().bfill().to_numpy(float)
     kept = (filled >= 0) & ~(trained & np.isnan(step))
     made = _visible(table)
+    if (late := trained & np.isnan(step) & _logged(table, roles.get("heldout_loss", ""))).any():
+        made.loc[late, main] = np.nan  # at the end of an epoch, the mean of its losses stands beside
+        kept |= late & (filled >= 0)
     epoch = _column(table, EPOCH)
     if not np.isnan(epoch).all() and (notes or not name.endswith(EPOCH)):
         made["epoch"] = epoch
@@ -68,6 +75,33 @@ def placed(run: Run) -> Run:
         made[PLANNED] = _planned(table[name + OF], step, trained, planned) if stated else float(planned)
     made = made[kept].reset_index(drop=True)
     return replace(run, table=made, roles={"step": "step", **roles}, notes=(*run.notes, *notes))
+
+
+def _logged(table: pd.DataFrame, name: str) -> np.ndarray:
+    """Return which records have a number of this name."""
+    return table[name].notna().to_numpy() if name in table else np.zeros(len(table), bool)
+
+
+def _by_epoch_of(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table in which `Batch 4/203800` is place 203,800 of epoch 4.
+
+    That is so if the second number rises and the first does not, and no epoch is named.
+
+    >>> names = [PLACED + PLACE, PLACED + PLACE + OF]
+    >>> rows = pd.DataFrame([[4.0, 100.0], [4.0, 200.0], [5.0, 0.0]], columns=names)
+    >>> [name.strip(chr(0)) for name in _by_epoch_of(rows)], [*_by_epoch_of(rows)[names[0]]]
+    (['epoch', 'place'], [100.0, 200.0, 0.0])
+    """
+    name = PLACED + PLACE
+    if name + OF not in table or PLACED + EPOCH in table:
+        return table
+    trained = ~_logged(table, HELD) & table[name + OF].notna().to_numpy()
+    first, second = (table[one].to_numpy(float)[trained] for one in (name, name + OF))
+    within = np.diff(first) == 0
+    if not within.any() or within.mean() < _ENOUGH or not (np.diff(second)[within] > 0).all():
+        return table
+    place = table[name + OF].where(trained)  # an evaluation counts its own
+    return table.rename(columns={name: PLACED + EPOCH}).drop(columns=name + OF).assign(**{name: place})
 
 
 def losses_of(table: pd.DataFrame) -> dict[str, str]:
@@ -170,6 +204,8 @@ def _steps(table: pd.DataFrame, name: str, trained: np.ndarray) -> tuple[np.ndar
         if note:
             return values, planned, (note,)
     if name.endswith(EPOCH):
+        if _of_processes(values[trained], table, trained):
+            return values, planned, ("several processes print the loss of each epoch: the last one is read",)
         if _several(values[trained]) or (values[trained] % 1 != 0).any():
             return _counted(values, trained), 0, ("steps counted within the epoch",)
         return values, planned, ()
@@ -191,6 +227,21 @@ def _several(epoch: np.ndarray) -> bool:
     begins = np.flatnonzero(np.diff(epoch, prepend=np.nan) != 0)
     counts = np.diff(np.append(begins, len(epoch)))
     return bool(np.median(counts[: max(len(counts) - 1, 1)]) > 1)
+
+
+def _of_processes(epoch: np.ndarray, table: pd.DataFrame, trained: np.ndarray) -> bool:
+    """Return whether several processes print the loss of each epoch.
+
+    Then every epoch has as many losses, and they differ by under a tenth of what it changes by over an epoch.
+    """
+    loss = table.get(losses_of(table).get("loss", ""))
+    begins = np.flatnonzero(np.diff(epoch, prepend=np.nan) != 0)
+    counts = np.unique(np.diff(np.append(begins, len(epoch))))
+    if loss is None or len(counts) != 1 or not 1 < counts[0] <= _PROCESSES or len(begins) < _EPOCHS:
+        return False
+    values = loss.to_numpy(float)[trained].reshape(len(begins), -1)
+    change = np.abs(np.diff(values.mean(axis=1)))
+    return bool((np.ptp(values, axis=1)[1:] < _ALIKE * change).all())
 
 
 def _counted(epoch: np.ndarray, trained: np.ndarray) -> np.ndarray:

@@ -65,14 +65,19 @@ def _logged(tables: Sequence[pd.DataFrame], column: str) -> int:
 def filled(table: pd.DataFrame, step: str, columns: Collection[str]) -> pd.DataFrame:
     """Return a table whose rows without a step have the one of another column that means the step.
 
+    A held-out loss without any belongs to the step before it.
+
     >>> rows = pd.DataFrame({"num_updates": [1, np.nan], "valid_num_updates": [np.nan, 2]})
     >>> filled(rows, "num_updates", list(rows))["num_updates"].tolist()
     [1.0, 2.0]
     """
-    others = [c for c in columns if c not in (step, _COUNTER) and meaning(c) == "step" and c in table]
-    if step not in table or not others or table[step].notna().all():
+    if step not in table or table[step].notna().all():
         return table
-    return table.assign(**{step: table[[step, *others]].bfill(axis=1).iloc[:, 0]})
+    others = [c for c in columns if c not in (step, _COUNTER) and meaning(c) == "step" and c in table]
+    named = table[[step, *others]].bfill(axis=1).iloc[:, 0] if others else table[step]
+    held = [c for c in columns if meaning(c) == "heldout_loss" and c in table]
+    late = table[held].notna().any(axis=1) & named.isna()
+    return table.assign(**{step: named.where(~late, named.ffill())})
 
 
 def with_rising_steps(table: pd.DataFrame, taken: Mapping[str, str]) -> tuple[pd.DataFrame, list[str]]:

@@ -7,28 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-HELD_OUT = frozenset(
-    [
-        "val",
-        "valid",
-        "validation",
-        "dev",
-        "eval",
-        "evaluation",
-        "evaluating",
-        "test",
-        "testing",
-        "heldout",
-        "va",
-        "vld",
-        "tst",
-        "validate",
-        "validacion",
-        "validacao",
-    ]
-)
-"""Words of a loss that the model was not trained on."""
-TRAINED = frozenset(["train", "training", "trained", "tr", "trn", "treino", "treinamento", "entrenamiento"])
+from toposcope.logs.meanings import HELD_OUT, TRAINED
+
 LOSSES = frozenset(["loss", "losses", "perdida", "perda", "perte", "verlust"])
 LIKE_LOSSES = frozenset(
     ["xent", "ce", "nll", "cost", "crossentropy", "cross_entropy", "celoss", "crossentropyloss"]
@@ -120,6 +100,8 @@ def phrase(text: str) -> Phrase:
         return Phrase(NOTHING, "")
     stems = [*parts, *(part.removesuffix("loss") for part in parts)]  # "valloss"
     held = any(word in HELD_OUT for word in stems) or "held_out" in name.lower() or "held-out" in name.lower()
+    if text.startswith("CV ") and len(parts) > 1:  # `CV Batch 4/100 loss 2.5`; a `cv_loss` is one of balance
+        held, parts = True, parts[1:]
     trained = any(part in TRAINED for part in parts)
     if kind := _place(parts):
         return Phrase(kind, name, held, trained)
@@ -171,7 +153,9 @@ def _order(parts: list[str]) -> int:
         like = joined.endswith("cross_entropy") or any(part in LIKE_LOSSES for part in parts)
         return 5 if like and all(part in LIKE_LOSSES or part in ("cross", "entropy") for part in rest) else 0
     rest = [part for part in parts if part not in LOSSES and part not in _WHOLE]
-    rest += [one for one, after in pairwise(parts) if one == "value" and after in LOSSES]  # of a value function
+    rest += [
+        one for one, after in pairwise(parts) if one == "value" and after in LOSSES
+    ]  # of a value function
     if rest and not (len(rest) == 1 and rest[0] in ("trainloss", "valloss", "totalloss", "avgloss")):
         return PART
     if any(part in _TOTAL for part in parts):

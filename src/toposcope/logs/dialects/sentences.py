@@ -33,7 +33,7 @@ _NOT_A_NUMBER = re.compile(r"(?i:(?:is|was|of)\s?[:=]?\s{1,3}(?:nan|inf))")
 _PLACED = re.compile(rf"\b(?:{_PLACE})", re.IGNORECASE)
 _NTH = re.compile(r"\b(\d{1,12})(?:st|nd|rd|th) ((?i:epoch|step|iteration|iter|batch|update))\b")
 _COUNT_FIRST = re.compile(
-    r"(?<![\w.,:/-])(\d{1,9})-?((?i:epoch))(?![\w/-])|(?<=[:\s])(?:\d{1,12}-)?(\d{1,12})((?i:batch|iter|step))(?=:)"
+    r"(?<![\w.,/-])(?<!\d:)(\d{1,9})-?((?i:epoch))(?![\w/-])|(?<=[:\s])(?:\d{1,12}-)?(\d{1,12})((?i:batch|iter|step))(?=:)"
 )
 """A count right before its word: ESPnet's `8epoch:train:376-750batch:`, and `0-epoch (4/178643)`."""
 _DIGITS_OR_DASH = frozenset("0123456789-")
