@@ -2,6 +2,7 @@
 
     python -m benchmarks.watch_cost inside [--steps 2400] [--model xl-97k] [--batch 16] [--block 1]
     python -m benchmarks.watch_cost updates [--updates 10000] [--viewers 5] [--together 1]
+    python -m benchmarks.watch_cost requests [--requests 20000] [--checkpoints 60]
     python -m benchmarks.watch_cost share [--seconds 60]
 
 `inside` trains a demo model on one core. Blocks of steps without, with, with and without `observe` follow one
@@ -17,6 +18,9 @@ real server shows the store to viewers that hold its stream open. It prints proc
 resident memory, of the watch and of the server, over the last 100 updates before 1%, 10%, 20%, 50% and all
 of them. With `--together N`, N checkpoints come at once between those stretches: the same state, sooner.
 
+`requests` asks a real server for every address of the page in turn, for what does not exist, and for streams
+that are closed after their first line, and prints its processor time and resident memory on the way.
+
 `share` lets the command measure checkpoints endlessly, and prints the share of one core that it took.
 """
 
@@ -24,7 +28,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import os
 import shutil
 import subprocess
@@ -32,13 +35,16 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.error
 import urllib.request
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 from safetensors.numpy import save_file
 from scipy.stats import trim_mean
 
+from tests.faults.injury import workers
 from toposcope.core.seeding import rng
 from toposcope.core.threads import one_thread
 from toposcope.store import Store
@@ -199,6 +205,13 @@ def taken(process: int) -> tuple[float, float]:
     return ticks / os.sysconf("SC_CLK_TCK"), int(fields[21]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
+def page_process() -> int:
+    """Return the process that serves the page beside this one, once it has begun."""
+    while not (found := workers(os.getpid())):
+        time.sleep(0.01)
+    return found[0]
+
+
 def stretch(last: int, marks: np.ndarray) -> str:
     """Return the line of one stretch of updates: watch's ms and MB, server's seconds so far and MB."""
     server = 1e3 * (marks[-1, 2] - marks[0, 2]) / max(len(marks) - 1, 1)
@@ -228,7 +241,7 @@ def updates(number: int, viewers: int, together: int) -> None:
         sidecar.visit()
         alone = {step for one in measured_one_by_one(number) for step in one}
         with beside(place, 0) as address:
-            (server,) = multiprocessing.active_children()
+            server = page_process()
             readers = [Viewer(address) for _ in range(viewers)]
             for reader in readers:
                 reader.start()
@@ -244,7 +257,7 @@ def updates(number: int, viewers: int, together: int) -> None:
                 spent = time.process_time() - began
                 if step not in alone:
                     continue
-                marks.append((spent, taken(os.getpid())[1], *taken(server.pid or 0)))
+                marks.append((spent, taken(os.getpid())[1], *taken(server)))
                 if step + 1 not in alone:
                     print(stretch(step, np.array(marks)), flush=True)
                     marks = []
@@ -254,6 +267,54 @@ def updates(number: int, viewers: int, together: int) -> None:
     least, most = min(points for points, _ in seen), max(points for points, _ in seen)
     print(f"{viewers} viewers got {least} to {most} of {number} points, {max(b for _, b in seen)} bytes each")
     print(f"{alarms} alarms")
+
+
+ADDRESSES = (
+    "", "fragment/alarms", "fragment/answer", "panel/index", "panel/curves", "panel/curves?from=100&to=300",
+    "panel/heat", "panel/heat?run=run", "panel/clouds", "panel/diagram?step=10", "csv", "static/live.js",
+    "events?since=0&panel=c:metrics///loss", "events?since=5", "?token=wrong", "panel/heat?key=nothing",
+    "fragment/none", "static/../../etc/passwd", "nothing", "csv?key=%00&run=%ff",
+)  # fmt: skip
+"""What a viewer asks for, and what nobody should."""
+
+
+def asked(address: str) -> int:
+    """Return the status of a request; of a stream, its first line is read."""
+    try:
+        with urllib.request.urlopen(address) as answer:
+            answer.readline() if "/events" in address else answer.read()
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        error.read()
+        return error.code
+
+
+def requests(number: int, checkpoints: int) -> None:
+    """Ask a server for all addresses again and again, and print what it took."""
+    with tempfile.TemporaryDirectory() as made:
+        folder, place = Path(made) / "run", Path(made) / "store"
+        options = WeightOptions()
+        sidecar = Sidecar(
+            Follower(folder, rest=0),
+            Store.create(place, recipe=options.recipe()),
+            weight_probes(["updates"], options),
+        )
+        trainer = Trainer(folder, kept=checkpoints + 1)
+        for step in range(checkpoints):
+            trainer.save(step)
+        sidecar.visit()
+        marks = {max(round(share * number), 1) for share in (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0)}
+        counts: Counter[int] = Counter()
+        with beside(place, 0) as address:
+            server = page_process()
+            print("requests   server: processor s, MB, open files")
+            for count in range(1, number + 1):
+                counts[asked(address + ADDRESSES[count % len(ADDRESSES)])] += 1
+                if count in marks:
+                    spent, memory = taken(server)
+                    files = len(list(Path(f"/proc/{server}/fd").iterdir()))
+                    print(f"{count:8} {spent:20.1f} {memory:5.0f} {files:4}", flush=True)
+    print("statuses: " + ", ".join(f"{status}: {count}" for status, count in sorted(counts.items())))
 
 
 def measured(journal: Journal) -> int:
@@ -293,7 +354,7 @@ def share(seconds: float) -> None:
 def main() -> None:
     """Print the cost that is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", choices=["inside", "updates", "share"])
+    parser.add_argument("part", choices=["inside", "updates", "requests", "share"])
     parser.add_argument("--steps", type=int, default=2400)
     parser.add_argument("--model", default="xl-97k")
     parser.add_argument("--batch", type=int, default=16)
@@ -301,12 +362,16 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=10_000)
     parser.add_argument("--viewers", type=int, default=5)
     parser.add_argument("--together", type=int, default=1)
+    parser.add_argument("--requests", type=int, default=20_000)
+    parser.add_argument("--checkpoints", type=int, default=60)
     parser.add_argument("--seconds", type=float, default=60.0)
     given = parser.parse_args()
     if given.part == "inside":
         inside(given.steps, given.model, given.batch, given.block)
     elif given.part == "updates":
         updates(given.updates, given.viewers, given.together)
+    elif given.part == "requests":
+        requests(given.requests, given.checkpoints)
     else:
         share(given.seconds)
 
