@@ -208,8 +208,8 @@ def _updates(lengths):
     for (name, _), length in lengths.items():
         numbers[name, None, "update_norm"] = length
         numbers[name, None, "tensor_norm"], numbers[name, None, "tensor_rms"] = 10.0, 1.0
-    layers = dict(lengths)
-    return _rows(numbers).assign(layer=lambda rows: rows["name"].map(dict(layers)))
+    layers = dict(lengths.keys())
+    return _rows(numbers).assign(layer=lambda rows: rows["name"].map(layers))
 
 
 @pytest.mark.parametrize(("fold", "tells"), [(1.0, False), (8.0, True), (1 / 8, True)])
@@ -241,3 +241,25 @@ def test_an_expert_that_is_used_again_becomes_as_fast_as_the_others():
         }
         found += levels.update(10 * i, 10 * (i - 1), 1e-3, _updates(lengths))
     assert found == []
+
+
+@pytest.mark.parametrize(
+    ("gate", "layer", "size", "tells"),
+    [
+        ("h.1.ls.gamma", 1, 0.02, False), ("gates.1", None, 0.02, False), ("h.2.ls.gamma", 2, 0.02, True),
+        ("h.1.ls.gamma", 1, 0.5, True), ("h.1.m2.bias", 1, 0.02, True), ("h.1.norm.weight", 1, 0.02, True),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("fold", [8.0, 1 / 8])
+def test_updates_behind_a_gate_near_0_may_fall(gate, layer, size, tells, fold):
+    """Gradients pass through a gate: those behind one near 0 vanish by themselves."""
+    levels, found = UpdateLevels(), []
+    for i in range(40):
+        lengths = {(f"h.{k // 2}.m{k}", k // 2): 1.0 for k in range(8)}
+        lengths["h.1.m2", 1] = fold if i >= 25 else 1.0
+        matrices = _updates(lengths)
+        largest = matrices[matrices["feature"] == "update_norm"].assign(feature="row_largest")
+        of_gate = _rows({(gate, None, "tensor_rms"): size}).assign(layer=layer)
+        rows = pd.concat([matrices, largest, of_gate.astype({"layer": float})], ignore_index=True)
+        found += levels.update(10 * i, 10 * (i - 1), 1e-3, rows)
+    assert {one.change.key[0] for one in found} == ({"h.1.m2"} if tells or fold > 1 else set())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from toposcope.core.types import Scope
+from toposcope.core.types import Role, Scope
 from toposcope.statistics.alarms.growth import Change, Level
 from toposcope.statistics.alarms.panel import SIBLINGS
 from toposcope.subjects.weights import features as of
@@ -28,6 +28,9 @@ RATE_ENDED = 0.1
 """Below this share of its peak, the learning rate says little about updates: averaged weights keep moving.
 
 This rule was decided after all runs of docs/watch.md had been seen."""
+
+GATE = 0.1
+"""The most that a gate begins with: LayerScale has .1, 1e-5 or 1e-6 (Touvron et al. 2021), ReZero 0."""
 
 
 class UpdateLevel(Alarm):
@@ -52,7 +55,8 @@ class UpdateLevels:
 
     The updates of a matrix have to leave their level twice: divided by the learning rate, and relative to the
     median of the matrices outside its layer. A rise counts from the size of the others' updates: an expert
-    that is used again, or a matrix whose gradient was close to 0, may become as fast as they are.
+    that is used again, or a matrix whose gradient was close to 0, may become as fast as they are. A fall is no
+    alarm while a gate in front of the matrix is below `GATE`: gradients behind it vanish by themselves.
     """
 
     def __init__(self) -> None:
@@ -82,8 +86,11 @@ class UpdateLevels:
         beside = _beside_others(single, rows)
         left = self._beside.update(step, (((name, spacing), log) for name, log in beside.items()))
         left_too = {one.key for one in left}
+        gated = _behind_gates(rows)
         for one in self._single.update(step, (((name, spacing), log - less) for name, log in logs.items())):
             name = str(one.key[0])  # type: ignore[index]
+            if one.now < one.before and name in gated:
+                continue
             if name not in beside or one.key in left_too:
                 found.append(_slow(one, name))
         return found
@@ -112,6 +119,21 @@ def _beside_others(single: pd.DataFrame, rows: pd.DataFrame) -> dict[str, float]
     return {
         name: log for name, log in zip(names, (logs - medians).tolist(), strict=True) if math.isfinite(log)
     }
+
+
+def _behind_gates(rows: pd.DataFrame) -> set[str]:
+    """Return the matrices that a gate near 0 may stand in front of: those of its layer, if it has one.
+
+    A gate is a vector or a number that is neither a bias nor of a norm.
+    """
+    matrices = rows[rows["feature"] == of.ROW_LARGEST.name]
+    sizes = rows[(rows["feature"] == of.TENSOR_RMS.name) & rows["value"].between(0, GATE, inclusive="left")]
+    names = sizes["name"].astype(str)
+    other = names.isin(matrices["name"]) | names.str.endswith("bias") | names.str.contains("norm", case=False)
+    gates = sizes[~other & (sizes["role"] != Role.NORM)]
+    if gates["layer"].isna().any():
+        return set(matrices["name"].astype(str))
+    return set(matrices.loc[matrices["layer"].isin(gates["layer"]), "name"].astype(str))
 
 
 def _slow(one: Change[Hashable], name: str) -> Slow:
