@@ -2,12 +2,15 @@
 
 DATA holds curves/ and seed_runs/. Every run is forecast from its first 20, 30 and 50%: no siblings, no plan,
 its end known. For each family: the mean absolute error in % of the last value, the former `auto`, the plain
-law and `auto`, then the share of 90% intervals of `auto` that held and their mean half-width (log loss, %).
+law and `auto`, its median, then the share of 90% intervals of `auto` that held, their mean half-width (log
+loss, %), and the median half-width if the rate stays as it is, also over the median error.
 parameter_golf: one random run of each pull request, with at least 1,000 steps and 20 losses. Logs of more
 than 500 losses are thinned to 500 to save time. --draws 800 810 adds the families of
-`benchmarks.forecast_families`, by schedule. --planned gives `auto` the plan of the runs that have one.
---calibrate prints the loss of the two constants of the interval on the runs that they were set on (all others
-are "held out").
+`benchmarks.forecast_families`, by schedule. --simulated 120 180 adds these draws of
+`benchmarks.forecast_plain`. --planned gives `auto` the plan of the runs that have one. --calibrate fits the
+weights of the interval on what they were set on: half of parameter_golf, and draws 0 to 119 of
+`benchmarks.forecast_plain` (all other runs are "held out"; the decay of the lower end was set on half of
+parameter_golf and the schedules of 25M).
 """
 
 from __future__ import annotations
@@ -18,14 +21,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
+from scipy.optimize import minimize
 
 from benchmarks.forecast import PLANS, annealed, gemstones, llmc, small_models
 from benchmarks.forecast_families import simulated
 from benchmarks.forecast_laws import KINDS, NEW_KINDS
+from benchmarks.forecast_plain import NOISE, nearly_plain
+from benchmarks.forecast_plain import SET_ON as DRAWS_SET_ON
 from toposcope.core.errors import InputError
 from toposcope.core.progress import track
 from toposcope.core.seeding import rng
@@ -40,7 +45,7 @@ from toposcope.logs.curve import LEAST_LOSSES
 CUTS = (0.2, 0.3, 0.5)
 LOGGED = 500
 SET_ON = ("parameter_golf, half that widths were set on", "multipowerlaw, 25M")
-"""The families on which the two constants of the interval were set."""
+"""The families on which the constants of the interval were set: the weights on the first alone."""
 
 
 def real(data: Path) -> Iterator[tuple[str, Curve]]:
@@ -141,15 +146,19 @@ def row(family: str, curve: Curve, cut: float, *, planned: bool) -> dict[str, ob
         "held": made.low <= actual <= made.high if math.isfinite(made.low) else np.nan,
         "below": actual < made.low, "above": actual > made.high,
         "half-width": 50 * math.log(made.high / made.low) if math.isfinite(made.low) else np.nan,
+        "as it is": 100 * math.log(made.high / made.final) if math.isfinite(made.low) else np.nan,
     }  # fmt: skip
 
 
 def shown(table: pd.DataFrame) -> str:
     """Return the mean errors, and what the intervals did."""
     columns = {name: (name, "mean") for name in ("last value", "former auto", "plain law", "auto")}
+    columns |= {"median": ("auto", "median")}
     columns |= {name: (name, "mean") for name in ("held", "below", "above", "half-width")}
+    columns |= {"as it is": ("as it is", "median")}
     by = table.groupby(["family", "cut"], sort=False).agg(n=("run", "size"), **columns)
-    out = ~table["family"].isin(SET_ON) & ~table["family"].str.startswith("drawn")
+    made = table["family"].str.startswith(("drawn", "simulated"))
+    out = ~table["family"].isin(SET_ON) & ~made
     pools = {"real, held out": out, "real, set on": table["family"].isin(SET_ON)}
     for name, rows in pools.items():
         part = table[rows].assign(family=name)
@@ -157,33 +166,57 @@ def shown(table: pd.DataFrame) -> str:
             pooled = part.groupby(["family", "cut"]).agg(n=("run", "size"), **columns)
             each = part.groupby("family").agg(n=("run", "size"), **columns).assign(cut="all")
             by = pd.concat([by, pooled, each.set_index("cut", append=True)])
-    whole = table.groupby("family", sort=False).agg(n=("run", "size"), held=("held", "mean"))
+    by["x median"] = by["as it is"] / by["median"]
+    whole = table.groupby("family", sort=False).agg(
+        n=("run", "size"), held=("held", "mean"), median=("auto", "median"), width=("as it is", "median")
+    )
+    whole["x median"] = whole["width"] / whole["median"]
     return f"{by.round(3).to_string()}\n\nall cuts\n{whole.round(3).to_string()}"
 
 
-def calibrated(runs: Sequence[tuple[str, Curve]]) -> str:
-    """Return the pinball loss of both ends over a grid of slope shares and decays, on the families set on.
+def simulated_runs(first: int, last: int) -> Iterator[tuple[str, Curve]]:
+    """Yield the kind and every run of these draws of `benchmarks.forecast_plain`."""
+    for kind in NOISE:
+        for draw in range(first, last):
+            yield f"simulated: {kind}", nearly_plain(kind, draw)
 
-    Each family weighs the same; the lowest loss is that of the 5% and the 95% quantile of the error.
+
+def calibrated(runs: Sequence[tuple[str, Curve]]) -> str:
+    """Return the weights of the interval's squares that have the least pinball loss where they are set.
+
+    The loss is that of the 5% and the 95% quantile of the error; its logs are added over families, so that
+    each family counts the same whatever its noise. A decay may lower the lower end of parameter_golf's runs.
     """
     rows = []
-    for slope in (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8):
-        with patch.object(plain_law, "SLOPE", slope):
-            for family, curve in runs:
-                for cut in looks(curve):
-                    made = forecast(Auto(), thinned(curve, planned=False).seen(cut * curve.horizon))
-                    if math.isfinite(made.low):
-                        half = math.log(made.high / made.final)
-                        rows.append((family, slope, math.log(curve.final_loss() / made.final), half))
-    table = pd.DataFrame(rows, columns=["family", "slope", "error", "half"])
-    found = {}
-    for decay in (0.0, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08):
-        above, below = table["error"] - table["half"], -table["error"] - table["half"] + math.log1p(-decay)
-        loss = sum(np.where(off > 0, 0.95 * off, -0.05 * off) for off in (above, below))
-        mean = table.assign(loss=loss).groupby(["slope", "family"])["loss"].mean()
-        found[decay] = mean.groupby("slope").mean()
-    return f"x 1000, by share of the slope (down) and decay; now {plain_law.SLOPE}, {unplanned.DECAY}\n" + (
-        (1000 * pd.DataFrame(found)).round(3).to_string()
+    for family, curve in runs:
+        for cut in looks(curve):
+            seen = thinned(curve, planned=False).seen(cut * curve.horizon)
+            settled = plain_law.after_start(seen)
+            if len(seen.step) < PlainLaw.least_seen or len(settled.step) < plain_law.LEAST_AFTER_START:
+                continue
+            point = PlainLaw().predict(seen)
+            law = plain_law._law(settled, seen.last)
+            squares = plain_law.squares(seen, settled, law)
+            rows.append((family, math.log(curve.final_loss() / point.final), *squares))
+    table = pd.DataFrame(rows, columns=["family", "error", *"cpgn"])
+    squares = table[list("cpgn")].to_numpy()
+    decay = np.where(table["family"] == SET_ON[0], -math.log1p(-unplanned.DECAY), 0.0)
+
+    def loss(log_weights: np.ndarray) -> float:
+        half = np.sqrt(squares @ np.exp(log_weights))
+        above, below = table["error"] - half, -table["error"] - half - decay
+        each = sum(np.where(off > 0, 0.95 * off, -0.05 * off) for off in (above, below))
+        return float(np.log(pd.Series(each).groupby(table["family"]).mean()).sum())
+
+    begins = ([0.0] * 4, [-2.0] * 4)
+    best = min(
+        (minimize(loss, at, method="Nelder-Mead", options={"maxiter": 4000}) for at in begins),
+        key=lambda result: float(result.fun),
+    )
+    now = np.log(plain_law.WEIGHTS)
+    return (
+        f"weights of c^2 r, p^2, g^2, n^2: {np.exp(best.x).round(3)}, loss {best.fun:.4f}; "
+        f"now {plain_law.WEIGHTS}, loss {loss(now):.4f}"
     )
 
 
@@ -193,16 +226,19 @@ def main() -> None:
     )
     parser.add_argument("data", type=Path)
     parser.add_argument("--draws", type=int, nargs=2, help="also the simulated families of these draws")
+    parser.add_argument("--simulated", type=int, nargs=2, help="also these draws of nearly plain laws")
     parser.add_argument("--planned", action="store_true", help="the plan is known, of runs that have one")
     parser.add_argument(
-        "--calibrate", action="store_true", help="the interval's constants, on half of the runs"
+        "--calibrate", action="store_true", help="the interval's weights, on what they are set on"
     )
     parser.add_argument("--csv", type=Path, help="where the rows go, run by run")
     options = parser.parse_args()
     runs = [*real(options.data), *(drawn(*options.draws) if options.draws else ())]
     if options.calibrate:
-        print(calibrated([(family, curve) for family, curve in runs if family in SET_ON]))
+        golf_half = [(family, curve) for family, curve in runs if family == SET_ON[0]]
+        print(calibrated([*golf_half, *simulated_runs(0, DRAWS_SET_ON)]))
         return
+    runs += simulated_runs(*options.simulated) if options.simulated else ()
     if options.planned:
         runs = [(family, curve) for family, curve in runs if curve.plan() is not None]
     made = [

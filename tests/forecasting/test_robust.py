@@ -132,7 +132,9 @@ def test_a_log_whose_finished_run_begins_where_the_other_stops_has_an_answer(tmp
     runs = np.where(step <= 50, "a", "b")
     log = tmp_path / "later.csv"
     pd.DataFrame({"run": runs, "step": step, "loss": loss}).to_csv(log, index=False)
-    assert "a: cannot be forecast yet" in str(ts.forecast(str(log)))
+    said = str(ts.forecast(str(log)))
+    assert "a: final loss 2.5" in said
+    assert "92% of tests on 212 real runs" in said  # its own width, as no sibling can be compared
     assert "1 of 2 runs is not finished (a)" in str(ts.analyze(str(log)))
 
 
@@ -171,7 +173,7 @@ def test_without_a_plan_the_row_says_so_and_what_annealing_would_add():
     rows = pd.DataFrame({"step": step, "loss": 2 + 3 * step**-0.4, "learning_rate": 1e-3})
     made = forecast(Auto(), curve_from_metrics("a", rows, horizon=2000))
     assert made.status == "no plan"
-    assert "93% of such intervals contained the final loss, on 212 real runs" in made.reason
+    assert "92% of such intervals contained the final loss, on 212 real runs" in made.reason
     assert made.reason.startswith(
         f"without a plan of the learning rate, quote {made.low:.4g} to {made.high:.4g}; if the rate"
     )
@@ -413,7 +415,7 @@ def test_a_diverging_log_is_said_first_and_ends_with_one(call, files):
     assert (code, json.loads(out)["problems"][0]["kind"]) == (1, "diverging")
 
 
-@pytest.mark.parametrize(("top", "said"), [(3.2, "not 90%"), (6.0, "[no interval]")])
+@pytest.mark.parametrize(("top", "said"), [(3.2, "not 90%"), (60.0, "[no interval]")])
 def test_in_python_too_an_ill_run_is_said_first_and_its_interval_is_none_of_its_level(top, said):
     rows = table("x", 2.5, end=1000)
     rows.loc[rows.index[75:], "loss"] = np.linspace(2.4, top, 25)

@@ -91,6 +91,8 @@ def _value(one: Forecast) -> str:
         return "cannot be forecast yet"
     if not one.bounded:
         return f"{one.final:.4g} [no interval]"
+    if one.status == "no plan":  # the range to quote leads: the number alone holds only if no decay comes
+        return f"{one.low:.4g} to {one.high:.4g} ({one.final:.4g} if the learning rate stays as it is)"
     bounds = f"[{one.low:.4g}, {one.high:.4g}]"
     return f"{one.final:.4g} {bounds}" + (f" {one.coverage}" if one.coverage.startswith("not") else "")
 

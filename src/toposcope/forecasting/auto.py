@@ -20,7 +20,7 @@ from toposcope.core.errors import InputError
 from toposcope.forecasting.backtests import own_errors, sibling_errors
 from toposcope.forecasting.base import Forecaster, Point, future_steps
 from toposcope.forecasting.families import LastValue, Pow3, Pow4, SmoothedPow3
-from toposcope.forecasting.plain_law import PlainLaw
+from toposcope.forecasting.plain_law import PlainLaw, stated_width
 from toposcope.logs.curve import Curve, level_and_slope
 
 POWER = 4.0
@@ -152,6 +152,7 @@ class Auto(Forecaster):
             return replace(_averaged(self._points([(LastValue(), 1.0)], seen), seen), half=math.nan)
         points = self._points(self.fitted or self._own(seen), seen)
         point = _averaged(points, seen)
+        point = replace(point, half=stated_width(seen, point.final))  # for fewer than three siblings
         if self.falls is None or not self.fitted:
             return point
         now = level_and_slope(seen.step, seen.loss)[0]
@@ -206,7 +207,8 @@ class Auto(Forecaster):
             rate = [m for m in self.candidates if isinstance(m, MultiPower)]
             by_rate = self._points([(m.fit((), self.share), 1.0) for m in rate], seen)
             points = by_rate if by_rate and _anneals(seen) else [*points, *by_rate]
-        return replace(_averaged(points, seen), half=law.half)
+        point = _averaged(points, seen)
+        return replace(point, half=stated_width(seen, point.final))
 
     def _left_out(self, method: Forecaster, siblings: Sequence[Curve], share: float) -> tuple[float, ...]:
         if method.needs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
@@ -52,8 +52,8 @@ class Point:
     """A central forecast: the final loss, and the loss at future steps (empty when the method has none).
 
     `used` are the methods of an average with their weights, the largest first. `half` is the half-width of
-    the log of a 90% interval, if the method states its own; it is used with fewer than three siblings. NaN
-    means that there is no interval yet.
+    the log of a 90% interval, or a function that returns it, if the method states its own; it is used with
+    fewer than three siblings. NaN means that there is no interval yet.
     """
 
     final: float
@@ -61,7 +61,12 @@ class Point:
     loss: np.ndarray = field(default_factory=lambda: np.empty(0))
     used: tuple[tuple[str, float], ...] = ()
     note: str = ""
-    half: float | None = None
+    half: float | Callable[[], float] | None = None
+
+    @property
+    def stated(self) -> float | None:
+        """The half-width that the method states; None if it states none."""
+        return self.half() if callable(self.half) else self.half
 
 
 class Forecaster(abc.ABC):

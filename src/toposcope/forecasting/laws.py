@@ -20,6 +20,7 @@ from toposcope.forecasting.annealing import (
 )
 from toposcope.forecasting.base import LEAST_SEEN, Forecaster, Point, future_steps, point_from_curve
 from toposcope.forecasting.families import warmup_end
+from toposcope.forecasting.plain_law import stated_width
 from toposcope.logs.curve import Binned, Curve, binned
 from toposcope.logs.schedule import Schedule
 
@@ -109,7 +110,10 @@ class MultiPower(Forecaster):
                 "B and C come from published runs (25M, 100M)"
             )
         point = _follow(seen, fit_multi_power([*same, _enough(seen, same)], shape=self.shape, prior=prior))
-        return replace(point, note=note)
+        positive = point.final > 0 and np.isfinite(point.final)
+        return replace(
+            point, note=note, half=stated_width(seen, point.final) if positive and not same else None
+        )
 
     def _alone(self, curve: Curve) -> np.ndarray:
         key = (curve.run, curve.last, len(curve.step))

@@ -81,7 +81,7 @@ def forecast(
         half = leverage_half_width(tests, level_and_slope(seen.step, seen.loss)[0], level)
     elif point.half is not None:
         tests, source = [], OWN_WIDTH
-        half = point.half * _of_level(level)
+        half = (point.stated or 0.0) * _of_level(level)
     else:
         tests = own_backtests(method, seen, finished)
         half = half_width([test.error for test in tests], level) if tests else math.nan

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
-from toposcope.core.distributions import normal_quantile
 from toposcope.core.errors import InputError
 from toposcope.forecasting.base import EARLIEST, Forecaster, Point, future_steps, point_from_curve
 from toposcope.forecasting.families import warmup_end
@@ -32,12 +32,18 @@ EXPONENT, SPREAD = 0.5, 0.2
 LEAST_AFTER_START = 2
 """The fewest losses after the start: two determine floor and height at an exponent of 1/2."""
 
-SLOPE = 0.4
-"""The share of the fall at the present slope that counts as uncertain. This and `unplanned.DECAY` were set on
-half of parameter_golf's runs and the schedules of 25M (benchmarks.forecast_alone --calibrate)."""
+CHECKED = (0.5, 0.7, 0.85)
+"""The law fitted up to these shares of the steps seen forecasts the current losses, as a check."""
 
-CHECKED = 0.7
-"""From this share of the steps seen, the law forecasts the current losses as a check."""
+FREE = 0.5
+"""The standard deviation of the exponent in logarithm in the fit that says how uncertain the law is."""
+
+WEIGHTS = (0.2, 1.6, 1.0, 3.3)
+"""The weights of the four squares of the half-width (`squares`), rounded. They minimise the pinball loss on
+simulated curves and half of parameter_golf's runs (benchmarks.forecast_alone --calibrate, 2026-11-27)."""
+
+_LEAST_SCATTER = 2e-4
+"""The least scatter of log losses about the law: that of a loss of about 2 printed with four digits."""
 
 NOISE = 0.03
 """The assumed noise of a log loss with fewer than three differences: parameter_golf's median."""
@@ -110,34 +116,89 @@ def _fitted(seen: Curve) -> Point:
     floor, height, exponent = law = _law(settled, seen.last)
     ahead = future_steps(seen)
     point = point_from_curve(seen, ahead, floor + height * (ahead / seen.last) ** -exponent)
-    return replace(point, half=half_width(seen, settled, law))
+    return replace(point, half=lambda: seen.known("half-width", lambda: half_width(seen, settled, law)))
+
+
+def stated_width(seen: Curve, final: float) -> Callable[[], float] | None:
+    """Return what computes the half-width of a `final` loss that another method forecasts from the run.
+
+    It is that of the plain law and how far the two are apart, as squares: both extrapolate the same losses.
+    None if there are too few losses for the law.
+    """
+    try:
+        law = PlainLaw().predict(seen) if len(seen.step) >= PlainLaw.least_seen else None
+    except InputError:
+        return None
+    if law is None or not callable(law.half):
+        return None
+    width, apart = law.half, math.log(final / law.final)
+    return lambda: math.hypot(width(), apart)
 
 
 def half_width(seen: Curve, settled: Curve, law: tuple[float, float, float]) -> float:
     """Return the half-width of a 90% interval of the log final loss of a run without siblings.
 
-    It is sqrt((.4 d r)^2 + e^2 r / log(1 / .7) + 1.645^2 (m^2 + n^2)). d is the law's slope -d log L / d
-    log s at the last step, and r the log of the horizon over that step. e is the log error, on the last tenth
-    of the steps seen, of the law fitted to the first 70% of them; it grows like a random walk in log step. m
-    is the error of the law itself on the last tenth, and n the noise of the final loss. NaN before 16% of the
-    steps were seen.
+    It is the root of the weighted sum of `squares`. NaN before 16% of the steps were seen.
     """
     if seen.last < EARLIEST * seen.horizon:
         return math.nan
-    floor, height, exponent = law
+    return math.sqrt(float(np.dot(WEIGHTS, squares(seen, settled, law))))
+
+
+def squares(seen: Curve, settled: Curve, law: tuple[float, float, float]) -> tuple[float, ...]:
+    """Return the squares that make the interval of the log final loss: c^2 r, p^2, g^2 and n^2.
+
+    c^2 is the mean of e^2 / log(1 / q) over `CHECKED`: e is the log error, on the last tenth of the steps
+    seen, of the law fitted to the first q of them, which grows like a random walk in log step. r is the log
+    of the horizon over the last step. p is the standard error of the final loss by the law fitted once more,
+    with the run's own scatter and an exponent that is nearly free; g is how far this moves the final loss. n
+    is the noise of the final loss.
+    """
     r = math.log(max(seen.horizon / seen.last, 1.0))
-    slope = exponent * height / (floor + height)
-    earlier = _without_last(settled, seen.last)
-    checked = _off(_law(earlier, seen.last), settled, seen.last) if earlier is not None else 0.0
-    here = float(normal_quantile(0.95)) * math.hypot(
-        _off(law, settled, seen.last), _final_noise(seen, settled)
+    rates = []
+    for share in CHECKED:
+        earlier = _until(settled, share * seen.last)
+        if earlier is not None:
+            off = _off(_law(earlier, seen.last), settled, seen.last)
+            rates.append(off**2 / math.log(1 / share))
+    error, moved = _refit(seen, settled, law)
+    checked = float(np.mean(rates)) if rates else 0.0
+    return checked * r, error**2, moved**2, _final_noise(seen, settled) ** 2
+
+
+def _refit(seen: Curve, settled: Curve, law: tuple[float, float, float]) -> tuple[float, float]:
+    """Return the error of the log final loss by a fit to the run's own scatter, and how far that moves it.
+
+    The scatter is that of the bins about the law, the error the standard one of linear least squares.
+    """
+    step, log_loss, count = log_bins(settled.step, settled.loss)
+    floor, height, exponent = law
+    off = np.sqrt(count / count.mean()) * (
+        np.log(floor + height * (step / seen.last) ** -exponent) - log_loss
     )
-    return math.sqrt((SLOPE * slope * r) ** 2 + checked**2 * r / math.log(1 / CHECKED) + here**2)
+    # a bin with a spike counts as one of three standard deviations, these from the median deviation
+    off = np.clip(off, *(bound * 1.4826 * float(np.median(np.abs(off))) for bound in (-3, 3)))
+    scatter = math.sqrt(float(off @ off) / (len(off) - 3)) if len(off) > 3 else NOISE
+    again, slopes = _fit(settled, seen.last, max(scatter, _LEAST_SCATTER), FREE, np.log(law))
+    final, gradient = _final_of(np.exp(again), seen)
+    covariance = np.linalg.pinv(slopes.T @ slopes)
+    error = math.sqrt(max(float(gradient @ covariance @ gradient), 0.0))
+    return error, final - _final_of(np.array(law), seen)[0]
 
 
-def _without_last(settled: Curve, last: float) -> Curve | None:
-    """Return the losses of the first 70% of the steps; None if there are too few for the law."""
-    early = settled.step <= CHECKED * last
+def _final_of(law: np.ndarray, seen: Curve) -> tuple[float, np.ndarray]:
+    """Return the log final loss of (E, A, b), and its gradient in their logarithms."""
+    floor, height, exponent = law
+    log_step = np.log(np.linspace(1 - FINAL_SHARE, 1.0, 11)[1:] * max(seen.horizon / seen.last, 1.0))
+    falling = height * np.exp(-exponent * log_step)
+    loss = floor + float(falling.mean())
+    steeper = -exponent * float(np.mean(falling * log_step))
+    return math.log(loss), np.array([floor, loss - floor, steeper]) / loss
+
+
+def _until(settled: Curve, last: float) -> Curve | None:
+    """Return the losses up to a step; None if there are too few for the law."""
+    early = settled.step <= last
     if early.sum() < LEAST_AFTER_START:
         return None
     return replace(settled, step=settled.step[early], loss=settled.loss[early], rate=settled.rate[early])
@@ -178,6 +239,14 @@ def log_bins(
 
 def _law(settled: Curve, last: float) -> tuple[float, float, float]:
     """Return (E, A, b) of L = E + A (s / last)^-b, fitted to bins of log step."""
+    found, _ = _fit(settled, last, MISFIT, SPREAD)
+    return math.exp(found[0]), math.exp(found[1]), math.exp(found[2])
+
+
+def _fit(
+    settled: Curve, last: float, misfit: float, spread: float, begin: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the logs of (E, A, b), and the slopes of the weighted residuals in them, shape (bins + 1, 3)."""
     from scipy.optimize import least_squares
 
     step, log_loss, count = log_bins(settled.step, settled.loss)
@@ -187,12 +256,14 @@ def _law(settled: Curve, last: float) -> tuple[float, float, float]:
 
     def residuals(theta: np.ndarray) -> np.ndarray:
         law = math.exp(theta[0]) + np.exp(theta[1] - math.exp(theta[2]) * u)
-        off = root * (np.log(law) - log_loss) / MISFIT
-        pull = (theta[2] - math.log(EXPONENT)) / SPREAD
+        off = root * (np.log(law) - log_loss) / misfit
+        pull = (theta[2] - math.log(EXPONENT)) / spread
         return np.append(np.sign(off) * np.sqrt(2 * (np.sqrt(1 + off**2) - 1)), pull)
 
-    begin = [now + math.log(0.8), now + math.log(0.2), math.log(EXPONENT)]
-    low = [now + _LOWEST, now + _LOWEST, math.log(_EXPONENTS[0])]
-    high = [now + 3.0, now + 8.0, math.log(_EXPONENTS[1])]
-    found = least_squares(residuals, begin, bounds=(low, high)).x
-    return math.exp(found[0]), math.exp(found[1]), math.exp(found[2])
+    if begin is None:
+        begin = np.array([now + math.log(0.8), now + math.log(0.2), math.log(EXPONENT)])
+    low = np.array([now + _LOWEST, now + _LOWEST, math.log(_EXPONENTS[0])])
+    high = np.array([now + 3.0, now + 8.0, math.log(_EXPONENTS[1])])
+    inside = np.clip(begin, low + 1e-6, high - 1e-6)
+    found = least_squares(residuals, inside, bounds=(low, high))
+    return found.x, found.jac

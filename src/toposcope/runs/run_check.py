@@ -199,7 +199,10 @@ def _end(made: Forecast) -> str:
     if made.status == "no plan":
         unknown = made.coverage.startswith("not")
         sure = "coverage not measured" if unknown else f"right in {made.coverage}"
-        return f"may end near {final} ({low} to {high} without a plan of the learning rate; {sure})"
+        return (
+            f"may end between {low} and {high} without a plan of the learning rate (near {final} if the "
+            f"rate stays as it is; {sure})"
+        )
     return f"should end near {final} ({chance(made.level)}: {low} to {high})"
 
 
