@@ -265,7 +265,7 @@ _FURTHER = {"changed": "Changed", "when": "When", "end": "Forecasts"}
 def _further(findings: Findings) -> list[str]:
     """Return a line for each finding that the first screen leaves out."""
     found = {name: findings.get(question) for question, name in _FURTHER.items()}
-    return [f"{name}: {findings.said(one).act}" for name, one in found.items() if one is not None]
+    return [f"{name}: {findings.act(one)}" for name, one in found.items() if one is not None]
 
 
 def _width() -> int:

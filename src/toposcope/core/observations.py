@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 REMARKS = frozenset({"equal-tensors", "exchanged-rows", "jump", "missing-step", "unusual-change"})
@@ -52,6 +53,35 @@ class AuditFinding(Observation):
         """Return the place, the kind and the message."""
         at = "" if self.step is None else f" step {self.step:,}"
         return f"{self.run}{at}: {self.fault}: {self.message}"
+
+
+class Deferred(Mapping[str, Any]):
+    """Numbers of which some are computed when first read: `ready` are there, `rest` takes seconds.
+
+    >>> numbers = Deferred({"half": 200}, lambda: {"bends": 1})
+    >>> numbers["half"], sorted(numbers)
+    (200, ['bends', 'half'])
+    """
+
+    def __init__(self, ready: Mapping[str, Any], rest: Callable[[], Mapping[str, Any]]) -> None:
+        self.ready = ready
+        self._rest = rest
+
+    @cached_property
+    def _whole(self) -> dict[str, Any]:
+        return {**self.ready, **self._rest()}
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a number; one of the `rest` computes all of them."""
+        return self.ready[name] if name in self.ready else self._whole[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names of all numbers."""
+        return iter(self._whole)
+
+    def __len__(self) -> int:
+        """Return how many numbers there are."""
+        return len(self._whole)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

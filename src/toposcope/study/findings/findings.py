@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from toposcope.core.observations import Deferred
 from toposcope.study.findings.base import QUESTIONS, Finding, Question
 from toposcope.study.findings.summary import BAD, GOOD, NONE, OPEN, SOME, CheckLine, FirstScreen
-from toposcope.study.findings.words import Said, of_group, said
+from toposcope.study.findings.words import Said, act_of, of_group, said
 from toposcope.subjects.roster import subject_of
 from toposcope.subjects.subject import Subject
 
@@ -91,6 +92,12 @@ class Findings:
             finding, subject=self.declared or subject_of(self.subject), question=self._question(finding),
             topology=self.topology, target=self.target, names=self.names,
         )  # fmt: skip
+
+    def act(self, finding: Finding) -> str:
+        """Return the line to act on of a finding; numbers that it does not need are not computed for it."""
+        if isinstance(finding.numbers, Deferred):
+            return act_of(finding, target=self.target, names=self.names)
+        return self.said(finding).act
 
     @property
     def paragraphs(self) -> list[tuple[str, str]]:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.forms import extent
+from toposcope.core.observations import Deferred
 from toposcope.core.types import Use
 from toposcope.study.findings.base import Finding
 from toposcope.study.findings.changed import move_of
@@ -18,7 +19,11 @@ if TYPE_CHECKING:
 
 
 def when(study: StudyTables) -> Finding:
-    """Strength: "known" up to the spacing of checkpoints, or "too few" checkpoints."""
+    """Strength: "known" up to the spacing of checkpoints, or "too few" checkpoints.
+
+    The search for bends is done when its numbers are read: at uneven steps its null is simulated, which
+    takes ten seconds, and the terminal shows the half-way steps alone.
+    """
     counts = study.series.values.groupby("run")["step"].count()
     if counts.max() < 3:
         return Finding("when", "too few", {"checkpoints": int(counts.max())})
@@ -35,9 +40,9 @@ def when(study: StudyTables) -> Finding:
         "later": int((both["own"] > both["loss"]).sum()), "earlier": int((both["own"] < both["loss"]).sum()),
         "gap": float(gap), "fixed": _fixed(study),
         "fixed_by": study.published.fixed.source, "fixed_of": study.published.fixed.words,
-        **_bends(study, lead),
     }  # fmt: skip
-    return Finding("when", "known", numbers, "segments on log step against smooth curves")
+    searched = Deferred(numbers, lambda: _bends(study, lead))
+    return Finding("when", "known", searched, "segments on log step against smooth curves")
 
 
 def _moved(study: StudyTables, column: str) -> bool:

@@ -19,6 +19,7 @@ from jinja2 import (
 from jinja2.runtime import Context
 
 from toposcope.core import forms
+from toposcope.core.observations import Deferred
 from toposcope.core.wording import option, rendered
 from toposcope.study.findings.base import Finding, Question
 from toposcope.subjects.subject import Subject
@@ -76,6 +77,14 @@ def said(
     )
     todo = _tidy(parts["todo"], names) if "todo" in parts else onward
     return Said(act, ground, limits, more, onward, title, check, todo)
+
+
+def act_of(finding: Finding, *, target: str, names: Iterable[str] = ()) -> str:
+    """Return the line to act on of a finding whose other numbers are deferred: they are not computed."""
+    assert isinstance(finding.numbers, Deferred)
+    template = _template(finding, None)
+    context = template.new_context({**finding.numbers.ready, "target": target, "user_names": tuple(names)})
+    return _tidy("".join(template.blocks["act"](context)), names)
 
 
 def of_group(group: str, text: str) -> str:
