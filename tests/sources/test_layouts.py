@@ -17,9 +17,11 @@ from toposcope.sources import open_series
 from toposcope.sources.audit import audit, audited
 
 sys.path.insert(0, str(Path(__file__).parent))
+from further_layouts import FURTHER
 from layouts import LAYOUTS, llama, put, put_safe, tensors
 from more_layouts import MORE
 
+MORE = {**MORE, **FURTHER}
 LAYOUTS = {**LAYOUTS, **MORE}
 READ = [name for name, layout in LAYOUTS.items() if layout.steps]
 REFUSED = [name for name, layout in LAYOUTS.items() if layout.words]

@@ -31,6 +31,8 @@ _NUMBERED = re.compile(
 )
 _PADDED = re.compile(r"(?:model|weights?|ckpt|checkpoint|net)(?P<count>\d{6,15})(?P<unit>)", re.I)
 """A word and a number of six digits at least, as in model010000 (guided diffusion)."""
+_ENDING = re.compile(r".*[_\-](?P<count>0\d{5,14})(?P<unit>)", re.I)
+"""A name that ends with a number padded to six digits or more, as image trainers write them; no date."""
 _BARE = re.compile(r"(?P<count>\d{1,15})(?P<unit>k?)", re.I)
 _COPY = re.compile(r"(?:^|[^a-z])(?:best|last|latest|final|ema)(?:[^a-z]|$)", re.I)
 _PARTS = frozenset(
@@ -129,10 +131,12 @@ def step_of_file(name: str) -> int | None:
     (0, 250, 3, None)
     >>> step_of_file("model010000"), step_of_file("model7")
     (10000, None)
+    >>> step_of_file("style-000002"), step_of_file("my_lora_000005000"), step_of_file("net_20240101")
+    (2, 5000, None)
     """
     step = step_of(name)
     if step is None and _stated.get() is None:
-        found = _NUMBERED.fullmatch(name) or _PADDED.fullmatch(name)
+        found = _NUMBERED.fullmatch(name) or _PADDED.fullmatch(name) or _ENDING.fullmatch(name)
         step = _number(found) if found else None
     return step
 
@@ -169,6 +173,16 @@ def is_copy(name: str) -> bool:
     (True, True, False)
     """
     return _COPY.search(name) is not None
+
+
+def is_state_of(name: str, names: Iterable[str]) -> bool:
+    """Return whether a folder has the state of the trainer of a file of weights beside it (sd-scripts).
+
+    >>> is_state_of("a-step00000500-state", ["a-step00000500.safetensors"]), is_state_of("a-state", ["b.pt"])
+    (True, False)
+    """
+    stem = name.removesuffix("-state")
+    return stem != name and any(other.rsplit(".", 1)[0] == stem for other in names)
 
 
 def worded_step(name: str) -> int | None:

@@ -12,7 +12,7 @@ from toposcope.files.blobs import Blob, Folder, LocalFolder
 from toposcope.files.formats.registry import LINK_TEXT, config_of
 from toposcope.files.labels import step_of, tokens_of
 from toposcope.logs.metrics import empty
-from toposcope.sources.entries import Entry, Source, base_name, open_folder, with_shared_names
+from toposcope.sources.entries import Entry, Source, base_name, is_checkpoint, open_folder, with_shared_names
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _LONGEST_LINK = 200
@@ -100,12 +100,25 @@ class CachedRevision:
         return CachedRevision(self._inner.sub(name), self._blobs)
 
 
+def run_of_cache(folder: Folder) -> str:
+    """Return the name of the model of a cache."""
+    return base_name(folder.label).rsplit("--", 1)[-1]
+
+
+def whole_of_cache(folder: Folder) -> Folder | None:
+    """Return the only revision of a cache if it has folders and is no checkpoint itself; else None."""
+    revisions = list(revisions_of(folder).values())
+    if len({place.label for place in revisions}) != 1 or not revisions[0].folders():
+        return None
+    return None if is_checkpoint(revisions[0]) else revisions[0]
+
+
 def source_of_cache(folder: Folder) -> Source:
     """Return the run of a model in the hub's local cache: a checkpoint for each revision.
 
     Without a revision whose name states a step, these are all; otherwise only those that do.
     """
-    revisions, run = revisions_of(folder), base_name(folder.label).rsplit("--", 1)[-1]
+    revisions, run = revisions_of(folder), run_of_cache(folder)
     stated = {name: place for name, place in revisions.items() if step_of(name) is not None}
     entries = []
     for name, place in (stated or dict(list(revisions.items())[:1])).items():

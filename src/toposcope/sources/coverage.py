@@ -12,7 +12,7 @@ from toposcope.core.forms import listed
 from toposcope.files.formats.foreign import Foreign
 from toposcope.sources.audit_evidence import StepEvidence
 
-_OPTIMIZER = re.compile(r"optim|^opt\d{6}", re.I)
+_OPTIMIZER = re.compile(r"optim|^opt\d{6}|-state$", re.I)
 
 
 @dataclass(frozen=True, slots=True)

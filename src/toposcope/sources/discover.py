@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,7 +15,7 @@ from toposcope.core.types import Checkpoint, RunRecord
 from toposcope.core.wording import option
 from toposcope.files import TRAINER_STATE
 from toposcope.files.blobs import Blob, Folder, LocalFolder, has_file, readable
-from toposcope.files.formats.foreign import ForeignFormatError, foreign_folder
+from toposcope.files.formats.foreign import ForeignFormatError, foreign_file, foreign_folder, refusal
 from toposcope.files.formats.ranks import open_ranks_of, rank_of
 from toposcope.files.formats.reader import read_json, step_in
 from toposcope.files.formats.registry import config_of, is_weights_file
@@ -34,7 +33,7 @@ from toposcope.files.trainer_state import stated_step, trainer_state, training_f
 from toposcope.logs import history
 from toposcope.logs.metrics import empty, tidy
 from toposcope.logs.run_folder import parquet_parts
-from toposcope.sources.cache import is_cache, source_of_cache
+from toposcope.sources.cache import is_cache, run_of_cache, source_of_cache, whole_of_cache
 from toposcope.sources.entries import (
     Entry,
     Source,
@@ -50,7 +49,14 @@ from toposcope.sources.entries import (
     with_tokens,
 )
 from toposcope.sources.logs_beside import with_logs_beside
-from toposcope.sources.search import FREE_DEPTH, ExhaustedError, Search, may_hold_runs
+from toposcope.sources.search import (
+    FREE_DEPTH,
+    ExhaustedError,
+    Search,
+    each_once,
+    may_hold_runs,
+    with_unique_names,
+)
 from toposcope.sources.stated import facts_of, stated_rows
 from toposcope.sources.unseen import UnseenWeights, unseen_weights
 
@@ -177,7 +183,7 @@ def _runs(folder: Folder, depth: int, search: Search) -> list[Source]:
     files = folder.files()
     foreign = None
     if is_cache(folder):
-        return [source_of_cache(folder)]
+        return _of_cache(folder, depth, search)
     if "run.json" in files:
         content = read_json(folder.open("run.json"))
         if isinstance(content, dict) and isinstance(content.get("run"), str):
@@ -196,14 +202,19 @@ def _runs(folder: Folder, depth: int, search: Search) -> list[Source]:
         depth > FREE_DEPTH
     ):  # a model without a step so deep may be a part of a checkpoint that is not complete
         return _runs_inside(folder, depth, search)
+    weights = [name for name in files if is_weights_file(name)]
+    if weights and CHECKPOINTS in folder.folders():
+        steps = labelled(folder.sub(CHECKPOINTS), base_name(folder.label), search.unread)
+        if steps:
+            return [rename(_series(folder.sub(CHECKPOINTS), steps), base_name(folder.label))]
     if is_checkpoint(folder):
         return [_one_folder(folder)]
-    weights = [name for name in files if is_weights_file(name)]
     if weights and (ranked := _ranked(folder, weights)):
         return [_one_of_ranks(folder, ranked)]
     if weights and all(map(is_copy, weights)):
         return [_one_of_copies(folder, weights)]
     if weights:
+        _refuse_first(folder, weights[0])
         raise SourceError(_stepless(folder.label, weights))
     inside = _runs_inside(folder, depth, search)
     if not inside and (other := foreign_folder(folder)) is not None:
@@ -211,6 +222,23 @@ def _runs(folder: Folder, depth: int, search: Search) -> list[Source]:
     if foreign is not None and not inside:
         raise foreign  # a file of another program, without anything known beside it
     return inside
+
+
+def _of_cache(folder: Folder, depth: int, search: Search) -> list[Source]:
+    """Return the runs of a model in the hub's local cache: its revisions, or those inside its only one."""
+    inside = whole_of_cache(folder)
+    if inside is None:
+        return [source_of_cache(folder)]
+    found = _runs(inside, depth, search)
+    return [rename(found[0], run_of_cache(folder))] if len(found) == 1 else found
+
+
+def _refuse_first(folder: Folder, name: str) -> None:
+    """Raise the error of a file of weights in a format that is not read, which no name of a step mends."""
+    blob = folder.open(name)
+    form = foreign_file(name, blob.read(0, min(blob.size, 64)).tobytes())
+    if form is not None:
+        raise refusal(blob.label, form)
 
 
 def _runs_inside(folder: Folder, depth: int, search: Search) -> list[Source]:
@@ -234,28 +262,7 @@ def _runs_inside(folder: Folder, depth: int, search: Search) -> list[Source]:
         except (SourceError, OSError) as error:
             foreign = isinstance(error, ForeignFormatError)
             search.unread.append(Unread(f"{folder.label}/{readable(name)}", str(error), foreign))
-    return _unique(_once(found), folder)
-
-
-def _once(found: list[Source]) -> list[Source]:
-    """Return each run once; if links lead to a run as well, its own path names it."""
-    places: dict[str, Source] = {}
-    for source in found:
-        uri = source.run.uri
-        real = uri if "://" in uri else os.path.realpath(uri)
-        known = places.get(real)
-        if known is None or _links(uri) < _links(known.run.uri):
-            places[real] = source
-    return list(places.values())
-
-
-def _links(uri: str) -> int:
-    """Return how many parts of a path are links."""
-    path, count = uri, 0
-    while "://" not in uri and os.path.dirname(path) != path:
-        count += os.path.islink(path)
-        path = os.path.dirname(path)
-    return count
+    return with_unique_names(each_once(found), folder)
 
 
 def _of_lightning(folder: Folder, source: Source) -> Source:
@@ -287,16 +294,6 @@ def _one_of_copies(folder: Folder, names: list[str]) -> Source:
     name = next((name for name in names if "last" in name.lower() or "latest" in name.lower()), names[0])
     source = rename(_one_file(folder.open(name)), base_name(folder.label))
     return dataclasses.replace(source, run=dataclasses.replace(source.run, uri=folder.label))
-
-
-def _unique(found: list[Source], folder: Folder) -> list[Source]:
-    names = [source.run.run for source in found]
-    if len(set(names)) == len(names):
-        return found
-    root = folder.label.rstrip("/") + "/"
-    return [
-        rename(source, source.run.uri.removeprefix(root).rstrip("/") or source.run.run) for source in found
-    ]
 
 
 def _one_folder(folder: Folder) -> Source:

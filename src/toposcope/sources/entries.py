@@ -21,7 +21,7 @@ from toposcope.files.formats.ranks import open_ranks_of, rank_of
 from toposcope.files.formats.reader import Reader
 from toposcope.files.formats.registry import folder_format, is_weights_file, open_checkpoint, open_file
 from toposcope.files.formats.sharded import from_shards, is_shard, part_of
-from toposcope.files.labels import is_copy, step_among, step_of, step_of_file, tokens_of
+from toposcope.files.labels import is_copy, is_state_of, step_among, step_of, step_of_file, tokens_of
 from toposcope.logs.pairing import LogOfRun
 from toposcope.sources.names import shared_names
 
@@ -197,7 +197,7 @@ def labelled(folder: Folder, run: str, unread: list[Unread]) -> list[Entry]:
         if step is not None and not is_shard(name):
             files.setdefault((whole, step), []).append(name)
     entries = [_file_entry(folder, names, run, step) for (_, step), names in _without_copies(files).items()]
-    folders = folder.folders()
+    folders = [name for name in folder.folders() if not is_state_of(name, folder.files())]
     among = partial(step_among, names=folders)
     named = [(name, _step(folder, name, name, among, unread)) for name in folders]
     steps = [(name, step) for name, step in named if step is not None]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from toposcope.core.errors import SourceError
 from toposcope.files.blobs import Folder, LocalFolder
-from toposcope.sources.entries import Unread
+from toposcope.sources.entries import Source, Unread, rename
 
 FREE_DEPTH = 3
 """Folders down to this depth are always searched. Deeper ones are counted, and runs in them have to state
@@ -76,3 +76,35 @@ class Search:
 
 class ExhaustedError(SourceError):
     """The search has ended before; it was told where."""
+
+
+def each_once(found: list[Source]) -> list[Source]:
+    """Return each run once; if links lead to a run as well, its own path names it."""
+    places: dict[str, Source] = {}
+    for source in found:
+        uri = source.run.uri
+        real = uri if "://" in uri else os.path.realpath(uri)
+        known = places.get(real)
+        if known is None or _links(uri) < _links(known.run.uri):
+            places[real] = source
+    return list(places.values())
+
+
+def _links(uri: str) -> int:
+    """Return how many parts of a path are links."""
+    path, count = uri, 0
+    while "://" not in uri and os.path.dirname(path) != path:
+        count += os.path.islink(path)
+        path = os.path.dirname(path)
+    return count
+
+
+def with_unique_names(found: list[Source], folder: Folder) -> list[Source]:
+    """Return the runs; where two have one name, each is named by its path below the folder."""
+    names = [source.run.run for source in found]
+    if len(set(names)) == len(names):
+        return found
+    root = folder.label.rstrip("/") + "/"
+    return [
+        rename(source, source.run.uri.removeprefix(root).rstrip("/") or source.run.run) for source in found
+    ]

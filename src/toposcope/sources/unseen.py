@@ -16,7 +16,8 @@ from toposcope.files.blobs import LocalFolder, passes, readable
 from toposcope.files.formats.foreign import DISTCP, Foreign, foreign_name
 from toposcope.files.formats.reader import Reader
 from toposcope.files.formats.registry import FSDP, OLMO_CORE, is_beside_weights, is_weights_file
-from toposcope.files.labels import is_copy, looks_like_step, step_of, worded_step
+from toposcope.files.labels import is_copy, is_state_of, looks_like_step, step_of, worded_step
+from toposcope.files.lightning import CHECKPOINTS
 from toposcope.logs.metrics import empty
 from toposcope.sources.entries import INNER, Entry, Source, Unread, is_checkpoint, open_folder, open_plain
 from toposcope.sources.search import MOST_FOLDERS
@@ -153,7 +154,7 @@ class _Places:
     busy: set[str] = field(default_factory=set)
     """The folders that a checkpoint of a run is in."""
     homes: set[str] = field(default_factory=set)
-    """The folders that have a checkpoint directly in them."""
+    """The folders that have a checkpoint directly in them, or in their folder checkpoints."""
 
     @classmethod
     def of(cls, root: str, sources: Sequence[Source], named: Sequence[Unread]) -> _Places:
@@ -165,7 +166,10 @@ class _Places:
         }
         seen = cls(root, entries, frozenset(one.place for one in named))
         for place in entries:
-            seen.homes |= {os.path.dirname(place)} if place != root else set()
+            home = os.path.dirname(place)
+            seen.homes |= {home} if place != root else set()
+            if os.path.basename(home) == CHECKPOINTS and home != root:
+                seen.homes.add(os.path.dirname(home))
             while place not in seen.busy and place != os.path.dirname(place):
                 seen.busy.add(place)
                 place = root if place == root else os.path.dirname(place)
@@ -223,7 +227,7 @@ def _walk(root: str, seen: _Places) -> Iterator[tuple[str, list[str]]]:
             elif (
                 not one.is_symlink()
                 and readable(one.path) not in seen.named
-                and not is_beside_weights(one.name)
+                and not (is_beside_weights(one.name) or is_state_of(one.name, names))
             ):
                 within = seen.entries.get(one.path) or inside
                 if within is None and folder in seen.homes and _may_be_copy(folder, one.name):

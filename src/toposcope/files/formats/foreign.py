@@ -110,6 +110,15 @@ COREML = Foreign(
     "Core ML, a form for running a model", "read the checkpoint that it was made from", (".mlmodel",)
 )
 RUST = Foreign("a file of rust-bert (LibTorch)", "read the checkpoint that it was made from", (".ot",))
+OPENVINO = Foreign(
+    "OpenVINO, a form for running a model",
+    "read the checkpoint that it was made from",
+    ("openvino_model.bin",),
+)
+MINDSPORE = Foreign(
+    "a checkpoint of MindSpore",
+    f"load it with mindspore.load_checkpoint(FILE), take asnumpy() of each parameter and {_SAVEZ}",
+)
 PICKLE = Foreign(
     "a plain pickle, which is never run",
     "save the weights with safetensors.torch.save_file or torch.save(model.state_dict(), FILE)",
@@ -118,9 +127,12 @@ PICKLE = Foreign(
 
 _BY_END = (
     GGUF, MSGPACK, ONNX, NEMO, PADDLE, KERAS, HDF5, TENSORFLOW, DISTCP, TFLITE, COREML, RUST,
+    OPENVINO,
 )  # fmt: skip
 _GGML_MAGIC = (b"lmgg", b"fmgg", b"tjgg", b"algg")
 """ggml, ggmf, ggjt and ggla, written as little-endian numbers."""
+_PROTOBUF = b"\n"
+"""How MindSpore's message of parameters begins: its first field, a message of its own."""
 _LLM_C_MAGIC = (20240326, 20240527)
 """The first numbers of llm.c's models and of its states of optimisers (train_gpt2.cu)."""
 _ZIP_END, _POLICY = 1 << 14, b"policy.pth"
@@ -160,6 +172,8 @@ def foreign_file(name: str, head: bytes) -> Foreign | None:
         return HDF5
     if head.startswith(b"GGUF"):
         return GGUF
+    if name.endswith(".ckpt") and head.startswith(_PROTOBUF):
+        return MINDSPORE
     if name.endswith(".bin") and int.from_bytes(head[:4], "little") in _LLM_C_MAGIC:
         return LLM_C
     return next((form for form in (*_BY_END, PICKLE) if name.lower().endswith(form.ends or (" ",))), None)
@@ -212,7 +226,7 @@ def _zarr(folder: Folder, folders: list[str], depth: int = 1) -> bool:
     inner = [folder.sub(name) for name in folders[:3] if step_of(name) is None]
     if any({".zarray", "zarr.json"} & set(one.files()) for one in inner):
         return True
-    return depth < _DEEPEST and any(_zarr(one, one.folders(), depth + 1) for one in inner[:1])
+    return depth < _DEEPEST and any(_zarr(one, one.folders(), depth + 1) for one in inner)
 
 
 def _is_policy(folder: Folder) -> Callable[[str], bool]:

@@ -97,9 +97,10 @@ NOT_WEIGHTS = (
     "metadata.",
     "common.pt",
     "train.pt",
+    "openvino",
 )
 """Prefixes of files that lie beside weights but are not weights: of transformers, accelerate, torchtune,
-verl, Megatron-LM and OLMo."""
+verl, Megatron-LM and OLMo; and the weights that OpenVINO runs."""
 
 
 _OPT = re.compile(r"opt\d{6}")
