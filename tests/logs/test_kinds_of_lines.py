@@ -35,6 +35,11 @@ TEXTS = {
     "no word for the loss, colons": "Epoch {s} | train: {x} | val: {y}",
     "a time that is called cost": "Epoch {s} Train, Loss: {x}, Cost: 715.7 sec",
     "counts before their words": "{s}epoch results: [train] time=0.1, loss_ctc=9.5, loss={x}, [valid] loss_ctc=8.5, loss={y}",
+    "a count beside a tag": "[ Train | {s:03}/100 ] loss = {x}\n[ Valid | {s:03}/100 ] loss = {y}",
+    "a number sign": "[BEST] Epoch #{s}: train_loss={x}, val_loss={y}, time=0.94s",
+    "a size called batch": "[{s:06}/50000] X4K    | loss {x} | VRAM 1.4/15.9GB (9%) | batch 16",
+    "a mean before its name": " {s}: {x}, 9.5 avg loss, 0.001000 rate, 8.16 seconds, 136448 images",
+    "absl's writer": "I1002 21:38:13.425730 139917864867392 logging_writer.py:35] [{s}] steps_per_second=1.5, train_loss={x}",
     "rounds": "[ROUND {s}] loss: {x}",
     "the change of an update": "Lr: 9.9e-03 | Update: 5.8e-04 mean,9.4e-04 std | Epoch: [1][{s}/99] | Loss {x} (3.5)",
     "a value function's loss": "{{'value_loss': 0.5, 'value_mean': 0.25}}\nStep: {s} | Loss: {x}",
@@ -326,3 +331,14 @@ def test_processes_that_print_the_loss_of_each_epoch(tmp_path: Path) -> None:
     assert run.table["loss"].tolist() == pytest.approx(LOSSES, abs=1e-4)
     within = "".join(f"epoch {s} loss {x - k / 5}\n" for s, x in enumerate(LOSSES, 1) for k in (0, 1))
     assert read(tmp_path, within, "two.log").table["step"].tolist() == [*range(1, 2 * COUNT + 1)]
+
+
+def test_each_run_has_epochs_of_its_own_length(tmp_path: Path) -> None:
+    text = "".join(
+        f"Epoch: {epoch}, Step: {step}, all_loss: {x + 9 * long}\n"
+        for long in (5, 3)
+        for epoch, x in enumerate(LOSSES, 1)
+        for step in range(0, 200 * long, 200)
+    )
+    first, second = read(tmp_path, text).runs
+    assert (first.table["step"].iloc[-1], second.table["step"].iloc[-1]) == (11 * 1000 + 800, 11 * 600 + 400)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -144,12 +145,12 @@ def _said_trained(table: pd.DataFrame, first: str, names: Sequence[str], meant: 
 def _place(table: pd.DataFrame, trained: np.ndarray) -> str:
     """Return the column that the step is taken from; empty if none is named often enough."""
     for before in (PLACED, HEADING + PLACED):
-        for kind in _KINDS:
-            name = before + kind
-            if name in table and table[name].notna().to_numpy()[trained].mean() >= _ENOUGH:
-                rising = before == PLACED or _rises(table, name, trained)
-                if rising:
-                    return name
+        names = [before + kind for kind in _KINDS if before + kind in table]
+        names = [name for name in names if table[name].notna().to_numpy()[trained].mean() >= _ENOUGH]
+        if before != PLACED:
+            names = [name for name in names if _rises(table, name, trained)]
+        if names:  # beside a number that changes, `batch 16` is no place
+            return next((name for name in names if table[name][trained].nunique() > 1), names[0])
     return ""
 
 
@@ -216,10 +217,28 @@ def _steps(table: pd.DataFrame, name: str, trained: np.ndarray) -> tuple[np.ndar
     if not _local(values[trained], epoch[trained]):
         one = np.nanmin(epoch[trained]) == np.nanmax(epoch[trained])
         return values, 0 if one and epochs > 1 else planned, ()
-    length = planned if planned >= np.nanmax(values[trained]) else _length(values[trained], epoch[trained])
     first = np.nanmin(epoch[trained])
+    if not planned and len(ends := _ends_of_runs(epoch, trained)) > 1:
+        steps = np.full(len(values), np.nan)
+        for run in (slice(*one) for one in pairwise([0, *ends])):  # each has epochs of its own length
+            length = _length(values[run][trained[run]], epoch[run][trained[run]])
+            steps[run] = values[run] + (epoch[run] - first) * length
+        return steps, 0, ("steps counted within the epoch and on over the epochs",)
+    length = planned if planned >= np.nanmax(values[trained]) else _length(values[trained], epoch[trained])
     note = f"steps counted within the epoch and on over the epochs ({length:,} each)"
     return values + (epoch - first) * length, epochs * length if first <= 1 else 0, (note,)
+
+
+def _ends_of_runs(epoch: np.ndarray, trained: np.ndarray) -> list[int]:
+    """Return where runs end: before the epoch falls back to the first, and at the end of the log.
+
+    >>> _ends_of_runs(np.array([1, 1, 2, 1, 2.0]), np.ones(5, bool))
+    [3, 5]
+    """
+    rows = np.flatnonzero(trained & np.isfinite(epoch))
+    own = epoch[rows]
+    falls = np.flatnonzero((np.diff(own, prepend=own[:1]) < 0) & (own <= own[:1]))
+    return [*rows[falls].tolist(), len(epoch)]
 
 
 def _several(epoch: np.ndarray) -> bool:

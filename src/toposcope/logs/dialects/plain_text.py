@@ -131,7 +131,10 @@ def records(lines: Iterable[str]) -> Iterator[dict[str, float]]:
         if announced and read.trained:
             marks[ANNOUNCED] = 1.0
         announced = False
-        yield {**heading, **read.said, **(read.places or read.leading), **marks}
+        places = read.places or read.leading
+        if len(places) == 1 and PLACED + PLACE in places:  # `[500/900] loss 2.5 | batch 16`
+            places = {**read.leading, **places}
+        yield {**heading, **read.said, **places, **marks}
 
 
 def _read(line: str, title: str) -> LineNumbers:

@@ -36,6 +36,15 @@ _COUNT_FIRST = re.compile(
     r"(?<![\w.,/-])(?<!\d:)(\d{1,9})-?((?i:epoch))(?![\w/-])|(?<=[:\s])(?:\d{1,12}-)?(\d{1,12})((?i:batch|iter|step))(?=:)"
 )
 """A count right before its word: ESPnet's `8epoch:train:376-750batch:`, and `0-epoch (4/178643)`."""
+_TAGGED_COUNT = re.compile(
+    r"\[\s{0,3}((?i:train(?:ing)?|valid(?:ation)?|val|test|eval))\s{0,3}\|\s{0,3}(\d{1,9}/\d{1,9})\s{0,3}\]"
+)
+"""An epoch beside a tag: `[ Valid | 001/100 ] loss = 2.5`."""
+_NUMBERED = re.compile(r"\b((?i:epoch|step|iter|iteration|batch|round)) ?#(?=\d)")
+_LOGGED = re.compile(r"^[IWEF]\d{4} [\d:.]{8,15}\s{1,9}\d{1,18} [\w./-]{1,60}:\d{1,6}\] (?=\[\d)")
+"""What absl writes before a line, if that begins with its step: `I1002 21:38:13.42 139 writer.py:35] [400]`."""
+_AVERAGED = re.compile(r"^(\s{0,9}\d{1,12}): ([-\d.na]{1,20}), ([-\d.na]{1,20}) avg(?: loss)?,")
+"""Darknet's line: `2131: 0.62, 0.54 avg loss, 0.001 rate`."""
 _DIGITS_OR_DASH = frozenset("0123456789-")
 _BEGINS = re.compile(
     r"^\s{0,8}(\d{1,12}/\d{1,12}),? (?:in|of) (?:the )?"
@@ -131,6 +140,10 @@ def in_pairs(line: str) -> str:
     'epoch 0, iteration 56/10105, finished, Loss: 1.43'
     >>> in_pairs("Score at iteration 100 is 1.13"), in_pairs("[step 3] loss → 2.5")
     ('iteration 100, loss: 1.13', '[step 3] loss: 2.5')
+    >>> in_pairs("[ Valid | 001/100 ] loss = 2.5"), in_pairs("Epoch #3: loss=2.5")
+    ('[Valid] epoch 001/100 loss = 2.5', 'Epoch 3: loss=2.5')
+    >>> in_pairs(" 21: 0.62, 0.54 avg loss, 0.001000 rate")
+    ' 21: loss: 0.62, avg loss: 0.54, 0.001000 rate'
     >>> in_pairs("8epoch:train:376-750batch: loss=1.5"), in_pairs("0-epoch (4/99): loss 2.5")
     ('epoch 8:train:batch 750: loss=1.5', 'epoch 0 (4/99): loss 2.5')
     >>> in_pairs("[Losses: x 0.27, conf 4.3, total 15.1]")
@@ -148,6 +161,14 @@ def in_pairs(line: str) -> str:
         line = _COUNT_FIRST.sub(lambda found: f"{found[2] or found[4]} {found[1] or found[3]}", line)
     if "epoch" in line and line.lstrip()[:1].isdigit() and (found := _BEGINS.match(line)):
         line = f"epoch {found[2] or found[3]}, iteration {found[1]},{line[found.end() :]}"
+    if "[" in line and "|" in line:
+        line = _TAGGED_COUNT.sub(r"[\1] epoch \2", line)
+    if "#" in line:
+        line = _NUMBERED.sub(r"\1 ", line)
+    if " avg" in line:
+        line = _AVERAGED.sub(r"\1: loss: \2, avg loss: \3,", line)
+    if "] [" in line and line[:1] in "IWEF":
+        line = _LOGGED.sub("", line)
     if "Score" in line:
         line = _SCORE.sub(lambda found: f"{_place(found['first'])}, loss: ", line)
     line = line.replace("'s ", " ")  # LightGBM: `valid_1's binary_logloss: 0.3`
