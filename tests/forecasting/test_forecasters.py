@@ -278,3 +278,45 @@ def test_ridge_leaves_out_what_refitting_leaves_out():
         best = min(penalties, key=error)
         found = ridge_predict(x, y, x[:2], free=free, penalties=penalties)
         assert found == pytest.approx(design[:2] @ fit(np.arange(6) >= 0, best), abs=1e-6)
+
+
+# -- no work twice, and none whose result means nothing
+
+
+def test_leaving_out_runs_in_turn_fits_the_same_runs_once(monkeypatch):
+    from toposcope.forecasting import annealing
+
+    counts: dict[int, int] = {}
+    fit = annealing._huber_fit
+
+    def counted(*args):
+        counts[len(args[1])] = counts.get(len(args[1]), 0) + 1
+        return fit(*args)
+
+    monkeypatch.setattr(annealing, "_huber_fit", counted)
+    step = np.arange(20, 1001, 20.0)
+    runs = []
+    for k in range(4):  # schedules that differ: the laws of the rate take part
+        plan = cosine(peak=1e-3 * (1 + 0.2 * k), last=1e-4, steps=1000)
+        loss = 2.0 + 0.5 * plan.area(step) ** -0.5 + 500.0 * plan.at(step) + 1e-3 * np.sin(7 * step + k)
+        runs.append(curve_from_metrics(f"r{k}", pd.DataFrame({"step": step, "loss": loss}), schedule=plan))
+    for cut in (200, 200):
+        for run in runs:
+            forecast(Auto(), run.seen(cut), [one for one in runs if one is not run])
+    starts = 4 + 8  # of the multi-power law and of Tissue's
+    # each run from the three others, each of three from the two others, each of two from the other one
+    assert counts == {4: 4 * starts, 3: 12 * starts, 2: 12 * starts}
+
+
+def test_no_run_of_one_size_is_the_largest(family):
+    same = [replace(run, parameters=1000) for run in family]
+    table = unseen_largest(same, [SiblingTransfer()], [0.3])
+    assert table[["status", "reason"]].to_numpy().tolist() == [["failed", "the runs have one size"]]
+
+
+def test_seeds_of_the_largest_size_do_not_forecast_one_another(family):
+    largest = max(family, key=lambda run: run.parameters)
+    twin = replace(largest, run="twin", loss=largest.loss + 0.5)
+    plain = unseen_largest([*family, largest], [SiblingTransfer()], [0.3])
+    beside = unseen_largest([*family, twin, largest], [SiblingTransfer()], [0.3])
+    assert beside["predicted"].tolist() == plain["predicted"].tolist()

@@ -163,15 +163,17 @@ def unseen_largest(
     """Forecast the largest model from the smaller ones, and from its size alone, without its losses.
 
     The rows called "size alone" are a power law of final loss in parameters over the smaller models, with
-    Student's prediction interval in log-log. Runs of unknown size are left out.
+    Student's prediction interval in log-log. Runs of unknown size are left out. Of runs of one size none is
+    the largest, and nothing is forecast.
     """
     ordered = sorted((c for c in curves if c.parameters > 0), key=lambda curve: curve.parameters)
     columns = ["method", "run", "cut", "predicted", "low", "high", "actual", "error", "status", "reason"]
-    if not ordered:
-        nan, reason = math.nan, "the size of no run is known"
+    smaller = [curve for curve in ordered if curve.parameters < ordered[-1].parameters]
+    if not smaller:
+        nan, reason = math.nan, "the runs have one size" if ordered else "the size of no run is known"
         row = ("size alone", "", 0.0, nan, nan, nan, nan, nan, "failed", reason)
         return pd.DataFrame([row], columns=columns)
-    largest, smaller = ordered[-1], ordered[:-1]
+    largest = ordered[-1]
     rows = [_from_size(largest, smaller, level)]
     for cut in cuts:
         for method in methods:

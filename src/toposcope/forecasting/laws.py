@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -80,9 +80,6 @@ class MultiPower(Forecaster):
     least_seen: ClassVar[int] = LEAST_SHARED
     shape: Shape = DEFAULT
     siblings: Sequence[Curve] = ()
-    prior: tuple[np.ndarray, np.ndarray] | None = field(default=None, repr=False)
-    known: dict[tuple[str, int, int], np.ndarray] = field(default_factory=dict, repr=False)
-    """Fits of single finished runs, cached so that leaving each out in turn does not repeat them."""
 
     @property
     def name(self) -> str:
@@ -90,18 +87,13 @@ class MultiPower(Forecaster):
         return "multi-power law (published)" if self.shape == PUBLISHED else "multi-power law"
 
     def fit(self, siblings: Sequence[Curve], share: float) -> Self:
-        """Fit each sibling separately; runs of another size use the siblings' median alpha, B and C."""
-        usable = tuple(s for s in siblings if s.plan() is not None)
-        thetas = np.array([self._alone(s) for s in usable])
-        prior = None
-        if len(thetas) >= 2:
-            prior = (np.median(thetas, axis=0), _HELD)
-        return replace(self, siblings=usable, prior=prior)
+        """Keep the siblings with a schedule."""
+        return replace(self, siblings=tuple(s for s in siblings if s.plan() is not None))
 
     def predict(self, seen: Curve) -> Point:
         """Fit with siblings of the same size, else with the prior from the others; shift and extrapolate."""
         same = _same_size(seen, self.siblings)
-        prior = None if same else self.prior
+        prior = None if same else self._prior()
         note = ""
         if not same and prior is None and _anneals_unseen(seen):
             prior = _lent(seen, self.shape)
@@ -115,11 +107,12 @@ class MultiPower(Forecaster):
             point, note=note, half=stated_width(seen, point.final) if positive and not same else None
         )
 
-    def _alone(self, curve: Curve) -> np.ndarray:
-        key = (curve.run, curve.last, len(curve.step))
-        if key not in self.known:
-            self.known[key] = fit_multi_power([_data(curve)], shape=self.shape).theta
-        return self.known[key]
+    def _prior(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Fit each sibling separately: runs of another size use their median alpha, B and C."""
+        if len(self.siblings) < 2:
+            return None
+        thetas = [fit_multi_power([_data(s)], shape=self.shape).theta for s in self.siblings]
+        return np.median(thetas, axis=0), _HELD
 
 
 def fit_law(curves: Sequence[Curve], *, shape: Shape | None = DEFAULT) -> LawFit:
