@@ -99,8 +99,10 @@ def change_of(now: np.ndarray, then: np.ndarray, *, low_rank: bool = False) -> T
     alike = np.divide(products, both, out=np.ones(len(here)), where=both > 0)
     unlike = int((alike < UNLIKE).sum()) if now.ndim > 1 else 0
     placed, swapped = exchanged(here, there, moved, before, low_rank=low_rank) if now.ndim > 1 else (0, ())
-    growth = np.sqrt(np.divide(squares, before, out=np.ones(len(here)), where=before > 0))
-    noise = noise_rows(alike, growth, moved, here.shape[1]) if unlike else 0
+    noise = 0
+    if unlike:
+        growth = np.sqrt(np.divide(squares, before, out=np.ones(len(here)), where=before > 0))
+        noise = noise_rows(alike, growth, moved, here.shape[1])
     return TensorChange(
         far, along, purity, cosine, norm / past, unlike / len(here), unlike, placed, swapped, noise
     )
