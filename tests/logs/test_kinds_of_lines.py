@@ -40,6 +40,9 @@ TEXTS = {
     "a size called batch": "[{s:06}/50000] X4K    | loss {x} | VRAM 1.4/15.9GB (9%) | batch 16",
     "a mean before its name": " {s}: {x}, 9.5 avg loss, 0.001000 rate, 8.16 seconds, 136448 images",
     "absl's writer": "I1002 21:38:13.425730 139917864867392 logging_writer.py:35] [{s}] steps_per_second=1.5, train_loss={x}",
+    "a table with shares and notes": " Epoch | TrainLoss | TrainAcc | ValLoss | Time\n {s} | {x} | 50.80% | {y} | 19.6s  ← best",
+    "a loop's variable": "epoch=0 i={s}/530 total loss={x} spectro loss=1.5 vocoder loss=0.005",
+    "an array of one": "train --- Current batch:{s}/1600  loss:[ {x}]",
     "rounds": "[ROUND {s}] loss: {x}",
     "the change of an update": "Lr: 9.9e-03 | Update: 5.8e-04 mean,9.4e-04 std | Epoch: [1][{s}/99] | Loss {x} (3.5)",
     "a value function's loss": "{{'value_loss': 0.5, 'value_mean': 0.25}}\nStep: {s} | Loss: {x}",
@@ -342,3 +345,11 @@ def test_each_run_has_epochs_of_its_own_length(tmp_path: Path) -> None:
     )
     first, second = read(tmp_path, text).runs
     assert (first.table["step"].iloc[-1], second.table["step"].iloc[-1]) == (11 * 1000 + 800, 11 * 600 + 400)
+
+
+def test_an_epoch_may_be_named_where_it_ends(tmp_path: Path) -> None:
+    epoch = "".join(f"Current batch:{20 * k}/80 loss:[ {{x}}]\n" for k in range(1, 5))
+    (run,) = read(tmp_path, lines(epoch + "Epoch [{i}]/[20] Training Phase Loss: 9.5")).runs
+    logged = run.table[run.table["loss"].notna()]
+    assert logged["step"].tolist() == [*range(20, 80 * COUNT + 1, 20)]
+    assert logged["loss"].tolist() == [x for x in LOSSES for _ in range(4)]

@@ -63,6 +63,7 @@ HELD_OUT = frozenset(
 """Words of a loss that the model was not trained on."""
 TRAINED = frozenset(["train", "training", "trained", "tr", "trn", "treino", "treinamento", "entrenamiento"])
 """Words of a loss of training."""
+_JOINED = re.compile(r"(?<=[a-z])(?=Loss)")
 _UNDERSCORES = re.compile("_+")
 _DECIMAL_COMMA = re.compile(r'(?:^|;)"?[-+]?\d+,\d+(?:[eE][-+]?\d+)?"?(?=;|\s*$)', re.MULTILINE)
 _DECIMAL_POINT = re.compile(r'(?:^|;)"?[-+]?\d*\.\d', re.MULTILINE)
@@ -73,10 +74,10 @@ SUFFIXES = (".csv", ".tsv", ".parquet", ".jsonl")
 def plain(name: object) -> str:
     """Return a column's name without meaningless differences.
 
-    >>> plain("Train/Learning-Rate "), plain("_step")
-    ('train_learning_rate', 'step')
+    >>> plain("Train/Learning-Rate "), plain("_step"), plain("ValLoss")
+    ('train_learning_rate', 'step', 'val_loss')
     """
-    text = str(name).strip().lower()
+    text = _JOINED.sub("_", str(name).strip()).lower()
     for mark in "/- .(":
         text = text.replace(mark, "_")
     return _UNDERSCORES.sub("_", text.replace(")", "")).lstrip("_")

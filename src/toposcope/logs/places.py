@@ -210,7 +210,7 @@ def _steps(table: pd.DataFrame, name: str, trained: np.ndarray) -> tuple[np.ndar
         if _several(values[trained]) or (values[trained] % 1 != 0).any():
             return _counted(values, trained), 0, ("steps counted within the epoch",)
         return values, planned, ()
-    epoch = _column(table, EPOCH)
+    epoch = _by_ends(_column(table, EPOCH), values, trained)
     epochs = _of(table, PLACED + EPOCH, trained) or _of(table, HEADING + PLACED + EPOCH, trained)
     if name.endswith(GLOBAL) or np.isnan(epoch[trained]).mean() > _ENOUGH:
         return values, planned if epochs < 2 else 0, ()
@@ -246,6 +246,24 @@ def _several(epoch: np.ndarray) -> bool:
     begins = np.flatnonzero(np.diff(epoch, prepend=np.nan) != 0)
     counts = np.diff(np.append(begins, len(epoch)))
     return bool(np.median(counts[: max(len(counts) - 1, 1)]) > 1)
+
+
+def _by_ends(epoch: np.ndarray, values: np.ndarray, trained: np.ndarray) -> np.ndarray:
+    """Return the epoch of each record; if only the lines that end an epoch name it, it is the next one's.
+
+    Then a place falls wherever such a line stands before it, and nowhere else.
+
+    >>> epoch = np.array([np.nan, np.nan, 0, np.nan, np.nan, 1, np.nan])
+    >>> _by_ends(epoch, np.array([1, 2, np.nan, 1, 2, np.nan, 1]), np.isnan(epoch)).tolist()
+    [0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 2.0]
+    """
+    rows = np.flatnonzero(trained & np.isfinite(values))
+    if not np.isnan(epoch[rows]).all() or np.isnan(epoch).all():
+        return epoch
+    ended = pd.Series(epoch).bfill().fillna(np.nanmax(epoch) + 1).to_numpy(float)
+    falls = np.diff(values[rows]) < 0
+    between = np.diff(np.cumsum(np.isfinite(epoch))[rows]) > 0
+    return ended if falls.any() and (falls == between).all() else epoch
 
 
 def _of_processes(epoch: np.ndarray, table: pd.DataFrame, trained: np.ndarray) -> bool:

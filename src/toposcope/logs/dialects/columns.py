@@ -25,12 +25,15 @@ _BETWEEN = re.compile(r"\s{0,40}\|\s{0,40}|\t{1,8} {0,40}|\s{2,80}")
 _BAR = re.compile(r":\s{0,3}\d{1,3}%\|.*$")
 _DRAWN = re.compile(r"^\s{0,8}\d{1,3}%\|[^|]{0,300}\|[^\[]{0,40}\[[^\]]{0,80}\]")
 """A bar behind a row, and one before it that had no text yet."""
-_CELL = re.compile(rf"\s*(?:(?:{NUMBER})[smh]?|\d+:[\d:.]+)?\s*")
+_CELL = re.compile(rf"\s*(?:(?:{NUMBER})[smh%]?|\d+:[\d:.]+)?\s*")
+_NOTE = r"(?:\s{1,4}(?:[*←<✓✔★⭐]|[(\[]?(?i:best|new best|saved)\b).{0,40})?"
+"""What may stand behind a row: `← best`."""
+_NOTED = re.compile(rf"(?<=[\d%s]){_NOTE}\s*$")
 _OF = re.compile(r"(\d{1,12})/(\d{1,12})")
 _MEMORY = re.compile(r"([\d.]{1,12})[GMK]")
 _ROW = re.compile(
     rf"^{_TIME}\s{{0,12}}\|?\s{{0,12}}(?:{STEP}(?:/\d{{1,9}})?(?:\s{{0,40}}\||\t|\s{{2,80}})[\s|]{{0,40}}"
-    rf"(?:{NUMBER})(?:[\s|/GM][\d\s|.:,eE+naifGMsmh/-]*)?(?::\s{{0,3}}\d{{1,3}}%\|.*)?|\d{{1,12}}(?:,{NUMBER}){{2,40}})$"
+    rf"(?:{NUMBER})(?:[\s|/GM][\d\s|.:,eE+naifGMsmh%/-]*)?{_NOTE}(?::\s{{0,3}}\d{{1,3}}%\|.*)?|\d{{1,12}}(?:,{NUMBER}){{2,40}})$"
 )
 _MOST = 4096
 _TOTAL = "total"
@@ -63,6 +66,7 @@ def _cells(line: str) -> list[str]:
     line = line[len(_BEFORE.match(line)[0]) :]  # type: ignore[index]  # it matches every text
     if "%|" in line:
         line = _BAR.sub("", _DRAWN.sub("", line))
+    line = _NOTED.sub("", line)
     if " " not in line.strip() and line.count(",") > 1:
         return [cell.strip() for cell in line.split(",")]
     return [cell.strip() for cell in _BETWEEN.split(line.strip().strip("|").strip())]

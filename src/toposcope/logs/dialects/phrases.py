@@ -135,8 +135,11 @@ def _place(parts: list[str]) -> str:
     joined = "_".join(core or parts)
     if kind := _PLACES.get(joined):
         return kind
-    if len(core) == 2 and core[0] in _STEPS_OF and _PLACES.get(core[1]) == STEP:
-        return GLOBAL if core[0] == "global" else STEP
+    kind = _PLACES.get(core[1], "") if len(core) == 2 and core[0] in _STEPS_OF else ""
+    if kind == STEP and core[0] == "global":
+        return GLOBAL
+    if kind == STEP or (kind in (PLACE, EPOCH) and core[0] == "current"):
+        return kind
     return ""
 
 

@@ -53,6 +53,8 @@ _RULE = re.compile(r"^\s*$|.*(?i:epoch|step|train)")
 """A line that ends what a title says: a blank one, or one of training."""
 _SAVED = "Saving dict for global step"
 """TensorFlow's words before the losses of an evaluation."""
+_COUNTERS = frozenset("ij")
+"""Names of a loop's variable: `i=3/530` is a place."""
 _SMALL = re.compile(r"[eE]-")
 """A number with a negative exponent is no place: `Update: 5.9e-04 mean`."""
 _SCALES = {"k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9}
@@ -217,6 +219,8 @@ class _TextLine:
         meant = phrase(text.rstrip("-_"))
         if found["between"] and found["between"][0] == "," and meant.kind != LOSS:
             return
+        if text in _COUNTERS and found["of"]:
+            meant = replace(meant, kind=PLACE)
         if meant.kind in _PLACES and _SMALL.search(found["number"]):
             self.said.setdefault(meant.name, number(found["number"]))
         elif meant.kind in _PLACES:
@@ -282,7 +286,7 @@ class _AnyWording:
     _LOSS = re.compile(
         rf"(?i:loss|verlust|p[eé]rdida|perda|perte|xent|cross[- _]?entropy|\bnll\b|\bcost\b|\bce\b)"
         rf"[\w/.-]{{0,30}}['\"]?\s{{0,12}}"
-        rf"(?:[:=,]\s{{0,12}})?['\"]?(?:{NUMBER})"
+        rf"(?:[:=,]\s{{0,12}})?['\"]?(?:\[\s{{0,4}})?(?:{NUMBER})"
     )
 
     def search(self, line: str, /) -> object:
