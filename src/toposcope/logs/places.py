@@ -10,19 +10,18 @@ import numpy as np
 import pandas as pd
 
 from toposcope.logs.dialects.phrases import EPOCH, GLOBAL, LOSS, PART, PLACE, STEP, Phrase, phrase
-from toposcope.logs.records import PLANNED
+from toposcope.logs.records import (
+    HEADING,
+    HELD,
+    LEADING,
+    NOT_A_NUMBER,
+    OF,
+    PLACED,
+    PLANNED,
+    ROUNDED,
+)
 from toposcope.logs.run import Run, is_nan_column
 
-PLACED, OF, HEADING = "\0", " of", "\0above "
-"""Marks of columns: a place that a line names, how many there are of it, and one that a line above names."""
-HELD = "\0held out"
-"""Marks a record that has held-out losses alone."""
-NOT_A_NUMBER = "\0not a number"
-"""Marks a record whose training loss was written as NaN, which is no absent one."""
-ROUNDED = PLACED + "rounded"
-"""The column of what a step is rounded to: 1,000 for `12K`."""
-LEADING = "leading"
-"""The kind of a number at the begin of a line, which is the step where no other number is."""
 _KINDS = (GLOBAL, STEP, PLACE, LEADING, EPOCH)
 _ENOUGH = 0.5
 """A place counts if at least this share of the records with a loss names it."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from toposcope.logs.dialects.dialect import TextDialect
+from toposcope.logs.dialects.dialect import TextDialect, by_places
 from toposcope.logs.dialects.pairs import NUMBER
 from toposcope.logs.dialects.phrases import EPOCH, GLOBAL, LOSS, PLACE, STEP, phrase
-from toposcope.logs.places import NOT_A_NUMBER, PLACED, placed
-from toposcope.logs.records import Record, number
+from toposcope.logs.records import NOT_A_NUMBER, PLACED, Record, number
 
 _ROW = re.compile(
     rf"^\s{{0,8}}\|\s{{0,40}}([A-Za-z][^|]{{0,60}}?)\s{{0,60}}\|\s{{0,40}}({NUMBER})?\s{{0,60}}\|\s{{0,8}}$"
@@ -47,4 +46,4 @@ def _record(box: dict[str, float]) -> Iterator[Record]:
         yield said
 
 
-DIALECT = TextDialect("boxes", ("|",), _LOSS, records, placed)
+DIALECT = TextDialect("boxes", ("|",), _LOSS, records, by_places)

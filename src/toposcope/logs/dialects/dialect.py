@@ -72,3 +72,10 @@ class FolderDialect:
     name: str
     matches: Callable[[Folder], bool]
     read: Callable[[Folder], Sequence[Run]]
+
+
+def by_places(run: Run) -> Run:
+    """Return a run of a text with the step of each record, from the places that its lines name."""
+    from toposcope.logs.places import placed
+
+    return placed(run)

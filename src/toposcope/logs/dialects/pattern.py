@@ -14,8 +14,8 @@ from itertools import islice
 from toposcope.core.errors import InputError
 from toposcope.logs.dialects.dialect import TextDialect
 from toposcope.logs.dialects.phrases import EPOCH, STEP
-from toposcope.logs.places import HELD, NOT_A_NUMBER, PLACED, placed
-from toposcope.logs.records import Record, number
+from toposcope.logs.places import placed
+from toposcope.logs.records import HELD, NOT_A_NUMBER, PLACED, Record, number
 
 PLACES = ("step", "epoch")
 LOSSES = ("loss", "heldout_loss")

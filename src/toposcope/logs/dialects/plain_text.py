@@ -11,16 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from toposcope.logs.dialects.dialect import TextDialect
+from toposcope.logs.dialects.any_loop import LOSSES, NUMBER
 from toposcope.logs.dialects.keras_bars import whole_bars
 from toposcope.logs.dialects.phrases import EPOCH, GLOBAL, LOSS, OTHER, PLACE, STEP, Phrase, phrase
-from toposcope.logs.places import HEADING, HELD, LEADING, NOT_A_NUMBER, OF, PLACED, ROUNDED, placed
-from toposcope.logs.records import number
+from toposcope.logs.records import HEADING, HELD, LEADING, NOT_A_NUMBER, OF, PLACED, ROUNDED, number
 
 if TYPE_CHECKING:
     from toposcope.logs.dialects.shapes import LineNumbers
 
-NUMBER = r"[-+]?(?:\d[\d,_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|NaN|NAN|inf|Infinity)"  # 1_000 as well
 _LONGEST = 4096
 """Only these first characters of a line are read, so a hostile line takes no longer than a real one."""
 _WORD = r"[A-Za-z_][\w/.|@-]{0,60}"
@@ -61,27 +59,8 @@ _SCALES = {"k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9}
 _SECONDS = {"ms": 1e-3, "s": 1.0}
 _TIMES = frozenset(["train_time", "time", "elapsed"])
 _PLACES = frozenset([GLOBAL, STEP, PLACE, EPOCH])
-_LOSSES = (
-    *("oss", "OSS", "Score at", "otal", "xent", "ost", "COST", "ntropy", "nll", "NLL", " ce", "CE"),
-    *(
-        "损失",
-        "損失",
-        "손실",
-        "отери",
-        "rdida",
-        "erda",
-        "erlust",
-        "erte",
-        "eldout=",
-        "al=",
-        "alid=",
-        "eldout:",
-        "al:",
-        "alid:",
-    ),
-)
 _WORDS = (
-    *_LOSSES,
+    *LOSSES,
     "bpb",
     "bpc",
     "poc",
@@ -278,23 +257,3 @@ class _TextLine:
 def _scaled(digits: str, unit: str | None) -> float:
     value = number(digits.replace("_", "") if "_" in digits else digits)
     return value * _SCALES[unit] if unit in _SCALES else value
-
-
-class _AnyWording:
-    """A loss beside its number, in any of the wordings."""
-
-    _LOSS = re.compile(
-        rf"(?i:loss|verlust|p[eé]rdida|perda|perte|xent|cross[- _]?entropy|\bnll\b|\bcost\b|\bce\b)"
-        rf"[\w/.-]{{0,30}}['\"]?\s{{0,12}}"
-        rf"(?:[:=,]\s{{0,12}})?['\"]?(?:\[\s{{0,4}})?(?:{NUMBER})"
-    )
-
-    def search(self, line: str, /) -> object:
-        if found := self._LOSS.search(line):
-            return found
-        from toposcope.logs.dialects.sentences import in_pairs
-
-        return self._LOSS.search(in_pairs(line))
-
-
-DIALECT = TextDialect("text", _LOSSES, _AnyWording(), records, placed, general=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from toposcope.logs import dialects
 from toposcope.logs.dialects import (
+    any_loop,
     boxes,
     build_nanogpt,
     columns,
@@ -14,7 +15,6 @@ from toposcope.logs.dialects import (
     modded_nanogpt,
     nanogpt,
     olmo,
-    plain_text,
     progress_bar,
     rwkv,
     tables,
@@ -39,7 +39,7 @@ TEXTS: tuple[TextDialect, ...] = (
     build_nanogpt.DIALECT,
     boxes.DIALECT,
     rwkv.DIALECT,
-    plain_text.DIALECT,
+    any_loop.DIALECT,
     columns.DIALECT,
 )
 FILES: tuple[FileDialect, ...] = (

@@ -42,7 +42,7 @@ _TAGGED_COUNT = re.compile(
 """An epoch beside a tag: `[ Valid | 001/100 ] loss = 2.5`."""
 _NUMBERED = re.compile(r"\b((?i:epoch|step|iter|iteration|batch|round)) ?#(?=\d)")
 _LOGGED = re.compile(r"^[IWEF]\d{4} [\d:.]{8,15}\s{1,9}\d{1,18} [\w./-]{1,60}:\d{1,6}\] (?=\[\d)")
-"""What absl writes before a line, if that begins with its step: `I1002 21:38:13.42 139 writer.py:35] [400]`."""
+"""What absl writes before a line that begins with its step: `I1002 21:38:13.4 139 writer.py:35] [400]`."""
 _AVERAGED = re.compile(r"^(\s{0,9}\d{1,12}): ([-\d.]{1,20}|-?nan), ([-\d.]{1,20}|-?nan) avg(?: loss)?,")
 """Darknet's line: `2131: 0.62, 0.54 avg loss, 0.001 rate`."""
 _DIGITS_OR_DASH = frozenset("0123456789-")
