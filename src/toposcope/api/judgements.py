@@ -100,6 +100,7 @@ def report(
     rename: Mapping[str, str] | None = None,
     pattern: str | None = None,
     without: str | Sequence[str] = (),
+    quiet: bool = True,
 ) -> Report:
     """Write the results of a store as one self-contained page, and its figures and tables as files.
 
@@ -122,6 +123,8 @@ def report(
         A regular expression for the lines of a text log that is not recognised: see `read_log`.
     without
         Runs to leave out, by name.
+    quiet
+        Show no progress on standard error.
 
     Returns
     -------
@@ -158,5 +161,5 @@ def report(
             pattern=pattern,
             without=without,
         )
-    page = write_studies(source.studies, out, title=TITLE if title is None else title)
+    page = write_studies(source.studies, out, title=TITLE if title is None else title, quiet=quiet)
     return Report(page, source)

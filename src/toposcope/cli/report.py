@@ -62,19 +62,18 @@ def command(
     refuses it.
     """
     from toposcope.api import report
-    from toposcope.core.progress import busy
 
-    with busy("writing the report"):
-        made = report(
-            stores,
-            out,
-            title=title,
-            target=target,
-            scores=targets,
-            rename=renamed(rename),
-            pattern=pattern,
-            without=without,
-        )
+    made = report(
+        stores,
+        out,
+        title=title,
+        target=target,
+        scores=targets,
+        rename=renamed(rename),
+        pattern=pattern,
+        without=without,
+        quiet=as_json,
+    )
     for line in made.analysis.read:
         click.echo(line, err=True)
     page, problems = made.page, made.problems

@@ -155,26 +155,35 @@ def of_group(part: PagePart, label: str, number: int) -> PagePart:
     )
 
 
-def part_of(study: Study, *, beside: Collection[str] = ()) -> PagePart:
+def pieces_of(study: Study) -> int:
+    """Return how many pieces of work the part on a study is: its figures, its tables and what renders it."""
+    return len(figures_of(study.subject)) + 2
+
+
+def part_of(
+    study: Study, *, beside: Collection[str] = (), advance: Callable[[], None] = lambda: None
+) -> PagePart:
     """Put the part on one study together: the figures that it has numbers for, and tables with a row.
 
     Its subject says which figures, tables and view (`Subject.figures`, `page_tables`, `view`).
 
     The figures come first: a second process renders them while the tables are computed. `beside` has the
     file names of figures that other parts of the page show of the same runs: they are not drawn again, nor
-    are the curves of the training logs.
+    are the curves of the training logs. `advance` is called after each of its `pieces_of`.
     """
     if study.has_curves and study.target:
         study.leading  # noqa: B018  with the bootstrap that tables quote: the words take it, too, if it is there
 
-    rendered = _begin_pictures(study, beside)
+    rendered = _begin_pictures(study, beside, advance)
     made = [table for table in tables_on_page(study) if table.rows]
     found = study.findings
+    advance()
     name = study.subject.name
     opening, pictures = _without_repeats(
         (one, Picture(one.file_name(name), r.svg, r.png, worded(study, one), one.folded, r.narrow, r.curves))
         for one, r in rendered()
     )
+    advance()
     return PagePart(
         name=study.subject.name,
         heading=study.subject.heading,
@@ -205,7 +214,9 @@ def _view(study: Study) -> SurfaceView | None:
     return view
 
 
-def _begin_pictures(study: Study, beside: Collection[str]) -> Callable[[], list[tuple[OnPage, Rendered]]]:
+def _begin_pictures(
+    study: Study, beside: Collection[str], advance: Callable[[], None]
+) -> Callable[[], list[tuple[OnPage, Rendered]]]:
     """Draw the figures of a part; return a function that returns each with its bytes, in reading order.
 
     The loss curves, which lead, show what the findings say. They are drawn last: meanwhile the second
@@ -222,11 +233,13 @@ def _begin_pictures(study: Study, beside: Collection[str]) -> Callable[[], list[
         for one in sorted(listed_here, key=lambda one: one.leads):
             if spared(one.needs, False, study):
                 figure = spared(one.draw, None, study)
-                if figure is None:
-                    continue
-                drawn.append(one)
-                figure.set_label(FOLDED if one.folded else "")
-                yield figure
+                if figure is not None:
+                    drawn.append(one)
+                    figure.set_label(FOLDED if one.folded else "")
+                    yield figure
+            advance()
+        for _ in range(len(figures_of(study.subject)) - len(listed_here)):
+            advance()
 
     rendered = begin_rendering(draw(), expected=len(listed_here))
 

@@ -65,7 +65,6 @@ def run_demo(
     from toposcope.training.api import require_device, train
 
     require_device("cpu")  # before the imports that take seconds
-    from toposcope.core.progress import busy
     from toposcope.page import write_studies
     from toposcope.page.page import check_target
     from toposcope.papers.published import PUBLISHED
@@ -81,9 +80,8 @@ def run_demo(
     say(f"2/3 measuring the weights of every checkpoint into {store}")
     problems = [*failed, *_measure(runs, store, jobs=jobs, quiet=quiet)]
     say("3/3 analysing and writing the report")
-    with busy("writing the report", quiet=quiet):
-        analysis = _with_onward(analysis_of(store, published=PUBLISHED, judge=judged))
-        page = write_studies(analysis.studies, report, title=TITLE)
+    analysis = _with_onward(analysis_of(store, published=PUBLISHED, judge=judged))
+    page = write_studies(analysis.studies, report, title=TITLE, quiet=quiet)
     return Demo(runs, store, page, analysis, tuple(problems))
 
 
