@@ -10,7 +10,7 @@ from pathlib import Path
 from toposcope.core import WEIGHT_FILES
 from toposcope.core.errors import SourceError
 from toposcope.logs.dialects.dialect import EVENTS
-from toposcope.logs.meanings import TRAINED
+from toposcope.logs.dialects.phrases import TRAINED
 from toposcope.store import MANIFEST
 
 LOGS = (".log", ".csv", ".tsv", ".jsonl", ".wandb")

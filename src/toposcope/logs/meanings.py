@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from toposcope.core.errors import InputError
+from toposcope.logs.dialects.phrases import HELD_OUT
 
 ALIASES: Mapping[str, tuple[str, ...]] = {
     "run": ("run_name", "run_id"),
@@ -56,13 +57,6 @@ _COUNTERS = ("_step",)
 """Columns that count records, under their original names; they are the step if there is no other."""
 _LIGHTNING_RATE = re.compile(r"lr-[A-Za-z]\w*(?:/pg\d+)?$")
 """Lightning's LearningRateMonitor's names for the learning rate of an optimizer, or of its first group."""
-HELD_OUT = frozenset(
-    ["val", "valid", "validation", "validate", "dev", "eval", "evaluation", "evaluating", "test", "testing",
-     "heldout", "held_out", "va", "vld", "tst", "validacion", "validacao"]
-)  # fmt: skip
-"""Words of a loss that the model was not trained on."""
-TRAINED = frozenset(["train", "training", "trained", "tr", "trn", "treino", "treinamento", "entrenamiento"])
-"""Words of a loss of training."""
 _JOINED = re.compile(r"(?<=[a-z])(?=Loss)")
 _UNDERSCORES = re.compile("_+")
 _DECIMAL_COMMA = re.compile(r'(?:^|;)"?[-+]?\d+,\d+(?:[eE][-+]?\d+)?"?(?=;|\s*$)', re.MULTILINE)

@@ -6,28 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 from toposcope.logs.dialects.dialect import TextDialect, by_places
-
-NUMBER = r"[-+]?(?:\d[\d,_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|NaN|NAN|inf|Infinity)"  # 1_000 as well
-LOSSES = (
-    *("oss", "OSS", "Score at", "otal", "xent", "ost", "COST", "ntropy", "nll", "NLL", " ce", "CE"),
-    *(
-        "损失",
-        "損失",
-        "손실",
-        "отери",
-        "rdida",
-        "erda",
-        "erlust",
-        "erte",
-        "eldout=",
-        "al=",
-        "alid=",
-        "eldout:",
-        "al:",
-        "alid:",
-    ),
-)
-"""Parts of the words for a loss."""
+from toposcope.logs.dialects.pairs import LONG_NUMBER
+from toposcope.logs.dialects.phrases import LOSS_PARTS
 
 
 class _AnyWording:
@@ -36,7 +16,7 @@ class _AnyWording:
     _LOSS = re.compile(
         rf"(?i:loss|verlust|p[eé]rdida|perda|perte|xent|cross[- _]?entropy|\bnll\b|\bcost\b|\bce\b)"
         rf"[\w/.-]{{0,30}}['\"]?\s{{0,12}}"
-        rf"(?:[:=,]\s{{0,12}})?['\"]?(?:\[\s{{0,4}})?(?:{NUMBER})"
+        rf"(?:[:=,]\s{{0,12}})?['\"]?(?:\[\s{{0,4}})?(?:{LONG_NUMBER})"
     )
 
     def search(self, line: str, /) -> object:
@@ -53,4 +33,4 @@ def _records(lines: Iterable[str]) -> Iterator[dict[str, float]]:
     return records(lines)
 
 
-DIALECT = TextDialect("text", LOSSES, _AnyWording(), _records, by_places, general=True)
+DIALECT = TextDialect("text", LOSS_PARTS, _AnyWording(), _records, by_places, general=True)

@@ -13,8 +13,9 @@ from toposcope.files.configuration import stated_plan
 from toposcope.files.events import event_rows
 from toposcope.logs.dialects import wandb
 from toposcope.logs.dialects.dialect import EVENTS
+from toposcope.logs.dialects.phrases import HELD_OUT, TRAINED
 from toposcope.logs.lines import lines
-from toposcope.logs.meanings import HELD_OUT, TRAINED, chosen
+from toposcope.logs.meanings import chosen
 from toposcope.logs.records import PLANNED, collected, number
 from toposcope.logs.run import Run, is_nan_column, nan_column
 

@@ -15,9 +15,10 @@ from toposcope.core.errors import NoLogError, SourceError
 from toposcope.files.blobs import Blob
 from toposcope.files.formats.reader import parse_json
 from toposcope.logs.dialects.json_text import flat, text_values
+from toposcope.logs.dialects.phrases import HELD_OUT, TRAINED
 from toposcope.logs.dialects.tables import runs_of_table
 from toposcope.logs.lines import LONGEST, lines, whole_text
-from toposcope.logs.meanings import HELD_OUT, TRAINED, chosen, meaning, plain
+from toposcope.logs.meanings import chosen, meaning, plain
 from toposcope.logs.records import PLANNED, Record, collected, number
 from toposcope.logs.run import Run
 

@@ -8,6 +8,8 @@ from toposcope.logs.records import number
 
 NUMBER = r"[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|NaN|inf|Infinity)"
 """A number as a trainer prints it: 3.25, 1.5E-04, 12,345, nan."""
+LONG_NUMBER = r"[-+]?(?:\d[\d,_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|NaN|NAN|inf|Infinity)"
+"""A number as a script prints it, 1_000 as well."""
 STEP = r"\d{1,15}"
 """A step; longer digit strings are not steps."""
 _SECONDS = {"ms": 1e-3, "s": 1.0}

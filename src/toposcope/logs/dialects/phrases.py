@@ -7,9 +7,34 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from toposcope.logs.meanings import HELD_OUT, TRAINED
-
+HELD_OUT = frozenset(
+    ["val", "valid", "validation", "validate", "dev", "eval", "evaluation", "evaluating", "test", "testing",
+     "heldout", "held_out", "va", "vld", "tst", "validacion", "validacao"]
+)  # fmt: skip
+"""Words of a loss that the model was not trained on."""
+TRAINED = frozenset(["train", "training", "trained", "tr", "trn", "treino", "treinamento", "entrenamiento"])
+"""Words of a loss of training."""
 LOSSES = frozenset(["loss", "losses", "perdida", "perda", "perte", "verlust"])
+LOSS_PARTS = (
+    *("oss", "OSS", "Score at", "otal", "xent", "ost", "COST", "ntropy", "nll", "NLL", " ce", "CE"),
+    *(
+        "损失",
+        "損失",
+        "손실",
+        "отери",
+        "rdida",
+        "erda",
+        "erlust",
+        "erte",
+        "eldout=",
+        "al=",
+        "alid=",
+        "eldout:",
+        "al:",
+        "alid:",
+    ),
+)
+"""Parts of the words for a loss, of which a line with one has some."""
 LIKE_LOSSES = frozenset(
     ["xent", "ce", "nll", "cost", "crossentropy", "cross_entropy", "celoss", "crossentropyloss"]
 )

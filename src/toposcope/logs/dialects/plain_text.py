@@ -11,9 +11,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from toposcope.logs.dialects.any_loop import LOSSES, NUMBER
 from toposcope.logs.dialects.keras_bars import whole_bars
-from toposcope.logs.dialects.phrases import EPOCH, GLOBAL, LOSS, OTHER, PLACE, STEP, Phrase, phrase
+from toposcope.logs.dialects.pairs import LONG_NUMBER as NUMBER
+from toposcope.logs.dialects.phrases import (
+    EPOCH,
+    GLOBAL,
+    LOSS,
+    LOSS_PARTS,
+    OTHER,
+    PLACE,
+    STEP,
+    Phrase,
+    phrase,
+)
 from toposcope.logs.records import HEADING, HELD, LEADING, NOT_A_NUMBER, OF, PLACED, ROUNDED, number
 
 if TYPE_CHECKING:
@@ -60,7 +70,7 @@ _SECONDS = {"ms": 1e-3, "s": 1.0}
 _TIMES = frozenset(["train_time", "time", "elapsed"])
 _PLACES = frozenset([GLOBAL, STEP, PLACE, EPOCH])
 _WORDS = (
-    *LOSSES,
+    *LOSS_PARTS,
     "bpb",
     "bpc",
     "poc",

@@ -14,9 +14,10 @@ from toposcope.core.errors import SourceError
 from toposcope.core.wording import renaming
 from toposcope.files.blobs import Blob
 from toposcope.logs.dialects.dialect import FileDialect
+from toposcope.logs.dialects.phrases import HELD_OUT, TRAINED
 from toposcope.logs.dialects.table_head import looks_like_table
 from toposcope.logs.lines import text_of, whole_text
-from toposcope.logs.meanings import HELD_OUT, TRAINED, meaning, plain
+from toposcope.logs.meanings import meaning, plain
 from toposcope.logs.records import number
 from toposcope.logs.run import Run, is_nan_column, nan_column
 
