@@ -249,8 +249,14 @@ def _message(error: BaseException, typed: list[str]) -> tuple[str, int]:
 
 
 def _check_text(typed: list[str]) -> None:
-    """Refuse arguments that no file or store could hold as text."""
+    """Refuse arguments that no file or store could hold as text, and empty ones.
+
+    An empty path is the current folder for Python: a variable that is not set would have it checked or
+    written to.
+    """
     for word in typed:
+        if not word or (word.startswith("--") and word.find("=") == len(word) - 1):
+            raise InputError("an argument is empty; give a value, or check that the variable in it is set")
         try:
             word.encode()
         except UnicodeEncodeError:

@@ -116,7 +116,13 @@ class LocalBlob:
     def read(self, start: int, stop: int) -> np.ndarray:
         """Return bytes `start` to `stop` as a fresh uint8 array."""
         check_range(self, start, stop)
-        out = np.empty(stop - start, dtype=np.uint8)
+        try:
+            out = np.empty(stop - start, dtype=np.uint8)
+        except MemoryError as error:
+            raise SourceError(
+                f"{self.label}: {stop - start:,} bytes of it are needed at once, more than the memory has; "
+                "use a machine with more"
+            ) from error
         view = out.data
         try:
             descriptor = os.open(self.path, os.O_RDONLY)

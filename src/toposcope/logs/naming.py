@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path, PurePath
 
@@ -24,7 +25,7 @@ def names_of_paths(paths: Iterable[str], *, stems: bool = False) -> dict[str, st
     >>> list(names_of_paths(["x.csv", "y.csv"], stems=True).values())
     ['x', 'y']
     """
-    whole = {path: Path(path).resolve() for path in paths}
+    whole = {path: Path(os.path.realpath(path)) for path in paths}
     places = list(dict.fromkeys(whole.values()))
     tails = _tails([place.parts for place in places])
     if stems:

@@ -7,6 +7,7 @@ args or hparams file in YAML, JSON or TOML.
 from __future__ import annotations
 
 import json
+import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -52,14 +53,14 @@ def plan_beside(log: Path, *, alone: bool) -> dict[str, Any]:
     >>> plan_beside(folder / "metrics.csv", alone=False), plan_beside(folder / "other.csv", alone=False)
     ({'planned_steps': 400, 'plan_from': 'hparams.yaml'}, {})
     """
-    place = log.resolve().parent
+    place = Path(os.path.realpath(log)).parent
     if log.name == LIGHTNING_METRICS and not alone:
         found = files.lightning_facts(LocalFolder(place))
         return found | {PLAN_FROM: "hparams.yaml"} if found else {}
     if not alone:
         return {}
     for file in _files(place):
-        if file.resolve() != log.resolve() and (found := files.stated_plan(_read(file))):
+        if os.path.realpath(file) != os.path.realpath(log) and (found := files.stated_plan(_read(file))):
             return found | {PLAN_FROM: str(file.relative_to(place))}
     if not (place / NANOGPT_CHECKPOINT).is_file():
         return {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -218,8 +219,14 @@ def _once(contents: Sequence[Contents]) -> list[Contents]:
     """Return the contents without logs alone that a folder has given, too."""
     from toposcope.runs.contents import FILE_ALONE
 
-    inside = {Path(one.log.path).resolve() for one in contents if one.steps or one.unseen != FILE_ALONE}
-    return [one for one in contents if one.unseen != FILE_ALONE or Path(one.log.path).resolve() not in inside]
+    inside = {
+        Path(os.path.realpath(one.log.path)) for one in contents if one.steps or one.unseen != FILE_ALONE
+    }
+    return [
+        one
+        for one in contents
+        if one.unseen != FILE_ALONE or Path(os.path.realpath(one.log.path)) not in inside
+    ]
 
 
 def _problems(place: Contents) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -78,7 +79,7 @@ def names_of(sides: Sequence[Side]) -> list[str]:
     paths = []
     for side in sides:
         place = side.uri if isinstance(side, Series) else side.path if isinstance(side, Store) else side
-        parts = Path(place).resolve().parts if isinstance(place, str | Path) else ()
+        parts = Path(os.path.realpath(place)).parts if isinstance(place, str | Path) else ()
         paths.append((STANDARD_INPUT,) if is_stdin(place) else parts)
     given = [str(Path(*parts)) for parts in paths if parts]
     if len(paths) > 1 and paths[0] == paths[1]:

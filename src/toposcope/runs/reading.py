@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -130,7 +131,7 @@ def distinct(sources: Sequence[str | pd.DataFrame]) -> list[str | pd.DataFrame]:
     seen: set[Path] = set()
     kept = []
     for source in sources:
-        place = Path(source).resolve() if isinstance(source, str) and source != STDIN else None
+        place = Path(os.path.realpath(source)) if isinstance(source, str) and source != STDIN else None
         if place is None or place not in seen:
             kept.append(source)
         if place is not None:
@@ -339,7 +340,7 @@ def read_source(path: str, name: str, reading: Reading, *, logs: bool = True) ->
             return read_source(str(place / beside[0]), place.name, reading)
         if not is_log(path):
             raise
-        return log_at(path, place.resolve().name, reading)
+        return log_at(path, Path(os.path.realpath(place)).name, reading)
     return log_of_series(series)
 
 
@@ -373,7 +374,7 @@ def log_at(source: str | pd.DataFrame, name: str, reading: Reading) -> Log:
     dialect, raw = raw_log(source, reading.pattern)
     path = label_of(source)
     if Path(path).name == TRAINER_STATE:  # the folder is named after the run
-        folder = Path(path).resolve().parent
+        folder = Path(os.path.realpath(path)).parent
         name = folder.parent.name if files.step_of(folder.name) is not None else folder.name
     elif len(raw) == 1 and raw[0].name:
         name = raw[0].name

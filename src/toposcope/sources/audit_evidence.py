@@ -88,10 +88,11 @@ def gather(
                 reader = held.enter_context(series.reading(checkpoint))
                 before = [past for past, _ in reversed(window)]
                 samples: dict[str, np.ndarray] = {}
-                tensors = {
-                    info.name: _look(reader, info, before, samples if cheap else None, quick=quick)
-                    for info in reader.infos().values()
-                }
+                with np.errstate(over="ignore", invalid="ignore"):  # squares of float64 above 1e154
+                    tensors = {
+                        info.name: _look(reader, info, before, samples if cheap else None, quick=quick)
+                        for info in reader.infos().values()
+                    }
                 facts = reader.facts()
             except SourceError as error:
                 held.close()

@@ -144,7 +144,7 @@ def _parent_name(label: str) -> str:
 
     if "://" in label:
         return base_name(label.rsplit("/", 1)[0])
-    return Path(label).resolve().parent.name
+    return Path(os.path.realpath(label)).parent.name
 
 
 def _one_file(blob: Blob) -> Source:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -87,7 +88,7 @@ def base_name(label: str) -> str:
 def _resolved(path: str) -> str:
     from pathlib import Path
 
-    return Path(path or ".").resolve().name
+    return Path(os.path.realpath(path or ".")).name
 
 
 def rename(source: Source, name: str) -> Source:

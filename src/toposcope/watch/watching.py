@@ -212,7 +212,7 @@ def _places(target: Path, out: Path | None, *, wait: bool) -> tuple[Path | None,
         raise InputError(f"{target} does not exist; with {option('wait')} the watch waits until it does")
     if target.exists() and not target.is_dir():
         raise InputError(f"{target} is a file; give the folder that the trainer writes to, or a store")
-    folder = target.resolve()
+    folder = Path(os.path.realpath(target))
     return folder, out or folder.with_name(f"{folder.name}-watch")
 
 
@@ -258,7 +258,7 @@ def _chosen(place: Path, options: WatchOptions) -> Chosen:
 
 
 def _store(place: Path, folder: Path | None, measured: Chosen | None) -> Store:
-    if folder is not None and (place.resolve() == folder or folder in place.resolve().parents):
+    if folder is not None and ((whole := Path(os.path.realpath(place))) == folder or folder in whole.parents):
         raise InputError(
             "this lies inside the watched folder",
             argument="out",

@@ -55,8 +55,8 @@ class UpdateLevels:
 
     The updates of a matrix have to leave their level twice: divided by the learning rate, and relative to the
     median of the matrices outside its layer. A rise counts from the size of the others' updates: an expert
-    that is used again, or a matrix whose gradient was close to 0, may become as fast as they are. A fall is no
-    alarm while a gate in front of the matrix is below `GATE`: gradients behind it vanish by themselves.
+    that is used again, or a matrix whose gradient was close to 0, may become as fast as they are. A fall is
+    no alarm while a gate in front of the matrix is below `GATE`: gradients behind it vanish by themselves.
     """
 
     def __init__(self) -> None:
