@@ -44,12 +44,65 @@ def test_a_group_of_healthy_runs_has_an_odd_one_in_five_percent(runs: int) -> No
     assert np.mean(found) < 0.05 + 3 * np.sqrt(0.05 * 0.95 / 400)
 
 
-def test_offsets_that_last_keep_the_level_exactly() -> None:
+def test_offsets_that_last_keep_their_part_of_the_level_exactly() -> None:
     rate = []
     for seed in range(600):
         g = np.random.default_rng(seed)
         rate.append(bool(odd_runs({"a": g.standard_normal((6, 1)) * np.ones(20)}, np.arange(20.0))))
-    assert 0.02 < np.mean(rate) < 0.08
+    assert 0.01 < np.mean(rate) < 0.055  # 3% for the whole curve
+
+
+LONG = np.arange(1, 161) * 10.0
+
+
+def long_seeds(runs: int, seed: int) -> np.ndarray:
+    """Losses (runs, 160) of seeds half a percent apart, that wander a little, with noise."""
+    g = np.random.default_rng([runs, seed])
+    wander = 0.0005 * np.cumsum(g.standard_normal((runs, 160)), axis=1) / np.sqrt(10)
+    apart = 0.005 * g.standard_normal((runs, 1)) + wander + 0.004 * g.standard_normal((runs, 160))
+    return (2.0 + 4.0 * LONG**-0.4) * np.exp(apart)
+
+
+def end_apart(losses: np.ndarray, g: np.random.Generator) -> None:
+    losses[2, 136:] *= 1.025
+
+
+def end_noisy(losses: np.ndarray, g: np.random.Generator) -> None:
+    losses[2, 136:] *= np.exp(0.02 * g.standard_normal(24))
+
+
+def six_spikes(losses: np.ndarray, g: np.random.Generator) -> None:
+    losses[2, g.choice(np.arange(10, 160, 5), 6, replace=False)] *= 1.4
+
+
+@pytest.mark.parametrize(
+    ("plant", "by", "least"),
+    [(end_apart, "end", 0.9), (end_noisy, "noise", 0.8), (six_spikes, "spikes", 0.9)],
+)
+def test_what_a_whole_curve_hides_is_found_among_ten(plant, by: str, least: float) -> None:
+    """Each was found in 0 to 4% of groups: a mean over twelve stretches hides two of them."""
+    found = []
+    for seed in range(25):
+        losses = long_seeds(10, seed)
+        plant(losses, np.random.default_rng(seed))
+        found.append({(one.run, one.by) for one in odd_runs({"loss": losses}, LONG)})
+    assert np.mean([(2, by) in one for one in found]) >= least
+
+
+@pytest.mark.calibration
+@pytest.mark.parametrize("runs", [4, 5, 10])
+def test_long_healthy_seeds_have_an_odd_one_in_five_percent(runs: int) -> None:
+    found = [bool(odd_runs({"loss": long_seeds(runs, seed)}, LONG)) for seed in range(300)]
+    assert np.mean(found) < 0.05 + 3 * np.sqrt(0.05 * 0.95 / 300)
+
+
+def test_the_answer_says_that_a_run_leaves_the_others_at_its_end() -> None:
+    losses = long_seeds(10, 1)
+    end_apart(losses, np.random.default_rng(1))
+    members = [Member(Stated(f"s{i}", {}), {"loss": pd.Series(row, LONG)}) for i, row in enumerate(losses)]
+    (odd,) = odd_among(members).found
+    assert odd.run == "s2"
+    assert "it leaves them over the last 15% of the steps" in odd.sentence
 
 
 def test_two_odd_runs_do_not_hide_each_other() -> None:

@@ -17,8 +17,14 @@ from toposcope.core.forms import listed
 from toposcope.logs.belonging import kin
 from toposcope.logs.facts import SETTINGS, Stated
 from toposcope.runs.odd_settings import logged_differences
-from toposcope.statistics.odd import FEWEST, MOST_PART, OddRun, odd_runs
+from toposcope.statistics.odd import END, FEWEST, MOST_PART, NOISE, SPIKES, OddRun, odd_runs
 
+_BY = {
+    END: "it leaves them over the last 15% of the steps",
+    NOISE: "it is noisier than they are over the last 15% of the steps",
+    SPIKES: "it has more spikes than they have",
+}
+"""What sets a run apart by the tests that are not of its level."""
 _NAMED = 2
 """Quantities, and settings of the log, that the sentence names."""
 
@@ -74,7 +80,8 @@ class Odd:
 
     `since` is None if the run did not stay apart until the end; `at_once` is true if it differed from the
     first common step on. `frozen` are matrices that never changed and did in the siblings; `p` is None where
-    nothing else sets the run apart, since that rule involves no chance.
+    nothing else sets the run apart, since that rule involves no chance. `by` says in words what other than
+    its level sets it apart.
     """
 
     run: str
@@ -85,6 +92,7 @@ class Odd:
     differs: tuple[str, ...]
     at_once: bool = False
     frozen: tuple[str, ...] = ()
+    by: str = ""
 
     @property
     def sentence(self) -> str:
@@ -95,7 +103,7 @@ class Odd:
         'not like its 3 siblings: loss 5.47 (theirs 5.16 to 5.25), different since step 20; its learning \
 rate is 6 x theirs'
         """
-        parts = [*self._still, *(str(one) for one in self.beside[:_NAMED])]
+        parts = [*self._still, *([self.by] if self.by else []), *(str(one) for one in self.beside[:_NAMED])]
         if self.since is not None:
             parts.append(
                 "different from the start" if self.at_once else f"different since step {self.since:,.0f}"
@@ -224,7 +232,7 @@ def _described(
     return Odd(
         mine.run, tuple(sibling.run for sibling in siblings), one.p if one else None, since, tuple(beside),
         _differing(mine, siblings), at_once=since is not None and since <= by_curves.steps[0],
-        frozen=frozen,
+        frozen=frozen, by=_BY.get(one.by, "") if one else "",
     )  # fmt: skip
 
 
