@@ -265,9 +265,13 @@ seeds against 4)
             return [f"Seeds: {these} or more in 4 of 5 comparisons."]
         wanted = _many(made.needed.seeds)
         low, high = _many(made.needed.low), _many(made.needed.high)
+        least = made.needed.at_least
+        other = "" if least is None else (
+            f"; if it is larger or smaller, {_many(least)} or more, without an upper limit"
+        )  # fmt: skip
         return [
             f"Seeds: if the true difference is {size}, {wanted} seeds of each show it in 4 of 5 comparisons "
-            f"({low} to {high}, by the 95% interval of the noise); {these}."
+            f"(from {k} against {m:,} seeds: between {low} and {high}){other}; {these}."
         ]
 
     def _ground(self, test: Difference) -> str:

@@ -168,7 +168,7 @@ def _planned(made: SeedComparison, test: Difference) -> SeedComparison:
     k, m = (len(values) for values in made.values)
     free = max(test.degrees, 1.0)
     finds = smallest_found(test.sd, free, k, m)
-    return replace(made, needed=seeds_needed(test.value, test.sd, free), finds=finds)
+    return replace(made, needed=seeds_needed(test.value, test.sd, free, (k, m)), finds=finds)
 
 
 def _usable(side: Recipe, problems: list[str], *, of_loss: bool) -> Recipe:

@@ -44,6 +44,10 @@ INTERIM = (0.4, 0.7, 1.0)
 """The shares of the run at which interim tests are made."""
 SPENDING = 1.5
 """Exponent of the share in the level spent so far: 1 spends early, 3 late."""
+SPREAD_LEVEL, EFFECT_LEVEL = 0.01, 0.02
+"""The errors of the limits of seeds. They are below 5% because losses of seeds are skewed: with 95% limits of
+normal seeds, the range from 3 + 3 skewed ones held the truth in 80 to 91% (simulated 2026-11-27, 400 groups
+of each kind; tests/compare/test_compare_runs.py)."""
 MOST_SEEDS = 1000
 """The largest number of seeds that is stated."""
 
@@ -82,13 +86,16 @@ class InterimTest:
 class SeedsNeeded:
     """Seeds of each recipe that find a difference in 80% of cases; None if over `MOST_SEEDS`.
 
-    `low` and `high` follow from the 95% interval of the standard deviation.
+    `low` and `high` follow from the 99% interval of the standard deviation, if the true difference is that
+    which was found. `at_least` are needed whatever it is (98%); there is no such upper limit, because it may
+    be 0. It is None where the difference was shown.
     """
 
     difference: float
     seeds: int | None
     low: int | None
     high: int | None
+    at_least: int | None = None
 
 
 def thresholds() -> tuple[float, ...]:
@@ -246,15 +253,48 @@ def power(effect: float, k: int, m: int, degrees: float) -> float:
     return found if math.isfinite(found) else 1.0
 
 
-def seeds_needed(size: float, sd: float, degrees: float) -> SeedsNeeded:
+def seeds_needed(
+    size: float, sd: float, degrees: float, counts: tuple[int, int] | None = None
+) -> SeedsNeeded:
     """Return how many seeds of each recipe find a difference of `size` in 80% of such comparisons.
 
-    >>> seeds_needed(1.0, 1.0, 10.0)
-    SeedsNeeded(difference=1.0, seeds=17, low=9, high=50)
+    `counts` are the seeds of each that were compared; with them a difference that they do not show gets the
+    fewest seeds that its true size, which may be larger or smaller, can need.
+
+    >>> seeds_needed(1.0, 1.0, 10.0, (6, 6))
+    SeedsNeeded(difference=1.0, seeds=17, low=8, high=74, at_least=3)
     """
-    ends = [math.sqrt(degrees / float(special.chdtri(degrees, p))) for p in (LEVEL / 2, 1 - LEVEL / 2)]
-    counts = [_fewest(abs(size) / (sd * factor) if sd > 0 else math.inf) for factor in (1.0, *ends)]
-    return SeedsNeeded(abs(size), *counts)
+    ends = [
+        math.sqrt(degrees / float(special.chdtri(degrees, p)))
+        for p in (SPREAD_LEVEL / 2, 1 - SPREAD_LEVEL / 2)
+    ]
+    seeds, low, high = (_fewest(abs(size) / (sd * factor) if sd > 0 else math.inf) for factor in (1.0, *ends))
+    largest = None if counts is None or not sd > 0 else _largest_effect(abs(size) / sd, degrees, counts)
+    return SeedsNeeded(abs(size), seeds, low, high, None if largest is None else _fewest(largest))
+
+
+def _largest_effect(found: float, degrees: float, counts: tuple[int, int]) -> float | None:
+    """Return the largest true effect that leaves one as small as that found in 2% of those not shown.
+
+    Only differences that are not shown are asked for, so the others do not count. None if it was shown.
+    """
+    per_effect = 1 / math.sqrt(1.0 / counts[0] + 1.0 / counts[1])
+    critical, t = float(student_quantile(1.0 - LEVEL / 2, degrees)), found * per_effect
+    if t >= critical:
+        return None
+
+    def below(limit: float, effect: float) -> float:
+        shift = effect * per_effect
+        ends = (float(special.nctdtr(degrees, shift, at)) for at in (limit, -limit))
+        return next(ends) - next(ends)
+
+    low, high = found, found + 40.0 / per_effect
+    for _ in range(50):
+        middle = (low + high) / 2
+        all_smaller = below(critical, middle)
+        possible = all_smaller > 1e-12 and below(t, middle) >= EFFECT_LEVEL * all_smaller
+        low, high = (middle, high) if possible else (low, middle)
+    return high
 
 
 def _fewest(effect: float) -> int | None:
