@@ -69,12 +69,13 @@ ANSWER = {"seen": 9, "parts": [PART]}
 
 def test_the_live_page_shows_one_block_for_an_event(live):
     (block,) = live.alarms()
-    assert (block.sentence, block.step, block.last_good) == (PLAIN, 2300, 2200)
+    assert (block.sentence, block.step, block.last_good) == (PLAIN, 2300, 2250)  # as its Next says
     assert len(block.others) == 3
     text = fragment("alarms", live, ANSWER)
     assert text.count("<article") == 1
     assert text.count("<table") == 1
     assert text.count("Last good step") == 1
+    assert "1 event with 4 alarms" in fragment("answer", live, ANSWER)
 
 
 def test_nothing_on_the_live_page_contradicts_its_alarm(live):
@@ -85,6 +86,34 @@ def test_nothing_on_the_live_page_contradicts_its_alarm(live):
     assert "found nothing." not in whole
     assert whole.count("do what content says") >= 1
     assert "Next: do what content says." in fragment("answer", live, ANSWER)
+
+
+def test_no_answer_beside_an_alarm_says_that_all_is_well(live, growing):
+    rows = [
+        ("trained", "healthy", "Five models trained without a fault."),
+        ("sound", "clean", "9 of 9 readable."),
+        ("changed", "moved", "The loss fell."),
+    ]
+    part = PART | {
+        "answers": [[asked, act] for asked, _, act in rows],
+        "acts": [act for _, _, act in rows],
+        "kinds": [[asked, strength] for asked, strength, _ in rows],
+    }
+    beside = fragment("findings", live, {"parts": [part]})
+    assert "The loss fell." in beside
+    assert "without a fault" not in beside
+    assert "readable" not in beside
+    growing.journal.path.unlink()
+    quiet = Live(growing.path)
+    quiet.visit()
+    assert "without a fault" in fragment("findings", quiet, {"parts": [part]})
+
+
+def test_the_first_picture_has_ticks_on_both_axes(live):
+    drawing = str(page(live, None)).split("<svg", 1)[1].split("</svg>")[0]
+    assert drawing.count('class="tick middle"') >= 3
+    assert drawing.count('class="tick end"') >= 3
+    assert drawing.count('class="grid"') >= 3
 
 
 def test_without_an_alarm_the_checks_and_next_are_shown(growing):

@@ -83,6 +83,7 @@ def answers(
                 "said": {"act": lead.act, "ground": lead.ground, "limits": lead.limits, "next": lead.next},
                 "answers": found.paragraphs,
                 "acts": [said.act for one in found if (said := found.said(one)).text],
+                "kinds": [[one.question, one.strength] for one in found if found.said(one).text],
                 "screen": found.first.as_data(),
             }
         )

@@ -51,7 +51,10 @@ class ShownAlarm:
 
 
 def one_block(event: Sequence[ShownAlarm]) -> ShownAlarm:
-    """Return the alarms of one event, the plainest first, as one: from its first step, with one way back."""
+    """Return the alarms of one event, the plainest first, as one, from its first step.
+
+    The way back is that of the plainest alarm, as what to do next says it; others know it less well.
+    """
     first = event[0]
     steps = [one.step for one in event if one.step is not None]
     goods = [one.last_good for one in event if one.last_good is not None]
@@ -62,7 +65,7 @@ def one_block(event: Sequence[ShownAlarm]) -> ShownAlarm:
     return replace(
         first,
         step=min(steps, default=None),
-        last_good=min(goods, default=None),
+        last_good=min(goods, default=None) if first.last_good is None else first.last_good,
         culprits=next((one.culprits for one in event if one.culprits), ()),
         quiet=next((one.quiet for one in event if one.quiet), ""),
         others=others,

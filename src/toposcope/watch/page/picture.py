@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from markupsafe import Markup
@@ -13,6 +13,8 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 150, 10, 34
 """Size of the picture, and its margins: run names are on the right."""
 _APART, _LONGEST = 13, 20
 """Smallest distance between two names, and longest name that is not shortened."""
+_TICKS = 6
+"""The largest number of gaps between ticks."""
 COLOURS = 8
 """Number of colours for runs or sizes, used cyclically; the style sheet defines them for light and dark."""
 
@@ -48,17 +50,48 @@ def lines(shown: dict[str, Any], odd: Collection[str] = ()) -> Markup:
     )
     ends = [(trace, float(place(*part[-1]).split(",")[1])) for trace, part in drawn if part]
     made += _names(ends, odd)
-    marks = Markup("").join(
-        Markup('<text class="tick end" x="{}" y="{:.0f}">{:.3g}</text>').format(_LEFT - 6, at, value)
-        for value, at in ((high, _TOP + 10), (low, HEIGHT - _BOTTOM))
-    ) + Markup('<text class="tick" x="{}" y="{}">step 0</text>').format(_LEFT, HEIGHT - 12)
-    marks += Markup('<text class="tick end" x="{}" y="{}">{:,}</text>').format(
-        WIDTH - _RIGHT, HEIGHT - 12, last
-    )
+    marks = _marks(place, low, high, last)
     return Markup(
         '<svg viewBox="0 0 {} {}" role="img" aria-label="{} of {} runs up to step {:,}, {:.4g} to {:.4g}">'
         "{}{}</svg>"
     ).format(WIDTH, HEIGHT, shown["title"], len(drawn), last, low, high, marks, made)
+
+
+def _marks(place: Callable[[float, float], str], low: float, high: float, last: float) -> Markup:
+    """Return the ticks of both axes with their grid lines: values from `low` to `high`, steps up to `last`.
+
+    Where fewer than two round values lie between them, the ends themselves are marked.
+    """
+    values = _rounded(low, high)
+    values = values if len(values) > 1 else [low, high] if high > low else [low]
+    made = Markup("")
+    for value in values:
+        down = float(place(0, value).split(",")[1])
+        made += Markup('<line class="grid" x1="{}" x2="{}" y1="{:.0f}" y2="{:.0f}"/>').format(
+            _LEFT, WIDTH - _RIGHT, down, down
+        ) + Markup('<text class="tick end" x="{}" y="{:.0f}">{:.3g}</text>').format(
+            _LEFT - 6, down + 4, value
+        )
+    for step in _rounded(0, last):
+        right = float(place(step, low).split(",")[0])
+        text = f"step {step:,.0f}" if step == 0 else f"{step:,.0f}"
+        made += Markup('<text class="tick middle" x="{:.0f}" y="{}">{}</text>').format(
+            right, HEIGHT - 12, text
+        )
+    return made
+
+
+def _rounded(low: float, high: float) -> list[float]:
+    """Return three to six round numbers from `low` to `high`.
+
+    >>> _rounded(2.29, 4.83), _rounded(0, 400)
+    ([2.5, 3.0, 3.5, 4.0, 4.5], [0.0, 100.0, 200.0, 300.0, 400.0])
+    """
+    if not high > low:
+        return [float(low)]
+    unit = 10.0 ** math.floor(math.log10((high - low) / _TICKS))
+    size = next(digit * unit for digit in (1, 2, 2.5, 5, 10) if digit * unit >= (high - low) / _TICKS)
+    return [size * k for k in range(math.ceil(low / size), math.floor(high / size) + 1)]
 
 
 def _names(ends: Sequence[tuple[dict[str, Any], float]], odd: Collection[str]) -> Markup:

@@ -14,7 +14,7 @@ from toposcope.core.legible import shown
 from toposcope.core.wording import recommended
 from toposcope.page import appendix
 from toposcope.study.findings.summary import KINDS, WORDS, FirstScreen
-from toposcope.watch.first_line import FirstLine, Lead, RunVerdict
+from toposcope.watch.first_line import FirstLine, Lead, RunVerdict, events_of
 from toposcope.watch.journal import Event
 from toposcope.watch.loss_health import parted
 from toposcope.watch.page import panels, picture
@@ -26,6 +26,8 @@ FRAGMENTS = ("answer", "alarms", "forecasts", "findings", "audit")
 
 _ALARMS = 50
 """The largest number of alarms that the page lists."""
+_ALL_WELL = (("trained", "healthy"), ("sound", "clean"), ("odd", "alike"), ("on", "finished"))
+"""Questions and strengths whose answer is that all is well."""
 _NAMED = 3
 """Runs that the title names; the others are counted."""
 _FIRST = 300
@@ -53,7 +55,10 @@ def _context(live: Live, answer: Answer, work: Work) -> dict[str, Any]:
     with live.lock:
         passed = {(run, test, step): at for run, test, step, at in answer.get("passed", ())}
         standing, back = parted(live.raised(), passed)
-        counts = {"runs": len(live.groups()), "checkpoints": _checkpoints(live), "alarms": len(standing)}
+        counts = {
+            "runs": len(live.groups()), "checkpoints": _checkpoints(live),
+            "alarms": len(standing), "events": len(events_of(standing)),
+        }  # fmt: skip
         forecasts = [_forecast(live, one) for one in answer.get("forecasts", ())]
         first = _first(live, standing, answer, counts)
         return {
@@ -64,7 +69,7 @@ def _context(live: Live, answer: Answer, work: Work) -> dict[str, Any]:
             "health": list(answer.get("health", ())), "odd": list(answer.get("odd", ())),
             "headline": _headline(live, first, answer, counts),
             "doing": _doing(live, answer, work, counts),
-            "findings": [_findings(part) for part in answer.get("parts", ())],
+            "findings": [_findings(part, bool(standing)) for part in answer.get("parts", ())],
             "no_forecast": why_no_forecast(live, answer, work), "answer": answer, "forecasts": forecasts,
             "audit": appendix.findings(live.audit), "version": live.version, "gone": _gone(live),
             "notices": _notices(live), "audited": live.audited, "audit_command": _audit_command(live),
@@ -116,13 +121,19 @@ def _title(live: Live) -> str:
     return listed(names, most=_NAMED, what="more runs") if names else live.path.resolve().name
 
 
-def _findings(part: Mapping[str, Any]) -> dict[str, Any]:
+def _findings(part: Mapping[str, Any], alarmed: bool) -> dict[str, Any]:
     """Return the answers of a part: question, what to act on, and the numbers behind it.
 
-    What the first screen says is left out.
+    What the first screen says is left out; beside an alarm also each answer that all is well, which is about
+    the logs or the files and not about the event.
     """
-    answered = zip(part["answers"], part["acts"], strict=True)
-    rows = [(question, act, words.removeprefix(act).strip()) for (question, words), act in answered]
+    kinds = [tuple(kind) for kind in part.get("kinds", ())] or [("", "")] * len(part["acts"])
+    answered = zip(part["answers"], part["acts"], kinds, strict=True)
+    rows = [
+        (question, act, words.removeprefix(act).strip())
+        for (question, words), act, kind in answered
+        if not (alarmed and kind in _ALL_WELL)
+    ]
     first = (part["said"]["act"], part["screen"]["title"])
     return {"subject": part["subject"], "answers": [row for row in rows if row[2] or row[1] not in first]}
 

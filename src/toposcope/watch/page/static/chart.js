@@ -50,7 +50,7 @@ function ticks(low, high, log, count) {
 
 export class Chart {
   constructor(place, options) {
-    Object.assign(this, { place, options, traces: new Map(), cones: [], cursor: null, range: null });
+    Object.assign(this, { place, options, traces: new Map(), cones: [], cursor: null, range: null, named: null, height_at: null });
     this.legend = html("ul", { class: "legend", "aria-label": "Runs" });
     this.reading = html("p", { class: "reading", "aria-live": "off" });
     this.drawing = svg("svg", { tabindex: "0", role: "img" });
@@ -103,7 +103,8 @@ export class Chart {
         this.key();
         this.later();
       };
-      return html("li", {}, html("button", { type: "button", "aria-pressed": String(!hidden.includes(run)), onclick: press }, mark, run));
+      const name = (one) => { this.named = one; this.read(); };
+      return html("li", {}, html("button", { type: "button", "aria-pressed": String(!hidden.includes(run)), onclick: press, onfocus: () => name(run), onblur: () => name(null), onpointerenter: () => name(run), onpointerleave: () => name(null) }, mark, run));
     });
     this.legend.replaceChildren(...items);
   }
@@ -180,14 +181,14 @@ export class Chart {
     };
     for (const trace of s.shown) {
       if (trace.low) band(trace.x, trace.low, trace.high, trace.group);
-      const line = svg("path", { class: `line g${trace.group % 8} ${trace.kind}`, d: path(trace.x, trace.y) });
+      const line = svg("path", { class: `line g${trace.group % 8} ${trace.kind}`, "data-run": trace.run, d: path(trace.x, trace.y) });
       line.append(svg("title", {}, `${trace.run}${trace.kind === "value" ? "" : ` (${trace.kind})`}`));
       lines.append(line);
     }
     const group = new Map([...this.traces.values()].map((trace) => [trace.run, trace.group]));
     for (const cone of s.cones) {
       if (cone.curve_low.length) band(cone.step, cone.curve_low, cone.curve_high, group.get(cone.run) ?? 0);
-      lines.append(svg("path", { class: `line cone null g${(group.get(cone.run) ?? 0) % 8}`, d: path(cone.step, cone.loss) }));
+      lines.append(svg("path", { class: `line cone null g${(group.get(cone.run) ?? 0) % 8}`, "data-run": cone.run, d: path(cone.step, cone.loss) }));
     }
     const hidden = new Set(this.options.hidden());
     for (const alarm of (this.data.alarms ?? []).filter((one) => !hidden.has(one.run) && one.step >= s.x0 && one.step <= s.x1)) {
@@ -195,6 +196,7 @@ export class Chart {
       mark.append(svg("title", {}, `alarm: ${alarm.run}, step ${alarm.step.toLocaleString("en")}: ${alarm.test}`));
       lines.append(mark);
     }
+    this.drawn = lines;
     this.overlay = svg("g");
     this.drawing.setAttribute("viewBox", `0 0 ${this.width} ${this.height}`);
     this.drawing.setAttribute("aria-label", `${this.data.title}: ${s.shown.length} curves, steps ${Math.round(s.x0).toLocaleString("en")} to ${Math.round(s.x1).toLocaleString("en")}, values ${short(s.y0)} to ${short(s.y1)}`);
@@ -203,21 +205,47 @@ export class Chart {
     this.read();
   }
 
+  // Lights the curves of a run and dims the others; null lights all.
+  light(run) {
+    for (const line of this.drawn?.querySelectorAll("[data-run]") ?? []) line.classList.toggle("dim", run !== null && line.dataset.run !== run);
+  }
+
+  // The point at the cursor's step that is nearest to the pointer; by keyboard, that of the chosen or first run.
+  nearest() {
+    const s = this.scaled;
+    let found = null;
+    for (const trace of s.shown.filter((one) => one.kind === "value")) {
+      const i = Math.min(at(trace.x, this.cursor), trace.x.length - 1);
+      if (trace.y[i] === null || (s.logy && trace.y[i] <= 0)) continue;
+      const away = this.height_at === null ? (trace.run === this.named ? 0 : 1) : Math.abs(s.py(trace.y[i]) - this.height_at);
+      if (!found || away < found.away) found = { away, run: trace.run, x: trace.x[i], y: trace.y[i], group: trace.group };
+    }
+    return found;
+  }
+
   read() {
     const s = this.scaled;
     if (!s) return;
     this.overlay.replaceChildren();
+    this.light(this.cursor === null ? this.named : null);
     if (this.dragged) {
       const [from, to] = [...this.dragged].sort((a, b) => a - b);
       this.overlay.append(svg("rect", { class: "zoom", x: from, y: s.top, width: to - from, height: s.bottom - s.top }));
     }
     if (this.cursor === null) return void (this.reading.textContent = this.options.note());
     this.overlay.append(svg("line", { class: "cursor", x1: s.px(this.cursor), x2: s.px(this.cursor), y1: s.top, y2: s.bottom }));
-    const values = s.shown.filter((trace) => trace.kind === "value").slice(0, 12).map((trace) => {
+    const near = this.nearest();
+    if (near) {
+      this.light(near.run);
+      this.overlay.append(svg("circle", { class: `point f${near.group % 8}`, cx: s.px(near.x), cy: s.py(near.y), r: 4 }));
+    }
+    const values = s.shown.filter((trace) => trace.kind === "value" && trace.run !== near?.run).slice(0, 11).map((trace) => {
       const i = Math.min(at(trace.x, this.cursor), trace.x.length - 1);
       return `${trace.run} ${short(trace.y[i])}`;
     });
-    this.reading.textContent = `step ${Math.round(this.cursor).toLocaleString("en")}: ${values.join(", ")}`;
+    const first = near ? [`${near.run} ${short(near.y)}`] : [];
+    const step = Math.round(near ? near.x : this.cursor).toLocaleString("en");
+    this.reading.textContent = `step ${step}: ${[...first, ...values].join(", ")}`;
   }
 
   listen() {
@@ -226,6 +254,8 @@ export class Chart {
       if (!this.scaled) return;
       const now = Math.min(Math.max(pixel(event), this.scaled.left), this.scaled.right);
       this.cursor = this.scaled.step(now);
+      const box = this.drawing.getBoundingClientRect();
+      this.height_at = ((event.clientY - box.top) / box.height) * this.height;
       if (this.dragged) this.dragged[1] = now;
       this.read();
     });
@@ -246,6 +276,7 @@ export class Chart {
       if (event.key === "Escape") this.options.zoom(null);
       if (!way || !first) return;
       event.preventDefault();
+      this.height_at = null;
       const i = this.cursor === null ? first.x.length - 1 : at(first.x, this.cursor) + way;
       this.cursor = first.x[Math.min(Math.max(i, 0), first.x.length - 1)];
       this.read();
