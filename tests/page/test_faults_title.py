@@ -5,7 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from toposcope.core.observations import REMARKS
+from toposcope.core.drawing.checkpoints import draw_checkpoints
+from toposcope.core.observations import REMARKS, AuditFinding
 from toposcope.page.figures.faults import title
 
 VALUES = pd.DataFrame({"run": "a", "step": range(0, 100, 10)})
@@ -23,3 +24,11 @@ REMARK = sorted(REMARKS)[0]
 def test_remarks_are_no_faults(faults: list[str], expected: str) -> None:
     audit = pd.DataFrame({"run": "a", "step": range(0, 10 * len(faults), 10), "fault": faults})
     assert title(audit, VALUES) == expected
+
+
+@pytest.mark.parametrize(
+    ("faults", "said"), [([REMARK], "1 remark"), ([REMARK, "identical"], "2 findings"), ([], "Checkpoints")]
+)
+def test_the_picture_counts_remarks_as_its_title_does(faults, said):
+    found = [AuditFinding("a", 10, "", "seen", fault=fault) for fault in faults]
+    assert draw_checkpoints({"a": [0, 10, 20]}, found).get_title() == said

@@ -99,7 +99,7 @@ def test_the_first_screen_has_the_title_the_checks_one_thing_to_do_and_a_chart(w
     assert text[: text.index("<nav")].count("<figure") == 1
     twin = (written / "report.md").read_text()
     assert twin.startswith(f"# {first.title}")
-    assert all(f"| {one.mark} | {one.name} | " in twin for one in first.checks)
+    assert all(f"| {WORDS[one.mark]} | {one.name} | " in twin for one in first.checks)
 
 
 def test_every_question_has_a_card_with_its_picture_and_the_numbers_behind_it(written, study):

@@ -137,7 +137,7 @@ def _markdown() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"defined": defined, "cited": cited}
+    environment.filters |= {"defined": defined, "cited": cited, "word": WORDS.__getitem__}
     return environment
 
 

@@ -56,7 +56,7 @@ def _draw(
     ax.set_yticks(range(len(shown)), shown)
     ax.set_ylim(len(shown) - 0.5, -0.5)
     ax.grid(axis="y", visible=False)
-    ax.set_title(_title(len(shown), len(steps), sum(one.count for one in found)))
+    ax.set_title(_title(len(shown), len(steps), found))
     if drawn:
         ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0, frameon=False)
 
@@ -77,6 +77,9 @@ def _places(finding: AuditFinding, steps: Mapping[str, Sequence[int]]) -> list[t
     return [(run, step) for run in runs for step in at if len(runs) == 1 or step in steps.get(run, ())]
 
 
-def _title(shown: int, runs: int, findings: int) -> str:
+def _title(shown: int, runs: int, found: Sequence[AuditFinding]) -> str:
+    """Return how much was found; what is only worth knowing is a remark, as in the title above the figure."""
     cut = f" ({shown:,} of {runs:,} runs)" if shown < runs else ""
-    return (f"{findings} finding{'s' * (findings != 1)}" if findings else "Checkpoints") + cut
+    count = sum(one.count for one in found)
+    noun = "remark" if all(one.is_remark for one in found) else "finding"
+    return (f"{count} {noun}{'s' * (count != 1)}" if count else "Checkpoints") + cut
