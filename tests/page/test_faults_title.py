@@ -31,4 +31,4 @@ def test_remarks_are_no_faults(faults: list[str], expected: str) -> None:
 )
 def test_the_picture_counts_remarks_as_its_title_does(faults, said):
     found = [AuditFinding("a", 10, "", "seen", fault=fault) for fault in faults]
-    assert draw_checkpoints({"a": [0, 10, 20]}, found).get_title() == said
+    assert draw_checkpoints({"a": [0, 10, 20]}, found).get_title("left") == said
