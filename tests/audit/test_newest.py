@@ -295,3 +295,13 @@ def test_noise_is_found_in_a_tensor_whose_rows_turned_before():
     path[-1] = path[-1] | {FC1: _noise(path[-1][FC1]).astype(np.float32)}
     found = [one for one in audit(open_series(dict(enumerate(path)))) if not one.is_remark]
     assert [(one.fault, one.step, one.tensor) for one in found] == [("replaced-tensor", 9, FC1)]
+
+
+def test_a_matrix_scaled_where_all_others_grow_is_found():
+    first = walk(3, "walk", 1)[0]
+    grown = {name: (1.3 * value).astype(np.float32) for name, value in first.items()}
+    assert not ts.audit({0: first, 10: grown}).faults
+    grown[FC1] = 100 * grown[FC1]
+    for options in ({}, {"newest": True}):
+        (found,) = ts.audit({0: first, 10: grown}, **options).faults
+        assert (found.fault, found.tensor) == ("rescaled-tensor", FC1)

@@ -297,7 +297,9 @@ def _scaled_at_once(pair: _TensorPair, history: Sequence[float]) -> bool:
     others = _median_without(pair.peers.along, abs(change.along))
     others = 0.0 if math.isnan(others) else others
     beyond = abs(change.along) >= checks.JUMP * max(others, *map(abs, history), 0.0)
-    return jumps and beyond and others < checks.SCALED and pair.comparable
+    # where all matrices grow, as in the first updates, only a factor far beyond theirs is no growth
+    alone = others < checks.SCALED or abs(change.along) >= BIAS_FACTOR * others
+    return jumps and beyond and alone and pair.comparable
 
 
 def _moved_rows(pair: _TensorPair) -> _Failed | None:
