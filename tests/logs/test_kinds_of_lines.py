@@ -353,3 +353,12 @@ def test_an_epoch_may_be_named_where_it_ends(tmp_path: Path) -> None:
     logged = run.table[run.table["loss"].notna()]
     assert logged["step"].tolist() == [*range(20, 80 * COUNT + 1, 20)]
     assert logged["loss"].tolist() == [x for x in LOSSES for _ in range(4)]
+
+
+def test_held_out_losses_stand_between_the_bars_of_training(tmp_path: Path) -> None:
+    bar = "Training Epoch {s}: 100%|####| 28/28 [00:59<00:00,  2.13s/it, Batch_Loss={x}]\n"
+    text = lines(bar + "Epoch {s}/30, Train Loss: 9.5, Train PSNR: 23.77, Val Loss: {y}")
+    (run,) = read(tmp_path, text).runs
+    held = run.table[run.table["heldout_loss"].notna()]
+    assert held["step"].tolist() == [28 * s for s in range(1, COUNT + 1)]
+    assert run.table["loss"].dropna().tolist() == LOSSES

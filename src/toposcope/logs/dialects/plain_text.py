@@ -128,6 +128,15 @@ def records(lines: Iterable[str]) -> Iterator[dict[str, float]]:
         yield {**heading, **read.said, **places, **marks}
 
 
+def line_numbers(line: str) -> Mapping[str, float]:
+    """Return the numbers that one line says, by name.
+
+    >>> line_numbers("Epoch 3/9, Train Loss: 2.5, acc: 0.5")
+    {'Train Loss': 2.5, 'acc': 0.5}
+    """
+    return _read(line, "").said
+
+
 def _read(line: str, title: str) -> LineNumbers:
     """Return what a line below a title says; for `shapes`, no rule may ask which digits a number has."""
     from toposcope.logs.dialects.sentences import in_pairs, is_foreign

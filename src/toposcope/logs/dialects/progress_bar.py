@@ -35,9 +35,12 @@ _PAIR = re.compile(
 def records(lines: Iterable[str]) -> Iterator[Record]:
     """Yield the numbers each time the training's bar is drawn; the last drawing of a step counts."""
     first: float | None = None
+    last: dict[str, float] = {}  # where the bar was drawn last
     for line in lines:
         if "global step" in line and (ended := _ENDED.search(line)):
             yield from _end_of_epoch(ended)
+        elif last and "oss" in line and "|" not in line and (held := _held_out(line)):
+            yield {**held, **last}
         if "/" not in line or not (found := _BAR.search(line)) or _OTHER.search(found[1]):
             continue
         said = pairs(f"{found[1]}, {found[4]}", _PAIR)
@@ -47,15 +50,26 @@ def records(lines: Iterable[str]) -> Iterator[Record]:
         if epoch := _EPOCH.search(found[1]):
             first = float(epoch[1]) if first is None else first
             before = float(epoch[1]) - first
-            yield {
-                **said,
-                "step": step + before * length,
-                "epoch": float(epoch[1]),
-                _BATCH: step,
-                _BEFORE: before,
-            }
+            last = {"step": step + before * length, "epoch": float(epoch[1]), _BATCH: step, _BEFORE: before}
+            yield {**said, **last}
         else:
-            yield {**said, "step": step, PLANNED: length}
+            last = {"step": step}
+            yield {**said, **last, PLANNED: length}
+
+
+def _held_out(line: str) -> dict[str, float]:
+    """Return the first held-out loss of a line between bars: `Epoch 3/9, Train Loss: 2.5, Val Loss: 2.7`.
+
+    >>> _held_out("Epoch 3/9, Train Loss: 2.5, Val Loss: 2.7"), _held_out("best loss: 2.5")
+    ({'val_loss': 2.7}, {})
+    """
+    from toposcope.logs.dialects.phrases import LOSS, phrase
+    from toposcope.logs.dialects.plain_text import line_numbers
+
+    for name, value in line_numbers(line).items():
+        if (meant := phrase(name)).kind == LOSS and meant.held_out:
+            return {"val_loss": value}
+    return {}
 
 
 def _end_of_epoch(found: re.Match[str]) -> Iterator[Record]:
