@@ -14,6 +14,7 @@ import pytest
 from toposcope.cli.main import main
 from toposcope.core import plugins
 from toposcope.files.formats import registry as formats
+from toposcope.logs.remarks import Remark
 from toposcope.rules import registry
 from toposcope.rules.rule import Rule
 from toposcope.sources import open_series
@@ -173,6 +174,44 @@ def test_a_rule_that_fails_when_it_is_used_is_named_and_left_out(
     assert (ended.value.code, said.out[:9]) == (0, "all right"), said
     assert f"{rule.__name__}." in said.err
     assert len(said.err.splitlines()) == 1
+
+
+ANSWERS: dict[str, Any] = {
+    "none": None,
+    "texts": ["plateau"],
+    "a number": 5,
+    "another level": lambda: [Remark("panic", "mine", 5, "no")],
+    "no sentence": lambda: [Remark("look", "mine", 5, None)],  # type: ignore[arg-type]
+    "a step that is none": lambda: [Remark("look", "mine", float("nan"), "no")],
+    "an error in the middle": lambda: (1 / place for place in (1, 0)),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+@pytest.mark.parametrize("side", ["judge", "on_row"])
+def test_a_rule_that_answers_with_something_else_is_named_and_left_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any, name: str, side: str
+) -> None:
+    def answer(self: Rule, seen: Any) -> Any:
+        return ANSWERS[name]() if callable(ANSWERS[name]) else ANSWERS[name]
+
+    rule = type("Answering", (Rule,), {"name": "answering", side: answer})
+    monkeypatch.setattr(registry.EXTENSIBLE, "added", [rule])
+    monkeypatch.setattr(plugins, "_TOLD", set())
+    log = tmp_path / "log.csv"
+    log.write_text("step,loss\n" + "".join(f"{step},{3 - step / 100}\n" for step in range(1, 61)))
+    for words in (["check", str(log)], ["check", str(log), "--json"]):
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        assert ended.value.code == 0
+    said = capsys.readouterr()
+    assert "answer" in said.err
+    assert len(said.err.splitlines()) == 1, said.err
+
+
+def test_a_rule_that_would_never_be_asked_is_no_rule() -> None:
+    with pytest.raises(TypeError, match="looks 'back' or 'both', not 'sideways'"):
+        type("Sideways", (Rule,), {"name": "sideways", "looks": "sideways"})
 
 
 def test_a_format_that_fails_is_named_and_opens_nothing(

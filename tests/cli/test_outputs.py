@@ -101,3 +101,43 @@ def test_a_socket_is_refused(tmp_path, monkeypatch):
         one.bind("out")
         with pytest.raises(InputError, match="not a regular file"):
             checked_output(Path("out"))
+
+
+def exported(tmp_path):
+    store = Store.create(tmp_path / "store", recipe={})
+    return store, tmp_path / "out"
+
+
+@pytest.mark.parametrize("inside", ["", "features", "new/folder"])
+@pytest.mark.parametrize("linked", [False, True])
+def test_an_export_into_the_store_itself_is_refused(tmp_path, inside, linked):
+    store, _ = exported(tmp_path)
+    (tmp_path / "link").symlink_to("store")
+    before = sorted(store.path.rglob("*"))
+    with pytest.raises(InputError, match="inside the store"):
+        export(store, tmp_path / ("link" if linked else "store") / inside, kind="csv", shape="long")
+    assert sorted(store.path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_an_export_replaces_a_file_and_not_what_has_another_name_of_it(tmp_path, kind):
+    store, out = exported(tmp_path)
+    out.mkdir()
+    (tmp_path / "mine").write_text("years of work")
+    os.link(tmp_path / "mine", out / f"features.{kind}")
+    export(store, out, kind=kind, shape="long")
+    assert (tmp_path / "mine").read_text() == "years of work"
+    assert not list(out.glob(".*"))
+
+
+def test_a_file_that_cannot_be_written_whole_stays_as_it_was(tmp_path, monkeypatch):
+    write_csv(pd.DataFrame({"a": [1]}), tmp_path / "a.csv")
+
+    def full(*words, **named):
+        Path(words[1]).write_text("ha")
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(pd.DataFrame, "to_csv", full)
+    with pytest.raises(OSError, match="No space"):
+        write_csv(pd.DataFrame({"a": [2]}), tmp_path / "a.csv")
+    assert {one.name: one.read_text() for one in tmp_path.iterdir()} == {"a.csv": "a\n1\n"}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from toposcope.core.errors import InputError
@@ -38,3 +40,19 @@ def for_writing(path: str | Path) -> Path:
             what = "this is a link, which is not followed" if there else "this is a link to nothing"
         raise InputError(what, argument="out", value=path, remedy="remove it, or choose another place")
     return path
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[Path]:
+    """Yield a place beside a file to write to; it takes the file's name then, or is removed if that failed.
+
+    So the file is there whole or as it was before, and another name of the former one (a hard link) keeps it.
+    """
+    path = for_writing(path)
+    aside = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        yield aside
+        os.replace(aside, path)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise

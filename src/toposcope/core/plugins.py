@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, wraps
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
@@ -35,7 +35,7 @@ def spared(call: Callable[..., R], instead: S, *arguments: object) -> R | S:
     If such a one fails or ends the program, `instead` is returned, with a message. Ours may raise, and so may
     every error of input.
     """
-    if str(getattr(call, "__module__", "")).startswith("toposcope."):
+    if _is_ours(call):
         return call(*arguments)
     try:
         return call(*arguments)
@@ -48,6 +48,26 @@ def spared(call: Callable[..., R], instead: S, *arguments: object) -> R | S:
             f"{name} of an installed package failed ({why}), and its answer is left out; correct the package"
         )
         return instead
+
+
+def spared_all(call: Callable[..., Iterable[R]], kind: type[R], *arguments: object) -> Iterable[R]:
+    """Return the objects of a kind that such a function answers with; none if a package's has another one."""
+    if _is_ours(call):
+        return call(*arguments)
+
+    @wraps(call)
+    def listed(*given: object) -> list[R]:
+        answer = list(call(*given))
+        for one in answer:
+            if not isinstance(one, kind):
+                raise TypeError(f"it answered with {one!r:.60}, which is no {kind.__name__}")
+        return answer
+
+    return spared(listed, [], *arguments)
+
+
+def _is_ours(call: object) -> bool:
+    return str(getattr(call, "__module__", "")).startswith("toposcope.")
 
 
 def loaded(group: str, point: EntryPoint) -> Any:

@@ -313,7 +313,7 @@ def guarded(text: str) -> str:
 
 def write_csv(frame: pd.DataFrame, path: str | Path) -> None:
     """Write a table as CSV whose texts no spreadsheet runs as formulas."""
-    from toposcope.core.outputs import for_writing
+    from toposcope.core.outputs import replacing
 
     made = frame.rename(columns=lambda name: guarded(name) if isinstance(name, str) else name)
     for at in range(made.shape[1]):
@@ -321,4 +321,5 @@ def write_csv(frame: pd.DataFrame, path: str | Path) -> None:
         if column.dtype.kind not in "biufcmM":
             cells = column.astype(object).map(lambda cell: guarded(cell) if isinstance(cell, str) else cell)
             made.isetitem(at, cells.to_numpy())
-    made.to_csv(for_writing(path), index=False)
+    with replacing(path) as aside:
+        made.to_csv(aside, index=False)

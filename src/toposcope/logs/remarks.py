@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 NOTICED, LOOK, STOP = "noticed", "look", "stop"
 LEVELS = (NOTICED, LOOK, STOP)
 """From what needs no action to what is useless to continue unchanged."""
+
+NOT_JUDGED = "not judged"
+"""The level of what a judgement says where there is nothing to judge."""
 
 NOT_FINITE, DIVERGING, DEAD = "not finite", "diverging", "dead run"
 BROKEN = (NOT_FINITE, DIVERGING, DEAD)
@@ -30,6 +34,14 @@ class Remark:
     sentence: str
     remedy: str = ""
     passed: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what no answer could print: a package's rule may make anything."""
+        texts = (self.kind, self.sentence, self.remedy)
+        if self.level not in (*LEVELS, NOT_JUDGED) or not all(isinstance(text, str) for text in texts):
+            raise TypeError(f"{self.level!r} is no level of {LEVELS}, or one of {texts} is no text")
+        if not all(at is None or math.isfinite(at) for at in (self.step, self.passed)):
+            raise ValueError(f"the step of a remark is a finite number, not {self.step!r}")
 
     def __str__(self) -> str:
         """Return what is wrong, and what to do."""

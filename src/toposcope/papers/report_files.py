@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from toposcope.core.errors import StoreError
-from toposcope.core.outputs import for_writing
+from toposcope.core.outputs import replacing
 from toposcope.core.types import Scope
 from toposcope.core.wording import command, free_place
-from toposcope.store.export import records
+from toposcope.store.export import outside, records
 from toposcope.store.parts import slug
 from toposcope.store.store import Store
 
@@ -66,7 +66,7 @@ def write_report_files(store: Store, out: Path) -> list[Path]:
             f"{store.path} contains no representations; measure some with: "
             + command("embeddings", "SERIES", texts="FILE", out=free_place(f"{store.path}-embeddings"))
         )
-    out.mkdir(parents=True, exist_ok=True)
+    outside(store, out).mkdir(parents=True, exist_ok=True)
     contents: dict[str, object] = {
         "all_results.json": {str(run): records(lines) for run, lines in table.groupby("model")},
         "statistics.json": {str(run): statistics(lines) for run, lines in table.groupby("model")},
@@ -75,9 +75,8 @@ def write_report_files(store: Store, out: Path) -> list[Path]:
     for run, lines in table.groupby("model"):
         contents[f"{slug(str(run))}_results.json"] = records(lines)
     for name, content in contents.items():
-        for_writing(out / name).write_text(
-            json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8"
-        )
+        with replacing(out / name) as aside:
+            aside.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
     return [out / name for name in contents]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from toposcope.logs.remarks import LOOK, NOT_FINITE, NOTICED, STOP, Remark
+from toposcope.logs.remarks import LOOK, NOT_FINITE, NOT_JUDGED, NOTICED, STOP, Remark
 from toposcope.rules.registry import once
 from toposcope.rules.rises import FEWEST
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from toposcope.core.observations import AuditFinding
     from toposcope.logs.curve import Curve
 
-ALL_RIGHT, NOT_JUDGED = "all right", "not judged"
+ALL_RIGHT = "all right"
 LEVELS = (ALL_RIGHT, NOT_JUDGED, LOOK, STOP)
 """The levels of a run, from best to worst; one without a log is not judged, unless its audit has a fault."""
 

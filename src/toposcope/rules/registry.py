@@ -12,7 +12,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
 from toposcope import rules as room
-from toposcope.core.plugins import Extensible, loaded, spared
+from toposcope.core.plugins import Extensible, loaded, spared_all
 from toposcope.logs.remarks import NOTICED, Remark
 from toposcope.rules.accuracy import Accuracy
 from toposcope.rules.dead_run import DeadRun
@@ -108,7 +108,7 @@ def remarks_on(run: JudgedRun, *, noticed: bool = True) -> list[Remark]:
     for rule in rules_of(run):
         silent = rule.looks != BOTH or (rule.of_trend and run.policy)
         if not silent and not any(one.kind in rule.unless for one in remarks):
-            remarks += spared(rule().judge, [], run)
+            remarks += spared_all(rule().judge, Remark, run)
     return remarks if noticed else [one for one in remarks if one.level != NOTICED]
 
 

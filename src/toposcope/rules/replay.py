@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.forms import step_text
-from toposcope.core.plugins import spared
+from toposcope.core.plugins import spared_all
 from toposcope.core.wording import rendered
 from toposcope.logs.metrics import tidy
 from toposcope.logs.run import by_step, nan_column
@@ -86,7 +86,7 @@ def signals_of(rule: Rule, rows: LogRows) -> Iterator[tuple[int, Signal]]:
     while place < len(rows):
         place += rule.pass_over(rows, place)
         if place < len(rows):
-            yield from ((place, signal) for signal in spared(rule.on_row, (), rows.row(place)))
+            yield from ((place, signal) for signal in spared_all(rule.on_row, Signal, rows.row(place)))
             place += 1
 
 

@@ -109,6 +109,12 @@ class Rule:
     next: ClassVar[str] = "look at the data there"
     """What to do after its alarm, in one clause; `{back}` becomes the last good step."""
 
+    def __init_subclass__(cls) -> None:
+        """Refuse a rule that would never be asked."""
+        super().__init_subclass__()
+        if cls.looks not in (BACK, BOTH):
+            raise TypeError(f"a rule looks {BACK!r} or {BOTH!r}, not {cls.looks!r}")
+
     def __init__(self, spending: Spending | None = None) -> None:
         self.spending = spending or Spending(0.0, self.rest)
 

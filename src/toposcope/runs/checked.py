@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from toposcope.core.forms import listed, near, sentences, step_text
 from toposcope.core.tabular import Tables, answered
-from toposcope.logs.remarks import LOOK, NOTICED, STOP
-from toposcope.rules.judgement import ALL_RIGHT, LEVELS, NOT_JUDGED
+from toposcope.logs.remarks import LOOK, NOT_JUDGED, NOTICED, STOP
+from toposcope.rules.judgement import ALL_RIGHT, LEVELS
 from toposcope.rules.registry import is_alarm
 from toposcope.runs.run_check import MOST_SHOWN, RunCheck, ground_as_data
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toposcope.core.forms import chance, listed, near, sentences, step_text
 from toposcope.core.wording import option, rendered
-from toposcope.logs.remarks import PLATEAU
-from toposcope.rules.judgement import ALL_RIGHT, NOT_JUDGED, Judgement
+from toposcope.logs.remarks import NOT_JUDGED, PLATEAU
+from toposcope.rules.judgement import ALL_RIGHT, Judgement
 
 if TYPE_CHECKING:
     import numpy as np

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toposcope.core.errors import MissingExtraError, StoreError
+from toposcope.core.errors import InputError, MissingExtraError, StoreError
 from toposcope.core.forms import listed
-from toposcope.core.outputs import for_writing
+from toposcope.core.outputs import for_writing, replacing
 from toposcope.core.tabular import write_csv
 from toposcope.core.types import Scope, Status
 from toposcope.store.store import Store
@@ -124,7 +125,7 @@ def export(store: Store, out: Path, *, kind: str, shape: str) -> list[Path]:
     """
     if kind == "netcdf":
         _need("xarray", "netCDF4")
-    out.mkdir(parents=True, exist_ok=True)
+    outside(store, out).mkdir(parents=True, exist_ok=True)
     features = store.features()
     if kind == "netcdf":
         return [_netcdf(store, features, out / "features.nc")]
@@ -137,9 +138,26 @@ def export(store: Store, out: Path, *, kind: str, shape: str) -> list[Path]:
     return [_write(table, out / f"{name}.{kind}") for name, table in tables.items()]
 
 
+def outside(store: Store, out: Path) -> Path:
+    """Return the folder of an export; one inside the store would lie among its tables.
+
+    Raises
+    ------
+    InputError
+        When it is the store, or lies inside it.
+    """
+    folder, place = Path(os.path.realpath(out)), Path(os.path.realpath(store.path))
+    if folder == place or place in folder.parents:
+        raise InputError(
+            "this lies inside the store", argument="out", value=out, remedy="choose a folder outside it"
+        )
+    return out
+
+
 def _write(table: pd.DataFrame, path: Path) -> Path:
     if path.suffix == ".json":
-        for_writing(path).write_text(json.dumps(records(table), indent=1) + "\n", encoding="utf-8")
+        with replacing(path) as aside:
+            aside.write_text(json.dumps(records(table), indent=1) + "\n", encoding="utf-8")
         return path
     flat = table.assign(**{name: table[name].map(_in_a_cell) for name in _LISTS if name in table})
     write_csv(flat, path)

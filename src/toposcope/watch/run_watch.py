@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from toposcope.core.plugins import spared
+from toposcope.core.plugins import spared_all
 from toposcope.rules.replay import rows_of
 from toposcope.rules.rule import Signal
 from toposcope.statistics.alarms.spending import RATE
@@ -66,7 +66,7 @@ class RunWatch:
             self._metric_step = row.step
             self._rates.add(row.step, row.learning_rate)
             for alarm in self.alarms:
-                found += spared(alarm.on_metrics, (), row)
+                found += spared_all(alarm.on_metrics, Alert, row)
         return found
 
     def checkpoint(
@@ -83,17 +83,19 @@ class RunWatch:
         since, self._checkpoint_step = self._checkpoint_step, step
         rate, woken = self._rates.between(since, step), self._rows_in_use.woken(rows)
         checkpoint = SeenCheckpoint(step, rows, since, rate, planned, led, woken=woken)
-        found = [alert for alarm in self.alarms for alert in spared(alarm.on_checkpoint, (), checkpoint)]
+        found = [
+            alert for alarm in self.alarms for alert in spared_all(alarm.on_checkpoint, Alert, checkpoint)
+        ]
         self.recent.append(checkpoint.summary())
         return found
 
     def event(self, event: Event) -> list[Alert]:
         """Take an event of the journal about this run."""
-        return [alert for alarm in self.alarms for alert in spared(alarm.on_event, (), event)]
+        return [alert for alarm in self.alarms for alert in spared_all(alarm.on_event, Alert, event)]
 
     def beside(self, store: OtherRuns) -> list[Alert]:
         """Compare the run with the others of its store."""
-        return [alert for alarm in self.alarms for alert in spared(alarm.on_store, (), store)]
+        return [alert for alarm in self.alarms for alert in spared_all(alarm.on_store, Alert, store)]
 
     def passed(self, alert: Alert, rows: pd.DataFrame) -> int | None:
         """Return the step of the log at which an alarm passed; None if it has not."""

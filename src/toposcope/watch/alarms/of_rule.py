@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from toposcope.core.plugins import spared
+from toposcope.core.plugins import spared_all
 from toposcope.logs.described import loss_column
 from toposcope.rules import companions
 from toposcope.rules.registry import looking_back
@@ -31,7 +31,7 @@ class RuleAlarm(Alarm):
         """Return what the rule says at a row."""
         return [
             Alert("notice" if one.noticed else "alarm", self.test, self.run, one.step, one.sentence, one.data)
-            for one in spared(self._follower.on_row, (), row)
+            for one in spared_all(self._follower.on_row, Signal, row)
         ]
 
     def passed(self, alert: Alert, rows: pd.DataFrame) -> int | None:
