@@ -5,11 +5,14 @@ a power of the learning rate that relaxes over a lag. Power and lag are random f
 is at most the stated one. 51 even checkpoints, or `--checkpoints`. If the learning rate is unknown, a
 rejection is due to a shared cause; if it is known, the test should not reject. `--nulls` prints instead how
 often pairs of the judging nulls, which answer no learning rate, are found beside each of four known rates.
+`--drops` prints how often pairs are found that answer one to three drops of a known rate, each with a lag of
+its own, and in brackets pairs whose noise has r = .5.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -63,6 +66,44 @@ def shared_drop(
     return series(generator, draws, 0.0, noise, share) + np.stack(left, axis=1)
 
 
+def own_answers(generator: np.random.Generator, draws: int, n: int, places: Sequence[float]) -> np.ndarray:
+    """Return power laws (n, draws) that answer each drop with a size and a lag of its own.
+
+    An answer is the mean of two relaxations, the second three times as slow, so that no single lag fits it.
+    """
+    trend = np.arange(1.0, n + 1.0)[:, None] ** -generator.uniform(0.1, 1.5, draws)
+    out = (trend - trend.min(axis=0)) / np.ptp(trend, axis=0)
+    for place in places:
+        since = np.maximum(np.arange(n) - place * (n - 1), 0.0)[:, None]
+        lag = np.exp(generator.uniform(np.log(0.5), np.log(5.0), draws)) * n / 51
+        answer = 1 - (np.exp(-since / lag) + np.exp(-since / (3 * lag))) / 2
+        out = out - generator.uniform(0.02, 0.3, draws) * answer
+    return out
+
+
+def of_drops(draws: int) -> None:
+    """Print what is found of pairs that answer one to three drops by 70%, at 51 and 26 checkpoints."""
+    for places in ((0.55,), (0.35, 0.7), (0.25, 0.5, 0.75)):
+        for noise in (0.002, 0.01):
+            cells = []
+            for n in (51, 26):
+                steps, at = np.arange(n) * 100.0, np.arange(n) / (n - 1)
+                rate = 0.3 ** np.sum([at > place for place in places], axis=0)
+                found = []
+                for r in (0.0, 0.5):
+                    g = rng(name="own lags", step=len(places), draw=round(1000 * noise), n=n)
+                    first, second = (own_answers(g, draws, n, places) for _ in range(2))
+                    white = g.standard_normal((2, n, draws))
+                    white[1] = r * white[0] + np.sqrt(1 - r * r) * white[1]
+                    x, y = (
+                        whiten(first + noise * white[0], steps, rate),
+                        whiten(second + noise * white[1], steps, rate),
+                    )
+                    found.append(np.mean(innovation_test(x, y, intervals=False, rate_known=True).found))
+                cells.append(f"{n}: {found[0]:6.1%} ({found[1]:.1%})")
+            print(f"{len(places)} drops, noise {noise:.1%}  ", *cells, flush=True)
+
+
 def of_nulls(draws: int, steps: np.ndarray) -> None:
     """Print what is found of pairs of each null beside a known learning rate, on average and at most."""
     share = steps / steps[-1]
@@ -81,10 +122,13 @@ def of_nulls(draws: int, steps: np.ndarray) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nulls", action="store_true")
+    parser.add_argument("--drops", action="store_true")
     parser.add_argument("--draws", type=int, default=2000)
     parser.add_argument("--checkpoints", type=int, default=51)
     options = parser.parse_args()
     draws, steps = options.draws, np.arange(options.checkpoints) * 100.0
+    if options.drops:
+        return of_drops(draws)
     if options.nulls:
         return of_nulls(draws, steps)
     print(

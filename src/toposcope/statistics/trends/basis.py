@@ -20,6 +20,13 @@ _EXTRA = (0, 2, 4, 7, 11, 16, 22)
 """The numbers of trends beyond the core among which AICc chooses."""
 _NEGLIGIBLE = 1e-2
 """A learning rate's residual on the core is a trend above this share; a smaller one is hidden by noise."""
+_DROP, _ALONE = 0.3, 4.0
+"""A drop is a fall of the log rate by this much between two checkpoints, so many times the falls beside it:
+the end of a decay is none."""
+_DROP_LAGS = (0.02, 0.08)
+"""The lags of the answers to each of several drops, in shares of the run."""
+_ROOM = 8
+"""One drop in so many checkpoints has answers of its own; more would leave too little of a series."""
 
 
 def trend_family(steps: np.ndarray, rate: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -76,7 +83,8 @@ def _powers(t: np.ndarray) -> np.ndarray:
 def schedule_trends(steps: np.ndarray, rate: np.ndarray) -> np.ndarray:
     """Return the traces of a learning rate in a series (n, 3): its value, its integral, its lagged value.
 
-    The lag is an exponential mean over a twentieth of the run.
+    The lag is an exponential mean over a twentieth of the run. If the rate drops several times, a series may
+    answer each drop at its own pace: two more traces for each drop, with a shorter and a longer lag.
     """
     gaps = np.r_[0.0, np.diff(steps)]
     total = np.cumsum(gaps * (rate + np.r_[rate[0], rate[:-1]]) / 2.0)
@@ -84,7 +92,25 @@ def schedule_trends(steps: np.ndarray, rate: np.ndarray) -> np.ndarray:
     keep = np.exp(-gaps / (0.05 * (steps[-1] - steps[0])))
     for i in range(1, len(rate)):
         lagged[i] = keep[i] * lagged[i - 1] + (1.0 - keep[i]) * rate[i]
-    return np.column_stack([rate, total, lagged])
+    drops = _drops(rate)
+    if not 1 < len(drops) <= len(steps) // _ROOM:
+        return np.column_stack([rate, total, lagged])
+    since = np.stack([np.maximum(steps - steps[at - 1], 0.0) for at in drops], axis=1)
+    answers = [1.0 - np.exp(-since / (lag * (steps[-1] - steps[0]))) for lag in _DROP_LAGS]
+    return np.column_stack([rate, total, lagged, *answers])
+
+
+def _drops(rate: np.ndarray) -> np.ndarray:
+    """Return the checkpoints at which the rate has dropped at once.
+
+    >>> _drops(np.array([1, 1, 1, 0.3, 0.3, 0.3, 0.1, 0.1, 0.1])), _drops(np.linspace(1, 0, 9))
+    (array([3, 6]), array([], dtype=int64))
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        fall = -np.diff(np.log(np.maximum(rate, 1e-300)))
+    beside = np.maximum(np.r_[0.0, fall[:-1]], np.r_[fall[1:], 0.0])
+    found = np.flatnonzero((fall > _DROP) & (fall > _ALONE * beside)) + 1
+    return found[(rate[found] > 0) & (found < len(rate) - 1)]
 
 
 def _joined(core: np.ndarray, more: np.ndarray) -> np.ndarray:
