@@ -77,6 +77,16 @@ def test_a_run_holds_what_its_layout_says(finished: Path, small_recipe: str) -> 
     assert metrics.weight_norm[4] == pytest.approx(float(np.linalg.norm(flat)), rel=1e-6)
 
 
+def test_a_run_records_the_machine_that_decides_its_last_digits(finished: Path) -> None:
+    import json
+
+    for run in ("one-seed7", "two-seed7"):
+        found = json.loads((finished / run / "run.json").read_text())["machine"]
+        assert {"processor", "architecture", "instructions", "threads"} <= set(found)
+        assert found["threads"] == "1"
+        assert all(isinstance(value, str) for value in found.values())
+
+
 def test_heldout_loss_and_gradients_can_be_recomputed_from_the_folder(finished: Path) -> None:
     import torch
 

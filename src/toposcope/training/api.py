@@ -18,6 +18,7 @@ from toposcope.sources.layout import RunFolder, read_run
 from toposcope.training import files
 from toposcope.training.corpus import load_corpus
 from toposcope.training.files import Metric
+from toposcope.training.machine import machine_of
 from toposcope.training.grokking import modular_addition
 from toposcope.training.outcome import Trained, TrainedRun
 from toposcope.training.pool import Outcome, TrainingJob, run_jobs
@@ -184,8 +185,9 @@ def _start(job: TrainingJob, data: TokenData) -> None:
         "device": job.device,
     }
     files.start_folder(
-        job.folder, job.recipe, data, run=job.run, parameters=job.parameters, versions=versions
-    )
+        job.folder, job.recipe, data, run=job.run, parameters=job.parameters, versions=versions,
+        machine=machine_of(job.device),
+    )  # fmt: skip
 
 
 def _train(

@@ -140,8 +140,9 @@ def start_folder(
     run: str,
     parameters: int,
     versions: dict[str, str],
+    machine: dict[str, str],
 ) -> RunRecord:
-    """Write the record and the recipe of the run; return the record."""
+    """Write the record and the recipe of the run, its versions and the machine it begins on."""
     found = RunRecord(
         run=run,
         family=recipe.name,
@@ -156,6 +157,7 @@ def start_folder(
         "recipe_hash": recipe.hash(),
         "identity": identity(recipe, corpus_sha256=data.sha256),
         "versions": versions,
+        "machine": machine,
     }
     write_run(folder, found, extra=extra)
     write_text(folder.recipe_file, recipe.to_toml())
