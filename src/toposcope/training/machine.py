@@ -1,4 +1,4 @@
-"""What decides the last digits of a training besides its recipe: processor, instructions, libraries."""
+"""What decides the last digits of a training besides its recipe: processor, instructions, libraries.
 
 The same code rounds differently with other vector instructions or another version of a matrix library, and a
 training may amplify one rounding: `docs/studies.md`.
