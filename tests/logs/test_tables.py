@@ -273,3 +273,11 @@ def test_lightnings_csv_beside_checkpoints_is_read_as_any_table_is(tmp_path):
     )
     metrics = lightning_metrics(LocalFolder(tmp_path), "a")
     assert metrics["loss"].tolist() == LOSS.tolist()
+
+
+def test_a_column_that_comes_twice_is_named(tmp_path):
+    path = tmp_path / "train.csv"
+    path.write_text(csv("step,loss,loss", [f"{pair},9.0" for pair in PAIRS]))
+    log = ts.read_log(str(path))
+    assert log.table["loss"].tolist() == LOSS.tolist()
+    assert any("several columns are called 'loss': the first is read" in note for note in log.notes)

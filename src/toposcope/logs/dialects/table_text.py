@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from toposcope.core.forms import listed
 from toposcope.logs.dialects.table_head import (
     BLANKS,
     RULE,
@@ -129,7 +130,10 @@ def _read(body: str, header: str, between: str, notes: list[str]) -> pd.DataFram
     """Return the rows below a header; those that do not fit it are read line by line."""
     rest = body[len(header) + 1 :]
     first = next((line for line in rest.split("\n", 3)[:3] if line.strip()), "")
-    wider = len(fields_of(first, between)) > len(fields_of(header, between))
+    fields = fields_of(header, between)
+    wider = len(fields_of(first, between)) > len(fields)
+    if twice := [name for name, count in Counter(fields).items() if count > 1 and name.strip()]:
+        notes.append(f"several columns are called {listed(list(map(repr, twice)))}: the first is read")
     if not wider and f"\n{header}\n" not in body:
         try:
             table = _parsed(body, between)
