@@ -23,6 +23,8 @@ _BEFORE = 2 * MOST_IN_A_ROW + 1
 """Values before it with whose median a value is compared: a glitch is never half of them."""
 FEWEST = 30
 """The fewest losses for a search: with fewer, the spread is not known well enough."""
+_EARLY = HALF_WINDOW + MOST_IN_A_ROW
+"""Among so many first values, three wrong ones may be half of a window: they are held against neighbours."""
 _FIRST = np.log(20.0)
 """The first value is a glitch if it lies this log loss above the second: initial losses are high, not 20x."""
 
@@ -33,7 +35,9 @@ def glitches(loss: np.ndarray) -> np.ndarray:
     A glitch has |log loss - running median of 11| > max(10 x 1.4826 MAD, 0.25), where MAD is the larger of
     the MADs of these differences over all losses and over the nearest 51; at most three in a row. The window
     shrinks towards both ends. The last three losses are compared with the seven before them, the first loss
-    with 20 times the second.
+    with 20 times the second. Of the first eight, up to three in a row are glitches that lie as far above the
+    loss before them, while the one after them does not, or as far below the loss after them, while the one
+    before does not.
 
     Parameters
     ----------
@@ -61,10 +65,37 @@ def glitches(loss: np.ndarray) -> np.ndarray:
     size = off.abs()
     spread = np.maximum(size.median(), size.rolling(_LOCAL, center=True, min_periods=1).median())
     found = (size > np.maximum(SPREADS * 1.4826 * spread, LEAST)).to_numpy(copy=True)
+    limit = np.asarray(np.maximum(SPREADS * 1.4826 * spread, LEAST))
+    found[:_EARLY] = _early(log.to_numpy(), limit)[:_EARLY]
     found[0] = log.iloc[0] - log.iloc[1] > _FIRST
     starts = np.flatnonzero(np.diff(np.r_[False, found]) & np.r_[found])
     for start in starts:
         stop = start + int(np.argmin(np.r_[found[start:], False]))
         if stop - start > MOST_IN_A_ROW:
             found[start:stop] = False
+    return found
+
+
+def _early(log: np.ndarray, limit: np.ndarray) -> np.ndarray:
+    """Return which of the first values stand out from their neighbours on both sides, bool of shape (n,).
+
+    A loss that falls is below what came before and above what comes after: a spike is above the loss before
+    it, and a dip below the loss after it.
+    """
+    found = np.zeros(len(log), dtype=bool)
+    place = 2  # the first loss may be a glitch by itself, so the second is compared with nothing
+    while place <= min(_EARLY + MOST_IN_A_ROW, len(log) - 1):  # a dip is seen where it ends
+        if not log[place] - log[place - 1] > limit[place]:
+            place += 1
+            continue
+        above = log[place : place + MOST_IN_A_ROW + 1] - log[place - 1] > limit[place]
+        stop = place + int(np.argmin(above))
+        if not above.all():
+            found[place:stop] = True
+        else:
+            start = place
+            while start > 1 and log[place] - log[start - 1] > limit[place]:
+                start -= 1
+            found[start:place] = place - start <= MOST_IN_A_ROW and start > 1
+        place = max(stop, place) + 1
     return found

@@ -68,8 +68,10 @@ class LossSpike(Rule):
         late = (step[found.first] > step[-1] / 2) & (found.length > 1)
         alone = found.single | (late if several is None else False)
         # a spike rises from the loss before it: at the end of a dense, steep beginning only the median is low
+        off = _off(loss)
         back = alone & (found.stop < len(step)) & (found.first > 1) & found.rises
-        passed = [*_spikes(loss, found, back), *_glitches(loss, found, taken=back | late)]
+        back &= ~(off[np.maximum(found.first - 1, 0)] & ~off[found.first])  # the end of a dip is no spike
+        passed = [*_spikes(loss, found, back), *_glitches(loss, off, found, taken=back | late)]
         passed.sort(key=lambda one: one.first)
         remarks = [] if several is None else [several]
         return [*remarks, *_noticed(step, passed)]
@@ -87,7 +89,11 @@ class LossSpike(Rule):
         return spike_passed(signal, rows, "loss")
 
     def once(self, judged: Sequence[Remark], replayed: Sequence[Remark]) -> Sequence[Remark]:
-        """Return what both found, with a spike that the alarm names only in the alarm's words."""
+        """Return what both found, with a spike that the alarm names only in the alarm's words.
+
+        From both sides the end of a dip is no spike, though it is one step ahead.
+        """
+        replayed = [alarm for alarm in replayed if not any(_ends_dip(one, alarm) for one in judged)]
         return [*(one for one in judged if not any(_same(one, alarm) for alarm in replayed)), *replayed]
 
 
@@ -129,11 +135,19 @@ def _spikes(loss: np.ndarray, found: Excursions, back: np.ndarray) -> Iterator[_
         yield _Passed(int(found.first[k]), int(found.stop[k]), float(loss[top]), found.around(top))
 
 
-def _glitches(loss: np.ndarray, found: Excursions, *, taken: np.ndarray) -> Iterator[_Passed]:
-    """Yield the glitches that came back and are not among the excursions that are `taken`."""
+def _off(loss: np.ndarray) -> np.ndarray:
+    """Return which losses are glitches, bool of shape (n,)."""
     positive = np.flatnonzero(loss > 0)
     off = np.zeros(len(loss), bool)
     off[positive[glitches(loss[positive])]] = True
+    return off
+
+
+def _glitches(
+    loss: np.ndarray, off: np.ndarray, found: Excursions, *, taken: np.ndarray
+) -> Iterator[_Passed]:
+    """Yield the glitches that came back and are not among the excursions that are `taken`."""
+    off = off.copy()
     for k in np.flatnonzero(taken):
         off[found.first[k] : found.stop[k]] = False
     edges = np.flatnonzero(np.diff(np.r_[False, off, False].astype(int)))
@@ -166,6 +180,13 @@ def _in_words(one: _Passed, at: float, back: float) -> Remark:
         f"back to normal by step {step_text(back)}"
     )
     return Remark(NOTICED, kind, at, sentence, passed=back)
+
+
+def _ends_dip(judged: Remark, alarm: Remark) -> bool:
+    """Return whether an alarm that passed is the return from a dip."""
+    if judged.kind != LOSS_DIP or None in (judged.passed, judged.step, alarm.step, alarm.passed):
+        return False
+    return bool(judged.step <= alarm.step <= judged.passed)  # type: ignore[operator]
 
 
 def _same(judged: Remark, alarm: Remark) -> bool:
