@@ -31,6 +31,7 @@ def trained(study: StudyTables, answers: Iterable[Finding]) -> Finding:
         "runs": len(study.runs), "ran": len(study.runs), "sizes": len(study.sizes),
         "run": next(iter(study.ordered), ""), "checkpoints": int(counts.max()), "gaps": gaps,
         "audited": bool(known["sound"].numbers.get("audited")), "running": [], "undecided": 0,
+        "unknown_ends": 0,
         **_ranked(study),
     }  # fmt: skip
     if on is None or not on.numbers["read"]:
@@ -38,6 +39,7 @@ def trained(study: StudyTables, answers: Iterable[Finding]) -> Finding:
     every = int(on.numbers["runs"])  # a run that is followed has a log before a checkpoint is measured
     undecided = every - int(on.numbers["read"]) + int(on.numbers["few"])
     numbers |= {"running": list(on.numbers["running"]), "runs": every, "undecided": undecided}
+    numbers |= {"unknown_ends": int(on.numbers["unknown_ends"])}
     if on.strength == "running":
         return Finding("trained", "unfinished", numbers)
     return Finding("trained", "measured" if gaps or on.strength == "too few" else "healthy", numbers)
