@@ -177,7 +177,8 @@ def _refit(seen: Curve, settled: Curve, law: tuple[float, float, float]) -> tupl
         np.log(floor + height * (step / seen.last) ** -exponent) - log_loss
     )
     # a bin with a spike counts as one of three standard deviations, these from the median deviation
-    off = np.clip(off, *(bound * 1.4826 * float(np.median(np.abs(off))) for bound in (-3, 3)))
+    most = 3 * 1.4826 * float(np.median(np.abs(off)))
+    off = np.clip(off, -most, most)
     scatter = math.sqrt(float(off @ off) / (len(off) - 3)) if len(off) > 3 else NOISE
     again, slopes = _fit(settled, seen.last, max(scatter, _LEAST_SCATTER), FREE, np.log(law))
     final, gradient = _final_of(np.exp(again), seen)
