@@ -131,7 +131,9 @@ def _behind_gates(rows: pd.DataFrame) -> set[str]:
     names = sizes["name"].astype(str)
     other = names.isin(matrices["name"]) | names.str.endswith("bias") | names.str.contains("norm", case=False)
     gates = sizes[~other & (sizes["role"] != Role.NORM)]
-    if gates["layer"].isna().any():
+    if gates.empty:
+        return set()
+    if "layer" not in gates or gates["layer"].isna().any():
         return set(matrices["name"].astype(str))
     return set(matrices.loc[matrices["layer"].isin(gates["layer"]), "name"].astype(str))
 
