@@ -46,7 +46,7 @@ def test_check_page_and_forecast_agree_on_a_spike(at: int, width: int, factor: f
 
 
 def test_a_steep_beginning_is_no_glitch() -> None:
-    """Of 572 logs of parameter_golf, which fall from 7 to 3 in ten losses, 193 had a glitch there, now 6."""
+    """Of 572 logs of parameter_golf, which fall from 7 to 3 in ten losses, 193 had a glitch there."""
     for start in (7.0, 11.0):
         step = np.arange(1, 61) * 25.0
         for seed in range(20):

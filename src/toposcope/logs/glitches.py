@@ -88,9 +88,8 @@ def _early(log: np.ndarray, limit: np.ndarray) -> np.ndarray:
         if not log[place] - log[place - 1] > limit[place]:
             place += 1
             continue
-        above = log[place : place + MOST_IN_A_ROW + 1] - log[place - 1] > limit[place]
-        stop = place + int(np.argmin(above))
-        if not above.all():
+        stop = _spike_end(log, place, limit[place])
+        if stop > place:
             found[place:stop] = True
         else:
             start = place
@@ -99,3 +98,16 @@ def _early(log: np.ndarray, limit: np.ndarray) -> np.ndarray:
             found[start:place] = place - start <= MOST_IN_A_ROW and start > 1
         place = max(stop, place) + 1
     return found
+
+
+def _spike_end(log: np.ndarray, place: int, limit: float) -> int:
+    """Return where a spike that begins at a place has ended; the place itself if it is none.
+
+    Its losses, up to three, lie above the line from the loss before it to the loss after it, which is back.
+    """
+    for stop in range(min(place + MOST_IN_A_ROW, len(log) - 1), place, -1):
+        line = np.linspace(log[place - 1], log[stop], stop - place + 2)[1:-1]
+        back = log[stop] - log[place - 1] <= limit
+        if back and bool((log[place:stop] - line > limit).all()):
+            return stop
+    return place
