@@ -336,3 +336,18 @@ def test_weights_beside_the_tables_of_a_store_are_named(tmp_path):
     (tmp_path / "runs" / "store" / "store.json").write_text("{}")
     (message,) = not_looked_at(tmp_path / "runs")
     assert "step_10.safetensors" in message
+
+
+@pytest.mark.parametrize("name", ["step_30", "step_30.safetensors", "checkpoint-30"])
+def test_an_empty_folder_of_a_step_beside_files_of_steps_is_named(tmp_path, name):
+    steps(tmp_path / "run", 10, 20)
+    (tmp_path / "run" / name).mkdir()
+    (message,) = not_looked_at(tmp_path / "run")
+    assert name in message
+    assert "empty" in message
+
+
+def test_an_empty_folder_that_states_no_step_is_no_finding(tmp_path):
+    steps(tmp_path / "run", 10, 20)
+    (tmp_path / "run" / "plots").mkdir()
+    assert not not_looked_at(tmp_path / "run")

@@ -33,19 +33,10 @@ _PACKED = (".npy", ".pkl", ".pickle", ".joblib", ".zip", ".gz", ".tar", ".zst")
 """Suffixes of files that hold weights if their names state a step or are those of a model."""
 _OF_MODELS = frozenset(
     [
-        "model",
-        "pytorch_model",
-        "weights",
-        "params",
-        "consolidated",
-        "checkpoint",
-        "ckpt",
-        "best",
-        "last",
-        "latest",
-        "final",
+        "model", "pytorch_model", "weights", "params", "consolidated", "checkpoint", "ckpt", "best", "last",
+        "latest", "final",
     ]
-)
+)  # fmt: skip
 _LONGEST_LINE = 1 << 12
 """A file without a suffix that is named after a step may hold a line, as references of a hub's cache do."""
 _TORCH = (b"P", b"\x80")
@@ -87,7 +78,10 @@ def unseen_weights(root: LocalFolder, sources: Sequence[Source], named: Sequence
             break
         for name in names:
             path, top = os.path.join(folder, name), seen.top(folder)
-            if folder in seen.homes and _may_be_copy(folder, name):
+            if _is_empty_step(folder, name):
+                why = "the name of this folder states a step, and the folder is empty; complete or remove it"
+                found.unread.append(Unread(readable(path), f"{readable(path)}: {why}"))
+            elif folder in seen.homes and _may_be_copy(folder, name):
                 found.copies.append(_copy(folder, name))
             elif (form := _export(path, seen)) is not None:
                 found.foreign.append((readable(os.path.relpath(path, root.label)), form))
@@ -112,6 +106,12 @@ def _export(path: str, seen: _Places) -> Foreign | None:
         return None
     step = worded_step(os.path.basename(path))
     return form if step is None or step in seen.steps(folder) else None
+
+
+def _is_empty_step(folder: str, name: str) -> bool:
+    """Return whether a name states a step and is that of an empty folder, as an interrupted writer leaves."""
+    path = os.path.join(folder, name)
+    return worded_step(name) is not None and os.path.isdir(path) and not os.listdir(path)
 
 
 def _may_be_copy(folder: str, name: str) -> bool:
@@ -230,7 +230,8 @@ def _walk(root: str, seen: _Places) -> Iterator[tuple[str, list[str]]]:
                 and not (is_beside_weights(one.name) or is_state_of(one.name, names))
             ):
                 within = seen.entries.get(one.path) or inside
-                if within is None and folder in seen.homes and _may_be_copy(folder, one.name):
+                beside = within is None and folder in seen.homes
+                if beside and (_may_be_copy(folder, one.name) or _is_empty_step(folder, one.name)):
                     kept.append(one.name)
                 elif not _is_part(one.name, inside):
                     ahead.append((one.path, within))
