@@ -136,7 +136,7 @@ def test_a_spike_that_passed_is_counted_and_one_that_has_not_is_looked_at(tmp_pa
     assert re.search(
         r"^look: b\.log .*: loss spike at step 400 .*, not back yet; look at the batch", fresh.line
     )
-    assert "End: it may end near" in str(fresh)
+    assert "End: it may end between" in str(fresh)
 
 
 def test_a_run_that_broke_says_what_to_do_and_what_a_healthy_run_would_do(tmp_path):
