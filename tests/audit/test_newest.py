@@ -305,3 +305,13 @@ def test_a_matrix_scaled_where_all_others_grow_is_found():
     for options in ({}, {"newest": True}):
         (found,) = ts.audit({0: first, 10: grown}, **options).faults
         assert (found.fault, found.tensor) == ("rescaled-tensor", FC1)
+
+
+def test_tied_weights_are_no_copies_whatever_the_order_of_the_file():
+    g = np.random.default_rng(0)
+    table, names = g.standard_normal((32, 16)).astype(np.float32), ("wte.weight", "lm_head.weight")
+    states = {}
+    for step in range(6):
+        table = table + 0.01 * g.standard_normal(table.shape).astype(np.float32)
+        states[step] = {name: table.copy() for name in (names if step % 2 else names[::-1])}
+    assert not audit(open_series(states))

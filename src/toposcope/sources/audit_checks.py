@@ -183,10 +183,12 @@ def _typical(good: list[StepEvidence]) -> dict[str, tuple[float, bool]]:
 def copies(steps: Evidence) -> Iterator[AuditFinding]:
     """Find tensors that equal another one, or themselves a step before, at few steps of the run."""
     good = _readable(steps)
+    names_in_order = dict.fromkeys(name for step in good for name in step.tensors)  # files differ in order
     pairs: dict[tuple[str, str], list[StepEvidence]] = defaultdict(list)
     for step in good:
         groups: dict[str, list[str]] = defaultdict(list)
-        for name, item in step.tensors.items():
+        for name in filter(step.tensors.__contains__, names_in_order):
+            item = step.tensors[name]
             plain = item.finite and not item.constant  # several all-NaN tensors are not copies
             if len(item.info.shape) > 1 and plain and item.info.size >= SMALL:
                 groups[item.digest].append(name)
