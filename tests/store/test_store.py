@@ -555,3 +555,12 @@ def test_readers_during_compaction_by_another_process(store: Store) -> None:
         writer.stdout.close()
     assert sizes == sorted(sizes)
     assert sizes[0] >= 120
+
+
+def test_a_folder_of_logs_that_is_taken_for_a_store_leads_to_check(tmp_path):
+    (tmp_path / "run.jsonl").write_text('{"step": 1, "loss": 2.0}\n')
+    with pytest.raises(StoreError, match="seems to hold logs; judge them with"):
+        Store.open(tmp_path)
+    (tmp_path / "step_1.pt").write_bytes(b"")
+    with pytest.raises(StoreError, match="one is made with"):
+        Store.open(tmp_path)
