@@ -47,12 +47,15 @@ def test_an_interval_that_says_nothing_is_refused_by_check_and_forecast_alike(tm
     assert first["reason"].startswith(anything)
 
 
-def test_of_an_ill_run_no_wide_interval_is_quoted(tmp_path, call):
-    """The log of a run that rises to twice its loss says where it would end, and nothing of how surely."""
+def test_of_an_ill_run_no_range_is_recommended(tmp_path, call):
+    """The log of a run that rises to twice its loss says where it would end, and promises no coverage."""
     file = write(tmp_path / "a.log", modded(diverging()))
-    assert "End: it would end near 2.2 without this problem.\n" in str(ts.check(file))
+    answer = str(ts.check(file))
+    assert "End: it would end near 2.2 without this problem" in answer
+    assert "of such intervals contained" not in answer
     _, out, _ = call(file)
-    assert "a  2.246 [no interval]" in out
+    assert "a  2.246 [" in out
+    assert "not 90%" in out
     assert "quote" not in out
 
 

@@ -140,14 +140,16 @@ def _with_interval(
                 point.step, point.loss, cut=seen.last, end=seen.horizon, paths=[t.path for t in tests],
                 half=half, noise=level_error(seen.step, seen.loss), level=level,
             )  # fmt: skip
+        useless = [one.kind for one in seen.remarks if one.useless_on]
         if unplanned:
             lower = low * (1 - lowered(own))
             mine, shared = ranges(point.final, low, high, lower, level, own)
-            said = [NO_PLAN, *said] if anything(lower, high) else [*mine, *shared, *said]
+            quoted = not useless and not anything(lower, high)  # the rate was measured on healthy runs
+            said = [*mine, *shared, *said] if quoted else [NO_PLAN, *said]
             low, status = lower, "no plan"
         if wide := anything(low, high):
             said = [wide, *said]
-        if useless := [one.kind for one in seen.remarks if one.useless_on]:
+        if useless:
             said, status = [f"{', '.join(useless)}: forecast as if the run were healthy", *said], "unhealthy"
     return Forecast(
         seen.run, method.name, seen.last / seen.horizon, point.final, low, high, level, point.step,
