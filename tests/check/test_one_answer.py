@@ -15,7 +15,6 @@ from tests.check.dialects import STATES, TRAINERS
 from toposcope.cli.main import main
 from toposcope.watch.page.answers import forecasts
 
-LOGS = Path("/work/shared/data/logs/parameter_golf")
 SIZE = ("--parameters", "1000000", "--tokens-per-step", "1000", "--advise", "--budget", "1e13")
 
 
@@ -140,10 +139,9 @@ def test_a_report_says_first_what_the_check_says(state, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not LOGS.is_dir(), reason="the public logs are not here")
 @pytest.mark.parametrize("which", range(10))
-def test_a_real_log_has_one_answer(which, tmp_path, capsys):
-    log = sorted(LOGS.iterdir())[4 * which]
+def test_a_real_log_has_one_answer(which, shared_data, tmp_path, capsys):
+    log = sorted((shared_data / "logs" / "parameter_golf").iterdir())[4 * which]
     if len(ts.check(str(log)).runs) != 1:
         pytest.skip("several runs in one file: a watch follows one")
     found = asked(log, tmp_path, capsys)
