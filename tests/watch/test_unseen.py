@@ -230,3 +230,33 @@ def test_a_line_that_a_full_disk_cut_short_spoils_no_other(tmp_path, monkeypatch
     monkeypatch.setattr("toposcope.watch.journal.os.write", write)
     journal.append("measured", "a", 3)
     assert [event.step for event in Journal(journal.path).read()] == [1, 3]
+
+
+def test_a_journal_that_is_gone_is_told(tmp_path, capsys):
+    checkpoints(tmp_path / "runs" / "good", 10, 20)
+    assert _once(capsys, tmp_path)[1]["problems"] == []
+    (tmp_path / "store" / "watch" / "events.jsonl").unlink()
+    code, answer = _once(capsys, tmp_path)
+    (problem,) = answer["problems"]
+    assert (code, "events.jsonl: the journal of an earlier watch is gone" in problem) == (1, True)
+
+
+@pytest.mark.parametrize("line", ["lost", "[" * 5000, '{"number": 1}', "{}"])
+def test_lines_of_a_journal_that_are_no_events_are_counted(tmp_path, capsys, line):
+    checkpoints(tmp_path / "runs" / "good", 10, 20)
+    _once(capsys, tmp_path)
+    with (tmp_path / "store" / "watch" / "events.jsonl").open("a") as journal:
+        journal.write(f"{line}\n")
+    code, answer = _once(capsys, tmp_path)
+    (problem,) = answer["problems"]
+    assert (code, "1 line is no event and left out" in problem) == (1, True)
+
+
+@pytest.mark.parametrize("cut", [3, 12, 60, -2])
+def test_a_line_that_a_kill_left_incomplete_is_no_fault(tmp_path, capsys, cut):
+    checkpoints(tmp_path / "runs" / "good", 10, 20)
+    _once(capsys, tmp_path)
+    journal = tmp_path / "store" / "watch" / "events.jsonl"
+    with journal.open("a") as torn:
+        torn.write(journal.read_text().splitlines()[-1][:cut])
+    assert _once(capsys, tmp_path)[1]["problems"] == []

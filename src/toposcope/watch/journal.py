@@ -24,6 +24,9 @@ from toposcope.watch.event_shape import is_event
 FOLDER = "watch"
 """The folder of a store that holds its journal, and the links to the trainer's files."""
 
+HELD = "held"
+"""The folder in it that has the links, or copies."""
+
 KINDS = (
     "started", "measured", "waiting", "unseen", "vanished", "skipped", "segment", "metrics", "alarm",
     "notice", "look", "log", "settings",
@@ -84,11 +87,26 @@ class Journal:
         self._offset = 0
         self.left_out = 0
         """Lines that are no events; one that a kill left incomplete does not count."""
+        self.lost = False
+        """Whether an earlier watch kept checkpoints in the store, and its journal is gone."""
 
     @classmethod
     def of(cls, store: Path) -> Journal:
         """Return the journal of a store."""
-        return cls(store / FOLDER / "events.jsonl")
+        journal = cls(store / FOLDER / "events.jsonl")
+        held = store / FOLDER / HELD  # a watch begins its journal before it keeps a checkpoint
+        journal.lost = not journal.path.exists() and held.is_dir() and any(held.iterdir())
+        return journal
+
+    @property
+    def faults(self) -> dict[str, str]:
+        """What is wrong with the journal, by its path: it is lost, or has lines that are no events."""
+        if self.lost:
+            return {str(self.path): "the journal of an earlier watch is gone, and its alarms with it"}
+        if self.left_out:
+            many = "1 line is no event" if self.left_out == 1 else f"{self.left_out:,} lines are no events"
+            return {str(self.path): f"{many} and left out, with any alarm there; remove what does not belong"}
+        return {}
 
     def append(self, kind: str, run: str = "", step: int | None = None, **data: Any) -> Event:
         """Write one event, in one write, and return it.
@@ -130,7 +148,7 @@ class Journal:
             if event is not None:
                 self._numbers.append(event.number)
                 self._starts.append(self._offset)
-            elif line.rstrip().endswith((b"}", b"]", b'"')):
+            elif line.strip() and not _is_torn(line):
                 self.left_out += 1
             self._offset += len(line)
 
@@ -199,6 +217,18 @@ def _parsed(line: bytes) -> Event | None:
     if not is_event(content):
         return None
     return Event(content["number"], content["kind"], content["run"], content["step"], content["data"])
+
+
+def _is_torn(line: bytes) -> bool:
+    """Return whether a line is the beginning of an event, as a kill leaves it."""
+    begin = b'{"number":'
+    try:
+        json.loads(line)
+    except ValueError:
+        return line.startswith(begin) or begin.startswith(line.rstrip())
+    except RecursionError:
+        pass
+    return False
 
 
 def _plain(value: Any) -> Any:

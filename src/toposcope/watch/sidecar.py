@@ -25,7 +25,7 @@ from toposcope.watch.budget import Budget
 from toposcope.watch.checked import Checked, UncheckedLog
 from toposcope.watch.follow import FolderVisit, Follower, Sighting
 from toposcope.watch.growing import GrowingSeries, Measurer, Turn, opened, take_turn
-from toposcope.watch.journal import FOLDER, Event, Journal
+from toposcope.watch.journal import FOLDER, HELD, Event, Journal
 from toposcope.watch.losses import CompanionCopy, LossCopy, LossFile, PlanCopy
 from toposcope.watch.retained import Retained, as_stamps, remove, retain
 from toposcope.watch.segments import Segments
@@ -101,7 +101,7 @@ class Sidecar:
         self._logs: set[str] = set()
         """Runs for which the log beside their checkpoints was reported."""
         self._audit = FolderAudit(follower, store)
-        self._held_in = store.path / FOLDER / "held"
+        self._held_in = store.path / FOLDER / HELD
         self._unseen = UncheckedLog()
         self._settling, self._newest = False, True
         self._loose = 0
@@ -128,7 +128,8 @@ class Sidecar:
             events += self._take_or_tell(sighting, held, newest=number == len(ready))
         events += early + self._copy_losses()
         self._unseen.faulty = {uri: why for uri, why in self._unseen.faulty.items() if uri in found.complete}
-        self._unseen.take({one.place: one.why for one in found.unread}, found.waiting, frozenset(found.stuck))
+        unread = {one.place: one.why for one in found.unread} | self.journal.faults
+        self._unseen.take(unread, found.waiting, frozenset(found.stuck))
         events += [self.journal.append("unseen", place=one.place, why=one.why) for one in self._unseen.new()]
         self._audit.visit(found.complete)
         self._compact()
