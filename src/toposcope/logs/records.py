@@ -35,6 +35,8 @@ LEADING = "leading"
 """The kind of a number at the begin of a line, which is the step where no other number is."""
 _FEW_COLUMNS = 50
 """The most columns of a table that are kept one by one; with 100, pandas warns that it becomes slow."""
+_TOGETHER = 1 << 16
+"""So many records become columns together: of a usual log, 4 MB."""
 MOST_COLUMNS = 4096
 """The largest number of names in a log: text with different names in every line is not a log."""
 BEGINS_AGAIN = 0.1
@@ -47,16 +49,18 @@ class Columns:
     """Numbers by name, added record by record.
 
     Records have few layouts (which names, in which order): a record is the number of its layout and its
-    values, which are kept one after another. This takes a third of the time and half the memory of a row
-    number beside each value.
+    values, which are kept one after another. This takes a third of the time of a row number beside each
+    value. Of a long log, every `_TOGETHER` records become columns, so that its numbers are in memory once.
     """
 
     def __init__(self, label: str) -> None:
         self._label = label
-        self._names: dict[str, None] = {}
         self._layouts: dict[tuple[str, ...], int] = {}
         self._rows = array("q")
         self._values = array("d")
+        self._columns: dict[str, array[float]] = {}  # they grow in place, which those of numpy do not
+        self._lost: dict[str, list[np.ndarray]] = {}
+        self._count = 0
 
     def add(self, record: Record) -> None:
         """Add a record as a row."""
@@ -66,52 +70,59 @@ class Columns:
             layout = self._new_layout(names)
         self._rows.append(layout)
         self._values.extend(record.values())
+        if len(self._rows) == _TOGETHER:
+            self._settle()
 
     def _new_layout(self, names: tuple[str, ...]) -> int:
-        self._names.update(dict.fromkeys(names))
-        if len(self._names) > MOST_COLUMNS:
+        for name in names:
+            if name not in self._columns:
+                self._columns[name] = array("d", [math.nan]) * self._count
+        if len(self._columns) > MOST_COLUMNS:
             raise SourceError(
                 f"{self._label}: has more than {MOST_COLUMNS:,} names of numbers; check that it is a log"
             )
         return self._layouts.setdefault(names, len(self._layouts))
+
+    def _settle(self) -> None:
+        """Append the records since the last call to the columns."""
+        missing = np.full(len(self._rows), np.nan).tobytes()
+        for column in self._columns.values():
+            column.frombytes(missing)
+        for names, rows, values in self._by_layout():
+            for place, name in enumerate(names):
+                np.frombuffer(self._columns[name])[self._count :][rows] = values[:, place]
+            for place in np.flatnonzero(np.isnan(values).any(axis=0)).tolist():
+                lost = rows[np.isnan(values[:, place])] + self._count
+                self._lost.setdefault(names[place], []).append(lost)
+        self._count += len(self._rows)
+        self._rows, self._values = array("q"), array("d")
 
     def table(self) -> pd.DataFrame:
         """Return the records as rows; missing numbers are NaN.
 
         Where a name was written as NaN, the column `nan_column(name)` has 1, and NaN elsewhere.
         """
-        columns = {name: np.full(len(self._rows), np.nan) for name in self._names}
-        lost: dict[str, list[np.ndarray]] = {}
-        values = np.frombuffer(self._values, np.float64)
-        for names, rows, places in self._by_layout():
-            for place, name in enumerate(names):
-                numbers = values[places + place]
-                columns[name][rows] = numbers
-                if (missing := np.isnan(numbers)).any():
-                    lost.setdefault(name, []).append(rows[missing])
+        self._settle()
         table = {}
-        for name in self._names:
-            table[name] = columns.pop(name)
-            if name in lost:
-                table[nan_column(name)] = np.full(len(self._rows), np.nan)
-                table[nan_column(name)][np.concatenate(lost[name])] = 1.0
+        for name, column in self._columns.items():
+            table[name] = np.frombuffer(column)
+            if name in self._lost:
+                table[nan_column(name)] = np.full(self._count, np.nan)
+                table[nan_column(name)][np.concatenate(self._lost[name])] = 1.0
         # together, the columns are in memory twice
-        return pd.DataFrame(table, index=range(len(self._rows)), copy=len(table) > _FEW_COLUMNS)
+        return pd.DataFrame(table, index=range(self._count), copy=len(table) > _FEW_COLUMNS)
 
     def _by_layout(self) -> Iterator[tuple[tuple[str, ...], np.ndarray, np.ndarray]]:
-        """Yield the names of each layout, its records, and the place of the first value of each."""
-        if len(self._layouts) == 1:  # most logs: a long one needs no memory for orders
-            (names,) = self._layouts
-            everything = np.arange(len(self._rows))
-            yield names, everything, everything * len(names)
-            return
-        layouts = np.frombuffer(self._rows, np.int64)
+        """Yield the names of each layout, the new records of it, (k,), and their values, (k, names)."""
+        layouts, values = np.frombuffer(self._rows, np.int64), np.frombuffer(self._values)
         lengths = np.array([len(names) for names in self._layouts], np.int64)
         begins = np.cumsum(lengths[layouts]) - lengths[layouts]
         order = np.argsort(layouts, kind="stable")
         ends = np.cumsum(np.bincount(layouts, minlength=len(lengths))).tolist()
         for names, start, end in zip(self._layouts, [0, *ends], ends, strict=False):
-            yield names, order[start:end], begins[order[start:end]]
+            if end > start:
+                rows = order[start:end]
+                yield names, rows, values[begins[rows][:, None] + np.arange(len(names))]
 
 
 def collected(records: Iterable[Record], label: str) -> pd.DataFrame:
