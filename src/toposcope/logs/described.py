@@ -38,7 +38,7 @@ def described(read: Log, *, name: str, column: str = "loss", held_out: bool = Fa
     InputError
         When the step or the loss cannot be found, or a size changes within a run.
     """
-    table, notes = _with_size(read.table.copy())
+    table, notes = _with_size(read.table.copy(deep=False))
     column = canonical_name(column)
     if held_out and column == "loss" and loss_column(table) != column:
         column = loss_column(table)
@@ -47,7 +47,8 @@ def described(read: Log, *, name: str, column: str = "loss", held_out: bool = Fa
     table["run"] = _runs_named(table, name, read.path)
     planned = _planned(table)
     for known in metric_columns(table, column):
-        table[known] = pd.to_numeric(table[known], errors="coerce")
+        if table[known].dtype.kind not in "fi":
+            table[known] = pd.to_numeric(table[known], errors="coerce")
     told = dict.fromkeys(name for name in (column, *TOLD) if name in table)
     lost = {
         name: written_nan(table, name) | np.isinf(table[name].to_numpy(float, na_value=0)) for name in told
@@ -57,7 +58,7 @@ def described(read: Log, *, name: str, column: str = "loss", held_out: bool = Fa
     parts = {run.name if len(read.runs) > 1 else name: run for run in read.runs}
     stated = {run: part.planned_steps for run, part in parts.items() if part.planned_steps}
     runs = []
-    for run, rows in table.groupby("run", sort=False):
+    for run, rows in _by_run(table):
         part = parts.get(str(run))
         plan = stated.get(str(run)) or planned.get(str(run))
         config = (dict(part.config) if part else {}) | _kinds(rows) | ({PLANNED: plan} if plan else {})
@@ -68,6 +69,12 @@ def described(read: Log, *, name: str, column: str = "loss", held_out: bool = Fa
             replace(made, name=str(run), table=own, planned_steps=plan, parameters=size, config=config)
         )
     return replace(read, runs=tuple(runs), assumed=(*notes, *unsized))
+
+
+def _by_run(table: pd.DataFrame) -> Iterable[tuple[object, pd.DataFrame]]:
+    """Return the rows of each run; those of a single one are not copied."""
+    names = table["run"].unique()
+    return [(names[0], table)] if len(names) == 1 else table.groupby("run", sort=False)
 
 
 def recorded(name: str, rows: pd.DataFrame, record: Mapping[Any, Any]) -> Run:

@@ -20,7 +20,7 @@ from toposcope.logs.records import (
     PLANNED,
     ROUNDED,
 )
-from toposcope.logs.run import Run, is_nan_column
+from toposcope.logs.run import Run, is_nan_column, rows_of
 
 _KINDS = (GLOBAL, STEP, PLACE, LEADING, EPOCH)
 _ENOUGH = 0.5
@@ -56,8 +56,9 @@ def placed(run: Run) -> Run:
     if not (name := _place(table, trained)):
         return replace(run, table=_visible(table), roles=roles)
     step, planned, notes = _steps(table, name, trained)
-    step = np.where(trained | _comparable(table, name, step), step, np.nan)
-    filled = pd.Series(step).ffill().bfill().to_numpy(float)
+    if not (usable := trained | _comparable(table, name, step)).all():
+        step = np.where(usable, step, np.nan)
+    filled = pd.Series(step).ffill().bfill().to_numpy(float) if np.isnan(step).any() else step
     kept = (filled >= 0) & ~(trained & np.isnan(step))
     made = _visible(table)
     if (late := trained & np.isnan(step) & _logged(table, roles.get("heldout_loss", ""))).any():
@@ -73,7 +74,7 @@ def placed(run: Run) -> Run:
     if planned:
         stated = _of(table, name, trained) == planned
         made[PLANNED] = _planned(table[name + OF], step, trained, planned) if stated else float(planned)
-    made = made[kept].reset_index(drop=True)
+    made = rows_of(made, kept).reset_index(drop=True)
     return replace(run, table=made, roles={"step": "step", **roles}, notes=(*run.notes, *notes))
 
 
@@ -149,8 +150,14 @@ def _place(table: pd.DataFrame, trained: np.ndarray) -> str:
         if before != PLACED:
             names = [name for name in names if _rises(table, name, trained)]
         if names:  # beside a number that changes, `batch 16` is no place
-            return next((name for name in names if table[name][trained].nunique() > 1), names[0])
+            return next((name for name in names if _changes(table[name].to_numpy(float), trained)), names[0])
     return ""
+
+
+def _changes(values: np.ndarray, trained: np.ndarray) -> bool:
+    """Return whether the records with a loss have several values, without a table of them."""
+    known = trained & ~np.isnan(values)
+    return bool(((values != values[int(known.argmax())]) & known).any())
 
 
 def _rises(table: pd.DataFrame, name: str, trained: np.ndarray) -> bool:
@@ -161,7 +168,7 @@ def _rises(table: pd.DataFrame, name: str, trained: np.ndarray) -> bool:
 
 def _column(table: pd.DataFrame, name: str) -> np.ndarray:
     """Return a place that a line names, or else the line above it; NaN where neither does."""
-    found = np.full(len(table), np.nan)
+    found = np.broadcast_to(np.nan, len(table))  # of a column that no line names, this needs no memory
     for column in (PLACED + name, HEADING + PLACED + name):
         if column in table:
             found = np.where(np.isnan(found), table[column].to_numpy(float), found)
@@ -211,7 +218,7 @@ def _steps(table: pd.DataFrame, name: str, trained: np.ndarray) -> tuple[np.ndar
         return values, planned, ()
     epoch = _by_ends(_column(table, EPOCH), values, trained)
     epochs = _of(table, PLACED + EPOCH, trained) or _of(table, HEADING + PLACED + EPOCH, trained)
-    if name.endswith(GLOBAL) or np.isnan(epoch[trained]).mean() > _ENOUGH:
+    if name.endswith(GLOBAL) or np.isnan(epoch)[trained].mean() > _ENOUGH:
         return values, planned if epochs < 2 else 0, ()
     if not _local(values[trained], epoch[trained]):
         one = np.nanmin(epoch[trained]) == np.nanmax(epoch[trained])
@@ -256,8 +263,10 @@ def _by_ends(epoch: np.ndarray, values: np.ndarray, trained: np.ndarray) -> np.n
     >>> _by_ends(epoch, np.array([1, 2, np.nan, 1, 2, np.nan, 1]), np.isnan(epoch)).tolist()
     [0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 2.0]
     """
+    if np.isnan(epoch).all():
+        return epoch
     rows = np.flatnonzero(trained & np.isfinite(values))
-    if not np.isnan(epoch[rows]).all() or np.isnan(epoch).all():
+    if not np.isnan(epoch[rows]).all():
         return epoch
     ended = pd.Series(epoch).bfill().fillna(np.nanmax(epoch) + 1).to_numpy(float)
     falls = np.diff(values[rows]) < 0
@@ -323,4 +332,4 @@ def _comparable(table: pd.DataFrame, name: str, step: np.ndarray) -> np.ndarray:
 
 
 def _visible(table: pd.DataFrame) -> pd.DataFrame:
-    return table[[column for column in table if not str(column).startswith(PLACED)]].copy()
+    return table[[column for column in table if not str(column).startswith(PLACED)]].copy(deep=False)

@@ -82,6 +82,16 @@ def by_step(rows: pd.DataFrame) -> pd.DataFrame:
     return rows if rows["step"].is_monotonic_increasing else rows.sort_values("step", kind="stable")
 
 
+def rows_of(table: pd.DataFrame, wanted: np.ndarray) -> pd.DataFrame:
+    """Return the rows that are `wanted`, bool of shape (n,); a table of which all are is not copied.
+
+    >>> table = pd.DataFrame({"loss": [2.0, 1.0]})
+    >>> rows_of(table, np.array([True, True])) is table, len(rows_of(table, np.array([True, False])))
+    (True, 1)
+    """
+    return table if wanted.all() else table[wanted]
+
+
 def all_different(steps: pd.Series) -> bool:
     """Return whether no step comes twice.
 

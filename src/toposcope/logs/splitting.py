@@ -10,7 +10,7 @@ import pandas as pd
 
 from toposcope.core.forms import step_text
 from toposcope.logs.records import PARAMETERS, PLANNED, TRAINING, parts, replaced
-from toposcope.logs.run import Run, all_different, is_nan_column, nan_column, written_nan
+from toposcope.logs.run import Run, all_different, is_nan_column, nan_column, rows_of, written_nan
 
 LARGEST_STEP = 2.0**53
 """From here on, float64 cannot represent every integer step."""
@@ -43,21 +43,21 @@ def cut(
     if not len(table):
         return []
     alone = "run" not in table and "step" in table
-    which = np.zeros(len(table), int)
+    which: np.ndarray = np.zeros(len(table), np.int8)
     if "step" in table and (TRAINING in table or _returns(table)):
         from toposcope.logs.starts import run_numbers, without_copies
 
         table = without_copies(table, name, notes)
-        which = run_numbers(table) if alone else np.zeros(len(table), int)
+        which = run_numbers(table) if alone else np.zeros(len(table), np.int8)
     count = int(which.max()) + 1
     if not text and _in_no_order(table, count):
-        which, count = np.zeros(len(table), int), 1
+        which, count = np.zeros(len(table), np.int8), 1
     if count > 1:
         notes.append(f"{name}: split into {count:,} runs where the step falls back")
     runs: list[Run] = []
     distinct: list[pd.DataFrame] = []
     for part in range(count):
-        own = table[which == part].reset_index(drop=True).drop(columns=TRAINING, errors="ignore")
+        own = rows_of(table, which == part).reset_index(drop=True).drop(columns=TRAINING, errors="ignore")
         planned = run.planned_steps if "run" in own else _stated(own, PLANNED) or run.planned_steps
         parameters = _stated(own, PARAMETERS) or run.parameters
         own, gone = _without_replaced(own, name, notes)
@@ -86,6 +86,8 @@ def _with_losses(runs: list[Run], name: str, notes: list[str]) -> list[Run]:
 
 def _returns(table: pd.DataFrame) -> bool:
     """Return whether the step falls, or comes again with another loss."""
+    if table["step"].is_monotonic_increasing and all_different(table["step"]):
+        return False
     step = table["step"].to_numpy(float)
     trained = step[table["loss"].notna().to_numpy()] if "loss" in table else step
     return bool((np.diff(step) < 0).any() or (np.diff(trained) == 0).any())
@@ -122,7 +124,7 @@ def _without_replaced(
     table: pd.DataFrame, name: str, notes: list[str]
 ) -> tuple[pd.DataFrame, pd.DataFrame | None]:
     """Return a table without the rows that a restart from an earlier checkpoint replaced, and these rows."""
-    if "step" not in table:
+    if "step" not in table or table["step"].is_monotonic_increasing:
         return table, None
     step = table["step"].to_numpy(float)
     trained = table["loss"].notna().to_numpy() if "loss" in table else np.ones(len(table), bool)
@@ -175,11 +177,12 @@ def _without_closing(table: pd.DataFrame, keep: Collection[str]) -> pd.DataFrame
     if not losses:
         return table
     marks = [nan_column(name) for name in wanted if nan_column(name) in table]
-    used = np.flatnonzero(table[[*wanted, *marks]].notna().any(axis=1).to_numpy())
-    if not len(used) or used[-1] == len(table) - 1:
+    used = table[[*wanted, *marks]].notna().any(axis=1).to_numpy()
+    if not used.any() or used[-1]:
         return table
-    own = table.iloc[: used[-1] + 1]
-    if _is_another_step(own, table.iloc[used[-1] + 1 :], {*wanted, *marks}):
+    end = int(np.flatnonzero(used)[-1]) + 1
+    own = table.iloc[:end]
+    if _is_another_step(own, table.iloc[end:], {*wanted, *marks}):
         return table
     habit = own[[*losses, *(mark for mark in marks)]].notna().any(axis=1).mean()
     return own if habit >= _HABIT else table

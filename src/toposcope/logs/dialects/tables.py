@@ -192,6 +192,8 @@ def numeric(table: pd.DataFrame) -> pd.DataFrame:
     >>> numeric(pd.DataFrame({"step": ["1,000", "2,000"], "note": ["a", "2"]})).to_dict("list")
     {'step': [1000.0, 2000.0], 'note': ['a', '2']}
     """
+    if not any(_may_be_text(table[column]) for column in table):
+        return table
     made = {}
     for column in table:
         given = table[column]
