@@ -16,7 +16,7 @@ from toposcope.core.forms import listed, step_text
 from toposcope.core.wording import option
 from toposcope.logs.glitches import glitches
 from toposcope.logs.remarks import BROKEN, STOP, Remark
-from toposcope.logs.run import all_different, by_step
+from toposcope.logs.run import all_different, by_step, rows_of
 from toposcope.logs.schedule import Schedule, schedule_from_log
 
 FINAL_SHARE = 0.02
@@ -176,10 +176,11 @@ def curve_from_metrics(
             f"run {run}: the metrics have no {column!r} by step (they have {', '.join(has[:12])}); "
             f"choose one with {option('column')} NAME{did_you_mean(column, has)}"
         )
-    table = pd.DataFrame({"step": metrics["step"].astype(float), "loss": metrics[column].astype(float)})
+    known = {"step": metrics["step"].astype(float), "loss": metrics[column].astype(float)}
+    table = pd.DataFrame(known, copy=False)
     table["rate"] = metrics["learning_rate"].astype(float) if "learning_rate" in metrics else np.nan
-    usable = table[np.isfinite(table["loss"]) & (table["loss"] > 0) & (table["step"] >= 0)]
-    usable = usable[np.isfinite(usable["step"])]
+    wanted = np.isfinite(table["loss"]) & (table["loss"] > 0) & (table["step"] >= 0)
+    usable = rows_of(table, (wanted & np.isfinite(table["step"])).to_numpy())
     notes = _left_out(run, table["loss"].to_numpy())
     if not all_different(usable["step"]):
         notes.append(f"{int(usable['step'].duplicated().sum())} repeated steps averaged")

@@ -25,6 +25,8 @@ FEWEST = 30
 """The fewest losses for a search: with fewer, the spread is not known well enough."""
 _EARLY = HALF_WINDOW + MOST_IN_A_ROW
 """Among so many first values, three wrong ones may be half of a window: they are held against neighbours."""
+_TOGETHER = 1 << 18
+"""Medians that are made together: 2 MB."""
 _FIRST = np.log(20.0)
 """The first value is a glitch if it lies this log loss above the second: initial losses are high, not 20x."""
 
@@ -54,26 +56,50 @@ def glitches(loss: np.ndarray) -> np.ndarray:
     found = np.zeros(n, dtype=bool)
     if n < FEWEST:
         return found
-    log = pd.Series(np.log(loss))
-    off = log - log.rolling(2 * HALF_WINDOW + 1, center=True, min_periods=HALF_WINDOW + 1).median()
-    for i in range(HALF_WINDOW):  # symmetric windows, so that the start of a falling curve does not deviate
-        off.iloc[i] = log.iloc[i] - log.iloc[: 2 * i + 1].median()
-        off.iloc[n - 1 - i] = log.iloc[n - 1 - i] - log.iloc[n - 1 - 2 * i :].median()
-    last = n - MOST_IN_A_ROW
-    for i in range(last, n):
-        off.iloc[i] = log.iloc[i] - log.iloc[last - _BEFORE : last].median()
-    size = off.abs()
-    spread = np.maximum(size.median(), size.rolling(_LOCAL, center=True, min_periods=1).median())
-    found = (size > np.maximum(SPREADS * 1.4826 * spread, LEAST)).to_numpy(copy=True)
-    limit = np.asarray(np.maximum(SPREADS * 1.4826 * spread, LEAST))
-    found[:_EARLY] = _early(log.to_numpy(), limit)[:_EARLY]
-    found[0] = log.iloc[0] - log.iloc[1] > _FIRST
-    starts = np.flatnonzero(np.diff(np.r_[False, found]) & np.r_[found])
-    for start in starts:
-        stop = start + int(np.argmin(np.r_[found[start:], False]))
+    size, begin = _off(loss), np.log(loss[:FEWEST])
+    np.abs(size, out=size)
+    limit = medians_around(size, _LOCAL, 1)
+    np.maximum(np.median(size), limit, out=limit)
+    np.maximum(SPREADS * 1.4826 * limit, LEAST, out=limit)
+    found = size > limit
+    found[:_EARLY] = _early(begin, limit)[:_EARLY]
+    found[0] = begin[0] - begin[1] > _FIRST
+    edges = np.flatnonzero(np.diff(np.r_[False, found, False]))
+    for start, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
         if stop - start > MOST_IN_A_ROW:
             found[start:stop] = False
     return found
+
+
+def _off(loss: np.ndarray) -> np.ndarray:
+    """Return how far each log loss is from the running median, float64 of shape (n,)."""
+    n, log = len(loss), np.log(loss)
+    off = medians_around(log, 2 * HALF_WINDOW + 1, HALF_WINDOW + 1)
+    np.subtract(log, off, out=off)
+    for i in range(HALF_WINDOW):  # symmetric windows, so that the start of a falling curve does not deviate
+        off[i] = log[i] - np.median(log[: 2 * i + 1])
+        off[n - 1 - i] = log[n - 1 - i] - np.median(log[n - 1 - 2 * i :])
+    last = n - MOST_IN_A_ROW
+    off[last:] = log[last:] - np.median(log[last - _BEFORE : last])
+    return off
+
+
+def medians_around(values: np.ndarray, width: int, fewest: int) -> np.ndarray:
+    """Return the median of the `width` values around each, an odd number; NaN for fewer than `fewest`.
+
+    Towards both ends, there are fewer. pandas needs four times the memory of its values, so a long series is
+    taken in parts that overlap.
+
+    >>> medians_around(np.array([1.0, 5.0, 2.0, 9.0]), 3, 2).tolist()
+    [3.0, 2.0, 5.0, 3.5]
+    """
+    medians, half = np.empty(len(values)), width // 2
+    for first in range(0, len(values), _TOGETHER):
+        start, stop = max(first - half, 0), first + _TOGETHER
+        part = pd.Series(values[start : stop + half], copy=False)
+        around = part.rolling(width, center=True, min_periods=fewest).median().to_numpy()
+        medians[first:stop] = around[first - start : stop - start]
+    return medians
 
 
 def _early(log: np.ndarray, limit: np.ndarray) -> np.ndarray:

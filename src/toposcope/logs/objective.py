@@ -294,8 +294,8 @@ def _place(name: str, order: tuple[str, ...]) -> int:
 
 def _numeric(rows: pd.DataFrame) -> list[str]:
     """Return the names of the numeric columns that hold a number."""
-    numbers = rows.select_dtypes("number")
-    return [str(name) for name in numbers if numbers[name].notna().any()]
+    numbers = rows.iloc[:0].select_dtypes("number")  # of all rows, this would be a copy
+    return [str(name) for name in numbers if rows[name].notna().any()]
 
 
 def _logged_names(rows: pd.DataFrame, column: str) -> list[str]:
@@ -315,7 +315,8 @@ def _finite(rows: pd.DataFrame, column: str) -> np.ndarray:
     if "step" in rows:
         rows = by_step(rows)
     loss = np.asarray(rows[column], float)
-    return loss[np.isfinite(loss)]
+    finite = np.isfinite(loss)
+    return loss if finite.all() else loss[finite]
 
 
 def _below_zero(values: pd.Series) -> bool:

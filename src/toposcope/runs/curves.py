@@ -114,19 +114,21 @@ def without_infinities(
 
     Without `run` the table has a column of that name; `columns` are by default all others.
     """
-    names = table["run"] if run is None else pd.Series(run, table.index, dtype=object)
     numeric = [
         name
         for name in (table.columns if columns is None else columns)
         if name != "run" and pd.api.types.is_numeric_dtype(table[name])
     ]
-    infinite = table[numeric].astype(float).abs() == np.inf
+    infinite = {c: lost for c in numeric if (lost := table[c].astype(float).abs() == np.inf).any()}
+    if not infinite:
+        return table, []
+    names = table["run"] if run is None else pd.Series(run, table.index, dtype=object)
     problems = [
         Problem(str(one), f"{count:,} infinite values of {column!r} left out", left_out=False)
-        for column in infinite.columns[infinite.any()]
-        for one, count in infinite[column].groupby(names, sort=False).sum().items()
+        for column, lost in infinite.items()
+        for one, count in lost.groupby(names, sort=False).sum().items()
         if count
     ]
     if not problems:
         return table, problems
-    return table.assign(**{str(c): table[c].mask(infinite[c]) for c in numeric}), problems
+    return table.assign(**{str(c): table[c].mask(lost) for c, lost in infinite.items()}), problems

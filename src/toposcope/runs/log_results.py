@@ -15,6 +15,7 @@ from toposcope.forecasting.ends import split_runs
 from toposcope.forecasting.one_run import forecast
 from toposcope.logs.curve import Curve
 from toposcope.logs.remarks import Remark
+from toposcope.logs.run import digest
 from toposcope.rules.judgement import Judgement, JudgeOfLog
 from toposcope.rules.registry import assess
 
@@ -111,7 +112,7 @@ def run_of(rows: pd.DataFrame) -> str:
 def content_of(rows: pd.DataFrame) -> Hashable:
     """Return what distinguishes the rows of two logs: columns, and a hash of each row."""
     own = rows.drop(columns="run", errors="ignore")
-    return tuple(own.columns), pd.util.hash_pandas_object(own, index=False).to_numpy().tobytes()
+    return tuple(own.columns), len(own), digest(own)
 
 
 def _read_by_forecast(curve: Curve) -> Hashable:

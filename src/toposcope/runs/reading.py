@@ -271,7 +271,10 @@ def judged_curve(run: Run, reading: Reading, column: str) -> tuple[Curve | None,
 
     if not len(run.table):
         return None, ()
-    finite = run.table.replace([np.inf, -np.inf], np.nan)
+    known = [name for name in run.table if name != "run"]
+    plain = all(run.table[name].dtype.kind in "biuf" for name in known)
+    infinite = not plain or any(np.isinf(run.table[name].to_numpy()).any() for name in known)
+    finite = run.table.replace([np.inf, -np.inf], np.nan) if infinite else run.table
     curves, problems = curves_of([replace(run, table=finite)], reading, column)
     wrong = tuple(one.reason.removeprefix(f"run {run.name}: ") for one in problems if one.applies)
     return curves[0] if curves else None, wrong
