@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from toposcope.logs.remarks import DEAD
-from toposcope.logs.run import nan_column, written_nan
+from toposcope.logs.run import nan_column, rows_of, written_nan
 from toposcope.rules.rises import FEWEST, SOLVED
 from toposcope.rules.rule import LOOK, STOP, JudgedRun, Remark, Rule
 
@@ -49,9 +49,10 @@ class DeadRun(Rule):
 
     def judge(self, run: JudgedRun) -> Sequence[Remark]:
         """Look at the end of the log."""
-        rows = run.rows[run.training]
+        rows = rows_of(run.rows, run.training)
         loss = rows[run.column].to_numpy(float, na_value=np.nan) if run.column in rows else np.empty(0)
-        rows, loss = rows[np.isfinite(loss)], loss[np.isfinite(loss)]
+        if len(loss) and not (finite := np.isfinite(loss)).all():
+            rows, loss = rows[finite], loss[finite]
         if len(loss) < 2 * FEWEST:
             return []
         step, lost = rows["step"].to_numpy(float), _without_gradient(rows)

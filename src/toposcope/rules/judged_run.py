@@ -11,7 +11,7 @@ import pandas as pd
 
 from toposcope.logs.meanings import SCALES, chosen, meaning, plain
 from toposcope.logs.objective import LossKind, objective_of
-from toposcope.logs.run import all_different, by_step, nan_column, written_nan
+from toposcope.logs.run import all_different, by_step, nan_column, rows_of, written_nan
 from toposcope.rules.rises import Scale, scaled
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class JudgedRun:
         curve: Curve | None = None,
     ) -> JudgedRun:
         """Return the run of some rows: column `step`, the loss `column`, and others under any name."""
-        rows = by_step(metrics[np.isfinite(metrics["step"].astype(float))])
+        rows = by_step(rows_of(metrics, np.isfinite(metrics["step"].astype(float)).to_numpy()))
         rows, column = _named(rows, column)
         return cls(rows, column, horizon, anneals, ended, curve)
 
@@ -76,10 +76,11 @@ class JudgedRun:
         if column not in self.rows:
             return pd.DataFrame({"step": [], "loss": []}, dtype=float)
         loss = self.rows[column].astype(float)
-        table = pd.DataFrame({"step": self.rows["step"].astype(float), "loss": loss})
+        table = pd.DataFrame({"step": self.rows["step"].astype(float), "loss": loss}, copy=False)
         if "learning_rate" in self.rows and self.rows["learning_rate"].notna().any():
-            table["rate"] = self.rows["learning_rate"].astype(float).ffill()
-        table = table[np.isfinite(loss) & (loss >= 0)]
+            rate = self.rows["learning_rate"].astype(float)
+            table["rate"] = rate.ffill() if rate.isna().any() else rate
+        table = rows_of(table, (np.isfinite(loss) & (loss >= 0)).to_numpy())
         if all_different(table["step"]):  # they ascend already
             return table.reset_index(drop=True)
         return table.groupby("step", as_index=False).mean()
@@ -94,8 +95,8 @@ class JudgedRun:
         if name not in self.rows:
             return np.empty(0), np.empty(0)
         value = pd.to_numeric(self.rows[name], errors="coerce").to_numpy(float, na_value=np.nan)
-        known = ~np.isnan(value)
-        return self.rows["step"].to_numpy(float)[known], value[known]
+        step, known = self.rows["step"].to_numpy(float), ~np.isnan(value)
+        return (step, value) if known.all() else (step[known], value[known])
 
     @cached_property
     def objective(self) -> LossKind:
@@ -142,5 +143,6 @@ def _named(rows: pd.DataFrame, column: str) -> tuple[pd.DataFrame, str]:
     rows = rows.rename(
         columns=renamed | {nan_column(str(old)): nan_column(new) for old, new in renamed.items()}
     )
-    numbers = {one: pd.to_numeric(rows[one], errors="coerce") for one in CANONICAL if one in rows}
+    texts = (one for one in CANONICAL if one in rows and rows[one].dtype.kind not in "fi")
+    numbers = {one: pd.to_numeric(rows[one], errors="coerce") for one in texts}
     return rows.assign(**numbers), renamed.get(column, column)

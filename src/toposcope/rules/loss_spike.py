@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.forms import step_text
-from toposcope.logs.glitches import HALF_WINDOW, glitches
+from toposcope.logs.glitches import HALF_WINDOW, glitches, medians_around
 from toposcope.rules.accuracy import ACCURACY
 from toposcope.rules.back import pass_over, spike, spike_passed
 from toposcope.rules.rises import FEWEST, LEAST, Scale, noise
@@ -137,9 +137,11 @@ def _spikes(loss: np.ndarray, found: Excursions, back: np.ndarray) -> Iterator[_
 
 def _off(loss: np.ndarray) -> np.ndarray:
     """Return which losses are glitches, bool of shape (n,)."""
-    positive = np.flatnonzero(loss > 0)
+    positive = loss > 0
+    if positive.all():
+        return glitches(loss)
     off = np.zeros(len(loss), bool)
-    off[positive[glitches(loss[positive])]] = True
+    off[np.flatnonzero(positive)[glitches(loss[positive])]] = True
     return off
 
 
@@ -150,7 +152,7 @@ def _glitches(
     off = off.copy()
     for k in np.flatnonzero(taken):
         off[found.first[k] : found.stop[k]] = False
-    edges = np.flatnonzero(np.diff(np.r_[False, off, False].astype(int)))
+    edges = np.flatnonzero(np.diff(np.r_[False, off, False]))
     for first, stop in zip(edges[::2], edges[1::2], strict=True):
         if stop == len(loss):
             continue
@@ -244,9 +246,11 @@ def excursions(scale: Scale) -> Excursions:
     """Return the stretches above the running median by 10% and ten robust spreads, and by 1% of the fall."""
     value = scale.value
     around = min(_AROUND, len(value) // 2 * 2 - 1) if len(value) >= 3 else 1
-    middle = pd.Series(value).rolling(around, center=True, min_periods=(around + 1) // 2).median().to_numpy()
+    limit = max(_SPIKE, 10 * noise(value) if len(value) > 3 else math.inf)
+    middle = medians_around(value, around, (around + 1) // 2)
     above = value - middle
-    enough = np.exp(value) - np.exp(middle) > scale.trifle * scale.won
-    out = (above > max(_SPIKE, 10 * noise(value) if len(value) > 3 else math.inf)) & enough
-    edges = np.flatnonzero(np.diff(np.r_[False, out, False].astype(int)))
+    out = above > limit
+    high = np.flatnonzero(out)
+    out[high] = np.exp(value[high]) - np.exp(middle[high]) > scale.trifle * scale.won
+    edges = np.flatnonzero(np.diff(np.r_[False, out, False]))
     return Excursions(scale, above, edges[::2], edges[1::2])

@@ -36,6 +36,8 @@ LOWERED = 0.5
 FEWEST = 8
 """The fewest losses of each kind for a judgement."""
 _WINDOW = 3
+_TOGETHER = 1 << 18
+"""Places that are searched together for a sudden fall: 2 MB for each number of them."""
 """The number of held-out losses whose median is a level; the last ones must all exceed the lowest level."""
 
 
@@ -54,8 +56,11 @@ class Overfitting(Rule):
 
     def judge(self, run: JudgedRun) -> Sequence[Remark]:
         """Compare the last three held-out losses with the lowest level of three."""
-        train, held = run.losses_of("loss"), run.losses_of("heldout_loss")
-        if len(held) < FEWEST or len(train) < FEWEST:
+        held = run.losses_of("heldout_loss")
+        if len(held) < FEWEST:
+            return []
+        train = run.losses_of("loss")
+        if len(train) < FEWEST:
             return []
         return self._rising(held, train) or self._far_below(held, train)
 
@@ -135,20 +140,39 @@ class SuddenFall(Rule):
 
 def _sudden(level: np.ndarray, stretch: int) -> int | None:
     """Return where the level begins to fall as it never did over so many losses; None if it does not."""
-    fell = level[:-stretch] - level[stretch:]
-    first, apart = (
-        max(len(fell) // SKIPPED, stretch),
-        stretch + LEVEL,
-    )  # the falls before are those that had ended
-    sizes, most = fell[first + apart :], np.maximum.accumulate(fell[first:])[:-apart]
-    lower = np.minimum.accumulate(level)[first + apart : len(fell)] - level[first + apart + stretch :]
-    beyond = np.flatnonzero((lower >= FELL) & (sizes >= TIMES * np.maximum(most, 0.0)))
-    if not len(beyond):
+    count = len(level) - stretch
+    first, apart = max(count // SKIPPED, stretch), stretch + LEVEL
+    start = _beyond(level, stretch, first, apart)
+    if start is None:
         return None
-    start = first + apart + int(beyond[0])
-    start += int(np.argmax(fell[start : start + apart]))
+    start += int(np.argmax(_fell(level, stretch, start, min(start + apart, count))))
     stays = level[start + stretch :].max() <= (level[start] + level[start + stretch]) / 2
     return start if stays else None
+
+
+def _fell(level: np.ndarray, stretch: int, first: int, stop: int) -> np.ndarray:
+    """Return how far the level falls over a stretch that begins at each place from `first` to `stop`."""
+    fell: np.ndarray = level[first:stop] - level[first + stretch : stop + stretch]
+    return fell
+
+
+def _beyond(level: np.ndarray, stretch: int, first: int, apart: int) -> int | None:
+    """Return the first place where the level falls by far more than from `first` on, and below all before.
+
+    The falls that count as before had ended, `apart` places earlier. A long log is searched part by part.
+    """
+    begin, count = first + apart, len(level) - stretch
+    most, lowest = -np.inf, level[:begin].min(initial=np.inf)
+    for place in range(begin, count, _TOGETHER):
+        stop = min(place + _TOGETHER, count)
+        before = np.maximum.accumulate(_fell(level, stretch, place - apart, stop - apart))
+        before, low = np.maximum(before, most), np.minimum(np.minimum.accumulate(level[place:stop]), lowest)
+        most, lowest = before[-1], low[-1]
+        far = _fell(level, stretch, place, stop) >= TIMES * np.maximum(before, 0.0)
+        beyond = np.flatnonzero((low - level[place + stretch : stop + stretch] >= FELL) & far)
+        if len(beyond):
+            return place + int(beyond[0])
+    return None
 
 
 def _rate_fell(run: JudgedRun, first: int, last: int) -> bool:

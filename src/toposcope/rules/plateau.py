@@ -41,7 +41,8 @@ class Plateau(Rule):
         solved = float(np.median(loss[-LEAST // 2 :])) < WON * run.scale.won
         if np.count_nonzero(loss) < LEAST or solved:
             return []
-        step, loss = step[loss > 0], loss[loss > 0]
+        if not (above := loss > 0).all():
+            step, loss = step[above], loss[above]
         late = step > step[-1] / 2
         if late.sum() < LEAST:
             return []

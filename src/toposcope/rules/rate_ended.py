@@ -8,6 +8,7 @@ import numpy as np
 
 from toposcope.core.forms import step_text
 from toposcope.logs.remarks import RATE_ENDED
+from toposcope.logs.run import rows_of
 from toposcope.rules.rises import SHARES
 from toposcope.rules.rule import LOOK, STOP, JudgedRun, Remark, Rule
 
@@ -40,11 +41,11 @@ class RateEnded(Rule):
         """Compare the last rates with their peak."""
         if "learning_rate" not in run.rows:
             return []
-        logged = run.rows.dropna(subset=["learning_rate"])
+        logged = rows_of(run.rows, run.rows["learning_rate"].notna().to_numpy())
         rate, step = logged["learning_rate"].to_numpy(float), logged["step"].to_numpy(float)
         if len(rate) < 4 or _rounded(rate):
             return []
-        peak = float(np.sort(rate)[-2])  # the first row of a log may still have the rate of another run
+        peak = float(np.partition(rate, -2)[-2])  # the first row of a log may still have the rate of another run
         if not peak > 0 or rate[-1] > ENDED * peak:
             return []
         first = int(np.flatnonzero(rate > ENDED * peak)[-1]) + 1
@@ -97,8 +98,7 @@ def _decays_in_units(rate: np.ndarray) -> bool:
 
 def _units(rate: np.ndarray) -> np.ndarray:
     """Return the rates above 0 in units of their last digit; empty for too many digits, or an end above 0."""
-    values = np.unique(rate[rate > 0])
-    if not len(values) or rate[-1] != 0:
+    if rate[-1] != 0 or not len(values := np.unique(rate[rate > 0])):
         return np.empty(0)
     unit = 10.0 ** np.floor(np.log10(values[0]) + 1e-9)
     units = values / unit

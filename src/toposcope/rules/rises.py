@@ -160,8 +160,12 @@ def _found(scale: Scale, rate: np.ndarray | None) -> Rise | None:
 
 def noise(values: np.ndarray) -> float:
     """Return the robust standard deviation of a series about its neighbours' mean."""
-    bend = values[1:-1] - (values[:-2] + values[2:]) / 2
-    return 1.4826 * float(np.median(np.abs(bend - np.median(bend)))) / math.sqrt(1.5)
+    bend = values[:-2] + values[2:]
+    bend /= 2
+    np.subtract(values[1:-1], bend, out=bend)
+    bend -= np.median(bend)
+    np.abs(bend, out=bend)
+    return 1.4826 * float(np.median(bend, overwrite_input=True)) / math.sqrt(1.5)
 
 
 def _lowest(value: np.ndarray) -> tuple[int, float]:
@@ -351,9 +355,10 @@ def _swings(scale: Scale) -> Rise | None:
     before = [_breadth(part) for part in np.array_split(value[:half], _BLOCKS)[2:]]
     last = value[blocks[-1]]
     low, high = np.quantile(last, _QUARTERS)
-    turns = _turns(value[blocks[2][0] :], max(size[-1] / 2, 4 * min(before)))
     grown = size[-1] > _SWINGS * max(size[0], min(before)) and size[-1] > max(*size[:-1], *before)
-    if not grown or size[-2] < max(size[:2]) or turns < _TURNS:
+    if not grown or size[-2] < max(size[:2]):
+        return None
+    if _turns(value[blocks[2][0] :], max(size[-1] / 2, 4 * min(before))) < _TURNS:
         return None
     if size[-1] <= _SWUNG or scale.share(float(low), float(high)) < max(_SWUNG_WON, scale.trifle):
         return None

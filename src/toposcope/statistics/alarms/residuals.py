@@ -37,6 +37,8 @@ _RATIOS = stdtrit(_DEGREES, 0.975) / stdtrit(_DEGREES, 0.75)
 _LIGHTEST = float(_DEGREES[-1])
 _BLOCK = (64, 8192)
 """How many values `pass_over` judges together: at first, and at most (8 MB of windows)."""
+_TOGETHER = 1 << 18
+"""The fewest levels that are made together: 2 MB."""
 _MARGIN = 1.0 + 1e-6
 """An array's p-value may differ from a number's in its last digits; `update` decides within this factor."""
 
@@ -191,7 +193,11 @@ def levels(values: np.ndarray, window: int) -> np.ndarray:
     """Return the median of every `window` consecutive values, shape (n - window + 1,)."""
     import pandas as pd
 
-    medians: np.ndarray = pd.Series(values).rolling(window).median().to_numpy()[window - 1 :]
+    # pandas needs four times the memory of its values
+    medians, together = np.empty(max(len(values) - window + 1, 0)), max(_TOGETHER, 4 * window)
+    for first in range(0, len(medians), together):
+        part = pd.Series(values[first : first + together + window - 1], copy=False)
+        medians[first : first + together] = part.rolling(window).median().to_numpy()[window - 1 :]
     return medians
 
 
@@ -221,6 +227,7 @@ def lowest_level(values: np.ndarray, window: int) -> tuple[int, float]:
 
 def _windows_with(marked: np.ndarray, window: int, fewest: int) -> np.ndarray:
     """Return which windows of consecutive places have at least `fewest` marked ones."""
-    count = np.r_[0, np.cumsum(marked)]
+    count = np.zeros(len(marked) + 1, np.int32)
+    np.cumsum(marked, dtype=np.int32, out=count[1:])
     enough: np.ndarray = count[window:] - count[:-window] >= fewest
     return enough
