@@ -16,7 +16,7 @@ from toposcope.core.forms import listed, step_text
 from toposcope.core.wording import option
 from toposcope.logs.glitches import glitches
 from toposcope.logs.remarks import BROKEN, STOP, Remark
-from toposcope.logs.run import all_different, by_step, rows_of
+from toposcope.logs.run import all_different, by_step, wanted_rows
 from toposcope.logs.schedule import Schedule, schedule_from_log
 
 FINAL_SHARE = 0.02
@@ -180,7 +180,7 @@ def curve_from_metrics(
     table = pd.DataFrame(known, copy=False)
     table["rate"] = metrics["learning_rate"].astype(float) if "learning_rate" in metrics else np.nan
     wanted = np.isfinite(table["loss"]) & (table["loss"] > 0) & (table["step"] >= 0)
-    usable = rows_of(table, (wanted & np.isfinite(table["step"])).to_numpy())
+    usable = wanted_rows(table, (wanted & np.isfinite(table["step"])).to_numpy())
     notes = _left_out(run, table["loss"].to_numpy())
     if not all_different(usable["step"]):
         notes.append(f"{int(usable['step'].duplicated().sum())} repeated steps averaged")

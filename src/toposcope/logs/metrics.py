@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -35,27 +35,37 @@ def tidy(rows: Iterable[Mapping[str, Any]] | pd.DataFrame, run: str) -> pd.DataF
 
     Several rows of a step (a training and an evaluation record) are merged; the later value wins.
     """
-    raw = rows if isinstance(rows, pd.DataFrame) else _framed(list(rows))
+    table = ordered(rows if isinstance(rows, pd.DataFrame) else _framed(list(rows)), COLUMNS)
+    for name in _INTEGERS:
+        table[name] = table[name].astype("Int64")
+    table["step"] = table["step"].astype("int64")
+    table.insert(0, "run", pd.Series(run, index=table.index, dtype=object))
+    return table if [*table] == ["run", *COLUMNS] else table[["run", *COLUMNS]]
+
+
+def ordered(raw: pd.DataFrame, names: Collection[str]) -> pd.DataFrame:
+    """Return some of the store's columns as `tidy` does, with whole steps; without the run.
+
+    >>> ordered(pd.DataFrame({"iter": [2, 1], "nll": [2.5, 3.0]}), ("step", "loss")).to_dict("list")
+    {'step': [1, 2], 'loss': [3.0, 2.5]}
+    """
     columns = columns_of(raw)
     numbers = {
-        name: _numbers(raw[columns[name]]) if name in columns else np.full(len(raw), np.nan)
-        for name in COLUMNS
+        name: _numbers(raw[columns[name]]) if name in columns else np.full(len(raw), np.nan) for name in names
     }
     # each copy of a log of a million rows takes 100 MB, so none is made without need
     table = pd.DataFrame(numbers, copy=False)
     countable = np.abs(numbers["step"]) < MAX_STEP  # neither NaN nor values that exceed 64 bits
     if not countable.all():
         table = table[countable].reset_index(drop=True)
-    table["tokens"] = table["tokens"].where(np.abs(table["tokens"]) < _MAX_TOKENS)
+    if "tokens" in table:
+        table["tokens"] = table["tokens"].where(np.abs(table["tokens"]) < _MAX_TOKENS).round()
     if not all_different(table["step"]):
         table = table.groupby("step", as_index=False, sort=True).last()
     if not table["step"].is_monotonic_increasing:
         table = table.sort_values("step", ignore_index=True, kind="stable")
-    for name in _INTEGERS:
-        table[name] = table[name].round().astype("Int64")
-    table["step"] = table["step"].astype("int64")
-    table.insert(0, "run", pd.Series(run, index=table.index, dtype=object))
-    return table if [*table] == ["run", *COLUMNS] else table[["run", *COLUMNS]]
+    table["step"] = table["step"].round().astype("int64")
+    return table
 
 
 def _framed(rows: list[Mapping[str, Any]]) -> pd.DataFrame:
@@ -68,7 +78,8 @@ def _framed(rows: list[Mapping[str, Any]]) -> pd.DataFrame:
 def _numbers(column: pd.Series) -> np.ndarray:
     """Return a column as floats: NaN for what is not a number, infinity for too many digits."""
     try:
-        return pd.to_numeric(column, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+        number = column if column.dtype.kind in "fi" else pd.to_numeric(column, errors="coerce")
+        return number.to_numpy(dtype=float, na_value=np.nan)
     except (OverflowError, TypeError, ValueError):
         return np.array([_number(value) for value in column.tolist()])
 

@@ -20,7 +20,7 @@ from toposcope.logs.records import (
     PLANNED,
     ROUNDED,
 )
-from toposcope.logs.run import Run, is_nan_column, rows_of
+from toposcope.logs.run import Run, is_nan_column, wanted_rows
 
 _KINDS = (GLOBAL, STEP, PLACE, LEADING, EPOCH)
 _ENOUGH = 0.5
@@ -74,7 +74,7 @@ def placed(run: Run) -> Run:
     if planned:
         stated = _of(table, name, trained) == planned
         made[PLANNED] = _planned(table[name + OF], step, trained, planned) if stated else float(planned)
-    made = rows_of(made, kept).reset_index(drop=True)
+    made = wanted_rows(made, kept).reset_index(drop=True)
     return replace(run, table=made, roles={"step": "step", **roles}, notes=(*run.notes, *notes))
 
 

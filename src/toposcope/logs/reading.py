@@ -34,7 +34,7 @@ from toposcope.logs.inputs import (
 from toposcope.logs.lines import head_of, is_text
 from toposcope.logs.log import Log
 from toposcope.logs.meanings import ALIASES, chosen, losses_among, twins, units
-from toposcope.logs.run import Run, is_nan_column, nan_column, rows_of
+from toposcope.logs.run import Run, is_nan_column, nan_column, wanted_rows
 from toposcope.logs.splitting import LARGEST_STEP, cut, with_written_nan
 from toposcope.logs.steps import filled, steady_step, with_counted_rows, with_rising_steps
 from toposcope.logs.texts import read_text, unknown
@@ -343,7 +343,7 @@ def _named(table: pd.DataFrame, taken: Mapping[str, str]) -> tuple[pd.DataFrame,
         return own.iloc[:0], len(own)
     step = pd.to_numeric(own["step"], errors="coerce").to_numpy(float, na_value=np.nan)
     good = np.isfinite(step) & (step >= 0) & (step < LARGEST_STEP)
-    own = rows_of(own, good).reset_index(drop=True)
+    own = wanted_rows(own, good).reset_index(drop=True)
     step = step if good.all() else step[good]
     own["step"] = step.astype(np.int64) if (step == np.floor(step)).all() else step
     return own, int((~good).sum())

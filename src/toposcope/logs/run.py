@@ -98,11 +98,11 @@ def digest(rows: pd.DataFrame) -> bytes:
     return summed.digest()
 
 
-def rows_of(table: pd.DataFrame, wanted: np.ndarray) -> pd.DataFrame:
+def wanted_rows(table: pd.DataFrame, wanted: np.ndarray) -> pd.DataFrame:
     """Return the rows that are `wanted`, bool of shape (n,); a table of which all are is not copied.
 
     >>> table = pd.DataFrame({"loss": [2.0, 1.0]})
-    >>> rows_of(table, np.array([True, True])) is table, len(rows_of(table, np.array([True, False])))
+    >>> wanted_rows(table, np.array([True, True])) is table, len(wanted_rows(table, np.array([True, False])))
     (True, 1)
     """
     return table if wanted.all() else table[wanted]

@@ -10,7 +10,7 @@ import pandas as pd
 
 from toposcope.core.forms import step_text
 from toposcope.logs.records import PARAMETERS, PLANNED, TRAINING, parts, replaced
-from toposcope.logs.run import Run, all_different, is_nan_column, nan_column, rows_of, written_nan
+from toposcope.logs.run import Run, all_different, is_nan_column, nan_column, wanted_rows, written_nan
 
 LARGEST_STEP = 2.0**53
 """From here on, float64 cannot represent every integer step."""
@@ -57,7 +57,7 @@ def cut(
     runs: list[Run] = []
     distinct: list[pd.DataFrame] = []
     for part in range(count):
-        own = rows_of(table, which == part).reset_index(drop=True).drop(columns=TRAINING, errors="ignore")
+        own = wanted_rows(table, which == part).reset_index(drop=True).drop(columns=TRAINING, errors="ignore")
         planned = run.planned_steps if "run" in own else _stated(own, PLANNED) or run.planned_steps
         parameters = _stated(own, PARAMETERS) or run.parameters
         own, gone = _without_replaced(own, name, notes)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from toposcope.logs.remarks import DEAD
-from toposcope.logs.run import nan_column, rows_of, written_nan
+from toposcope.logs.run import nan_column, wanted_rows, written_nan
 from toposcope.rules.rises import FEWEST, SOLVED
 from toposcope.rules.rule import LOOK, STOP, JudgedRun, Remark, Rule
 
@@ -49,7 +49,7 @@ class DeadRun(Rule):
 
     def judge(self, run: JudgedRun) -> Sequence[Remark]:
         """Look at the end of the log."""
-        rows = rows_of(run.rows, run.training)
+        rows = wanted_rows(run.rows, run.training)
         loss = rows[run.column].to_numpy(float, na_value=np.nan) if run.column in rows else np.empty(0)
         if len(loss) and not (finite := np.isfinite(loss)).all():
             rows, loss = rows[finite], loss[finite]

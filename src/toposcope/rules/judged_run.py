@@ -11,7 +11,7 @@ import pandas as pd
 
 from toposcope.logs.meanings import SCALES, chosen, meaning, plain
 from toposcope.logs.objective import LossKind, objective_of
-from toposcope.logs.run import all_different, by_step, nan_column, rows_of, written_nan
+from toposcope.logs.run import all_different, by_step, nan_column, wanted_rows, written_nan
 from toposcope.rules.rises import Scale, scaled
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class JudgedRun:
         curve: Curve | None = None,
     ) -> JudgedRun:
         """Return the run of some rows: column `step`, the loss `column`, and others under any name."""
-        rows = by_step(rows_of(metrics, np.isfinite(metrics["step"].astype(float)).to_numpy()))
+        rows = by_step(wanted_rows(metrics, np.isfinite(metrics["step"].astype(float)).to_numpy()))
         rows, column = _named(rows, column)
         return cls(rows, column, horizon, anneals, ended, curve)
 
@@ -80,7 +80,7 @@ class JudgedRun:
         if "learning_rate" in self.rows and self.rows["learning_rate"].notna().any():
             rate = self.rows["learning_rate"].astype(float)
             table["rate"] = rate.ffill() if rate.isna().any() else rate
-        table = rows_of(table, (np.isfinite(loss) & (loss >= 0)).to_numpy())
+        table = wanted_rows(table, (np.isfinite(loss) & (loss >= 0)).to_numpy())
         if all_different(table["step"]):  # they ascend already
             return table.reset_index(drop=True)
         return table.groupby("step", as_index=False).mean()

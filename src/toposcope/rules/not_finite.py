@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from toposcope.logs.remarks import NOT_FINITE
-from toposcope.logs.run import rows_of
+from toposcope.logs.run import wanted_rows
 from toposcope.rules.back import LOGGED, finite_again
 from toposcope.rules.rule import LOOK, STOP, JudgedRun, LogRow, LogRows, Remark, Rule, Signal
 from toposcope.statistics.alarms.spending import Spending
@@ -50,7 +50,7 @@ class LossNotFinite(Rule):
 
     def judge(self, run: JudgedRun) -> Sequence[Remark]:
         """Look for losses that are not finite at the end of the log, and within it."""
-        rows = rows_of(run.rows, run.training)
+        rows = wanted_rows(run.rows, run.training)
         step, bad = rows["step"].to_numpy(float), ~np.isfinite(rows[run.column].astype(float).to_numpy())
         if bad.all():
             return []

@@ -8,7 +8,7 @@ import numpy as np
 
 from toposcope.core.forms import step_text
 from toposcope.logs.remarks import RATE_ENDED
-from toposcope.logs.run import rows_of
+from toposcope.logs.run import wanted_rows
 from toposcope.rules.rises import SHARES
 from toposcope.rules.rule import LOOK, STOP, JudgedRun, Remark, Rule
 
@@ -41,11 +41,13 @@ class RateEnded(Rule):
         """Compare the last rates with their peak."""
         if "learning_rate" not in run.rows:
             return []
-        logged = rows_of(run.rows, run.rows["learning_rate"].notna().to_numpy())
+        logged = wanted_rows(run.rows, run.rows["learning_rate"].notna().to_numpy())
         rate, step = logged["learning_rate"].to_numpy(float), logged["step"].to_numpy(float)
         if len(rate) < 4 or _rounded(rate):
             return []
-        peak = float(np.partition(rate, -2)[-2])  # the first row of a log may still have the rate of another run
+        peak = float(
+            np.partition(rate, -2)[-2]
+        )  # the first row of a log may still have the rate of another run
         if not peak > 0 or rate[-1] > ENDED * peak:
             return []
         first = int(np.flatnonzero(rate > ENDED * peak)[-1]) + 1

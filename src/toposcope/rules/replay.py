@@ -12,8 +12,8 @@ import pandas as pd
 from toposcope.core.forms import step_text
 from toposcope.core.plugins import spared_all
 from toposcope.core.wording import rendered
-from toposcope.logs.metrics import tidy
-from toposcope.logs.run import by_step, nan_column
+from toposcope.logs.metrics import columns_of, ordered
+from toposcope.logs.run import all_different, by_step, digest, nan_column, wanted_rows
 from toposcope.rules.judged_run import trained
 from toposcope.rules.registry import family, looking_back
 from toposcope.rules.rule import LOOK, NOTICED, LogRow, LogRows, Remark, Rule, Signal
@@ -52,12 +52,13 @@ def replay(table: pd.DataFrame, *, target: bool = False, trend: bool = True) -> 
     >>> [(one.kind, one.step, one.passed) for one in replay(pd.DataFrame({"step": step, "loss": loss}))]
     [('loss spike', 121.0, 129)]
     """
-    rows = by_step(table[np.isfinite(table["step"].astype(float))])
-    steps = np.unique(rows["step"].to_numpy(float))
+    rows = by_step(wanted_rows(table, np.isfinite(table["step"].astype(float)).to_numpy()))
+    steps = rows["step"].to_numpy(float)
     whole = bool((steps == np.floor(steps)).all())
     if not whole:  # fractional epochs: a watch counts whole steps
+        steps = np.unique(steps)
         rows = rows.assign(step=np.searchsorted(steps, rows["step"].to_numpy(float)))
-    logged, rows = rows, tidy(rows.drop(columns="run", errors="ignore"), "run")
+    logged, rows = rows, ordered(rows.drop(columns="run", errors="ignore"), _read_of(rows))
     training = _trained_at(logged, rows["step"].to_numpy(float)) if nan_column("loss") in logged else None
     following = followers(family(target=target), trend=trend)
     in_arrays = arrays_of(rows, training)
@@ -69,6 +70,12 @@ def replay(table: pd.DataFrame, *, target: bool = False, trend: bool = True) -> 
             at, back = (float(signal.step), passed) if whole else _places(signal.step, passed, steps)
             remarks.append(_in_words(rule, signal, at, back))
     return remarks
+
+
+def _read_of(table: pd.DataFrame) -> list[str]:
+    """Return the columns that the rules read, the held-out loss where it is logged."""
+    held = "heldout_loss" in columns_of(table)
+    return [name for name in READ if held or name != "heldout_loss"]
 
 
 def followers(spent: AlarmFamily, *, trend: bool = True) -> list[Rule]:
@@ -98,7 +105,8 @@ def rows_of(table: pd.DataFrame) -> Iterator[LogRow]:
 
 def arrays_of(table: pd.DataFrame, training: np.ndarray | None = None) -> LogRows:
     """Return the rows of a store's metrics as the rules take them; `training` says which log training."""
-    held = table["heldout_loss"].to_numpy(float) if "heldout_loss" in table else np.full(len(table), np.nan)
+    held = np.broadcast_to(np.nan, len(table))
+    held = table["heldout_loss"].to_numpy(float) if "heldout_loss" in table else held
     return LogRows(
         table["step"].to_numpy(),
         table["loss"].to_numpy(float),
@@ -147,8 +155,7 @@ class Replays:
         """Return the alarms on a loss history; the run's name only tells which settings apply."""
         target = self.targets.get(run, self.target)
         logged = table[[name for name in (*READ, nan_column("loss")) if name in table]]
-        rows = pd.util.hash_pandas_object(logged, index=False).to_numpy().tobytes()
-        key = (target, trend, tuple(logged.columns), rows)
+        key = (target, trend, tuple(logged.columns), len(logged), digest(logged))
         if key not in self._made:
             self._made[key] = replay(table, target=target, trend=trend)
         return self._made[key]
@@ -164,6 +171,8 @@ def _in_words(rule: Rule, signal: Signal, at: float, passed: float | None) -> Re
 
 def _trained_at(logged: pd.DataFrame, steps: np.ndarray) -> np.ndarray:
     """Return at which steps any row of a log logs training, bool of shape (n,)."""
+    if len(logged) == len(steps) and all_different(logged["step"]):
+        return trained(logged)
     by_step = pd.Series(trained(logged), index=logged["step"].to_numpy(float)).groupby(level=0).any()
     return by_step.reindex(steps, fill_value=True).to_numpy(bool)
 

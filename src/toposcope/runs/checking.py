@@ -385,7 +385,9 @@ def _logged(rows: pd.DataFrame, column: str) -> Logged | None:
     """Return the losses of a run in the order of their steps, as they were logged."""
     if column not in rows or not len(rows):
         return None
-    known = rows[np.isfinite(rows["step"].to_numpy(float))].sort_values("step", kind="stable")
+    from toposcope.logs.run import by_step, wanted_rows
+
+    known = by_step(wanted_rows(rows[["step", column]], np.isfinite(rows["step"].to_numpy(float))))
     return Logged(known["step"].to_numpy(float), known[column].to_numpy(float, na_value=np.nan))
 
 
