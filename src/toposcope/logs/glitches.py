@@ -58,8 +58,9 @@ def glitches(loss: np.ndarray) -> np.ndarray:
         return found
     size, begin = _off(loss), np.log(loss[:FEWEST])
     np.abs(size, out=size)
+    middle = np.median(size)
     limit = medians_around(size, _LOCAL, 1)
-    np.maximum(np.median(size), limit, out=limit)
+    np.maximum(middle, limit, out=limit)
     np.maximum(SPREADS * 1.4826 * limit, LEAST, out=limit)
     found = size > limit
     found[:_EARLY] = _early(begin, limit)[:_EARLY]

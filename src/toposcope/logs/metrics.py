@@ -53,6 +53,8 @@ def ordered(raw: pd.DataFrame, names: Collection[str]) -> pd.DataFrame:
     numbers = {
         name: _numbers(raw[columns[name]]) if name in columns else np.full(len(raw), np.nan) for name in names
     }
+    if "step" in columns and raw[columns["step"]].dtype == np.int64:
+        numbers["step"] = raw[columns["step"]].to_numpy()
     # each copy of a log of a million rows takes 100 MB, so none is made without need
     table = pd.DataFrame(numbers, copy=False)
     countable = np.abs(numbers["step"]) < MAX_STEP  # neither NaN nor values that exceed 64 bits
@@ -64,7 +66,8 @@ def ordered(raw: pd.DataFrame, names: Collection[str]) -> pd.DataFrame:
         table = table.groupby("step", as_index=False, sort=True).last()
     if not table["step"].is_monotonic_increasing:
         table = table.sort_values("step", ignore_index=True, kind="stable")
-    table["step"] = table["step"].round().astype("int64")
+    if table["step"].dtype != np.int64:
+        table["step"] = table["step"].round().astype("int64")
     return table
 
 

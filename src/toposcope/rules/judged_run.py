@@ -76,7 +76,8 @@ class JudgedRun:
         if column not in self.rows:
             return pd.DataFrame({"step": [], "loss": []}, dtype=float)
         loss = self.rows[column].astype(float)
-        table = pd.DataFrame({"step": self.rows["step"].astype(float), "loss": loss}, copy=False)
+        step = self.rows["step"] if self.rows["step"].dtype == np.int64 else self.rows["step"].astype(float)
+        table = pd.DataFrame({"step": step, "loss": loss}, copy=False)
         if "learning_rate" in self.rows and self.rows["learning_rate"].notna().any():
             rate = self.rows["learning_rate"].astype(float)
             table["rate"] = rate.ffill() if rate.isna().any() else rate

@@ -62,13 +62,13 @@ class LossSpike(Rule):
         """Look for losses that stand out from both sides."""
         if len(run.losses) < FEWEST:
             return []
-        step, loss = run.losses["step"].to_numpy(float), run.losses["loss"].to_numpy(float)
+        step, loss = run.losses["step"].to_numpy(), run.losses["loss"].to_numpy(float)
+        off = _off(loss)
         found = excursions(run.scale)
         several = _several(step, found) if np.count_nonzero(loss) >= LEAST else None
         late = (step[found.first] > step[-1] / 2) & (found.length > 1)
         alone = found.single | (late if several is None else False)
         # a spike rises from the loss before it: at the end of a dense, steep beginning only the median is low
-        off = _off(loss)
         back = alone & (found.stop < len(step)) & (found.first > 1) & found.rises
         back &= ~(off[np.maximum(found.first - 1, 0)] & ~off[found.first])  # the end of a dip is no spike
         passed = [*_spikes(loss, found, back), *_glitches(loss, off, found, taken=back | late)]

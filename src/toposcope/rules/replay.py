@@ -53,13 +53,13 @@ def replay(table: pd.DataFrame, *, target: bool = False, trend: bool = True) -> 
     [('loss spike', 121.0, 129)]
     """
     rows = by_step(wanted_rows(table, np.isfinite(table["step"].astype(float)).to_numpy()))
-    steps = rows["step"].to_numpy(float)
-    whole = bool((steps == np.floor(steps)).all())
+    steps = np.empty(0)
+    whole = rows["step"].dtype == np.int64 or bool((rows["step"].astype(float) % 1 == 0).all())
     if not whole:  # fractional epochs: a watch counts whole steps
-        steps = np.unique(steps)
+        steps = np.unique(rows["step"].to_numpy(float))
         rows = rows.assign(step=np.searchsorted(steps, rows["step"].to_numpy(float)))
     logged, rows = rows, ordered(rows.drop(columns="run", errors="ignore"), _read_of(rows))
-    training = _trained_at(logged, rows["step"].to_numpy(float)) if nan_column("loss") in logged else None
+    training = _trained_at(logged, rows["step"]) if nan_column("loss") in logged else None
     following = followers(family(target=target), trend=trend)
     in_arrays = arrays_of(rows, training)
     signals = [(place, rule, signal) for rule in following for place, signal in signals_of(rule, in_arrays)]
@@ -169,12 +169,12 @@ def _in_words(rule: Rule, signal: Signal, at: float, passed: float | None) -> Re
     return Remark(LOOK, name, at, f"{said}, not back yet", advised(rule.next, None))
 
 
-def _trained_at(logged: pd.DataFrame, steps: np.ndarray) -> np.ndarray:
+def _trained_at(logged: pd.DataFrame, steps: pd.Series) -> np.ndarray:
     """Return at which steps any row of a log logs training, bool of shape (n,)."""
     if len(logged) == len(steps) and all_different(logged["step"]):
         return trained(logged)
     by_step = pd.Series(trained(logged), index=logged["step"].to_numpy(float)).groupby(level=0).any()
-    return by_step.reindex(steps, fill_value=True).to_numpy(bool)
+    return by_step.reindex(steps.to_numpy(float), fill_value=True).to_numpy(bool)
 
 
 def _places(step: int, passed: int | None, steps: np.ndarray) -> tuple[float, float | None]:
