@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toposcope.core.errors import SourceError
 from toposcope.logs import read_log
+from toposcope.logs import records as recorded
 from toposcope.logs.dialects import json_files, plain_text, shapes
 from toposcope.logs.records import BEGINS_AGAIN, MOST_COLUMNS, Columns, parts, replaced
 
@@ -86,6 +89,24 @@ def test_records_with_other_names_in_another_order_keep_their_rows():
     assert table["a"].dropna().to_dict() == {0: 1.0, 2: 3.0, 4: 5.0}
     assert table["b"].dropna().to_dict() == {2: 2.0, 4: 6.0}
     assert table["c"].dropna().to_dict() == {3: 4.0}
+
+
+@pytest.mark.parametrize("together", [1, 2, 3, 5, 7])
+def test_records_that_become_columns_in_parts_make_the_same_table(together, monkeypatch):
+    rows = [{"a": float(n), **({"b": np.nan} if n % 3 else {"c": 2.0})} for n in range(10)]
+    whole = recorded.collected([*rows, {"d": 1.0, "a": np.nan}], "log")
+    monkeypatch.setattr(recorded, "_TOGETHER", together)
+    in_parts = recorded.collected([*rows, {"d": 1.0, "a": np.nan}], "log")
+    pd.testing.assert_frame_equal(in_parts, whole)
+
+
+def test_the_numbers_of_a_long_log_are_in_memory_once():
+    record = {"step": 1.0, "loss": 2.5, "lr": 1e-3, "grad_norm": 0.5}
+    tracemalloc.start()
+    table = recorded.collected((record for _ in range(300_000)), "log")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.2 * table.to_numpy().nbytes + 8_000_000  # 13 numbers a row before, of which 4 are the log
 
 
 def test_too_many_names_are_refused():
