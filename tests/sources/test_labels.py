@@ -56,6 +56,10 @@ W = {"w": np.arange(12, dtype=np.float32).reshape(3, 4)}
         ("batch-32", None),
         ("sft-100steps", None),
         ("gpt2-124M", None),
+        ("lora-000002", 2),
+        ("style_shard-000002", None),
+        ("expert_000001", None),
+        ("data-seed_000001", None),
     ],
 )
 def test_files_state_their_steps(name: str, step: int | None) -> None:

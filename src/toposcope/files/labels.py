@@ -31,7 +31,7 @@ _NUMBERED = re.compile(
 )
 _PADDED = re.compile(r"(?:model|weights?|ckpt|checkpoint|net)(?P<count>\d{6,15})(?P<unit>)", re.I)
 """A word and a number of six digits at least, as in model010000 (guided diffusion)."""
-_ENDING = re.compile(r".*[_\-](?P<count>0\d{5,14})(?P<unit>)", re.I)
+_ENDING = re.compile(r"(?P<before>.*)[_\-](?P<count>0\d{5,14})(?P<unit>)", re.I)
 """A name that ends with a number padded to six digits or more, as image trainers write them; no date."""
 _BARE = re.compile(r"(?P<count>\d{1,15})(?P<unit>k?)", re.I)
 _COPY = re.compile(r"(?:^|[^a-z])(?:best|last|latest|final|ema)(?:[^a-z]|$)", re.I)
@@ -131,14 +131,22 @@ def step_of_file(name: str) -> int | None:
     (0, 250, 3, None)
     >>> step_of_file("model010000"), step_of_file("model7")
     (10000, None)
-    >>> step_of_file("style-000002"), step_of_file("my_lora_000005000"), step_of_file("net_20240101")
+    >>> step_of_file("style-000002"), step_of_file("my_lora_000005000"), step_of_file("run_20240101")
     (2, 5000, None)
+    >>> step_of_file("style_shard-000002"), step_of_file("expert_000001")
+    (None, None)
     """
     step = step_of(name)
     if step is None and _stated.get() is None:
-        found = _NUMBERED.fullmatch(name) or _PADDED.fullmatch(name) or _ENDING.fullmatch(name)
+        found = _NUMBERED.fullmatch(name) or _PADDED.fullmatch(name) or _ending(name)
         step = _number(found) if found else None
     return step
+
+
+def _ending(name: str) -> re.Match[str] | None:
+    """Return the padded number at the end of a name; None if it counts parts of one checkpoint."""
+    found = _ENDING.fullmatch(name)
+    return None if found is None or re.split(r"[_\-]", found["before"].lower())[-1] in _PARTS else found
 
 
 def step_of(name: str) -> int | None:
