@@ -78,6 +78,16 @@ def test_the_optimizer_of_a_file_of_weights_is_said_not_to_be_checked(tmp_path: 
     assert f"not checked: the state of the optimiser ({file}" in " ".join(coverage.lines)
 
 
+def test_a_file_beside_the_weights_with_an_optimizer_alone_is_no_finding(tmp_path: Path):
+    for step in (100, 200):
+        put(tmp_path / f"model_{step}.pt", tensors(llama(step)))
+        put(tmp_path / f"adam_{step}.pt", {"state": {}, "param_groups": [{"lr": 0.1}]})
+    made = audited(open_series(tmp_path))
+    assert made.findings == []
+    assert made.coverage.lines == ["not checked: the state of the optimiser (adam_100.pt and adam_200.pt)"]
+    assert made.coverage.to_dict()["beside"]["optimizer"] == ["adam_100.pt", "adam_200.pt"]
+
+
 def test_an_average_in_the_same_files_is_said_not_to_be_checked(tmp_path: Path):
     for step in (100, 200):
         weights = tensors(llama(step))
@@ -124,6 +134,18 @@ def test_a_log_beside_a_foreign_layout_is_checked_and_the_layout_is_named(tmp_pa
         history = [{"step": step, "loss": loss} for step, loss in losses]
         put(tmp_path / name, json.dumps({"global_step": 590, "log_history": history}))
     assert "zero_to_fp32.py" in json.dumps(check(str(tmp_path)).to_dict())
+
+
+def test_the_states_of_a_trainer_in_foreign_checkpoints_are_one_log(tmp_path: Path):
+    LAYOUTS["trainer_zero3"].write(tmp_path)
+    for end in (100, 200, 300):
+        history = [{"step": step, "loss": 2 + 4 / np.sqrt(step)} for step in range(1, end + 1, 5)]
+        state = {"global_step": end, "max_steps": 300, "log_history": history}
+        put(tmp_path / f"checkpoint-{end}" / "trainer_state.json", json.dumps(state))
+    made = check(str(tmp_path))
+    (run,) = made.to_dict()["runs"]
+    assert (run["losses"], run["planned_steps"]) == (60, 300)
+    assert "zero_to_fp32.py" in str(made)
 
 
 # --- names ------------------------------
@@ -274,6 +296,24 @@ def test_a_local_cache_of_the_hub_gives_revisions_their_steps(tmp_path: Path, li
         assert series.steps == {"small": [1000, 2000, 3000]}
         assert [at.revision for at in series] == ["step1000", "step2000", "step3000"]
         assert audit(series) == []
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_another_revision_in_a_cache_is_looked_at_alone_under_its_name(tmp_path: Path, links: bool):
+    cache = tmp_path / "models--org--small"
+    for index, name in enumerate(("step1000", "step2000", "main")):
+        commit, blob = f"{index + 1:040x}", f"{index + 1:064x}"
+        put_safe(cache / "blobs" / blob, llama(100 * (index + 1)))
+        place = cache / "snapshots" / commit / "model.safetensors"
+        place.parent.mkdir(parents=True)
+        if links:
+            place.symlink_to(f"../../blobs/{blob}")
+        else:
+            place.write_text(f"../../blobs/{blob}")
+        put(cache / "refs" / name, commit)
+    made = audited(open_series(cache))
+    assert made.findings == []
+    assert made.coverage.lines == ["looked at alone, not compared with a step: main beside the checkpoints"]
 
 
 def test_a_cache_with_one_revision_is_one_checkpoint(tmp_path: Path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ from toposcope.core.errors import EmptyLogError, InputError, NoLogError, SourceE
 from toposcope.core.forms import listed
 from toposcope.core.wording import command, rendered
 from toposcope.files import LIGHTNING_METRICS, TRAINER_STATE
+from toposcope.files.labels import step_of
 from toposcope.logs.folder import LOGS, is_history, log_files, refuse_outside
 from toposcope.runs.contents import LOSSES, Contents, logged, said_of
 
@@ -208,7 +209,7 @@ def _logs_inside(
     found: list[Contents] = []
     problems: list[str] = []
     no_logs: list[str] = []
-    for file in log_files(folder, checkpoints):
+    for file in _without_earlier_states(log_files(folder, checkpoints)):
         label = f"{name}/{file.relative_to(folder)}" if file != folder else name
         try:
             refuse_outside(folder, file)
@@ -223,3 +224,12 @@ def _logs_inside(
     if found:
         found[0] = replace(found[0], problems=tuple(problems), no_logs=tuple(no_logs))
     return found
+
+
+def _without_earlier_states(files: Iterable[Path]) -> list[Path]:
+    """Return logs without the trainer's states of earlier steps: that of the last step has every record."""
+    files = list(files)
+    states = [file for file in files if file.name == TRAINER_STATE]
+    steps = {file: step for file in states if (step := step_of(file.parent.name)) is not None}
+    last = {file.parent.parent: file for file in sorted(steps, key=lambda one: steps[one])}
+    return [file for file in files if file not in steps or last[file.parent.parent] == file]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from toposcope.core.progress import track
 from toposcope.core.repeats import together
 from toposcope.core.types import Checkpoint
 from toposcope.files.blobs import OUTSIDE
+from toposcope.files.formats.foreign import OPTIMIZER_ALONE
 from toposcope.sources.adapter_state import adapter_state
 from toposcope.sources.audit_checks import CHECKS, NEWEST_CHECKS
 from toposcope.sources.audit_content import FACTOR
@@ -82,12 +82,15 @@ def audited(series: Series, *, cheap: bool = False, newest: bool = False, quiet:
     order = {run: index for index, run in enumerate(series.names)}
     beside = WeightsBeside(foreign=tuple(series.beside.foreign))
     for copy in series.beside.copies:
-        name = Path(copy.run.uri).name
+        name = copy.run.run.partition("/")[2]
         if newest:
             beside.unopened.append(name)
             continue
         of_copy = audited(Series(series.uri, [copy]), cheap=cheap, quiet=True)
         if any("contains no tensors" in one.message for one in of_copy.findings):
+            continue
+        if any(OPTIMIZER_ALONE in one.message for one in of_copy.findings):
+            beside.optimizer.append(name)
             continue
         of_file = [one for one in of_copy.findings if one.fault != "step-mismatch"]
         found += [dataclasses.replace(one, step=None, steps=()) for one in of_file]  # it states none

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 
@@ -53,6 +54,16 @@ def _refs(folder: Folder, front: str) -> dict[str, str]:
     for name in folder.folders():
         found |= _refs(folder.sub(name), f"{front}{name}/")
     return found
+
+
+def revision_at(snapshots: Path, commit: str) -> tuple[str, Folder] | None:
+    """Return one snapshot of a cache by its commit, with the name that `refs` give it; None if it is none."""
+    cache = LocalFolder(snapshots.parent)
+    if snapshots.name != "snapshots" or not is_cache(cache):
+        return None
+    names = [name for name, at in _refs(cache.sub("refs"), "").items() if at == commit]
+    blobs = cache.sub("blobs") if "blobs" in cache.folders() else None
+    return (names or [commit])[0], CachedRevision(cache.sub("snapshots").sub(commit), blobs)
 
 
 class _Named:

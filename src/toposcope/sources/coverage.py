@@ -71,11 +71,13 @@ def _optimizer_of(step: StepEvidence) -> list[str]:
 class WeightsBeside:
     """Weights beside the checkpoints: those looked at as files alone, those not opened, those not readable.
 
-    `foreign` has files in formats that are not read, each with its format.
+    `optimizer` names files that hold only the state of an optimiser, `foreign` files in formats that are not
+    read, each with its format.
     """
 
     alone: list[str] = field(default_factory=list)
     unopened: list[str] = field(default_factory=list)
+    optimizer: list[str] = field(default_factory=list)
     foreign: Sequence[tuple[str, Foreign]] = ()
 
     @property
@@ -102,7 +104,10 @@ class WeightsBeside:
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain JSON."""
         foreign = [{"file": name, "format": form.name, "remedy": form.remedy} for name, form in self.foreign]
-        return {"looked_at_alone": self.alone, "not_checked": self.unopened, "not_read": foreign}
+        return {
+            "looked_at_alone": self.alone, "not_checked": self.unopened, "optimizer": self.optimizer,
+            "not_read": foreign,
+        }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +157,8 @@ class Coverage:
         for name, why in self.skipped.items():
             by_reason.setdefault(why, []).append(name)
         found = [f"skipped {listed(names, most=3)}: {why}" for why, names in by_reason.items()]
-        optimizer = dict.fromkeys(name for run in self.runs for name in run.optimizer)
+        of_runs = (name for run in self.runs for name in run.optimizer)
+        optimizer = dict.fromkeys([*of_runs, *self.beside.optimizer])
         if optimizer:
             found.append(f"not checked: the state of the optimiser ({listed(list(optimizer), most=3)})")
         found += self.beside.lines

@@ -19,6 +19,7 @@ from toposcope.files.formats.registry import FSDP, OLMO_CORE, is_beside_weights,
 from toposcope.files.labels import is_copy, is_state_of, looks_like_step, step_of, worded_step
 from toposcope.files.lightning import CHECKPOINTS
 from toposcope.logs.metrics import empty
+from toposcope.sources.cache import revision_at
 from toposcope.sources.entries import INNER, Entry, Source, Unread, is_checkpoint, open_folder, open_plain
 from toposcope.sources.search import MOST_FOLDERS
 
@@ -131,15 +132,15 @@ def _stem(name: str) -> str:
 
 def _copy(folder: str, name: str) -> Source:
     """Return a file or folder of weights beside the checkpoints of a run, as a run of its own."""
-    run, place, path = (
-        f"{os.path.basename(folder)}/{name}",
-        LocalFolder(Path(folder)),
-        os.path.join(folder, name),
-    )
+    place, path = LocalFolder(Path(folder)), os.path.join(folder, name)
+    revision = revision_at(Path(folder), name)
 
     def opened() -> Reader:
-        return open_folder(place.sub(name)) if os.path.isdir(path) else open_plain(place.open(name))
+        if os.path.isdir(path):
+            return open_folder(place.sub(name) if revision is None else revision[1])
+        return open_plain(place.open(name))
 
+    run = f"{os.path.basename(folder)}/{name if revision is None else revision[0]}"
     entry = Entry(Checkpoint(run, 0, None, path), opened)
     return Source(RunRecord(run, uri=entry.checkpoint.uri), (entry,), empty)
 

@@ -147,6 +147,10 @@ _LARGEST_MAP = 0x8F
 _TENSORFLOW_DATA = re.compile(r"\.data-\d{5}-of-\d{5}$")
 
 
+OPTIMIZER_ALONE = "only an optimizer's state is here"
+"""What the error for a file without weights says: beside weights such a file is usual."""
+
+
 def refusal(where: str, form: Foreign) -> ForeignFormatError:
     """Return the error for a file or folder in a foreign format."""
     return ForeignFormatError(f"{where}: is {form.name}, which is not read here; {form.remedy}")
@@ -155,8 +159,8 @@ def refusal(where: str, form: Foreign) -> ForeignFormatError:
 def optimizer_alone(where: str) -> ForeignFormatError:
     """Return the error for a checkpoint that holds an optimizer's state and no weights."""
     return ForeignFormatError(
-        f"{where}: only an optimizer's state is here, no weights; save the model as well: model.safetensors, "
-        "or model.state_dict() with torch.save"
+        f"{where}: {OPTIMIZER_ALONE}, no weights; save the model as well: model.safetensors, or "
+        "model.state_dict() with torch.save"
     )
 
 
