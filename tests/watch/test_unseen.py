@@ -260,3 +260,35 @@ def test_a_line_that_a_kill_left_incomplete_is_no_fault(tmp_path, capsys, cut):
     with journal.open("a") as torn:
         torn.write(journal.read_text().splitlines()[-1][:cut])
     assert _once(capsys, tmp_path)[1]["problems"] == []
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_the_revisions_of_a_local_cache_of_the_hub_are_measured(tmp_path, links):
+    cache = tmp_path / "runs" / "models--org--small"
+    checkpoints(tmp_path / "made", 10, 20)
+    for step, file in ((10, "step_10.safetensors"), (20, "step_20.safetensors")):
+        blob, place = f"{step:064x}", cache / "snapshots" / f"{step:040x}" / "model.safetensors"
+        for folder in (cache / "blobs", cache / "refs", place.parent):
+            folder.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "made" / file).rename(cache / "blobs" / blob)
+        (cache / "refs" / f"step{step}").write_text(f"{step:040x}")
+        if links:
+            place.symlink_to(f"../../blobs/{blob}")
+        else:  # as git writes a link where the system has none
+            place.write_text(f"../../blobs/{blob}")
+    sidecar = _sidecar(tmp_path)
+    assert [event.step for event in sidecar.visit() if event.kind == "measured"] == [10, 20]
+    assert not sidecar.checked.problems
+
+
+def test_the_answer_names_the_tensor_of_a_finding(tmp_path, capsys):
+    for step in (10, 20):
+        values = np.random.default_rng(1).normal(size=(8, 16)).astype(np.float32)
+        (tmp_path / "runs").mkdir(exist_ok=True)
+        save_file(
+            {"layers.0.mlp.fc1.weight": values * step, "layers.0.mlp.fc2.weight": np.zeros_like(values)},
+            tmp_path / "runs" / f"step_{step}.safetensors",
+        )
+    code, answer = _once(capsys, tmp_path)
+    assert code == 1
+    assert "zero-tensor: layers.0.mlp.fc2.weight" in answer["answer"]

@@ -40,6 +40,8 @@ class AuditFinding(Observation):
 
     >>> print(AuditFinding("a", 100, "", "the file ends too early", fault="unreadable"))
     a step 100: unreadable: the file ends too early
+    >>> print(AuditFinding("a", 100, "head", "is zero", fault="zero-tensor"))
+    a step 100: zero-tensor: head is zero
     """
 
     fault: str = ""
@@ -50,9 +52,10 @@ class AuditFinding(Observation):
         return self.fault in REMARKS
 
     def __str__(self) -> str:
-        """Return the place, the kind and the message."""
+        """Return the place, the kind and the message with its tensor; the message names several itself."""
         at = "" if self.step is None else f" step {self.step:,}"
-        return f"{self.run}{at}: {self.fault}: {self.message}"
+        named = not self.tensor or len(self.tensors) > 1 or self.tensor in self.message
+        return f"{self.run}{at}: {self.fault}: {'' if named else f'{self.tensor} '}{self.message}"
 
 
 class Deferred(Mapping[str, Any]):

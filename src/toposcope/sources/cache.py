@@ -66,6 +66,18 @@ def revision_at(snapshots: Path, commit: str) -> tuple[str, Folder] | None:
     return (names or [commit])[0], CachedRevision(cache.sub("snapshots").sub(commit), blobs)
 
 
+def file_at(path: Path) -> Path:
+    """Return the blob that a file of a cached revision leads to by the text of a link; else the file itself."""
+    if "snapshots" not in path.parts:
+        return path
+    try:
+        text = path.read_bytes() if 0 < path.stat().st_size <= _LONGEST_LINK else b""
+    except OSError:  # whoever reads it says so
+        return path
+    target = path.parent / text.decode().strip() if LINK_TEXT.match(text) else path
+    return target if target.is_file() else path
+
+
 class _Named:
     """A blob under the name of the file that leads to it."""
 

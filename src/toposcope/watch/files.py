@@ -11,6 +11,7 @@ from pathlib import Path
 from toposcope.files.blobs import Folder, open_location
 from toposcope.files.formats.distributed import METADATA, DistributedReader
 from toposcope.files.formats.registry import NOT_WEIGHTS, is_weights_file
+from toposcope.sources.cache import file_at
 
 TRACKERS = ("latest_checkpointed_iteration.txt", "latest", "latest.txt")
 """Files beside checkpoints that name the last one saved, of Megatron-LM, DeepSpeed or GPT-NeoX, nanotron."""
@@ -101,6 +102,8 @@ def _stamp(path: Path, name: str) -> list[Stamp]:
         return []
     if not stat.S_ISREG(status.st_mode):
         return []  # a FIFO or a device is not part of a checkpoint, and reading it would block
+    if (blob := file_at(path)) != path:
+        return _stamp(blob, name)
     return [(name, status.st_size, status.st_mtime_ns, status.st_ino)]
 
 

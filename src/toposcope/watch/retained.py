@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from toposcope.sources.cache import file_at
 from toposcope.watch.files import Stamp, stamps
 from toposcope.watch.follow import Sighting
 
@@ -106,7 +107,7 @@ def retain(sighting: Sighting, folder: Path, *, copy: bool = False) -> Retained 
         for name, *_ in sighting.files:
             target = place / name if source.is_dir() else place
             target.parent.mkdir(parents=True, exist_ok=True)
-            taking(source / name if source.is_dir() else source, target)
+            taking(file_at(source / name if source.is_dir() else source), target)
     except FileNotFoundError:
         remove(folder, place.parent.name)
         return None
