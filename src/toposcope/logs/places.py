@@ -25,10 +25,9 @@ from toposcope.logs.run import Run, is_nan_column, wanted_rows
 _KINDS = (GLOBAL, STEP, PLACE, LEADING, EPOCH)
 _ENOUGH = 0.5
 """A place counts if at least this share of the records with a loss names it."""
-
-
 _PROCESSES, _EPOCHS, _ALIKE = 64, 3, 0.1
-"""So many processes at most print the loss of each of at least so many epochs, alike to this share."""
+"""Several processes print the loss of each epoch if there are at most 64 of them, at least three epochs, and if
+their losses differ by less than a tenth of the change over an epoch."""
 
 
 def placed(run: Run) -> Run:

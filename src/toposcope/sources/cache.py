@@ -67,7 +67,7 @@ def revision_at(snapshots: Path, commit: str) -> tuple[str, Folder] | None:
 
 
 def file_at(path: Path) -> Path:
-    """Return the blob that a file of a cached revision leads to by the text of a link; else the file itself."""
+    """Return the blob that a file of a cached revision leads to by the text of a link; else the file."""
     if "snapshots" not in path.parts:
         return path
     try:
