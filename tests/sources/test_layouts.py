@@ -88,6 +88,13 @@ def test_a_file_beside_the_weights_with_an_optimizer_alone_is_no_finding(tmp_pat
     assert made.coverage.to_dict()["beside"]["optimizer"] == ["adam_100.pt", "adam_200.pt"]
 
 
+def test_several_runs_with_one_checkpoint_each_are_said_in_one_line(tmp_path: Path):
+    for run in "ab":
+        put_safe(tmp_path / run / "step_100" / "model.safetensors", llama(100))
+    (line,) = audited(open_series(tmp_path)).coverage.lines
+    assert line.startswith("a and b have one checkpoint each: only what")
+
+
 def test_an_average_in_the_same_files_is_said_not_to_be_checked(tmp_path: Path):
     for step in (100, 200):
         weights = tensors(llama(step))

@@ -26,8 +26,8 @@ _KINDS = (GLOBAL, STEP, PLACE, LEADING, EPOCH)
 _ENOUGH = 0.5
 """A place counts if at least this share of the records with a loss names it."""
 _PROCESSES, _EPOCHS, _ALIKE = 64, 3, 0.1
-"""Several processes print the loss of each epoch if there are at most 64 of them, at least three epochs, and if
-their losses differ by less than a tenth of the change over an epoch."""
+"""Several processes print the loss of each epoch if they are at most 64, the epochs at least three, and their
+losses differ by less than a tenth of the change over an epoch."""
 
 
 def placed(run: Run) -> Run:

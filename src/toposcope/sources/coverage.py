@@ -166,10 +166,10 @@ class Coverage:
             found.append(f"not checked: more weights in the same files, under {listed(further, most=3)}")
         alone = [run.run for run in self.runs if run.alone]
         if alone:
+            have = "has one checkpoint" if len(alone) == 1 else "have one checkpoint each"
             found.append(
-                f"{listed(alone, most=3)} has one checkpoint: only what a single file can show was looked "
-                "for (values that are not finite, equal, near 0, or far from those of the same tensor in "
-                "other layers)"
+                f"{listed(alone, most=3)} {have}: only what a single file can show was looked for (values "
+                "that are not finite, equal, near 0, or far from those of the same tensor in other layers)"
             )
         return found
 
