@@ -272,6 +272,22 @@ def test_files_of_ranks_that_hold_parts_are_one_checkpoint_in_one_line(tmp_path:
         open_series(tmp_path)
 
 
+@pytest.mark.parametrize("inside", ["", "step_100"])
+def test_folders_of_ranks_that_hold_parts_are_one_checkpoint_in_one_line(tmp_path: Path, inside: str):
+    for step in (100, 200):
+        for rank in (0, 1):
+            halves = {name: values[rank::2] for name, values in tensors(llama(step)).items()}
+            put(tmp_path / f"step_{step}" / f"rank_{rank}" / "model.pt", halves)
+    with pytest.raises(SourceError, match=r"step_100/rank_0: is one of 2 ranks .* half of every tensor"):
+        open_series(tmp_path / inside)
+
+
+def test_runs_that_are_named_after_the_rank_of_an_adapter_stay_runs(tmp_path: Path):
+    for rank in (1, 2):
+        put(tmp_path / f"rank_{rank}" / "step_100" / "model.pt", tensors(llama(rank * 100)))
+    assert open_series(tmp_path).steps == {"rank_1": [100], "rank_2": [100]}
+
+
 def test_files_of_ranks_that_hold_copies_are_read_once(tmp_path: Path):
     for step in (100, 200, 300):
         for rank in (0, 1):

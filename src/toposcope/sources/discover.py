@@ -56,6 +56,7 @@ from toposcope.sources.search import (
     Search,
     each_once,
     may_hold_runs,
+    refuse_ranks,
     with_unique_names,
 )
 from toposcope.sources.stated import facts_of, stated_rows
@@ -106,8 +107,7 @@ def discover(
     if not found:
         raise SourceError(
             f"{location.label}: contains no checkpoint; expected a toposcope run, step_*.pt files, step "
-            "folders, "
-            "a model folder, or folders of these"
+            "folders, a model folder, or folders of these"
         )
     if not isinstance(location, LocalFolder):
         return found
@@ -263,6 +263,7 @@ def _runs_inside(folder: Folder, depth: int, search: Search) -> list[Source]:
         except (SourceError, OSError) as error:
             foreign = isinstance(error, ForeignFormatError)
             search.unread.append(Unread(f"{folder.label}/{readable(name)}", str(error), foreign))
+    refuse_ranks(found)
     return with_unique_names(each_once(found), folder)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from toposcope.core.errors import SourceError
 from toposcope.files.blobs import Folder, LocalFolder
-from toposcope.sources.entries import Source, Unread, rename
+from toposcope.files.formats.ranks import open_rank_files, rank_of
+from toposcope.sources.entries import Source, Unread, base_name, rename
 
 FREE_DEPTH = 3
 """Folders down to this depth are always searched. Deeper ones are counted, and runs in them have to state
@@ -108,3 +109,22 @@ def with_unique_names(found: list[Source], folder: Folder) -> list[Source]:
     return [
         rename(source, source.run.uri.removeprefix(root).rstrip("/") or source.run.run) for source in found
     ]
+
+
+def refuse_ranks(found: Sequence[Source]) -> None:
+    """Refuse the folders of a checkpoint's ranks, rank_0, rank_1, ..., that each have a part of its tensors.
+
+    Raises
+    ------
+    ForeignFormatError
+        When they are all there from 0 on, with one checkpoint each.
+    """
+    ranks: dict[int, Source] = {}
+    for source in found:
+        name, number = rank_of(base_name(source.run.uri)) or ("none", -1)
+        if name or len(source.entries) != 1 or "://" in source.run.uri:
+            return
+        ranks[number] = source
+    if len(ranks) > 1 and set(ranks) == set(range(len(ranks))):
+        ordered = [ranks[number] for number in range(len(ranks))]
+        open_rank_files(ordered[0].run.uri, [source.entries[0].open() for source in ordered])
