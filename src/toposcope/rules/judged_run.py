@@ -57,7 +57,7 @@ class JudgedRun:
         curve: Curve | None = None,
     ) -> JudgedRun:
         """Return the run of some rows: column `step`, the loss `column`, and others under any name."""
-        rows = by_step(wanted_rows(metrics, np.isfinite(metrics["step"].astype(float)).to_numpy()))
+        rows = by_step(wanted_rows(metrics, np.isfinite(metrics["step"].to_numpy(float))))
         rows, column = _named(rows, column)
         return cls(rows, column, horizon, anneals, ended, curve)
 
@@ -81,7 +81,8 @@ class JudgedRun:
         if "learning_rate" in self.rows and self.rows["learning_rate"].notna().any():
             rate = self.rows["learning_rate"].astype(float)
             table["rate"] = rate.ffill() if rate.isna().any() else rate
-        table = wanted_rows(table, (np.isfinite(loss) & (loss >= 0)).to_numpy())
+        values = loss.to_numpy(float)
+        table = wanted_rows(table, np.isfinite(values) & (values >= 0))
         if all_different(table["step"]):  # they ascend already
             return table.reset_index(drop=True)
         return table.groupby("step", as_index=False).mean()

@@ -52,7 +52,7 @@ def replay(table: pd.DataFrame, *, target: bool = False, trend: bool = True) -> 
     >>> [(one.kind, one.step, one.passed) for one in replay(pd.DataFrame({"step": step, "loss": loss}))]
     [('loss spike', 121.0, 129)]
     """
-    rows = by_step(wanted_rows(table, np.isfinite(table["step"].astype(float)).to_numpy()))
+    rows = by_step(wanted_rows(table, np.isfinite(table["step"].to_numpy(float))))
     steps = np.empty(0)
     whole = rows["step"].dtype == np.int64 or bool((rows["step"].astype(float) % 1 == 0).all())
     if not whole:  # fractional epochs: a watch counts whole steps
