@@ -61,7 +61,8 @@ def glitches(loss: np.ndarray) -> np.ndarray:
     middle = np.median(size)
     limit = medians_around(size, _LOCAL, 1)
     np.maximum(middle, limit, out=limit)
-    np.maximum(SPREADS * 1.4826 * limit, LEAST, out=limit)
+    limit *= SPREADS * 1.4826
+    np.maximum(limit, LEAST, out=limit)
     found = size > limit
     found[:_EARLY] = _early(begin, limit)[:_EARLY]
     found[0] = begin[0] - begin[1] > _FIRST

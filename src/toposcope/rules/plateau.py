@@ -37,7 +37,7 @@ class Plateau(Rule):
         """Fit a slope on the logarithm of the steps to medians of the losses of the last half."""
         if run.anneals or len(run.losses) < FEWEST:
             return []
-        step, loss = run.losses["step"].to_numpy(float), run.losses["loss"].to_numpy(float)
+        step, loss = run.losses["step"].to_numpy(), run.losses["loss"].to_numpy(float)
         solved = float(np.median(loss[-LEAST // 2 :])) < WON * run.scale.won
         if np.count_nonzero(loss) < LEAST or solved:
             return []

@@ -107,7 +107,7 @@ go back to a checkpoint before step 301
     from toposcope.forecasting import read_schedule
     from toposcope.logs.described import canonical_name
     from toposcope.logs.naming import refuse_same_names
-    from toposcope.runs.contents import refuse_unknown_column
+    from toposcope.runs.contents import alone, refuse_unknown_column
     from toposcope.runs.reading import Reading, listed
 
     check_shares(level)
@@ -126,6 +126,7 @@ go back to a checkpoint before step 301
     contents, unread = _contents(given, reading, of_store)
     if not contents:
         raise InputError(unread[0])
+    contents = contents if len(contents) > 1 else [alone(contents[0])]
     reading.refuse_unmet()
     named = canonical_name(column) if column else None
     refuse_unknown_column(named, contents)

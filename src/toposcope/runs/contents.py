@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -26,6 +26,18 @@ Measured: TypeAlias = "Callable[[], Mapping[str, Mapping[str, Mapping[str, pd.Se
 """Returns what was measured: by subject, run and label, a series by step."""
 
 FILE_ALONE = "checkpoints (a log alone was given; give the folder that holds them)"
+
+
+def alone(place: Contents) -> Contents:
+    """Return the contents of the only source; the rows of a log's only run need not name it.
+
+    The names of a long log take as much memory as its losses.
+    """
+    if place.unseen != FILE_ALONE or len(place.log.runs) != 1:
+        return place
+    (run,) = place.log.runs
+    run = replace(run, table=run.table.drop(columns="run", errors="ignore"))
+    return replace(place, log=replace(place.log, runs=(run,)))
 
 
 def not_measured() -> Mapping[str, Mapping[str, Mapping[str, pd.Series]]]:
