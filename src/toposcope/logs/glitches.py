@@ -93,7 +93,7 @@ def medians_around(values: np.ndarray, width: int, fewest: int) -> np.ndarray:
     taken in parts that overlap.
 
     >>> medians_around(np.array([1.0, 5.0, 2.0, 9.0]), 3, 2).tolist()
-    [3.0, 2.0, 5.0, 3.5]
+    [3.0, 2.0, 5.0, 5.5]
     """
     medians, half = np.empty(len(values)), width // 2
     for first in range(0, len(values), _TOGETHER):

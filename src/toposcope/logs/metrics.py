@@ -46,7 +46,7 @@ def tidy(rows: Iterable[Mapping[str, Any]] | pd.DataFrame, run: str) -> pd.DataF
 def ordered(raw: pd.DataFrame, names: Collection[str]) -> pd.DataFrame:
     """Return some of the store's columns as `tidy` does, with whole steps; without the run.
 
-    >>> ordered(pd.DataFrame({"iter": [2, 1], "nll": [2.5, 3.0]}), ("step", "loss")).to_dict("list")
+    >>> ordered(pd.DataFrame({"iter": [2, 1], "train_loss": [2.5, 3.0]}), ("step", "loss")).to_dict("list")
     {'step': [1, 2], 'loss': [3.0, 2.5]}
     """
     columns = columns_of(raw)
