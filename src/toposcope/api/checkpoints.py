@@ -75,7 +75,7 @@ def audit(series: Where, *, cheap: bool = False, newest: bool = False, quiet: bo
     >>> print(audit(weights))
     1 finding in 2 checkpoints of 1 run: non-finite (memory step 10)
     checked 1 of 1 tensors, 0 skipped
-    memory step 10: non-finite: holds NaN or infinite values; go back to step 0
+    memory step 10: non-finite: fc.weight holds NaN or infinite values; go back to step 0
     """
     from toposcope.sources.audit import audited
 
