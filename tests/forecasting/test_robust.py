@@ -720,3 +720,8 @@ def test_a_run_whose_steps_are_epochs_is_not_beyond_its_own_end():
     epoch = np.arange(1, 121) / 100
     run = curve_from_metrics("a", pd.DataFrame({"step": epoch, "loss": 3 - epoch}))
     assert run.horizon == 2
+
+
+def test_a_cut_before_the_first_loss_is_no_forecast():
+    made = forecast(Pow3(), curve("x", 2.5).seen(-1))
+    assert (made.status, made.reason) == ("failed", "run x: no loss was logged so far")

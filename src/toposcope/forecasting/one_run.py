@@ -54,6 +54,8 @@ def forecast(
 
     If a method cannot forecast the run, its row has the status "failed" and the reason.
     """
+    if not len(seen.step):  # a cut before the first loss
+        return _failed(method, seen, 0.0, level, f"run {seen.run}: no loss was logged so far")
     share = seen.last / seen.horizon
     if seen.endless:
         return _failed(method, seen, math.nan, level, seen.endless)
