@@ -7,3 +7,6 @@ WEIGHT_FILES = frozenset(
     | {".gguf", ".h5", ".hdf5", ".keras", ".onnx", ".msgpack", ".nemo", ".pdparams"}
 )
 """Endings of weight files, read or only named: they are not logs, and a folder that holds any is a series."""
+
+LOG_FILES = (".log", ".csv", ".tsv", ".jsonl", ".wandb")
+"""Files with these endings in a folder of logs must be logs; others are only reported if they are not."""

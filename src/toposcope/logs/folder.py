@@ -7,14 +7,12 @@ import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from toposcope.core import WEIGHT_FILES
+from toposcope.core import LOG_FILES, WEIGHT_FILES
 from toposcope.core.errors import SourceError
 from toposcope.logs.dialects.dialect import EVENTS
 from toposcope.logs.dialects.phrases import TRAINED
 from toposcope.store import MANIFEST
 
-LOGS = (".log", ".csv", ".tsv", ".jsonl", ".wandb")
-"""Files with these endings in a folder of logs must be logs; others are only reported if they are not."""
 HISTORY = re.compile(r"(train(ing|er)?_)?(log|logs|metrics|history|losses|state)\.json", re.I)
 """Names of JSON files that are loss histories; other JSON files may be anything."""
 _NONE = (*WEIGHT_FILES, ".py", ".md", ".png", ".svg", ".pdf", ".toml", ".yaml", ".yml", ".html", ".sh")
@@ -38,7 +36,7 @@ def is_history(name: str) -> bool:
     >>> is_history("train.log"), is_history("trainer_state.json"), is_history("config.json")
     (True, True, False)
     """
-    named = Path(name).suffix.lower() in LOGS or HISTORY.fullmatch(name) is not None
+    named = Path(name).suffix.lower() in LOG_FILES or HISTORY.fullmatch(name) is not None
     return not name.startswith(".") and (named or EVENTS in name.lower())
 
 

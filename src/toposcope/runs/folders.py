@@ -8,12 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from toposcope.core import LOG_FILES
 from toposcope.core.errors import EmptyLogError, InputError, NoLogError, SourceError
 from toposcope.core.forms import listed
 from toposcope.core.wording import command, rendered
 from toposcope.files import LIGHTNING_METRICS, TRAINER_STATE
 from toposcope.files.labels import step_of
-from toposcope.logs.folder import LOGS, is_history, log_files, refuse_outside
+from toposcope.logs.folder import is_history, log_files, refuse_outside
 from toposcope.runs.contents import LOSSES, Contents, logged, said_of
 
 if TYPE_CHECKING:
@@ -192,7 +193,7 @@ def _has_losses(log: Log) -> bool:
 
 def _unread(folder: Path, name: str, read: str) -> list[str]:
     """Return a note on the files that look like logs and were not read, because another is the log."""
-    files = (file for file in log_files(folder) if file.suffix.lower() in LOGS and str(file) != read)
+    files = (file for file in log_files(folder) if file.suffix.lower() in LOG_FILES and str(file) != read)
     names = [f"{name}/{file.relative_to(folder)}" for file in files]
     return [f"not read, because the trainer's own log is there: {listed(names, most=4)}"] if names else []
 
@@ -215,7 +216,7 @@ def _logs_inside(
             refuse_outside(folder, file)
             found.append(replace(logged(str(file), label, reading), unseen=_NO_CHECKPOINT))
         except InputError as error:
-            if file.suffix.lower() in LOGS or _is_damaged(file, error):
+            if file.suffix.lower() in LOG_FILES or _is_damaged(file, error):
                 problems.append(said_of(label, error))
             else:
                 no_logs.append(label)

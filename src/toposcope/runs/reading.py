@@ -166,7 +166,7 @@ def read_curves(sources: Sequence[str | pd.DataFrame], reading: Reading) -> Read
 
 def _read_files(files: Sequence[Path], error: SourceError, reading: Reading) -> Read:
     """Return the curves of the logs in a folder; files that cannot be read as logs are named."""
-    from toposcope.logs.folder import LOGS
+    from toposcope.core import LOG_FILES
     from toposcope.runs.curves import Problem
 
     names = table_names([*map(str, files)])
@@ -176,7 +176,7 @@ def _read_files(files: Sequence[Path], error: SourceError, reading: Reading) -> 
         try:
             parts.append(_read_one(str(file), name, reading))
         except InputError as why:
-            log = file.suffix.lower() in LOGS
+            log = file.suffix.lower() in LOG_FILES
             parts.append(([], [Problem(name, str(why))], []) if log else ([], [], [f"{file}: is not a log"]))
     read = _together(parts)
     if not read[0]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
-from toposcope.core import WEIGHT_FILES
+from toposcope.core import LOG_FILES, WEIGHT_FILES
 from toposcope.core.errors import StoreError
 from toposcope.core.observations import AuditFinding
 from toposcope.core.types import Checkpoint, Feature, Row, RunRecord, Status
@@ -381,9 +381,6 @@ def _holds_superseded(part: parts.Part, wanted: Mapping[newest.Slot, str]) -> bo
 _LOOKED_AT = 2000
 """The largest number of entries of a folder that are listed, without subfolders, to guess what was meant."""
 
-_OF_LOGS = frozenset([".log", ".out", ".jsonl", ".csv", ".tsv"])
-"""Suffixes of logs; without weights beside them, a folder of such files is one of logs."""
-
 
 def _no_store(path: Path) -> str:
     """Say what a path is instead of a store, and name the store or the command that was probably meant."""
@@ -403,7 +400,7 @@ def _no_store(path: Path) -> str:
         made = command("weights", "SERIES", out=path)
         return f"{path} is not a store but an empty folder; one is made with: {made}"
     ends = {one.suffix for one in islice(path.rglob("*"), _LOOKED_AT)}
-    if not ends & WEIGHT_FILES and ends & _OF_LOGS:
+    if not ends & WEIGHT_FILES and ends & {*LOG_FILES, ".out"}:
         return f"{path} is not a store, and seems to hold logs; judge them with: {command('check', path)}"
     series = path if ends & WEIGHT_FILES else "SERIES"
     made = command("weights", series, out=free_place(f"{path.resolve().name}-store"))
