@@ -68,8 +68,8 @@ def test_two_writers_of_a_study_leave_what_one_does(runs: Path, whole: object, t
     both = [
         subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for _ in "ab"
     ]
-    for process in both:
-        err = process.communicate(timeout=PATIENCE)[1]
+    errors = [process.communicate(timeout=PATIENCE)[1] for process in both]
+    for process, err in zip(both, errors, strict=True):
         assert process.returncode == 0, err
         assert "Traceback" not in err
     assert made(out) == whole

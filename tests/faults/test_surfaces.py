@@ -77,8 +77,8 @@ def test_surfaces_hurt_in_the_middle_go_on_to_the_same_end(
 def test_two_writers_of_surfaces_leave_what_one_does(runs: Path, whole: list[str], tmp_path: Path) -> None:
     out = tmp_path / "out"
     both = [subprocess.Popen(line(runs, out, jobs=1), stderr=subprocess.PIPE, text=True) for _ in "ab"]
-    for process in both:
-        err = process.communicate(timeout=PATIENCE)[1]
+    errors = [process.communicate(timeout=PATIENCE)[1] for process in both]
+    for process, err in zip(both, errors, strict=True):
         assert process.returncode == 0, err
         assert "Traceback" not in err
     assert measured(out) == whole

@@ -233,6 +233,41 @@ def test_an_older_unit_compacted_late_does_not_come_back(
     assert set(store.features().content_hash) == {"new"}
 
 
+@pytest.mark.parametrize("when", ["after the rows were read", "before a file is removed"])
+def test_a_unit_measured_again_during_a_compaction_is_kept(
+    store: Store, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    fill(store, range(3), runs=("a",))
+    again, renamed, read = [], Path.rename, parts.read
+
+    def write_again() -> None:
+        if not again:
+            again.append(Store.open(store.path).write(unit(1, "a"), rows(1, "a"), [diagram(1.0)]))
+
+    def read_first(*args: object, **more: object) -> object:
+        table = read(*args, **more)  # type: ignore[arg-type]
+        write_again()
+        return table
+
+    def rename(path: Path, target: Path) -> Path:
+        if ".000000001." in path.name:
+            write_again()
+        return renamed(path, target)
+
+    with monkeypatch.context() as patch:
+        if when.startswith("after"):
+            patch.setattr(parts, "read", read_first)
+        else:
+            patch.setattr(Path, "rename", rename)
+        store.compact()
+    assert again
+    assert store.part_faults() == ()
+    assert sorted(store.features().step.unique()) == [0, 1, 2]
+    store.compact()
+    assert store.part_faults() == ()
+    assert not list(store.path.rglob(".*.tmp"))
+
+
 def _touch(folder: Path, *, backwards: bool) -> None:
     """Give every file another time: all the same, or the newest the oldest."""
     files = sorted(folder.rglob("*.parquet"), key=lambda path: path.stat().st_mtime_ns)
@@ -274,7 +309,7 @@ def test_a_store_whose_removals_were_interrupted_reads_the_same_when_copied(
     fill(store, runs=("a",))
     before = store.features()
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "unlink", lambda *_, **__: None)
+        patch.setattr(parts, "remove", lambda *_: False)
         store.compact()
     assert len(list((store.path / "features").glob("*.parquet"))) == 5
     copy = tmp_path / "copy"
@@ -324,11 +359,11 @@ def test_readers_are_safe_between_the_steps_of_a_compaction(
     fill(store, runs=("a",))
     before = store.features()
 
-    def killed(self: Path, missing_ok: bool = False) -> None:
+    def killed(self: Path, target: Path) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "unlink", killed)
+        patch.setattr(Path, "rename", killed)
         with pytest.raises(KeyboardInterrupt):
             store.compact()
     assert len(list((store.path / "features").glob("*.parquet"))) == 5

@@ -241,6 +241,34 @@ def replaced(part: Part, there: Set[str]) -> dict[Path, int]:
     return found
 
 
+def remove(path: Path, written: int) -> bool:
+    """Remove a file unless a later write than `written` has taken its name; return whether it was removed.
+
+    The file is moved aside first, because another process may write it anew between the look and the removal.
+    """
+    aside = path.with_name(f".{uuid.uuid4().hex}.tmp")
+    try:
+        if _number(path) > written:
+            return False
+        path.rename(aside)
+        newer = _number(aside) > written
+    except FileNotFoundError:  # removed by another process
+        return False
+    if newer and not path.exists():
+        aside.rename(path)
+        return False
+    aside.unlink()
+    return not newer
+
+
+def _number(path: Path) -> int:
+    """Return the write number of a file; 0 if it cannot be read."""
+    try:
+        return int(file_metadata(path).get(WRITE_NUMBER, 0))
+    except StoreError:
+        return 0
+
+
 def is_part(name: str) -> bool:
     """Return whether the name of a file is that of a part: one that begins with a dot is being written."""
     return name.endswith(".parquet") and not name.startswith(".")
@@ -267,9 +295,7 @@ def _single(path: Path, fields: Sequence[str]) -> Part:
     if fields[-1] == "failed":
         return Part(path, fields[0], fields[2], failed=True)
     try:
-        written = int(file_metadata(path).get(WRITE_NUMBER, 0))
-    except StoreError:
-        written = 0
+        written = _number(path)
     except (TypeError, ValueError) as error:
         raise broken(path) from error
     if not fields[1].isdecimal():

@@ -353,18 +353,14 @@ class Store(StoreReader):
         old = {path: written for path, written in claimed.items() if path.name != name and path.exists()}
         replaces = {path.name: written for path, written in old.items()}
         self._write_pack(table, folder / name, rows, held, written=self._write_number(), replaces=replaces)
-        for path in sorted(old):
-            path.unlink(missing_ok=True)
-        return len(old)
+        return sum(parts.remove(path, old[path]) for path in sorted(old))
 
     def _sweep_up(self, table: str) -> int:
         """Remove files that a pack replaces but whose removal was interrupted."""
         live = self._scan(table)
         there = set(os.listdir(self.path / table)) if live else set()
-        stale = {path for part in live for path in parts.replaced(part, there)}
-        for path in stale:
-            path.unlink(missing_ok=True)
-        return len(stale)
+        stale = [old for part in live for old in parts.replaced(part, there).items()]
+        return sum(parts.remove(path, written) for path, written in stale)
 
     def _metadata(self) -> dict[str, object]:
         return provenance() | {"recipe": self.recipe, "recipe_hash": self.recipe_hash}
