@@ -263,3 +263,12 @@ def test_a_tied_head_that_only_one_of_two_stores_is_no_difference(tmp_path: Path
         assert ts.compare(first, second, points=12).ok
     save_file(tied | {"lm_head.weight": -tied["lm_head.weight"]}, tmp_path / "tied.safetensors")
     assert not ts.compare(*sides, points=12).ok
+
+
+def test_an_audit_says_that_two_factors_of_an_adapter_count_as_one(tmp_path: Path) -> None:
+    g = np.random.default_rng(3)
+    adapter = write_adapter(tmp_path / "adapter", adapter_of(g, base_of(g), 4, scale=0.1), 4)
+    lines = str(ts.audit(adapter)).splitlines()
+    pairs = LAYERS * len(KINDS)
+    assert lines[1] == f"checked {pairs} of {pairs} tensors, 0 skipped"
+    assert lines[2] == f"an adapter's two factors count as one tensor, their product ({pairs} of them)"

@@ -21,7 +21,8 @@ class RunCoverage:
 
     `hashed` says that only the hashes of files were compared. `alone` says that there is one checkpoint, so
     nothing could be compared with it. `optimizer` names the files or parts with the state of an optimiser,
-    `further` parts of its files with more weights.
+    `further` parts of its files with more weights. `products` counts the pairs of an adapter's factors: each
+    was checked as the change that it encodes, under one name.
     """
 
     run: str
@@ -31,6 +32,7 @@ class RunCoverage:
     alone: bool = False
     optimizer: tuple[str, ...] = ()
     further: tuple[str, ...] = ()
+    products: int = 0
 
     @classmethod
     def of(cls, run: str, steps: Sequence[StepEvidence], *, newest: bool = False) -> RunCoverage:
@@ -51,6 +53,7 @@ class RunCoverage:
             run, 0 if hashed else len(names) - len(skipped), skipped, hashed, len(readable) == 1,
             tuple(optimizer),
             tuple(dict.fromkeys(name for step in judged for name in step.facts.further)),
+            len({name for step in judged for name in step.facts.changes}),
         )  # fmt: skip
 
 
@@ -157,6 +160,8 @@ class Coverage:
         for name, why in self.skipped.items():
             by_reason.setdefault(why, []).append(name)
         found = [f"skipped {listed(names, most=3)}: {why}" for why, names in by_reason.items()]
+        if pairs := max((run.products for run in self.runs), default=0):
+            found.append(f"an adapter's two factors count as one tensor, their product ({pairs:,} of them)")
         of_runs = (name for run in self.runs for name in run.optimizer)
         optimizer = dict.fromkeys([*of_runs, *self.beside.optimizer])
         if optimizer:
@@ -185,7 +190,7 @@ class Coverage:
                 {
                     "run": run.run, "checked": run.checked, "skipped": dict(run.skipped),
                     "hashes_only": run.hashed, "alone": run.alone, "optimizer": list(run.optimizer),
-                    "further": list(run.further),
+                    "further": list(run.further), "products": run.products,
                 }
                 for run in self.runs
             ],
