@@ -1,7 +1,6 @@
 """The command line as a whole: every listed command exists, explains itself and fails in one line."""
 
 import errno
-import re
 import subprocess
 import sys
 
@@ -54,7 +53,6 @@ def test_an_unknown_command_is_exit_2(capsys):
     ("arguments", "message"),
     [
         (["analyze", "store", "--scores", "/nope.csv"], "File '/nope.csv' does not exist"),
-        (["analyze", "store", "--targets", "/nope.csv"], "'--scores': File '/nope.csv' does not exist"),
         (["analyze", "store", "--columns"], "Option '--columns' requires an argument"),
         (["export", "store"], "Missing option '--out'; see: toposcope export --help"),
         (["report", "store", "--bogus"], "No such option"),
@@ -68,41 +66,6 @@ def test_a_wrong_usage_is_one_line_and_exit_2(capsys, arguments, message):
     assert err.count("\n") == 1
     assert err.startswith("toposcope: error: ")
     assert message in err
-
-
-@pytest.mark.parametrize(
-    ("command", "former", "present"),
-    [
-        ("analyze", "--targets", "--scores"),
-        ("report", "--targets", "--scores"),
-        ("analyze", "--feature", "--columns"),
-        ("analyze", "--part", "--table"),
-        ("analyze", "--column", "--quantity"),
-        ("train", "--steps", "--updates"),
-        ("synth", "--steps", "--updates"),
-        ("landscape", "--seeds", "--draws"),
-        ("landscape", "--reach", "--range"),
-        ("embeddings", "--pca", "--components"),
-        ("embeddings", "--reduce", "--reduction"),
-        ("embeddings", "--keep", "--save-states"),
-        ("embeddings", "--from-kept", "--from-states"),
-    ],
-)
-def test_a_former_spelling_is_accepted_and_only_the_present_one_is_shown(command, former, present):
-    """Both spellings reach the same parameter; help and errors name the present one alone."""
-    found = cli.toposcope.get_command(click.Context(cli.toposcope), command)
-    assert found is not None
-    context = click.Context(found, info_name=command)
-    parser = found.make_parser(context)
-    value = {"--updates": "7", "--draws": "7", "--range": "7", "--components": "7", "--reduction": "pca"}.get(
-        present, "lags"
-    )
-    typed, shown = (parser.parse_args([name, value, "word"])[0] for name in (former, present))
-    assert typed == shown
-    assert any(given in (value, [value]) for given in typed.values())
-    text = CliRunner().invoke(cli.toposcope, [command, "--help"]).output
-    assert re.search(rf"^  {present}\b", text, flags=re.M)
-    assert not re.search(rf"^  {former}\b(?!-)", text, flags=re.M)
 
 
 def test_no_command_prints_the_help(capsys):
@@ -121,24 +84,6 @@ def test_the_list_of_commands_imports_none_of_them():
     out = subprocess.run([sys.executable, "-c", call], capture_output=True, text=True, check=True).stdout
     assert all(f"  {name} " in out for name in cli.COMMANDS)
     assert out.splitlines()[-1] == "[]"
-
-
-def test_former_spellings_are_accepted_and_not_shown(tmp_path, capsys):
-    table = tmp_path / "t.csv"
-    rows = [f"{step},{4 - step / 100},{step % 7}" for step in range(8)]
-    table.write_text("step,loss,mine\n" + "\n".join(rows) + "\n")
-    answers = []
-    for option in ("--columns", "--feature"):
-        with pytest.raises(SystemExit) as raised:
-            cli.main(["analyze", str(table), option, "mine", "--json"])
-        assert raised.value.code == 0
-        answers.append(capsys.readouterr().out)
-    assert answers[0] == answers[1]
-    with pytest.raises(SystemExit):
-        cli.main(["analyze", "--help"])
-    shown = capsys.readouterr().out
-    assert "--columns" in shown
-    assert "--feature" not in shown
 
 
 @pytest.mark.parametrize(

@@ -30,9 +30,8 @@ SERIES = {0: {"fc.weight": np.eye(3)}}
             "--sensitivity-texts '20,40': only the sensitivity compares numbers of texts; give --sensitivity",
         ),
         (("landscape", "--draws", "0"), "--draws 0: it must be at least 1"),
-        (("landscape", "--seeds", "0"), "--draws 0: it must be at least 1"),
         (("landscape", "--range", "-1"), "--range -1: not a positive finite number"),
-        (("embeddings", "--texts", "t.txt", "--pca", "0"), "--components 0: it must be at least 1"),
+        (("embeddings", "--texts", "t.txt", "--components", "0"), "--components 0: it must be at least 1"),
     ],
 )
 def test_the_command_line_refuses_it(

@@ -26,7 +26,7 @@ FEW = ("--features", "sharpness,surface", "--resolution", 5, "--length", 16, "--
 
 
 def line(runs: Path, out: Path, *, jobs: int) -> list[str]:
-    return command("landscape", runs, "--out", out, "--batches", 1, "--seeds", 1, "--jobs", jobs, *FEW)
+    return command("landscape", runs, "--out", out, "--batches", 1, "--draws", 1, "--jobs", jobs, *FEW)
 
 
 @pytest.fixture(autouse=True)

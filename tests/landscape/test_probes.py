@@ -581,7 +581,7 @@ def test_the_command_says_its_cost_and_rule_first(run, tmp_path, capsys, monkeyp
         output = capsys.readouterr()
         return ended.value.code, output.out, output.err
 
-    small = ("--resolution", 5, "--batches", 1, "--seeds", 1, "--sequences", 4, "--length", 8)
+    small = ("--resolution", 5, "--batches", 1, "--draws", 1, "--sequences", 4, "--length", 8)
     code, out, err = called(run, "--out", tmp_path / "s", "--features", "surface", *small, "--json")
     assert code == 0
     assert json.loads(out)["measured"] == 4

@@ -93,7 +93,7 @@ def test_several_runs_of_an_export_are_several_runs_everywhere(tmp_path):
 @pytest.mark.slow
 def test_commands_say_in_one_line_what_was_taken(tmp_path, capsys):
     file = written("wandb", tmp_path)
-    for call in (["analyze", str(file), "--part", "families"], ["forecast", str(file), "--horizon", "800"]):
+    for call in (["analyze", str(file), "--table", "families"], ["forecast", str(file), "--horizon", "800"]):
         with pytest.raises(SystemExit):
             main(call)
         err = [line for line in capsys.readouterr().err.splitlines() if "recognised as" in line]

@@ -37,7 +37,7 @@ def _run(capsys, *arguments):
 def test_a_series_is_measured_and_found_again(inputs, tmp_path, capsys):
     call = (
         inputs / "neox", "--texts", inputs / "texts.txt", "--limit", 20, "--min-chars", 5,
-        "--layers", "all", "--components", 4, "--out", tmp_path / "store", "--keep", tmp_path / "kept",
+        "--layers", "all", "--components", 4, "--out", tmp_path / "store", "--save-states", tmp_path / "kept",
         "--json",
     )  # fmt: skip
     code, out, _ = _run(capsys, *call)
@@ -55,7 +55,7 @@ def test_kept_states_read_back(inputs, tmp_path, capsys):
 
     _run(
         capsys, inputs / "neox", "--texts", inputs / "texts.txt", "--limit", 10, "--min-chars", 5,
-        "--out", tmp_path / "store", "--keep", tmp_path,
+        "--out", tmp_path / "store", "--save-states", tmp_path,
     )  # fmt: skip
     at = Checkpoint("neox", 4)
     assert {layer: values.shape for layer, values in read_states(tmp_path, at).items()} == {3: (10, 32)}
@@ -185,7 +185,7 @@ def test_a_store_of_other_texts_is_refused(inputs, tmp_path, capsys):
 def _kept(inputs, tmp_path, capsys, *more):
     call = (
         inputs / "neox", "--texts", inputs / "texts.txt", "--limit", 12, "--min-chars", 5, "--layers", "all",
-        "--components", 4, "--nulls", 2, "--keep", tmp_path / "kept", *more, "--json",
+        "--components", 4, "--nulls", 2, "--save-states", tmp_path / "kept", *more, "--json",
     )  # fmt: skip
     return _run(capsys, *call)
 
@@ -201,8 +201,8 @@ def _rows(store):
 def test_kept_states_give_the_same_rows_without_a_model(inputs, tmp_path, capsys):
     _kept(inputs, tmp_path, capsys, "--out", tmp_path / "one")
     code, out, _ = _run(
-        capsys, "--from-kept", tmp_path / "kept", "--layers", "all", "--components", 4, "--nulls", 2, "--out",
-        tmp_path / "two", "--json",
+        capsys, "--from-states", tmp_path / "kept", "--layers", "all", "--components", 4, "--nulls", 2,
+        "--out", tmp_path / "two", "--json",
     )  # fmt: skip
     assert (code, json.loads(out)["measured"]) == (0, 2)
     one, two = _rows(tmp_path / "one"), _rows(tmp_path / "two")
@@ -313,22 +313,22 @@ def test_settings_are_not_compared_with_training_at_one_checkpoint(inputs, tmp_p
 )
 def test_what_kept_states_cannot_give_is_said(inputs, tmp_path, capsys, more, message):
     _kept(inputs, tmp_path, capsys, "--out", tmp_path / "one")
-    _, out, err = _run(capsys, "--from-kept", tmp_path / "kept", "--out", tmp_path / "two", *more)
+    _, out, err = _run(capsys, "--from-states", tmp_path / "kept", "--out", tmp_path / "two", *more)
     assert message in " ".join((out + err).split())
 
 
 def test_kept_folders_are_checked(inputs, tmp_path, capsys):
     (tmp_path / "empty").mkdir()
-    _, _, err = _run(capsys, "--from-kept", tmp_path / "empty", "--out", tmp_path / "store")
+    _, _, err = _run(capsys, "--from-states", tmp_path / "empty", "--out", tmp_path / "store")
     assert "contains no saved states" in err
     _, _, err = _run(capsys, "--out", tmp_path / "store")
     assert "needs SERIES and --texts, or --from-states" in err
     _kept(inputs, tmp_path, capsys, "--out", tmp_path / "one")
     other = tmp_path / "other"
-    _kept(inputs, tmp_path, capsys, "--out", tmp_path / "two", "--length", 9, "--keep", other)
+    _kept(inputs, tmp_path, capsys, "--out", tmp_path / "two", "--length", 9, "--save-states", other)
     name = "neox/step_000000.safetensors"
     shutil.copy(other / name, tmp_path / "kept" / name)
-    _, _, err = _run(capsys, "--from-kept", tmp_path / "kept", "--out", tmp_path / "three")
+    _, _, err = _run(capsys, "--from-states", tmp_path / "kept", "--out", tmp_path / "three")
     assert "was read from other texts or with other settings" in err
 
 

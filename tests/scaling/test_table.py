@@ -103,17 +103,17 @@ def run(arguments: list[str], capsys) -> tuple[int, str, str]:  # type: ignore[n
 def test_the_command_fits_a_named_law(tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
     file = tmp_path / "models.csv"
     pd.DataFrame({"N": [1e3, 1e4, 1e5], "loss": [8.0, 4.0, 2.1]}).to_csv(file, index=False)
-    code, out, _ = run(["analyze", str(file), "--law", "power", "--column", "size=N", "--json"], capsys)
+    code, out, _ = run(["analyze", str(file), "--law", "power", "--quantity", "size=N", "--json"], capsys)
     assert code == 0
     assert json.loads(out)["fit"][1]["value"] == pytest.approx(-0.29, abs=0.01)
     code, _, err = run(["analyze", str(file), "--law", "power", "--quantity", "N"], capsys)
     assert code == 2
     assert "--quantity 'N': not QUANTITY=COLUMN" in err
-    code, printed, _ = run(["analyze", str(file), "--law", "offset", "--column", "size=N"], capsys)
+    code, printed, _ = run(["analyze", str(file), "--law", "offset", "--quantity", "size=N"], capsys)
     assert code == 1
     assert "3 distinct sizes are too few for a law with a floor E, which needs 4" in printed
     pd.DataFrame({"N": [1e3, 1e4, 1e5, 1e6], "loss": [8.0, 4.0, 2.1, 1.3]}).to_csv(file, index=False)
-    code, _, _ = run(["analyze", str(file), "--law", "offset", "--column", "size=N"], capsys)
+    code, _, _ = run(["analyze", str(file), "--law", "offset", "--quantity", "size=N"], capsys)
     assert code == 0
 
 

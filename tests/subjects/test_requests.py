@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from typing import Any
 
@@ -81,30 +80,6 @@ def test_the_presets_of_the_papers_are_known_to_the_requests() -> None:
     assert {one.preset for one in representation_presets.PRESETS.values()} == {
         *representation_presets.PRESETS
     }
-
-
-@pytest.mark.parametrize(
-    ("request_", "former", "present"),
-    [
-        (LandscapeOptions, {"seeds": 3}, {"draws": 3}),
-        (LandscapeOptions, {"reach": 0.5}, {"range": 0.5}),
-        (RepresentationOptions, {"pca": 7}, {"components": 7}),
-        (RepresentationOptions, {"reduce": "none"}, {"reduction": "none"}),
-        (TextRequest, {"keep": "states"}, {"save_states": "states"}),
-    ],
-)
-def test_a_former_name_is_accepted_with_a_warning(
-    request_: type, former: dict[str, Any], present: dict[str, Any]
-) -> None:
-    ((old,), (new,)) = former, present
-    with pytest.warns(DeprecationWarning, match=f"{old} is now called {new}"):
-        made = request_(**former)
-    assert made == request_(**present)
-    told = f"{old} is the former name of {new}, which is given, too; give {new} instead of {old}"
-    with pytest.raises(InputError, match=told):
-        request_(**former, **present)
-    with pytest.raises(InputError, match=told):  # `replace` gives every field
-        dataclasses.replace(request_(), **former)
 
 
 def test_the_recipes_of_stores_are_those_of_earlier_versions() -> None:

@@ -108,7 +108,7 @@ def test_bad_settings_name_the_remedy(make, message):
 
 
 def test_command_writes_a_family_and_prints_exponents(tmp_path, capsys):
-    options = ["--modes", "64", "--widths", "8,0", "--steps", "200", "--checkpoints", "3", "--json"]
+    options = ["--modes", "64", "--widths", "8,0", "--updates", "200", "--checkpoints", "3", "--json"]
     with pytest.raises(SystemExit) as ended:
         main(["synth", "--out", str(tmp_path / "family"), *options])
     assert ended.value.code == 0
@@ -145,7 +145,7 @@ def printed_exponents(arguments, capsys):
 
 
 def test_the_printed_exponents_come_from_the_runs_that_were_written(tmp_path, capsys):
-    options = ["--modes", "256", "--steps", "300", "--batch", "0", "--checkpoints", "2"]
+    options = ["--modes", "256", "--updates", "300", "--batch", "0", "--checkpoints", "2"]
     found = printed_exponents(
         ["synth", "--out", str(tmp_path / "w"), "--widths", "8,16,32,0", *options], capsys
     )
@@ -194,7 +194,7 @@ def test_command_writes_families_of_random_exponents(tmp_path, capsys):
         "32",
     ]
     with pytest.raises(SystemExit) as ended:
-        main([*arguments, "--steps", "50", "--checkpoints", "2", "--json"])
+        main([*arguments, "--updates", "50", "--checkpoints", "2", "--json"])
     assert ended.value.code == 0
     made = json.loads(capsys.readouterr().out)["families"]
     assert len({(one["a"], one["b"]) for one in made}) == 2

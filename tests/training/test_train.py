@@ -177,7 +177,7 @@ def test_cut_at_any_write_a_run_goes_on_to_the_same_bits(
 def test_killed_and_started_again_a_run_ends_with_the_same_bits(
     jobs: str, small_recipe: str, tmp_path: Path
 ) -> None:
-    options = ["--recipe", small_recipe, "--steps", "600", "--set", "checkpoint_every=20"]
+    options = ["--recipe", small_recipe, "--updates", "600", "--set", "checkpoint_every=20"]
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     train(small_recipe, whole, overrides={"steps": 600, "checkpoint_every": 20})
     folder = RunFolder(cut / "two-seed7")
@@ -294,7 +294,7 @@ def test_a_file_that_cannot_be_written_in_a_worker_is_listed(small_recipe: str, 
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)); "
     command = [sys.executable, "-c", limit + _COMMAND[2], *_COMMAND[3:]]
     done = subprocess.run(
-        [*command, "--recipe", small_recipe, "--out", str(tmp_path), "--steps", "1", "--jobs", "2"],
+        [*command, "--recipe", small_recipe, "--out", str(tmp_path), "--updates", "1", "--jobs", "2"],
         capture_output=True,
         text=True,
     )
@@ -344,7 +344,7 @@ def test_the_command_prints_json(
                 small_recipe,
                 "--out",
                 str(tmp_path),
-                "--steps",
+                "--updates",
                 "1",
                 "--jobs",
                 "1",

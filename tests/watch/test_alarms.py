@@ -14,10 +14,9 @@ from toposcope.store import Store
 from toposcope.subjects.registry import weight_probes
 from toposcope.subjects.weights.options import WeightOptions
 from toposcope.sweep import Execution, sweep
-from toposcope.watch.alarms.base import Alarm, Alert, LogRow, Watched
 from toposcope.watch.alarms.content import Content
 from toposcope.watch.alarms.update_level import UpdateLevels
-from toposcope.watch.journal import Event, Journal
+from toposcope.watch.journal import Journal
 from toposcope.watch.run_watch import RunWatch
 from toposcope.watch.watchman import Watchman
 
@@ -52,26 +51,6 @@ def test_every_way_to_spend_a_rate_stays_within_it():
         fixed.count()
         told.append(fixed.may_tell())
     assert told == [True, False, False, True, False, False, True]
-
-
-def test_an_alarm_written_before_tests_were_called_tests_still_runs():
-    class Old(Alarm):
-        test = "old"
-        share = 1.0
-
-        def __init__(self, watched):
-            super().__init__(watched)
-            self.spending.looks = max((event.data["look"] for event in watched.looks), default=0)
-
-        def on_metrics(self, row):
-            level = self.spending.level()
-            return [*self.alarm(row.step, f"level {level:g}"), Alert("look", "old", self.run, row.step, "")]
-
-    before = (Event(1, "look", "a", 5, {"test": "old", "look": 3}),)
-    old = Old(Watched("a", Spending(0.05), tests=before))
-    alarm, record = old.on_metrics(LogRow(6, 1.0, 1.0, 1.0, 1.0, training=True))
-    assert (alarm.sentence, record.kind) == (f"level {level(0.05, 4):g}", "look")
-    assert old.spending.looks == old.spending.tests == 4
 
 
 def test_a_rate_that_is_none_is_refused():

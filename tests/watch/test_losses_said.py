@@ -19,7 +19,6 @@ from toposcope.rules.registry import assess, place
 from toposcope.rules.replay import replay
 from toposcope.runs.curves import curve_of
 from toposcope.store import Store, Unit
-from toposcope.watch.alarms.base import AlarmSettings
 from toposcope.watch.coverage import not_judged
 from toposcope.watch.first_line import Lead
 from toposcope.watch.journal import Journal
@@ -200,17 +199,6 @@ def test_the_audit_is_read_once_and_coverage_reads_the_losses_once(tmp_path, mon
             assert read.count("audited") == 1
 
 
-def test_the_target_of_a_journal_without_settings_is_that_of_its_tests(tmp_path):
-    journal = Journal.of(tmp_path)
-    assert AlarmSettings.of(journal.read()) == AlarmSettings()
-    journal.append("look", "a", 5, test="forecast target", target=2.5, look=1, losses=9, side="")
-    journal.append("look", "a", 5, test="sibling band", look=1)
-    journal.append("look", "a", 5, test="an alarm of others", target=7.0)
-    assert AlarmSettings.of(journal.read()) == AlarmSettings(2.5)
-    journal.append("settings", target=None)
-    assert AlarmSettings.of(journal.read()) == AlarmSettings()
-
-
 def test_an_alarm_passes_by_the_rows_alone(tmp_path, monkeypatch):
     """No alarm is replayed: an alarm of the journal passes, whatever a replay of the log would raise."""
     store = Store.create(tmp_path / "store", recipe={})
@@ -255,16 +243,12 @@ def test_the_first_line_of_the_page_is_about_what_a_watch_answers(tmp_path, loss
     assert once.first.said in once.line
 
 
-@pytest.mark.parametrize(
-    "named", [{"alarm": "loss spike", "test": "what moved"}, {"test": "culprits of loss spike"}]
-)
-def test_culprits_that_came_later_are_shown_at_their_alarm(tmp_path, named):
-    """The second notice is as journals before 2026-11-26 have it."""
+def test_culprits_that_came_later_are_shown_at_their_alarm(tmp_path):
     store = Store.create(tmp_path / "store", recipe={})
     journal, moved = Journal.of(store.path), {"name": "layers.0.mlp", "sentence": "norm 1 -> 9"}
     for run, test in (("a", "loss spike"), ("b", "loss drift")):
         journal.append("alarm", run, 5, test=test, sentence=f"a {test}", culprits=[], last_good=None)
-    journal.append("notice", "a", 5, culprits=[moved], last_good=4, **named)
+    journal.append("notice", "a", 5, culprits=[moved], last_good=4, alarm="loss spike", test="what moved")
     live = Live(store.path)
     live.visit()
     drift, spike = live.alarms()

@@ -26,7 +26,7 @@ def _run(capsys, *words):
 
 def _train(tmp_path, capsys, *words):
     return _run(
-        capsys, "train", "--out", tmp_path / "runs", "--models", "tiny-3k,small-7k", "--steps", "8",
+        capsys, "train", "--out", tmp_path / "runs", "--models", "tiny-3k,small-7k", "--updates", "8",
         "--set", "checkpoint_every=4", *SMALL, *words,
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from toposcope.core.errors import InputError
 from toposcope.core.wording import option
 from toposcope.subjects.representations.features import REPRESENTATIONS
-from toposcope.subjects.request import FORMERLY, check_counts, make_tuples, takes_former_names
+from toposcope.subjects.request import check_counts, make_tuples
 
 if TYPE_CHECKING:
     from toposcope.subjects.representations.probes.sensitivity import SensitivityOptions
@@ -25,12 +25,11 @@ BUILT_IN = (WEIGHTS, GRADIENTS, REPRESENTATIONS, LANDSCAPE, SAVED_STATES)
 _USED_BY = "used_by"
 
 
-def _used_by(*kinds: str, formerly: tuple[str, ...] = ()) -> dict[str, tuple[str, ...]]:
-    """Return the metadata of a field: the kinds of measurement that use it, and its former names."""
-    return {_USED_BY: kinds, FORMERLY: formerly}
+def _used_by(*kinds: str) -> dict[str, tuple[str, ...]]:
+    """Return the metadata of a field: the kinds of measurement that use it."""
+    return {_USED_BY: kinds}
 
 
-@takes_former_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextRequest:
     """The texts that a measurement reads, and how it reads them.
@@ -56,7 +55,7 @@ class TextRequest:
     features: tuple[str, ...] = (REPRESENTATIONS,)
     labelled: Path | None = field(default=None, metadata=_used_by(REPRESENTATIONS))
     grid: SensitivityOptions | None = field(default=None, metadata=_used_by(REPRESENTATIONS, SAVED_STATES))
-    save_states: Path | None = field(default=None, metadata=_used_by(REPRESENTATIONS, formerly=("keep",)))
+    save_states: Path | None = field(default=None, metadata=_used_by(REPRESENTATIONS))
     tokenizer: Path | None = field(default=None, metadata=_used_by(REPRESENTATIONS, LANDSCAPE))
     device: str = field(default="cpu", metadata=_used_by(REPRESENTATIONS, LANDSCAPE))
     recipe: str | None = field(default=None, metadata=_used_by(LANDSCAPE))

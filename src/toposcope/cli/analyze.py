@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import click
 
 from toposcope.cli.output import (
-    RenamedOption,
     json_option,
     naming_part_faults,
     pattern_option,
@@ -62,16 +61,12 @@ class _TableName(click.Choice[str]):
 @click.option(
     "--scores",
     "score_file",
-    cls=RenamedOption,
-    formerly=("--targets",),
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Table of outside scores to join: columns run, step or revision, and numbers.",
 )
 @click.option(
     "--columns",
     "features",
-    cls=RenamedOption,
-    formerly=("--feature",),
     multiple=True,
     help="Column to analyse. Can be repeated.  [default: every column of a table; for a store, the features "
     "of the whole model and of its roles]",
@@ -79,8 +74,6 @@ class _TableName(click.Choice[str]):
 @click.option(
     "--table",
     "parts",
-    cls=RenamedOption,
-    formerly=("--part",),
     multiple=True,
     type=_TableName(),
     metavar="NAME",
@@ -107,8 +100,6 @@ class _TableName(click.Choice[str]):
 @click.option(
     "--quantity",
     "columns",
-    cls=RenamedOption,
-    formerly=("--column",),
     multiple=True,
     metavar="QUANTITY=COLUMN",
     help="Column from which --law reads a quantity: size, data, steps, loss, other, compute or score. Can be "

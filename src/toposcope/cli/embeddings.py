@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from toposcope.api.measurement import StorePlace
-from toposcope.cli.output import RenamedOption, json_option, print_table, say
+from toposcope.cli.output import json_option, print_table, say
 from toposcope.cli.requests import request_options
 from toposcope.cli.sweeping import (
     Sweeping,
@@ -89,16 +89,12 @@ SENSITIVITY_SHOWN = {
 @click.option(
     "--save-states",
     "save_states",
-    cls=RenamedOption,
-    formerly=("--keep",),
     type=click.Path(path_type=Path),
     help="Save the pooled hidden states in this folder, for --from-states.",
 )
 @click.option(
     "--from-states",
     "from_states",
-    cls=RenamedOption,
-    formerly=("--from-kept",),
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Measure the hidden states in this folder, which --save-states wrote; no model is needed.",
 )

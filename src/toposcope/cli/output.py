@@ -49,20 +49,6 @@ class SuggestingGroup(click.Group):
         return did_you_mean(word, self.list_commands(ctx))
 
 
-class RenamedOption(click.Option):
-    """An option that is accepted by its former spellings too; help and errors name the present one."""
-
-    def __init__(self, *args: Any, formerly: Sequence[str], **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.formerly = list(formerly)
-
-    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
-        """Let the parser know all spellings."""
-        shown, self.opts = self.opts, [*self.opts, *self.formerly]
-        super().add_to_parser(parser, ctx)
-        self.opts = shown
-
-
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 
 from toposcope.cli.output import (
-    RenamedOption,
     json_option,
     naming_part_faults,
     pattern_option,
@@ -36,8 +35,6 @@ from toposcope.cli.output import (
 @click.option(
     "--scores",
     "targets",
-    cls=RenamedOption,
-    formerly=("--targets",),
     type=click.Path(path_type=Path),
     help="Table of outside scores to join: columns run, step or revision, and numbers.",
 )

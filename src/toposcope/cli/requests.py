@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from toposcope.cli.output import RenamedOption
 from toposcope.subjects.request import CommandOption, options_of
 
 
@@ -37,15 +36,11 @@ def _option(field: str, default: object, kind: type, said: CommandOption) -> Cal
     if kind is bool:
         return click.option(spelt, field, is_flag=True, default=None, help=said.help)
     shown = said.shown or ("" if default is None else str(default))
-    more: dict[str, Any] = {}
-    if said.formerly:
-        more = {"cls": RenamedOption, "formerly": list(map(_spelt, said.formerly))}
     return click.option(
         spelt,
         field,
         type=click.Choice(said.choices) if said.choices else kind,
         help=f"{said.help}  [default: {shown}]" if shown else said.help,
-        **more,
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toposcope.cli.output import RenamedOption, json_option, print_json, print_table, say
+from toposcope.cli.output import json_option, print_json, print_table, say
 from toposcope.core.errors import InputError
 from toposcope.core.wording import option
 
@@ -65,8 +65,6 @@ if TYPE_CHECKING:
 @click.option(
     "--updates",
     "steps",
-    cls=RenamedOption,
-    formerly=("--steps",),
     type=int,
     default=2000,
     show_default=True,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toposcope.cli.output import RenamedOption, json_option, print_json, print_table
+from toposcope.cli.output import json_option, print_json, print_table
 from toposcope.core.errors import InputError, RecipeError
 from toposcope.core.wording import option, recommended
 from toposcope.recipes import training_recipes
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 @click.option(
     "--updates",
     "steps",
-    cls=RenamedOption,
-    formerly=("--steps",),
     type=int,
     help="How long to train: the number of optimiser steps.",
 )

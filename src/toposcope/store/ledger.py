@@ -3,7 +3,7 @@
 Every process appends lines to a file of its own in `.ledger/TABLE`, so that no two processes write to the
 same file. Before a file appears, a line records the checksum of its footer (pages have checksums of their
 own, inside the file). Afterwards, a line records that the file exists, and which files it replaces. A process
-that is killed in between leaves no wrong line. Files of older versions have no lines and are not checked.
+that is killed in between leaves no wrong line. A file without lines was not written here: readers name it.
 """
 
 from __future__ import annotations

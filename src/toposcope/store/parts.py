@@ -370,7 +370,7 @@ def is_readable(path: Path) -> bool:
 
 
 def read_whole(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
-    """Return one file, with its checksums verified; files of older versions have none."""
+    """Return one file, with its checksums verified."""
     if not ledger.of(path.parent).is_sound(path):
         raise broken(path)
     return pq.read_table(path, columns=columns, page_checksum_verification=True)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import numbers
 import types
 import typing
-import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
@@ -15,8 +13,6 @@ from typing import Any, Literal, TypeVar
 from toposcope.core.errors import InputError
 
 _KEY = "option"
-FORMERLY = "formerly"
-"""The key of a field's metadata with its former names."""
 T = TypeVar("T")
 
 
@@ -24,19 +20,17 @@ T = TypeVar("T")
 class CommandOption:
     """A field of a request as an option of the command line, under the field's name.
 
-    `help` says what it sets; `shown` is displayed instead of the field's default; `formerly` are old names
-    that are still accepted.
+    `help` says what it sets; `shown` is displayed instead of the field's default.
     """
 
     help: str
     choices: tuple[str, ...] = ()
     shown: str = ""
-    formerly: tuple[str, ...] = ()
 
 
 def option(
     default: Any, help: str | Callable[[], str], *,
-    choices: tuple[str, ...] | Callable[[], tuple[str, ...]] = (), **more: Any,
+    choices: tuple[str, ...] | Callable[[], tuple[str, ...]] = (), shown: str = "",
 ) -> Any:  # fmt: skip
     """Return a dataclass field that is also an option of the subject's command.
 
@@ -50,54 +44,13 @@ def option(
     """
 
     def described() -> CommandOption:
-        return CommandOption(_now(help), choices=_now(choices), **more)
+        return CommandOption(_now(help), choices=_now(choices), shown=shown)
 
-    return dataclasses.field(default=default, metadata={_KEY: described, FORMERLY: more.get("formerly", ())})
+    return dataclasses.field(default=default, metadata={_KEY: described})
 
 
 def _now(value: T | Callable[[], T]) -> T:
     return value() if callable(value) else value
-
-
-def takes_former_names(request: type[T]) -> type[T]:
-    """Let a dataclass take the former names of its fields as keywords, too, with a DeprecationWarning.
-
-    >>> @takes_former_names
-    ... @dataclass(frozen=True, kw_only=True)
-    ... class Request:
-    ...     draws: int = option(2, "Number of random draws.", formerly=("seeds",))
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore")
-    ...     Request(seeds=3)
-    Request(draws=3)
-
-    Raises
-    ------
-    InputError
-        When the class is called with both names of a field.
-    """
-    present = {
-        former: known.name
-        for known in dataclasses.fields(request)  # type: ignore[arg-type]
-        for former in known.metadata.get(FORMERLY, ())
-    }
-    make = request.__init__
-
-    @functools.wraps(make)
-    def made(self: T, **given: Any) -> None:
-        for former in present.keys() & given.keys():
-            name = present[former]
-            if name in given:
-                raise InputError(
-                    f"{former} is the former name of {name}, which is given, too",
-                    remedy=f"give {name} instead of {former}",
-                )
-            warnings.warn(f"{former} is now called {name}", DeprecationWarning, stacklevel=2)
-            given[name] = given.pop(former)
-        make(self, **given)
-
-    request.__init__ = made  # type: ignore[method-assign, assignment]
-    return request
 
 
 def options_of(request: type) -> Iterator[tuple[dataclasses.Field[Any], type, CommandOption]]:

@@ -178,13 +178,10 @@ class Journal:
 
 
 def named_later(notice: Event) -> str | None:
-    """Return the test of the alarm whose culprits a notice names; None if it names none.
-
-    Journals before 2026-11-26 have it only in the name of the notice.
-    """
+    """Return the test of the alarm whose culprits a notice names; None if it names none."""
     if notice.kind != "notice" or not notice.data.get("culprits"):
         return None
-    return str(notice.data.get("alarm") or str(notice.data.get("test", "")).removeprefix("culprits of "))
+    return str(notice.data.get("alarm", ""))
 
 
 def alarms_of(stores: Iterable[Path]) -> dict[str, list[tuple[str, float]]]:

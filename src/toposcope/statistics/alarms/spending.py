@@ -89,15 +89,6 @@ class Spending:
         self._silent_until = self.tests + self.rest
         return True
 
-    @property
-    def looks(self) -> int:
-        """The name of `tests` before 2026-11-26, for alarms of others."""
-        return self.tests
-
-    @looks.setter
-    def looks(self, tests: int) -> None:
-        self.resume(tests)
-
 
 @dataclass(frozen=True, slots=True)
 class AlarmFamily:

@@ -13,7 +13,7 @@ from toposcope.subjects.landscape.direction_kinds import (
     described_kinds,
     direction_kinds,
 )
-from toposcope.subjects.request import check_choices, check_counts, option, takes_former_names
+from toposcope.subjects.request import check_choices, check_counts, option
 
 GRAPHS = ("lattice", "kuhn", "knn")
 RISE = 0.1
@@ -30,7 +30,6 @@ _LEAST = {
 }  # fmt: skip
 
 
-@takes_former_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LandscapeOptions:
     """The settings of the measurements around a checkpoint.
@@ -56,7 +55,6 @@ class LandscapeOptions:
         None,
         "How far each axis goes, in the unit of the directions.",
         shown="until the loss is as high as at the first checkpoint",
-        formerly=("reach",),
     )
     graph: str = option(
         "lattice",
@@ -67,7 +65,7 @@ class LandscapeOptions:
     batches: int = option(2, "Number of batches; no two share a text.")
     sequences: int = option(8, "Number of texts per batch.")
     length: int = option(64, "Number of tokens to read from each text.")
-    draws: int = option(2, "Number of random draws of the directions.", formerly=("seeds",))
+    draws: int = option(2, "Number of random draws of the directions.")
     eigenvalues: int = 5
     products: int = option(
         100,

@@ -8,7 +8,7 @@ from toposcope.core.errors import InputError
 from toposcope.subjects.representations.features import REPRESENTATIONS
 from toposcope.subjects.representations.forward import Pooling, StateReading
 from toposcope.subjects.representations.probes.reduce import Reduction
-from toposcope.subjects.request import check_choices, check_counts, option, takes_former_names
+from toposcope.subjects.request import check_choices, check_counts, option
 
 _LOWEST = {
     "length": 1,
@@ -30,7 +30,6 @@ _CHOICES = {
 _PASS = ("layers", "pooling", "length", "max_tokens", "perplexity_texts", "perplexity_length", "half")
 
 
-@takes_former_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepresentationOptions:
     """The settings that change numbers; together with the texts they are a store's recipe.
@@ -78,9 +77,8 @@ class RepresentationOptions:
         "pca",
         "How to reduce the number of dimensions before the homology: PCA, random projection, or not at all.",
         choices=_CHOICES["reduction"],
-        formerly=("reduce",),
     )
-    components: int = option(50, "Number of dimensions after the reduction.", formerly=("pca",))
+    components: int = option(50, "Number of dimensions after the reduction.")
     maxdim: int = option(1, "Highest homology dimension: 0 for connected parts, 1 for loops, 2 for voids.")
     points: int = option(500, "Maximum number of points per cloud; larger clouds are subsampled.")
     draws: int = option(5, "Number of random subsamples.")

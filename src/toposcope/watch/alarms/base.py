@@ -107,10 +107,6 @@ class SeenCheckpoint:
         return replace(self, rows=None, planned=None, led=())
 
 
-CheckpointLook = SeenCheckpoint
-"""The name before 2026-11-26, for alarms of others."""
-
-
 class ByStep:
     """Numbers by step, 16 bytes each.
 
@@ -154,10 +150,6 @@ class OtherRuns:
     curves: Callable[[], tuple[Sequence[Curve], Sequence[Curve]]]
 
 
-StoreLook = OtherRuns
-"""The name before 2026-11-26, for alarms of others."""
-
-
 @dataclass(frozen=True, slots=True)
 class AlarmSettings:
     """The settings of the alarms: `target` is the final loss to reach."""
@@ -166,16 +158,9 @@ class AlarmSettings:
 
     @classmethod
     def of(cls, journal: Iterable[Event]) -> AlarmSettings:
-        """Return the settings of the latest watch, by its journal.
-
-        Older journals have no event of kind "settings", but name the target wherever it was tested.
-        """
-        target = None
-        for event in journal:
-            tested = event.kind == "look" and event.data.get("test") == FORECAST_TARGET
-            if event.kind == "settings" or (tested and "target" in event.data):
-                target = event.data["target"]
-        return cls(target)
+        """Return the settings of the latest watch, by its journal."""
+        stated = [event.data["target"] for event in journal if event.kind == "settings"]
+        return cls(stated[-1] if stated else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,11 +171,6 @@ class Watched:
     spending: Spending
     settings: AlarmSettings = AlarmSettings()
     tests: Sequence[Event] = ()
-
-    @property
-    def looks(self) -> Sequence[Event]:
-        """The name of `tests` before 2026-11-26, for alarms of others."""
-        return self.tests
 
 
 class Alarm:
