@@ -436,3 +436,27 @@ def test_packed_and_utf16_logs_are_read(tmp_path):
     (tmp_path / "b.log").write_text(text, encoding="utf-16")
     for name in ("a.log.gz", "b.log"):
         assert same(losses(read_log(tmp_path / name).table), wanted)
+
+
+def test_the_norm_and_the_rate_have_their_names_in_every_trainer(tmp_path):
+    """A norm of the gradient, and a rate, under the names of six trainers."""
+    rows = {
+        "llmc.log": "step {0}/40 | loss {1} (+nanz)| norm 1.5 (+nanz)| lr 2.00e-04 | 3056.36 ms",
+        "buildnanogpt.log": "step {0} | loss: {1} | lr 2e-04 | norm: 1.5 | dt: 270.1ms",
+        "verl.log": "step:{0} - train/loss:{1} - train/grad_norm:1.5 - train/lr(1e-3):0.2",
+        "fairseq.csv": "{0},{1},1.5,2e-4",
+        "espnet.csv": "{0},{1},1.5,2e-4",
+        "levanter.csv": "{0},{1},1.5,2e-4",
+    }
+    heads = {
+        "fairseq.csv": "num_updates,loss,gnorm,lr",
+        "espnet.csv": "iter,loss,grad_norm,optim0_lr0",
+        "levanter.csv": "step,train/loss,grad/norm/total,lr",
+    }
+    for name, form in rows.items():
+        head = [heads[name]] if name in heads else []
+        file = tmp_path / name
+        file.write_text("\n".join([*head, *(form.format(step, 9 - step / 9) for step in range(1, 40))]))
+        told = read_log(file).runs[0].table
+        assert told["grad_norm"].tolist() == [1.5] * 39, name
+        assert told["learning_rate"].tolist() == pytest.approx([2e-4] * 39), name

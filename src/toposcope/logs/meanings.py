@@ -35,10 +35,15 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     ),
     "learning_rate": (
         "lr", "train_learning_rate", "train_lr", "optim_learning_rate", "optim_learning_rate_group0",
-        "optim_lr_group_0",
+        "optim_lr_group_0", "optim0_lr0", "lr_0", "cur_lr", "current_lr", "learning_current_learning_rate",
+        "actor_lr",
     ),
     "parameters": ("params", "n_params", "num_params"),
-    "grad_norm": ("gradient_norm", "train_grad_norm", "optim_total_grad_norm"),
+    "grad_norm": (
+        "gradient_norm", "train_grad_norm", "optim_total_grad_norm", "total_grad_norm", "global_grad_norm",
+        "grad_norm_total", "grad_2_0_norm_total", "l2_norm_grad_global", "learning_grad_norm", "gradnorm",
+        "gnorm", "train_gnorm", "actor_grad_norm",
+    ),
     "weight_norm": ("weight_norm_total", "params_norm"),
     "seconds": ("elapsed_seconds", "runtime"),
     "flop": ("flops", "total_flos"),
@@ -52,6 +57,8 @@ _PERIODS = ("epoch", "episode", "epoca", "época", "epoche", "epoque", "round", 
 """What is the step of a log that counts nothing shorter."""
 _BITS = {"bpb": "bits per byte", "bpc": "bits per character", "bits_per_byte": "bits per byte"}
 """Held-out losses in another unit; one of them is the held-out loss if there is no other."""
+_NORM = "norm"
+"""The gradient's norm beside a loss and a learning rate, as llm.c and build-nanogpt write it."""
 _OF_A_SET = ("runtime", "samples_per_second")
 _COUNTERS = ("_step",)
 """Columns that count records, under their original names; they are the step if there is no other."""
@@ -105,6 +112,8 @@ def chosen(columns: Collection[object]) -> dict[str, object]:
     {'step': 'step', 'heldout_loss': 'test_loss'}
     >>> chosen(["step", "lr-AdamW/pg1", "lr-AdamW/pg2"])
     {'step': 'step', 'learning_rate': 'lr-AdamW/pg1'}
+    >>> chosen(["step", "loss", "lr", "norm"])
+    {'step': 'step', 'loss': 'loss', 'learning_rate': 'lr', 'grad_norm': 'norm'}
     """
     by_name: dict[str, object] = {}
     for column in sorted(columns, key=lambda one: str(one) in _COUNTERS):
@@ -124,6 +133,8 @@ def chosen(columns: Collection[object]) -> dict[str, object]:
     if "learning_rate" not in found:
         monitored = [column for column in columns if _LIGHTNING_RATE.match(str(column))]
         found |= {"learning_rate": monitored[0]} if monitored else {}
+    if _NORM in by_name and {"loss", "learning_rate"} <= found.keys():
+        found.setdefault("grad_norm", by_name[_NORM])
     order = {known: place for place, known in enumerate(ALIASES)}
     return dict(sorted(found.items(), key=lambda one: order[one[0]]))
 

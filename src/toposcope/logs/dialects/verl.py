@@ -14,12 +14,21 @@ _PAIR = re.compile(
     rf"(?:^| - )(?P<name>[^\s:][^:]{{0,120}}?):(?:np\.\w+\()?(?P<number>{NUMBER})\)?(?= - |\s*$)"
 )
 
+_UNIT = re.compile(r"\((1e[-+]?\d{1,2})\)$")
+"""The unit of a column: `lr(1e-4):0.1` is a rate of 1e-5."""
+
 
 def records(lines: Iterable[str]) -> Iterator[Record]:
     """Yield the numbers of each step line."""
     for line in lines:
         if "step:" in line and (found := _LINE.search(line)) and (said := pairs(found[2], _PAIR)):
-            yield {"step": float(found[1])} | {n: v for n, v in said.items() if n != "step"}
+            named = dict(_in_its_unit(name, value) for name, value in said.items() if name != "step")
+            yield {"step": float(found[1])} | named
+
+
+def _in_its_unit(name: str, value: float) -> tuple[str, float]:
+    unit = _UNIT.search(name)
+    return (name[: unit.start()], value * float(unit[1])) if unit else (name, value)
 
 
 DIALECT = TextDialect("verl", ("step:",), re.compile(rf"(?:^|[\s)])step:{STEP} - [^\s:]+:\S"), records)
