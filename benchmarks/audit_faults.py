@@ -25,7 +25,8 @@ from benchmarks.planted_model import write, written_as
 from benchmarks.planted_plan import Plan
 from benchmarks.planted_train import Trained, make, settings_of
 from toposcope.core.seeding import rng
-from toposcope.sources import audit, open_series
+from toposcope.sources import open_series
+from toposcope.sources.audit import audit
 
 LENGTHS = (2, 5, 10, 30)
 WHAT = ("plain", "sharded writer", "SGD with momentum", "fine-tuning of a trained model")

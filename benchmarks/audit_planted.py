@@ -23,7 +23,8 @@ from benchmarks.planted_kinds import ODDITIES, Oddity
 from benchmarks.planted_model import write
 from benchmarks.planted_plan import Plan
 from benchmarks.planted_train import Trained, make, settings_of
-from toposcope.sources import audit, open_series
+from toposcope.sources import open_series
+from toposcope.sources.audit import audit
 
 
 def audited(plan: Plan, oddity: Oddity, home: Path) -> dict[str, Any]:

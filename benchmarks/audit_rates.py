@@ -25,7 +25,8 @@ import numpy as np
 import torch
 
 from toposcope.core.seeding import rng
-from toposcope.sources import audit, open_series
+from toposcope.sources import open_series
+from toposcope.sources.audit import audit
 
 TRAINERS = ("loop", "loop", "transformers", "lightning")
 VOCABULARY, CONTEXT, BATCH = 48, 24, 8

@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from toposcope.core.seeding import rng
-from toposcope.sources import audit, open_series
+from toposcope.sources import open_series
+from toposcope.sources.audit import audit
 from toposcope.sources.audit_evidence import SMALL
 
 LATEST = 8

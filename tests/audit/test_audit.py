@@ -9,7 +9,8 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from toposcope.cli.main import main
-from toposcope.sources import audit, open_series
+from toposcope.sources import open_series
+from toposcope.sources.audit import audit
 from toposcope.store import Store
 from toposcope.sweep import Execution, sweep
 

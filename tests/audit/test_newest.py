@@ -15,8 +15,8 @@ import toposcope as ts
 from toposcope.cli.main import main
 from toposcope.core.observations import AuditFinding
 from toposcope.rules.judgement import judge
-from toposcope.sources import audit, open_series
-from toposcope.sources.audit import audited
+from toposcope.sources import open_series
+from toposcope.sources.audit import audit, audited
 
 sys.path.insert(0, str(Path(__file__).parent))
 from planted import EMB, FC1, HEAD, STEPS, file, walk, write

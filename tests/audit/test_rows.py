@@ -10,7 +10,8 @@ import pytest
 
 import toposcope as ts
 from toposcope.core.observations import AuditFinding
-from toposcope.sources import audit, open_series
+from toposcope.sources import open_series
+from toposcope.sources.audit import audit
 from toposcope.sources.rows import exchanged
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -13,7 +13,8 @@ import pytest
 from safetensors.numpy import save
 
 from toposcope.core.errors import SourceError
-from toposcope.sources import audit, open_series
+from toposcope.sources import open_series
+from toposcope.sources.audit import audit
 
 pytest.importorskip("huggingface_hub")
 

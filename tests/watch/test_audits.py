@@ -10,7 +10,8 @@ import pytest
 from safetensors.numpy import save_file
 
 from toposcope.core.observations import AuditFinding
-from toposcope.sources import audit, open_series
+from toposcope.sources import open_series
+from toposcope.sources.audit import audit
 from toposcope.store import Store
 from toposcope.subjects.registry import weight_probes
 from toposcope.subjects.weights.options import WeightOptions

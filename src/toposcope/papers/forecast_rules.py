@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import OptimizeWarning, curve_fit
+import scipy  # optimize loads on first use: it costs a quarter of a second
 
 from toposcope.core.forms import too_few_checkpoints
 from toposcope.study.catalogue import column_key
@@ -51,8 +51,8 @@ def loss_only(steps: np.ndarray, losses: np.ndarray, final_step: float) -> float
     x = np.asarray(steps, float) + 1.0
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore", OptimizeWarning)  # about the covariance, which is not used
-            found, _ = curve_fit(
+            warnings.simplefilter("ignore", scipy.optimize.OptimizeWarning)  # about the covariance, which is not used
+            found, _ = scipy.optimize.curve_fit(
                 _power, x, losses, p0=(10.0, 0.1, losses[-1]), bounds=([0, 0, 0], [100, 2, 20]), maxfev=10_000
             )
     except (RuntimeError, ValueError):

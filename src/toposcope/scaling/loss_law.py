@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy  # optimize loads on first use: it costs a quarter of a second
 
 from toposcope.core.distributions import f_quantile
 from toposcope.scaling.power_law import LEAST_SIZES_FOR_FLOOR, PowerLaw, failed_law, spearman_exact
@@ -120,7 +120,7 @@ def _edge(z: np.ndarray, y: np.ndarray, inner: int, direction: int, bound: float
     ends = float(_EXPONENTS[inner]), float(_EXPONENTS[outer])
     if _best(z, y, ends[0])[2] >= bound:
         return ends[0]
-    return float(brentq(lambda b: _best(z, y, b)[2] - bound, *sorted(ends), xtol=1e-10))
+    return float(scipy.optimize.brentq(lambda b: _best(z, y, b)[2] - bound, *sorted(ends), xtol=1e-10))
 
 
 def _plain(x: np.ndarray, y: np.ndarray) -> float:

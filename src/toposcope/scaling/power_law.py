@@ -7,8 +7,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
-from scipy.optimize import brentq, minimize_scalar
+import scipy  # its parts load on first use: optimize costs a quarter of a second
 
 from toposcope.core.distributions import f_quantile, student_quantile, student_two_sided
 from toposcope.statistics.correlations import ranks
@@ -163,7 +162,7 @@ def _linear_part(z: np.ndarray, y: np.ndarray, b: float) -> tuple[float, float, 
 
 def _refine(z: np.ndarray, y: np.ndarray, best: int) -> tuple[float, float]:
     left, right = _EXPONENTS[max(best - 1, 0)], _EXPONENTS[min(best + 1, len(_EXPONENTS) - 1)]
-    found = minimize_scalar(
+    found = scipy.optimize.minimize_scalar(
         lambda b: _linear_part(z, y, b if b else 1e-6)[2], bounds=(left, right), method="bounded",
         options={"xatol": 1e-9},
     )  # fmt: skip
@@ -176,7 +175,7 @@ def _crossing(z: np.ndarray, y: np.ndarray, b: float, bound: float, direction: i
     inside = b
     for outside in _EXPONENTS[ahead][::direction]:
         if _linear_part(z, y, outside)[2] > bound:
-            return float(brentq(lambda e: _linear_part(z, y, e)[2] - bound, inside, outside, xtol=1e-10))
+            return float(scipy.optimize.brentq(lambda e: _linear_part(z, y, e)[2] - bound, inside, outside, xtol=1e-10))
         inside = outside
     return direction * math.inf
 
@@ -197,8 +196,8 @@ def failed_law(n: int, n_sizes: int, level: float, reason: str) -> PowerLaw:
 
 def _smallest_p(u: np.ndarray, v: np.ndarray) -> float:
     """Return 2 over the number of distinct arrangements; ties within u or v do not count as distinct."""
-    ties = sum(float(special.gammaln(np.unique(x, return_counts=True)[1] + 1.0).sum()) for x in (u, v))
-    return min(1.0, 2.0 * math.exp(ties - float(special.gammaln(len(u) + 1.0))))
+    ties = sum(float(scipy.special.gammaln(np.unique(x, return_counts=True)[1] + 1.0).sum()) for x in (u, v))
+    return min(1.0, 2.0 * math.exp(ties - float(scipy.special.gammaln(len(u) + 1.0))))
 
 
 def spearman_exact(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize
+import scipy  # optimize loads on first use: it costs a quarter of a second
 
 Law = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """theta (s, p) -> log-loss predictions (s, n) and their Jacobian (s, n, p), for s vectors at once."""
@@ -143,7 +143,7 @@ def _polish(law: Law, log_loss: np.ndarray, start: np.ndarray, delta: float, sta
 
     with np.errstate(all="ignore"):
         # In units of delta the sum is of order n, so no tolerance is met before the minimum.
-        found = minimize(
+        found = scipy.optimize.minimize(
             objective, start, jac=True, method="L-BFGS-B",
             options={"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-9, "maxfun": 20000},
         )  # fmt: skip

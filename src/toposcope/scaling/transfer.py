@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.optimize import least_squares
+import scipy  # optimize loads on first use: it costs a quarter of a second
 
 from toposcope.core.seeding import rng
 from toposcope.scaling.power_law import PowerLaw, fit_power_law
@@ -131,7 +131,7 @@ def _fit_map(
         upper = (
             [20.0, 10.0] + ([np.log(50.0)] if floor_x is None else []) + ([50.0] if floor_y is None else [])
         )
-        found = least_squares(
+        found = scipy.optimize.least_squares(
             residual,
             np.clip(p0, np.add(lower, 1e-9), np.subtract(upper, 1e-9)),
             bounds=(lower, upper),
@@ -222,7 +222,7 @@ def _sigmoid(bend: np.ndarray, loss: np.ndarray, chance: float, ceiling: float) 
 def _fit_bend(loss: np.ndarray, score: np.ndarray, chance: float, ceiling: float) -> np.ndarray:
     residual: Callable[[np.ndarray], np.ndarray] = lambda p: _sigmoid(p, loss, chance, ceiling) - score  # noqa: E731
     fits = [
-        least_squares(residual, [slope, middle], x_scale=[1.0, float(np.std(loss))])
+        scipy.optimize.least_squares(residual, [slope, middle], x_scale=[1.0, float(np.std(loss))])
         for slope in (1.0, 5.0)
         for middle in np.quantile(loss, [0.1, 0.5, 0.9])
     ]

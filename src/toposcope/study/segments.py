@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pandas as pd
-from scipy.linalg import toeplitz
+import scipy  # linalg loads on first use
 
 from toposcope.core.distributions import student_quantile
 from toposcope.statistics.correlations import holm
@@ -315,7 +315,7 @@ def _slope(
     """Return the mean slope of a segment, its whole change over its whole clock, with Student's interval."""
     span = grid.clock[a:b].sum()
     size = found.sigma[a:b]
-    variance = found.variance * float(size @ toeplitz(covariances(found.model, b - a)) @ size)
+    variance = found.variance * float(size @ scipy.linalg.toeplitz(covariances(found.model, b - a)) @ size)
     slope = float(change[a:b].sum() / span)
     degrees = max(len(change) - found.trends - 1, 1)
     half = float(student_quantile(0.5 + level / 2, degrees) * np.sqrt(variance) / span)
