@@ -32,6 +32,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache
 
 import numpy as np
 import pandas as pd
@@ -112,20 +113,51 @@ def copies(table: pd.DataFrame, targets: Sequence[str], columns: Sequence[str]) 
     {'ppl': 'a function of the loss', 'epoch': 'a function of the step'}
     """
     found: dict[str, str] = {}
+    arrays = _Arrays(table)
     for column in columns:
         why = _range_of(column, table, targets) or _again(column, targets)
-        if not why and _of_step(table, column, targets):
+        if not why and _of_step(arrays, column, targets):
             why = "a function of the step"
         if not why and _tells_speed(column):
             why = "a clock"
         if not why:
-            of = next((target for target in targets if _of_target(table, column, target)), "")
+            of = next((target for target in targets if _of_target(arrays, column, target)), "")
             why = f"a function of {_named(of)}" if of else ""
         if not why:
-            why = _of_history(table, column, targets)
+            why = _of_history(arrays, column, targets)
         if why:
             found[column] = why
     return found
+
+
+class _Arrays:
+    """The columns of a table as arrays, each taken from the table once."""
+
+    def __init__(self, table: pd.DataFrame) -> None:
+        self.table = table
+        self._columns: dict[str, np.ndarray] = {}
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self._columns:
+            self._columns[name] = self.table[name].to_numpy(float)
+        return self._columns[name]
+
+    @cached_property
+    def runs(self) -> np.ndarray:
+        """The run of each row, as its place among the sorted names; -1 for none."""
+        return np.asarray(pd.factorize(self.table["run"], sort=True)[0])
+
+    def given(self, *names: str) -> np.ndarray:
+        """Return the rows that have a run, a step and all these columns."""
+        has = self.runs >= 0
+        for name in ("step", *names):
+            has &= ~np.isnan(self[name])
+        return np.flatnonzero(has)
+
+    def by_run(self, rows: np.ndarray) -> list[np.ndarray]:
+        """Return the rows of each run, in their order."""
+        rows = rows[np.argsort(self.runs[rows], kind="stable")]
+        return np.split(rows, np.flatnonzero(np.diff(self.runs[rows])) + 1) if len(rows) else []
 
 
 def _named(target: str) -> str:
@@ -161,8 +193,14 @@ def rounding(values: np.ndarray) -> np.ndarray:
     >>> rounding(np.array([150.7, 18.73, 9.123])).round(5).tolist()
     [0.05, 0.005, 0.0005]
     """
+    return _rounding(np.ascontiguousarray(values, dtype=float).tobytes()).copy()
+
+
+@lru_cache(maxsize=8)  # a column is asked for by several tests, one after the other, and a target by all
+def _rounding(content: bytes) -> np.ndarray:
+    values = np.frombuffer(content)
     digits, decimals = 0, 0
-    for value in values:
+    for value in values.tolist():
         mantissa, _, power = f"{abs(value):.{_MANY_DIGITS + 2}e}".partition("e")
         mine = max(
             len(mantissa.replace(".", "").rstrip("0")), int(power) + 1
@@ -177,15 +215,14 @@ def rounding(values: np.ndarray) -> np.ndarray:
     return np.asarray(np.maximum(0.5 * 10.0**place, exact))
 
 
-def _of_target(table: pd.DataFrame, column: str, target: str) -> bool:
-    known = table[["run", "step", target, column]].dropna()
-    if len(known) < LEAST_ROWS or known[column].nunique() < 2 or known[target].nunique() < LEAST_ROWS:
+def _of_target(table: _Arrays, column: str, target: str) -> bool:
+    rows = table.given(target, column)
+    x, y = table[target][rows], table[column][rows]
+    if len(rows) < LEAST_ROWS or len(np.unique(y)) < 2 or len(np.unique(x)) < LEAST_ROWS:
         return False
-    x, y = known[target].to_numpy(float), known[column].to_numpy(float)
     dx, dy = rounding(x), rounding(y)
     if any(_ordered(x, way * y, dx, dy) for way in (1, -1)):
-        runs = known["run"].to_numpy()
-        if _turns(x, dx, y, dy, runs) >= LEAST_TURNS and _one_curve(x, y, dy):
+        if _turns(x, dx, y, dy, table.runs[rows]) >= LEAST_TURNS and _one_curve(x, y, dy):
             return True
     return any(_line(*pair) for pair in _forms(x, y, dx, dy))
 
@@ -213,7 +250,7 @@ def _one_curve(x: np.ndarray, y: np.ndarray, dy: np.ndarray) -> bool:
 def _turns(x: np.ndarray, dx: np.ndarray, y: np.ndarray, dy: np.ndarray, runs: np.ndarray) -> int:
     """Return at how many neighbouring steps both move beyond rounding, x against its course over the run."""
     count = 0
-    for run in dict.fromkeys(runs):
+    for run in np.unique(runs):
         mine = runs == run
         course = np.sign(x[mine][-1] - x[mine][0])
         moves = np.diff(x[mine]), np.diff(y[mine])
@@ -254,30 +291,30 @@ def _line(x: np.ndarray, y: np.ndarray, dx: np.ndarray, dy: np.ndarray) -> bool:
     return bool(found[1] != 0 and np.all(np.abs(y - rows @ found) <= allowed))
 
 
-def _of_history(table: pd.DataFrame, column: str, targets: Sequence[str]) -> str:
+def _of_history(table: _Arrays, column: str, targets: Sequence[str]) -> str:
     """Return of which target's history a column is made, and how; "" for none."""
     from toposcope.logs.history_copies import history_of
 
     for target in targets:
-        known = table[["run", "step", target, column]].dropna().sort_values(["run", "step"], kind="stable")
-        runs = [
-            (rows[target].to_numpy(float), rows[column].to_numpy(float)) for _, rows in known.groupby("run")
-        ]
-        errors = (rounding(known[target].to_numpy(float)), rounding(known[column].to_numpy(float)))
-        if len(known) and (how := history_of(runs, *(float(np.max(error)) for error in errors))):
+        rows = table.given(target, column)
+        rows = rows[np.argsort(table["step"][rows], kind="stable")]
+        runs = [(table[target][run], table[column][run]) for run in table.by_run(rows)]
+        errors = (rounding(table[name][rows]) for name in (target, column))
+        if len(rows) and (how := history_of(runs, *(float(np.max(error)) for error in errors))):
             return f"{how} of {_named(target)}"
     return ""
 
 
-def _of_step(table: pd.DataFrame, column: str, targets: Sequence[str]) -> bool:
-    known = table[["run", "step", column]].dropna()
-    if known[column].nunique() < 2:
+def _of_step(table: _Arrays, column: str, targets: Sequence[str]) -> bool:
+    rows = table.given(column)
+    values = table[column][rows]
+    if len(np.unique(values)) < 2:
         return False
-    runs = [(run["step"].to_numpy(float), run[column].to_numpy(float)) for _, run in known.groupby("run")]
+    runs = [(table["step"][run], table[column][run]) for run in table.by_run(rows)]
     moving = [(step, value) for step, value in runs if len(step) >= LEAST_ROWS and np.ptp(value) > 0]
     if not moving:
         return False
-    if _is_clock(column, known[column].to_numpy(float)) and all(_one_way(value) for _, value in moving):
+    if _is_clock(column, values) and all(_one_way(value) for _, value in moving):
         return True
     return all(_counts(step, value) for step, value in moving) or _same_in_runs(table, column, targets)
 
@@ -342,15 +379,17 @@ def _begins_anew(step: np.ndarray, value: np.ndarray, error: np.ndarray) -> bool
     return bool(np.all(np.abs(moves[up] - rate * gaps[up]) <= allowed))
 
 
-def _same_in_runs(table: pd.DataFrame, column: str, targets: Sequence[str]) -> bool:
+def _same_in_runs(table: _Arrays, column: str, targets: Sequence[str]) -> bool:
     """Say whether runs whose targets differ have the same value at every step that two of them share."""
-    once = table.drop_duplicates(["run", "step"], keep="last")  # a step may come twice, after a restart
+    if not targets or len(np.unique(table.runs)) < 2:
+        return False
+    once = table.table.drop_duplicates(["run", "step"], keep="last")  # a step may come twice, after a restart
     given: Mapping[str, pd.DataFrame] = {
         name: once.pivot(index="step", columns="run", values=name) for name in (column, *targets[:1])
     }
     shared = given[column].notna().sum(axis=1) >= 2
     mine = given[column][shared]
-    if shared.sum() < LEAST_ROWS or not targets or mine.shape[1] < 2:
+    if shared.sum() < LEAST_ROWS:
         return False
     ranges = (mine.max(axis=1) - mine.min(axis=1)).to_numpy(float)
     level = mine.mean(axis=1).to_numpy(float)

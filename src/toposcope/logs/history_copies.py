@@ -73,19 +73,23 @@ def _mean(runs: Runs, allowed: float) -> bool:
 
 def _window(runs: Runs, allowed: float) -> bool:
     x, y = max(runs, key=lambda pair: len(pair[0]))
+    sums = _sums(x)
     for width in range(2, min(_WINDOWS, len(x) // 2) + 1):
         for last in {0, (width - 1) // 2}:
-            if _fits(*_averaged(x, y, width, last), allowed):
-                return all(_fits(*_averaged(*pair, width, last), allowed) for pair in runs)
+            if _fits(*_averaged(sums, y, width, last), allowed):
+                return all(_fits(*_averaged(_sums(a), b, width, last), allowed) for a, b in runs)
     return False
 
 
-def _averaged(x: np.ndarray, y: np.ndarray, width: int, after: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return y and the mean of x over `width` rows, of which `after` come later, where all are there."""
-    sums = np.cumsum(np.r_[0.0, x])
+def _sums(x: np.ndarray) -> np.ndarray:
+    """Return the sums of x before each row, and that of all."""
+    return np.cumsum(np.concatenate([[0.0], x]))
+
+
+def _averaged(sums: np.ndarray, y: np.ndarray, width: int, after: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return y and the mean over `width` rows, of which `after` come later, where all are there."""
     means = (sums[width:] - sums[:-width]) / width
-    at = np.arange(width - 1, len(x)) - after
-    return y[at], means
+    return y[width - 1 - after : len(y) - after], means
 
 
 def _average(runs: Runs, allowed: float) -> bool:
@@ -137,7 +141,9 @@ def _shifted(runs: Runs, allowed: float) -> bool:
 
 
 def _fits(values: np.ndarray, made: np.ndarray, allowed: float) -> bool:
-    return len(values) >= _LEAST and bool((np.abs(values - made) <= allowed).all())
+    if len(values) < _LEAST or not abs(values[0] - made[0]) <= allowed:  # most fail at once: no pass over all
+        return False
+    return bool((np.abs(values - made) <= allowed).all())
 
 
 _EQUATIONS: dict[str, Callable[[Runs, float], bool]] = {
