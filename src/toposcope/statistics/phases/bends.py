@@ -34,6 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -118,12 +119,12 @@ def scan(
     """
     change = np.ascontiguousarray(change, float)
     if rows is None:
-        found = _scan(change, grid.rows(given), *grid.given)
+        judged = _scan(change, grid.rows(given), *grid.given)
     else:
         _, parts, noise = grid.given
-        own = grid.rows(given), grid.rows(beside), np.ascontiguousarray(rows)
-        found = ((0, 0), *_judged(change, *own, parts, noise))
-    (first, end), gain, bare, place, persistence, trends, remainder, sigma, model, variance, profile = found
+        tested = grid.rows(given), grid.rows(beside), np.ascontiguousarray(rows)
+        judged = ((0, 0), *_judged(change, *tested, parts, noise))
+    (first, end), gain, bare, place, persistence, trends, remainder, sigma, model, variance, profile = judged
     return Scan(
         float(gain), float(bare), (int(first), int(end)), int(place), float(persistence), int(trends),
         float(remainder), sigma, int(model), float(variance), profile,
@@ -155,161 +156,212 @@ def scans(grid: Design, changes: np.ndarray) -> np.ndarray:
     return np.concatenate(run_blocks(lambda block: _scans(block, *grid.given), blocks))
 
 
-@njit(cache=True, nogil=True)
-def _scans(changes, spans, grid, noise):  # type: ignore[no-untyped-def]
+def _scans(changes: np.ndarray, *design: Any) -> np.ndarray:
     out, nothing = np.empty((len(changes), 3)), np.empty((0, changes.shape[1]))
-    for d in range(len(changes)):
-        found = _scan(changes[d], nothing, spans, grid, noise)
-        out[d, 0], out[d, 1], out[d, 2] = found[1], found[4], np.std(np.log(found[7]))
+    for row, change in zip(out, changes, strict=True):
+        _, gain, _, _, persistence, _, _, sigma, *_ = _scan(change, nothing, *design)
+        row[:] = gain, persistence, _spread_of_logs(sigma)
     return out
 
 
-@njit(cache=True, nogil=True)
-def _scan(change, given, spans, grid, noise):  # type: ignore[no-untyped-def]
+def _scan(
+    change: np.ndarray, given: np.ndarray, spans: np.ndarray, grid: tuple[Any, ...], noise: tuple[Any, ...]
+) -> tuple[Any, ...]:
     """Return the likeliest span, and the result of `_judged` given that span (for a jump, given none)."""
     n, shapes = len(change), grid[4]
     best = _judged(change, given, shapes[:0], shapes, grid, noise)
-    chosen = (spans[best[2], 0], spans[best[2], 1])
-    places = np.array([_placed_evenly(change, given, shapes, grid, noise), best[2]])
+    chosen = spans[best[2]]
     judged_once = True
-    for i in range(1 if places[0] == places[1] else 2):
-        first, end = spans[places[i]]
+    for place in dict.fromkeys((_placed_evenly(change, given, shapes, grid, noise), best[2])):
+        first, end = spans[place]
         if end < n and end - first < _ONCE:
             continue
         near = near_spans(first, end, n)
-        beside = shapes[places[i] : places[i] + 1].copy()
         more = np.concatenate((shapes, shape_rows(near, grid[5], grid[6])))
-        found = _judged(change, given, beside, more, grid, noise)
-        if judged_once or found[0] > best[0]:
-            judged_once, best, place = False, found, found[2]
-            known = place < len(spans)
-            first, end = spans[place] if known else near[place - len(spans)]
-            chosen = (first, end)
+        judged = _judged(change, given, shapes[place : place + 1], more, grid, noise)
+        if judged_once or judged[0] > best[0]:
+            judged_once, best = False, judged
+            chosen = spans[best[2]] if best[2] < len(spans) else near[best[2] - len(spans)]
     return chosen, *best
 
 
-@njit(cache=True)
-def _placed_evenly(change, given, shapes, grid, noise):  # type: ignore[no-untyped-def]
+def _placed_evenly(
+    change: np.ndarray, given: np.ndarray, shapes: np.ndarray, grid: tuple[Any, ...], noise: tuple[Any, ...]
+) -> int:
     """Return the likeliest shape, given all trends, for noise of constant size without clipping."""
     trend, gentle, (factor, log_det) = grid[0], grid[2], noise
     mean = np.concatenate((given, trend))
-    without = np.full((len(factor), len(AMPLITUDES)), -np.inf)
-    table = np.full((len(factor), len(AMPLITUDES), len(shapes)), -np.inf)
-    for g in _EVEN:
-        _beside(change, mean, gentle, shapes, factor[g], log_det[g], VARIANCE[g], without[g], table[g])
-    top, profile = table.max(), np.empty(len(shapes))
-    for d in range(len(shapes)):
-        profile[d] = np.sum(np.exp(table[:, :, d] - top))
-    return np.argmax(profile)
+    rows, added = np.concatenate((mean, change[None])), np.concatenate((gentle, shapes))
+    _, table = _beside(rows, added, len(gentle), factor, log_det, _EVEN)
+    return int(np.argmax(_likelihoods(table, table.max())))
 
 
-@njit(cache=True)
-def near_spans(first, end, n):  # type: ignore[no-untyped-def]
+def near_spans(first: int, end: int, n: int) -> np.ndarray:
     """Return the spans around one, (k, 2): bends, or ramps of other lengths and positions."""
     reach = 3 if end >= n else max((end - first) // 4, 1)
     stride = max(reach // 3, 1)
-    out = np.empty(((2 * reach + 1) ** 2, 2), np.int64)
-    count = 0
-    for a in range(first - reach, first + reach + 1, stride):
-        for b in range(end - reach, end + reach + 1, stride):
-            ramp = end < n and b <= n - LEAST_SEGMENT and b - a >= LEAST_SEGMENT
-            if LEAST_SEGMENT <= a <= n - LEAST_SEGMENT and (ramp or (end >= n and b == end)):
-                out[count, 0], out[count, 1] = a, b
-                count += 1
-    return out[:count]
+    a, b = (np.arange(at - reach, at + reach + 1, stride) for at in (first, end))
+    if end >= n:
+        b = b[b == end]
+    wide = b - a[:, None] >= LEAST_SEGMENT if end < n else np.ones((len(a), len(b)), bool)
+    inside = (LEAST_SEGMENT <= a) & (a <= n - LEAST_SEGMENT)
+    before = b <= (n - LEAST_SEGMENT if end < n else end)
+    at = np.nonzero(inside[:, None] & before & wide)
+    return np.stack((a[at[0]], b[at[1]]), axis=1)
 
 
-@njit(cache=True, nogil=True)
-def _judged(change, given, beside, shapes, grid, noise):  # type: ignore[no-untyped-def]
-    """Return the content of `Scan` except the span; the noise is estimated given the rows `beside`."""
+def _judged(
+    change: np.ndarray,
+    given: np.ndarray,
+    shared: np.ndarray,
+    shapes: np.ndarray,
+    grid: tuple[Any, ...],
+    noise: tuple[Any, ...],
+) -> tuple[Any, ...]:
+    """Return the content of `Scan` except the span; the noise is estimated given the rows `shared`.
+
+    This is Python between short kernels: compiled as a whole, each kernel would be compiled again in it.
+    """
     trend, waves, gentle, curves, _, clock, _, logs = grid
     factor, log_det = noise
-    first = np.concatenate((trend[:_FIRST_TRENDS], gentle[:_FIRST_WAVES], given, beside))
-    sigma = sizes(change, first, clock, logs)
-    z, level = change / sigma, np.cumsum(change)
+    sigma = sizes(change, np.concatenate((trend[:_FIRST_TRENDS], gentle[:_FIRST_WAVES], given, shared)), clock, logs)
+    z, level = change / sigma, change.cumsum()
     reach = max(level.max(), 0.0) - min(level.min(), 0.0)
-    trend, given, shapes = trend / sigma, given / sigma, shapes / sigma
-    smooth = np.concatenate((trend, given, waves / sigma, beside / sigma))
-    rough = weights(z, smooth, factor, log_det)
-    best = factor[np.argmax(rough)]
-    left, variance = _left(z, smooth, best)
+    trend, given, shapes, gentle = trend / sigma, given / sigma, shapes / sigma, gentle / sigma
+    smooth = np.concatenate((trend, given, waves / sigma, shared / sigma, z[None]))
+    rough = weights(smooth, factor, log_det)
+    best = factor[rough.argmax()]
+    left, variance = _left(smooth, best)
     z = calmed(z, left, best)
     count, remainder = _needed(
         whitened(trend, best), whitened(curves / sigma * reach, best), _NEGLIGIBLE * variance
     )
     mean = np.concatenate((given, trend[:count]))
-    plain = weights(z, mean, factor, log_det)
+    rows, added = np.concatenate((mean, z[None])), np.concatenate((gentle, shapes))
+    plain = weights(rows, factor, log_det)
     wanted = (plain > plain.max() - _LIKELY) | (rough > rough.max() - _LIKELY)
-    without = np.full((len(factor), len(AMPLITUDES)), -np.inf)
-    table = np.full((len(factor), len(AMPLITUDES), len(shapes)), -np.inf)
-    for g in range(len(factor)):
-        if wanted[g]:
-            _beside(z, mean, gentle / sigma, shapes, factor[g], log_det[g], VARIANCE[g], without[g], table[g])
-    gain = _log_sum(table) - np.log(len(shapes)) - _log_sum(without)
-    bare = _log_sum(table[:, :1]) - np.log(len(shapes)) - _log_sum(without[:, :1])
-    top = table.max()
-    likely, profile = np.zeros(len(factor)), np.empty(len(shapes))
-    for g in range(len(factor)):
-        likely[g] = np.sum(np.exp(table[g] - top))
-    for d in range(len(shapes)):
-        profile[d] = top + np.log(np.sum(np.exp(table[:, :, d] - top)))
-    likely /= np.sum(likely)
-    place, model = np.argmax(profile), np.argmax(likely)
-    beyond = np.concatenate((mean, gentle[:_FIRST_WAVES] / sigma, shapes[place : place + 1]))
-    _, spread = _left(z, beyond, factor[model])
-    persistence = np.sum(likely * PERSISTENCE)
+    without, table = _beside(rows, added, len(gentle), factor, log_det, wanted.nonzero()[0])
+    gain, bare, likely, profile, persistence = _mixture(without, table, table.max())
+    place, model = int(profile.argmax()), int(likely.argmax())
+    beyond = np.concatenate((mean, gentle[:_FIRST_WAVES], shapes[place : place + 1], z[None]))
+    _, spread = _left(beyond, factor[model])
     return gain, bare, place, persistence, count, remainder / variance, sigma, model, spread, profile
 
 
-@njit(cache=True)
-def _log_sum(table):  # type: ignore[no-untyped-def]
-    top = table.max()
-    return top + np.log(np.sum(np.exp(table - top)))
+@njit(cache=True, nogil=True)
+def _mixture(without, table, top):  # type: ignore[no-untyped-def]
+    """Return T, T without waves, the weight of each noise model, the profile, and the mean persistence."""
+    likely, shapes = np.zeros(len(table)), table.shape[2]
+    for g in range(len(table)):
+        for k in range(table.shape[1]):
+            for d in range(shapes):
+                likely[g] += np.exp(table[g, k, d] - top)
+    whole = persistence = 0.0
+    for g in range(len(table)):
+        whole += likely[g]
+    for g in range(len(table)):
+        likely[g] /= whole
+        persistence += likely[g] * PERSISTENCE[g]
+    profile = _likelihoods(table, top)
+    for d in range(shapes):
+        profile[d] = top + np.log(profile[d])
+    pair = np.empty(2)
+    for i in range(2):
+        count = table.shape[1] if i == 0 else 1
+        pair[i] = _log_sum(table, count) - np.log(np.float64(shapes)) - _log_sum(without, count)
+    return pair[0], pair[1], likely, profile, persistence
 
 
-@njit(cache=True)
-def _left(z, rows, factor):  # type: ignore[no-untyped-def]
-    """Return the residual of z on the rows, both whitened, and its variance."""
-    basis = whitened(rows, factor)
-    free = len(z) - orthonormal(basis)[0]
-    left = rest(whitened(z.reshape(1, -1), factor)[0], basis)
+@njit(cache=True, nogil=True)
+def _log_sum(table, count):  # type: ignore[no-untyped-def]
+    """Return the log of the summed likelihoods of the first `count` amplitudes."""
+    top, whole = -np.inf, 0.0
+    for g in range(len(table)):
+        for k in range(count):
+            for d in range(table.shape[2]):
+                top = max(top, table[g, k, d])
+    for g in range(len(table)):
+        for k in range(count):
+            for d in range(table.shape[2]):
+                whole += np.exp(table[g, k, d] - top)
+    return top + np.log(whole)
+
+
+@njit(cache=True, nogil=True)
+def _likelihoods(table, top):  # type: ignore[no-untyped-def]
+    """Return the summed likelihoods of each shape, relative to that of `top`."""
+    out = np.zeros(table.shape[2])
+    for d in range(len(out)):
+        for g in range(len(table)):
+            for k in range(table.shape[1]):
+                out[d] += np.exp(table[g, k, d] - top)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _spread_of_logs(sigma):  # type: ignore[no-untyped-def]
+    """Return the standard deviation of the logarithms."""
+    mean = squares = 0.0
+    for i in range(len(sigma)):
+        mean += np.log(sigma[i])
+    mean /= len(sigma)
+    for i in range(len(sigma)):
+        squares += (np.log(sigma[i]) - mean) ** 2
+    return np.sqrt(squares / len(sigma))
+
+
+@njit(cache=True, nogil=True)
+def _left(rows, factor):  # type: ignore[no-untyped-def]
+    """Return the residual of the last row on the others, whitened, and its variance."""
+    white = whitened(rows, factor)
+    basis, left = white[:-1], white[-1]
+    free = rows.shape[1] - orthonormal(basis)[0]
+    rest(left, basis)
     return left, max(np.dot(left, left) / max(free, 1), 1e-300)
 
 
-@njit(cache=True)
-def _beside(z, mean, gentle, shapes, factor, log_det, variance, plain, out):  # type: ignore[no-untyped-def]
-    """Write the log likelihood of one noise model given the means, and given each shape as well.
+@njit(cache=True, nogil=True)
+def _beside(mean, added, count, factor, log_det, models):  # type: ignore[no-untyped-def]
+    """Return the log likelihoods of the series given the means, and given each shape as well.
 
-    Both are for each of the `AMPLITUDES` of gentle waves, (amplitudes,) and (amplitudes, d). The rise of a
-    shape has a normal prior with `_RISE` standard deviations of a change.
+    The last row of `mean` is the series, the first `count` rows of `added` are gentle waves, the others the
+    shapes. The first table is (models, amplitudes, 1), the second (models, amplitudes, shapes); both are -inf
+    for noise that is not in `models`. The rise of a shape has a normal prior with `_RISE` standard deviations
+    of a change.
     """
-    made = whitened(np.concatenate((mean, z.reshape(1, -1))), factor)
-    basis = made[:-1]
-    count, volume = orthonormal(basis)
-    left = rest(made[-1], basis)
-    both = whitened(np.concatenate((gentle, shapes)), factor)
-    both -= (both @ basis.T) @ basis
-    waves, rows = both[: len(gentle)], both[len(gentle) :]
-    power, turn = np.linalg.eigh(waves @ waves.T)
-    power = np.maximum(power, _TINY)
-    unit = (turn.T @ waves) / np.sqrt(power).reshape(-1, 1)
-    whole, free, along = np.dot(left, left), len(z) - count, unit @ left
-    room, dot, part = (rows * rows).sum(axis=1), rows @ left, rows @ unit.T
-    for k in range(len(AMPLITUDES)):
-        size = 1.0 + AMPLITUDES[k] ** 2 * variance * power
-        taken = 1.0 - 1.0 / size
-        base = log_det + volume + np.sum(np.log(size))
-        less = max(whole - np.sum(taken * along * along), _LEAST * whole)
-        plain[k] = -0.5 * (base + free * np.log(max(less, 1e-300)))
-        own, towards = room - (part * part) @ taken, dot - part @ (taken * along)
-        for d in range(len(rows)):
-            known = _RISE * _RISE * variance * max(own[d], 0.0)
-            gone = towards[d] * towards[d] / max(own[d], 1e-300) * known / (1.0 + known)
-            squares = max(less - gone, _LEAST * whole)
-            out[k, d] = -0.5 * (base + np.log(1.0 + known) + free * np.log(max(squares, 1e-300)))
+    n = mean.shape[1]
+    plain = np.full((len(factor), len(AMPLITUDES), 1), -np.inf)
+    out = np.full((len(factor), len(AMPLITUDES), len(added) - count), -np.inf)
+    for g in models:
+        variance = VARIANCE[g]
+        white = whitened(mean, factor[g])
+        basis, left = white[:-1], white[-1]
+        rank, volume = orthonormal(basis)
+        rest(left, basis)
+        both = whitened(added, factor[g])
+        both -= (both @ basis.T) @ basis
+        waves, rows = both[:count], both[count:]
+        power, turn = np.linalg.eigh(waves @ waves.T)
+        power = np.maximum(power, _TINY)
+        unit = (turn.T @ waves) / np.sqrt(power).reshape(-1, 1)
+        whole, free, along = np.dot(left, left), n - rank, unit @ left
+        room, dot, part = (rows * rows).sum(axis=1), rows @ left, rows @ unit.T
+        for k in range(len(AMPLITUDES)):
+            size = 1.0 + AMPLITUDES[k] ** 2 * variance * power
+            taken = 1.0 - 1.0 / size
+            base = log_det[g] + volume + np.sum(np.log(size))
+            less = max(whole - np.sum(taken * along * along), _LEAST * whole)
+            plain[g, k, 0] = -0.5 * (base + free * np.log(max(less, 1e-300)))
+            own, towards = room - (part * part) @ taken, dot - part @ (taken * along)
+            for d in range(len(rows)):
+                known = _RISE * _RISE * variance * max(own[d], 0.0)
+                gone = towards[d] * towards[d] / max(own[d], 1e-300) * known / (1.0 + known)
+                squares = max(less - gone, _LEAST * whole)
+                out[g, k, d] = -0.5 * (base + np.log(1.0 + known) + free * np.log(max(squares, 1e-300)))
+    return plain, out
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _needed(trend, powers, bound):  # type: ignore[no-untyped-def]
     """Return how many trends (at least two) leave at most `bound` of every power law, and what they leave."""
     basis, left = trend.copy(), powers.copy()

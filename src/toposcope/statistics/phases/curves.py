@@ -176,10 +176,17 @@ def shape_rows(spans, clock, at):  # type: ignore[no-untyped-def]
     for d in range(len(spans)):
         first, end = spans[d]
         if end >= n:
-            out[d, first:] = clock[first:]
+            for i in range(first, n):
+                out[d, i] = clock[i]
         else:
             middle, width = (at[first] + at[end]) / 2.0, (at[end] - at[first]) / _RAMP
-            level = 1.0 / (1.0 + np.exp(-(at - middle) / width))
-            out[d] = level[1:] - level[:-1]
-        out[d] /= np.sum(out[d])
+            before = 1.0 / (1.0 + np.exp(-(at[0] - middle) / width))
+            for i in range(n):
+                level = 1.0 / (1.0 + np.exp(-(at[i + 1] - middle) / width))
+                out[d, i], before = level - before, level
+        total = 0.0
+        for i in range(n):
+            total += out[d, i]
+        for i in range(n):
+            out[d, i] /= total
     return out

@@ -15,6 +15,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from toposcope.statistics.medians import median
+
 # From white noise to slow drifts, and random walks under little to much white noise.
 _PHI = (0.0, 0.3, 0.6, 0.8, 0.93)
 _WHITE = (0.4, 2.0, 8.0, 30.0, 120.0)
@@ -47,7 +49,7 @@ def covariances(model: int, n: int) -> np.ndarray:
     return np.asarray(out)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def factors(n, models):  # type: ignore[no-untyped-def]
     """Return phi and the banded Cholesky factor of each model for n changes, (models, n, 4), and log det."""
     out, logs = np.zeros((len(models), n, 4)), np.zeros(len(models))
@@ -68,7 +70,7 @@ def factors(n, models):  # type: ignore[no-untyped-def]
     return out, logs
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def whitened(rows, factor):  # type: ignore[no-untyped-def]
     """Return rows (k, n) whitened by one model's `factors` (n, 4)."""
     k, n = rows.shape
@@ -95,7 +97,7 @@ def whitened(rows, factor):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def subtract(unit, row):  # type: ignore[no-untyped-def]
     """Project a unit vector off a row, in place; element by element, because slices compile slowly."""
     part = np.dot(unit, row)
@@ -103,7 +105,7 @@ def subtract(unit, row):  # type: ignore[no-untyped-def]
         row[t] -= part * unit[t]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def orthonormal(rows):  # type: ignore[no-untyped-def]
     """Make the rows orthonormal in place by Gram-Schmidt (dependent ones 0); return rank and log volume."""
     count, volume = 0, 0.0
@@ -121,20 +123,19 @@ def orthonormal(rows):  # type: ignore[no-untyped-def]
             count += 1
             volume += np.log(left)
         else:
-            rows[j] = 0.0
+            for t in range(rows.shape[1]):
+                rows[j, t] = 0.0
     return count, volume
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def rest(z, basis):  # type: ignore[no-untyped-def]
-    """Return the residual of z on orthonormal rows."""
-    out = z.copy()
+    """Project z off orthonormal rows, in place."""
     for j in range(len(basis)):
-        subtract(basis[j], out)
-    return out
+        subtract(basis[j], z)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _smoothed(size, width):  # type: ignore[no-untyped-def]
     """Return the mean of `size` (n - 1,) around each of n changes, which lie between two of them.
 
@@ -144,73 +145,126 @@ def _smoothed(size, width):  # type: ignore[no-untyped-def]
     up, down = np.zeros(n), np.zeros(n)
     for k in range(-1 - width, width + 1):
         weight = 1.0 - (abs(k + 0.5) / (width + 1.0)) ** 2
-        first, end = max(-k, 0), min(n - 1 - k, n)
-        over, under, near = up[first:end], down[first:end], size[first + k : end + k]
-        for i in range(len(over)):
-            over[i] += weight * near[i]
-            under[i] += weight
-    return up / down
+        for i in range(max(-k, 0), min(n - 1 - k, n)):
+            up[i] += weight * size[i + k]
+            down[i] += weight
+    for i in range(n):
+        up[i] /= down[i]
+    return up
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def sizes(change, rows, clock, logs):  # type: ignore[no-untyped-def]
     """Return the size of each change (n,), with geometric mean 1: a power of the step times a smoother."""
     n = len(change)
     sigma, width = np.ones(n), max(n // 5, 6)
     for _ in range(2):
-        basis = rows / sigma
-        orthonormal(basis)
-        left = rest(change / sigma, basis) * sigma
-        size = np.empty(n - 1)
-        for i in range(n - 1):
-            x, y = clock[i], clock[i + 1]
-            size[i] = abs(left[i + 1] * x - left[i] * y) / np.sqrt(x * x + y * y)
-        floor = _FLOOR * np.median(size)
+        size = _contrasts(change, rows, sigma, clock)
+        floor = _FLOOR * median(size)
         if not floor > 0:
             return np.ones(n)
-        at = logs[1:n] - logs[1:n].mean()
-        log_size = np.log(size + floor)
-        log_size = np.maximum(log_size, np.median(log_size) - _DEEPEST)
-        slope = np.sum(at * log_size) / np.sum(at * at)
-        slope *= max(1.0 - _SPREAD / np.sum(at * at) / max(slope * slope, 1e-300), 0.0)
-        size = np.sqrt(size * np.exp(-slope * at))
-        sigma = 2.0 * np.log(_smoothed(size, width) + 1e-300)
-        sigma -= sigma.mean()
-        by_chance = _SPREAD_OF_ROOT / (1.2 * width)
-        spread = float(np.mean(sigma * sigma))
-        sigma *= max(1.0 - by_chance / max(spread, 1e-300), 0.0)
+        slope = _growth(size, floor, logs)
+        sigma = _smoothed(size, width)
         for i in range(n):
+            sigma[i] = 2.0 * np.log(sigma[i] + 1e-300)
+        _shift(sigma)
+        by_chance = _SPREAD_OF_ROOT / (1.2 * width)
+        spread = 0.0
+        for i in range(n):
+            spread += sigma[i] * sigma[i]
+        spread /= n
+        for i in range(n):
+            sigma[i] *= max(1.0 - by_chance / max(spread, 1e-300), 0.0)
             sigma[i] += slope * 0.5 * (logs[i] + logs[i + 1])
-        sigma = np.exp(sigma - sigma.mean())
+        _shift(sigma)
+        for i in range(n):
+            sigma[i] = np.exp(sigma[i])
     return sigma
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
+def _contrasts(change, rows, sigma, clock):  # type: ignore[no-untyped-def]
+    """Return the size of each contrast of neighbours (n - 1,) in what the rows leave of the changes."""
+    n = len(change)
+    basis, left, size = np.empty(rows.shape), np.empty(n), np.empty(n - 1)
+    for i in range(n):
+        left[i] = change[i] / sigma[i]
+        for j in range(len(rows)):
+            basis[j, i] = rows[j, i] / sigma[i]
+    orthonormal(basis)
+    rest(left, basis)
+    for i in range(n):
+        left[i] *= sigma[i]
+    for i in range(n - 1):
+        x, y = clock[i], clock[i + 1]
+        size[i] = abs(left[i + 1] * x - left[i] * y) / np.sqrt(x * x + y * y)
+    return size
+
+
+@njit(cache=True, nogil=True)
+def _growth(size, floor, logs):  # type: ignore[no-untyped-def]
+    """Return the power of the step by which the sizes grow; leave the root of each size without it."""
+    at, log_size = logs[1 : len(size) + 1].copy(), np.empty(len(size))
+    _shift(at)
+    for i in range(len(size)):
+        log_size[i] = np.log(size[i] + floor)
+    least = median(log_size) - _DEEPEST
+    for i in range(len(size)):
+        log_size[i] = max(log_size[i], least)
+    squares = along = 0.0
+    for i in range(len(size)):
+        squares += at[i] * at[i]
+        along += at[i] * log_size[i]
+    slope = along / squares
+    slope *= max(1.0 - _SPREAD / squares / max(slope * slope, 1e-300), 0.0)
+    for i in range(len(size)):
+        size[i] = np.sqrt(size[i] * np.exp(-slope * at[i]))
+    return slope
+
+
+@njit(cache=True, nogil=True)
+def _shift(values):  # type: ignore[no-untyped-def]
+    """Subtract the mean, in place."""
+    mean = 0.0
+    for i in range(len(values)):
+        mean += values[i]
+    mean /= len(values)
+    for i in range(len(values)):
+        values[i] -= mean
+
+
+@njit(cache=True, nogil=True)
 def calmed(z, left, factor):  # type: ignore[no-untyped-def]
     """Return z with its extreme innovations clipped: `left`, whitened by `factor`, beyond `_WILD` sizes.
 
     The size is the median or, if larger, seven tenths of the root mean square, because most changes of a
     count are 0.
     """
-    size = max(np.median(np.abs(left)) / 0.6745, 0.7 * np.sqrt(np.mean(left * left)))
-    out, n = z.copy(), len(z)
+    squares, n = 0.0, len(z)
+    for t in range(n):
+        squares += left[t] * left[t]
+    size = max(median(np.abs(left)) / 0.6745, 0.7 * np.sqrt(squares / n))
+    out = np.empty(n)
     before = one = two = 0.0
     for t in range(n):
         excess = left[t] - min(max(left[t], -_WILD * size), _WILD * size)
         whole = factor[t, 0] * before + factor[t, 1] * one + factor[t, 2] * two + factor[t, 3] * excess
-        out[t] -= whole
+        out[t] = z[t] - whole
         before, two, one = whole, one, excess
     return out
 
 
-@njit(cache=True)
-def weights(z, rows, factor, log_det):  # type: ignore[no-untyped-def]
-    """Return each model's log restricted likelihood given means in `rows`, with its scale integrated out."""
-    out, all_rows = np.empty(len(factor)), np.concatenate((rows, z.reshape(1, -1)))
+@njit(cache=True, nogil=True)
+def weights(rows, factor, log_det):  # type: ignore[no-untyped-def]
+    """Return each model's log restricted likelihood of the last row given means in the other rows.
+
+    Its scale is integrated out.
+    """
+    out = np.empty(len(factor))
     for g in range(len(factor)):
-        made = whitened(all_rows, factor[g])
-        basis = made[:-1]
+        white = whitened(rows, factor[g])
+        basis, left = white[:-1], white[-1]
         count, volume = orthonormal(basis)
-        left = rest(made[-1], basis)
-        out[g] = -0.5 * (log_det[g] + volume + (len(z) - count) * np.log(max(np.dot(left, left), 1e-300)))
+        rest(left, basis)
+        out[g] = -0.5 * (log_det[g] + volume + (rows.shape[1] - count) * np.log(max(np.dot(left, left), 1e-300)))
     return out
