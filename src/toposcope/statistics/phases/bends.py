@@ -342,20 +342,35 @@ def _beside(mean, added, count, factor, log_det, models):  # type: ignore[no-unt
         both -= (both @ basis.T) @ basis
         waves, rows = both[:count], both[count:]
         power, turn = np.linalg.eigh(waves @ waves.T)
-        power = np.maximum(power, _TINY)
-        unit = (turn.T @ waves) / np.sqrt(power).reshape(-1, 1)
+        unit = turn.T @ waves
+        for i in range(count):
+            power[i] = max(power[i], _TINY)
+            root = np.sqrt(power[i])
+            for t in range(n):
+                unit[i, t] /= root
         whole, free, along = np.dot(left, left), n - rank, unit @ left
-        room, dot, part = (rows * rows).sum(axis=1), rows @ left, rows @ unit.T
+        room, dot, part = np.zeros(len(rows)), rows @ left, rows @ unit.T
+        squared = part * part
+        for d in range(len(rows)):
+            for t in range(n):
+                room[d] += rows[d, t] * rows[d, t]
+        taken, turned = np.empty(count), np.empty(count)
         for k in range(len(AMPLITUDES)):
-            size = 1.0 + AMPLITUDES[k] ** 2 * variance * power
-            taken = 1.0 - 1.0 / size
-            base = log_det[g] + volume + np.sum(np.log(size))
-            less = max(whole - np.sum(taken * along * along), _LEAST * whole)
+            logs = gone = 0.0
+            for i in range(count):
+                size = 1.0 + AMPLITUDES[k] ** 2 * variance * power[i]
+                taken[i] = 1.0 - 1.0 / size
+                turned[i] = taken[i] * along[i]
+                logs += np.log(size)
+                gone += turned[i] * along[i]
+            base = log_det[g] + volume + logs
+            less = max(whole - gone, _LEAST * whole)
             plain[g, k, 0] = -0.5 * (base + free * np.log(max(less, 1e-300)))
-            own, towards = room - (part * part) @ taken, dot - part @ (taken * along)
+            hidden, moved = squared @ taken, part @ turned
             for d in range(len(rows)):
-                known = _RISE * _RISE * variance * max(own[d], 0.0)
-                gone = towards[d] * towards[d] / max(own[d], 1e-300) * known / (1.0 + known)
+                own, towards = max(room[d] - hidden[d], 0.0), dot[d] - moved[d]
+                known = _RISE * _RISE * variance * own
+                gone = towards * towards / max(own, 1e-300) * known / (1.0 + known)
                 squares = max(less - gone, _LEAST * whole)
                 out[g, k, d] = -0.5 * (base + np.log(1.0 + known) + free * np.log(max(squares, 1e-300)))
     return plain, out
