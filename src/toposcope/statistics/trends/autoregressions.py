@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from toposcope.statistics.medians import median
+
 ROUNDS = 3
 """How often persistence and trend are estimated alternately."""
 _UNIT = 1.0 - 1e-9
@@ -48,8 +50,12 @@ def whitened_rows(values, basis, sizes, most, holes, units):  # type: ignore[no-
 @njit(cache=True)
 def _jumps(e):  # type: ignore[no-untyped-def]
     """Return whether one of the innovations stands out by `JUMP` robust standard deviations."""
-    sizes = np.abs(e)
-    return sizes.max() > JUMP / 0.6745 * np.median(sizes)
+    sizes = np.empty(len(e))
+    largest = 0.0
+    for t in range(len(e)):
+        sizes[t] = abs(e[t])
+        largest = max(largest, sizes[t])
+    return largest > JUMP / 0.6745 * median(sizes)
 
 
 @njit(cache=True)
@@ -61,7 +67,7 @@ def fitted(x, basis, most, holes, core, unit):  # type: ignore[no-untyped-def]
     size, n = basis.shape
     free, known = n - size, n - core
     w, filled = np.empty((size + 1, n)), np.empty((size + 1, n))
-    forward, backward = np.empty_like(w), np.empty_like(w)
+    forward, backward = np.empty((size + 1, n)), np.empty((size + 1, n))
     _scaled(x, 1.0, filled[size])
     for k in range(size):
         _off(basis[k], filled[size])
@@ -89,7 +95,12 @@ def fitted(x, basis, most, holes, core, unit):  # type: ignore[no-untyped-def]
             _scaled(filled[k], scale, filled[k])
         reflection, p = _burg(filled, forward, backward, free, most, unit)
     count = size - core + p + 1 - unit
-    score = known * np.log(_dot(w[size], w[size]) / known) + 2.0 * np.log(sizes).sum() + logs[:core].sum()
+    spread = volume = 0.0
+    for m in range(len(sizes)):
+        spread += np.log(sizes[m])
+    for k in range(core):
+        volume += logs[k]
+    score = known * np.log(_dot(w[size], w[size]) / known) + 2.0 * spread + volume
     score += PENALTY * count * known / max(known - count - 1, 0.1)
     return score, p, w[size], left, _trace(w[:size], most, free), power
 
@@ -140,7 +151,7 @@ def _burg(x, forward, backward, free, most, unit):  # type: ignore[no-untyped-de
         _scaled(x[i], 1.0, forward[i])
         _scaled(x[i], 1.0, backward[i])
     reflection = np.zeros(most + 1)
-    variance = np.sum(x * x) / n
+    variance = _squares(x, 0) / n
     best, order = np.inf if unit else free * np.log(variance) + free * free / (free - 2.0), 0
     for m in range(1, most + 1):
         if free - m - 2 < 2:
@@ -163,11 +174,21 @@ def _burg(x, forward, backward, free, most, unit):  # type: ignore[no-untyped-de
                 b[s] -= k * old
         variance *= 1.0 - k * k
         if unit and m == 1:
-            variance = np.sum(forward[:, 1:] ** 2) / (n - 1)
+            variance = _squares(forward, 1) / (n - 1)
         score = free * np.log(variance) + free * (free + m) / (free - m - 2.0)
         if score < best:
             best, order = score, m
     return reflection, order
+
+
+@njit(cache=True)
+def _squares(x, first):  # type: ignore[no-untyped-def]
+    """Return the sum of squares from column `first` on, in the order of the rows."""
+    total = 0.0
+    for i in range(len(x)):
+        for t in range(first, x.shape[1]):
+            total += x[i, t] * x[i, t]
+    return total
 
 
 @njit(cache=True)
@@ -228,7 +249,9 @@ def _project(w, logs):  # type: ignore[no-untyped-def]
             left[t] -= w[k, t] * w[k, t]
     for k in range(last):
         _off(w[k], w[last])
-    return np.maximum(left, HOLE)
+    for t in range(len(left)):
+        left[t] = max(left[t], HOLE)
+    return left
 
 
 @njit(cache=True, fastmath=_FAST)

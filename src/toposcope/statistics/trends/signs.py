@@ -90,17 +90,23 @@ def sign_test(
 @njit(cache=True)
 def sign_tail(q, total):  # type: ignore[no-untyped-def]
     """Return P(|sum s_t q_t| >= |total|) over random signs, by Lugannani and Rice's formula."""
-    q = np.abs(q)
-    size, far = np.sqrt(np.sum(q * q)), np.sum(q)
-    total = abs(total)
-    floor = 2.0 * 0.5 ** np.sum(q > 1e-9 * size)
+    sizes = np.empty(len(q))
+    squares = far = 0.0
+    for i in range(len(q)):
+        sizes[i] = abs(q[i])
+        squares += q[i] * q[i]
+        far += sizes[i]
+    size, total, signs = np.sqrt(squares), abs(total), 0
+    for i in range(len(q)):
+        signs += sizes[i] > 1e-9 * size
+    floor = 2.0 * 0.5**signs
     if not total > 1e-6 * size:
         return 1.0
     if total >= far * (1.0 - 1e-9):
         return floor
-    u = _saddle(q, total, total / size**2)
+    u = _saddle(sizes, total, total / size**2)
     bend, log_cosh = 0.0, 0.0
-    for value in q:
+    for value in sizes:
         y = value * u
         tanh = math.tanh(y)
         bend += value * value * (1.0 - tanh * tanh)
@@ -140,7 +146,7 @@ def _saddle(q, total, u):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def _interval(product, square, weight, r, alpha, short):  # type: ignore[no-untyped-def]
     """Return the smallest and largest value that the test does not reject at `alpha`; 0 is tried first."""
-    ends = np.empty(2)
+    ends, q = np.empty(2), np.empty(len(product))
     for side in range(2):
         inside, outside = r, -1.0 if side == 0 else 1.0
         for halving in range(13):
@@ -149,8 +155,12 @@ def _interval(product, square, weight, r, alpha, short):  # type: ignore[no-unty
                 if r * outside >= 0.0:
                     continue
                 middle = 0.0
-            rest = product - middle * square
-            if sign_tail(rest * weight, rest.sum() * short) > alpha:
+            total = 0.0
+            for i in range(len(q)):
+                rest = product[i] - middle * square[i]
+                q[i] = rest * weight[i]
+                total += rest
+            if sign_tail(q, total * short) > alpha:
                 inside = middle
             else:
                 outside = middle
@@ -186,9 +196,10 @@ def detectable_r(free: int, family: int, *, alpha: float = 0.05, power: float = 
 @njit(cache=True, nogil=True)
 def _found(e, other, r, alpha, power):  # type: ignore[no-untyped-def]
     """Return whether at least `power` of the pairs with correlation r have p <= alpha; stop once certain."""
-    rows, found, rest = len(e), 0, np.sqrt(1.0 - r * r)
+    rows, found, rest, row = len(e), 0, np.sqrt(1.0 - r * r), np.empty(e.shape[1])
     for i in range(rows):
-        row = e[i] * (r * e[i] + rest * other[i])
+        for t in range(len(row)):
+            row[t] = e[i, t] * (r * e[i, t] + rest * other[i, t])
         found += _within(row, alpha)
         if found / rows >= power or (found + rows - 1 - i) / rows < power:
             break
@@ -198,8 +209,11 @@ def _found(e, other, r, alpha, power):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def _within(q, alpha):  # type: ignore[no-untyped-def]
     """Return whether `sign_tail` of q is at most alpha; for a sum far out, skip the saddle point."""
-    total = q.sum()
-    z = abs(total) / np.sqrt(np.sum(q * q))
+    total = squares = 0.0
+    for value in q:
+        total += value
+        squares += value * value
+    z = abs(total) / np.sqrt(squares)
     if len(q) >= _MANY and z > _FAR and alpha > 1e-6:
         return True  # the tail is below 2 exp(-z^2 / 2) (Hoeffding)
     return sign_tail(q, total) <= alpha
