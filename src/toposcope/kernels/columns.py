@@ -35,7 +35,8 @@ def push(heap: np.ndarray, size: int, key: int) -> np.ndarray:
     """Add a key to a heap of `size` keys; return the heap, longer if it was full."""
     if size == len(heap):
         longer = np.empty(2 * size + 1, np.int64)
-        longer[:size] = heap
+        for i in range(size):  # element by element: a slice compiles for a second
+            longer[i] = heap[i]
         heap = longer
     i = size
     while i > 0:
@@ -71,7 +72,8 @@ def append(items: np.ndarray, length: int, item: int) -> tuple[np.ndarray, int]:
     """Add an item to a list of `length` items; return the list, longer if it was full, and its length."""
     if length == len(items):
         longer = np.empty(2 * length + 1, items.dtype)
-        longer[:length] = items
+        for i in range(length):
+            longer[i] = items[i]
         items = longer
     items[length] = item
     return items, length + 1

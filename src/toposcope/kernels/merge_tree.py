@@ -28,19 +28,22 @@ def merge_lattice(values: np.ndarray, offsets: np.ndarray) -> _Sweep:
     tree on which each vertex lies: k below the first merge of branch k, b + j above merge j. Basins (n,)
     number the branch to which steepest descent leads. Both are -1 if the vertex does not count.
     """
-    return _merged(values, offsets, _NONE, _NONE)
+    return _merged(values, offsets, _NONE, _NONE, offsets.size)
 
 
 def merge_graph(values: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> _Sweep:
     """Return what `merge_lattice` does for a graph: v has the neighbours ends[starts[v] : starts[v + 1]]."""
-    return _merged(values, _NONE, starts, ends)
+    most = int(np.diff(starts).max()) if starts.size > 1 else 0
+    return _merged(values, _NONE, starts, ends, most)
 
 
-def _merged(values: np.ndarray, offsets: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> _Sweep:
+def _merged(
+    values: np.ndarray, offsets: np.ndarray, starts: np.ndarray, ends: np.ndarray, most: int
+) -> _Sweep:
     lower, minima = _descend(values, offsets, starts, ends)
     minima = minima[ascending(values[minima])]
     basin = _basins(lower, minima)
-    joins, sets = _joins(values, basin, offsets, starts, ends)
+    joins, sets = _joins(values, basin, offsets, starts, ends, most)
     joins, sets = _in_order(joins, sets, ascending(values[joins]))
     branches, merges, roots, up, when, reached = _sweep(joins, sets, minima)
     order, first = _by_root(roots, len(minima))
@@ -148,9 +151,11 @@ def _basins(lower, minima):
 
 
 @njit(cache=True, nogil=True)
-def _joins(values, basin, offsets, starts, ends):
-    """Return the vertices with lower neighbours in several basins, and these basins (-1: none)."""
-    most = offsets.size if starts.size == 0 else np.max(np.diff(starts))
+def _joins(values, basin, offsets, starts, ends, most):
+    """Return the vertices with lower neighbours in several basins, and these basins (-1: none).
+
+    `most` is the largest number of neighbours.
+    """
     found, sets = np.empty(values.size, np.int32), np.empty((values.size, most), np.int32)
     count = 0
     for v in range(values.size):
@@ -165,7 +170,8 @@ def _joins(values, basin, offsets, starts, ends):
                 held += 1
                 several |= basin[u] != own
         if several:
-            sets[count, held:] = -1
+            for k in range(held, most):
+                sets[count, k] = -1
             found[count] = v
             count += 1
     return found[:count].copy(), sets[:count].copy()
@@ -188,7 +194,8 @@ def _by_root(roots, b):
     first = np.zeros(b + 1, np.int64)
     for root in roots:
         first[root + 1] += 1
-    first = np.cumsum(first)
+    for root in range(b):
+        first[root + 1] += first[root]
     order, free = np.empty(roots.size, np.int64), first.copy()
     for j in range(roots.size):
         order[free[roots[j]]] = j
@@ -209,7 +216,8 @@ def _sweep(joins, sets, minima):
     up, when = np.full(b, -1, np.int32), np.full(b, -1, np.int32)
     reached = np.empty(joins.size, np.int32)
     branches = np.full((4, b), -1, np.int64)
-    branches[MINIMUM] = minima
+    for k in range(b):
+        branches[MINIMUM, k] = minima[k]
     merges, roots = np.empty((b, 5), np.int64), np.empty(b, np.int32)
     count = 0
     for at in range(joins.size):

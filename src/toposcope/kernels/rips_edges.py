@@ -56,7 +56,7 @@ class RipsEdges:
         """Ranks, descending, of the edges that join no components and close no triangle: births of H1."""
         is_open = self.closing == NO_VERTEX
         is_open[self.tree] = False
-        return np.flatnonzero(is_open)[::-1]
+        return np.flatnonzero(is_open)[::-1].copy()  # one layout, so that one kernel is compiled
 
 
 @njit(cache=True, nogil=True)

@@ -79,7 +79,7 @@ def _reduce(packed, ranks, closing, column, table, starts, members, begin, heap,
     share = column / m
     ceiling = min(m, np.int64(np.ceil(m * np.sqrt(share * share + _FIRST_WINDOW / n))) + 1)
     u, v = ends(packed, column, n)
-    heap, size = _list(ranks, u, v, column, np.int64(column) * n, ceiling, heap, 0)
+    heap, size = _list(ranks, u, v, column, np.int64(column) * n, ceiling, heap, np.int64(0))
     while True:
         key, size = next_odd(heap, size)
         if key < 0:
@@ -87,8 +87,9 @@ def _reduce(packed, ranks, closing, column, table, starts, members, begin, heap,
                 return members, end, heap, key
             floor, ceiling = ceiling * n, min(m, np.int64(ceiling * _GROWTH) + 1)
             for i in range(begin, end):
-                u, v = ends(packed, members[i], n)
-                heap, size = _list(ranks, u, v, members[i], floor, ceiling, heap, size)
+                edge = np.int64(members[i])  # one type at every call, so that it is compiled once
+                u, v = ends(packed, edge, n)
+                heap, size = _list(ranks, u, v, edge, floor, ceiling, heap, size)
             continue
         if end - begin > _SWEEP_LEAST + m // _SWEEP_SHARE:
             return members, end, heap, _TO_SWEEP
@@ -108,9 +109,10 @@ def _reduce(packed, ranks, closing, column, table, starts, members, begin, heap,
             heap, size = push(heap, size, key), size + 1
         if owner >= 0:
             for i in range(starts[owner], starts[owner + 1]):
-                members, end = append(members, end, members[i])
-                u, v = ends(packed, members[i], n)
-                heap, size = _list(ranks, u, v, members[i], key, ceiling, heap, size)
+                edge = np.int64(members[i])
+                members, end = append(members, end, edge)
+                u, v = ends(packed, edge, n)
+                heap, size = _list(ranks, u, v, edge, key, ceiling, heap, size)
 
 
 @njit(cache=True, nogil=True)
@@ -137,7 +139,8 @@ def _list(ranks, u, v, rank, floor, ceiling, heap, size):
     row_u, row_v = ranks[u], ranks[v]
     if len(heap) < size + n:
         longer = np.empty(2 * len(heap) + n, np.int64)
-        longer[:size] = heap[:size]
+        for i in range(size):
+            longer[i] = heap[i]
         heap = longer
     for start in range(0, n, _BLOCK):
         stop = min(start + _BLOCK, n)
@@ -200,7 +203,7 @@ def _sweep(packed, ranks, closing, column, table, starts, members, begin, end, v
 def _toggle(packed: np.ndarray, members: np.ndarray, begin: int, end: int, values: np.ndarray) -> None:
     """Add the edges `members[begin:end]` to a cochain with the values 0 and -1 (all bits set)."""
     for i in range(begin, end):
-        u, v = ends(packed, members[i], len(values))
+        u, v = ends(packed, np.int64(members[i]), len(values))
         values[u, v] = values[v, u] = ~values[u, v]
 
 
