@@ -5,6 +5,10 @@ knee), at even or at random steps. Seeds differ by an offset, by a slow wander (
 the run), by their pace and by white noise. In every group of the odd kinds one run has: an end that leaves
 the others by 2% over the last 15% (at once, or as a ramp), noise five times as large there, six spikes, or a
 pace 10% slower. For each kind: how often that run is found, and how often another one is called odd.
+
+--pace prints how often the run that is 10% slower would be found by one that knows the curve of the recipe
+and the size of the noise: paces by weighted least squares with a free offset for each run, and Fisher's F of
+`statistics.odd` with the whole level. No comparison of paces can find more.
 """
 
 from __future__ import annotations
@@ -12,9 +16,10 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
+from scipy.special import fdtrc
 
 from toposcope.core.seeding import rng
-from toposcope.statistics.odd import odd_runs
+from toposcope.statistics.odd import LEVEL, MOST_PART, odd_runs
 
 HEALTHY = ("seeds", "heavy tails", "wander", "spikes now and then", "random steps", "unequal noise")
 ODD = (
@@ -78,13 +83,58 @@ def group(kind: str, runs: int, draw: int) -> tuple[np.ndarray, np.ndarray]:
     return loss, np.round(t * 1e7)
 
 
+def best_pace(runs: int, draw: int, *, noise: bool) -> tuple[float, list[bool]]:
+    """Return the spread of the healthy runs' paces, and which runs an exact comparison of paces calls odd.
+
+    Without noise, the paces are those that the runs have.
+    """
+    g = rng(name="odd ends", kind="10% slower", runs=runs, draw=draw)
+    count = int(g.choice([60, 120, 300]))
+    paces = g.normal(0, 0.01, runs)
+    paces[0] -= np.log(1.1)
+    if noise:
+        losses, _ = group("10% slower", runs, draw)
+        state = g.bit_generator.state
+        at = []
+        for shift in (0.0, 1e-3, -1e-3):
+            g.bit_generator.state = state  # the same law, at another pace
+            at.append(law(g, np.linspace(1 / count, 1, count)[None] * np.exp(shift))[0])
+        known, slope = at[0], (at[1] - at[2]) / 2e-3
+        weighed = np.stack([np.ones(count), slope], axis=1) / known[:, None]
+        paces = np.linalg.lstsq(weighed, ((losses - known) / known).T, rcond=None)[0][1]
+    chances = []
+    for run in range(runs):
+        others = np.delete(paces, run)
+        far = (paces[run] - others.mean()) ** 2 / (1 + 1 / len(others)) / others.var(ddof=1)
+        chances.append(fdtrc(1, len(others) - 1, far))
+    rounds = max(runs // MOST_PART, 1)
+    return float(paces[1:].std(ddof=1)), [bool(p * rounds * runs <= LEVEL) for p in chances]
+
+
+def paces(sizes: list[int], draws: int) -> None:
+    """Print what an exact comparison of paces finds."""
+    for noise in (True, False):
+        for runs in sizes:
+            made = [best_pace(runs, draw, noise=noise) for draw in range(draws)]
+            found = np.array([odd for _, odd in made])
+            print(
+                f"{runs:2} runs, {'with' if noise else 'without'} noise: healthy paces "
+                f"{np.median([spread for spread, _ in made]):.1%} apart, 10% slower found "
+                f"{found[:, 0].mean():.0%}, another {found[:, 1:].any(axis=1).mean():.0%}"
+            )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--draws", type=int, default=400)
     parser.add_argument("--sizes", type=int, nargs="+", default=[4, 5, 10])
+    parser.add_argument("--pace", action="store_true", help="the most that a comparison of paces could find")
     options = parser.parse_args()
+    if options.pace:
+        paces(options.sizes, options.draws)
+        return
     print("healthy groups with an odd run, %, by runs:", *options.sizes)
     for kind in (*HEALTHY, *ODD):
         cells = []
