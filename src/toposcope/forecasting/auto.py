@@ -20,7 +20,7 @@ from toposcope.core.errors import InputError
 from toposcope.forecasting.backtests import own_errors, sibling_errors
 from toposcope.forecasting.base import Forecaster, Point, future_steps
 from toposcope.forecasting.families import LastValue, Pow3, Pow4, SmoothedPow3
-from toposcope.forecasting.plain_law import PlainLaw, stated_width
+from toposcope.forecasting.plain_law import PlainLaw, anneals, with_width
 from toposcope.logs.curve import Curve, level_and_slope
 
 POWER = 4.0
@@ -34,9 +34,6 @@ REACH = 1.0
 
 DOUBT = 3.0
 """The forecast fall is multiplied by 1 - DOUBT / k x (least rms of a candidate / rms fall)^2, k siblings."""
-
-_ANNEALS = 0.9
-"""A plan anneals if its learning rate will fall below this share of the current one."""
 
 _NOTED = 0.9
 """A note reports the shrinkage of a fall if less than this share of it remains."""
@@ -152,7 +149,7 @@ class Auto(Forecaster):
             return replace(_averaged(self._points([(LastValue(), 1.0)], seen), seen), half=math.nan)
         points = self._points(self.fitted or self._own(seen), seen)
         point = _averaged(points, seen)
-        point = replace(point, half=stated_width(seen, point.final))  # for fewer than three siblings
+        point = with_width(point, seen)  # for fewer than three siblings
         if self.falls is None or not self.fitted:
             return point
         now = level_and_slope(seen.step, seen.loss)[0]
@@ -206,9 +203,8 @@ class Auto(Forecaster):
 
             rate = [m for m in self.candidates if isinstance(m, MultiPower)]
             by_rate = self._points([(m.fit((), self.share), 1.0) for m in rate], seen)
-            points = by_rate if by_rate and _anneals(seen) else [*points, *by_rate]
-        point = _averaged(points, seen)
-        return replace(point, half=stated_width(seen, point.final))
+            points = by_rate if by_rate and anneals(seen) else [*points, *by_rate]
+        return with_width(_averaged(points, seen), seen)
 
     def _left_out(self, method: Forecaster, siblings: Sequence[Curve], share: float) -> tuple[float, ...]:
         if method.needs:
@@ -246,15 +242,6 @@ def _law_of(seen: Curve) -> Point | None:
         return PlainLaw().predict(seen) if len(seen.step) >= PlainLaw.least_seen else None
     except InputError:
         return None
-
-
-def _anneals(seen: Curve) -> bool:
-    """Return whether the planned rate falls after the last step seen."""
-    plan = seen.plan()
-    if plan is None:
-        return False
-    ahead = plan.at(np.linspace(seen.last, seen.horizon, 50))
-    return bool(ahead.min() < _ANNEALS * ahead[0])
 
 
 def _planned(seen: Curve) -> bool:

@@ -53,7 +53,8 @@ class Point:
 
     `used` are the methods of an average with their weights, the largest first. `half` is the half-width of
     the log of a 90% interval, or a function that returns it, if the method states its own; it is used with
-    fewer than three siblings. NaN means that there is no interval yet.
+    fewer than three siblings. NaN means that there is no interval yet. `above` is that of the upper end, if
+    it is another one.
     """
 
     final: float
@@ -62,6 +63,7 @@ class Point:
     used: tuple[tuple[str, float], ...] = ()
     note: str = ""
     half: float | Callable[[], float] | None = None
+    above: Callable[[], float] | None = None
 
     @property
     def stated(self) -> float | None:

@@ -20,7 +20,7 @@ from toposcope.forecasting.annealing import (
 )
 from toposcope.forecasting.base import LEAST_SEEN, Forecaster, Point, future_steps, point_from_curve
 from toposcope.forecasting.families import warmup_end
-from toposcope.forecasting.plain_law import stated_width
+from toposcope.forecasting.plain_law import with_width
 from toposcope.logs.curve import Binned, Curve, binned
 from toposcope.logs.schedule import Schedule
 
@@ -103,9 +103,8 @@ class MultiPower(Forecaster):
             )
         point = _follow(seen, fit_multi_power([*same, _enough(seen, same)], shape=self.shape, prior=prior))
         positive = point.final > 0 and np.isfinite(point.final)
-        return replace(
-            point, note=note, half=stated_width(seen, point.final) if positive and not same else None
-        )
+        point = replace(point, note=note)
+        return with_width(point, seen) if positive and not same else point
 
     def _prior(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Fit each sibling separately: runs of another size use their median alpha, B and C."""

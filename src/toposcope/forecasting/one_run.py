@@ -31,7 +31,7 @@ from toposcope.forecasting.base import (
     Point,
     anything,
 )
-from toposcope.forecasting.unplanned import NO_PLAN, lowered, may_anneal, ranges
+from toposcope.forecasting.unplanned import NO_PLAN, continued, lowered, may_anneal, ranges
 from toposcope.logs.curve import Curve, level_and_slope, level_error
 from toposcope.logs.schedule import Schedule
 
@@ -68,6 +68,11 @@ def forecast(
     borrowed = (
         f"the planned learning rate is that of {lender}" if lender and "schedule" in method.needs else ""
     )
+    if seen.schedule is None and (plan := continued(seen)) is not None:
+        seen = replace(seen, schedule=plan)
+        borrowed = (
+            f"its learning rate is taken to go on as it falls, to {plan.rate[-1]:.3g} at step {plan.end:,}"
+        )
     try:
         check_needs(method, seen, finished)
         point = method.fit(finished, share).predict(seen)
@@ -78,12 +83,14 @@ def forecast(
     except (InputError, np.linalg.LinAlgError) as error:
         return _failed(method, seen, share, level, str(error))
     tests, source = sibling_backtests(method, finished, share), ""
+    above: float | None = None
     if len(tests) >= 3:
         source = f"{len(tests):,} held-out siblings"
         half = leverage_half_width(tests, level_and_slope(seen.step, seen.loss)[0], level)
     elif point.half is not None:
         tests, source = [], OWN_WIDTH
         half = (point.stated or 0.0) * _of_level(level)
+        above = point.above() * _of_level(level) if point.above is not None else None
     else:
         tests = own_backtests(method, seen, finished)
         half = half_width([test.error for test in tests], level) if tests else math.nan
@@ -96,7 +103,9 @@ def forecast(
         more, widened = _beyond(method, seen, finished, share)
         half = math.hypot(half, more * _of_level(level))
     said = [note for note in (borrowed, point.note, widened, left, strangers) if note]
-    return _with_interval(method, seen, point, tests, half, source, said, level)
+    return _with_interval(
+        method, seen, point, tests, (half, half if above is None else above), source, said, level
+    )
 
 
 def _beyond(method: Forecaster, seen: Curve, siblings: Sequence[Curve], share: float) -> tuple[float, str]:
@@ -118,15 +127,16 @@ def _of_level(level: float) -> float:
 
 
 def _with_interval(
-    method: Forecaster, seen: Curve, point: Point, tests: Sequence[Backtest], half: float, source: str,
-    said: list[str], level: float,
+    method: Forecaster, seen: Curve, point: Point, tests: Sequence[Backtest], halves: tuple[float, float],
+    source: str, said: list[str], level: float,
 ) -> Forecast:  # fmt: skip
-    """Return the forecast with final * exp(-+ half), or with the reason why it has no interval."""
+    """Return the forecast with final * exp(-+ half), a half for each end, or why it has no interval."""
     errors, none = [test.error for test in tests], np.empty(0)
     own = source == OWN_WIDTH
     unplanned = (own or not source) and may_anneal(seen)
     source = source or "earlier cuts of the same run"
-    low, high = point.final * math.exp(-half), point.final * math.exp(half)
+    half, above = halves
+    low, high = point.final * math.exp(-half), point.final * math.exp(above)
     band, status = (none, none), "ok"
     if math.isnan(half) or (len(errors) < 3 and not own):
         early = own and seen.last < EARLIEST * seen.horizon
@@ -138,10 +148,15 @@ def _with_interval(
         low, high, status = math.nan, math.nan, "degenerate"
     else:
         if len(point.step) and seen.horizon > seen.last > 0:
-            band = curve_interval(
-                point.step, point.loss, cut=seen.last, end=seen.horizon, paths=[t.path for t in tests],
-                half=half, noise=level_error(seen.step, seen.loss), level=level,
-            )  # fmt: skip
+            noise, paths = level_error(seen.step, seen.loss), [test.path for test in tests]
+            sides = [
+                curve_interval(
+                    point.step, point.loss, cut=seen.last, end=seen.horizon, paths=paths, half=one,
+                    noise=noise, level=level,
+                )
+                for one in halves
+            ]  # fmt: skip
+            band = sides[0][0], sides[1][1]
         useless = [one.kind for one in seen.remarks if one.useless_on]
         if unplanned:
             lower = low * (1 - lowered(own))

@@ -42,6 +42,9 @@ WEIGHTS = (0.2, 1.6, 1.0, 3.3)
 """The weights of the four squares of the half-width (`squares`), rounded. They minimise the pinball loss on
 simulated curves and half of parameter_golf's runs (benchmarks.forecast_alone --calibrate, 2026-11-27)."""
 
+_ANNEALS = 0.9
+"""A plan anneals if its learning rate will fall below this share of the current one."""
+
 _LEAST_SCATTER = 2e-4
 """The least scatter of log losses about the law: that of a loss of about 2 printed with four digits."""
 
@@ -119,12 +122,21 @@ def _fitted(seen: Curve) -> Point:
     return replace(point, half=lambda: seen.known("half-width", lambda: half_width(seen, settled, law)))
 
 
-def stated_width(seen: Curve, final: float) -> Callable[[], float] | None:
-    """Return what computes the half-width of a `final` loss that another method forecasts from the run.
+def with_width(point: Point, seen: Curve) -> Point:
+    """Return a forecast by another method with the half-widths of a run without siblings.
 
-    It is that of the plain law and how far the two are apart, as squares: both extrapolate the same losses.
-    None if there are too few losses for the law.
+    Below, it is that of the plain law and how far the two are apart, as squares: both extrapolate the same
+    losses. Above, it is the same of the law in steps that count by their rate (`counted_by_rate`), where the
+    rate is planned to fall: no more of that decay's own gain need come. None if there are too few losses.
     """
+    below = _from_law(seen, point.final)
+    counted = counted_by_rate(seen)
+    above = _from_law(counted, point.final) if counted is not seen and below is not None else None
+    return replace(point, half=below, above=above)
+
+
+def _from_law(seen: Curve, final: float) -> Callable[[], float] | None:
+    """Return what computes the half-width of the plain law with its distance from a `final` loss."""
     try:
         law = PlainLaw().predict(seen) if len(seen.step) >= PlainLaw.least_seen else None
     except InputError:
@@ -133,6 +145,39 @@ def stated_width(seen: Curve, final: float) -> Callable[[], float] | None:
         return None
     width, apart = law.half, math.log(final / law.final)
     return lambda: math.hypot(width(), apart)
+
+
+def counted_by_rate(seen: Curve) -> Curve:
+    """Return the run with each step in proportion to its rate, if its plan falls: the last one seen stays.
+
+    >>> from toposcope.logs.schedule import Schedule
+    >>> step = np.arange(1.0, 101.0)
+    >>> plan = Schedule(np.array([0.0, 100.0, 200.0]), np.array([1.0, 1.0, 0.0]))
+    >>> run = Curve("a", step, 1 / step, np.ones(100), 200, schedule=plan)
+    >>> counted_by_rate(run).horizon, counted_by_rate(replace(run, schedule=None)).horizon
+    (150, 200)
+    """
+    plan = seen.schedule
+    if plan is None or not anneals(seen):
+        return seen
+    after = seen.step > max(warmup_end(seen), 0.0)
+    area = plan.area(np.array([seen.last, seen.horizon], float))
+    if not after.any() or not area[0] > 0:
+        return seen
+    step = plan.area(seen.step[after]) / area[0] * seen.last
+    end = max(math.ceil(area[1] / area[0] * seen.last), seen.last)
+    return replace(
+        seen, step=step, loss=seen.loss[after], rate=np.full(len(step), np.nan), horizon=end, schedule=None
+    )
+
+
+def anneals(seen: Curve) -> bool:
+    """Return whether the planned rate falls after the last step seen."""
+    plan = seen.plan()
+    if plan is None:
+        return False
+    ahead = plan.at(np.linspace(seen.last, seen.horizon, 50))
+    return bool(ahead.min() < _ANNEALS * ahead[0])
 
 
 def half_width(seen: Curve, settled: Curve, law: tuple[float, float, float]) -> float:
