@@ -70,9 +70,8 @@ def forecast(
     )
     if seen.schedule is None and (plan := continued(seen)) is not None:
         seen = replace(seen, schedule=plan)
-        borrowed = (
-            f"its learning rate is taken to go on as it falls, to {plan.rate[-1]:.3g} at step {plan.end:,}"
-        )
+        end = plan.rate[-1] / plan.peak
+        borrowed = f"its learning rate falls, and is taken to fall on to {end:.0%} of its peak at its end"
     try:
         check_needs(method, seen, finished)
         point = method.fit(finished, share).predict(seen)

@@ -137,7 +137,7 @@ def ranges(
     if own and level == HELD_LEVEL:
         held = (
             f"{HELD:.0%} of such intervals contained the final loss, on {HELD_RUNS} real runs read without "
-            "their plan"
+            "their plan; where a loss takes another course later, which nothing shows before, fewer do"
         )
     return (
         f"without a plan of the learning rate, quote {lower:.4g} to {high:.4g}",
