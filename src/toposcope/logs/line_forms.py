@@ -35,7 +35,9 @@ _TIME = re.compile(
     r"\d{4}[-/]\d{1,2}[-/]\d{1,2}[T_ ]?|\b\d{1,2}[-/]\d{1,2}(?=[ T]\d{1,2}:)|\b\d{1,3}:\d{2}(?::\d{2})?(?:[.,]\d+)?"
     r"|\b\d+(?:\.\d+)?\s?(?:ms|sec(?:onds?)?|s|min(?:utes?)?|m|h(?:ours?)?|days?)\b|[\d.]+\s?%"
 )
-_NUMBER = re.compile(r"(?<![\d.])[-+]?(?:\d[\d,_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?!\w)|(?<!\w)(?:-?nan|inf)\b", re.IGNORECASE)
+_NUMBER = re.compile(
+    r"(?<![\d.])[-+]?(?:\d[\d,_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?!\w)|(?<!\w)(?:-?nan|inf)\b", re.IGNORECASE
+)
 _WORD = re.compile(r"[^\W\d_]+(?:_[^\W\d_]+)*")
 _OF = re.compile(r"^\s*[\])]?\s*(?:/|of)\s*[\[(]?\s*$")
 _NEAR = 4

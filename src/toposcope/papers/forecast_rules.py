@@ -51,7 +51,9 @@ def loss_only(steps: np.ndarray, losses: np.ndarray, final_step: float) -> float
     x = np.asarray(steps, float) + 1.0
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore", scipy.optimize.OptimizeWarning)  # about the covariance, which is not used
+            warnings.simplefilter(
+                "ignore", scipy.optimize.OptimizeWarning
+            )  # about the covariance, which is not used
             found, _ = scipy.optimize.curve_fit(
                 _power, x, losses, p0=(10.0, 0.1, losses[-1]), bounds=([0, 0, 0], [100, 2, 20]), maxfev=10_000
             )

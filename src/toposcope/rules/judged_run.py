@@ -31,6 +31,7 @@ class JudgedRun:
     numbers. `column` is the loss that is judged. `horizon` is the step at which the run will end (None:
     unknown), `ended` says that a stated end was reached, `anneals` that the planned learning rate will still
     fall. `curve` is the loss curve; None if the log is too short for one, or if it is not made yet.
+    `replaced` are the rows that a restart replaced, in the order of the log; None if there are none.
 
     >>> run = JudgedRun.of(pd.DataFrame({"iter": [2, 1], "train_loss": [2.5, 3.0], "lr": [0.1, 0.2]}).rename(
     ...     columns={"iter": "step"}))
@@ -44,6 +45,7 @@ class JudgedRun:
     anneals: bool = False
     ended: bool = False
     curve: Curve | None = None
+    replaced: pd.DataFrame | None = None
 
     @classmethod
     def of(
@@ -55,11 +57,13 @@ class JudgedRun:
         anneals: bool = False,
         ended: bool = False,
         curve: Curve | None = None,
+        replaced: pd.DataFrame | None = None,
     ) -> JudgedRun:
         """Return the run of some rows: column `step`, the loss `column`, and others under any name."""
         rows = by_step(wanted_rows(metrics, np.isfinite(metrics["step"].to_numpy(float))))
+        gone = None if replaced is None else _named(replaced, column)[0]
         rows, column = _named(rows, column)
-        return cls(rows, column, horizon, anneals, ended, curve)
+        return cls(rows, column, horizon, anneals, ended, curve, gone)
 
     @cached_property
     def losses(self) -> pd.DataFrame:

@@ -24,6 +24,7 @@ from toposcope.rules.not_finite import LossNotFinite
 from toposcope.rules.overfitting import Overfitting, SuddenFall
 from toposcope.rules.plateau import Plateau
 from toposcope.rules.rate_ended import RateEnded
+from toposcope.rules.restart import Restart
 from toposcope.rules.rule import BOTH, Rule
 from toposcope.statistics.alarms.spending import RATE, AlarmFamily
 
@@ -38,6 +39,7 @@ RULES: tuple[type[Rule], ...] = (
     DeadRun,
     Accuracy,
     RateEnded,
+    Restart,
     Overfitting,
     SuddenFall,
     Diverging,
@@ -120,6 +122,7 @@ def assess(
     anneals: bool = False,
     ended: bool = False,
     noticed: bool = True,
+    replaced: pd.DataFrame | None = None,
 ) -> tuple[Remark, ...]:
     """Return what the rules say of one run by the rows of its log; see `JudgedRun` for the arguments.
 
@@ -130,7 +133,9 @@ def assess(
     >>> [remark.kind for remark in assess(pd.DataFrame({"step": step, "loss": loss}))]
     ['diverging']
     """
-    run = JudgedRun.of(metrics, column=column, horizon=horizon, anneals=anneals, ended=ended)
+    run = JudgedRun.of(
+        metrics, column=column, horizon=horizon, anneals=anneals, ended=ended, replaced=replaced
+    )
     return tuple(remarks_on(run, noticed=noticed))
 
 

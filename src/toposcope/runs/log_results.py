@@ -54,13 +54,15 @@ class LogResults:
         horizon: float | None = None,
         anneals: bool = False,
         ended: bool = False,
+        replaced: pd.DataFrame | None = None,
     ) -> tuple[Remark, ...]:
         """Return what the rules say of the log of a run (`rules.registry.assess`)."""
-        key = (content_of(rows), column, horizon, anneals, ended)
+        gone = None if replaced is None else content_of(replaced)
+        key = (content_of(rows), column, horizon, anneals, ended, gone)
         with self._assessing:
             if key not in self._remarks:
                 self._remarks[key] = assess(
-                    rows, column=column, horizon=horizon, anneals=anneals, ended=ended
+                    rows, column=column, horizon=horizon, anneals=anneals, ended=ended, replaced=replaced
                 )
             return self._remarks[key]
 

@@ -175,7 +175,9 @@ def _crossing(z: np.ndarray, y: np.ndarray, b: float, bound: float, direction: i
     inside = b
     for outside in _EXPONENTS[ahead][::direction]:
         if _linear_part(z, y, outside)[2] > bound:
-            return float(scipy.optimize.brentq(lambda e: _linear_part(z, y, e)[2] - bound, inside, outside, xtol=1e-10))
+            return float(
+                scipy.optimize.brentq(lambda e: _linear_part(z, y, e)[2] - bound, inside, outside, xtol=1e-10)
+            )
         inside = outside
     return direction * math.inf
 

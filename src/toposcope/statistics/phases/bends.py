@@ -224,7 +224,9 @@ def _judged(
     """
     trend, waves, gentle, curves, _, clock, _, logs = grid
     factor, log_det = noise
-    sigma = sizes(change, np.concatenate((trend[:_FIRST_TRENDS], gentle[:_FIRST_WAVES], given, shared)), clock, logs)
+    sigma = sizes(
+        change, np.concatenate((trend[:_FIRST_TRENDS], gentle[:_FIRST_WAVES], given, shared)), clock, logs
+    )
     z, level = change / sigma, change.cumsum()
     reach = max(level.max(), 0.0) - min(level.min(), 0.0)
     trend, given, shapes, gentle = trend / sigma, given / sigma, shapes / sigma, gentle / sigma

@@ -266,5 +266,7 @@ def weights(rows, factor, log_det):  # type: ignore[no-untyped-def]
         basis, left = white[:-1], white[-1]
         count, volume = orthonormal(basis)
         rest(left, basis)
-        out[g] = -0.5 * (log_det[g] + volume + (rows.shape[1] - count) * np.log(max(np.dot(left, left), 1e-300)))
+        out[g] = -0.5 * (
+            log_det[g] + volume + (rows.shape[1] - count) * np.log(max(np.dot(left, left), 1e-300))
+        )
     return out
