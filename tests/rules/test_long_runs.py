@@ -35,6 +35,32 @@ def test_medians_and_glitches_are_those_of_the_whole_series(seed, monkeypatch):
 
 
 @pytest.mark.parametrize("seed", range(20))
+def test_the_median_of_a_long_series_needs_no_copy_of_it(seed, monkeypatch):
+    monkeypatch.setattr(glitches, "_TOGETHER", 50)
+    loss = _series(seed, 3000 + seed)
+    ties, lost = np.full(99, 2.5), np.append(loss, np.nan)
+    for values in (loss, np.log(loss), loss.round(1), np.sort(loss), ties, lost):
+        np.testing.assert_equal(glitches.median_of(values), np.median(values))
+    random = np.random.default_rng(seed).normal(size=1_000_000)
+    monkeypatch.undo()
+    tracemalloc.start()
+    try:
+        median = glitches.median_of(random)
+        assert tracemalloc.get_traced_memory()[1] < 0.6 * random.nbytes
+    finally:
+        tracemalloc.stop()
+    assert median == np.median(random)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_lowest_level_is_that_of_the_whole_series(seed, monkeypatch):
+    loss, window = _series(seed, 300 + seed), 3 + seed
+    whole = residuals.lowest_level(loss, window)
+    monkeypatch.setattr(residuals, "_TOGETHER", 7)
+    assert residuals.lowest_level(loss, window) == whole
+
+
+@pytest.mark.parametrize("seed", range(20))
 def test_levels_are_the_medians_of_their_windows(seed, monkeypatch):
     monkeypatch.setattr(residuals, "_TOGETHER", 7)
     loss, window = _series(seed, 60), 1 + seed % 9
@@ -77,5 +103,5 @@ def test_a_long_run_is_judged_in_the_memory_of_a_few_columns():
     finally:
         tracemalloc.stop()
     # the blocks that are judged together take 12 MB besides
-    assert judging < 12_000_000 + 4 * 8 * count
+    assert judging < 12_000_000 + 3 * 8 * count
     assert replaying < 12_000_000 + 2 * 8 * count

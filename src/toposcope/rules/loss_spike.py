@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.forms import step_text
-from toposcope.logs.glitches import HALF_WINDOW, glitches, medians_around
+from toposcope.logs.glitches import HALF_WINDOW, glitches, medians_in_parts
 from toposcope.rules.accuracy import ACCURACY
 from toposcope.rules.back import pass_over, spike, spike_passed
 from toposcope.rules.rises import FEWEST, LEAST, Scale, noise
@@ -247,10 +247,12 @@ def excursions(scale: Scale) -> Excursions:
     value = scale.value
     around = min(_AROUND, len(value) // 2 * 2 - 1) if len(value) >= 3 else 1
     limit = max(_SPIKE, 10 * noise(value) if len(value) > 3 else math.inf)
-    middle = medians_around(value, around, (around + 1) // 2)
-    above = value - middle
-    out = above > limit
-    high = np.flatnonzero(out)
-    out[high] = np.exp(value[high]) - np.exp(middle[high]) > scale.trifle * scale.won
+    above = np.empty(len(value))
+    out = np.zeros(len(value), bool)
+    for part, middle in medians_in_parts(value, around, (around + 1) // 2):
+        np.subtract(value[part], middle, out=above[part])
+        high = np.flatnonzero(above[part] > limit)
+        rise = np.exp(value[part][high]) - np.exp(middle[high])
+        out[part][high] = rise > scale.trifle * scale.won
     edges = np.flatnonzero(np.diff(np.r_[False, out, False]))
     return Excursions(scale, above, edges[::2], edges[1::2])

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.distributions import student_quantile
+from toposcope.logs.glitches import median_of
 from toposcope.logs.remarks import DIVERGING
 from toposcope.statistics.alarms.residuals import levels, lowest_level
 
@@ -163,7 +164,7 @@ def noise(values: np.ndarray) -> float:
     bend = values[:-2] + values[2:]
     bend /= 2
     np.subtract(values[1:-1], bend, out=bend)
-    bend -= np.median(bend)
+    bend -= median_of(bend)
     np.abs(bend, out=bend)
     return 1.4826 * float(np.median(bend, overwrite_input=True)) / math.sqrt(1.5)
 

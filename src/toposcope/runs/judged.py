@@ -102,8 +102,10 @@ def counted(rows: pd.DataFrame, column: str, *, of_log: bool = True) -> LossCoun
 def _replayed(rows: pd.DataFrame, column: str) -> pd.DataFrame:
     """Return the columns that a watch reads from a log, with the judged loss as its loss."""
     beside = (*_BESIDE, "heldout_loss") if column == "loss" else _BESIDE
-    known = rows[["step", *(name for name in beside if name in rows)]]
-    known = known.assign(loss=rows[column].to_numpy(float, na_value=np.nan))
+    known = rows[["step", *(name for name in beside if name in rows), column]]
+    known = known.rename(columns={column: "loss"})
+    if known["loss"].dtype != float:  # assigned columns are copied
+        known = known.assign(loss=rows[column].to_numpy(float, na_value=np.nan))
     if nan_column(column) in rows:
         known[nan_column("loss")] = rows[nan_column(column)]
     return known

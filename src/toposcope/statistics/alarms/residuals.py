@@ -211,13 +211,13 @@ def lowest_level(values: np.ndarray, window: int) -> tuple[int, float]:
     first, last = 0, len(values) - 1
     while first < last:
         middle = (first + last) // 2
-        if _windows_with(values <= ascending[middle], window, half).any():
+        if len(_windows_to(ascending[middle], values, window, half, most=1)):
             last = middle
         else:
             first = middle + 1
-    some = int(np.argmax(_windows_with(values <= ascending[first], window, half)))
+    some = int(_windows_to(ascending[first], values, window, half, most=1)[0])
     median = float(np.median(values[some : some + window]))
-    low = np.flatnonzero(_windows_with(values <= median, window, half))
+    low = _windows_to(median, values, window, half)
     if window % 2:  # the lower middle value is the median: each of them has the lowest
         return int(low[0]), median
     near = levels(values[low[0] : low[-1] + window], window)
@@ -225,9 +225,16 @@ def lowest_level(values: np.ndarray, window: int) -> tuple[int, float]:
     return int(low[0]) + at, float(near[at])
 
 
-def _windows_with(marked: np.ndarray, window: int, fewest: int) -> np.ndarray:
-    """Return which windows of consecutive places have at least `fewest` marked ones."""
-    count = np.zeros(len(marked) + 1, np.int32)
-    np.cumsum(marked, dtype=np.int32, out=count[1:])
-    enough: np.ndarray = count[window:] - count[:-window] >= fewest
-    return enough
+def _windows_to(
+    limit: float, values: np.ndarray, window: int, fewest: int, *, most: int | None = None
+) -> np.ndarray:
+    """Return where windows of values begin of which `fewest` are at most `limit`; with `most`, the first."""
+    places: list[np.ndarray] = []
+    together = max(_TOGETHER, 4 * window)
+    for first in range(0, len(values) - window + 1, together):
+        count = np.zeros(min(together + window, len(values) + 1 - first), np.int32)
+        np.cumsum(values[first : first + together + window - 1] <= limit, dtype=np.int32, out=count[1:])
+        places.append(first + np.flatnonzero(count[window:] - count[:-window] >= fewest))
+        if most is not None and len(places[-1]):
+            break
+    return np.concatenate(places)
