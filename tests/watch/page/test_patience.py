@@ -9,6 +9,8 @@ import time
 import urllib.error
 import urllib.request
 
+import pytest
+
 from toposcope.watch.page import app, patience
 
 
@@ -75,6 +77,28 @@ def test_a_connection_that_was_answered_may_ask_again(served):
             assert kept.recv(15) == b"HTTP/1.1 200 OK"
             while not _quiet(kept):
                 kept.recv(1 << 16)
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Long: " + b"a" * 200_000 + b"\r\n\r\n", b"431"),
+        (b"GET /" + b"a" * 3_000_000 + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", b"431"),
+        (b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + b"X: y\r\n" * 50_000 + b"\r\n", b"431"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500), b"400"),
+        (b"GET / HTTP/9\r\n\r\n", b"400"),
+        (b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nno\r\n", b"40"),
+    ],
+)
+def test_what_is_no_request_is_refused_and_never_reset(served, sent, status):
+    with socket.create_connection(_place(served), timeout=20) as wire:
+        wire.sendall(sent)
+        answer = b""
+        while part := wire.recv(1 << 16):
+            answer += part
+    assert answer.split(b" ", 2)[1].startswith(status)
+    with urllib.request.urlopen(served, timeout=20) as after:
+        assert after.status == 200
 
 
 def _quiet(connection):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import Counter
 from typing import Any, ClassVar
 
@@ -18,11 +19,21 @@ OPEN = 192
 LINGER, MOST_REFUSED = 2.0, 256
 """A refused connection may send for so many seconds what is no longer read, so that its end reads the answer;
 and so many may do this at once. Closing at once would reset it."""
-_BUSY = (
-    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 5\r\nconnection: close\r\n"
-    b"content-type: text/plain; charset=utf-8\r\ncontent-length: 36\r\n\r\n"
-    b"too many connections; try again soon"
-)
+_LONG = 431
+"""What h11 hints at where the headers of a request exceed what uvicorn reads of them, 64 kB."""
+
+
+def _closing(status: str, text: bytes, more: bytes = b"") -> bytes:
+    """Return a whole response after which the connection ends."""
+    return (
+        b"HTTP/1.1 %b\r\n%bconnection: close\r\ncontent-type: text/plain; charset=utf-8\r\n"
+        b"content-length: %d\r\n\r\n%b" % (status.encode(), more, len(text), text)
+    )
+
+
+_BUSY = _closing("503 Service Unavailable", b"too many connections; try again soon", b"retry-after: 5\r\n")
+_TOO_LARGE = _closing("431 Request Header Fields Too Large", b"the headers of the request are too long")
+_INVALID = _closing("400 Bad Request", b"this is no HTTP request")
 
 
 class ImpatientProtocol(H11Protocol):
@@ -62,6 +73,16 @@ class ImpatientProtocol(H11Protocol):
         self._refused.discard(self)
         super().connection_lost(exc)
 
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no request; a response that has begun is cut instead."""
+        error = sys.exc_info()[1]  # uvicorn calls this where it catches what h11 raised
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            if self.cycle.response_started:
+                self._give_up()
+                return
+        self._refuse(_TOO_LARGE if getattr(error, "error_status_hint", 400) == _LONG else _INVALID)
+
     def _wait(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(HEADERS, self._give_up)
         silent = self._waiting.setdefault(self._peer, {})
@@ -85,8 +106,8 @@ class ImpatientProtocol(H11Protocol):
             if self._open[self._peer] <= 0:
                 del self._open[self._peer]
 
-    def _refuse(self) -> None:
-        """Answer that the page is busy, and close once the other end has read it."""
+    def _refuse(self, answer: bytes = _BUSY) -> None:
+        """Answer with a refusal, and close once the other end has read it."""
         self._wait_no_more()
         self._uncount()
         if self.transport.is_closing() or len(self._refused) >= MOST_REFUSED:
@@ -94,7 +115,7 @@ class ImpatientProtocol(H11Protocol):
             return
         self._refused.add(self)
         self.connections.discard(self)  # it does not count among those that the server may have
-        self.transport.write(_BUSY)
+        self.transport.write(answer)
         if self.transport.can_write_eof():
             self.transport.write_eof()
         self._timer = asyncio.get_running_loop().call_later(LINGER, self.transport.abort)
