@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from toposcope import analyze
 from toposcope.statistics.trends.basis import schedule_trends
 from toposcope.statistics.trends.innovations import innovation_test
 from toposcope.statistics.trends.whitening import whiten
@@ -57,3 +59,21 @@ def test_pairs_that_answer_three_drops_each_in_its_way_are_rarely_found():
 @pytest.mark.parametrize("n", [51, 26])
 def test_the_rate_of_such_pairs_is_near_the_level(n):
     assert rejected(n, 500) < 0.08
+
+
+def limits_of(n):
+    """The limits of the answer about a table whose column has the noise of its loss, at three drops."""
+    g, steps = np.random.default_rng(1), np.arange(1, n + 1) * 100
+    rate = 1e-3 * 0.3 ** np.sum([np.arange(n) >= np.ceil(place * (n - 1)) for place in PLACES], axis=0)
+    noise = g.standard_normal(n)
+    table = pd.DataFrame({"step": steps, "learning_rate": rate, "loss": 2 + steps**-0.3 + 0.05 * noise})
+    table["width"] = np.log(steps) + 0.5 * noise + 0.01 * g.standard_normal(n)
+    finding = next(one for one in analyze(table).findings if one.question == "beyond")
+    assert finding.strength == "adds"
+    return analyze(table).findings.said(finding).limits
+
+
+def test_an_answer_with_few_checkpoints_a_drop_says_that_it_is_wrong_more_often():
+    assert "drops 3 times within 26 checkpoints" in limits_of(26)
+    assert "9%" in limits_of(26)
+    assert "drops" not in limits_of(51)

@@ -28,6 +28,10 @@ _DROP_LAGS = (0.02, 0.08)
 _ROOM = 8
 """One drop in so many checkpoints has answers of its own; more would leave too little of a series."""
 
+_CLEAR = 12
+"""With so many checkpoints a drop, unrelated pairs that answer each drop in their own way are found in at most
+6.3% (51 checkpoints, three drops); with fewer in up to 9.0% (26, three drops): docs/statistics-evidence.md."""
+
 
 def trend_family(steps: np.ndarray, rate: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Return orthonormal trends as rows (most, n), the core first, and the numbers of them to choose from."""
@@ -98,6 +102,16 @@ def schedule_trends(steps: np.ndarray, rate: np.ndarray) -> np.ndarray:
     since = np.stack([np.maximum(steps - steps[at - 1], 0.0) for at in drops], axis=1)
     answers = [1.0 - np.exp(-since / (lag * (steps[-1] - steps[0]))) for lag in _DROP_LAGS]
     return np.column_stack([rate, total, lagged, *answers])
+
+
+def crowded_drops(rate: np.ndarray) -> int:
+    """Return how often a rate drops at once, if that is several times with too few checkpoints a drop; else 0.
+
+    >>> crowded_drops(np.repeat([1.0, 0.3, 0.1, 0.03], 7)), crowded_drops(np.repeat([1.0, 0.3, 0.1, 0.03], 20))
+    (3, 0)
+    """
+    count = len(_drops(rate)) if len(rate) > 2 else 0
+    return count if count > 1 and len(rate) < _CLEAR * count else 0
 
 
 def _drops(rate: np.ndarray) -> np.ndarray:

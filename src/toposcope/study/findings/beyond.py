@@ -10,6 +10,7 @@ import pandas as pd
 
 from toposcope.core.forms import extent
 from toposcope.core.types import Status, Use
+from toposcope.statistics.trends.basis import crowded_drops
 from toposcope.statistics.trends.innovations import LEAST_LENGTH
 from toposcope.study.findings.base import Finding
 from toposcope.study.findings.end import forecasts_of
@@ -53,6 +54,7 @@ def beyond(study: StudyTables) -> Finding:
         "runs": len(study.runs), "seeds": max(len(g) for _, g in study.runs.groupby("parameters")),
         "ahead": int((found["first"] == "feature").sum()), "behind": int((found["first"] == "target").sum()),
         "rate_known": bool(chosen["rate_known"].astype(bool).all()),
+        "crowded_drops": _crowded_drops(study.series.values),
         "explored": len(explored), "explored_found": int((explored["q"].astype(float) <= 0.05).sum()),
         "open": _open(study, topology), "forecast": _forecast(study), "lead": _lead(study),
         "across": _across(study), "clock": _clock(study),
@@ -61,6 +63,14 @@ def beyond(study: StudyTables) -> Finding:
     left = tuple(f"{n} {study.judged}s: {why}" for why, n in _reasons(topology))
     left += tuple(f"{column} ({why})" for column, why in study.series.left_out.items())
     return Finding("beyond", strength, numbers, TEST, left)
+
+
+def _crowded_drops(values: pd.DataFrame) -> int:
+    """Return the most drops that a run's learning rate has with too few checkpoints for each; 0 for none."""
+    if "learning_rate" not in values:
+        return 0
+    runs = (rows.sort_values("step")["learning_rate"].dropna() for _, rows in values.groupby("run"))
+    return max((crowded_drops(rate.to_numpy(float)) for rate in runs), default=0)
 
 
 def _estimate(study: StudyTables, line: dict) -> dict[str, object]:
