@@ -9,8 +9,8 @@ floor, because a lighter edge would be the lightest of a cycle through the compo
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from toposcope.core.compiling import kernel
 from toposcope.core.threads import row_blocks, run_blocks
 from toposcope.kernels.bipartite_scan import (
     SERIAL_BELOW,
@@ -146,7 +146,7 @@ def _from_columns(
     return Edges(keys, rows, columns)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _best_of_components(
     owner: np.ndarray,
     keys: np.ndarray,

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
+from toposcope.core.compiling import kernel
 from toposcope.core.threads import row_blocks, run_blocks
 
 SERIAL_BELOW = 1_000_000
@@ -83,7 +83,7 @@ def collected(
     ), total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sample_keys(flat: np.ndarray, mask: np.unsignedinteger, starts: np.ndarray, width: int) -> np.ndarray:
     """Return the keys of `width` neighbours from each position in `starts` of the flattened matrix."""
     out = np.empty(starts.size * width, flat.dtype)
@@ -93,7 +93,7 @@ def sample_keys(flat: np.ndarray, mask: np.unsignedinteger, starts: np.ndarray, 
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def collect(
     bits: np.ndarray,
     mask: np.unsignedinteger,
@@ -138,7 +138,7 @@ def collect(
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def floor_of_rows(
     bits: np.ndarray, mask: np.unsignedinteger, rows: np.ndarray, columns: np.ndarray, floor: np.ndarray
 ) -> None:
@@ -150,7 +150,7 @@ def floor_of_rows(
         floor[i] = largest
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def floor_of_columns(
     bits: np.ndarray, mask: np.unsignedinteger, rows: np.ndarray, columns: np.ndarray, floor: np.ndarray
 ) -> None:
@@ -164,7 +164,7 @@ def floor_of_columns(
         floor[j] = largest[j]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def best_of_rows(
     bits: np.ndarray,
     mask: np.unsignedinteger,
@@ -194,7 +194,7 @@ def best_of_rows(
                 break
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def best_of_columns(
     bits: np.ndarray,
     mask: np.unsignedinteger,
@@ -228,7 +228,7 @@ def best_of_columns(
         rows[w] = all_rows[wanted[w]]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _raise_all(row, mask, i, own, column_set, found, rows):
     for j in range(row.size):
         key = row[j] & mask

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from toposcope.core.compiling import inner_kernel
 
 
-@njit(cache=True, nogil=True)
+@inner_kernel
 def table_for(columns: int) -> tuple[np.ndarray, np.ndarray]:
     """Return an empty open table (keys, values) with room for as many pivots."""
     slots = 4
@@ -15,7 +16,7 @@ def table_for(columns: int) -> tuple[np.ndarray, np.ndarray]:
     return np.full(slots, -1, np.int64), np.empty(slots, np.int64)
 
 
-@njit(cache=True, nogil=True)
+@inner_kernel
 def next_odd(heap: np.ndarray, size: int) -> tuple[int, int]:
     """Pop the smallest key that occurs an odd number of times; -1 if there is none."""
     while size > 0:
@@ -30,7 +31,7 @@ def next_odd(heap: np.ndarray, size: int) -> tuple[int, int]:
     return -1, size
 
 
-@njit(cache=True, nogil=True)
+@inner_kernel
 def push(heap: np.ndarray, size: int, key: int) -> np.ndarray:
     """Add a key to a heap of `size` keys; return the heap, longer if it was full."""
     if size == len(heap):
@@ -49,7 +50,7 @@ def push(heap: np.ndarray, size: int, key: int) -> np.ndarray:
     return heap
 
 
-@njit(cache=True, nogil=True)
+@inner_kernel
 def pop(heap: np.ndarray, size: int) -> int:
     """Remove the smallest key; return the new size."""
     size -= 1
@@ -67,7 +68,7 @@ def pop(heap: np.ndarray, size: int) -> int:
     return size
 
 
-@njit(cache=True, nogil=True)
+@inner_kernel
 def append(items: np.ndarray, length: int, item: int) -> tuple[np.ndarray, int]:
     """Add an item to a list of `length` items; return the list, longer if it was full, and its length."""
     if length == len(items):
@@ -79,7 +80,7 @@ def append(items: np.ndarray, length: int, item: int) -> tuple[np.ndarray, int]:
     return items, length + 1
 
 
-@njit(cache=True, nogil=True)
+@inner_kernel
 def owner_of(table: tuple[np.ndarray, np.ndarray], key: int) -> int:
     """Return the column whose pivot is `key`, or -1."""
     if key < 0:
@@ -88,7 +89,7 @@ def owner_of(table: tuple[np.ndarray, np.ndarray], key: int) -> int:
     return table[1][slot] if table[0][slot] == key else -1
 
 
-@njit(cache=True, nogil=True)
+@inner_kernel
 def slot_of(keys: np.ndarray, key: int) -> int:
     """Return where `key` is or would be in an open table whose length is a power of two."""
     mask = len(keys) - 1

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
+from toposcope.core.compiling import inner_kernel, kernel
 from toposcope.core.threads import row_blocks, run_blocks
 from toposcope.kernels.selection import COMFORTABLE_SINGLE
 
@@ -114,7 +114,7 @@ def euclidean_distances(X: np.ndarray, *, unit: bool = False) -> np.ndarray:
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def squares_of_row(
     products: np.ndarray,
     i: int,
@@ -133,7 +133,7 @@ def squares_of_row(
                 out[j] = square(rows[i], rows[j], row_scale[i], row_scale[j])
 
 
-@njit(cache=True, nogil=True)
+@inner_kernel
 def _subtract(
     products: np.ndarray, norm: float, norms: np.ndarray, cancellation: float, out: np.ndarray
 ) -> bool:
@@ -145,7 +145,7 @@ def _subtract(
     return bad != 0
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc"})
+@kernel(fastmath={"reassoc"})
 def square(x: np.ndarray, y: np.ndarray, x_scale: float, y_scale: float) -> float:
     """Return the squared distance of x * x_scale and y * y_scale in float64."""
     total = 0.0
@@ -155,7 +155,7 @@ def square(x: np.ndarray, y: np.ndarray, x_scale: float, y_scale: float) -> floa
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def direct_squares(rows: np.ndarray, row_scale: np.ndarray) -> np.ndarray:
     """Return the (n, n) squared distances of the scaled rows in float64, from differences."""
     n = len(rows)
@@ -167,7 +167,7 @@ def direct_squares(rows: np.ndarray, row_scale: np.ndarray) -> np.ndarray:
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _squares_of_edges(rows: np.ndarray, row_scale: np.ndarray, u: np.ndarray, v: np.ndarray) -> np.ndarray:
     out = np.empty(u.size)
     for e in range(u.size):
@@ -175,7 +175,7 @@ def _squares_of_edges(rows: np.ndarray, row_scale: np.ndarray, u: np.ndarray, v:
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fill(
     products: np.ndarray,
     norms: np.ndarray,
@@ -220,7 +220,7 @@ def _mean(rows: np.ndarray, row_scale: np.ndarray) -> np.ndarray:
     return np.sum(sums, axis=0) / len(rows)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _sum(rows: np.ndarray, row_scale: np.ndarray) -> np.ndarray:
     total = np.zeros(rows.shape[1])
     for i in range(rows.shape[0]):
@@ -244,7 +244,7 @@ def squared_norms(
     return np.concatenate(parts)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _largest(rows: np.ndarray) -> float:
     largest = 0.0
     for i in range(rows.shape[0]):
@@ -253,7 +253,7 @@ def _largest(rows: np.ndarray) -> float:
     return largest
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _squared_norms(rows: np.ndarray, row_scale: np.ndarray, center: np.ndarray) -> np.ndarray:
     out = np.empty(len(rows))
     for i in range(len(rows)):

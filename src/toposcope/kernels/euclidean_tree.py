@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
+from toposcope.core.compiling import kernel
 from toposcope.core.threads import row_blocks, run_blocks
 from toposcope.kernels.distances import (
     CANCELLATION,
@@ -165,7 +165,7 @@ def _within(
         room = count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _to_tree(
     products, norms, rows, row_scale, start, first, last,
     leaves, seams, place, inner, nearest, height, owner, ends, lengths,
@@ -194,7 +194,7 @@ def _to_tree(
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _among(
     inner: np.ndarray,
     leaves: np.ndarray,
@@ -215,7 +215,7 @@ def _among(
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def dense_tree(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the minimum spanning tree of a symmetric matrix of edge lengths, by Prim's algorithm."""
     n = lengths.shape[0]

@@ -8,12 +8,12 @@ bottleneck in the minimum spanning tree, which no path can beat.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from toposcope.core.compiling import kernel
 from toposcope.kernels.union_find import find
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def link(
     order: np.ndarray, u: np.ndarray, v: np.ndarray, length: np.ndarray, n: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -54,7 +54,7 @@ def link(
     return tree[:count], leaves, seams
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def light_edges(
     distances: np.ndarray,
     leaves: np.ndarray,

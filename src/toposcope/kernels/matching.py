@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from toposcope.core.compiling import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def monotone_cost(
     first: np.ndarray, second: np.ndarray, order: int, use_max: bool, to_diagonal: tuple
 ) -> float:
@@ -28,7 +29,7 @@ def monotone_cost(
     return best[len(second)]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def savings(
     first: np.ndarray, second: np.ndarray, order: int, use_max: bool, to_diagonal: tuple
 ) -> np.ndarray:
@@ -41,7 +42,7 @@ def savings(
     return saved
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def matched_cost(
     first: np.ndarray,
     second: np.ndarray,
@@ -68,7 +69,7 @@ def matched_cost(
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _cost(x: np.ndarray, y: np.ndarray, order: int, use_max: bool) -> float:
     """Return the ground distance of two points to the power `order`, 1 or 2."""
     across, up = abs(x[0] - y[0]), abs(x[1] - y[1])
@@ -76,7 +77,7 @@ def _cost(x: np.ndarray, y: np.ndarray, order: int, use_max: bool) -> float:
     return np.sqrt(square) if order == 1 else square
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def can_cover(needy: np.ndarray, points: np.ndarray, radius: float) -> bool:
     """Return whether all of `needy` (k, 2) can be matched to different `points` within L-infinity `radius`.
 
@@ -114,7 +115,7 @@ def can_cover(needy: np.ndarray, points: np.ndarray, radius: float) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def distances_between(first: np.ndarray, second: np.ndarray, above: float, up_to: float) -> np.ndarray:
     """Return the L-infinity distances between the points of two sets that lie in (above, up_to]."""
     count = 0

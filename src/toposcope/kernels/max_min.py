@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from toposcope.core.compiling import kernel
 from toposcope.core.threads import row_blocks, run_blocks
 
 # Multiplications below which starting threads costs more than it saves. Changes speed only.
@@ -21,7 +21,7 @@ def max_min_product(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _rows(A: np.ndarray, B: np.ndarray, first: int, last: int, out: np.ndarray) -> None:
     for start in range(0, B.shape[1], _TILE):
         stop = min(start + _TILE, B.shape[1])
@@ -31,7 +31,7 @@ def _rows(A: np.ndarray, B: np.ndarray, first: int, last: int, out: np.ndarray) 
                 _widen(best, A[i, k], B[k, start:stop])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _widen(best: np.ndarray, width: float, row: np.ndarray) -> None:
     for j in range(best.size):
         best[j] = max(best[j], min(width, row[j]))

@@ -7,8 +7,8 @@ joined sets are basins, which fit into a near cache, while the vertices would no
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from toposcope.core.compiling import inner_kernel, kernel
 from toposcope.kernels.union_find import find
 
 MINIMUM, SADDLE, PARENT, SIZE = range(4)
@@ -67,7 +67,7 @@ def ascending(held: np.ndarray) -> np.ndarray:
     return order if settled else np.argsort(held, kind="stable")
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _keys(held, bits):
     whole = (held + 0.0).view(np.uint64)  # one zero, not two
     sign, low = np.uint64(1) << np.uint64(63), (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
@@ -78,7 +78,7 @@ def _keys(held, bits):
     return keys
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _settled(held, keys, bits):
     """Return the order encoded in sorted keys, and whether it took few enough exchanges to be correct."""
     low = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
@@ -96,23 +96,23 @@ def _settled(held, keys, bits):
     return order, True
 
 
-@njit(cache=True, nogil=True)
+@inner_kernel
 def _count(v, offsets, starts):
     return offsets.size if starts.size == 0 else starts[v + 1] - starts[v]
 
 
-@njit(cache=True, nogil=True)
+@inner_kernel
 def _near(v, k, offsets, starts, ends):
     return v + offsets[k] if starts.size == 0 else ends[starts[v] + k]
 
 
-@njit(cache=True, nogil=True)
+@inner_kernel
 def _below(values, u, v):
     """Return whether u comes before v in the sweep; false if u does not count."""
     return values[u] < values[v] or (values[u] == values[v] and u < v)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _descend(values, offsets, starts, ends):
     """Return each vertex's lowest neighbour (itself at a minimum, -1 if it does not count) and the minima."""
     lower, minima, count = np.full(values.size, -1, np.int32), np.empty(values.size, np.int32), 0
@@ -131,7 +131,7 @@ def _descend(values, offsets, starts, ends):
     return lower, minima[:count].copy()
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _basins(lower, minima):
     """Return the number of the minimum to which each vertex descends."""
     basin = np.full(lower.size, -1, np.int32)
@@ -150,7 +150,7 @@ def _basins(lower, minima):
     return basin
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _joins(values, basin, offsets, starts, ends, most):
     """Return the vertices with lower neighbours in several basins, and these basins (-1: none).
 
@@ -177,7 +177,7 @@ def _joins(values, basin, offsets, starts, ends, most):
     return found[:count].copy(), sets[:count].copy()
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _in_order(joins, sets, order):
     """Return the joins and their sets as `order` sorts them."""
     found, beside = np.empty_like(joins), np.empty_like(sets)
@@ -188,7 +188,7 @@ def _in_order(joins, sets, order):
     return found, beside
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _by_root(roots, b):
     """Return the merges sorted by root, and where those of each root begin (b + 1,)."""
     first = np.zeros(b + 1, np.int64)
@@ -203,7 +203,7 @@ def _by_root(roots, b):
     return order, first
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _sweep(joins, sets, minima):
     """Return branches, merges, the root that each merge leaves, the forest with its times, the joins' arcs.
 
@@ -247,7 +247,7 @@ def _sweep(joins, sets, minima):
     return branches, merges[:count].copy(), roots[:count].copy(), up, when, reached
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _arcs(values, basin, minima, joins, reached, order, saddles, heights, first, up, when, rises):
     """Return the arc of each vertex (that of its set when the sweep reaches it), and each arc's vertices.
 
@@ -281,7 +281,7 @@ def _arcs(values, basin, minima, joins, reached, order, saddles, heights, first,
     return arc, held
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _sizes(branches, merges, held):
     """Fill the sizes of branches; `held` is the number of vertices on each arc and becomes its subtree's.
 

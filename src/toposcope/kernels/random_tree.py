@@ -9,8 +9,8 @@ cells are drawn instead of n_out n_in, and the distribution is exactly that of a
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from toposcope.core.compiling import kernel
 from toposcope.kernels.union_find import unite
 
 _CELLS = 1.2
@@ -34,7 +34,7 @@ def merge_ranks(n_out: int, n_in: int, generator: np.random.Generator) -> np.nda
         cells = np.concatenate((cells, generator.integers(total, size=cells.size)))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _joins(cells: np.ndarray, n_out: int, n_in: int, table: np.ndarray) -> np.ndarray:
     """Return the ranks, among the distinct `cells` in order, of those that join two components.
 

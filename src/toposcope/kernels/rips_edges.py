@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from toposcope.core.compiling import inner_kernel, kernel
 from toposcope.core.threads import row_blocks, run_blocks
 from toposcope.kernels.union_find import unite
 
@@ -59,7 +59,7 @@ class RipsEdges:
         return np.flatnonzero(is_open)[::-1].copy()  # one layout, so that one kernel is compiled
 
 
-@njit(cache=True, nogil=True)
+@inner_kernel
 def ends(packed: np.ndarray, rank: int, n: int) -> tuple[Any, Any]:
     """Return the two vertices of the edge of a rank, the larger one first."""
     position = np.int64(packed[rank] & np.uint64(0xFFFFFFFF))
@@ -73,7 +73,7 @@ def ends_of(packed: np.ndarray, ranks: np.ndarray, n: int) -> tuple[np.ndarray, 
     return position // n, position % n
 
 
-@njit(cache=True, nogil=True)
+@inner_kernel
 def next_common(row_u: np.ndarray, row_v: np.ndarray, rank: int, start: int) -> int:
     """Return the first vertex from `start` on whose edges to u and to v both precede `rank`; n if none."""
     n = len(row_u)
@@ -91,7 +91,7 @@ def next_common(row_u: np.ndarray, row_v: np.ndarray, rank: int, start: int) -> 
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _count(distances: np.ndarray, limit: float, offsets: np.ndarray, start: int, stop: int) -> None:
     for i in range(start, stop):
         count = 0
@@ -100,7 +100,7 @@ def _count(distances: np.ndarray, limit: float, offsets: np.ndarray, start: int,
         offsets[i + 1] = count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _pack(
     distances: np.ndarray, limit: float, offsets: np.ndarray, packed: np.ndarray, start: int, stop: int
 ) -> None:
@@ -115,7 +115,7 @@ def _pack(
                 at += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _rank(packed: np.ndarray, ranks: np.ndarray, start: int, stop: int) -> None:
     n = ranks.shape[0]
     for rank in range(start, stop):
@@ -124,7 +124,7 @@ def _rank(packed: np.ndarray, ranks: np.ndarray, start: int, stop: int) -> None:
         ranks[v, u] = rank
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _close(ranks: np.ndarray, closing: np.ndarray, start: int, stop: int) -> None:
     """Find for each edge the first vertex with which it is the longest edge of a triangle."""
     n = ranks.shape[0]
@@ -136,7 +136,7 @@ def _close(ranks: np.ndarray, closing: np.ndarray, start: int, stop: int) -> Non
                 closing[rank] = k if k < n else NO_VERTEX
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _forest(packed: np.ndarray, n: int) -> np.ndarray:
     """Return the ranks of the edges that join two components, ascending."""
     parent, size = np.arange(n), np.ones(n, np.int64)

@@ -17,8 +17,8 @@ extended edge by edge in the order of the filtration, in a dense table, until th
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from toposcope.core.compiling import inner_kernel, kernel
 from toposcope.kernels.columns import append, next_odd, owner_of, pop, push, slot_of, table_for
 from toposcope.kernels.rips_edges import ABSENT, NO_VERTEX, RipsEdges, ends, next_common
 
@@ -43,7 +43,7 @@ def h1_pairs(edges: RipsEdges) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return births, np.where(pivots < 0, -1, pivots // len(edges.ranks)), pivots
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def reduce_columns(
     packed: np.ndarray, ranks: np.ndarray, closing: np.ndarray, columns: np.ndarray
 ) -> np.ndarray:
@@ -71,7 +71,7 @@ def reduce_columns(
     return pivots
 
 
-@njit(cache=True, nogil=True)
+@inner_kernel
 def _reduce(packed, ranks, closing, column, table, starts, members, begin, heap, m):
     """Reduce one column; `members[begin:end]` lists the edges whose coboundaries it sums."""
     n = ranks.shape[0]
@@ -115,7 +115,7 @@ def _reduce(packed, ranks, closing, column, table, starts, members, begin, heap,
                 heap, size = _list(ranks, u, v, edge, key, ceiling, heap, size)
 
 
-@njit(cache=True, nogil=True)
+@inner_kernel
 def _look_ahead(row_u, row_v, longest, key, heap, size):
     """Return the first triangle after `key` with this longest edge that the heap does not cancel, or -1."""
     n = len(row_u)
@@ -132,7 +132,7 @@ def _look_ahead(row_u, row_v, longest, key, heap, size):
     return -1, size
 
 
-@njit(cache=True, nogil=True)
+@inner_kernel
 def _list(ranks, u, v, rank, floor, ceiling, heap, size):
     """Put on the heap the triangles of edge `rank` = (u, v) from key `floor` up to longest edge `ceiling`."""
     n = ranks.shape[0]
@@ -166,7 +166,7 @@ def _list(ranks, u, v, rank, floor, ceiling, heap, size):
     return heap, size
 
 
-@njit(cache=True, nogil=True)
+@inner_kernel
 def _sweep(packed, ranks, closing, column, table, starts, members, begin, end, values):
     """Finish a column by extending its cochain over all later edges; `values` is 0 before and after.
 
@@ -199,7 +199,7 @@ def _sweep(packed, ranks, closing, column, table, starts, members, begin, end, v
     return members, end, pivot
 
 
-@njit(cache=True, nogil=True)
+@inner_kernel
 def _toggle(packed: np.ndarray, members: np.ndarray, begin: int, end: int, values: np.ndarray) -> None:
     """Add the edges `members[begin:end]` to a cochain with the values 0 and -1 (all bits set)."""
     for i in range(begin, end):
@@ -207,7 +207,7 @@ def _toggle(packed: np.ndarray, members: np.ndarray, begin: int, end: int, value
         values[u, v] = values[v, u] = ~values[u, v]
 
 
-@njit(cache=True, nogil=True)
+@inner_kernel
 def _broken(row_u, row_v, values_u, values_v, rank, value, start):
     """Return the first vertex from `start` whose triangle with edge `rank` has an odd sum; n if none."""
     n = len(row_u)

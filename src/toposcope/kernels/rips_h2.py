@@ -10,8 +10,8 @@ class, of length zero or not, need no column.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from toposcope.core.compiling import kernel
 from toposcope.core.threads import row_blocks, run_blocks
 from toposcope.kernels.columns import append, next_odd, owner_of, push, slot_of, table_for
 from toposcope.kernels.rips_edges import ABSENT, NO_VERTEX, RipsEdges, ends
@@ -43,7 +43,7 @@ def h2_pairs(
     return triangles // n, np.where(pivots < 0, -1, pivots // (n * n))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _open_triangles(ranks: np.ndarray, closing: np.ndarray, start: int, stop: int) -> np.ndarray:
     """Return the triangles in no pair of length zero, with the larger end in rows start to stop.
 
@@ -79,7 +79,7 @@ def _open_triangles(ranks: np.ndarray, closing: np.ndarray, start: int, stop: in
     return found[:count]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _any_far(row_u, row_v, row_first, edge):
     """Return whether a common neighbour of u and v has a later edge to their first one."""
     late = np.int32(0)
@@ -88,7 +88,7 @@ def _any_far(row_u, row_v, row_first, edge):
     return late != 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _is_closed(row_u, row_v, row_w, edge, stop):
     """Return whether a vertex before `stop` has edges before `edge` to u, v and w."""
     for low in range(0, stop, _BLOCK):
@@ -98,7 +98,7 @@ def _is_closed(row_u, row_v, row_w, edge, stop):
     return False
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _any_before(row_u, row_v, row_w, rank):
     """Return whether a vertex has edges before `rank` to u, v and w."""
     early = np.int32(0)
@@ -107,7 +107,7 @@ def _any_before(row_u, row_v, row_w, rank):
     return early != 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _reduce_all(packed: np.ndarray, ranks: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Return the pivot tetrahedron of each column, -1 for one that vanishes; `columns` descend."""
     n, m = ranks.shape[0], len(packed)
@@ -128,7 +128,7 @@ def _reduce_all(packed: np.ndarray, ranks: np.ndarray, columns: np.ndarray) -> n
     return pivots
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _reduce(packed, ranks, column, table, starts, members, begin, heap, m):
     """Reduce one column; `members[begin:end]` lists the triangles whose coboundaries it sums."""
     n = ranks.shape[0]
@@ -159,7 +159,7 @@ def _reduce(packed, ranks, column, table, starts, members, begin, heap, m):
             heap, size = _list(packed, ranks, members[i], key, ceiling, heap, size)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _partner(packed: np.ndarray, ranks: np.ndarray, key: int) -> int:
     """Return the triangle that a tetrahedron closes with length zero, or -1."""
     n = ranks.shape[0]
@@ -171,7 +171,7 @@ def _partner(packed: np.ndarray, ranks: np.ndarray, key: int) -> int:
     return -1 if _is_closed(ranks[u], ranks[v], ranks[p], edge, q) else triangle
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _list(packed, ranks, triangle, floor, ceiling, heap, size):
     """Put on the heap the tetrahedra of a triangle from key `floor` up to longest edge `ceiling`."""
     n = ranks.shape[0]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from toposcope.core.compiling import kernel
 from toposcope.core.threads import row_blocks, run_blocks
 from toposcope.kernels.bipartite_scan import SERIAL_BELOW, collected
 from toposcope.kernels.bipartite_tree import heaviest_edges, magnitude_bits
@@ -100,7 +100,7 @@ def _top(keys: np.ndarray, count: int) -> np.ndarray:
     return np.sort(np.partition(keys, keys.size - count)[keys.size - count :] if count else keys[:0])[::-1]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _largest_key(flat: np.ndarray, mask: np.unsignedinteger) -> np.unsignedinteger:
     top = flat[0] & mask
     for k in range(flat.size):
@@ -108,7 +108,7 @@ def _largest_key(flat: np.ndarray, mask: np.unsignedinteger) -> np.unsignedinteg
     return top
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _digit_counts(
     flat: np.ndarray, mask: np.unsignedinteger, shift: np.uint64, prefix: np.uint64, first: bool
 ) -> np.ndarray:
@@ -122,7 +122,7 @@ def _digit_counts(
     return counts
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc"})
+@kernel(fastmath={"reassoc"})
 def _sums(flat: np.ndarray, center: float) -> tuple[float, float]:
     """Return the sum of |w| - center and of its square."""
     total = 0.0

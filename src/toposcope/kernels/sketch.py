@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from toposcope.core.compiling import kernel
 
 COORDINATES = 4096
 """Coordinates of a count sketch: squared distances keep their mean, with a relative standard deviation of at
@@ -16,7 +17,7 @@ def sign_codes(generator: np.random.Generator, count: int) -> np.ndarray:
     return np.asarray(raw.astype("<u8", copy=False).view("<u2")[:count])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def signed_sums(values: np.ndarray, codes: np.ndarray, size: int) -> np.ndarray:
     """Return `size` sums: value k is added to one coordinate, or subtracted from it.
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
+
+from toposcope.core.compiling import inner_kernel, kernel
 
 SMALL = 1 << 15
 """Up to this many entries, Prim's algorithm on all of them is faster."""
@@ -28,7 +30,7 @@ def unpack(packed: np.ndarray, n_in: int, dtype: np.dtype) -> tuple[np.ndarray, 
     return (packed >> np.uint64(32)).astype(dtype), rows.astype(np.int32), columns.astype(np.int32)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def prim(flat: np.ndarray, mask: np.unsignedinteger, n_out: int, n_in: int, tree: np.ndarray) -> None:
     """Write the packed edges of the maximum spanning tree to `tree`, heaviest first.
 
@@ -71,7 +73,7 @@ def prim(flat: np.ndarray, mask: np.unsignedinteger, n_out: int, n_in: int, tree
         tree[step], tree[-1 - step] = tree[-1 - step], tree[step]
 
 
-@njit(cache=True, nogil=True)
+@inner_kernel
 def _update(best: np.ndarray, edges: np.ndarray, outside: np.ndarray) -> np.uint64:
     """Raise `best` to `edges` where outside; return the largest."""
     largest = np.uint64(0)
@@ -82,7 +84,7 @@ def _update(best: np.ndarray, edges: np.ndarray, outside: np.ndarray) -> np.uint
     return largest
 
 
-@njit(cache=True, nogil=True)
+@inner_kernel
 def _largest(best: np.ndarray) -> np.uint64:
     largest = np.uint64(0)
     for k in range(best.size):
@@ -90,7 +92,7 @@ def _largest(best: np.ndarray) -> np.uint64:
     return largest
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def prim_each(flat: np.ndarray, mask: np.unsignedinteger, shapes: np.ndarray, tree: np.ndarray) -> None:
     """Write the packed edges of each matrix in turn to `tree`; `flat` holds the flattened matrices."""
     at, end = 0, 0
@@ -102,7 +104,7 @@ def prim_each(flat: np.ndarray, mask: np.unsignedinteger, shapes: np.ndarray, tr
         end += n
 
 
-@njit(cache=True)
+@inner_kernel
 def _tree_weight(weights: np.ndarray, n: int) -> float:
     """Sum of the maximum spanning tree's edge weights, by Prim, of the symmetrised first n x n block."""
     best = np.full(n, -np.inf)
@@ -123,7 +125,7 @@ def _tree_weight(weights: np.ndarray, n: int) -> float:
     return total
 
 
-@njit(cache=True, parallel=True)
+@kernel(parallel=True)
 def maximum_tree_weights(stack: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Return the maximum spanning tree's weight of each max(A, A^T) in a stack (m, t, t).
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from toposcope.core.compiling import inner_kernel, kernel
 
 
-@njit(cache=True, nogil=True)
+@inner_kernel
 def find(parent: np.ndarray, x: int) -> int:
     """Return the root of `x`, halving the path on the way."""
     while parent[x] != x:
@@ -15,7 +16,7 @@ def find(parent: np.ndarray, x: int) -> int:
     return x
 
 
-@njit(cache=True, nogil=True)
+@inner_kernel
 def unite(parent: np.ndarray, size: np.ndarray, x: int, y: int) -> bool:
     """Join the sets of `x` and `y`; return whether they were separate."""
     a, b = find(parent, x), find(parent, y)
@@ -28,7 +29,7 @@ def unite(parent: np.ndarray, size: np.ndarray, x: int, y: int) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def kruskal(
     order: np.ndarray, u: np.ndarray, v: np.ndarray, parent: np.ndarray, size: np.ndarray
 ) -> np.ndarray:
@@ -51,7 +52,7 @@ def kruskal(
     return chosen[:taken]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def roots(parent: np.ndarray) -> tuple[np.ndarray, int]:
     """Return the root of every vertex and the root of the largest component."""
     labels = np.empty_like(parent)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from toposcope.core.compiling import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def top_tents(low: np.ndarray, high: np.ndarray, grid: np.ndarray, out: np.ndarray) -> None:
     """Write the `len(out)` largest tents min(t - low, high - t) above 0 at every point t of the grid."""
     levels = len(out)
@@ -26,7 +27,7 @@ def top_tents(low: np.ndarray, high: np.ndarray, grid: np.ndarray, out: np.ndarr
             out[level, at] = best[level]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def weighted_tents(
     low: np.ndarray, high: np.ndarray, weight: np.ndarray, grid: np.ndarray, out: np.ndarray
 ) -> None:

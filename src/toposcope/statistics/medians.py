@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from toposcope.core.compiling import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def median(values: np.ndarray) -> float:
     """Return the median of finite values (n > 0,) by Hoare's selection.
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
-from numba import njit
 
+from toposcope.core.compiling import kernel
 from toposcope.core.errors import InputError
 from toposcope.core.seeding import rng
 from toposcope.logs.schedule import Schedule, constant, cosine, stable_decay
@@ -138,7 +138,7 @@ def simulate(recipe: SyntheticRecipe, *, width: int, seed: int = 0) -> Synthetic
     return _assembled(recipe, problem, (width, seed), rate, exact, norms, heldout, checkpoints, source)
 
 
-@njit(cache=True)
+@kernel
 def _descend(weights, rates, goal, rate, noise, base, batch, exact, norms):  # type: ignore[no-untyped-def]
     """Do len(rate) steps in place; before each, record the loss and the norms of gradient and weights."""
     modes, outputs = weights.shape

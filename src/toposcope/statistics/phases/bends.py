@@ -37,8 +37,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from toposcope.core.compiling import inner_kernel, kernel
 from toposcope.core.threads import row_blocks, run_blocks
 from toposcope.statistics.phases.curves import LEAST_SEGMENT, Design, Span, shape_rows
 from toposcope.statistics.phases.noise import (
@@ -204,7 +204,7 @@ def near_spans(first: int, end: int, n: int) -> np.ndarray:
     if end >= n:
         b = b[b == end]
     wide = b - a[:, None] >= LEAST_SEGMENT if end < n else np.ones((len(a), len(b)), bool)
-    inside = (LEAST_SEGMENT <= a) & (a <= n - LEAST_SEGMENT)
+    inside = (a >= LEAST_SEGMENT) & (a <= n - LEAST_SEGMENT)
     before = b <= (n - LEAST_SEGMENT if end < n else end)
     at = np.nonzero(inside[:, None] & before & wide)
     return np.stack((a[at[0]], b[at[1]]), axis=1)
@@ -250,7 +250,7 @@ def _judged(
     return gain, bare, place, persistence, count, remainder / variance, sigma, model, spread, profile
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _mixture(without, table, top):  # type: ignore[no-untyped-def]
     """Return T, T without waves, the weight of each noise model, the profile, and the mean persistence."""
     likely, shapes = np.zeros(len(table)), table.shape[2]
@@ -274,7 +274,7 @@ def _mixture(without, table, top):  # type: ignore[no-untyped-def]
     return pair[0], pair[1], likely, profile, persistence
 
 
-@njit(cache=True, nogil=True)
+@inner_kernel
 def _log_sum(table, count):  # type: ignore[no-untyped-def]
     """Return the log of the summed likelihoods of the first `count` amplitudes."""
     top, whole = -np.inf, 0.0
@@ -289,7 +289,7 @@ def _log_sum(table, count):  # type: ignore[no-untyped-def]
     return top + np.log(whole)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _likelihoods(table, top):  # type: ignore[no-untyped-def]
     """Return the summed likelihoods of each shape, relative to that of `top`."""
     out = np.zeros(table.shape[2])
@@ -300,7 +300,7 @@ def _likelihoods(table, top):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _spread_of_logs(sigma):  # type: ignore[no-untyped-def]
     """Return the standard deviation of the logarithms."""
     mean = squares = 0.0
@@ -312,7 +312,7 @@ def _spread_of_logs(sigma):  # type: ignore[no-untyped-def]
     return np.sqrt(squares / len(sigma))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _left(rows, factor):  # type: ignore[no-untyped-def]
     """Return the residual of the last row on the others, whitened, and its variance."""
     white = whitened(rows, factor)
@@ -322,7 +322,7 @@ def _left(rows, factor):  # type: ignore[no-untyped-def]
     return left, max(np.dot(left, left) / max(free, 1), 1e-300)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _beside(mean, added, count, factor, log_det, models):  # type: ignore[no-untyped-def]
     """Return the log likelihoods of the series given the means, and given each shape as well.
 
@@ -378,7 +378,7 @@ def _beside(mean, added, count, factor, log_det, models):  # type: ignore[no-unt
     return plain, out
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _needed(trend, powers, bound):  # type: ignore[no-untyped-def]
     """Return how many trends (at least two) leave at most `bound` of every power law, and what they leave."""
     basis, left = trend.copy(), powers.copy()

@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from toposcope.core.compiling import kernel
 from toposcope.statistics.phases.noise import MODELS, factors
 from toposcope.statistics.trends.basis import TREND_TOLERANCE
 
@@ -168,7 +168,7 @@ def edges(span: Span, n: int) -> tuple[int, ...]:
     return first + cut, end - cut
 
 
-@njit(cache=True)
+@kernel
 def shape_rows(spans, clock, at):  # type: ignore[no-untyped-def]
     """Return the changes (k, n) of bends and ramps that rise by 1 at `spans`."""
     n = len(clock)

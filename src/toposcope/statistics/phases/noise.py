@@ -13,8 +13,8 @@ Whitening is exact and takes a dozen operations per value: after x_t - phi x_(t-
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from toposcope.core.compiling import inner_kernel, kernel
 from toposcope.statistics.medians import median
 
 # From white noise to slow drifts, and random walks under little to much white noise.
@@ -49,7 +49,7 @@ def covariances(model: int, n: int) -> np.ndarray:
     return np.asarray(out)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def factors(n, models):  # type: ignore[no-untyped-def]
     """Return phi and the banded Cholesky factor of each model for n changes, (models, n, 4), and log det."""
     out, logs = np.zeros((len(models), n, 4)), np.zeros(len(models))
@@ -70,7 +70,7 @@ def factors(n, models):  # type: ignore[no-untyped-def]
     return out, logs
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def whitened(rows, factor):  # type: ignore[no-untyped-def]
     """Return rows (k, n) whitened by one model's `factors` (n, 4)."""
     k, n = rows.shape
@@ -97,7 +97,7 @@ def whitened(rows, factor):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(cache=True, nogil=True)
+@inner_kernel
 def subtract(unit, row):  # type: ignore[no-untyped-def]
     """Project a unit vector off a row, in place; element by element, because slices compile slowly."""
     part = np.dot(unit, row)
@@ -105,7 +105,7 @@ def subtract(unit, row):  # type: ignore[no-untyped-def]
         row[t] -= part * unit[t]
 
 
-@njit(cache=True, nogil=True)
+@inner_kernel
 def orthonormal(rows):  # type: ignore[no-untyped-def]
     """Make the rows orthonormal in place by Gram-Schmidt (dependent ones 0); return rank and log volume."""
     count, volume = 0, 0.0
@@ -128,14 +128,14 @@ def orthonormal(rows):  # type: ignore[no-untyped-def]
     return count, volume
 
 
-@njit(cache=True, nogil=True)
+@inner_kernel
 def rest(z, basis):  # type: ignore[no-untyped-def]
     """Project z off orthonormal rows, in place."""
     for j in range(len(basis)):
         subtract(basis[j], z)
 
 
-@njit(cache=True, nogil=True)
+@inner_kernel
 def _smoothed(size, width):  # type: ignore[no-untyped-def]
     """Return the mean of `size` (n - 1,) around each of n changes, which lie between two of them.
 
@@ -153,7 +153,7 @@ def _smoothed(size, width):  # type: ignore[no-untyped-def]
     return up
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sizes(change, rows, clock, logs):  # type: ignore[no-untyped-def]
     """Return the size of each change (n,), with geometric mean 1: a power of the step times a smoother."""
     n = len(change)
@@ -182,7 +182,7 @@ def sizes(change, rows, clock, logs):  # type: ignore[no-untyped-def]
     return sigma
 
 
-@njit(cache=True, nogil=True)
+@inner_kernel
 def _contrasts(change, rows, sigma, clock):  # type: ignore[no-untyped-def]
     """Return the size of each contrast of neighbours (n - 1,) in what the rows leave of the changes."""
     n = len(change)
@@ -201,7 +201,7 @@ def _contrasts(change, rows, sigma, clock):  # type: ignore[no-untyped-def]
     return size
 
 
-@njit(cache=True, nogil=True)
+@inner_kernel
 def _growth(size, floor, logs):  # type: ignore[no-untyped-def]
     """Return the power of the step by which the sizes grow; leave the root of each size without it."""
     at, log_size = logs[1 : len(size) + 1].copy(), np.empty(len(size))
@@ -222,7 +222,7 @@ def _growth(size, floor, logs):  # type: ignore[no-untyped-def]
     return slope
 
 
-@njit(cache=True, nogil=True)
+@inner_kernel
 def _shift(values):  # type: ignore[no-untyped-def]
     """Subtract the mean, in place."""
     mean = 0.0
@@ -233,7 +233,7 @@ def _shift(values):  # type: ignore[no-untyped-def]
         values[i] -= mean
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def calmed(z, left, factor):  # type: ignore[no-untyped-def]
     """Return z with its extreme innovations clipped: `left`, whitened by `factor`, beyond `_WILD` sizes.
 
@@ -254,7 +254,7 @@ def calmed(z, left, factor):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def weights(rows, factor, log_det):  # type: ignore[no-untyped-def]
     """Return each model's log restricted likelihood of the last row given means in the other rows.
 

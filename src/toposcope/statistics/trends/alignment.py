@@ -13,8 +13,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from numba import njit
 
+from toposcope.core.compiling import kernel
 from toposcope.core.seeding import rng
 
 ORDERS = 4999
@@ -98,7 +98,7 @@ def _orders(n: int) -> np.ndarray:
     return g.permuted(np.tile(np.arange(n, dtype=np.int16), (ORDERS, 1)), axis=1)
 
 
-@njit(cache=True)
+@kernel
 def _sums(e, f, orders):  # type: ignore[no-untyped-def]
     """Return sum e f for every order of f."""
     out = np.zeros(len(orders))

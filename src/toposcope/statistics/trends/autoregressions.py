@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from toposcope.core.compiling import inner_kernel, kernel
 from toposcope.statistics.medians import median
 
 ROUNDS = 3
@@ -21,7 +21,7 @@ _FAST = {"reassoc", "contract", "nsz"}
 """Sums may be reordered, so that they are vectorised."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def whitened_rows(values, basis, sizes, most, holes, units):  # type: ignore[no-untyped-def]
     """Whiten each row of `values` (columns, n) by every size of trend and root; keep the smallest score."""
     columns, n = values.shape
@@ -47,7 +47,7 @@ def whitened_rows(values, basis, sizes, most, holes, units):  # type: ignore[no-
     return e, left, trace, place, order, powers
 
 
-@njit(cache=True)
+@inner_kernel
 def _jumps(e):  # type: ignore[no-untyped-def]
     """Return whether one of the innovations stands out by `JUMP` robust standard deviations."""
     sizes = np.empty(len(e))
@@ -58,7 +58,7 @@ def _jumps(e):  # type: ignore[no-untyped-def]
     return largest > JUMP / 0.6745 * median(sizes)
 
 
-@njit(cache=True)
+@inner_kernel
 def fitted(x, basis, most, holes, core, unit):  # type: ignore[no-untyped-def]
     """Return score, order, innovations, the share left of each, the trace, and the power given the trend.
 
@@ -105,14 +105,14 @@ def fitted(x, basis, most, holes, core, unit):  # type: ignore[no-untyped-def]
     return score, p, w[size], left, _trace(w[:size], most, free), power
 
 
-@njit(cache=True)
+@inner_kernel
 def _scaled(x, scale, out):  # type: ignore[no-untyped-def]
     """Put scale * x in out, element by element, because slices take seconds to compile."""
     for t in range(len(x)):
         out[t] = scale * x[t]
 
 
-@njit(cache=True, fastmath=_FAST)
+@inner_kernel(fastmath=_FAST)
 def _dot(a, b):  # type: ignore[no-untyped-def]
     total = 0.0
     for t in range(len(a)):
@@ -120,7 +120,7 @@ def _dot(a, b):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True)
+@kernel
 def orthonormal(rows):  # type: ignore[no-untyped-def]
     """Return an orthonormal basis of the rows in their order, by Gram-Schmidt steps done twice."""
     basis = rows.copy()
@@ -132,7 +132,7 @@ def orthonormal(rows):  # type: ignore[no-untyped-def]
     return basis
 
 
-@njit(cache=True, fastmath=_FAST)
+@inner_kernel(fastmath=_FAST)
 def _off(q, x):  # type: ignore[no-untyped-def]
     """Project the unit vector q off x."""
     part = _dot(q, x)
@@ -140,7 +140,7 @@ def _off(q, x):  # type: ignore[no-untyped-def]
         x[t] -= part * q[t]
 
 
-@njit(cache=True, fastmath=_FAST)
+@inner_kernel(fastmath=_FAST)
 def _burg(x, forward, backward, free, most, unit):  # type: ignore[no-untyped-def]
     """Return Burg's reflection coefficients of the rows of x together, and the order with the smallest AICc.
 
@@ -181,7 +181,7 @@ def _burg(x, forward, backward, free, most, unit):  # type: ignore[no-untyped-de
     return reflection, order
 
 
-@njit(cache=True)
+@inner_kernel
 def _squares(x, first):  # type: ignore[no-untyped-def]
     """Return the sum of squares from column `first` on, in the order of the rows."""
     total = 0.0
@@ -191,7 +191,7 @@ def _squares(x, first):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True)
+@inner_kernel
 def _predictors(reflection, order):  # type: ignore[no-untyped-def]
     """Return the predictors of order 0 .. order as rows, and their standard deviations; the last one is 1."""
     a = np.zeros((order + 1, order))
@@ -205,7 +205,7 @@ def _predictors(reflection, order):  # type: ignore[no-untyped-def]
     return a, sizes
 
 
-@njit(cache=True, fastmath=_FAST)
+@inner_kernel(fastmath=_FAST)
 def _filtered(x, out, a, sizes, order):  # type: ignore[no-untyped-def]
     """Put the innovations of x under a stationary autoregression in out; the first use shorter predictors."""
     n = len(x)
@@ -220,7 +220,7 @@ def _filtered(x, out, a, sizes, order):  # type: ignore[no-untyped-def]
             out[t] -= weight * x[t - 1 - i]
 
 
-@njit(cache=True, fastmath=_FAST)
+@inner_kernel(fastmath=_FAST)
 def _unfiltered(e, out, a, sizes, order):  # type: ignore[no-untyped-def]
     """Put the series with the innovations e in out."""
     for t in range(len(e)):
@@ -231,7 +231,7 @@ def _unfiltered(e, out, a, sizes, order):  # type: ignore[no-untyped-def]
         out[t] = total
 
 
-@njit(cache=True, fastmath=_FAST)
+@inner_kernel(fastmath=_FAST)
 def _project(w, logs):  # type: ignore[no-untyped-def]
     """Make all rows of `w` but the last orthonormal, project the last off them; return the shares left.
 
@@ -254,7 +254,7 @@ def _project(w, logs):  # type: ignore[no-untyped-def]
     return left
 
 
-@njit(cache=True, fastmath=_FAST)
+@inner_kernel(fastmath=_FAST)
 def _trace(w, lags, free):  # type: ignore[no-untyped-def]
     """Return the autocorrelation, lags 1 .., of white noise projected off the orthonormal rows of w."""
     out = np.zeros(lags)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from numba import njit
 
+from toposcope.core.compiling import kernel
 from toposcope.core.seeding import rng
 from toposcope.core.threads import row_blocks, run_blocks
 from toposcope.statistics.correlations import autocorrelations
@@ -87,7 +87,7 @@ def _sorted(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return order.astype(np.int32), last
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _resampled(order, last, order_y, last_y, of, indices):  # type: ignore[no-untyped-def]
     """Spearman's rho (draws, pairs) of pair p, rows p and of[p]; pairs with the same y are adjacent.
 
@@ -117,7 +117,7 @@ def _resampled(order, last, order_y, last_y, of, indices):  # type: ignore[no-un
     return out
 
 
-@njit(cache=True)
+@kernel
 def _weighted_ranks(order, last, times, out):  # type: ignore[no-untyped-def]
     """Write each checkpoint's count x twice its centred mid-rank to `out`; return the sum of count rank^2."""
     n = len(order)

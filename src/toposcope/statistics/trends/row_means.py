@@ -14,7 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
+
+from toposcope.core.compiling import kernel
 
 KEEPS = (0.7, 0.8, 0.9, 0.95, 0.98, 0.995)
 """Weights of the row before in exponential means; the best is refined between its neighbours."""
@@ -51,7 +52,7 @@ class RowMean:
         return means
 
 
-@njit(cache=True)
+@kernel
 def _exponential(means, keep):  # type: ignore[no-untyped-def]
     """Put the exponential means of each row in its place."""
     for row in means:

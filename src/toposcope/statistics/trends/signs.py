@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numba import njit
 
+from toposcope.core.compiling import inner_kernel, kernel
 from toposcope.core.seeding import rng
 
 LEVERAGE_POWER = 0.375
@@ -87,7 +87,7 @@ def sign_test(
     return SignTest(r, float(low), float(high), p, least)
 
 
-@njit(cache=True)
+@kernel
 def sign_tail(q, total):  # type: ignore[no-untyped-def]
     """Return P(|sum s_t q_t| >= |total|) over random signs, by Lugannani and Rice's formula."""
     sizes = np.empty(len(q))
@@ -120,7 +120,7 @@ def sign_tail(q, total):  # type: ignore[no-untyped-def]
     return max(min(p, 1.0), floor)
 
 
-@njit(cache=True)
+@inner_kernel
 def _saddle(q, total, u):  # type: ignore[no-untyped-def]
     """Return the u at which the derivative of sum log cosh(q u) is `total`: Newton's method within bounds."""
     low, high = 0.0, np.inf
@@ -143,7 +143,7 @@ def _saddle(q, total, u):  # type: ignore[no-untyped-def]
     return u
 
 
-@njit(cache=True)
+@kernel
 def _interval(product, square, weight, r, alpha, short):  # type: ignore[no-untyped-def]
     """Return the smallest and largest value that the test does not reject at `alpha`; 0 is tried first."""
     ends, q = np.empty(2), np.empty(len(product))
@@ -193,7 +193,7 @@ def detectable_r(free: int, family: int, *, alpha: float = 0.05, power: float = 
     return float(grid[low]) if low < len(grid) else float("nan")
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _found(e, other, r, alpha, power):  # type: ignore[no-untyped-def]
     """Return whether at least `power` of the pairs with correlation r have p <= alpha; stop once certain."""
     rows, found, rest, row = len(e), 0, np.sqrt(1.0 - r * r), np.empty(e.shape[1])
@@ -206,7 +206,7 @@ def _found(e, other, r, alpha, power):  # type: ignore[no-untyped-def]
     return found / rows >= power
 
 
-@njit(cache=True)
+@inner_kernel
 def _within(q, alpha):  # type: ignore[no-untyped-def]
     """Return whether `sign_tail` of q is at most alpha; for a sum far out, skip the saddle point."""
     total = squares = 0.0
