@@ -1,10 +1,12 @@
-"""Quantiles and tails from `scipy.special`: importing `scipy.stats` alone takes a second."""
+"""Quantiles and tails from `scipy.special`: importing `scipy.stats` alone takes a second.
+
+`scipy.special` takes a quarter of one, so it is imported at the first call.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
 
 
 def student_quantile(p: float, degrees: ArrayLike) -> np.ndarray:
@@ -15,6 +17,8 @@ def student_quantile(p: float, degrees: ArrayLike) -> np.ndarray:
     >>> float(student_quantile(0.975, 4).round(3))
     2.776
     """
+    from scipy import special
+
     return np.asarray(special.stdtrit(degrees, p))
 
 
@@ -24,6 +28,8 @@ def student_two_sided(t: ArrayLike, degrees: ArrayLike) -> np.ndarray:
     >>> float(student_two_sided(2.776445, 4).round(4))
     0.05
     """
+    from scipy import special
+
     return np.asarray(2 * special.stdtr(degrees, -np.abs(t)))
 
 
@@ -33,6 +39,8 @@ def normal_quantile(p: ArrayLike) -> np.ndarray:
     >>> float(normal_quantile(0.975).round(3))
     1.96
     """
+    from scipy import special
+
     return np.asarray(special.ndtri(p))
 
 
@@ -42,6 +50,8 @@ def normal_below(z: ArrayLike) -> np.ndarray:
     >>> float(normal_below(0.0))
     0.5
     """
+    from scipy import special
+
     return np.asarray(special.ndtr(z))
 
 
@@ -51,6 +61,8 @@ def f_quantile(p: float, above: float, below: float) -> float:
     >>> round(f_quantile(0.95, 1, 4), 3)
     7.709
     """
+    from scipy import special
+
     return float(special.fdtri(above, below, p))
 
 
@@ -66,6 +78,8 @@ def binomial_interval(count: int, number: int, level: float = 0.95) -> tuple[flo
     >>> binomial_interval(0, 0)
     (0.0, 1.0)
     """
+    from scipy import special
+
     if number == 0:
         return 0.0, 1.0
     tail = (1.0 - level) / 2.0

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
-from scipy.special import stdtr
 
 FEWEST = 6
 """The fewest past moves of a series for a judgement."""
@@ -117,6 +116,8 @@ class Panel(Generic[K]):
                 sizes[key] = moves[key] / float(np.sqrt(variance))
         if not sizes:
             return None
+        from scipy.special import stdtr
+
         ordered = sorted(sizes, key=lambda key: -abs(sizes[key]))
         found = tuple(Move(key, middles[key], values[key][1], sizes[key]) for key in ordered)
         return Judged(found, min(1.0, 2.0 * len(sizes) * float(stdtr(DEGREES, -abs(found[0].size)))))

@@ -7,10 +7,10 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeVar
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
 
 Value = TypeVar("Value", float, np.ndarray)
 
@@ -33,7 +33,6 @@ LEAST_DEGREES = 3.0
 _DEGREES = np.concatenate([np.arange(1.0, 5.0, 0.1), np.arange(5.0, 31.0, 1.0)])
 _FAR, _QUARTILE = 0.95, 0.67449
 """The quantile of |residuals| that determines the tail, and the quartile of a normal value."""
-_RATIOS = stdtrit(_DEGREES, 0.975) / stdtrit(_DEGREES, 0.75)
 _LIGHTEST = float(_DEGREES[-1])
 _BLOCK = (64, 8192)
 """How many values `pass_over` judges together: at first, and at most (8 MB of windows)."""
@@ -110,6 +109,8 @@ class OneStepAhead:
 
     def _before_doubt(self, residuals: np.ndarray, level: float) -> int:
         """Return how many residuals after the first 128 come before one whose p may be at most `level`."""
+        from scipy.special import stdtrit
+
         newest = residuals[HISTORY:]
         # no tail is lighter than that with most degrees, and no scale smaller than the floor
         least = -self._floor * stdtrit(_LIGHTEST, max(level, 1e-300)) / stdtrit(_LIGHTEST, 0.75)
@@ -164,8 +165,18 @@ def upper_tail(size: Value, middle: Value, degrees: Value) -> Value:
     >>> round(float(upper_tail(1.0, 1.0, 5.0)), 12)
     0.25
     """
+    from scipy.special import stdtr, stdtrit  # here, because loading it takes a fifth of a second
+
     p: Value = stdtr(degrees, -size * stdtrit(degrees, 0.75) / middle)
     return p
+
+
+@cache
+def _ratios() -> np.ndarray:
+    """Return the ratio of the 97.5% to the 75% quantile for each of `_DEGREES`."""
+    from scipy.special import stdtrit
+
+    return np.asarray(stdtrit(_DEGREES, 0.975) / stdtrit(_DEGREES, 0.75))
 
 
 def tail_degrees(absolute: Sequence[Value], middle: Value) -> Value:
@@ -177,7 +188,7 @@ def tail_degrees(absolute: Sequence[Value], middle: Value) -> Value:
     n = len(absolute)
     above = min(1.0, _FAR + 2.0 * math.sqrt(_FAR * (1.0 - _FAR) / n))
     ratio = _quantile(absolute, above) / middle
-    degrees: Value = np.interp(-ratio, -_RATIOS, _DEGREES)
+    degrees: Value = np.interp(-ratio, -_ratios(), _DEGREES)
     return degrees
 
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import stdtr
 
 FEWEST = 3
 """The fewest siblings for a band."""
@@ -30,4 +29,6 @@ def above_band(value: float, siblings: Sequence[float]) -> float:
     if spread <= 0:
         return 1.0
     size = (value - float(known.mean())) / (spread * math.sqrt(1.0 + 1.0 / len(known)))
+    from scipy.special import stdtr
+
     return float(stdtr(len(known) - 1, -size))
