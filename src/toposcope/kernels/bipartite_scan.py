@@ -112,7 +112,9 @@ def collect(
     """
     n_in = bits.shape[1]
     whole = n_in // _CHUNK * _CHUNK
-    closed = column_floor.min() >= mask
+    closed = True
+    for j in range(n_in):
+        closed &= column_floor[j] >= mask
     count = 0
     for i in range(first, last):
         low = row_floor[i]

@@ -90,6 +90,8 @@ def _batch(matrices: list[np.ndarray], unsigned: type) -> list[np.ndarray]:
         ends = np.cumsum(shapes.sum(axis=1) - 1)
         packed = np.empty(ends[-1], np.uint64)
         prim_each(flat, unsigned(np.iinfo(unsigned).max >> 1), shapes, packed)
+        for tree in np.split(packed, ends[:-1]):
+            tree[::-1].sort()  # here: sorting in a kernel takes a second to compile
         return np.split((packed >> np.uint64(32)).astype(unsigned), ends[:-1])
 
     blocks = row_blocks(len(matrices), per_thread=1, serial=serial)

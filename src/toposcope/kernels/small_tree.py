@@ -19,6 +19,7 @@ def small_tree(bits: np.ndarray, mask: np.unsignedinteger) -> tuple[np.ndarray, 
     n_out, n_in = bits.shape
     packed = np.empty(n_out + n_in - 1, np.uint64)
     prim(bits.reshape(-1), mask, n_out, n_in, packed)
+    packed[::-1].sort()
     return unpack(packed, n_in, bits.dtype)
 
 
@@ -32,7 +33,7 @@ def unpack(packed: np.ndarray, n_in: int, dtype: np.dtype) -> tuple[np.ndarray, 
 
 @kernel
 def prim(flat: np.ndarray, mask: np.unsignedinteger, n_out: int, n_in: int, tree: np.ndarray) -> None:
-    """Write the packed edges of the maximum spanning tree to `tree`, heaviest first.
+    """Write the packed edges of the maximum spanning tree to `tree`, in no order.
 
     An edge is one 64-bit number, key above and complement of the position below, so larger is heavier
     with ties broken by (row, column), and the number alone says which edge it is.
@@ -68,9 +69,6 @@ def prim(flat: np.ndarray, mask: np.unsignedinteger, n_out: int, n_in: int, tree
             columns[column] = 0
             heaviest = _update(rows, turned[column], row_out)
             others = _largest(columns)
-    tree.sort()
-    for step in range(len(tree) // 2):
-        tree[step], tree[-1 - step] = tree[-1 - step], tree[step]
 
 
 @inner_kernel
