@@ -5,15 +5,18 @@ STAMP := $(VENV)/.installed
 
 # What `make test` leaves to `make test-all`: all that is marked, but for a few of each mark.
 QUICK := not (slow or calibration or browser or faults) or sample
-PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile
+# Compiled tests are kept, whatever the environment says: without them, half of the collection is compiling.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n auto --dist loadfile
+# `make test ROOM=watch` runs the tests of one folder.
+ROOM ?=
 
-.PHONY: demo test test-all doctest check docs install bench clean
+.PHONY: demo test test-all doctest lint check docs install bench clean
 
 demo: $(STAMP)
 	$(BIN)/toposcope demo --out demo-run
 
 test: $(STAMP)
-	$(PYTEST) -m "$(QUICK)"
+	$(PYTEST) -m "$(QUICK)" tests/$(ROOM)
 
 test-all: $(STAMP) doctest
 	$(PYTEST) -m "not ($(QUICK))"
@@ -21,9 +24,13 @@ test-all: $(STAMP) doctest
 doctest: $(STAMP)
 	$(PYTEST) --doctest-modules src
 
-check: $(STAMP)
+# Seconds: style alone.
+lint: $(STAMP)
 	$(BIN)/ruff check src tests benchmarks docs
 	$(BIN)/ruff format --check src tests benchmarks docs
+
+# Types and imports, too; mypy and import-linter keep what they found in .mypy_cache and .import_linter_cache.
+check: lint
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

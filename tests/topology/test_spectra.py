@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -14,12 +16,18 @@ from toposcope.topology.spectra import is_large, large_baselines
 N = 512
 
 
-def with_spectrum(sigma: np.ndarray, rows: int = N, columns: int = N) -> np.ndarray:
+@cache
+def bases(rank: int) -> tuple[np.ndarray, ...]:
     rng = np.random.default_rng(3)
-    left, right = (np.linalg.qr(rng.standard_normal((n, len(sigma))))[0] for n in (rows, columns))
+    return tuple(np.linalg.qr(rng.standard_normal((N, rank)))[0] for _ in range(2))
+
+
+def with_spectrum(sigma: np.ndarray) -> np.ndarray:
+    left, right = bases(len(sigma))
     return ((left * sigma) @ right.T).astype(np.float32)
 
 
+@cache
 def cases() -> dict[str, np.ndarray]:
     rng = np.random.default_rng(0)
     k = np.arange(1.0, N + 1)
@@ -42,12 +50,19 @@ def cases() -> dict[str, np.ndarray]:
     }
 
 
-CASES = cases()
+NAMES = (
+    "noise", "tall", "wide", "low rank and noise", "low rank", "power 0.5", "power 1", "power 2",
+    "spiked", "flat", "offset", "heavy rows", "bfloat16",
+)  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES)
+def test_every_case_has_its_name() -> None:
+    assert tuple(cases()) == NAMES
+
+
+@pytest.mark.parametrize("case", NAMES)
 def test_each_value_is_within_what_it_states(case: str) -> None:
-    W = CASES[case]
+    W = cases()[case]
     exact = baselines(W)
     for draw in range(3):
         found = large_baselines(W, rng=np.random.default_rng(draw))
@@ -67,13 +82,13 @@ def test_each_value_is_within_what_it_states(case: str) -> None:
 @pytest.mark.parametrize("case", ["power 0.5", "power 1", "power 2", "low rank and noise", "heavy rows"])
 def test_the_decay_of_a_decaying_spectrum(case: str) -> None:
     # A flat one has no decay for the Ritz values to find: the error that is stated says so.
-    found = large_baselines(CASES[case], rng=np.random.default_rng(0), alpha_range=(1, 20))["alpha_req"]
-    exact = baselines(CASES[case], alpha_range=(1, 20))["alpha_req"]
+    found = large_baselines(cases()[case], rng=np.random.default_rng(0), alpha_range=(1, 20))["alpha_req"]
+    exact = baselines(cases()[case], alpha_range=(1, 20))["alpha_req"]
     assert found.value == pytest.approx(exact, rel=max(5 * found.error, 1e-4))
 
 
 def test_standard_errors_are_of_the_size_of_the_errors() -> None:
-    W = CASES["noise"]
+    W = cases()["noise"]
     exact = baselines(W)["rankme_eigenvalues"]
     found = [large_baselines(W, rng=np.random.default_rng(k))["rankme_eigenvalues"] for k in range(30)]
     spread = np.sqrt(np.mean([(one.value / exact - 1) ** 2 for one in found]))
@@ -83,9 +98,9 @@ def test_standard_errors_are_of_the_size_of_the_errors() -> None:
 
 @pytest.mark.parametrize("factor", [1e-30, 1e30])
 def test_extreme_scales_change_nothing_but_the_scale(factor: float) -> None:
-    plain = large_baselines(CASES["tall"], rng=np.random.default_rng(0))
+    plain = large_baselines(cases()["tall"], rng=np.random.default_rng(0))
     scaled = large_baselines(
-        CASES["tall"].astype(np.float64) * 2.0 ** round(np.log2(factor)), rng=np.random.default_rng(0)
+        cases()["tall"].astype(np.float64) * 2.0 ** round(np.log2(factor)), rng=np.random.default_rng(0)
     )
     assert scaled["rankme"].value == pytest.approx(plain["rankme"].value, rel=1e-5)
     assert scaled["frobenius_norm"].value == pytest.approx(
@@ -102,7 +117,7 @@ def test_a_zero_matrix_has_norms_and_no_ranks() -> None:
 
 
 def test_the_same_generator_gives_the_same_numbers() -> None:
-    first, second = (large_baselines(CASES["wide"], rng=np.random.default_rng(4)) for _ in range(2))
+    first, second = (large_baselines(cases()["wide"], rng=np.random.default_rng(4)) for _ in range(2))
     assert first == second
 
 
