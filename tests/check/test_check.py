@@ -305,9 +305,11 @@ def test_weights_that_are_not_finite_at_the_end_mean_stop(tmp_path):
     save_file({"fc.weight": np.full((16, 16), np.nan, np.float32)}, run / "step_400.safetensors")
     found = ts.check(run)
     assert found.level == "stop"
-    assert found.line.endswith(
-        "checkpoint at step 400: fc.weight holds NaN or infinite values; go back to a checkpoint before it"
-    )
+    holds = "checkpoint at step 400: fc.weight holds NaN or infinite values"
+    assert found.line.endswith(f"{holds}; go back to step 300")
+    cut = run / "step_300.safetensors"  # the one before it cannot be read
+    cut.write_bytes(cut.read_bytes()[:400])
+    assert f"{holds}; go back to step 200" in ts.check(run).line
 
 
 def test_checkpoints_without_a_loss_are_no_run_that_is_all_right(tmp_path):

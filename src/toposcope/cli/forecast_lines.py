@@ -172,7 +172,7 @@ def show_ended(made: Forecasts, *, as_json: bool) -> int:
     else:
         for curve in made.at_end:
             where = f"step {curve.last:,} of {curve.horizon:,}, final loss {curve.final_loss():.4g}"
-            say(f"{made.verdict}: {curve.run} has reached its last step ({where})")
+            say(f"nothing to forecast: {curve.run} has reached its last step ({where})")
     show_problems(made.faults, made.at_end)
     return 1 if made.faults else 0
 

@@ -68,7 +68,8 @@ def forecast(
     borrowed = (
         f"the planned learning rate is that of {lender}" if lender and "schedule" in method.needs else ""
     )
-    if seen.schedule is None and (plan := continued(seen)) is not None:
+    # finished siblings show the rest of the rate by themselves, and what it gains
+    if not finished and seen.schedule is None and (plan := continued(seen)) is not None:
         seen = replace(seen, schedule=plan)
         end = plan.rate[-1] / plan.peak
         borrowed = f"its learning rate falls, and is taken to fall on to {end:.0%} of its peak at its end"

@@ -137,16 +137,21 @@ def _of_counts(losses: int, lost: int, *, logged: bool) -> list[Remark]:
     return []
 
 
+_BACK = "go back to step"
+"""How the audit names the last good checkpoint, which need not be the one before."""
+
+
 def _of_audit(one: AuditFinding, last: int | None) -> Remark:
     steps = one.steps or (() if one.step is None else (one.step,))
     at_end = one.fault == _NON_FINITE and last is not None and last in steps
     at = "" if one.step is None else f" at step {one.step:,}"
     tensor = f" {one.tensor}" if one.tensor else ""
     what = "checkpoint" if steps else "audit"
-    message = one.message.partition("; ")[0] if at_end else one.message
+    message, _, stated = one.message.partition("; ") if at_end else (one.message, "", "")
     sentence = f"{what}{at}:{tensor} {message}"
     if one.is_remark:
         return Remark(NOTICED, one.fault, one.step, sentence)
-    remedy = "go back to a checkpoint before it" if at_end else "do not resume from it until it is repaired"
+    before = stated if stated.startswith(_BACK) else "go back to a checkpoint before it"
+    remedy = before if at_end else "do not resume from it until it is repaired"
     states_remedy = not steps or ("; " in one.message and not at_end)
     return Remark(STOP if at_end else LOOK, one.fault, one.step, sentence, "" if states_remedy else remedy)

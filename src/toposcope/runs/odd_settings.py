@@ -200,6 +200,6 @@ def _shown(value: float) -> str:
     if value.is_integer():
         return f"{int(value):,}"
     if abs(value) >= 1e-2:
-        return f"{value:.4g}"
+        return f"{value:.3g}"
     digits, _, power = f"{value:.2e}".partition("e")
     return f"{digits.rstrip('0').rstrip('.')}e{int(power)}"

@@ -32,6 +32,11 @@ class StudyRows:
     notes: tuple[str, ...] = ()
     logged: pd.DataFrame | None = None
 
+    @property
+    def judged(self) -> pd.DataFrame:
+        """The rows that a run is judged by: every column of a log, as `check` reads it."""
+        return self.metrics if self.logged is None else self.logged
+
 
 def log_from_frame(
     frame: pd.DataFrame,

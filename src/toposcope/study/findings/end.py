@@ -276,14 +276,14 @@ def _judgements(
             str(run),
             study.from_logs.judgement(judge_log, rows, columns[str(run)], known.get(str(run))),
         )
-        for run, rows in study.log.metrics.groupby("run", sort=False)
+        for run, rows in study.log.judged.groupby("run", sort=False)
     ]
 
 
 def _passed(judgements: Sequence[tuple[str, Judgement]]) -> list[dict[str, object]]:
     """Return what stood out in the logs and came back, with its run, by step."""
     passed: list[dict[str, object]] = [
-        {"run": run, "kind": one.kind, "step": one.step}
+        {"run": run, "kind": one.kind, "step": _counted(one.step)}
         for run, judgement in judgements
         for one in judgement.noticed
         if one.passed is not None
@@ -299,10 +299,15 @@ def _symptoms(grounds: Sequence[tuple[str, Remark]]) -> list[dict[str, object]]:
     found = [(run, ground) for run, ground in grounds if ground.step is not None]
     found.sort(key=lambda one: (-LEVELS.index(one[1].level), place(one[1].kind)))
     return [
-        {"run": run, "kind": g.kind, "step": g.step, "ground": g.sentence, "remedy": g.remedy,
+        {"run": run, "kind": g.kind, "step": _counted(g.step), "ground": g.sentence, "remedy": g.remedy,
          "level": g.level}
         for run, g in found
     ]  # fmt: skip
+
+
+def _counted(step: float | None) -> float | None:
+    """Return a step as a number of steps where it is whole; an epoch may be fractional."""
+    return int(step) if step is not None and float(step).is_integer() else step
 
 
 def _by_remarks(rows: pd.DataFrame, column: str, curve: Curve | None, remarks: Sequence[Remark]) -> Judgement:

@@ -60,7 +60,7 @@ def forecast_table(
     """
     results = results or LogResults()
     curves, problems = gather_curves(
-        log.metrics,
+        log.judged,
         log.runs,
         features=log.features,
         diagrams=log.diagrams,
