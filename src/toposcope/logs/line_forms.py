@@ -14,11 +14,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from toposcope.logs.places import placed
+from toposcope.files.blobs import Blob
 from toposcope.logs.dialects.phrases import EPOCH, GLOBAL, HELD_OUT, LOSS, PART, PLACE, STEP, TRAINED, phrase
 from toposcope.logs.dialects.sentences import in_pairs
 from toposcope.logs.records import HELD, NOT_A_NUMBER, OF, PLACED, collected, number
 from toposcope.logs.run import Run
+from toposcope.logs.text_lines import TextLines
 
+NAME = "lines of one form"
 COUNTED = "no number of the log is a step: the records with a loss are counted"
 _LONGEST = 1024
 _MOST_NUMBERS = 48
@@ -66,8 +69,14 @@ class Rows:
         return np.array([row[place] for row in self.values])
 
 
-def read_forms(lines: Iterable[str], label: str) -> Run | None:
+def read_forms(blob: Blob) -> tuple[str, Sequence[Run]] | None:
     """Return the records of a text by the forms of its lines; None if no form that comes again has a loss."""
+    run = run_of_forms(TextLines(blob), blob.label)
+    return None if run is None else (NAME, [run])
+
+
+def run_of_forms(lines: Iterable[str], label: str) -> Run | None:
+    """Return the records of lines by their forms; None if no form that comes again has a loss."""
     forms = [FormMeaning.of(rows) for rows in _forms(lines) if len(rows.at) >= _LEAST]
     records = sorted(
         (record for meant in _agreeing(forms) for record in meant.records()), key=lambda one: one[0]
@@ -129,6 +138,7 @@ class FormMeaning:
     def of(cls, rows: Rows) -> FormMeaning:
         """Return what the numbers of a form are."""
         losses = [] if _SUMMARY & {*" ".join(rows.form.words).lower().split()} else _losses(rows.form)
+        losses = [loss for loss in losses if len({*rows.column(loss[0]).tolist()}) > 1]  # else a setting
         return cls(rows, losses, _places(rows, [place for place, _, _ in losses]) if losses else {})
 
     @property

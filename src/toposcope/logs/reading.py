@@ -403,6 +403,10 @@ def _read_file(blob: Blob, pattern: str | None) -> tuple[str, Sequence[Run]]:
 
         if (read := read_measured(blob, read_text, TEXTS)) is not None:
             return read
+        from toposcope.logs.line_forms import read_forms
+
+        if (read := read_forms(blob)) is not None:
+            return read
     raise failed or unknown(blob, pattern, text=is_text(head))
 
 
