@@ -92,6 +92,9 @@ _ENGLISH = {
 }  # fmt: skip
 """Words of other scripts for what a line names."""
 _FOREIGN = re.compile("|".join(sorted(_ENGLISH, key=len, reverse=True)), re.IGNORECASE)
+_WIDE_SIGNS = str.maketrans("：，（）［］｜＝／．％", ":,()[]|=/.%")
+_UNKNOWN = re.compile("[\u3040-\u9fff\uac00-\ud7af]+")
+"""Chinese, Japanese and Korean words that `_ENGLISH` does not have: a name does not go on over them."""
 _OPENS = re.compile(r"((?i:epoch|step|iter|iteration)\s?[:=]\s?)\d")
 _EPISODES = re.compile(r"\bep(?=\s?[:=])")
 
@@ -146,11 +149,14 @@ def in_pairs(line: str) -> str:
     ' 21: loss: 0.62, avg loss: 0.54, 0.001000 rate'
     >>> in_pairs("8epoch:train:376-750batch: loss=1.5"), in_pairs("0-epoch (4/99): loss 2.5")
     ('epoch 8:train:batch 750: loss=1.5', 'epoch 0 (4/99): loss 2.5')
+    >>> in_pairs("当前Batch：10/603 | 当前损失值：2.5")
+    ' Batch:10/603 |  loss  :2.5'
     >>> in_pairs("[Losses: x 0.27, conf 4.3, total 15.1]")
     '[Losses: x 0.27, conf 4.3, total_loss 15.1]'
     """
     if is_foreign(line):
-        line = _FOREIGN.sub(lambda found: _ENGLISH[found[0].lower()], line)
+        line = _FOREIGN.sub(lambda found: _ENGLISH[found[0].lower()], line).translate(_WIDE_SIGNS)
+        line = _UNKNOWN.sub(" ", line)
     if "|" in line[:240]:
         line = _without_drawing(line)
     if "epch" in line:  # LeRobot: beside an epoch, `ep` counts episodes
