@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,13 @@ HIDDEN = "\0"
 """Begins the name of a column that is no number of the log."""
 ANNOUNCED = HIDDEN + "announced"
 """Marks the first record after a line without numbers that says an evaluation: `testing in eval mode`."""
+PHASE = HIDDEN + "phase"
+"""Marks the records after a line such as `Validation at epoch 5`, up to the next line of training."""
+EVALUATION, OF_TRAINING = "evaluation", "training"
+_PHASE = re.compile(
+    r"^[^A-Za-z]{0,60}(?:(?:INFO|DEBUG)\W{1,4})?(?:[Ss]tart(?:ing|ed)?|[Bb]egin(?:ning)?|[Rr]unning)?(?: of)?(?: the)? ?"
+    r"(?i:(valid(?:at(?:e|ion|ing))?|eval(?:uat(?:e|ion|ing))?|test(?:ing)?)|(train(?:ing)?|epoch))\b"
+)
 _PREFIX = "v_"
 _POLICY = ("policy", "reward", "return", "entropy", "actor", "critic", "value", "pi_", "p_", "score", "adv")
 """Beside these, `v_loss` is the loss of a value function."""
@@ -32,6 +40,49 @@ def announces(line: str) -> bool:
         return False
     words = {*"".join(c if c.isalpha() else " " for c in line.lower()).split()}
     return bool(words & (_WORDS | {"validating"})) and not words & TRAINED
+
+
+def phase_of(line: str) -> str:
+    """Return the phase that begins with a line: a word for it and an epoch stand first, and no other number.
+
+    >>> phase_of("[10:58:38] Validation at epoch 5"), phase_of("Start training # epoch 1"), phase_of("loss 2")
+    ('evaluation', 'training', '')
+    >>> phase_of("Validation Loss at epoch 5: 2.5")
+    ''
+    """
+    if "poch" not in line or len(line) > _LONGEST or not (found := _PHASE.match(line)):
+        return ""
+    rest = line[found.end() :].lower()
+    if "." in rest.rstrip(". ") or "loss" in rest or (found[1] and "epoch" not in rest):
+        return ""
+    return EVALUATION if found[1] else OF_TRAINING
+
+
+def phases_apart(table: pd.DataFrame, held: str) -> pd.DataFrame:
+    """Return a table whose records in phases of evaluation are held out, unless most records are in one."""
+    if PHASE not in table:
+        return table
+    losses = [c for c in table if _is_trained_loss(str(c))]
+    inside = table[PHASE].notna().to_numpy()
+    others = ~inside & table[losses].notna().any(axis=1).to_numpy()
+    table = table.drop(columns=PHASE)
+    if inside.sum() > others.sum():
+        return table
+    table = _moved(table, losses, np.flatnonzero(inside), held)
+    places = [c for c in table if str(c).startswith(HIDDEN) and c != held]
+    return table.assign(**{name: table[name].mask(inside) for name in places})  # they count the evaluation's
+
+
+def _moved(table: pd.DataFrame, losses: Sequence[str], at: np.ndarray, held: str) -> pd.DataFrame:
+    """Return a table in which the losses of some records are held out."""
+    table = table.copy()
+    for name in (one for one in losses if table[one].iloc[at].notna().any()):
+        moved = np.full(len(table), np.nan)
+        moved[at] = table[name].to_numpy(float)[at]
+        table[f"eval {name}"] = moved
+        table.loc[table.index[at], name] = np.nan
+    table.loc[table.index[at], held] = 1.0
+    return table
 
 
 def announced_apart(table: pd.DataFrame, held: str, lost: str) -> pd.DataFrame:
@@ -54,14 +105,8 @@ def announced_apart(table: pd.DataFrame, held: str, lost: str) -> pd.DataFrame:
     after, other = same[announced & follows], same[~announced]
     if (len(after) and after.mean() <= _MOSTLY) or (len(other) and other.mean() > _MOSTLY):
         return table
-    table = table.copy()
     at = rows[announced]
-    for name in losses:
-        moved = np.full(len(table), np.nan)
-        moved[at] = table[name].to_numpy(float)[at]
-        table[f"eval {name}"] = moved
-        table.loc[table.index[at], name] = np.nan
-    table.loc[table.index[at], held] = 1.0
+    table = _moved(table, losses, at, held)
     if lost in table:
         table.loc[table.index[at], lost] = np.nan
     return table

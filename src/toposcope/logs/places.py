@@ -36,10 +36,10 @@ def placed(run: Run) -> Run:
     The step is, in this order, a step that never falls, a step or a place within the epoch, the number at the
     begin of a line, the epoch, and what a line above names. What falls where the epoch rises is counted on.
     """
-    from toposcope.logs.evaluations import announced_apart
+    from toposcope.logs.evaluations import announced_apart, phases_apart
     from toposcope.logs.phases import in_phases
 
-    table = _by_epoch_of(announced_apart(run.table, HELD, NOT_A_NUMBER))
+    table = _by_epoch_of(announced_apart(phases_apart(run.table, HELD), HELD, NOT_A_NUMBER))
     roles = losses_of(table)
     main = roles.get("loss") or roles.get("heldout_loss")
     parts = [str(c) for c in table if phrase(str(c)).kind == LOSS]

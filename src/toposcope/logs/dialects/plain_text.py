@@ -19,6 +19,7 @@ from toposcope.logs.dialects.phrases import (
     LOSS,
     LOSS_PARTS,
     OTHER,
+    PART,
     PLACE,
     STEP,
     Phrase,
@@ -92,15 +93,17 @@ def records(lines: Iterable[str]) -> Iterator[dict[str, float]]:
     """Yield the numbers of each line with a loss, and where the line or an earlier one says that it is."""
     from toposcope.logs.dialects.sentences import separate
     from toposcope.logs.dialects.shapes import LineShapes
-    from toposcope.logs.evaluations import ANNOUNCED
+    from toposcope.logs.evaluations import ANNOUNCED, EVALUATION, PHASE
 
     shapes = LineShapes(_read)
     heading: dict[str, float] = {}
     title = ""
     opened = False  # whether a line has begun with a quantity of training: `train acc: 50%, loss: 1.4`
-    announced = False
+    announced = evaluates = wrapped = False
+    before: dict[str, float] = {}
     for line in separate(whole_bars(lines)):
         read = shapes.read(line, title)
+        goes_on, wrapped = wrapped, False
         if read.silent:
             title = read.title
             announced = announced or read.announces
@@ -115,6 +118,7 @@ def records(lines: Iterable[str]) -> Iterator[dict[str, float]]:
         if not (read.trained or read.held):
             heading = _headed(heading, read.places) if read.places else heading
             announced = announced or read.announces
+            evaluates = read.phase == EVALUATION if read.phase else evaluates
             continue
         marks = {} if read.trained else {HELD: 1.0}
         if read.lost:
@@ -125,7 +129,27 @@ def records(lines: Iterable[str]) -> Iterator[dict[str, float]]:
         places = read.places or read.leading
         if len(places) == 1 and PLACED + PLACE in places:  # `[500/900] loss 2.5 | batch 16`
             places = {**read.leading, **places}
-        yield {**heading, **read.said, **places, **marks}
+        if evaluates and read.trained:
+            evaluates = PLACED + EPOCH not in places
+            marks |= {PHASE: 1.0} if evaluates else {}
+        wrapped = read.trained
+        if goes_on and wrapped and not places and line[:1].isspace() and _completes(read.said, before):
+            before |= {**read.said, **marks}
+            continue
+        if before:
+            yield before
+        before = {**heading, **read.said, **places, **marks}
+    if before:
+        yield before
+
+
+def _completes(said: Mapping[str, float], before: Mapping[str, float]) -> bool:
+    """Return whether a line goes on with the record before it: only its end names the total of the parts.
+
+    >>> _completes({"loss": 2.0}, {"loss_cls": 1.0}), _completes({"loss": 2.0}, {"loss": 1.0})
+    (True, False)
+    """
+    return before.keys().isdisjoint(said) and any(0 < phrase(name).order < PART for name in said)
 
 
 def line_numbers(line: str) -> Mapping[str, float]:
@@ -141,7 +165,7 @@ def _read(line: str, title: str) -> LineNumbers:
     """Return what a line below a title says; for `shapes`, no rule may ask which digits a number has."""
     from toposcope.logs.dialects.sentences import in_pairs, is_foreign
     from toposcope.logs.dialects.shapes import LineNumbers
-    from toposcope.logs.evaluations import announces
+    from toposcope.logs.evaluations import announces, phase_of
 
     if not any(word in line for word in _WORDS) and not is_foreign(line[:_LONGEST]):
         return LineNumbers({}, {}, {}, title=_titled(line, title), announces=announces(line), silent=True)
@@ -154,7 +178,7 @@ def _read(line: str, title: str) -> LineNumbers:
         begin.place(LEADING, found[1], None, found[2])
     return LineNumbers(
         read.said, read.places, begin.places, read.trained, read.held, read.lost, read.bare, read.opening,
-        _titled(line, ""), announces(line),
+        _titled(line, ""), announces(line), phase=phase_of(line),
     )  # fmt: skip
 
 
