@@ -212,7 +212,10 @@ def _places(rows: Rows, losses: Sequence[int]) -> dict[str, int]:
 
 
 def _is_whole(values: np.ndarray) -> bool:
-    return bool(np.isfinite(values).all() and (values == np.floor(values)).all() and (values >= 0).all())
+    """Return whether numbers are whole and fall in less than a third of the lines, as places do."""
+    falls = np.count_nonzero(np.diff(values) < 0)
+    whole = np.isfinite(values).all() and (values == np.floor(values)).all() and (values >= 0).all()
+    return bool(whole and _SURE * falls <= len(values))
 
 
 def _counts(values: np.ndarray) -> bool:
