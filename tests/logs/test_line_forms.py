@@ -62,7 +62,8 @@ def test_settings_and_summaries_are_no_records(tmp_path: Path) -> None:
 
 def test_a_step_that_falls_at_random_is_none(tmp_path: Path) -> None:
     chance = [3, 1, 2, 1, 3, 0, 2, 1, 4, 0, 2, 1]
-    content = "".join(f"{i}00 of 5000 # iter {k} # loss: {x}\n" for i, (k, x) in enumerate(zip(chance, LOSSES, strict=True), 1))
+    pairs = enumerate(zip(chance, LOSSES, strict=True), 1)
+    content = "".join(f"{i}00 of 5000 # iter {k} # loss: {x}\n" for i, (k, x) in pairs)
     (run,) = read(tmp_path, content).runs
     assert run.table["step"].tolist() == [100 * i for i in range(1, COUNT + 1)]
 
@@ -89,7 +90,8 @@ def test_damaged_bytes_do_not_change_the_encoding(tmp_path: Path) -> None:
 
 
 def test_a_record_over_two_lines_has_the_place_of_the_first(tmp_path: Path) -> None:
-    (run,) = read(tmp_path, "\n".join(lines("Epoch [1][{s}0/990] lr: 0.1, loss_cls: 0.5, loss_box: 0.25,\n loss_mask: 0.1, loss: {x}"))).runs
+    record = "Epoch [1][{s}0/990] lr: 0.1, loss_cls: 0.5, loss_box: 0.25,\n loss_mask: 0.1, loss: {x}"
+    (run,) = read(tmp_path, "\n".join(lines(record))).runs
     assert run.table["loss"].tolist() == LOSSES
     assert run.table["step"].tolist() == [10 * i for i in range(1, COUNT + 1)]
     assert set(run.table["loss_cls"]) == {0.5}
@@ -98,7 +100,8 @@ def test_a_record_over_two_lines_has_the_place_of_the_first(tmp_path: Path) -> N
 def test_records_after_a_line_of_evaluation_are_held_out(tmp_path: Path) -> None:
     training = "".join(f"  batch count: {k}/9, iter: {{e}}{k}, loss: {{x}}\n" for k in range(3))
     content = "".join(
-        f"Training at epoch {e}\n{training.format(e=e, x=x)}Validation at epoch {e}\n  batch count: 0/5, iter: 0, loss: {x + 1}\n"
+        f"Training at epoch {e}\n{training.format(e=e, x=x)}"
+        f"Validation at epoch {e}\n  batch count: 0/5, iter: 0, loss: {x + 1}\n"
         for e, x in enumerate(LOSSES, 1)
     )
     (run,) = read(tmp_path, content).runs

@@ -19,7 +19,8 @@ PHASE = HIDDEN + "phase"
 """Marks the records after a line such as `Validation at epoch 5`, up to the next line of training."""
 EVALUATION, OF_TRAINING = "evaluation", "training"
 _PHASE = re.compile(
-    r"^[^A-Za-z]{0,60}(?:(?:INFO|DEBUG)\W{1,4})?(?:[Ss]tart(?:ing|ed)?|[Bb]egin(?:ning)?|[Rr]unning)?(?: of)?(?: the)? ?"
+    r"^[^A-Za-z]{0,60}(?:(?:INFO|DEBUG)\W{1,4})?"
+    r"(?:[Ss]tart(?:ing|ed)?|[Bb]egin(?:ning)?|[Rr]unning)?(?: of)?(?: the)? ?"
     r"(?i:(valid(?:at(?:e|ion|ing))?|eval(?:uat(?:e|ion|ing))?|test(?:ing)?)|(train(?:ing)?|epoch))\b"
 )
 _PREFIX = "v_"
@@ -62,14 +63,14 @@ def phases_apart(table: pd.DataFrame, held: str) -> pd.DataFrame:
     """Return a table whose records in phases of evaluation are held out, unless most records are in one."""
     if PHASE not in table:
         return table
-    losses = [c for c in table if _is_trained_loss(str(c))]
+    losses = [str(c) for c in table if _is_trained_loss(str(c))]
     inside = table[PHASE].notna().to_numpy()
     others = ~inside & table[losses].notna().any(axis=1).to_numpy()
     table = table.drop(columns=PHASE)
     if inside.sum() > others.sum():
         return table
     table = _moved(table, losses, np.flatnonzero(inside), held)
-    places = [c for c in table if str(c).startswith(HIDDEN) and c != held]
+    places = [str(c) for c in table if str(c).startswith(HIDDEN) and c != held]
     return table.assign(**{name: table[name].mask(inside) for name in places})  # they count the evaluation's
 
 
@@ -93,7 +94,7 @@ def announced_apart(table: pd.DataFrame, held: str, lost: str) -> pd.DataFrame:
     """
     if ANNOUNCED not in table:
         return table
-    losses = [c for c in table if _is_trained_loss(str(c))]
+    losses = [str(c) for c in table if _is_trained_loss(str(c))]
     rows = np.flatnonzero(table[losses].notna().any(axis=1).to_numpy()) if losses else np.array([], int)
     announced = table[ANNOUNCED].notna().to_numpy()[rows]
     if not announced.any() or announced.sum() > (~announced).sum() + 1:

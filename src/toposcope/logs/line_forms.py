@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from toposcope.logs.places import placed
 from toposcope.files.blobs import Blob
 from toposcope.logs.dialects.phrases import EPOCH, GLOBAL, HELD_OUT, LOSS, PART, PLACE, STEP, TRAINED, phrase
 from toposcope.logs.dialects.sentences import in_pairs
+from toposcope.logs.places import placed
 from toposcope.logs.records import HELD, NOT_A_NUMBER, OF, PLACED, collected, number
 from toposcope.logs.run import Run
 from toposcope.logs.text_lines import TextLines
@@ -35,7 +35,8 @@ _SUMMARY = frozenset(["best", "lowest", "minimum"])
 _REGULAR = 0.5
 """At least this share of the rises of a counter are equal."""
 _TIME = re.compile(
-    r"\d{4}[-/]\d{1,2}[-/]\d{1,2}[T_ ]?|\b\d{1,2}[-/]\d{1,2}(?=[ T]\d{1,2}:)|\b\d{1,3}:\d{2}(?::\d{2})?(?:[.,]\d+)?"
+    r"\d{4}[-/]\d{1,2}[-/]\d{1,2}[T_ ]?|\b\d{1,2}[-/]\d{1,2}(?=[ T]\d{1,2}:)"
+    r"|\b\d{1,3}:\d{2}(?::\d{2})?(?:[.,]\d+)?"
     r"|\b\d+(?:\.\d+)?\s?(?:ms|sec(?:onds?)?|s|min(?:utes?)?|m|h(?:ours?)?|days?)\b|[\d.]+\s?%"
 )
 _NUMBER = re.compile(

@@ -37,7 +37,8 @@ class LineNumbers(NamedTuple):
     """What a line says: numbers by name, the places that it names, and what its losses are.
 
     `leading` are the places by the numbers that it begins with, which count where no others are. `title` is
-    the tag of the lines below it, and `phase` the phase that begins with it. A `silent` line has no word of a loss or of a place.
+    the tag of the lines below it, and `phase` the phase that begins with it. A `silent` line has no word of a
+    loss or of a place.
     """
 
     said: Mapping[str, float]
