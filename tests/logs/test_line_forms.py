@@ -110,6 +110,20 @@ def test_records_after_a_line_of_evaluation_are_held_out(tmp_path: Path) -> None
     assert run.table["step"].is_monotonic_increasing
 
 
-def test_a_unit_in_a_name_scales_its_number(tmp_path: Path) -> None:
-    content = "".join(f"step:{i} - train/loss:{x} - train/lr(1e-4):0.5\n" for i, x in enumerate(LOSSES, 1))
-    assert read(tmp_path, content).table["learning_rate"].tolist() == pytest.approx([5e-5] * COUNT)
+WRITERS = {
+    "syslog": "Nov 27 10:00:{i:02} node1 train[{pid}]: step {s}0 loss {x}",
+    "a process named in the line": "INFO pid={pid} step {s}0 loss {x}",
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_of_two_processes_that_alternate_one_is_read(tmp_path: Path, name: str) -> None:
+    content = "".join(
+        WRITERS[name].format(i=i, s=i + 1, x=round(x + pid % 2, 4), pid=pid) + "\n"
+        for i, x in enumerate(LOSSES)
+        for pid in (712, 713)
+    )
+    log = read(tmp_path, content)
+    (run,) = log.runs
+    assert run.table["loss"].tolist() == LOSSES
+    assert "2 processes write into this log: process 712 is read" in log.said

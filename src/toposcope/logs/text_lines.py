@@ -26,8 +26,13 @@ _RANK = re.compile(
 )
 _INSIDE = re.compile(
     r"(?<=\] )\((\d{1,4})/\d{1,4}\) |(?<![\w.])(?i:rank)[ :=]{1,2}(?P<word>\d{1,5})(?![\w.,/:]|\s?/)"
+    r"|(?<![\w.])(?:pid|PID)[ :=]{1,2}(?P<process>\d{1,9})(?![\w.,/:])"
+    r"|^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S{1,60} [\w.-]{1,60}\[(?P<daemon>\d{1,9})\]:"
 )
-"""A rank within the line: icefall's `[train.py:907] (6/8) Epoch 3`, WeNet's `loss 23.6 rank 2`."""
+"""A rank within the line: icefall's `[train.py:907] (6/8) Epoch 3`, WeNet's `loss 23.6 rank 2`; or a process:
+`pid=71`, and syslog's `Nov 27 10:00:00 node1 train[71]:`."""
+_MAYBE_INSIDE = ("ank", "] (", "pid", "PID", "]: ")
+"""A line with a rank or a process inside has one of these."""
 _RANKS, _BARE, _WORD, _PROCESS = "rank", "bare", "word", "process"
 """Kinds of writers: a rank, a bare number or one after "rank" that may be one, a process of the system."""
 _PLACE = re.compile(r"(?i:step|iter|epoch|batch|update)")
@@ -153,12 +158,13 @@ def _writer_of(line: str) -> tuple[str, Writer] | None:
     """Return a line without the rank that it names, and the rank."""
     if found := _RANK.match(line):
         rest = line[found.end() :]
-    elif ("ank" in line or "] (" in line) and (found := _INSIDE.search(line[:4096])):
+    elif any(part in line for part in _MAYBE_INSIDE) and (found := _INSIDE.search(line[:4096])):
         rest = f"{line[: found.start()]}{line[found.end() :]}"
     else:
         return None
     named = found.groupdict()
     kind = next((one for one in (_BARE, _WORD, _PROCESS) if named.get(one)), _RANKS)
+    kind = _PROCESS if named.get("daemon") else kind
     return rest, Writer(kind, int(next(group for group in found.groups() if group is not None)))
 
 
