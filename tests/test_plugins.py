@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -13,9 +14,11 @@ import pytest
 
 from toposcope.cli.main import main
 from toposcope.core import plugins
+from toposcope.core.errors import InputError
 from toposcope.files.formats import registry as formats
 from toposcope.logs.remarks import Remark
 from toposcope.rules import registry
+from toposcope.rules.loss_spike import LossSpike
 from toposcope.rules.rule import Rule
 from toposcope.sources import open_series
 from toposcope.sources.audit import audit
@@ -150,6 +153,93 @@ class Failing(Rule):
         raise ZeroDivisionError("no rows")
 
 
+class Exhausting(Rule):
+    """A rule that has not enough memory."""
+
+    name = "exhausting"
+
+    def judge(self, run: Any) -> Any:
+        raise MemoryError
+
+
+class Endless(Rule):
+    """A rule that calls itself without end."""
+
+    name = "endless"
+
+    def judge(self, run: Any) -> Any:
+        return self.judge(run)
+
+
+class OfInput(Rule):
+    """A rule that raises one of our errors."""
+
+    name = "of input"
+
+    def judge(self, run: Any) -> Any:
+        raise InputError("no such column")
+
+
+class Unmade(Rule):
+    """A rule that cannot be made."""
+
+    name = "unmade"
+
+    def __init__(self, spending: Any = None) -> None:
+        raise KeyError("no settings")
+
+
+class Inheriting(LossSpike):
+    """A rule whose method is one of ours, which fails with its state."""
+
+    name = "inheriting"
+
+    def __init__(self, spending: Any = None) -> None:
+        super().__init__(spending)
+        self._series = None  # type: ignore[assignment]
+
+    def pass_over(self, rows: Any, start: int) -> int:
+        return 0
+
+
+class FailingAfter(Rule):
+    """A rule that fails where it says by when its signal has passed."""
+
+    name = "failing after"
+    looks = "back"
+
+    def on_row(self, row: Any) -> Any:
+        return self.signal(row.step, "here") if row.step == 30 else []
+
+    def passed(self, signal: Any, rows: Any) -> Any:
+        raise KeyError("loss")
+
+
+class FailingOnce(Rule):
+    """A rule that fails where it says each thing once."""
+
+    name = "failing once"
+
+    def judge(self, run: Any) -> Any:
+        return [Remark("noticed", self.name, 5, "here")]
+
+    def once(self, judged: Any, replayed: Any) -> Any:
+        raise KeyError("loss")
+
+
+class Backwards(Rule):
+    """A rule that passes over fewer rows than none."""
+
+    name = "backwards"
+    looks = "back"
+
+    def on_row(self, row: Any) -> Any:
+        return []
+
+    def pass_over(self, rows: Any, start: int) -> Any:
+        return -1 if start % 2 else "two"
+
+
 class Ending(Rule):
     """A rule that ends the program where it follows a log."""
 
@@ -160,7 +250,7 @@ class Ending(Rule):
         sys.exit(5)
 
 
-@pytest.mark.parametrize("rule", [Failing, Ending])
+@pytest.mark.parametrize("rule", [Failing, Exhausting, Endless, OfInput, Unmade, Inheriting, Ending])
 def test_a_rule_that_fails_when_it_is_used_is_named_and_left_out(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any, rule: type[Rule]
 ) -> None:
@@ -172,8 +262,90 @@ def test_a_rule_that_fails_when_it_is_used_is_named_and_left_out(
         main(["check", str(log)])
     said = capsys.readouterr()
     assert (ended.value.code, said.out[:9]) == (0, "all right"), said
-    assert f"{rule.__name__}." in said.err
+    assert f"{rule.__module__}.{rule.__name__}" in said.err
     assert len(said.err.splitlines()) == 1
+
+
+def written(folder: Path, losses: Any) -> Path:
+    log = folder / "log.csv"
+    log.write_text("step,loss\n" + "".join(f"{step},{loss}\n" for step, loss in enumerate(losses, 1)))
+    return log
+
+
+@pytest.mark.parametrize("rule", [FailingAfter, FailingOnce, Backwards])
+def test_a_rule_that_fails_after_it_has_spoken_ends_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any, rule: type[Rule]
+) -> None:
+    monkeypatch.setattr(registry.EXTENSIBLE, "added", [rule])
+    monkeypatch.setattr(plugins, "_TOLD", set())
+    log = written(tmp_path, [3 - step / 100 for step in range(60)])
+    with pytest.raises(SystemExit) as ended:
+        main(["check", str(log)])
+    said = capsys.readouterr()
+    assert ended.value.code == (rule is FailingAfter), said
+    assert said.err.count("\n") == (rule is not Backwards), said
+
+
+class Writing(Rule):
+    """A rule that makes every loss good, in whatever it is given."""
+
+    name = "writing"
+
+    def judge(self, run: Any) -> Any:
+        run.scale.value[:] = 0.0
+        for rows in (run.losses, run.rows):
+            rows.loc[:, "loss"] = 1.0
+            rows["loss"] = 1.0
+        return []
+
+    def on_row(self, row: Any) -> Any:
+        return []
+
+    def pass_over(self, rows: Any, start: int) -> int:
+        rows.loss[:] = 1.0
+        return 0
+
+
+def test_a_rule_that_writes_into_the_rows_changes_no_verdict(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any
+) -> None:
+    log = written(tmp_path, [3 - 0.01 * step if step < 200 else 9 for step in range(400)])
+    monkeypatch.setattr(registry, "rules_of", lambda run: (*registry.EXTENSIBLE.others(), *registry.RULES))
+    outputs = []
+    for added in ([], [Writing]):
+        monkeypatch.setattr(registry.EXTENSIBLE, "added", added)
+        with pytest.raises(SystemExit) as ended:
+            main(["check", str(log), "--json"])
+        assert ended.value.code == 1
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0] == outputs[1]
+
+
+class Curious(Rule):
+    """A rule that says which columns it was given."""
+
+    name = "curious"
+
+    def judge(self, run: Any) -> Any:
+        return [Remark("noticed", self.name, 5, f"columns {', '.join(sorted(run.rows))}")]
+
+
+def test_a_rule_gets_the_same_columns_of_one_run_and_of_several(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any
+) -> None:
+    monkeypatch.setattr(registry.EXTENSIBLE, "added", [Curious])
+    log = written(tmp_path, [3 - step / 100 for step in range(60)])
+    other = tmp_path / "other.csv"
+    other.write_bytes(log.read_bytes())
+    said = []
+    for words in ([log], [log, other]):
+        with pytest.raises(SystemExit):
+            main(["check", *map(str, words), "--json"])
+        for run in json.loads(capsys.readouterr().out)["runs"]:
+            said += [one["sentence"] for one in run["noticed"] if one["kind"] == "curious"]
+    assert len(said) == 3
+    assert len(set(said)) == 1
+    assert "run" not in said[0].split(", ")
 
 
 ANSWERS: dict[str, Any] = {

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass, field
-from functools import cached_property, wraps
+from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
@@ -32,17 +33,23 @@ def leave_out(why: str) -> None:
 def spared(call: Callable[..., R], instead: S, *arguments: object) -> R | S:
     """Return the answer of a function or method that may be an installed package's.
 
-    If such a one fails or ends the program, `instead` is returned, with a message. Ours may raise, and so may
-    every error of input.
+    If such a one fails, lacks memory or ends the program, `instead` is returned, with a message. Ours may
+    raise, and so may every error of input.
     """
-    if _is_ours(call):
-        return call(*arguments)
+    return call(*arguments) if is_ours(call) else _tried(call, call, instead, *arguments)
+
+
+def _tried(call: Callable[..., R], named: object, instead: S, *arguments: object) -> R | S:
+    """Return the answer of a package's function; if it fails, name it, and return `instead`."""
     try:
         return call(*arguments)
-    except (InputError, MemoryError):
+    except InputError:
         raise
     except (Exception, SystemExit) as error:
-        name = f"{getattr(call, '__module__', '')}.{getattr(call, '__qualname__', call)}"
+        owner = getattr(named, "__self__", None)  # what it inherits from ours is the package's, too
+        kind = named if owner is None else owner if isinstance(owner, type) else type(owner)
+        name = f"{getattr(kind, '__module__', '')}.{getattr(kind, '__qualname__', named)}"
+        name += "" if owner is None else f".{getattr(named, '__name__', '')}"
         why = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         leave_out(
             f"{name} of an installed package failed ({why}), and its answer is left out; correct the package"
@@ -50,24 +57,40 @@ def spared(call: Callable[..., R], instead: S, *arguments: object) -> R | S:
         return instead
 
 
-def spared_all(call: Callable[..., Iterable[R]], kind: type[R], *arguments: object) -> Iterable[R]:
-    """Return the objects of a kind that such a function answers with; none if a package's has another one."""
-    if _is_ours(call):
+def spared_all(
+    call: Callable[..., Iterable[R]], kind: type[R], *arguments: object, copied: bool = False
+) -> Iterable[R]:
+    """Return the objects of a kind that such a function answers with; none if a package's has another one.
+
+    An error of input is one of the package here. If it may write into its arguments, it gets them `copied`.
+    """
+    if is_ours(call):
         return call(*arguments)
 
-    @wraps(call)
     def listed(*given: object) -> list[R]:
-        answer = list(call(*given))
+        try:
+            answer = list(call(*(map(deepcopy, given) if copied else given)))
+        except InputError as error:
+            raise RuntimeError(str(error)) from error
         for one in answer:
             if not isinstance(one, kind):
                 raise TypeError(f"it answered with {one!r:.60}, which is no {kind.__name__}")
         return answer
 
-    return spared(listed, [], *arguments)
+    return _tried(listed, call, [], *arguments)
 
 
-def _is_ours(call: object) -> bool:
-    return str(getattr(call, "__module__", "")).startswith("toposcope.")
+def is_ours(call: object) -> bool:
+    """Return whether a function, a class, or an object with its method, is of this package.
+
+    A method that a class of another package inherits from one of ours is not.
+
+    >>> is_ours(leave_out), is_ours(Extensible), is_ours(str.upper)
+    (True, True, False)
+    """
+    owner = getattr(call, "__self__", None)
+    kinds = [call] if owner is None else [call, owner if isinstance(owner, type) else type(owner)]
+    return all(str(getattr(one, "__module__", "")).startswith("toposcope.") for one in kinds)
 
 
 def loaded(group: str, point: EntryPoint) -> Any:

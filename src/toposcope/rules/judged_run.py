@@ -27,10 +27,10 @@ _BY_COMPANIONS = (LossKind.POLICY, LossKind.PREFERENCE, LossKind.SIGNED)
 class JudgedRun:
     """One run of a log; `JudgedRun.of` makes it from rows with any known names.
 
-    `rows` ascend by `step` and hold every logged column, with those of `CANONICAL` under their names and as
-    numbers. `column` is the loss that is judged. `horizon` is the step at which the run will end (None:
-    unknown), `ended` says that a stated end was reached, `anneals` that the planned learning rate will still
-    fall. `curve` is the loss curve; None if the log is too short for one, or if it is not made yet.
+    `rows` ascend by `step` and hold every logged column but `run`, with those of `CANONICAL` under their
+    names and as numbers. `column` is the loss that is judged. `horizon` is the step at which the run will end
+    (None: unknown), `ended` says that a stated end was reached, `anneals` that the planned learning rate will
+    still fall. `curve` is the loss curve; None if the log is too short for one, or if it is not made yet.
     `replaced` are the rows that a restart replaced, in the order of the log; None if there are none.
 
     >>> run = JudgedRun.of(pd.DataFrame({"iter": [2, 1], "train_loss": [2.5, 3.0], "lr": [0.1, 0.2]}).rename(
@@ -62,7 +62,8 @@ class JudgedRun:
         """Return the run of some rows: column `step`, the loss `column`, and others under any name."""
         rows = by_step(wanted_rows(metrics, np.isfinite(metrics["step"].to_numpy(float))))
         gone = None if replaced is None else _named(replaced, column)[0]
-        rows, column = _named(rows, column)
+        # a rule judges one run, whatever it is called: some logs name it in each row
+        rows, column = _named(rows.drop(columns="run") if "run" in rows else rows, column)
         return cls(rows, column, horizon, anneals, ended, curve, gone)
 
     @cached_property

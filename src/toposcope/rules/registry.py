@@ -12,7 +12,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
 from toposcope import rules as room
-from toposcope.core.plugins import Extensible, loaded, spared_all
+from toposcope.core.plugins import Extensible, loaded, spared, spared_all
 from toposcope.logs.remarks import NOTICED, Remark
 from toposcope.rules.accuracy import Accuracy
 from toposcope.rules.dead_run import DeadRun
@@ -110,7 +110,8 @@ def remarks_on(run: JudgedRun, *, noticed: bool = True) -> list[Remark]:
     for rule in rules_of(run):
         silent = rule.looks != BOTH or (rule.of_trend and run.policy)
         if not silent and not any(one.kind in rule.unless for one in remarks):
-            remarks += spared_all(rule().judge, Remark, run)
+            made = spared(rule, None)
+            remarks += [] if made is None else spared_all(made.judge, Remark, run, copied=True)
     return remarks if noticed else [one for one in remarks if one.level != NOTICED]
 
 
@@ -147,10 +148,18 @@ def once(judged: Sequence[Remark], replayed: Sequence[Remark]) -> list[Remark]:
         kinds = rule.speaks_of()
         mine = [one for one in left if one.kind in kinds]
         heard = [one for one in alarms if one.kind == rule.alarm_name()]
-        remarks += rule().once(mine, heard)
+        remarks += _once(rule, tuple(mine), tuple(heard))
         left = [one for one in left if one.kind not in kinds]
         alarms = [one for one in alarms if one.kind != rule.alarm_name()]
     return [*remarks, *left, *alarms]
+
+
+def _once(rule: type[Rule], judged: tuple[Remark, ...], replayed: tuple[Remark, ...]) -> Sequence[Remark]:
+    """Return what a rule says once; everything, if it is that of a package and fails."""
+    made = spared(rule, None)
+    said = None if made is None else spared(made.once, None, judged, replayed)
+    known = isinstance(said, tuple | list) and all(isinstance(one, Remark) for one in said)
+    return said if said is not None and known else (*judged, *replayed)
 
 
 def place(kind: str) -> int:

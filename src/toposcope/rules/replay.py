@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from toposcope.core.forms import step_text
-from toposcope.core.plugins import spared_all
+from toposcope.core.plugins import is_ours, spared, spared_all
 from toposcope.core.wording import rendered
 from toposcope.logs.metrics import columns_of, ordered
 from toposcope.logs.run import all_different, by_step, digest, nan_column, wanted_rows
@@ -65,7 +67,7 @@ def replay(table: pd.DataFrame, *, target: bool = False, trend: bool = True) -> 
     signals = [(place, rule, signal) for rule in following for place, signal in signals_of(rule, in_arrays)]
     remarks = []
     for _, rule, signal in sorted(signals, key=lambda one: one[0]):  # at one row, in the order of the rules
-        passed = rule.passed(signal, rows)
+        passed = passed_by(rule, signal, rows)
         if passed is not None or not signal.noticed:
             at, back = (float(signal.step), passed) if whole else _places(signal.step, passed, steps)
             remarks.append(_in_words(rule, signal, at, back))
@@ -80,18 +82,28 @@ def _read_of(table: pd.DataFrame) -> list[str]:
 
 def followers(spent: AlarmFamily, *, trend: bool = True) -> list[Rule]:
     """Return an object of each rule that looks back, with its share of the rate."""
-    return [
-        rule(Spending(spent.rate_of(rule.alarm_name()) if rule.share > 0 else 0.0, rule.rest))
+    made = [
+        spared(rule, None, Spending(spent.rate_of(rule.alarm_name()) if rule.share > 0 else 0.0, rule.rest))
         for rule in looking_back()
         if trend or not rule.of_trend
     ]
+    return [rule for rule in made if rule is not None]
+
+
+def passed_by(rule: Rule, signal: Signal, rows: pd.DataFrame) -> int | None:
+    """Return the step at which a signal has passed, by its rule; None if a package's cannot say that."""
+    if is_ours(rule.passed):
+        return rule.passed(signal, rows)
+    step = spared(rule.passed, None, signal, rows.copy())  # it may write into them
+    return step if isinstance(step, Real) and math.isfinite(step) else None
 
 
 def signals_of(rule: Rule, rows: LogRows) -> Iterator[tuple[int, Signal]]:
     """Yield what a rule says of rows that follow those it has seen, each signal with its place among them."""
     place = 0
     while place < len(rows):
-        place += rule.pass_over(rows, place)
+        taken = spared(rule.pass_over, 0, rows, place)
+        place += taken if isinstance(taken, int | np.integer) and taken > 0 else 0
         if place < len(rows):
             yield from ((place, signal) for signal in spared_all(rule.on_row, Signal, rows.row(place)))
             place += 1
@@ -107,14 +119,18 @@ def arrays_of(table: pd.DataFrame, training: np.ndarray | None = None) -> LogRow
     """Return the rows of a store's metrics as the rules take them; `training` says which log training."""
     held = np.broadcast_to(np.nan, len(table))
     held = table["heldout_loss"].to_numpy(float) if "heldout_loss" in table else held
-    return LogRows(
-        table["step"].to_numpy(),
-        table["loss"].to_numpy(float),
-        table["grad_norm"].to_numpy(float),
-        table["learning_rate"].to_numpy(float),
-        held,
-        trained(table) if training is None else training,
+    rows = LogRows(
+        table["step"].to_numpy().view(),
+        table["loss"].to_numpy(float).view(),
+        table["grad_norm"].to_numpy(float).view(),
+        table["learning_rate"].to_numpy(float).view(),
+        held.view(),
+        (trained(table) if training is None else training).view(),
     )
+    for name in LogRow._fields:
+        column: np.ndarray = getattr(rows, name)
+        column.flags.writeable = False  # each rule reads them in turn
+    return rows
 
 
 def back_by(step: float) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from toposcope.core.plugins import spared_all
+from toposcope.core.plugins import is_ours, spared, spared_all
 from toposcope.rules.replay import rows_of
 from toposcope.rules.rule import Signal
 from toposcope.statistics.alarms.spending import RATE
@@ -102,7 +102,9 @@ class RunWatch:
         if (rule := rule_of_companions(alert.test)) is not None:
             return rule().passed(Signal(alert.step, alert.sentence), rows)
         made = next((one for one in self.alarms if one.test == alert.test), None)
-        return None if made is None else made.passed(alert, rows)
+        if made is None or is_ours(made.passed):
+            return None if made is None else made.passed(alert, rows)
+        return spared(made.passed, None, alert, rows.copy())
 
 
 class RowsInUse:

@@ -9,6 +9,7 @@ from toposcope.core.plugins import spared_all
 from toposcope.logs.described import loss_column
 from toposcope.rules import companions
 from toposcope.rules.registry import looking_back
+from toposcope.rules.replay import passed_by
 from toposcope.rules.rule import JudgedRun, LogRow, Rule, Signal
 from toposcope.watch.alarms.base import Alarm, Alert, Watched
 
@@ -36,7 +37,7 @@ class RuleAlarm(Alarm):
 
     def passed(self, alert: Alert, rows: pd.DataFrame) -> int | None:
         """Return the step of the log at which the rule's signal passed; None while it holds."""
-        return self._follower.passed(Signal(alert.step, alert.sentence, alert.data), rows)
+        return passed_by(self._follower, Signal(alert.step, alert.sentence, alert.data), rows)
 
 
 def alarm_of(rule: type[Rule]) -> type[Alarm]:
