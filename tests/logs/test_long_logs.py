@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from toposcope.cli.main import main
 from toposcope.core.errors import SourceError
 from toposcope.logs import read_log
 from toposcope.logs import records as recorded
@@ -159,3 +160,28 @@ def test_a_row_is_replaced_if_a_later_training_row_falls_to_its_step_or_below(st
     falls = [b for a, b in pairwise(at) if step[b] < step[a]]
     wanted = [any(place < fall and step[place] >= step[fall] for fall in falls) for place in range(len(step))]
     assert replaced(step, trained).tolist() == wanted
+
+
+def wide(columns: int) -> str:
+    names = ",".join(f"norm_{n}" for n in range(columns))
+    rows = [f"{step},{3 - step / 100},{','.join('1' for _ in range(columns))}" for step in range(1, 31)]
+    return "\n".join([f"step,loss,{names}", *rows])
+
+
+def test_a_table_of_too_many_columns_is_refused_at_once(tmp_path, capsys):
+    log = tmp_path / "wide.csv"
+    log.write_text(wide(MOST_COLUMNS))
+    with pytest.raises(SystemExit) as ended:
+        main(["check", str(log)])
+    assert ended.value.code == 2
+    assert (
+        f"has {MOST_COLUMNS + 2:,} columns, and at most {MOST_COLUMNS:,} are read" in capsys.readouterr().err
+    )
+
+
+def test_a_table_of_many_columns_is_read_without_a_warning(tmp_path, capsys):
+    log = tmp_path / "wide.csv"
+    log.write_text(wide(300))
+    with pytest.raises(SystemExit) as ended:
+        main(["check", str(log)])
+    assert (ended.value.code, capsys.readouterr().err) == (0, "")

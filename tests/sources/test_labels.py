@@ -215,3 +215,9 @@ def test_digits_of_other_scripts_are_no_step(name, digits):
     assert tokens_of(name.format(digits)) is None
     with step_pattern(r"(\w+)$"):
         assert step_of(name.format(digits)) is None
+
+
+@pytest.mark.parametrize("number", ["1e3", "1e400", "1e+3", "1,000", "0x10"])
+def test_a_number_in_another_form_is_not_its_first_digits(number):
+    assert step_of_file(f"step_{number}") is None
+    assert step_of_file(f"checkpoint-{number}.pt") is None

@@ -13,7 +13,7 @@ from toposcope.core.bounds import MAX_STEP
 from toposcope.core.errors import SourceError
 
 _COUNT = r"(?P<count>\d{1,15}(?:\.\d{1,3}(?=[km]))?)(?P<unit>[km](?![a-z0-9]))?"
-_COUNT += r"(?!\d|(?:\.\d{1,3})?[bt](?![a-z0-9]))"
+_COUNT += r"(?!\d|(?:\.\d{1,3})?[bt](?![a-z0-9])|e[+-]?\d|x[\da-f]|,\d)"  # 1e3, 0x10 and 1,000 are not 1
 """A number, or one in thousands or millions (100k, 1.2M); one in billions counts tokens."""
 _WORDS = r"global[_-]?steps?|steps?|checkpoint|ckpt|iters?|iterations?|updates?"
 _STEP = re.compile(rf"(?:^|[^a-z])(?:{_WORDS})[_\-=]?{_COUNT}", re.I)

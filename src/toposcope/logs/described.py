@@ -14,7 +14,7 @@ from toposcope.core.wording import option, renaming
 from toposcope.logs.facts import DESCRIBES, configuration, size_of
 from toposcope.logs.log import Log
 from toposcope.logs.meanings import ALIASES, SCALES, losses_among, meaning, plain
-from toposcope.logs.records import PLANNED
+from toposcope.logs.records import FEW_COLUMNS, PLANNED
 from toposcope.logs.run import Run, nan_column, written_nan
 
 METRICS = ("step", "tokens", "loss", "heldout_loss", "learning_rate", "grad_norm", "weight_norm")
@@ -44,6 +44,8 @@ def described(read: Log, *, name: str, column: str = "loss", held_out: bool = Fa
         column = loss_column(table)
         notes.append(f"{HELD_OUT} {read.taken[column]!r} is used")
     _refuse_missing(table, column, read)
+    if len(table.columns) > FEW_COLUMNS:
+        table = table.copy()  # pandas warns of columns that are added to many that are kept one by one
     table["run"] = _runs_named(table, name, read.path)
     planned = _planned(table)
     for known in metric_columns(table, column):

@@ -34,6 +34,7 @@ from toposcope.logs.inputs import (
 from toposcope.logs.lines import head_of, is_text
 from toposcope.logs.log import Log
 from toposcope.logs.meanings import ALIASES, chosen, losses_among, twins, units
+from toposcope.logs.records import MOST_COLUMNS
 from toposcope.logs.run import Run, is_nan_column, nan_column, wanted_rows
 from toposcope.logs.splitting import LARGEST_STEP, cut, with_written_nan
 from toposcope.logs.steps import filled, steady_step, with_counted_rows, with_rising_steps
@@ -235,6 +236,11 @@ def log_of_runs(
         )
     columns = [str(column) for table in tables for column in table if not is_nan_column(column)]
     columns = list(dict.fromkeys(columns))
+    if len(columns) > MOST_COLUMNS:
+        raise SourceError(
+            f"{label}: has {len(columns):,} columns, and at most {MOST_COLUMNS:,} are read",
+            remedy="keep the step, the losses and the columns that judge the run",
+        )
     roles = {meaning: column for run in raw for meaning, column in run.roles.items()}
     taken = _taken(columns, rename, label, keep, roles)
     sums: list[str] = []

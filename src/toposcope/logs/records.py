@@ -33,7 +33,7 @@ ROUNDED = PLACED + "rounded"
 """The column of what a step is rounded to: 1,000 for `12K`."""
 LEADING = "leading"
 """The kind of a number at the begin of a line, which is the step where no other number is."""
-_FEW_COLUMNS = 50
+FEW_COLUMNS = 50
 """The most columns of a table that are kept one by one; with 100, pandas warns that it becomes slow."""
 _TOGETHER = 1 << 16
 """So many records become columns together: of a usual log, 4 MB."""
@@ -110,7 +110,7 @@ class Columns:
                 table[nan_column(name)] = np.full(self._count, np.nan)
                 table[nan_column(name)][np.concatenate(self._lost[name])] = 1.0
         # together, the columns are in memory twice
-        return pd.DataFrame(table, index=range(self._count), copy=len(table) > _FEW_COLUMNS)
+        return pd.DataFrame(table, index=range(self._count), copy=len(table) > FEW_COLUMNS)
 
     def _by_layout(self) -> Iterator[tuple[tuple[str, ...], np.ndarray, np.ndarray]]:
         """Yield the names of each layout, the new records of it, (k,), and their values, (k, names)."""
