@@ -66,6 +66,23 @@ def without_ledger(store, other):
     shutil.rmtree(store / ".ledger")
 
 
+def swapped(store, other):
+    one, two = sorted((store / "features").glob("*.parquet"))[:2]
+    other_way = one.read_bytes()
+    one.write_bytes(two.read_bytes())
+    two.write_bytes(other_way)
+
+
+def test_parts_that_changed_places_are_named_by_commands_that_do_not_read_them(measured, tmp_path, capsys):
+    store = tmp_path / "store"
+    shutil.copytree(measured / "store-a", store)
+    swapped(store, None)
+    for words in (["check", str(store)], ["compare", str(store), str(measured / "store-b")]):
+        assert code(words) in (1, 2)
+        said = " ".join("".join(capsys.readouterr()).split())
+        assert "is not what was written into this store" in said or "truncated or damaged" in said, said
+
+
 FAULTS = (gone, copied, copied_losses, of_another_store, badly_named, without_ledger)
 COMMANDS = {
     "export": ["export", "STORE", "--out", "OUT"],

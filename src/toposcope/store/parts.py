@@ -397,6 +397,21 @@ def strangers(folder: Path) -> list[str]:
     return sorted(name for name in present if name not in known)
 
 
+def altered(folder: Path) -> list[str]:
+    """Return the files of a table's folder whose end is not what was written, as that of another part."""
+    known = ledger.of(folder)
+    return sorted(
+        name for name in known.footers if (folder / name).exists() and not _is_sound(known, folder / name)
+    )
+
+
+def _is_sound(known: ledger.Ledger, path: Path) -> bool:
+    try:
+        return known.is_sound(path)
+    except FileNotFoundError:  # replaced by a pack this moment
+        return True
+
+
 def _check_footers(parts: Iterable[Part]) -> None:
     """Refuse a file whose footer does not match the ledger."""
     ledgers: dict[Path, ledger.Ledger] = {}

@@ -111,7 +111,7 @@ class StoreReader:
         return tuple(dict.fromkeys([*audited, *lost, *gone]))
 
     def part_faults(self) -> tuple[str, ...]:
-        """Return a sentence for each part that is missing, or that was not written into this store."""
+        """Return a sentence for each part that is missing, altered, or of another store."""
         return tuple(f"{self.path}/{said}" for _, said in self._part_faults())
 
     def _part_faults(self) -> Iterator[tuple[str, str]]:
@@ -124,6 +124,8 @@ class StoreReader:
         for table in TABLES:
             for name in parts.strangers(self.path / table):
                 yield "foreign-part", f"{table}/{name} was not written into this store; {REMOVE}"
+            for name in parts.altered(self.path / table):
+                yield "altered-part", f"{table}/{name} is not what was written into this store; {REMEASURE}"
 
     def missing(self) -> list[str]:
         """Return the files, TABLE/NAME, that were written into the store and are missing now."""
