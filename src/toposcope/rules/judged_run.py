@@ -61,9 +61,10 @@ class JudgedRun:
     ) -> JudgedRun:
         """Return the run of some rows: column `step`, the loss `column`, and others under any name."""
         rows = by_step(wanted_rows(metrics, np.isfinite(metrics["step"].to_numpy(float))))
-        gone = None if replaced is None else _named(replaced, column)[0]
         # a rule judges one run, whatever it is called: some logs name it in each row
-        rows, column = _named(rows.drop(columns="run") if "run" in rows else rows, column)
+        rows = rows.drop(columns="run") if "run" in rows else rows
+        gone = None if replaced is None else _named(replaced.drop(columns="run", errors="ignore"), column)[0]
+        rows, column = _named(rows, column)
         return cls(rows, column, horizon, anneals, ended, curve, gone)
 
     @cached_property
