@@ -141,3 +141,21 @@ def test_a_log_of_losses_alone_is_answered_and_a_table_of_it_is_refused(tmp_path
     code, out, err = ended(["analyze", str(file)], capsys)
     assert (code, out) == (2, "")
     assert f"judge its losses alone: toposcope check {file}" in err
+
+
+def test_a_store_of_few_checkpoints_is_answered_by_its_losses(tmp_path, capsys):
+    """`analyze` refused it, and the page of the same store said how the run went."""
+    from safetensors.numpy import save_file
+
+    run = tmp_path / "run"
+    run.mkdir()
+    g = np.random.default_rng(3)
+    for step in (200, 400):
+        save_file({"fc.weight": g.standard_normal((16, 16)).astype("f4")}, run / f"step_{step}.safetensors")
+    step = np.arange(10, 401, 10)
+    pd.DataFrame({"step": step, "loss": 2 + 6 * step**-0.5}).to_csv(run / "train.csv", index=False)
+    store = tmp_path / "store"
+    assert ended(["weights", str(run), "--out", str(store)], capsys)[0] == 0
+    out, err = ended(["analyze", str(store)], capsys)[1:]
+    assert "the loss fell" in out
+    assert "nothing could be computed" not in err

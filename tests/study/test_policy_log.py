@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 
@@ -29,7 +31,8 @@ def test_an_analysis_tells_what_a_check_tells_of_a_policy() -> None:
     """It was `no finite loss that should fall was logged`, and nothing had to be done."""
     log = exploding()
     checked = ts.check(log)
-    assert "look" in str(checked) and "KL" in str(checked)
+    assert "look" in str(checked)
+    assert "KL" in str(checked)
     found = ts.analyze(log)
     first = found.all_findings[0]
     assert first["on"].strength == "faulty"
@@ -38,3 +41,12 @@ def test_an_analysis_tells_what_a_check_tells_of_a_policy() -> None:
     assert isinstance(symptom["step"], int)
     assert symptom["ground"] in repr(found)
     assert "judged by reward, KL, entropy" in first["end"].numbers["reason"]
+
+
+def test_the_page_says_of_no_policy_that_its_loss_fell(tmp_path: Path) -> None:
+    """The title was `The training loss fell from 0.00 to 0.00`."""
+    ts.report(exploding(), out=tmp_path / "page")
+    text = (tmp_path / "page" / "report.md").read_text()
+    assert "KL explosion" in text.splitlines()[0]
+    assert "The loss of every run" in text
+    assert "fell from" not in text.partition("## Answers")[0]

@@ -189,7 +189,7 @@ def command(
             without=without,
         )
         chosen = analysis.names if everything or "all" in parts else parts or (*DEFAULT_TABLES, *analysis.own)
-        answer = (everything or not parts) and out is None and analysis.losses_alone
+        answer = (everything or not parts) and out is None and analysis.losses_tell
         if not analysis.wrong and not answer:  # the losses give an answer, whatever else can be computed
             analysis.refuse_nothing([name for name in chosen if name in parts or name not in analysis.own])
         _work_out(analysis, chosen if everything or parts or out is not None else ())

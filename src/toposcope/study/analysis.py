@@ -212,11 +212,17 @@ class Analysis:
         return odd or self.verdict != ALL_RIGHT
 
     @property
-    def losses_alone(self) -> bool:
-        """Whether there are enough losses to judge, and no other column to test."""
+    def losses_tell(self) -> bool:
+        """Whether there are enough losses for an answer, and no other column of a log to test.
+
+        A store has the losses of its runs, however few checkpoints were measured.
+        """
         untested = all(study.series.catalogue.empty for study in self.studies)
         enough = len(self.longest_grid()) >= FEWEST
-        return untested and enough and any("on" in found for found in self.all_findings)
+        judged = [on for found in self.all_findings if (on := found.get("on")) is not None]
+        if all(study.log is not None and study.log.logged is None for study in self.studies):
+            return any(on.numbers["most_losses"] >= FEWEST for on in judged)
+        return untested and enough and bool(judged)
 
     def longest_grid(self) -> np.ndarray:
         """Return the steps of the run with most checkpoints."""

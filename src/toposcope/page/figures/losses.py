@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from toposcope.core.drawing import loss_curves
 from toposcope.core.forms import listed, span
 from toposcope.core.groups import families_of
+from toposcope.logs.objective import objective_of
 from toposcope.page.notes import alarmed, fell, of_seeds
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.study import Study
@@ -115,7 +116,8 @@ def _title(study: Study) -> str:
                 return f"{one.run} leaves its siblings: {beside.label} {beside.value:,.2f}, theirs {theirs}"
     by_run = table.dropna(subset=[column]).sort_values("step", kind="stable").groupby("run")[column]
     ends = by_run.agg(["first", "last"])
-    if ends.empty or len(set(families_of(study.runs).values())) > 1:
+    trend = study.log is None or objective_of(study.log.judged, column).has_trend
+    if ends.empty or not trend or len(set(families_of(study.runs).values())) > 1:
         return "The loss of every run"
     return fell(name, ends, so_far=bool(ahead_of(study)))
 
