@@ -221,9 +221,9 @@ def _of_target(table: _Arrays, column: str, target: str) -> bool:
     if len(rows) < LEAST_ROWS or len(np.unique(y)) < 2 or len(np.unique(x)) < LEAST_ROWS:
         return False
     dx, dy = rounding(x), rounding(y)
-    if any(_ordered(x, way * y, dx, dy) for way in (1, -1)):
-        if _turns(x, dx, y, dy, table.runs[rows]) >= LEAST_TURNS and _one_curve(x, y, dy):
-            return True
+    ordered = any(_ordered(x, way * y, dx, dy) for way in (1, -1))
+    if ordered and _turns(x, dx, y, dy, table.runs[rows]) >= LEAST_TURNS and _one_curve(x, y, dy):
+        return True
     return any(_line(*pair) for pair in _forms(x, y, dx, dy))
 
 

@@ -29,8 +29,8 @@ _ROOM = 8
 """One drop in so many checkpoints has answers of its own; more would leave too little of a series."""
 
 _CLEAR = 12
-"""With so many checkpoints a drop, unrelated pairs that answer each drop in their own way are found in at most
-6.3% (51 checkpoints, three drops); with fewer in up to 9.0% (26, three drops): docs/statistics-evidence.md."""
+"""With so many checkpoints a drop, unrelated pairs that answer each drop in their own way are found in at
+most 6.3% (51 checkpoints, three drops); with fewer in up to 9.0% (26, three drops)."""
 
 
 def trend_family(steps: np.ndarray, rate: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -105,9 +105,10 @@ def schedule_trends(steps: np.ndarray, rate: np.ndarray) -> np.ndarray:
 
 
 def crowded_drops(rate: np.ndarray) -> int:
-    """Return how often a rate drops at once, if that is several times with too few checkpoints a drop; else 0.
+    """Return how often a rate drops at once, if several times with too few checkpoints a drop; else 0.
 
-    >>> crowded_drops(np.repeat([1.0, 0.3, 0.1, 0.03], 7)), crowded_drops(np.repeat([1.0, 0.3, 0.1, 0.03], 20))
+    >>> rates = [1.0, 0.3, 0.1, 0.03]
+    >>> crowded_drops(np.repeat(rates, 7)), crowded_drops(np.repeat(rates, 20))
     (3, 0)
     """
     count = len(_drops(rate)) if len(rate) > 2 else 0
