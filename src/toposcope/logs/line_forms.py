@@ -32,6 +32,8 @@ _SURE = 3
 """So many lines say whether a number changes."""
 _SUMMARY = frozenset(["best", "lowest", "minimum"])
 """Words of a line that repeats an earlier loss."""
+_SCATTERED = 3
+"""A step that falls in more than one of so many records is none."""
 _REGULAR = 0.5
 """At least this share of the rises of a counter are equal."""
 _TIME = re.compile(
@@ -74,6 +76,29 @@ def read_forms(blob: Blob) -> tuple[str, Sequence[Run]] | None:
     """Return the records of a text by the forms of its lines; None if no form that comes again has a loss."""
     run = run_of_forms(TextLines(blob), blob.label)
     return None if run is None else (NAME, [run])
+
+
+def settled(run: Run, lines: Iterable[str], label: str) -> Run:
+    """Return a run as the forms of its lines say, where its step is none and theirs is one."""
+    other = run_of_forms(lines, label) if is_scattered(run) else None
+    return run if other is None or is_scattered(other) else other
+
+
+def is_scattered(run: Run) -> bool:
+    """Return whether the step of a run is none: it never changes, or falls in over a third of its losses.
+
+    >>> import pandas as pd
+    >>> rows = pd.DataFrame({"n": [1, 0, 0, 1, 0, 1, 0], "loss": 2.0})
+    >>> is_scattered(Run("", rows, roles={"step": "n", "loss": "loss"}))
+    True
+    """
+    step, loss = run.roles.get("step", ""), run.roles.get("loss", "")
+    if step not in run.table or loss not in run.table:
+        return False
+    rises = np.diff(run.table[step].to_numpy(float)[run.table[loss].notna().to_numpy()])
+    if len(rises) < _SCATTERED:
+        return False
+    return bool(_SCATTERED * (rises < 0).sum() > len(rises) or not rises.any())
 
 
 def run_of_forms(lines: Iterable[str], label: str) -> Run | None:

@@ -26,7 +26,6 @@ ZEROS = 8
 """So many zero bytes in a row are a block that a disk lost; the lines that it hit are left out."""
 _BLOCK = re.compile(rb"\0{%d,}" % ZEROS)
 _CONTROLS = re.compile(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f]")
-_OTHERS = re.compile(rb"[\x80-\xff]+")
 _MOST_CONTROLS = 0.01
 """A text among zero bytes has at most this share of control characters."""
 CUT = "the packed file is cut short: the rest of it is missing"
@@ -71,28 +70,6 @@ def coding_of(head: bytes) -> str:
     return "utf-8"
 
 
-def coding_without_mark(data: bytes) -> str:
-    """Return the encoding of a text that is not UTF-16: UTF-8, or what its other bytes are.
-
-    Bytes that are no UTF-8 are Chinese (GB18030) where they stand in pairs, else West European (Latin-1). A
-    few damaged ones among letters of UTF-8 change nothing.
-
-    >>> coding_without_mark("损失 2.5".encode("gbk")), coding_without_mark("época 3".encode("latin-1"))
-    ('gb18030', 'latin-1')
-    >>> coding_without_mark("loss 2.5 ✓".encode() + bytes([0xE9])), coding_without_mark(b"loss 2.5")
-    ('utf-8', 'utf-8')
-    """
-    if data.isascii():
-        return "utf-8"
-    text = data.decode("utf-8", errors="replace")
-    damaged = text.count("\ufffd")
-    if 2 * damaged <= sum(not letter.isascii() for letter in text):
-        return "utf-8"
-    others = _OTHERS.findall(data)
-    pairs = sum(len(run) % 2 == 0 for run in others)
-    return "gb18030" if 2 * pairs > len(others) else "latin-1"
-
-
 def text_of(head: bytes) -> str:
     """Return the first bytes of a file as a text."""
     return head.decode(coding_of(head), errors="ignore")
@@ -133,7 +110,10 @@ def lines(blob: Blob, notes: list[str] | None = None) -> Iterator[str]:
     with _binary(blob) as file:
         first = _read(file, PIECE, blob.label, notes)
         coding = coding_of(first[:HEAD])
-        coding = coding_without_mark(first) if coding == "utf-8" else coding
+        if coding == "utf-8" and not first.isascii():
+            from toposcope.logs.encodings import coding_without_mark
+
+            coding = coding_without_mark(first)
         decode = codecs.getincrementaldecoder(coding)(errors="replace").decode
         held = ""
         while first:

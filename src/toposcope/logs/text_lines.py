@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from toposcope.core.errors import SourceError
 from toposcope.files.blobs import Blob
 from toposcope.logs.lines import lines
 
@@ -41,12 +40,8 @@ _WRAPPED = re.compile(
     r"([-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+|nan|inf))\]?"
     r"(?:, ?[^()]{0,120}(?:\([^()]{0,60}\)[^()]{0,60})?)?\)"
 )
-_BEFORE_LOSS = r"(?i:(?:loss|xent|cost|nll|entropy)\w{0,12})['\"]?\s{0,8}[:=]?\s{0,8}['\"]?[-+]?"
-_LOSS_WITH_COMMA = re.compile(_BEFORE_LOSS + r"(\d{1,12}),(\d{1,12})(?![\d,.]|\.\d)")
-_LOSS_WITH_POINT = re.compile(_BEFORE_LOSS + r"\d{1,12}(?:,\d{3})*\.\d")
-_COMMA = re.compile(r"(?<![\d.,:])(\d{1,12}),(\d{1,12})(?![\d,]|\.\d)")
-_POINTS = re.compile(r"(?<![\d.,])([1-9]\d{0,2}(?:\.\d{3})+)(?![\d.])")
-"""A number with points between thousands, as it stands beside decimal commas."""
+BEFORE_LOSS = r"(?i:(?:loss|xent|cost|nll|entropy)\w{0,12})['\"]?\s{0,8}[:=]?\s{0,8}['\"]?[-+]?"
+LOSS_WITH_COMMA = re.compile(BEFORE_LOSS + r"(\d{1,12}),(\d{1,12})(?![\d,.]|\.\d)")
 _LAST_NUMBER = re.compile(r"(\d+)([.,]?)(\d*)$")
 _DIGITS = re.compile(r"\d[\d.,]*")
 _COMPARED = 50
@@ -84,6 +79,9 @@ class TextLines:
         return self._of_rank(whole)
 
     def _of_rank(self, whole: Iterable[str]) -> Iterator[str]:
+        if self.comma:
+            from toposcope.logs.decimal_commas import with_points
+
         for line in whole:
             if self.rank is not None and (found := _writer_of(line)) and found[1].kind == self.rank.kind:
                 self.seen.add(found[1].number)
@@ -91,7 +89,7 @@ class TextLines:
                     continue
                 line = found[0]
             line = unwrapped(line)
-            yield _with_points(line) if self.comma and "," in line else line
+            yield with_points(line) if self.comma and "," in line else line
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -181,50 +179,7 @@ def unwrapped(line: str) -> str:
 
 def has_comma(line: str) -> bool:
     """Return whether a loss has a comma in it: `loss 4,3094`."""
-    return "," in line and _LOSS_WITH_COMMA.search(line[:4096]) is not None
-
-
-def comma_is_decimal(blob: Blob) -> bool:
-    """Return whether the comma in the losses of a text is the decimal mark, by all its losses.
-
-    Raises
-    ------
-    SourceError
-        When 2,508 may be either.
-    """
-    ambiguous = ""
-    for line in lines(blob):
-        if "," in line and (found := _LOSS_WITH_COMMA.search(line[:4096])):
-            if len(found[2]) != 3 or found[1].startswith("0") or len(found[1]) > 3:
-                return True
-            ambiguous = ambiguous or f"{found[1]},{found[2]}"
-        if _LOSS_WITH_POINT.search(line[:4096]):
-            return False
-    if not ambiguous:
-        return False
-    plain = ambiguous.replace(",", "")
-    raise SourceError(
-        f"{blob.label}: the loss {ambiguous!r} may be {ambiguous.replace(',', '.')} or {plain}",
-        remedy=f"write it as {ambiguous.replace(',', '.')} or as {plain}, for example by "
-        f"sed -E 's/([0-9]),([0-9]{{3}})/\\1.\\2/g' for the former",
-    )
-
-
-def _with_points(line: str) -> str:
-    """Return a line with a decimal point in its numbers, where the comma is the decimal mark.
-
-    >>> _with_points("step 10,000 loss 4,309 lr 0,0005"), _with_points("step 10.000 loss 2,4")
-    ('step 10,000 loss 4.309 lr 0.0005', 'step 10000 loss 2.4')
-    """
-    line = _POINTS.sub(lambda found: found[1].replace(".", ""), line)
-    for loss in _LOSS_WITH_COMMA.finditer(line):
-        line = f"{line[: loss.end(1)]}.{line[loss.start(2) :]}"
-    return _COMMA.sub(_point, line)
-
-
-def _point(found: re.Match[str]) -> str:
-    thousands = len(found[2]) == 3 and len(found[1]) <= 3 and not found[1].startswith("0")
-    return found[0] if thousands else f"{found[1]}.{found[2]}"
+    return "," in line and LOSS_WITH_COMMA.search(line[:4096]) is not None
 
 
 def _ends(blob: Blob) -> bool:

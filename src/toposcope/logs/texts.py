@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from toposcope.core.errors import NoLogError, SourceError
 from toposcope.core.wording import option
 from toposcope.files.blobs import Blob
@@ -16,14 +14,12 @@ from toposcope.logs.meanings import meaning
 from toposcope.logs.records import collected
 from toposcope.logs.run import Run
 from toposcope.logs.sizes import Size, with_size
-from toposcope.logs.text_lines import Ranks, TextLines, comma_is_decimal, has_comma, unranked, unwrapped
+from toposcope.logs.text_lines import Ranks, TextLines, has_comma, unranked, unwrapped
 
 SURE = 50
 """A text counts as a dialect after this many lines of it."""
 OWN_LINES = 20
 """One line of a trainer's own dialect counts as this many of a general one: OLMo prints ten losses below."""
-_SCATTERED = 3
-"""A step that falls in more than one of so many records is none."""
 QUOTED = 120
 """The characters of a line that an error quotes."""
 
@@ -41,35 +37,12 @@ def read_text(
         records = with_size(text.records(size.read(given)), size)
         run = text.finish(Run("", collected(records, blob.label)))
         if len(run.table) and not (text.general and not _has_step(run)):
-            if text.general and pattern is None and is_scattered(run):
-                run = _by_forms(given, blob.label) or run
+            if text.general and pattern is None:
+                from toposcope.logs.line_forms import settled
+
+                run = settled(run, given, blob.label)
             return text.name, [replace(run, notes=(*given.notes, *run.notes))]
     return None
-
-
-def is_scattered(run: Run) -> bool:
-    """Return whether the step of a run is none: it never changes, or falls in over a third of its losses.
-
-    >>> import pandas as pd
-    >>> rows = pd.DataFrame({"n": [1, 0, 0, 1, 0, 1, 0], "loss": 2.0})
-    >>> is_scattered(Run("", rows, roles={"step": "n", "loss": "loss"}))
-    True
-    """
-    step, loss = run.roles.get("step", ""), run.roles.get("loss", "")
-    if step not in run.table or loss not in run.table:
-        return False
-    rises = np.diff(run.table[step].to_numpy(float)[run.table[loss].notna().to_numpy()])
-    if len(rises) < _SCATTERED:
-        return False
-    return bool(_SCATTERED * (rises < 0).sum() > len(rises) or not rises.any())
-
-
-def _by_forms(given: TextLines, label: str) -> Run | None:
-    """Return a text as the forms of its lines say, if these give it a step."""
-    from toposcope.logs.line_forms import run_of_forms
-
-    run = run_of_forms(given, label)
-    return run if run is not None and not is_scattered(run) else None
 
 
 def _has_step(run: Run) -> bool:
@@ -118,7 +91,11 @@ def _spoken(blob: Blob, dialects: Sequence[TextDialect]) -> Iterator[tuple[TextD
     weights = {
         place: count * (1 if dialects[place].general else OWN_LINES) for place, count in counts.items()
     }
-    decimal = comma and comma_is_decimal(blob)
+    decimal = False
+    if comma:
+        from toposcope.logs.decimal_commas import comma_is_decimal
+
+        decimal = comma_is_decimal(blob)
     for place in sorted(weights, key=lambda one: -weights[one]):
         if counts[place] or (dialects[place].general and any(counts.values())):
             yield dialects[place], TextLines(blob, ranks.first, decimal)
