@@ -59,9 +59,12 @@ class _Chunk:
 
 
 class DistributedReader:
-    """One distributed checkpoint; with `weightless` it may hold optimiser states only."""
+    """One distributed checkpoint; with `weightless` it may hold optimiser states only.
 
-    def __init__(self, folder: Folder, *, weightless: bool = False) -> None:
+    With `of_state` the tensors are those of the optimiser, and of what else is not weights.
+    """
+
+    def __init__(self, folder: Folder, *, weightless: bool = False, of_state: bool = False) -> None:
         self.label = f"{folder.label}/{METADATA}"
         self._folder = folder
         blob = folder.open(METADATA)
@@ -74,12 +77,17 @@ class DistributedReader:
             self._infos: dict[str, TensorInfo] = {}
             self._chunks: dict[str, list[_Chunk]] = {}
             self._beside: dict[str, None] = {}
+            self._values: dict[str, None] = {}
             for name, record in _state(content)["state_dict_metadata"].items():
                 plain = self._text(name)
                 plain = next((plain.removeprefix(one) for one in APP if plain.startswith(one)), plain)
+                tensor = record.symbol.name == "TensorStorageMetadata"
+                if not tensor:
+                    self._values[name] = None
                 if plain.startswith(OPTIMIZER):
                     self._beside[plain.partition(".")[0]] = None
-                elif record.symbol.name == "TensorStorageMetadata":
+                state = plain.startswith(OPTIMIZER)
+                if tensor and (state or (of_state and plain in STEP_KEYS)) == of_state:
                     self._add(name, _state(record))
         except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
             if isinstance(error, SourceError):
@@ -157,6 +165,17 @@ class DistributedReader:
         """Return every tensor's name, shape and dtype; optimiser states are left out."""
         return self._infos
 
+    def values(self) -> tuple[str, ...]:
+        """Return the names of the entries that are stored by themselves, such as settings and counters."""
+        return tuple(self._values)
+
+    def value(self, name: str) -> Any:
+        """Return an entry that is stored by itself, as plain data; None if it has no place."""
+        if (name, _at(())) not in self._places:
+            return None
+        file, start, length = self._places[name, _at(())]
+        return TorchArchive(Slice(self._folder.open(file), start, length)).tree
+
     def read(self, name: str) -> np.ndarray:
         """Read one tensor from its chunks."""
         info = find(self._infos, self.label, name)
@@ -173,12 +192,12 @@ class DistributedReader:
             first, last = max(start, chunk.offsets[0]), min(stop, chunk.offsets[0] + chunk.sizes[0])
             if first >= last:
                 continue
-            part = self._chunk(info, chunk)[first - chunk.offsets[0] : last - chunk.offsets[0]]
+            part = self._chunk(info, chunk, (first - chunk.offsets[0], last - chunk.offsets[0]))
             rest = tuple(slice(o, o + s) for o, s in zip(chunk.offsets[1:], chunk.sizes[1:], strict=True))
             out[(slice(first - start, last - start), *rest)] = part
         return out
 
-    def _chunk(self, info: TensorInfo, chunk: _Chunk) -> np.ndarray:
+    def _chunk(self, info: TensorInfo, chunk: _Chunk, rows: tuple[int, int] | None = None) -> np.ndarray:
         archive = TorchArchive(Slice(self._folder.open(chunk.file), chunk.start, chunk.length))
         tensor = archive.tree
         if not isinstance(tensor, StoredTensor) or tensor.shape != chunk.sizes or tensor.dtype != info.dtype:
@@ -186,17 +205,16 @@ class DistributedReader:
                 f"{archive.label}: does not contain the chunk of {info.name!r:.80} that .metadata names; "
                 "fetch it again"
             )
-        return archive.read(tensor)
+        whole = rows is None or rows == (0, chunk.sizes[0])  # then its checksum is compared, too
+        return archive.read(tensor, None if whole else rows)
 
     def facts(self) -> Facts:
         """Return the step if the checkpoint states one, and the names of what is not weights."""
         beside = tuple(self._beside)
         for key in STEP_KEYS:
-            if (key, _at(())) in self._places:
-                file, start, length = self._places[key, _at(())]
-                value = TorchArchive(Slice(self._folder.open(file), start, length)).tree
-                if type(value) is int:
-                    return Facts(step=value, beside=beside)
+            value = self.value(key)
+            if type(value) is int:
+                return Facts(step=value, beside=beside)
         return Facts(beside=beside)
 
 

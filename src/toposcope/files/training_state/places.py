@@ -1,0 +1,202 @@
+"""Where each writer keeps a training's state: in the checkpoint's file, its folder, or folders inside it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from toposcope.core.errors import SourceError
+from toposcope.files import TRAINER_STATE
+from toposcope.files.blobs import Folder, LocalBlob, LocalFolder
+from toposcope.files.formats.distributed import METADATA
+from toposcope.files.formats.registry import OLMO_CORE
+from toposcope.files.formats.torch_file import TorchArchive
+from toposcope.files.formats.torch_reader import STEPS
+from toposcope.files.trainer_state import trainer_state
+from toposcope.files.training_state.distributed_parts import distributed_state
+from toposcope.files.training_state.nouns import OptimizerState, ScheduleState, TrainingState
+from toposcope.files.training_state.torch_parts import is_optimizer, optimizer_of, schedule_of
+
+OPTIMIZERS = ("optimizer", "optimizer_state_dict", "optimizer_states", "optimizer_state", "optimizers",
+              "optim", "opt_state")  # fmt: skip
+"""Under which keys a file of a training keeps its optimiser, or a list or a table of them."""
+SCHEDULES = ("lr_schedulers", "lr_scheduler", "scheduler", "scheduler_state_dict",
+             "lr_scheduler_state_dict", "schedulers")  # fmt: skip
+
+_OPTIMIZER_FILE = re.compile(r"(optimizer|optim)(_\d+)?\.(pt|bin|pth)")
+_SCHEDULE_FILE = re.compile(r"(scheduler|lr_scheduler)(_\d+)?\.(pt|bin|pth)")
+_RNG_FILE = re.compile(r"(rng_state|random_states)(_\d+)?\.(pth|pkl|pt)")
+_DATA_FILE = re.compile(r"(sampler|dl_state_dict|dataloader|train_dataloader)\w*\.(bin|pt|pth)")
+_FSDP = re.compile(r"optimizer(_\d+)?")
+"""The folder with the optimiser's shards that accelerate and transformers write under FSDP."""
+
+_UNREAD = (
+    ("DeepSpeed", re.compile(r".*optim_states\.pt")),
+    ("Megatron-LM", re.compile(r"distrib_optim\.pt")),
+    ("nanotron", re.compile(r"optimizer_config\.json|optimizer_pp-.*\.pt")),
+    ("Orbax", re.compile(r"_METADATA|manifest\.ocdbt")),
+)
+"""Writers whose state is recognised by the names of its files and not read."""
+
+_READ_ELSEWHERE = re.compile(r"opt(im|imizer)?[\w.-]*\.(pt|pth|bin|safetensors|npz)|opt\d{6}\.pt", re.I)
+
+
+def training_state(uri: str) -> TrainingState | None:
+    """Return what a local checkpoint keeps beside its weights; None where there is no local file.
+
+    Raises
+    ------
+    SourceError
+        When a file of it cannot be read.
+    """
+    place = Path(uri)
+    if place.is_dir():
+        return _of_folder(LocalFolder(place))
+    return _of_file(LocalBlob(place)) if place.is_file() else None
+
+
+def _of_folder(folder: LocalFolder) -> TrainingState:
+    files, folders = folder.files(), folder.folders()
+    if any(_UNREAD[3][1].fullmatch(name) for name in files):
+        return TrainingState("Orbax", unread=("Orbax's arrays",))
+    if METADATA in files:
+        return _distributed(folder)
+    if OLMO_CORE in folders:
+        return _distributed(folder.sub(OLMO_CORE))
+    unread = tuple(dict.fromkeys(_foreign(folder)))
+    shards = next((name for name in folders if _FSDP.fullmatch(name)
+                   and METADATA in folder.sub(name).files()), None)  # fmt: skip
+    optimizers, odd = _optimizers(folder, files)
+    if shards is not None:
+        optimizers = _distributed(folder.sub(shards)).optimizers
+    if not optimizers and not unread and not odd:
+        main = _training_file(folder)
+        if main is not None:
+            return main
+    state = _trainers(folder)
+    step, epoch = state.get("global_step"), state.get("epoch")
+    data: dict[str, float | None] = dict.fromkeys(name for name in files if _DATA_FILE.fullmatch(name))
+    if isinstance(epoch, int | float):
+        data["epoch"] = float(epoch)
+    return TrainingState(
+        "transformers" if state else "accelerate",
+        optimizers,
+        tuple(_schedules(folder, files)),
+        tuple(name for name in files if _RNG_FILE.fullmatch(name)),
+        data,
+        step if type(step) is int else None,
+        float(epoch) if isinstance(epoch, int | float) else None,
+        (*unread, *odd),
+    )
+
+
+def _distributed(folder: Folder) -> TrainingState:
+    return distributed_state(folder)
+
+
+def _trainers(folder: LocalFolder) -> Mapping[str, Any]:
+    """Return the state of transformers' trainer; empty where it is damaged, which the audit says."""
+    try:
+        return trainer_state(folder)
+    except SourceError:
+        return {}
+
+
+def _foreign(folder: LocalFolder) -> Iterator[str]:
+    """Yield the states of other writers in a folder and in the folders inside it."""
+    places: list[Folder] = [folder, *(folder.sub(name) for name in folder.folders()[:64])]
+    for place in places:
+        for name in place.files():
+            for writer, pattern in _UNREAD[:3]:
+                if pattern.fullmatch(name):
+                    yield f"{writer}'s {name}"
+
+
+def _optimizers(folder: LocalFolder, files: list[str]) -> tuple[tuple[OptimizerState, ...], list[str]]:
+    """Return the optimisers of a folder's files, and the names of those that are in another form."""
+    states: list[OptimizerState] = []
+    odd: list[str] = []
+    for name in files:
+        if not _OPTIMIZER_FILE.fullmatch(name):
+            if _READ_ELSEWHERE.fullmatch(name) and not any(p.fullmatch(name) for _, p in _UNREAD):
+                odd.append(name)
+            continue
+        archive = TorchArchive(folder.open(name))
+        inside = list(_inside(archive, archive.tree))
+        states += inside
+        odd += [] if inside else [name]
+    return tuple(states), odd
+
+
+def _inside(archive: TorchArchive, tree: Any) -> Iterator[OptimizerState]:
+    """Yield the optimiser that a tree is, or those in its list or table."""
+    if is_optimizer(tree):
+        yield optimizer_of(archive, tree)
+        return
+    parts = tree.values() if isinstance(tree, Mapping) else tree if isinstance(tree, list | tuple) else ()
+    for part in list(parts)[:64]:
+        if is_optimizer(part):
+            yield optimizer_of(archive, part)
+
+
+def _schedules(folder: LocalFolder, files: list[str]) -> Iterator[ScheduleState]:
+    for name in files:
+        if _SCHEDULE_FILE.fullmatch(name):
+            schedule = schedule_of(TorchArchive(folder.open(name)).tree)
+            if schedule is not None:
+                yield schedule
+
+
+def _training_file(folder: LocalFolder) -> TrainingState | None:
+    """Return the state in the one PyTorch file of a folder that has an optimiser in it; None without one."""
+    names = [name for name in folder.files() if name.endswith((".pt", ".ckpt", ".pth"))]
+    names = [name for name in names if not _RNG_FILE.fullmatch(name) and not _SCHEDULE_FILE.fullmatch(name)]
+    if len(names) != 1:
+        return None
+    state = _of_file(folder.open(names[0]))
+    return None if state.is_empty else state
+
+
+def _of_file(blob: LocalBlob) -> TrainingState:
+    """Return the state inside a file of a training: PyTorch's recipes, nanoGPT's, Lightning's, Composer's."""
+    if blob.size == 0 or bytes(blob.read(0, 1)) not in (b"P", b"\x80"):
+        return TrainingState("a file of weights")
+    archive = TorchArchive(blob)
+    tree = archive.tree
+    if not isinstance(tree, Mapping):
+        return TrainingState("a file of weights")
+    inner = tree.get("state")
+    parts = inner if isinstance(inner, Mapping) and "optimizers" in inner else tree  # Composer's
+    present = [name for name in OPTIMIZERS if name in parts]
+    optimizers = [one for name in present for one in _inside(archive, parts[name])]
+    unread = () if optimizers else tuple(name for name in present if parts[name])
+    schedules = [schedule_of(one) for name in SCHEDULES if name in parts for one in _each(parts[name])]
+    epoch = tree.get("epoch")
+    lightning = "pytorch-lightning_version" in tree
+    step = next((tree[name] for name in STEPS if type(tree.get(name)) is int), None)
+    return TrainingState(
+        "Lightning" if lightning else "nanoGPT" if "iter_num" in tree else "PyTorch",
+        tuple(optimizers),
+        tuple(one for one in schedules if one is not None),
+        tuple(name for name in tree if isinstance(name, str) and ("rng" in name or "random" in name)),
+        _read_batches(tree),
+        step,
+        float(epoch) if isinstance(epoch, int | float) else None,
+        unread,
+    )
+
+
+def _each(part: Any) -> list[Any]:
+    if isinstance(part, Mapping) and schedule_of(part) is None:
+        return list(part.values())[:64]
+    return list(part)[:64] if isinstance(part, list | tuple) else [part]
+
+
+def _read_batches(tree: Mapping[Any, Any]) -> dict[str, float | None]:
+    """Return how many batches Lightning's loop has read since the start."""
+    part: Any = tree.get("loops")
+    for key in ("fit_loop", "epoch_loop.batch_progress", "total", "ready"):
+        part = part.get(key) if isinstance(part, Mapping) else None
+    return {"total batches": float(part)} if type(part) is int else {}

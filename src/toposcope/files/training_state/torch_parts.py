@@ -1,0 +1,145 @@
+"""Optimisers and schedules as PyTorch's `state_dict` returns them, from a file that is never unpickled."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from toposcope.core.errors import SourceError
+from toposcope.files.formats.reader import WEIGHT_DTYPES
+from toposcope.files.formats.torch_file import StoredTensor, TorchArchive, UnreadTensor
+from toposcope.files.training_state.nouns import (
+    OptimizerState,
+    ParameterGroup,
+    ParameterState,
+    Rows,
+    ScheduleState,
+    StateTensor,
+)
+
+FIRST = ("exp_avg", "momentum_buffer")
+SECOND = ("exp_avg_sq", "square_avg")
+MASTER = ("master_param", "master_params", "master_weight", "fp32_param", "master")
+"""The fields of the first and second moment and of the copy in full precision: of PyTorch's optimisers, and of
+those of Apex and Transformer Engine."""
+UPDATES = "step"
+
+_MOST = 200_000
+"""The most parameters and groups of an optimiser: no model comes near it, a hostile file would."""
+
+
+def is_optimizer(tree: Any) -> bool:
+    """Return whether a tree is what the `state_dict` of an optimiser returns."""
+    return isinstance(tree, Mapping) and isinstance(tree.get("state"), Mapping) and "param_groups" in tree
+
+
+def optimizer_of(archive: TorchArchive, tree: Mapping[Any, Any]) -> OptimizerState:
+    """Return the optimiser that a tree holds."""
+    table = tree["state"]
+    if len(table) > _MOST:
+        raise SourceError(f"{archive.label}: has {len(table):,} parameters in its optimiser; fetch it again")
+    parameters: dict[str, ParameterState] = {}
+    odd = 0
+    for key, fields in table.items():
+        if not isinstance(key, str | int) or not isinstance(fields, Mapping):
+            continue
+        parameters[str(key)] = parameter_of(str(key), archive, fields)
+        odd += any(isinstance(one, StoredTensor | UnreadTensor) for one in fields.values()) and (
+            parameters[str(key)].shape is None
+        )
+    groups = tuple(_group(one) for one in _items(tree["param_groups"]) if isinstance(one, Mapping))
+    names = _stated_names(tree["param_groups"])
+    if names:
+        parameters = {names.get(key, key): _renamed(one, names) for key, one in parameters.items()}
+        groups = tuple(_renamed_group(one, names) for one in groups)
+    named = bool(names) or any(not key.isdecimal() for key in parameters)
+    return OptimizerState(parameters, groups, named, odd)
+
+
+def _stated_names(groups: Any) -> dict[str, str]:
+    """Return the names of parameters by their places, where the optimiser was made from named parameters."""
+    names: dict[str, str] = {}
+    for group in _items(groups):
+        if isinstance(group, Mapping):
+            places, stated = _items(group.get("params")), _items(group.get("param_names"))
+            if len(places) == len(stated):
+                names |= {str(place): one for place, one in zip(places, stated, strict=True)
+                          if isinstance(one, str) and type(place) is int}  # fmt: skip
+    return names
+
+
+def _renamed(one: ParameterState, names: Mapping[str, str]) -> ParameterState:
+    key = names.get(one.key, one.key)
+    return ParameterState(key, one.first, one.second, one.updates, one.master, one.others)
+
+
+def _renamed_group(one: ParameterGroup, names: Mapping[str, str]) -> ParameterGroup:
+    keys = tuple(names.get(key, key) for key in one.parameters)
+    return ParameterGroup(keys, one.rate, one.initial_rate, one.betas, one.epsilon, one.decay)
+
+
+def parameter_of(key: str, archive: TorchArchive, fields: Mapping[Any, Any]) -> ParameterState:
+    """Return the state of one parameter by the fields that its optimiser keeps."""
+
+    def tensor(names: Sequence[str]) -> StateTensor | None:
+        return next((one for name in names if (one := tensor_of(archive, fields.get(name)))), None)
+
+    known = {*FIRST, *SECOND, *MASTER, UPDATES}
+    others = tuple(name for name in fields if isinstance(name, str) and name not in known)
+    updates = number(archive, fields.get(UPDATES))
+    return ParameterState(key, tensor(FIRST), tensor(SECOND), updates, tensor(MASTER), others)
+
+
+def tensor_of(archive: TorchArchive, value: Any) -> StateTensor | None:
+    """Return a stored tensor of floating-point numbers; None for anything else."""
+    if not isinstance(value, StoredTensor) or value.dtype not in WEIGHT_DTYPES:
+        return None
+    stored = value
+
+    def read(rows: Rows | None) -> np.ndarray:
+        return archive.read(stored, rows)
+
+    return StateTensor(stored.shape, stored.dtype, read)
+
+
+def number(archive: TorchArchive, value: Any) -> float | None:
+    """Return a number, or that in a tensor of one value; None for anything else."""
+    if isinstance(value, StoredTensor) and math.prod(value.shape) == 1:
+        value = float(archive.read(value).astype(np.float64).reshape(()))
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _group(fields: Mapping[Any, Any]) -> ParameterGroup:
+    keys = tuple(str(one) for one in _items(fields.get("params")) if isinstance(one, str | int))
+    return group_of(keys, fields)
+
+
+def group_of(keys: tuple[str, ...], fields: Mapping[Any, Any]) -> ParameterGroup:
+    """Return a group of parameters by the settings that PyTorch's optimisers keep."""
+
+    def setting(name: str) -> float | None:
+        value = fields.get(name)
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+    betas = [one for one in _items(fields.get("betas")) if isinstance(one, int | float)]
+    pair = (float(betas[0]), float(betas[1])) if len(betas) == 2 else None
+    return ParameterGroup(
+        keys, setting("lr"), setting("initial_lr"), pair, setting("eps"), setting("weight_decay")
+    )
+
+
+def schedule_of(tree: Any) -> ScheduleState | None:
+    """Return the schedule that a tree holds; None if it holds none."""
+    if not isinstance(tree, Mapping) or not {"last_epoch", "_step_count"} & set(tree):
+        return None
+    count = tree.get("last_epoch", tree.get("_step_count"))
+    updates = float(count) if isinstance(count, int | float) else None
+    rates = tuple(float(one) for one in _items(tree.get("_last_lr")) if isinstance(one, int | float))
+    return ScheduleState(updates, rates)
+
+
+def _items(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) and len(value) <= _MOST else ()

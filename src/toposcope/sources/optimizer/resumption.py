@@ -1,0 +1,114 @@
+"""The answer for one checkpoint: can it be resumed, and what of it is there and agrees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from toposcope.core.forms import listed
+
+THERE, MISSING, NOT_STORED = "there", "missing", "not stored"
+NOT_FINITE, DISAGREES, NOT_READ = "not finite", "does not agree", "not read"
+FACETS = ("weights", "moments", "step", "schedule", "RNG", "data position")
+
+RESUMABLE, NOT_RESUMABLE, CANNOT_TELL = "resumable", "not resumable", "cannot tell"
+
+_MOST = 2
+"""The most reasons that a line gives; the findings have all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facet:
+    """One part of a training's state: whether it is there and agrees with the rest.
+
+    `fault` is the kind of finding if a resumed training would go wrong. `unsure` says that it cannot be told.
+    """
+
+    name: str
+    status: str
+    why: str = ""
+    fault: str = ""
+    unsure: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """Whether a training can be resumed from a checkpoint, by its facets.
+
+    `earlier` is the step of the newest earlier checkpoint that can be resumed, where this one cannot.
+
+    >>> facets = [Facet("weights", THERE), Facet("moments", THERE), Facet("RNG", NOT_STORED)]
+    >>> print(Resumption("a", 300, "PyTorch", tuple(facets)).line)
+    can be resumed from step 300: weights and moments are there and agree; not stored: RNG
+    """
+
+    run: str
+    step: int
+    writer: str
+    facets: tuple[Facet, ...]
+    compared: int | None = None
+    """The step of the checkpoint that the moments were compared with; None where there was none."""
+    sampled: bool = False
+    earlier: int | None = None
+
+    @property
+    def faults(self) -> list[Facet]:
+        """The facets that a resumed training would suffer from."""
+        return [one for one in self.facets if one.fault]
+
+    @property
+    def verdict(self) -> str:
+        """One of "resumable", "not resumable" and "cannot tell"."""
+        if self.faults:
+            return NOT_RESUMABLE
+        return CANNOT_TELL if any(one.unsure for one in self.facets) else RESUMABLE
+
+    @property
+    def has_state(self) -> bool:
+        """Whether there is an optimiser's state, in whatever form."""
+        return any(one.name == "moments" and one.status != MISSING for one in self.facets)
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why it cannot be resumed, or why that cannot be told."""
+        chosen = self.faults or [one for one in self.facets if one.unsure]
+        return list(dict.fromkeys(one.why for one in chosen))
+
+    @property
+    def line(self) -> str:
+        """The answer in one line."""
+        if self.verdict != RESUMABLE:
+            why = listed(self.reasons, "; ", most=_MOST, last="; ")
+            if self.verdict == CANNOT_TELL:
+                return f"cannot tell whether step {self.step:,} can be resumed: {why}"
+            back = "" if self.earlier is None else f"; step {self.earlier:,} can be resumed"
+            return f"not resumable from step {self.step:,}: {why}{back}"
+        agree = list(dict.fromkeys(one.name for one in self.facets if one.status == THERE))
+        text = f"can be resumed from step {self.step:,}: {listed(agree)} are there and agree"
+        return "; ".join([text, *self._limits()])
+
+    def _limits(self) -> list[str]:
+        limits = []
+        for status in (MISSING, NOT_STORED, NOT_READ):
+            names = [one.name for one in self.facets if one.status == status]
+            limits += [f"{status}: {listed(names)}"] if names else []
+        return limits + list(dict.fromkeys(one.why for one in self.facets if one.why))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain JSON."""
+        return {
+            "run": self.run, "step": self.step, "verdict": self.verdict, "line": self.line,
+            "writer": self.writer, "compared_with": self.compared, "sampled": self.sampled,
+            "earlier": self.earlier,
+            "facets": [
+                {"facet": one.name, "status": one.status, "why": one.why, "fault": one.fault}
+                for one in self.facets
+            ],
+        }  # fmt: skip
+
+
+def lines_of(answers: Sequence[Resumption]) -> list[str]:
+    """Return the answers in a line each, with the run's name where there are several runs."""
+    many = len({one.run for one in answers}) > 1
+    return [f"{one.run} {one.line}" if many else one.line for one in answers]
