@@ -83,12 +83,14 @@ def audit(series: Where, *, cheap: bool = False, newest: bool = False, quiet: bo
     found = audited(given, cheap=cheap, newest=newest, quiet=quiet)
     if newest:
         last = {run: (steps[-1],) for run, steps in given.steps.items()}
-        return Audit(last, tuple(found.findings), coverage=found.coverage)
+        return Audit(last, tuple(found.findings), coverage=found.coverage, resume=found.resume)
     losses = _losses(given) if len(given.names) > 1 else []
     groups = _groups(given, losses) if len(given.names) > 1 else ()
     steps = {run: tuple(steps) for run, steps in given.steps.items()}
     odd = _odd(given, losses)
-    return Audit(steps, tuple(found.findings), groups, tuple(_adapters(given)), odd, found.coverage)
+    return Audit(
+        steps, tuple(found.findings), groups, tuple(_adapters(given)), odd, found.coverage, found.resume
+    )
 
 
 def _adapters(series: Series) -> Iterator[AdapterState]:

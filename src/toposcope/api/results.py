@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from toposcope.runs.odd import Odd
     from toposcope.sources.adapter_state import AdapterState
     from toposcope.sources.coverage import Coverage
+    from toposcope.sources.optimizer.resumption import Resumption
     from toposcope.study.analysis import Analysis
     from toposcope.study.findings import Finding, Findings
     from toposcope.sweep.parting import SeriesParting
@@ -74,6 +75,7 @@ class Audit:
     it is empty if all do. Several groups are not a fault, but no conclusion should combine two of them.
     `adapters` are the last states of runs whose weights are an adapter's. `odd` are the runs whose losses
     differ from those of their siblings. `coverage` says which tensors were checked, and why others were not.
+    `resume` says of the newest checkpoint of each run whether training can be resumed from it.
 
     >>> found = AuditFinding("a", 10, "", "holds what step 0 holds", fault="identical")
     >>> print(Audit({"a": (0, 10)}, (found,)))
@@ -87,6 +89,7 @@ class Audit:
     adapters: tuple[AdapterState, ...] = ()
     odd: tuple[Odd, ...] = ()
     coverage: Coverage | None = None
+    resume: tuple[Resumption, ...] = ()
 
     @property
     def faults(self) -> tuple[AuditFinding, ...]:
@@ -158,6 +161,13 @@ class Audit:
         return f"{found}: {', '.join(said)}"
 
     @property
+    def resume_lines(self) -> list[str]:
+        """Whether training can be resumed, a line for each run."""
+        from toposcope.sources.optimizer.resumption import lines_of
+
+        return lines_of(self.resume) if self.resume else []
+
+    @property
     def nothing_found(self) -> str:
         """The words for an audit without findings: they hold only for what was checked."""
         if self.coverage is None or self.coverage.is_complete:
@@ -170,6 +180,7 @@ class Audit:
         seen = (
             "" if self.coverage is None else "".join(f"\n{line}" for line in self.coverage.lines_with_count)
         )
+        seen += "".join(f"\n{line}" for line in self.resume_lines)
         does = "".join(f"\n{one.run} step {one.step:,}: {one.sentence}" for one in self.adapters)
         does += "".join(f"\n{one.run} is {one.sentence}" for one in self.odd)
         if not self.findings:

@@ -54,6 +54,7 @@ def command(
                 "groups": [{"label": one.label, "runs": list(one.runs)} for one in answer.groups],
                 "findings": [{**dataclasses.asdict(f), "remark": f.is_remark} for f in findings],
                 "coverage": answer.coverage.to_dict() if answer.coverage else None,
+                "resume": [one.to_dict() for one in answer.resume],
                 "adapters": [{**dataclasses.asdict(one), "shares": one.shares} for one in answer.adapters],
                 "odd": [dataclasses.asdict(one) for one in answer.odd],
                 "left_out": left_out,
@@ -72,6 +73,8 @@ def command(
     if answer.coverage is not None:
         for line in answer.coverage.lines_with_count:
             say(line)
+    for line in answer.resume_lines:
+        say(line)
     for title, part in (("Findings", answer.faults), ("Remarks", answer.remarks)):
         if part:
             rows = [(f.run, f.step, f.fault, f.tensor, f.message) for f in part]

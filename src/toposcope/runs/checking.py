@@ -356,6 +356,7 @@ def _answer(one: _Read, settings: _Settings, siblings: Sequence[Curve]) -> RunCh
         place.said, tuple(_unseen(place, rows, column, count.finite)),
         (*_limits(seen, forecast, count.lost), *_held_out(one, settings), *place.repaired),
         _logged(rows, column),
+        resume=next((one for one in place.resume if one.run == run), None),
     )  # fmt: skip
     return answer if without is None else _without_trend(answer, without)
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from toposcope.logs import Log
     from toposcope.rules.replay import Replays
     from toposcope.runs.reading import Reading
+    from toposcope.sources.optimizer.resumption import Resumption
     from toposcope.store import Store
 
 LOSSES = ("loss", "heldout_loss")
@@ -60,7 +61,7 @@ class Contents:
     cannot be read, and `no_logs` the files that are not logs. `changed` has for each run the matrices that
     ever changed. `to_add` says how its runs get losses where a log in the folder would not be read. `replays`
     repeats the alarms of the watch of a store, and `measured` returns the features of its runs. `question`
-    names logs of the run that disagree.
+    names logs of the run that disagree. `resume` says whether the runs can be resumed.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Contents:
     replays: Replays | None = None
     question: str = ""
     measured: Measured = not_measured
+    resume: tuple[Resumption, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,11 @@ from toposcope.runs.contents import LOSSES, Contents, logged, said_of
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toposcope.core.observations import AuditFinding
     from toposcope.logs import Log
     from toposcope.logs.pairing import LogOfRun
     from toposcope.runs.reading import Reading
     from toposcope.sources import Series
+    from toposcope.sources.audit import Audited
 
 BESIDE = "step and loss from the files beside the checkpoints"
 STATED = "step and loss from the checkpoints themselves"
@@ -38,7 +38,7 @@ def contents_of_folder(
     from toposcope.files.formats.foreign import ForeignFormatError
     from toposcope.logs import is_log
     from toposcope.sources import open_series
-    from toposcope.sources.audit import audit
+    from toposcope.sources.audit import audited as audit
 
     try:
         series = open_series(path, step_pattern=reading.step_pattern, logs=False)
@@ -59,13 +59,13 @@ def contents_of_folder(
                 f"{path}: contains no log, no checkpoint and no store ({error}); name one"
             ) from error
         return [replace(one, unseen=unseen) for one in found]
-    findings = tuple(audit(series, cheap=True)) if audited else ()
-    return _of_series(series, path, name, reading, findings=findings, chosen=chosen)
+    return _of_series(
+        series, path, name, reading, seen=audit(series, cheap=True) if audited else None, chosen=chosen
+    )
 
 
 def _of_series(
-    series: Series, path: str, name: str, reading: Reading, *, findings: tuple[AuditFinding, ...],
-    chosen: Sequence[str],
+    series: Series, path: str, name: str, reading: Reading, *, seen: Audited | None, chosen: Sequence[str],
 ) -> list[Contents]:  # fmt: skip
     """Return the runs of a series with their audit; where they have no losses, the log beside them."""
     from toposcope.logs import Log
@@ -77,7 +77,11 @@ def _of_series(
     except SourceError:  # the audit has found that the losses cannot be read
         log = Log(path, "files beside the checkpoints", (), {})
     said = BESIDE if any(len(run.table) for run in log.runs) else ""
-    own = Contents(name, log, said, series.steps, findings, changed=lambda run: changed_matrices(series, run))
+    findings = tuple(seen.findings) if seen is not None else ()
+    own = Contents(
+        name, log, said, series.steps, findings, changed=lambda run: changed_matrices(series, run),
+        resume=seen.resume if seen is not None else (),
+    )  # fmt: skip
     if _has_losses(own.log) or not Path(path).is_dir():
         return [own]
     try:
@@ -173,7 +177,10 @@ def _joined(own: Contents, run: str, log: Contents) -> Contents:
     (name,) = _runs_of(log)
     named = tuple(replace(one, run=name, runs=()) for one in own.audit)
     steps = {name: own.steps[run]}
-    return replace(log, steps=steps, audit=named, unseen="", changed=lambda _: own.changed(run))
+    resume = tuple(replace(one, run=name) for one in own.resume if one.run == run)
+    return replace(
+        log, steps=steps, audit=named, resume=resume, unseen="", changed=lambda _: own.changed(run)
+    )
 
 
 def with_logs(contents: list[Contents]) -> list[Contents]:

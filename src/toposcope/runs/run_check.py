@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from toposcope.forecasting import Forecast
     from toposcope.logs.remarks import Remark
+    from toposcope.sources.optimizer.resumption import Resumption
 
 MOST_SHOWN = 3
 """The most runs whose grounds are shown, and the most notices shown for one run."""
@@ -42,7 +43,8 @@ class RunCheck:
     unknown), `ended` whether it was reached. `forecast` is that of `toposcope.forecast`, None where there is
     nothing to forecast. `losses` and `checkpoints` count what was examined, `read` names the columns used as
     step and loss, `unseen` is what was not checked, `limits` are caveats, `logged` is the log. `objective` is
-    what the loss is (`logs.objective`), and `without_trend` says it where the loss has no trend.
+    what the loss is (`logs.objective`), and `without_trend` says it where the loss has no trend. `resume`
+    says whether its newest checkpoint can be resumed; None without one.
     """
 
     name: str
@@ -62,6 +64,7 @@ class RunCheck:
     logged: Logged | None = field(default=None, repr=False, compare=False)
     objective: str = "trend"
     without_trend: str = ""
+    resume: Resumption | None = None
 
     @property
     def level(self) -> str:
@@ -133,6 +136,8 @@ class RunCheck:
             if self.checkpoints:
                 seen += f" and {_checkpoints(self.checkpoints)}"
             found.append(f"Checked: {seen}; no problem was found.")
+        if self.resume is not None and self.resume.has_state and not self.resume.faults:
+            found.append(f"Resume: {self.resume.line}.")
         if noticed := [one for one in self.judgement.noticed if one is not self._flat]:
             found.append(f"Noticed, but no action is needed: {_noticed(noticed)}.")
         return tuple(found)
@@ -171,6 +176,7 @@ class RunCheck:
             },
             "limits": list(self.limits), "not_examined": list(self.unseen),
             "read": self.read,
+            "resume": None if self.resume is None else self.resume.to_dict(),
         }  # fmt: skip
 
 

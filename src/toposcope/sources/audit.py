@@ -20,6 +20,8 @@ from toposcope.sources.audit_checks import CHECKS, NEWEST_CHECKS
 from toposcope.sources.audit_content import FACTOR
 from toposcope.sources.audit_evidence import StepEvidence, distance, gather
 from toposcope.sources.coverage import Coverage, RunCoverage, WeightsBeside
+from toposcope.sources.optimizer.resuming import findings_of, resumption
+from toposcope.sources.optimizer.resumption import Resumption
 from toposcope.sources.rows import MOSTLY, exchanged_share
 from toposcope.sources.series import Series
 
@@ -29,10 +31,14 @@ MAX_FOLLOWED = 64
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Audited:
-    """The findings of an audit, faults and remarks, and which tensors they are about."""
+    """The findings of an audit, faults and remarks, and which tensors they are about.
+
+    `resume` says of the newest checkpoint of each run whether training can be resumed from it.
+    """
 
     findings: list[AuditFinding]
     coverage: Coverage
+    resume: tuple[Resumption, ...] = ()
 
 
 def audit(
@@ -66,6 +72,7 @@ def audited(series: Series, *, cheap: bool = False, newest: bool = False, quiet:
     """
     found = [] if newest else list(series.findings)
     seen: list[RunCoverage] = []
+    resume: list[Resumption] = []
     for run in series.names:
         there = series.of_run(run)
         checkpoints = there[-2:] if newest else there
@@ -77,8 +84,15 @@ def audited(series: Series, *, cheap: bool = False, newest: bool = False, quiet:
                 quiet=quiet,
             )
         )
-        seen.append(RunCoverage.of(run, steps, newest=newest))
-        found += _of_run(series, run, steps, cheap=cheap, newest=newest)
+        coverage = RunCoverage.of(run, steps, newest=newest)
+        of_run = _of_run(series, run, steps, cheap=cheap, newest=newest)
+        answer = resumption(series, run, steps, of_run, sample=cheap)
+        if answer is not None:
+            resume.append(answer)
+            of_run += findings_of(answer)
+            coverage = coverage.without_optimizer() if answer.moments_read else coverage
+        seen.append(coverage)
+        found += of_run
     order = {run: index for index, run in enumerate(series.names)}
     beside = WeightsBeside(foreign=tuple(series.beside.foreign))
     for copy in series.beside.copies:
@@ -101,7 +115,7 @@ def audited(series: Series, *, cheap: bool = False, newest: bool = False, quiet:
     found.sort(
         key=lambda f: (order.get(f.run, len(order)), -1 if f.step is None else f.step, f.fault, f.tensor)
     )
-    return Audited(found, Coverage(tuple(seen), beside))
+    return Audited(found, Coverage(tuple(seen), beside), tuple(resume))
 
 
 def _of_run(

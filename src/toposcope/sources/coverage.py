@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,8 @@ class RunCoverage:
     """The tensors of a run's checkpoints: how many were checked, and why others were not.
 
     `hashed` says that only the hashes of files were compared. `alone` says that there is one checkpoint, so
-    nothing could be compared with it. `optimizer` names the files or parts with the state of an optimiser,
+    nothing could be compared with it. `optimizer` names the files or parts with the state of an optimiser
+    that was not read,
     `further` parts of its files with more weights. `products` counts the pairs of an adapter's factors: each
     was checked as the change that it encodes, under one name.
     """
@@ -33,6 +34,10 @@ class RunCoverage:
     optimizer: tuple[str, ...] = ()
     further: tuple[str, ...] = ()
     products: int = 0
+
+    def without_optimizer(self) -> RunCoverage:
+        """Return the coverage of a run whose optimiser's state was read."""
+        return replace(self, optimizer=())
 
     @classmethod
     def of(cls, run: str, steps: Sequence[StepEvidence], *, newest: bool = False) -> RunCoverage:

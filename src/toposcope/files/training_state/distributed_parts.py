@@ -68,8 +68,10 @@ def _counts(reader: DistributedReader, names: Mapping[str, str]) -> dict[str, fl
     for name, stored in names.items():
         if name.startswith(("dataloader.", "dataset.")) and not name.endswith("world_size"):
             count = _number(reader, stored)
-            counts |= {name: count} if count is not None or stored in reader.infos() else (
-                _inner_counts(reader, name, stored) or {name: None}
+            counts |= (
+                {name: count}
+                if count is not None or stored in reader.infos()
+                else (_inner_counts(reader, name, stored) or {name: None})
             )
     return counts
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from toposcope.core.errors import SourceError
-from toposcope.files import TRAINER_STATE
 from toposcope.files.blobs import Folder, LocalBlob, LocalFolder
 from toposcope.files.formats.distributed import METADATA
 from toposcope.files.formats.registry import OLMO_CORE

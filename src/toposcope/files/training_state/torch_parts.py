@@ -23,8 +23,8 @@ from toposcope.files.training_state.nouns import (
 FIRST = ("exp_avg", "momentum_buffer")
 SECOND = ("exp_avg_sq", "square_avg")
 MASTER = ("master_param", "master_params", "master_weight", "fp32_param", "master")
-"""The fields of the first and second moment and of the copy in full precision: of PyTorch's optimisers, and of
-those of Apex and Transformer Engine."""
+"""The fields of the first and second moment and of the copy in full precision: of PyTorch's optimisers, and
+of those of Apex and Transformer Engine."""
 UPDATES = "step"
 
 _MOST = 200_000

@@ -1,1 +1,1 @@
-"""Can a training be resumed from a checkpoint: its optimiser's state held against its weights and the past."""
+"""Can a training be resumed from a checkpoint: its optimiser's state against its weights and past."""

@@ -16,7 +16,7 @@ FAINT = 1e-18
 
 ROUNDED = {4: 0.01, 8: 0.01, 2: 0.5}
 """By how much a second moment may fall below what its decay alone leaves, by bytes per value. Rounding to
-float32 after each of 10,000 updates loses at most .06%; bfloat16 has 8 bits, and repeated rounding adds up."""
+float32 after each of 10,000 updates loses at most .06%; bfloat16 has 8 bits, and its rounding adds up."""
 
 WITHIN = 1.1
 """The bound of |m| by sqrt(v) holds exactly in real numbers; a tenth is left for rounding."""
@@ -28,8 +28,8 @@ class MomentEvidence:
 
     `beyond` is the share of values with a larger first moment than the second allows, `fell` that of second
     moments below what the decay since the earlier checkpoint leaves, `emptied` that of those which became
-    exactly 0, and `kept` that of first moments which are bit for bit those of the earlier checkpoint. The last
-    three are NaN without an earlier one.
+    exactly 0, and `kept` that of first moments which are bit for bit those of the earlier checkpoint. The
+    last three are NaN without an earlier one.
     """
 
     key: str
@@ -197,7 +197,7 @@ def follows(
 
 
 FELL = 0.01
-"""More than this share of second moments below their decay cannot be: in exact arithmetic none falls faster."""
+"""More than this share of second moments below their decay cannot be: exactly computed, none falls faster."""
 
 
 def same_first(now: OptimizerState, earlier: OptimizerState) -> float:
@@ -209,9 +209,7 @@ def same_first(now: OptimizerState, earlier: OptimizerState) -> float:
     largest = sorted(shared, key=lambda key: -math.prod(shared[key].shape or ()))[:_LARGEST]
     if not largest:
         return 0.0
-    kept = [
-        evidence_of(shared[key], earlier.parameters[key], None, 1, sample=True).kept for key in largest
-    ]
+    kept = [evidence_of(shared[key], earlier.parameters[key], None, 1, sample=True).kept for key in largest]
     return sum(share > 0.5 for share in kept) / len(kept)
 
 

@@ -70,6 +70,11 @@ class Resumption:
         return any(one.name == "moments" and one.status != MISSING for one in self.facets)
 
     @property
+    def moments_read(self) -> bool:
+        """Whether the moments were read."""
+        return any(one.name == "moments" and one.status not in (MISSING, NOT_READ) for one in self.facets)
+
+    @property
     def reasons(self) -> list[str]:
         """Why it cannot be resumed, or why that cannot be told."""
         chosen = self.faults or [one for one in self.facets if one.unsure]

@@ -1,0 +1,218 @@
+"""What is wrong with an optimiser's moments, from the evidence of each parameter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from toposcope.core.forms import listed
+from toposcope.files.training_state.nouns import OptimizerState
+from toposcope.sources.optimizer.moments import FELL, MomentEvidence, follows
+from toposcope.sources.optimizer.resumption import DISAGREES, MISSING, NOT_FINITE, Facet
+
+ZERO_TENSORS = 0.1
+"""Without an earlier checkpoint, this share of tensors whose first moment is exactly 0 is a fault: a gradient
+that is exactly 0 for a whole tensor is rare."""
+
+FOREIGN = 0.001
+"""More than this share of values with |m| above its bound: in exact arithmetic none is."""
+
+STALE = 0.01
+"""More than this share of first moments, bit for bit those of an earlier checkpoint, cannot be: each update
+changes them."""
+
+_FOLLOWED = 64
+"""For at most this many parameters, the one that their moments may come from is searched."""
+
+
+@dataclass(frozen=True, slots=True)
+class MomentsHeld:
+    """Moments held against an earlier checkpoint: both optimisers, the evidence, and what happened since.
+
+    `step` is the earlier checkpoint's, `updates` how many were made since, `moved` whether weights changed,
+    `name` calls a parameter by its name where that is certain.
+    """
+
+    now: OptimizerState
+    evidence: Sequence[MomentEvidence]
+    before: OptimizerState | None = None
+    step: int | None = None
+    updates: float = 0.0
+    moved: bool = True
+    trained: bool = True
+    name: Callable[[str], str] = str
+
+    def of(self, keys: Sequence[str]) -> str:
+        """Return how many tensors, with the first names."""
+        names = [self.name(key) for key in keys]
+        if len(keys) == len(self.evidence) > 1:
+            return f"all {len(keys):,} tensors"
+        return names[0] if len(keys) == 1 else f"{len(keys):,} tensors ({listed(names, most=2)})"
+
+
+def moment_faults(held: MomentsHeld) -> Iterator[Facet]:
+    """Yield what is wrong with the moments, the most definite first; each tensor is named once."""
+    seen: set[str] = set()
+    for find in (_not_finite, _negative, _zero, _swapped, _stale, _fell, _beyond):
+        for facet, keys in find(held, seen):
+            seen |= set(keys)
+            yield facet
+    yield from _missing(held)
+
+
+Faulty = Iterator[tuple[Facet, Sequence[str]]]
+
+
+def _moments(status: str, why: str, fault: str) -> Facet:
+    return Facet("moments", status, why, fault)
+
+
+def _not_finite(held: MomentsHeld, seen: set[str]) -> Faulty:
+    for which in ("first", "second"):
+        keys = [one.key for one in held.evidence if not getattr(one, f"{which}_finite")]
+        if keys:
+            why = f"{which} moments of {held.of(keys)} are NaN or infinite"
+            yield _moments(NOT_FINITE, why, "moments-not-finite"), keys
+
+
+def _negative(held: MomentsHeld, seen: set[str]) -> Faulty:
+    keys = [one.key for one in held.evidence if one.negative and one.key not in seen]
+    if keys:
+        yield _moments(DISAGREES, f"second moments of {held.of(keys)} are negative", "moments-negative"), keys
+
+
+def _zero(held: MomentsHeld, seen: set[str]) -> Faulty:
+    """Find moments that are 0 although updates were made: all of a tensor's, or values that were not 0."""
+    if not held.trained:
+        return
+    since = "" if held.step is None else f"; at step {held.step:,} they were not"
+    empty = [one for one in held.evidence if one.looked and one.key not in seen]
+    second = [one for one in empty if one.second_zeros == 1.0]
+    first = [one for one in empty if one.first_zeros == 1.0 and one not in second]
+    lost = [one for one in second if not one.was_zero or one.first_zeros != 1.0]
+    both = [one for one in lost if one.first_zeros == 1.0]
+    new = [one for one in first if held.before is not None and not one.was_zero and not math.isnan(one.kept)]
+    many = held.before is None and len(first) + len(second) >= max(1.0, ZERO_TENSORS * len(held.evidence))
+    if held.before is None and not many:
+        lost, both = [], []
+    faulty = [*lost, *(first if many else new)]
+    if faulty:
+        what = "moments" if len(both) == len(faulty) else "second moments" if lost else "first moments"
+        keys = [one.key for one in faulty]
+        since = since if held.before is not None else ""
+        yield _moments(DISAGREES, f"{what} of {held.of(keys)} are zero{since}", "moments-zero"), keys
+    partly = [one for one in empty if one not in faulty and one.emptied > FELL]
+    if partly:
+        share = sum(one.emptied for one in partly) / len(partly)
+        keys = [one.key for one in partly]
+        why = f"{share:.0%} of the second moments of {held.of(keys)} became zero since step {held.step:,}"
+        yield _moments(DISAGREES, why, "moments-zero"), keys
+
+
+def _swapped(held: MomentsHeld, seen: set[str]) -> Faulty:
+    """Find pairs of equal shape whose moments continue each other's, and not their own."""
+    before = held.before
+    if before is None:
+        return
+    betas = held.now.betas()
+    fell = [one for one in held.evidence if one.fell > FELL and one.key not in seen][:_FOLLOWED]
+    source: dict[str, str] = {}
+    for one in fell:
+        for other in fell:
+            if other.key != one.key and other.shape == one.shape and other.key in before.parameters:
+                past = before.parameters[other.key]
+                if follows(held.now.parameters[one.key], past, betas.get(one.key), held.updates):
+                    source[one.key] = other.key
+                    break
+    keys = [key for key, other in source.items() if other in source]
+    if keys:
+        names = [held.name(key) for key in keys]
+        why = f"moments of {listed(names, most=2)} are in each other's places since step {held.step:,}"
+        yield _moments(DISAGREES, why, "moments-swapped"), keys
+
+
+def _stale(held: MomentsHeld, seen: set[str]) -> Faulty:
+    """Find moments, or parts of them, that are those of the earlier checkpoint although weights moved."""
+    if held.before is None or not held.moved:
+        return
+    judged = [one for one in held.evidence if not math.isnan(one.kept)]
+    stale = [one for one in judged if one.kept > STALE and one.key not in seen]
+    if not stale:
+        return
+    keys = [one.key for one in stale]
+    whole = len(stale) == len(judged) and min(one.kept for one in stale) > 0.9
+    if whole:
+        why = f"moments are those of step {held.step:,}, although the weights moved"
+        yield _moments(DISAGREES, why, "moments-of-another-step"), keys
+        return
+    why = f"moments of {held.of(keys)} are still those of step {held.step:,}: a shard of that step, or frozen"
+    yield _moments(DISAGREES, why, "shard-of-another-step"), keys
+
+
+def _fell(held: MomentsHeld, seen: set[str]) -> Faulty:
+    keys = [one.key for one in held.evidence if one.fell > FELL and one.key not in seen]
+    if keys:
+        why = (
+            f"second moments of {held.of(keys)} fell since step {held.step:,} faster than they can decay: "
+            "they are of another step or run"
+        )
+        yield _moments(DISAGREES, why, "moments-of-another-step"), keys
+
+
+def _beyond(held: MomentsHeld, seen: set[str]) -> Faulty:
+    keys = [one.key for one in held.evidence if one.beyond > FOREIGN and one.key not in seen]
+    if keys:
+        why = f"first moments of {held.of(keys)} are larger than their second moments allow"
+        yield _moments(DISAGREES, why, "moments-unlike"), keys
+
+
+def _missing(held: MomentsHeld) -> Iterator[Facet]:
+    """Find parameters without moments that had some, or whose group has them."""
+    with_moments = {key for key, one in held.now.parameters.items() if one.shape is not None}
+    grouped = [key for group in held.now.groups for key in group.parameters]
+    if held.before is not None:
+        had = {key for key, one in held.before.parameters.items() if one.shape is not None}
+        lost = [key for key in held.before.parameters if key in had - with_moments]
+        if lost:
+            of = f"{len(lost):,} of {len(had):,} tensors ({listed([held.name(key) for key in lost], most=2)})"
+            why = f"moments of {of} are missing, which step {held.step:,} has"
+            yield _moments(MISSING, why, "moments-missing")
+        return
+    adam = any(group.betas is not None for group in held.now.groups)
+    lost = [key for key in grouped if key not in with_moments]
+    if not lost or not adam or not held.trained or held.now.odd:
+        return
+    if len(lost) == len(grouped):
+        why = "the optimiser has no moments: it was saved before its first update"
+        yield _moments(MISSING, why, "moments-missing")
+        return
+    names = listed([held.name(key) for key in lost], most=2)
+    why = f"{len(lost):,} of {len(grouped):,} parameters have no moments ({names}): no gradient yet, or lost"
+    yield Facet("moments", MISSING, why, unsure=True)
+
+
+def usual_updates(optimizer: OptimizerState) -> float | None:
+    """Return how many updates most parameters count; None if the optimiser counts none."""
+    counts = [one.updates for one in optimizer.parameters.values() if one.updates is not None]
+    return _most(counts) if counts else None
+
+
+def spread_of_updates(held: MomentsHeld) -> tuple[float | None, list[str]]:
+    """Return how many updates most parameters count, and which count fewer though all once counted alike."""
+    counts = {key: one.updates for key, one in held.now.parameters.items() if one.updates is not None}
+    if not counts:
+        return None, []
+    usual = _most(list(counts.values()))
+    behind = [key for key, count in counts.items() if count < usual]
+    if held.before is None or not behind:
+        return usual, []
+    past: Mapping[str, float] = {
+        key: one.updates for key, one in held.before.parameters.items() if one.updates is not None
+    }
+    return usual, behind if len(set(past.values())) == 1 else []
+
+
+def _most(values: Sequence[float]) -> float:
+    """Return the most frequent value; of equally frequent ones the largest."""
+    return max(sorted(set(values), reverse=True), key=list(values).count)
