@@ -28,6 +28,7 @@ _OPTIMIZER_FILE = re.compile(r"(optimizer|optim)(_\d+)?\.(pt|bin|pth)")
 _SCHEDULE_FILE = re.compile(r"(scheduler|lr_scheduler)(_\d+)?\.(pt|bin|pth)")
 _RNG_FILE = re.compile(r"(rng_state|random_states)(_\d+)?\.(pth|pkl|pt)")
 _DATA_FILE = re.compile(r"(sampler|dl_state_dict|dataloader|train_dataloader)\w*\.(bin|pt|pth)")
+_TORCH_ENDS = (".pt", ".pth", ".ckpt", ".bin", ".th", ".tar")
 _FSDP = re.compile(r"optimizer(_\d+)?")
 """The folder with the optimiser's shards that accelerate and transformers write under FSDP."""
 
@@ -160,7 +161,8 @@ def _training_file(folder: LocalFolder) -> TrainingState | None:
 
 def _of_file(blob: LocalBlob) -> TrainingState:
     """Return the state inside a file of a training: PyTorch's recipes, nanoGPT's, Lightning's, Composer's."""
-    if blob.size == 0 or bytes(blob.read(0, 1)) not in (b"P", b"\x80"):
+    torch = blob.label.lower().endswith(_TORCH_ENDS)
+    if not torch or blob.size == 0 or bytes(blob.read(0, 1)) not in (b"P", b"\x80"):
         return TrainingState("a file of weights")
     archive = TorchArchive(blob)
     tree = archive.tree

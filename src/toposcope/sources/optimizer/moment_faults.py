@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from toposcope.core.forms import listed
 from toposcope.files.training_state.nouns import OptimizerState
-from toposcope.sources.optimizer.moments import FELL, MomentEvidence, follows
+from toposcope.sources.optimizer.moments import FELL, MomentEvidence, follows, log_distance
 from toposcope.sources.optimizer.resumption import DISAGREES, MISSING, NOT_FINITE, Facet
 
 ZERO_TENSORS = 0.1
@@ -22,8 +22,8 @@ STALE = 0.01
 """More than this share of first moments, bit for bit those of an earlier checkpoint, cannot be: each update
 changes them."""
 
-_FOLLOWED = 64
-"""For at most this many parameters, the one that their moments may come from is searched."""
+_FOLLOWED = 16
+"""If no more tensors' second moments fell, each is compared with the others of its shape."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class MomentsHeld:
 def moment_faults(held: MomentsHeld) -> Iterator[Facet]:
     """Yield what is wrong with the moments, the most definite first; each tensor is named once."""
     seen: set[str] = set()
-    for find in (_not_finite, _negative, _zero, _swapped, _stale, _fell, _beyond):
+    for find in (_not_finite, _negative, _swapped, _zero, _stale, _fell, _beyond):
         for facet, keys in find(held, seen):
             seen |= set(keys)
             yield facet
@@ -115,21 +115,29 @@ def _swapped(held: MomentsHeld, seen: set[str]) -> Faulty:
     before = held.before
     if before is None:
         return
-    betas = held.now.betas()
-    fell = [one for one in held.evidence if one.fell > FELL and one.key not in seen][:_FOLLOWED]
-    source: dict[str, str] = {}
+    fell = [one for one in held.evidence if one.fell > FELL and one.key not in seen]
+    if len(fell) > _FOLLOWED:  # then they are not swapped but all of another step or run
+        return
+    swapped: set[str] = set()
     for one in fell:
-        for other in fell:
-            if other.key != one.key and other.shape == one.shape and other.key in before.parameters:
-                past = before.parameters[other.key]
-                if follows(held.now.parameters[one.key], past, betas.get(one.key), held.updates):
-                    source[one.key] = other.key
-                    break
-    keys = [key for key, other in source.items() if other in source]
-    if keys:
-        names = [held.name(key) for key in keys]
-        why = f"moments of {listed(names, most=2)} are in each other's places since step {held.step:,}"
-        yield _moments(DISAGREES, why, "moments-swapped"), keys
+        alike = (other.key for other in held.evidence if other.shape == one.shape and other.key != one.key)
+        for key in alike:
+            if not {one.key, key} & swapped and key in before.parameters and _exchanged(held, one.key, key):
+                swapped |= {one.key, key}
+                names = [held.name(one.key), held.name(key)]
+                why = f"moments of {listed(names)} are in each other's places since step {held.step:,}"
+                yield _moments(DISAGREES, why, "moments-swapped"), (one.key, key)
+
+
+def _exchanged(held: MomentsHeld, key: str, other: str) -> bool:
+    """Return whether second moments are nearer to each other's earlier ones than to their own, both ways."""
+    assert held.before is not None
+    now, past = held.now.parameters, held.before.parameters
+    if not follows(now[key], past[other], held.now.betas().get(key), held.updates):
+        return False
+    return all(
+        log_distance(now[a], past[b]) < log_distance(now[a], past[a]) for a, b in ((key, other), (other, key))
+    )
 
 
 def _stale(held: MomentsHeld, seen: set[str]) -> Faulty:

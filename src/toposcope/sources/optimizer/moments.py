@@ -196,6 +196,21 @@ def follows(
     return not found.fell > FELL
 
 
+def log_distance(state: ParameterState, past: ParameterState) -> float:
+    """Return the median distance of two parameters' second moments on a log scale, over a sample."""
+    if state.second is None or past.second is None:
+        return math.inf
+    distances = []
+    for rows in blocks(state.second, _rows(state.second)):
+        now, earlier = state.second.values(rows), past.second.values(rows)
+        both = (now > 0) & (earlier > 0) & np.isfinite(now) & np.isfinite(earlier)
+        # a value that is 0 on one side alone is as far away as can be
+        far = np.count_nonzero((now > 0) != (earlier > 0))
+        distances += [np.abs(np.log(now[both] / earlier[both])), np.full(far, np.inf)]
+    every = np.concatenate(distances)
+    return float(np.median(every)) if len(every) else math.inf
+
+
 FELL = 0.01
 """More than this share of second moments below their decay cannot be: exactly computed, none falls faster."""
 

@@ -54,8 +54,8 @@ class Resumption:
 
     @property
     def faults(self) -> list[Facet]:
-        """The facets that a resumed training would suffer from."""
-        return [one for one in self.facets if one.fault]
+        """The facets that a resumed training would suffer from; what stands still is named by its moments."""
+        return sorted((one for one in self.facets if one.fault), key=lambda one: one.fault == "stale-tensor")
 
     @property
     def verdict(self) -> str:
