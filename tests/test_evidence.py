@@ -1,4 +1,4 @@
-"""The evidence as tables: each file is described, read whole and quoted by a page; links of pages lead somewhere."""
+"""The evidence as tables: each file is described and read whole, and each link of a page leads somewhere."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Isolated glitches in a loss log: single values that do not fit the curve.
 
 What the limits were set on is not recorded. None of 37 real runs has a glitch by them
-(docs/forecasting-input.md, "Glitches"); `benchmarks.forecast_families` plants glitches in simulated runs.
+(docs/logs.md, "Glitches"); `benchmarks.forecast_families` plants glitches in simulated runs.
 """
 
 from __future__ import annotations
