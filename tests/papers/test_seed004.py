@@ -119,14 +119,14 @@ def wide(tmp_path: Path) -> Path:
 
 def test_analyze_reads_a_table_made_elsewhere(wide: Path, tmp_path: Path) -> None:
     result = CliRunner().invoke(
-        analyze, [str(wide), "--json", "--part", "all", "--out", str(tmp_path / "out")]
+        analyze, [str(wide), "--json", "--table", "all", "--out", str(tmp_path / "out")]
     )
     found = json.loads(result.stdout)
     direct = trend_table(_frame(wide)).iloc[0]
     assert found["trends"][0]["spearman"] == pytest.approx(direct["spearman"])
     assert found["true_rates"]["innovations"]["highest"] < 0.07 + 2 * 0.0115  # its error, 500 pairs
     assert (tmp_path / "out" / "trends.csv").exists()
-    shown = CliRunner().invoke(analyze, [str(wide), "--part", "all"], catch_exceptions=False)
+    shown = CliRunner().invoke(analyze, [str(wide), "--table", "all"], catch_exceptions=False)
     assert "trend only" in shown.output or "cannot tell" in shown.output
     assert "True rates at a nominal 5%" in shown.output
 

@@ -77,7 +77,7 @@ def test_the_command_takes_a_foreign_table(tmp_path, capsys) -> None:  # type: i
     made().to_csv(file, index=False)
     arguments = ["analyze", str(file), "--target", "gap", "--target", "efficiency", "--json"]
     with pytest.raises(SystemExit) as ended:
-        main([*arguments, *(f"--part={part}" for part in ("trends", "lags", "replicates"))])
+        main([*arguments, *(f"--table={part}" for part in ("trends", "lags", "replicates"))])
     assert ended.value.code == 0
     found = json.loads(capsys.readouterr().out)
     assert {row["target"] for row in found["trends"]} == {"gap", "efficiency"}
@@ -97,7 +97,7 @@ def ended(arguments: list[str], capsys) -> tuple[int, str, str]:  # type: ignore
 @pytest.mark.slow
 def test_the_exit_code_says_whether_there_were_problems(tmp_path, capsys) -> None:  # type: ignore[no-untyped-def]
     file = tmp_path / "mine.csv"
-    call = ["analyze", str(file), "--part", "trends"]
+    call = ["analyze", str(file), "--table", "trends"]
     frame = made(1)
     frame.to_csv(file, index=False)
     assert ended(call, capsys)[0] == 0

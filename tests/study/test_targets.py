@@ -174,7 +174,7 @@ def test_analyze_takes_a_target_from_a_file(tmp_path):
     table, scores = tmp_path / "t.csv", tmp_path / "s.csv"
     pd.DataFrame({"run": "a", "step": steps, "loss": noise[0], "f": noise[1]}).to_csv(table, index=False)
     pd.DataFrame({"run": "a", "step": steps, "glue": noise[1] ** 3}).to_csv(scores, index=False)
-    call = [table, "--scores", scores, "--target", "glue", "--part", "trends", "--json"]
+    call = [table, "--scores", scores, "--target", "glue", "--table", "trends", "--json"]
     result = CliRunner().invoke(command, list(map(str, call)), standalone_mode=False)
     rows = json.loads(result.output)["trends"]
     assert [(row["target"], row["column"], row["spearman"]) for row in rows] == [("glue", "f", 1.0)]
