@@ -1,9 +1,9 @@
-"""Planted faults of a training's state: are they named, and is no sound checkpoint accused?
+"""Plant faults of a training's state, and count which are named and which sound checkpoints are accused.
 
-Small GPT-2s (2 layers, width 16 or 32) are trained with the real writers: transformers' Trainer, Lightning, and
-PyTorch's distributed checkpoint with the keys of torchtitan. Twelve kinds of faults are planted ten times in
-the newest checkpoint of each. The clean cases are every checkpoint from the second on of 25 runs, each as the
-newest, so four of them share a run.
+Small GPT-2s (2 layers, width 16 or 32) are trained with the real writers: transformers' Trainer, Lightning,
+and PyTorch's distributed checkpoint with the keys of torchtitan. Twelve kinds of faults are planted ten times
+in the newest checkpoint of each. The clean cases are every checkpoint from the second on of 25 runs, each as
+the newest, so four of them share a run.
 
     python benchmarks/resume_faults.py transformers|lightning|dcp [RUNS]
 """

@@ -99,9 +99,12 @@ class _Judge:
 
     def of(self, at: int) -> Resumption:
         """Return the answer for one checkpoint."""
-        here, state = self.steps[at], self.state(at)
+        here = self.steps[at]
         run, step = here.checkpoint.run, here.checkpoint.step
         weights = self._weights(here)
+        if here.error:  # often of the same file as its state
+            return Resumption(run, step, "", (weights,), sampled=self.sample)
+        state = self.state(at)
         if not isinstance(state, TrainingState):
             return Resumption(run, step, "", (weights, _unreadable(state)), sampled=self.sample)
         if not state.optimizers:
