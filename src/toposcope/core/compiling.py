@@ -131,7 +131,7 @@ def _opened() -> int | None:
     """Open the lock's file, which lies beside temporary files; None where there is none."""
     if fcntl is None:
         return None
-    place = f"{Path(__file__).resolve()} {numba.config.CACHE_DIR}"
+    place = f"{Path(__file__).resolve()} {getattr(numba.config, 'CACHE_DIR', '')}"
     name = f"toposcope-{os.getuid()}-{hashlib.sha256(place.encode()).hexdigest()[:16]}.lock"
     try:
         path = os.path.join(tempfile.gettempdir(), name)
