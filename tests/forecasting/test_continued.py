@@ -8,8 +8,8 @@ import pytest
 
 from toposcope.forecasting import constant, cosine, curve_from_metrics, forecast
 from toposcope.forecasting.auto import Auto
+from toposcope.forecasting.begun_decay import continued
 from toposcope.forecasting.plain_law import PlainLaw, counted_by_rate
-from toposcope.forecasting.unplanned import continued
 from toposcope.logs.schedule import Schedule
 
 STEPS = 6000

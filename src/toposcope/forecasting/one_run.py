@@ -31,7 +31,7 @@ from toposcope.forecasting.base import (
     Point,
     anything,
 )
-from toposcope.forecasting.unplanned import NO_PLAN, continued, lowered, may_anneal, ranges
+from toposcope.forecasting.unplanned import NO_PLAN, lowered, may_anneal, ranges
 from toposcope.logs.curve import Curve, level_and_slope, level_error
 from toposcope.logs.schedule import Schedule
 
@@ -69,7 +69,7 @@ def forecast(
         f"the planned learning rate is that of {lender}" if lender and "schedule" in method.needs else ""
     )
     # finished siblings show the rest of the rate by themselves, and what it gains
-    if not finished and seen.schedule is None and (plan := continued(seen)) is not None:
+    if not finished and (plan := _begun(seen)) is not None:
         seen = replace(seen, schedule=plan)
         end = plan.rate[-1] / plan.peak
         borrowed = f"its learning rate falls, and is taken to fall on to {end:.0%} of its peak at its end"
@@ -106,6 +106,15 @@ def forecast(
     return _with_interval(
         method, seen, point, tests, (half, half if above is None else above), source, said, level
     )
+
+
+def _begun(seen: Curve) -> Schedule | None:
+    """Return the plan that a logged rate shows once its decay has begun; None if another is known."""
+    if seen.schedule is not None or not np.isfinite(seen.rate).any():
+        return None
+    from toposcope.forecasting.begun_decay import continued
+
+    return continued(seen)
 
 
 def _beyond(method: Forecaster, seen: Curve, siblings: Sequence[Curve], share: float) -> tuple[float, str]:
