@@ -6,8 +6,8 @@ import re
 
 from toposcope.core.errors import SourceError
 from toposcope.files.blobs import Blob
+from toposcope.logs.dialects.pairs import BEFORE_LOSS, LOSS_WITH_COMMA
 from toposcope.logs.lines import lines
-from toposcope.logs.text_lines import BEFORE_LOSS, LOSS_WITH_COMMA
 
 _LOSS_WITH_POINT = re.compile(BEFORE_LOSS + r"\d{1,12}(?:,\d{3})*\.\d")
 _COMMA = re.compile(r"(?<![\d.,:])(\d{1,12}),(\d{1,12})(?![\d,]|\.\d)")

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from toposcope.files.blobs import Blob
+from toposcope.logs.dialects.pairs import LOSS_WITH_COMMA
 from toposcope.logs.lines import lines
 
 _RANK = re.compile(
@@ -40,8 +41,6 @@ _WRAPPED = re.compile(
     r"([-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+|nan|inf))\]?"
     r"(?:, ?[^()]{0,120}(?:\([^()]{0,60}\)[^()]{0,60})?)?\)"
 )
-BEFORE_LOSS = r"(?i:(?:loss|xent|cost|nll|entropy)\w{0,12})['\"]?\s{0,8}[:=]?\s{0,8}['\"]?[-+]?"
-LOSS_WITH_COMMA = re.compile(BEFORE_LOSS + r"(\d{1,12}),(\d{1,12})(?![\d,.]|\.\d)")
 _LAST_NUMBER = re.compile(r"(\d+)([.,]?)(\d*)$")
 _DIGITS = re.compile(r"\d[\d.,]*")
 _COMPARED = 50

@@ -12,6 +12,8 @@ LONG_NUMBER = r"[-+]?(?:\d[\d,_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|NaN|
 """A number as a script prints it, 1_000 as well."""
 STEP = r"\d{1,15}"
 """A step; longer digit strings are not steps."""
+BEFORE_LOSS = r"(?i:(?:loss|xent|cost|nll|entropy)\w{0,12})['\"]?\s{0,8}[:=]?\s{0,8}['\"]?[-+]?"
+LOSS_WITH_COMMA = re.compile(BEFORE_LOSS + r"(\d{1,12}),(\d{1,12})(?![\d,.]|\.\d)")
 _SECONDS = {"ms": 1e-3, "s": 1.0}
 _TIMES = ("train_time", "time", "elapsed")
 

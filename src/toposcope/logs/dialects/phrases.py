@@ -16,24 +16,10 @@ TRAINED = frozenset(["train", "training", "trained", "tr", "trn", "treino", "tre
 """Words of a loss of training."""
 LOSSES = frozenset(["loss", "losses", "perdida", "perda", "perte", "verlust"])
 LOSS_PARTS = (
-    *("oss", "OSS", "Score at", "otal", "xent", "ost", "COST", "ntropy", "nll", "NLL", " ce", "CE"),
-    *(
-        "损失",
-        "損失",
-        "손실",
-        "отери",
-        "rdida",
-        "erda",
-        "erlust",
-        "erte",
-        "eldout=",
-        "al=",
-        "alid=",
-        "eldout:",
-        "al:",
-        "alid:",
-    ),
-)
+    "oss", "OSS", "Score at", "otal", "xent", "ost", "COST", "ntropy", "nll", "NLL", " ce", "CE",
+    "损失", "損失", "손실", "отери", "rdida", "erda", "erlust", "erte",
+    "eldout=", "al=", "alid=", "eldout:", "al:", "alid:",
+)  # fmt: skip
 """Parts of the words for a loss, of which a line with one has some."""
 LIKE_LOSSES = frozenset(
     ["xent", "ce", "nll", "cost", "crossentropy", "cross_entropy", "celoss", "crossentropyloss"]

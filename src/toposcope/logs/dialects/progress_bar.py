@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
-
-import numpy as np
 
 from toposcope.logs.dialects.dialect import TextDialect
 from toposcope.logs.dialects.pairs import NUMBER, STEP, pairs
@@ -23,7 +20,6 @@ _EPOCH = re.compile(rf"\bepoch\s{{0,2}}[:#]?\s{{0,2}}({STEP})", re.IGNORECASE)
 _ENDED = re.compile(
     rf"\bEpoch (\d{{1,9}}), global step (\d{{1,12}}): '?([\w./-]{{1,60}})'? (?:reached ({NUMBER}))?"
 )
-_BATCH, _BEFORE, _ENDS = "\0batch", "\0epochs before", "\0steps at the end"
 _OTHER = re.compile(r"valid|\bval\b|\bdev\b|sanity|eval|test|predict", re.IGNORECASE)
 """Words that mark a bar as not the training's."""
 _PAIR = re.compile(
@@ -34,6 +30,8 @@ _PAIR = re.compile(
 
 def records(lines: Iterable[str]) -> Iterator[Record]:
     """Yield the numbers each time the training's bar is drawn; the last drawing of a step counts."""
+    from toposcope.logs.dialects.bar_steps import BATCH, BEFORE
+
     first: float | None = None
     last: dict[str, float] = {}  # where the bar was drawn last
     for line in lines:
@@ -50,7 +48,7 @@ def records(lines: Iterable[str]) -> Iterator[Record]:
         if epoch := _EPOCH.search(found[1]):
             first = float(epoch[1]) if first is None else first
             before = float(epoch[1]) - first
-            last = {"step": step + before * length, "epoch": float(epoch[1]), _BATCH: step, _BEFORE: before}
+            last = {"step": step + before * length, "epoch": float(epoch[1]), BATCH: step, BEFORE: before}
             yield {**said, **last}
         else:
             last = {"step": step}
@@ -74,25 +72,16 @@ def _held_out(line: str) -> dict[str, float]:
 
 def _end_of_epoch(found: re.Match[str]) -> Iterator[Record]:
     """Yield what Lightning says at the end of an epoch: the steps, and a held-out loss if it has one."""
+    from toposcope.logs.dialects.bar_steps import ENDS
+
     held = {"val_loss": number(found[4])} if found[4] and "loss" in found[3] and "val" in found[3] else {}
-    yield {**held, "step": float(found[2]), "epoch": float(found[1]), _ENDS: float(found[2])}
+    yield {**held, "step": float(found[2]), "epoch": float(found[1]), ENDS: float(found[2])}
 
 
 def _in_steps(run: Run) -> Run:
-    """Return a run whose bars count steps of training, by the steps that are stated at the end of epochs."""
-    table = run.table
-    if _ENDS in table and _BEFORE in table:
-        first = float(table.loc[table[_BEFORE] == 0, "epoch"].iloc[0])
-        ends = table[table[_ENDS].notna()]
-        each = (ends[_ENDS] / (ends["epoch"] - first + 1)).to_numpy(float)
-        length = float(np.median(each))
-        if np.abs(each - length).max(initial=0.0) < 1:  # else the run was resumed, or epochs differ
-            step = np.minimum(table[_BATCH], length) + table[_BEFORE] * length
-            table = table.assign(step=step.round().where(table[_BATCH].notna(), table["step"]))
-            rows = table["step"].groupby(table["epoch"]).cummax()  # an evaluation draws the bar anew
-            table = table[(table["step"] >= rows) | table["epoch"].isna()]
-    hidden = [name for name in (_BATCH, _BEFORE, _ENDS) if name in table]
-    return replace(run, table=table.drop(columns=hidden))
+    from toposcope.logs.dialects.bar_steps import in_steps
+
+    return in_steps(run)
 
 
 DIALECT = TextDialect(
