@@ -1,6 +1,6 @@
-"""How often a restart is called bad: small models restarted well and badly, by kind and by rows trained twice.
+"""How often a restart is called bad: small models, restarted well and badly, by rows trained twice.
 
-    python -m benchmarks.restarts [--runs 100] [--first 0] [--json FILE]
+    python -m benchmarks.restarts [--runs 12] [--first 5000] [--json FILE]
 
 A model of one layer learns a Markov chain with AdamW, a warm-up and a cosine. It is saved at a random step,
 trained on, and restarted from there. The same rows are written to a log as a trainer writes them, and the log
@@ -150,7 +150,7 @@ def measured(kind: str, overlap: int, seeds: range, spoken: Callable[[str], None
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--runs", type=int, default=12)
     parser.add_argument("--first", type=int, default=5000)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()

@@ -32,6 +32,14 @@ def own_priority(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "nice", lambda more: 0)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def compiling_in_silence() -> None:
+    """Say nothing of the first compilation: whichever test meets it would find a line on its stderr."""
+    from toposcope.core import compiling
+
+    compiling._lock._said = True
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """Return the folder of external test data; skip where there is none."""

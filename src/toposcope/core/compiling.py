@@ -17,6 +17,7 @@ from typing import Any
 
 import numba
 from numba import njit
+from numba.core.compiler_lock import global_compiler_lock
 
 try:
     import fcntl
@@ -68,12 +69,13 @@ class _Turn:
 
     def compile(self, signature: Any) -> Any:
         """Load or compile one signature, and release what lock it took."""
-        outermost = not _lock.held
-        try:
-            return self._compile(signature)
-        finally:
-            if outermost:
-                _lock.release()
+        with global_compiler_lock:  # another thread must not see the lock of this one as its own
+            outermost = not _lock.held
+            try:
+                return self._compile(signature)
+            finally:
+                if outermost:
+                    _lock.release()
 
     def load_overload(self, signature: Any, context: Any) -> Any:
         """Return what is on the disk; without it, the lock is held, and nobody else has compiled it."""
