@@ -64,8 +64,13 @@ def higher_at_first(rows: pd.DataFrame, g: np.random.Generator) -> pd.DataFrame:
 
 
 def rate_again(rows: pd.DataFrame, g: np.random.Generator) -> pd.DataFrame:
-    age = np.arange(len(rows))
-    return rows.assign(learning_rate=1e-5 * (age + 1), loss=rows["loss"] + 0.1)
+    """The loss has not moved yet: the rates are those of the run's first rows."""
+    return rows.assign(learning_rate=1e-3 * (1 - np.arange(1, len(rows) + 1) / 2000))
+
+
+def lower_rate(rows: pd.DataFrame, g: np.random.Generator) -> pd.DataFrame:
+    """Somebody went back with half the rate: that is said, and is no fault."""
+    return rows.assign(learning_rate=rows["learning_rate"] / 2, loss=rows["loss"] - 0.1)
 
 
 def batches_again(rows: pd.DataFrame, g: np.random.Generator) -> pd.DataFrame:
@@ -82,9 +87,10 @@ def batches_again(rows: pd.DataFrame, g: np.random.Generator) -> pd.DataFrame:
         (
             higher_at_first,
             NOTICED,
-            ["higher than the first time at first", "then back", "norm starts at 2.9", "state was"],
+            ["higher than the first time at first", "back in the last third", "starts at 2.9", "state was"],
         ),
-        (rate_again, LOOK, ["0.1 higher", "times that of the first time"]),
+        (rate_again, LOOK, ["1.4 times that of the first time, as at the run's beginning: the schedule"]),
+        (lower_rate, NOTICED, ["0.1 lower than the first time", "rate is 0.5 times that of the first time"]),
         (batches_again, LOOK, ["the batches are the first of the run again", "loader"]),
     ],
 )  # fmt: skip

@@ -64,6 +64,7 @@ def _decay(
 
     The shape goes from 0, at a step `between` two, to 1 at the last step; height and end are fitted.
     """
+
     def fitted(begin: float) -> tuple[float, np.ndarray]:
         parts = [shape(np.clip((at - begin) / (ahead[-1] - begin), 0, 1)) for at in (step, ahead)]
         seen, later = (np.stack([np.ones(len(x)), x], axis=1) for x in parts)

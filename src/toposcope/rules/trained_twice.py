@@ -53,7 +53,8 @@ class TrainedTwice:
 
     `whole`, `early` and `late` are their means over all rows, the first third and the last third, `noise` is
     that of one row, `first` the first difference. `rate` and `norm` are ratios, second to first, None where
-    nothing is logged. `batches` are "same", "the first of the run" or "" (others).
+    nothing is logged; `anew` says that the learning rates are the run's first ones again. `batches` are
+    "same", "the first of the run" or "" (others).
     """
 
     step: float
@@ -64,6 +65,7 @@ class TrainedTwice:
     noise: float
     first: float
     rate: float | None = None
+    anew: bool = False
     norm: float | None = None
     batches: str = ""
 
@@ -74,8 +76,8 @@ class TrainedTwice:
 
     @property
     def faulty(self) -> bool:
-        """Whether it calls for a look: a loss that stays higher, or batches that begin again."""
-        return (self.lasts and self.late.value > 0) or self.batches == BEGINNING
+        """Whether it calls for a look: a loss that stays higher, a schedule or batches that begin again."""
+        return (self.lasts and self.late.value > 0) or self.anew or self.batches == BEGINNING
 
     def remark(self) -> Remark:
         """Return what is said of the restart."""
@@ -84,25 +86,24 @@ class TrainedTwice:
         return Remark(LOOK if self.faulty else NOTICED, "restart", self.step, "; ".join(said), remedy)
 
     @property
-    def _higher(self) -> bool:
-        mean = self.whole if self.lasts else self.early
-        return mean.differs(self.noise) and mean.value > 0
+    def _shown(self) -> Mean:
+        """The mean that is told: of the first rows, if they alone differ."""
+        return self.early if self.early.differs(self.noise) and not self.lasts else self.whole
 
     def _loss(self) -> str:
         over, noise = f"over {self.rows:,} rows", f"(noise {_short(self.noise)})"
-        if self.lasts:
-            return f"the loss is {_apart(self.whole)} than the first time {over} {noise}"
-        if self.early.differs(self.noise):
-            return (
-                f"the loss is {_apart(self.early)} than the first time at first, and then back {over} {noise}"
-            )
+        if self._shown.differs(self.noise):
+            back = "" if self.lasts else ", and back in the last third"
+            first = " at first" if self._shown is self.early else ""
+            return f"the loss is {_apart(self._shown)} than the first time{first} {over} {noise}{back}"
         mean = f"{self.whole.value:+.2g} +- {_short(self.whole.error)}"
         return f"the loss continues as the first time, {mean} {over} {noise}"
 
     def _beside(self) -> Iterator[str]:
         changed = self.rate is not None and abs(self.rate - 1) > _SAME_RATE
         if changed:
-            yield f"the learning rate is {_short(self.rate or 0)} times that of the first time"
+            again = ", as at the run's beginning: the schedule began again" if self.anew else ""
+            yield f"the learning rate is {_short(self.rate or 0)} times that of the first time{again}"
         elif self.rate is not None:
             yield "the learning rate continues"
         raised = self.norm is not None and self.norm > _RAISED
@@ -110,7 +111,7 @@ class TrainedTwice:
             yield f"the gradient norm starts at {_short(self.norm or 0)} times its level"
         if self.batches == BEGINNING:
             yield "the batches are the first of the run again: the data loader was probably not resumed"
-        if self._higher and not changed:
+        if self._shown.differs(self.noise) and self._shown.value > 0 and not changed:
             yield self._cause(raised=raised)
 
     def _cause(self, *, raised: bool) -> str:
@@ -170,7 +171,8 @@ def _compared(run: JudgedRun, kept: pd.DataFrame, rows: pd.DataFrame) -> Trained
     whole, early, late = (_mean(part, spreads) for part in (apart, apart[:third], apart[-third:]))
     return TrainedTwice(
         float(step[0]), len(both), whole, early, late, _noise(history), float(apart[0]),
-        _ratio(run, rows, "learning_rate"), _raised(run, rows, step[0]), _batches(before, after, earlier),
+        _ratio(run, rows, "learning_rate"), _began_again(run, rows), _raised(run, rows, step[0]),
+        _batches(before, after, earlier),
     )  # fmt: skip
 
 
@@ -215,6 +217,23 @@ def _ratio(run: JudgedRun, rows: pd.DataFrame, name: str) -> float | None:
     both = rows[["step", name]].merge(run.rows[["step", name]], on="step", suffixes=("", " again")).dropna()
     both = both[both[name] > 0]
     return float((both[f"{name} again"] / both[name]).median()) if len(both) else None
+
+
+def _began_again(run: JudgedRun, rows: pd.DataFrame) -> bool:
+    """Return whether the learning rates of the second pass are those of the run's first rows."""
+    step, rate = run.values("learning_rate")
+    start = int(np.searchsorted(step, rows["step"].min()))
+    after = rate[start : start + len(rows)]
+    first = rate[: len(after)]
+    ratio = _ratio(run, rows, "learning_rate")
+    if (
+        ratio is None
+        or abs(ratio - 1) <= _SAME_RATE
+        or not FEWEST <= len(after) <= start
+        or not (first > 0).all()
+    ):
+        return False
+    return bool((np.abs(after / first - 1) <= _SAME_RATE).all())
 
 
 def _raised(run: JudgedRun, rows: pd.DataFrame, start: float) -> float | None:
