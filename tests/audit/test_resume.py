@@ -1,4 +1,4 @@
-"""Can training be resumed from the newest checkpoint: moments, counts, schedule and data are held together."""
+"""Can training be resumed: moments, counts, schedule and data of the newest checkpoint are held together."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def _masters(now: dict[str, Any], before: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("change", "fault", "words"),
     [
-        (_zeroed, "moments-zero", "moments of all 8 tensors are zero; at step 20 they were not"),
+        (_zeroed, "moments-zero", "moments of all 8 tensors are zero, and were not at step 20"),
         (_of_before, "moments-of-another-step", "moments are those of step 20, although the weights moved"),
         (_swapped, "moments-swapped", "moments of 0.weight and 2.weight are in each other's places"),
         (_nan, "moments-not-finite", "second moments of 3.weight are NaN or infinite"),

@@ -86,7 +86,7 @@ def _zero(held: MomentsHeld, seen: set[str]) -> Faulty:
     """Find moments that are 0 although updates were made: all of a tensor's, or values that were not 0."""
     if not held.trained:
         return
-    since = "" if held.step is None else f"; at step {held.step:,} they were not"
+    since = "" if held.step is None else f", and were not at step {held.step:,}"
     empty = [one for one in held.evidence if one.looked and one.key not in seen]
     second = [one for one in empty if one.second_zeros == 1.0]
     first = [one for one in empty if one.first_zeros == 1.0 and one not in second]
