@@ -160,6 +160,26 @@ def _hurt(folder: Path) -> str:
     return str(place)
 
 
+def _with_moments(folder: Path) -> str:
+    """Write a run whose checkpoints hold an optimiser; the last one's count of updates is 0."""
+    import torch
+
+    place = folder / "moments"
+    place.mkdir()
+    torch.manual_seed(0)
+    model = torch.nn.Linear(8, 8)
+    optimizer = torch.optim.AdamW(model.parameters())
+    for step in (1, 2, 3):
+        optimizer.zero_grad()
+        model(torch.ones(1, 8)).sum().backward()
+        optimizer.step()
+        for fields in optimizer.state.values():
+            fields["step"].fill_(step % 3)
+        state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "iter_num": step}
+        torch.save(state, place / f"step_{step}.pt")
+    return str(place)
+
+
 def _tuned(folder: Path) -> tuple[str, str]:
     """Write a model of one matrix, and a LoRA adapter of it."""
     from safetensors.numpy import save_file
@@ -201,6 +221,7 @@ def outputs(folder: Path, names: Sequence[str] = ()) -> dict[str, list[object]]:
     clouds = ("ring.npy", "noise.npy")
     check = [["check", at(name), "--horizon", "1000"] for name in ("a.csv", "broken.log")]
     check += [["check", at("a.csv")], ["check", *map(at, ("a.csv", "b.csv", "c.csv", "d.csv"))]]
+    check += [["check", moments := _with_moments(folder)]]
     run = f"{at('runs')}/tiny-3k-seed1/checkpoints/step_00000"
     made: dict[str, Callable[[], list[object]]] = {
         "check": lambda: [printed(one) for one in check],
@@ -211,7 +232,8 @@ def outputs(folder: Path, names: Sequence[str] = ()) -> dict[str, list[object]]:
         ],
         "cloud": lambda: [printed(["cloud", at(name), "--draws", "19"]) for name in clouds],
         "train": lambda: [printed([*train, "--out", at("runs")]), printed([*train, "--out", at("runs")])],
-        "audit": lambda: [printed(["audit", at("runs")]), printed(["audit", _hurt(folder)])],
+        "audit": lambda: [printed(["audit", at("runs")]), printed(["audit", _hurt(folder)]),
+                          printed(["audit", moments])],
         "sweep": lambda: [printed(sweep), printed(sweep), printed(again)],
         "compare": lambda: [
             printed(["compare", f"{run}0.safetensors", f"{run}6.safetensors"]),
