@@ -5,7 +5,7 @@ and PyTorch's distributed checkpoint with the keys of torchtitan. Twelve kinds o
 in the newest checkpoint of each. The clean cases are every checkpoint from the second on of 25 runs, each as
 the newest, so four of them share a run.
 
-    python benchmarks/resume_faults.py transformers|lightning|dcp [RUNS]
+    python -m benchmarks.resume_faults transformers|lightning|dcp [RUNS]
 """
 
 from __future__ import annotations

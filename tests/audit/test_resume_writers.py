@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from benchmarks import resume_faults as faults  # noqa: E402
+from benchmarks import resume_faults as faults
 
 
 @pytest.mark.slow
