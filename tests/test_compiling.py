@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -55,3 +56,39 @@ def test_a_kernel_that_fails_to_compile_lets_others_compile() -> None:
     with pytest.raises(Exception, match="absent"):
         wrong(1)
     assert not compiling._lock.held
+
+
+def _decorated(node: ast.FunctionDef) -> set[str]:
+    """Return the names of a function's decorators."""
+    made = (one.func if isinstance(one, ast.Call) else one for one in node.decorator_list)
+    return {one.id for one in made if isinstance(one, ast.Name)}
+
+
+def test_no_python_calls_a_kernel_that_only_kernels_may_call() -> None:
+    """Without the wrapper for Python such a call ends the process."""
+    root = Path(compiling.__file__).resolve().parents[3]
+    trees = {path: ast.parse(path.read_text()) for top in ("src", "benchmarks", "tests") for path in
+             sorted((root / top).rglob("*.py"))}  # fmt: skip
+    functions = [
+        (path, node) for path, tree in trees.items() for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+    ]  # fmt: skip
+    inner = {(path.stem, node.name) for path, node in functions if "inner_kernel" in _decorated(node)}
+    assert len(inner) > 20
+    wrong = []
+    for path, tree in trees.items():
+        known = {name for module, name in inner if module == path.stem}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                module = node.module.rsplit(".", 1)[-1]
+                known |= {one.asname or one.name for one in node.names if (module, one.name) in inner}
+        compiled = [
+            node for _, node in functions if _ == path and _decorated(node) & {"kernel", "inner_kernel"}
+        ]
+        inside = {id(one) for node in compiled for one in ast.walk(node)}
+        wrong += [
+            f"{path.relative_to(root)}:{node.lineno} {node.func.id}" for node in ast.walk(tree)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in known
+            and id(node) not in inside
+        ]  # fmt: skip
+    assert wrong == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,7 +23,9 @@ SMALLEST = 0.05
 _GAP = 10.0
 """Replaced rows that are this many times as far apart as usual belong to two restarts."""
 _BEFORE = 200
-"""Rows before a restart from which the noise of one row is taken."""
+"""Rows before a restart, or five times as many as were trained twice, that show how means of rows vary."""
+_STRETCHES = 8
+"""The fewest stretches of rows whose means are compared."""
 _AT_FIRST = 5
 """Rows after a restart whose gradient norm is compared: what a lost state does, it does at once."""
 _RAISED = 1.5
@@ -71,8 +73,9 @@ class TrainedTwice:
 
     @property
     def lasts(self) -> bool:
-        """Whether all rows differ, and the last third still does."""
-        return self.whole.differs(self.noise) and self.late.differs(self.noise)
+        """Whether all rows differ, and the last third still does, in the same direction."""
+        both = self.whole.differs(self.noise) and self.late.differs(self.noise)
+        return both and self.whole.value * self.late.value > 0
 
     @property
     def faulty(self) -> bool:
@@ -121,7 +124,7 @@ class TrainedTwice:
             )
         if raised or self.batches == SAME:
             return "the optimiser's state was probably lost"
-        return "the optimiser's state or the weights may not be those that were saved"
+        return "the optimiser's state, the weights or the data may not be those of the first time"
 
 
 SAME, BEGINNING = "same", "the first of the run"
@@ -165,14 +168,17 @@ def _compared(run: JudgedRun, kept: pd.DataFrame, rows: pd.DataFrame) -> Trained
     earlier = kept["loss"].to_numpy(float)[kept["step"].to_numpy(float) < step[0]]
     apart = after - before
     third = max(FEWEST, len(apart) // 3)
-    history = np.r_[earlier[-_BEFORE:], before]
-    spread, free = _spread(history)
-    spreads = [_spread(apart[-max(len(apart) // 2, FEWEST) :]), (np.sqrt(2) * spread, free)]
-    whole, early, late = (_mean(part, spreads) for part in (apart, apart[:third], apart[-third:]))
+    history = np.r_[earlier, before][-max(_BEFORE, 5 * len(apart)) :]
+    batches = _batches(before, after, earlier)
+    # two passes over the same batches differ by less than those over others: their own spread is taken
+    source = apart[-max(len(apart) // 2, FEWEST) :] if batches == SAME else np.sqrt(2) * history
+    whole, early, late = (
+        Mean(float(part.mean()), _error(source, len(part))) for part in (apart, apart[:third], apart[-third:])
+    )
     return TrainedTwice(
         float(step[0]), len(both), whole, early, late, _noise(history), float(apart[0]),
         _ratio(run, rows, "learning_rate"), _began_again(run, rows), _raised(run, rows, step[0]),
-        _batches(before, after, earlier),
+        batches,
     )  # fmt: skip
 
 
@@ -181,33 +187,29 @@ def _noise(loss: np.ndarray) -> float:
     return float(1.4826 * np.median(np.abs(np.diff(loss))) / np.sqrt(2))
 
 
-def _spread(apart: np.ndarray) -> tuple[float, float]:
-    """Return the standard deviation of differences about their line, and the share of them that is free.
+def _error(values: np.ndarray, rows: int) -> float:
+    """Return half the 99% interval of a mean of some rows, from the spread of others about their trend.
 
-    Neighbours of a smoothed log are correlated, so that n rows are worth n (1 - r) / (1 + r).
+    The larger of two errors: neighbours of a smoothed log are correlated, so that n rows are worth
+    n (1 - r) / (1 + r); and data come in stretches, whose means then differ by more than that.
     """
-    n = len(apart)
-    place = np.arange(n)
-    rest = apart - np.polyval(np.polyfit(place, apart, 1), place)
+    n = len(values)
+    place = np.linspace(-1, 1, n)
+    rest = values - np.polyval(np.polyfit(place, values, min(2, n - 3)), place)
     squares = float((rest**2).sum())
     near = float((rest[1:] * rest[:-1]).sum()) / squares if squares > 0 else 0.0
     near += (1 + 4 * near) / n  # the estimate is too low by this (Marriott and Pope 1954)
-    near = min(max(near, 0.0), 0.95)
-    return float(np.sqrt(squares / (n - 2))), (1 - near) / (1 + near)
+    free = (1 - min(max(near, 0.0), 0.99)) / (1 + min(max(near, 0.0), 0.99))
+    errors = [np.sqrt(squares / (n - 2) / max(rows * free, 1.0)) * _quantile(n * free - 3)]
+    width = min(rows, n // _STRETCHES)
+    if width > 1:
+        means = rest[: n // width * width].reshape(-1, width).mean(axis=1)
+        errors.append(means.std(ddof=1) * np.sqrt(width / rows) * _quantile(len(means) - 3))
+    return float(max(errors))
 
 
-def _mean(apart: np.ndarray, spreads: Sequence[tuple[float, float]]) -> Mean:
-    """Return a mean difference with the smaller of its errors.
-
-    One is from the later differences, since a lost state moves the earlier ones. The other is from the rows
-    before: two passes over other batches differ by sqrt(2) times their spread, over the same by less.
-    """
-    errors = []
-    for spread, free in spreads:
-        worth = max(len(apart) * free, 2.0)
-        quantile = float(special.stdtrit(worth - 1, 1 - LEVEL / 2))
-        errors.append(quantile * spread / float(np.sqrt(worth)))
-    return Mean(float(apart.mean()), min(errors))
+def _quantile(free: float) -> float:
+    return float(special.stdtrit(max(free, 2.0), 1 - LEVEL / 2))
 
 
 def _ratio(run: JudgedRun, rows: pd.DataFrame, name: str) -> float | None:

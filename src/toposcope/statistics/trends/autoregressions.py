@@ -58,7 +58,7 @@ def _jumps(e):  # type: ignore[no-untyped-def]
     return largest > JUMP / 0.6745 * median(sizes)
 
 
-@inner_kernel
+@kernel
 def fitted(x, basis, most, holes, core, unit):  # type: ignore[no-untyped-def]
     """Return score, order, innovations, the share left of each, the trace, and the power given the trend.
 
