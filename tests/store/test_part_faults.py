@@ -66,6 +66,11 @@ def without_ledger(store, other):
     shutil.rmtree(store / ".ledger")
 
 
+def garbled_ledger(store, other):
+    with next((store / ".ledger" / "features").iterdir()).open("ab") as file:
+        file.write(b"x" * 1000 + b'\n{"name": "../../etc/passwd", "footer": 1}\n')
+
+
 def swapped(store, other):
     one, two = sorted((store / "features").glob("*.parquet"))[:2]
     other_way = one.read_bytes()
@@ -83,7 +88,7 @@ def test_parts_that_changed_places_are_named_by_commands_that_do_not_read_them(m
         assert "is not what was written into this store" in said or "truncated or damaged" in said, said
 
 
-FAULTS = (gone, copied, copied_losses, of_another_store, badly_named, without_ledger)
+FAULTS = (gone, copied, copied_losses, of_another_store, badly_named, without_ledger, garbled_ledger)
 COMMANDS = {
     "export": ["export", "STORE", "--out", "OUT"],
     "merge": ["merge", "STORE", "OTHER", "--out", "OUT"],
@@ -116,10 +121,23 @@ def test_a_faulty_part_is_named_with_exit_code_1(measured, tmp_path, fault, comm
     told = said.out + said.err
     assert ended in ((1, 2) if fault is badly_named else (1,)), told
     assert "Traceback" not in told
-    wanted = {gone: "was written and is gone", badly_named: "by its name", without_ledger: ".ledger is gone"}
+    wanted = {
+        gone: "was written and is gone", badly_named: "by its name", without_ledger: ".ledger is gone",
+        garbled_ledger: ".ledger/features has 2 lines that cannot be read",
+    }  # fmt: skip
     if command in ("weights", "watch") and fault is without_ledger:  # a new one begins, without the old parts
         wanted = {}
     assert wanted.get(fault, "was not written into this store") in " ".join(told.split()), told
+
+
+def test_a_command_that_ends_early_names_them_too(measured, tmp_path, capsys):
+    store = tmp_path / "store"
+    shutil.copytree(measured / "store-a", store)
+    gone(store, None)
+    assert code(["analyze", str(store), "--columns", "nosuch"]) == 2
+    said = capsys.readouterr().err
+    assert "nosuch" in said
+    assert "was written and is gone" in said
 
 
 @pytest.mark.parametrize("command", ["export", "check", "forecast"])

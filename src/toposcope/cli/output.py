@@ -156,10 +156,14 @@ def naming_part_faults(
         @functools.wraps(command)
         def told(**given: Any) -> int:
             faults = [fault for name in arguments for fault in _faults(given[name])]
-            with beside_json({"part_faults": faults} if faults else {}):
-                code = command(**given)
-            for fault in faults if printed else ():
-                click.echo(f"problem: {fault}", err=True)
+            ended = False
+            try:
+                with beside_json({"part_faults": faults} if faults else {}):
+                    code = command(**given)
+                ended = True
+            finally:
+                for fault in faults if printed or not ended else ():
+                    click.echo(f"problem: {fault}", err=True)
             return max(code, 1) if faults else code
 
         return told

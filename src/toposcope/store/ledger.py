@@ -44,6 +44,8 @@ class Ledger:
     """File -> the number of the write that made it."""
     replaced: dict[str, int] = field(default_factory=dict)
     """File -> the highest number of a write of it that a pack contains."""
+    damaged: int = 0
+    """Lines that cannot be read although they end: a kill leaves none."""
     _offsets: dict[str, int] = field(default_factory=dict)
     _checked: dict[Path, tuple[int, int, int]] = field(default_factory=dict)
 
@@ -57,6 +59,7 @@ class Ledger:
         if self._offsets.keys() - set(names):  # joined with others, or another store took the place
             for known in (self.footers, self.there, self.replaced, self._offsets, self._checked):
                 known.clear()  # type: ignore[attr-defined]
+            self.damaged = 0
         for name in names:
             offset = self._offsets.get(name, 0)
             try:
@@ -65,14 +68,15 @@ class Ledger:
                 continue
             whole = content[: content.rfind(b"\n") + 1]
             self._offsets[name] = offset + len(whole)
-            for line in whole.splitlines():
-                self._take(line)
+            self.damaged += sum(not self._took(line) for line in whole.split(b"\n") if line)
         return self
 
-    def _take(self, line: bytes) -> None:
+    def _took(self, line: bytes) -> bool:
         try:
             said = json.loads(line)
             name = str(said["name"])
+            if os.path.basename(name) != name:
+                raise ValueError("a part lies in its table's folder")
             if "footer" in said:
                 self.footers.setdefault(name, set()).add(int(said["footer"]))
             if "written" in said:
@@ -80,7 +84,8 @@ class Ledger:
             for old, number in said.get("replaces", {}).items():
                 self.replaced[old] = max(int(number), self.replaced.get(old, -1))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            return  # torn by a kill
+            return False
+        return True
 
     def is_sound(self, path: Path) -> bool:
         """Return whether a file has a recorded footer; True if nothing is known about the file."""

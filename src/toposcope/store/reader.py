@@ -122,6 +122,12 @@ class StoreReader:
                 yield "no-ledger", f"{ledger.FOLDER} is gone, so no part can be checked; {WITH_HIDDEN}"
             return
         for table in TABLES:
+            if damaged := ledger.of(self.path / table).damaged:
+                lines = "a line" if damaged == 1 else f"{damaged:,} lines"
+                yield (
+                    "damaged-ledger",
+                    f"{ledger.FOLDER}/{table} has {lines} that cannot be read; {WITH_HIDDEN}",
+                )
             for name in parts.strangers(self.path / table):
                 yield "foreign-part", f"{table}/{name} was not written into this store; {REMOVE}"
             for name in parts.altered(self.path / table):
